@@ -50,3 +50,11 @@ fn batches() {
 fn workers() {
     script::feed_workers(&dir(), 3, 20_000).unwrap();
 }
+
+/// A switch with the state of another one does what that one does.
+#[test]
+fn restored_states() {
+    for name in names() {
+        script::restored::feed(&dir(), &name, 600).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+}

@@ -1,6 +1,7 @@
 //! The packet generator: packets that the switch makes by itself.
 
 use crate::config::ConfigError;
+use crate::state::{RestoreError, at_distance, distance};
 use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -94,6 +95,17 @@ struct Running {
     down: VecDeque<u16>,
 }
 
+/// A generator at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningImage {
+    pub number: u16,
+    pub generator: Generator,
+    /// When it makes packets next, in nanoseconds from now.
+    pub due: Option<i64>,
+    pub batch: u32,
+    pub down: Vec<u16>,
+}
+
 /// The generators of a switch, by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Generators {
@@ -118,6 +130,36 @@ impl Generators {
             }
         }
         self.look();
+    }
+
+    /// The generators at one moment.
+    pub fn image(&self, now: Time) -> Vec<RunningImage> {
+        let image = |(number, r): (&u16, &Running)| RunningImage {
+            number: *number,
+            generator: r.generator.clone(),
+            due: r.due.map(|due| distance(now, due)),
+            batch: r.batch,
+            down: r.down.iter().copied().collect(),
+        };
+        self.all.iter().map(image).collect()
+    }
+
+    /// Generators that are now as an image shows them.
+    ///
+    /// # Errors
+    /// A time before the switch's began.
+    pub fn of_image(now: Time, image: Vec<RunningImage>) -> Result<Self, RestoreError> {
+        let mut all = Generators::default();
+        for RunningImage { number, generator, due, batch, down } in image {
+            let due = match generator.trigger {
+                // One without a time is due after its period.
+                Trigger::Period(ns) => Some(due.map_or(Ok(now.plus_ns(ns)), |due| at_distance(now, due))?),
+                Trigger::PortDown => None,
+            };
+            all.all.insert(number, Running { generator, due, batch, down: down.into() });
+        }
+        all.look();
+        Ok(all)
     }
 
     /// The generators.
@@ -158,7 +200,7 @@ impl Generators {
                 let skipped = missed.saturating_sub(MOST_MISSED);
                 times.extend((skipped..missed).map(|i| (Time(due.0 + i * ns), 0)));
                 r.batch = r.batch.wrapping_add(skipped as u32);
-                r.due = Some(Time(due.0 + missed * ns));
+                r.due = Some(Time(due.0.saturating_add(missed.saturating_mul(ns))));
             }
             times.extend(r.down.drain(..).map(|port| (now, port)));
             for (time, port) in times {

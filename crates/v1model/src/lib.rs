@@ -16,6 +16,7 @@
 //!
 //! For the meaning of every construct, and differences from BMv2, see `docs/v1model.md`.
 
+mod coded;
 mod config;
 mod counter;
 mod env;
@@ -47,6 +48,7 @@ pub mod trace;
 pub mod units;
 mod usage;
 
+pub use coded::Malformed;
 pub use config::{ConfigError, DEFAULT_MAX_DESCENDANTS, SwitchConfig};
 pub use counter::{CounterArray, CounterCell, CounterKind};
 pub use generator::{Generator, Made, Trigger};
@@ -58,7 +60,10 @@ pub use queue::{PortRate, QueueConfig, SharedBuffer};
 pub use random::Random;
 pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};
-pub use state::{Digest, Event, EventKind, IdleEntry, Kept, SavedEntry, State, StateError, Watch};
+pub use state::{
+    Digest, Event, EventKind, IdleEntry, Kept, ProgramId, RestoreError, SavedEntry, State, StateError,
+    SwitchState, Watch,
+};
 pub use stats::{Anomalies, DropReason, PortStats, Stats};
 pub use switch::{
     Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Retired, Sink, Switch, Worker,

@@ -87,6 +87,27 @@ struct Used {
     marked: [CounterCell; 3],
 }
 
+impl Buckets {
+    fn refill(&mut self, now: Time) {
+        let elapsed = u128::from(now.since(self.last));
+        self.last = self.last.max(now);
+        let refill = |tokens: u128, rate: u64, burst: u64| {
+            (tokens + u128::from(rate) * elapsed).min(u128::from(burst) * SCALE)
+        };
+        self.committed = refill(self.committed, self.config.cir, self.config.cburst);
+        self.peak = refill(self.peak, self.config.pir, self.config.pburst);
+    }
+}
+
+/// A meter at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MeterImage {
+    /// The configuration, and the tokens in the committed and in the peak bucket, in billionths.
+    pub buckets: Option<(MeterConfig, u128, u128)>,
+    /// Packets and bytes by colour.
+    pub marked: Vec<CounterCell>,
+}
+
 /// One meter. Without a configuration it marks everything green.
 ///
 /// It takes memory once it is configured or has marked a packet.
@@ -124,6 +145,38 @@ impl Meter {
         }
     }
 
+    /// The meter as it is now.
+    pub(crate) fn image(&self, now: Time) -> MeterImage {
+        let mut buckets = self.0.as_ref().and_then(|used| used.buckets);
+        buckets.iter_mut().for_each(|b| b.refill(now));
+        let marked = self.marked();
+        MeterImage {
+            buckets: buckets.map(|b| (b.config, b.committed, b.peak)),
+            marked: if marked == <[CounterCell; 3]>::default() { Vec::new() } else { marked.to_vec() },
+        }
+    }
+
+    /// A meter that is now as an image shows it.
+    ///
+    /// # Errors
+    /// No meter can be like that.
+    pub(crate) fn of_image(now: Time, image: MeterImage) -> Result<Meter, String> {
+        let mut meter = Meter::default();
+        if let Some((config, committed, peak)) = image.buckets {
+            config.validate()?;
+            if committed > u128::from(config.cburst) * SCALE || peak > u128::from(config.pburst) * SCALE {
+                return Err("a meter has more tokens than its buckets hold".into());
+            }
+            meter.0.get_or_insert_default().buckets = Some(Buckets { config, committed, peak, last: now });
+        }
+        match <[CounterCell; 3]>::try_from(image.marked) {
+            Ok(marked) => meter.set_marked(marked),
+            Err(none) if none.is_empty() => {}
+            Err(_) => return Err("a meter counts other than three colours".into()),
+        }
+        Ok(meter)
+    }
+
     /// Marks a packet of `bytes` and counts it.
     pub fn mark(&mut self, now: Time, kind: MeterKind, bytes: u32) -> Color {
         let color = self.execute(now, kind.amount(bytes));
@@ -134,13 +187,7 @@ impl Meter {
     /// The colour of `amount` packets or bytes.
     pub fn execute(&mut self, now: Time, amount: u64) -> Color {
         let Some(b) = self.0.as_mut().and_then(|used| used.buckets.as_mut()) else { return Color::Green };
-        let elapsed = u128::from(now.since(b.last));
-        b.last = b.last.max(now);
-        let refill = |tokens: u128, rate: u64, burst: u64| {
-            (tokens + u128::from(rate) * elapsed).min(u128::from(burst) * SCALE)
-        };
-        b.committed = refill(b.committed, b.config.cir, b.config.cburst);
-        b.peak = refill(b.peak, b.config.pir, b.config.pburst);
+        b.refill(now);
         let amount = u128::from(amount) * SCALE;
         if b.peak < amount {
             return Color::Red;

@@ -7,6 +7,7 @@ use crate::hash::HashAlgorithm;
 use crate::meter::MeterKind;
 use crate::sections::Sections;
 use crate::sites;
+use crate::state::ProgramId;
 use crate::tables::{Attached, TableState};
 use crate::usage::{Reads, Unit, usage};
 use pointsman_ir::{
@@ -14,7 +15,7 @@ use pointsman_ir::{
     TypeId, Value, verify,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An error of a program for this architecture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +112,8 @@ pub struct Pipeline {
     pub(crate) sections: Sections,
     /// The parser calls no externs, so it depends on the packet and on value sets alone.
     pub(crate) parser_is_pure: bool,
+    /// Made when it is asked for.
+    pub(crate) id: OnceLock<ProgramId>,
 }
 
 impl Pipeline {
@@ -183,6 +186,7 @@ impl Pipeline {
             field_lists,
             meta_headers,
             places: sites.places,
+            id: OnceLock::new(),
         })
     }
 

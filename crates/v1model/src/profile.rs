@@ -442,8 +442,27 @@ impl ActionProfile {
         self.put_group(id, None).map(|_| ()).ok_or(ProfileError::NotFound)
     }
 
-    /// Adds a one-shot group; the caller has checked the calls against the tables.
-    pub(crate) fn insert_one_shot(&mut self, group: OneShot) -> Result<u32, ProfileError> {
+    /// One-shot groups in order of their numbers.
+    pub(crate) fn one_shots(&self) -> impl Iterator<Item = (u32, &OneShot)> {
+        self.one_shots.iter().map(|(number, group)| (*number, group))
+    }
+
+    /// The number of the next one-shot group.
+    pub(crate) fn next_one_shot(&self) -> u32 {
+        self.next_one_shot
+    }
+
+    /// Sets the number of the next one-shot group, which must be free.
+    pub(crate) fn set_next_one_shot(&mut self, number: u32) -> Result<(), ProfileError> {
+        if number == 0 || self.one_shots.contains_key(&number) {
+            return Err(ProfileError::Duplicate);
+        }
+        self.next_one_shot = number;
+        Ok(())
+    }
+
+    /// How much of `size` a new one-shot group takes.
+    fn check_one_shot(&self, group: &OneShot) -> Result<u64, ProfileError> {
         if self.selector.is_none() {
             return Err(ProfileError::NotASelector);
         }
@@ -453,10 +472,22 @@ impl ActionProfile {
         if group.members.iter().any(|m| m.weight == 0) {
             return Err(ProfileError::BadWeight("the weight of an action is 0".into()));
         }
-        let cost = self.one_shot_cost(&group);
+        let cost = self.one_shot_cost(group);
         if self.used + cost > self.size {
             return Err(ProfileError::Full);
         }
+        Ok(cost)
+    }
+
+    /// Adds a one-shot group under a number that is free; the caller has checked the calls against the tables.
+    pub(crate) fn insert_one_shot_as(&mut self, number: u32, group: OneShot) -> Result<(), ProfileError> {
+        self.check_one_shot(&group)?;
+        self.restore_one_shot(number, group)
+    }
+
+    /// Adds a one-shot group; the caller has checked the calls against the tables.
+    pub(crate) fn insert_one_shot(&mut self, group: OneShot) -> Result<u32, ProfileError> {
+        let cost = self.check_one_shot(&group)?;
         let number = self.next_one_shot;
         // Numbers are not used again until all of them were.
         let taken = |n: &u32| *n == 0 || self.one_shots.contains_key(n);

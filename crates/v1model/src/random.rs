@@ -14,6 +14,11 @@ impl Random {
         Random(seed)
     }
 
+    /// What the next numbers depend on: [`Random::new`] takes it.
+    pub(crate) fn seed(&self) -> u64 {
+        self.0
+    }
+
     /// 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -50,7 +50,7 @@ reasons! {
     /// The packet that it descends from had been cloned, resubmitted and recirculated too often:
     /// [`SwitchConfig::max_descendants`](crate::SwitchConfig::max_descendants).
     TooManyDescendants = "too_many_descendants";
-    /// In the switch while its program was replaced.
+    /// In the switch while its program was replaced, or its state restored.
     PipelineReplaced = "pipeline_replaced";
 }
 

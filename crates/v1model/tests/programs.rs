@@ -169,6 +169,24 @@ fn batches() {
     assert!(in_place > 1000, "{in_place}");
 }
 
+/// A switch with the state of another one does what that one does.
+#[test]
+fn restored_states() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for name in names(&dir) {
+        script::restored::feed(&dir, &name, 600).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+}
+
+/// Bytes that are not a state give errors, and change nothing.
+#[test]
+fn damaged_states() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    script::restored::damage(&dir, "objects").unwrap();
+    script::restored::damage(&dir, "selector").unwrap();
+    script::restored::refusals(&dir).unwrap();
+}
+
 /// Several workers, each on its own thread, with a control plane next to them.
 #[test]
 fn workers() {

@@ -315,6 +315,17 @@ impl TableStore {
         self.by_handle.keys().copied()
     }
 
+    /// The name of the next entry, as a number.
+    pub fn next_handle(&self) -> u64 {
+        self.next_handle
+    }
+
+    /// Sets the name of the next entry, unless entries have that name or later ones.
+    pub fn set_next_handle(&mut self, next: u64) {
+        let last = self.by_handle.last_key_value().map_or(0, |(handle, _)| handle.0);
+        self.next_handle = next.max(last + 1);
+    }
+
     /// The entry that `handle` names.
     pub fn get(&self, handle: EntryHandle) -> Option<Entry> {
         let slot = self.slot(*self.by_handle.get(&handle)?)?;

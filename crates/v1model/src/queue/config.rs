@@ -72,12 +72,31 @@ pub(crate) struct Pace {
     remainder: u64,
 }
 
+/// A rate's clock at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PaceImage {
+    pub left_ns: u64,
+    /// Of a nanosecond, times the rate.
+    pub remainder: u64,
+}
+
 impl Pace {
     /// What is sent next begins at this time, or as soon as what was sent before is over.
     pub fn begin(&mut self, at_ns: u64) {
         if self.free_ns < at_ns {
             *self = Pace { free_ns: at_ns, remainder: 0 };
         }
+    }
+
+    /// The time that is left until what was sent is over; `None` if it is.
+    pub fn image(&self, now_ns: u64) -> Option<PaceImage> {
+        let left_ns = self.free_ns.checked_sub(now_ns)?;
+        (left_ns > 0 || self.remainder > 0).then_some(PaceImage { left_ns, remainder: self.remainder })
+    }
+
+    /// As an image shows it.
+    pub fn of_image(now_ns: u64, image: PaceImage) -> Pace {
+        Pace { free_ns: now_ns.saturating_add(image.left_ns), remainder: image.remainder }
     }
 
     /// Sends `amount` of something at `rate` a second.

@@ -4,11 +4,13 @@
 //! highest priority first. A port with a rate in bits sends one packet after the other, by strict priority.
 
 mod config;
+mod image;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::config::Pace;
+pub(crate) use self::config::{Pace, PaceImage};
 pub use self::config::{PortRate, QueueConfig, SharedBuffer};
+pub(crate) use self::image::{PortPaces, PortSettings, QueueSettings};
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -52,6 +54,12 @@ impl<T> PortMap<T> {
     pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> PortMap<U> {
         let high = self.high.iter().map(|(port, t)| (*port, f(t))).collect();
         PortMap { low: self.low.iter().map(f).collect(), high }
+    }
+
+    /// All that exist, by port.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let low = self.low.iter().enumerate().map(|(port, t)| (port as u32, t));
+        low.chain(self.high.iter().map(|(port, t)| (*port, t)))
     }
 
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {

@@ -4,6 +4,7 @@
 //! through a [`Watch`] are the exception: they happen while packets pass.
 
 mod carry;
+mod export;
 mod flat;
 mod objects;
 mod own;
@@ -13,6 +14,8 @@ mod tests;
 mod watch;
 
 pub use carry::Kept;
+pub(crate) use export::{Part, SavedClock, at_distance, distance};
+pub use export::{ProgramId, RestoreError, SwitchState};
 pub use objects::StateError;
 pub(crate) use own::{Access, Own};
 pub use tables::SavedEntry;

@@ -340,6 +340,28 @@ impl State {
         self.profile_mut(id)?.insert_one_shot(group)
     }
 
+    /// The same under a number that it had before.
+    pub(super) fn insert_one_shot_as(
+        &mut self,
+        id: ExternInstanceId,
+        number: u32,
+        group: OneShot,
+    ) -> Result<(), ProfileError> {
+        for member in &group.members {
+            self.check_member(id, &member.call)?;
+        }
+        self.profile_mut(id)?.insert_one_shot_as(number, group)
+    }
+
+    /// Sets the number of the next such group.
+    pub(super) fn set_next_one_shot(
+        &mut self,
+        id: ExternInstanceId,
+        number: u32,
+    ) -> Result<(), ProfileError> {
+        self.profile_mut(id)?.set_next_one_shot(number)
+    }
+
     /// Removes a group that [`State::insert_one_shot`] made, and gives it back. The caller has made sure that no entry
     /// names it.
     pub fn delete_one_shot(&mut self, id: ExternInstanceId, number: u32) -> Result<OneShot, ProfileError> {

@@ -38,7 +38,7 @@ impl State {
         self.tables.get_mut(id.index()).ok_or(TableError::UnknownTable)
     }
 
-    fn check_entry(&self, id: TableId, entry: &Entry) -> Result<(), TableError> {
+    pub(super) fn check_entry(&self, id: TableId, entry: &Entry) -> Result<(), TableError> {
         let table = self.table(id).ok_or(TableError::UnknownTable)?;
         table.check_entries_changeable()?;
         table.check_entry(&self.program.types, entry)?;

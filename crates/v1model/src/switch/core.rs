@@ -1,6 +1,7 @@
 //! Everything of a switch but its program: queues, recycled packets, counters.
 
 use super::drive::Fixed;
+use super::export::WorkerImage;
 use super::gate::Gate;
 use super::straight::Place;
 use super::{Arrived, Sink};
@@ -222,13 +223,41 @@ impl<F> Core<F> {
         self.own.colors = vec![Color::Green; fixed.pipeline.program.externs.len()];
     }
 
+    /// Drops the packets that wait for ingress.
+    pub fn drop_input(&mut self) {
+        let lost = std::mem::take(&mut self.input).len();
+        self.gate.drops[DropReason::PipelineReplaced as usize] += lost as u64;
+    }
+
+    /// Packets that are inside.
+    pub fn in_flight(&self) -> u64 {
+        self.input.len() as u64 + self.again.len() as u64 + self.queues.len()
+    }
+
+    /// What belongs to this worker and outlives packets.
+    pub fn image(&self, now: Time) -> WorkerImage {
+        WorkerImage {
+            random: self.own.random.seed(),
+            again: self.again_pace.image(now.0),
+            paces: self.queues.paces(now),
+        }
+    }
+
+    /// Puts back what [`Core::image`] took; no packet is inside.
+    pub fn put_back(&mut self, now: Time, image: &WorkerImage) {
+        self.own.random = Random::new(image.random);
+        self.again_pace = image.again.map_or_else(Pace::default, |pace| Pace::of_image(now.0, pace));
+        self.queues.set_paces(now, &image.paces);
+    }
+
     /// The counters.
     pub fn tally(&mut self, program: Option<&Program>) -> &Stats {
+        let queued = self.in_flight();
         let gate = &mut self.gate;
         gate.fold_parser_errors(program);
         let drops = DropReason::ALL.iter().map(|r| (*r, gate.drops[*r as usize]));
         gate.stats.drops = drops.filter(|(_, n)| *n != 0).collect();
-        gate.stats.queued = self.input.len() as u64 + self.again.len() as u64 + self.queues.len();
+        gate.stats.queued = queued;
         gate.stats.anomalies = self.own.anomalies;
         &gate.stats
     }

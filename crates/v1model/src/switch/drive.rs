@@ -1,6 +1,7 @@
 //! A program at work.
 
 use super::core::{Boxed, Core, FEW, LANES, Packet, Way};
+use super::export::ProgramClock;
 use super::path::Path;
 use super::prepare::Prepared;
 use crate::config::SwitchConfig;
@@ -24,10 +25,7 @@ pub(super) struct Fixed<E: Executor> {
     pub std: StdHandles<E::Field>,
     pub path: Path<E::Field>,
     pub pipeline: Pipeline,
-    /// See [`crate::SwitchConfig::clock_offset_us`].
-    clock_offset_us: u64,
-    /// See [`crate::SwitchConfig::nanoseconds`].
-    nanoseconds: bool,
+    pub clock: ProgramClock,
     pub runs: Runs,
     /// The parser does not clear the headers itself.
     pub reset_headers: bool,
@@ -112,14 +110,12 @@ impl<E: Executor> Loaded<E> {
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
         // A parser without calls can run ahead of other packets. A few at a time share the fixed cost.
         let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
-        let (clock_offset_us, nanoseconds) = (config.clock_offset_us, config.nanoseconds);
         let fixed = Fixed {
             exec,
             std,
             path,
             pipeline,
-            clock_offset_us,
-            nanoseconds,
+            clock: ProgramClock::new(config),
             runs,
             reset_headers,
             at_once,
@@ -154,9 +150,6 @@ impl<E: Executor> Drive<'_, E> {
     /// A point in time as the program sees it.
     #[inline]
     pub fn stamp(&self, time: Time) -> u64 {
-        match self.fixed.nanoseconds {
-            false => time.micros().wrapping_add(self.fixed.clock_offset_us),
-            true => time.0.wrapping_add(self.fixed.clock_offset_us.wrapping_mul(1000)),
-        }
+        self.fixed.clock.stamp(time)
     }
 }

@@ -3,6 +3,7 @@
 mod copies;
 mod core;
 mod drive;
+mod export;
 mod flow;
 mod gate;
 mod passes;
@@ -407,16 +408,19 @@ impl<E: Executor> Switch<E> {
         number: u16,
         generator: Option<Generator>,
     ) -> Result<(), ConfigError> {
-        if let Some(g) = &generator {
-            g.validate(self.core.config.drop_port)?;
-            let width = self.pipeline().map_or(32, Pipeline::port_width);
-            if width < 32 && g.port >> width != 0 {
-                return Err(ConfigError(format!("a generator's port {} has more than {width} bits", g.port)));
-            }
-        }
+        generator.iter().try_for_each(|g| self.check_generator(g))?;
         match self.others.first() {
             Some(core) => core.shared().generators.set(now, number, generator),
             None => self.core.generators.set(now, number, generator),
+        }
+        Ok(())
+    }
+
+    fn check_generator(&self, g: &Generator) -> Result<(), ConfigError> {
+        g.validate(self.core.config.drop_port)?;
+        let width = self.pipeline().map_or(32, Pipeline::port_width);
+        if width < 32 && g.port >> width != 0 {
+            return Err(ConfigError(format!("a generator's port {} has more than {width} bits", g.port)));
         }
         Ok(())
     }
@@ -485,9 +489,7 @@ impl<E: Executor> Switch<E> {
     /// # Errors
     /// A rate of 0.
     pub fn configure_port_rate(&mut self, port: u32, rate: Option<PortRate>) -> Result<(), ConfigError> {
-        if rate.is_some_and(|r| r.bits_per_s == 0) {
-            return Err(ConfigError("bits_per_s is 0: omit the rate for no limit".into()));
-        }
+        check_rate(rate)?;
         self.each(|core| core.queues.set_rate(port, rate));
         Ok(())
     }
@@ -497,9 +499,7 @@ impl<E: Executor> Switch<E> {
     /// # Errors
     /// A rate of 0.
     pub fn configure_recirculation(&mut self, rate: Option<PortRate>) -> Result<(), ConfigError> {
-        if rate.is_some_and(|r| r.bits_per_s == 0) {
-            return Err(ConfigError("bits_per_s is 0: omit the rate for no limit".into()));
-        }
+        check_rate(rate)?;
         self.each(|core| core.config.recirculation_rate = rate);
         Ok(())
     }
@@ -509,12 +509,26 @@ impl<E: Executor> Switch<E> {
     /// # Errors
     /// A size of 0, or a threshold of 0.
     pub fn configure_buffer(&mut self, buffer: Option<SharedBuffer>) -> Result<(), ConfigError> {
-        if buffer.is_some_and(|b| b.bytes == 0 || b.threshold_percent == 0) {
-            return Err(ConfigError("a shared buffer of 0 bytes or 0 per cent holds nothing".into()));
-        }
+        check_buffer(buffer)?;
         self.each(|core| core.queues.set_buffer(buffer));
         Ok(())
     }
+}
+
+fn check_rate(rate: Option<PortRate>) -> Result<(), ConfigError> {
+    match rate {
+        Some(PortRate { bits_per_s: 0, .. }) => {
+            Err(ConfigError("bits_per_s is 0: omit the rate for no limit".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_buffer(buffer: Option<SharedBuffer>) -> Result<(), ConfigError> {
+    if buffer.is_some_and(|b| b.bytes == 0 || b.threshold_percent == 0) {
+        return Err(ConfigError("a shared buffer of 0 bytes or 0 per cent holds nothing".into()));
+    }
+    Ok(())
 }
 
 fn check_queue(config: &QueueConfig) -> Result<(), ConfigError> {

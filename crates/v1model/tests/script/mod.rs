@@ -1,5 +1,7 @@
 //! The commands of a test file.
 
+pub mod restored;
+
 use super::Tested;
 use pointsman_frontend::source::Loader;
 use pointsman_ir::{
@@ -153,6 +155,31 @@ fn limited(switch: &mut Switch<Tested>) -> Result<(), ConfigError> {
     switch.configure_buffer(Some(SharedBuffer { bytes: 2_000, threshold_percent: 50 }))
 }
 
+/// A switch with everything that the commands of a test file set.
+fn rig_of(pipeline: &Pipeline, text: &str, config: SwitchConfig, limits: Limits) -> Outcome<Rig> {
+    let mut rig = Rig::new(config, pipeline.clone())?;
+    limits(&mut rig.switch).map_err(|e| e.to_string())?;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        let sets = [
+            "entry",
+            "default",
+            "group",
+            "session",
+            "member",
+            "select",
+            "value_set",
+            "meter",
+            "direct_meter",
+        ];
+        if words.first().is_some_and(|w| sets.contains(w)) {
+            // Some occur a second time.
+            let _ = rig.command(&words);
+        }
+    }
+    Ok(rig)
+}
+
 /// Feeds the same random packets to two switches that run `NAME.p4`, one by one and in batches: the results are equal.
 /// Returns the number of packets that were sent to their ingress port.
 pub fn feed_both(
@@ -164,29 +191,7 @@ pub fn feed_both(
 ) -> Outcome<u64> {
     let pipeline = load(&dir.join(format!("{name}.p4")))?;
     let text = std::fs::read_to_string(dir.join(format!("{name}.test"))).map_err(|e| e.to_string())?;
-    let new = || -> Outcome<Rig> {
-        let mut rig = Rig::new(config.clone(), pipeline.clone())?;
-        limits(&mut rig.switch).map_err(|e| e.to_string())?;
-        for line in text.lines() {
-            let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
-            let sets = [
-                "entry",
-                "default",
-                "group",
-                "session",
-                "member",
-                "select",
-                "value_set",
-                "meter",
-                "direct_meter",
-            ];
-            if words.first().is_some_and(|w| sets.contains(w)) {
-                // Some occur a second time.
-                let _ = rig.command(&words);
-            }
-        }
-        Ok(rig)
-    };
+    let new = || rig_of(&pipeline, &text, config.clone(), limits);
     let (mut single, mut batched, mut shared) = (new()?, new()?, new()?);
     // A single worker also does the same.
     let worker = &mut shared.switch.add_workers(1)[0];
