@@ -27,5 +27,5 @@ pub use device::{Device, SwitchDevice};
 pub use error::{Code, EntityError, RpcError};
 pub use server::{
     ConnId, Output, P4RoleConfig, PacketFilter, PacketInError, ReadOutcome, ReadStep, Reading, RoleKey,
-    Server, ServerConfig, election_id,
+    Server, ServerConfig, ServerState, ServerStateError, election_id,
 };

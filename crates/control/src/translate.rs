@@ -7,6 +7,7 @@
 //! the lowest free value.
 
 use crate::error::{Code, EntityError};
+use crate::server::Name;
 use pointsman_ir::{AnnotationBody, AnnotationToken, Annotations, Bits};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,6 +143,30 @@ impl Names {
                 space.by_value.remove(&value);
                 space.next = space.next.min(value.max(1));
             }
+        }
+    }
+
+    /// Every name with its value.
+    pub fn all(&self) -> Vec<Name> {
+        let spaces = self.spaces.borrow();
+        let of_space = |(key, space): (&String, &Space)| {
+            let name = |(name, value): (&String, &u128)| {
+                let (high, low) = ((value >> 64) as u64, *value as u64);
+                Name { space: key.clone(), name: name.clone(), high, low }
+            };
+            space.by_name.iter().map(name).collect::<Vec<_>>()
+        };
+        spaces.iter().flat_map(of_space).collect()
+    }
+
+    /// Adds names with their values.
+    pub fn learn_all(&self, names: &[Name]) {
+        let mut spaces = self.spaces.borrow_mut();
+        for Name { space, name, high, low } in names {
+            let value = u128::from(*high) << 64 | u128::from(*low);
+            let space = spaces.entry(space.clone()).or_default();
+            space.by_name.insert(name.clone(), value);
+            space.by_value.insert(value, name.clone());
         }
     }
 

@@ -497,3 +497,59 @@ fn rules_of_selectors() {
     // Only the ids count when something is deleted.
     rig.ok(Delete, group(weighted, 1, &[(9, -1)], -1));
 }
+
+/// What clients read survives a restart, which follows every write here.
+#[test]
+fn opaque_data_survives_a_restart() {
+    use pb::packet_replication_engine_entry::Type as Replication;
+    let mut rig = Rig::new();
+    #[allow(deprecated)]
+    let entry = pb::TableEntry {
+        table_id: rig.id("limits"),
+        r#match: vec![rig::ternary(1, &[5], &[0xff])],
+        priority: 3,
+        action: rig.table_action("learn", &[]),
+        metadata: vec![1, 2, 3],
+        controller_metadata: 99,
+        idle_timeout_ns: 1 << 40,
+        ..Default::default()
+    };
+    rig.ok(Insert, Entity::TableEntry(entry.clone()));
+    assert_eq!(read_table(&mut rig, "limits"), [entry]);
+    #[allow(deprecated)]
+    let default = pb::TableEntry {
+        table_id: rig.id("routes"),
+        is_default_action: true,
+        action: rig.table_action("send_number", &[&[0xff, 0xff, 0xff, 0xfd]]),
+        metadata: vec![7],
+        controller_metadata: 8,
+        ..Default::default()
+    };
+    rig.ok(Modify, Entity::TableEntry(default.clone()));
+    let ask = pb::TableEntry { action: None, metadata: vec![], ..default.clone() };
+    assert_eq!(rig.read(Entity::TableEntry(ask)), Ok(vec![Entity::TableEntry(default)]));
+    let replica = pb::Replica {
+        port_kind: Some(pb::replica::PortKind::Port(b"\x02".to_vec())),
+        instance: 4,
+        ..Default::default()
+    };
+    let session = pb::CloneSessionEntry {
+        session_id: 9,
+        replicas: vec![replica],
+        class_of_service: 2,
+        packet_length_bytes: 64,
+    };
+    let entity = |session| {
+        let r#type = Some(Replication::CloneSessionEntry(session));
+        Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type })
+    };
+    rig.ok(Insert, entity(session.clone()));
+    let all = entity(pb::CloneSessionEntry::default());
+    assert_eq!(rig.read(all), Ok(vec![entity(session)]));
+    let digest = pb::DigestEntry {
+        digest_id: rig.id("learn_t"),
+        config: Some(pb::digest_entry::Config { max_timeout_ns: 5, max_list_size: 6, ack_timeout_ns: 7 }),
+    };
+    rig.ok(Insert, Entity::DigestEntry(digest));
+    assert_eq!(rig.read(Entity::DigestEntry(Default::default())), Ok(vec![Entity::DigestEntry(digest)]));
+}

@@ -37,6 +37,11 @@ fn ns(n: i64) -> u64 {
 }
 
 impl DigestState {
+    /// One without messages.
+    pub fn of(config: Config) -> DigestState {
+        DigestState { config, ..Default::default() }
+    }
+
     /// Takes a message; true if the list is to be sent now.
     fn push(&mut self, data: P4Data, now: Time) -> bool {
         if self.known.len() >= MAX_KNOWN || !self.known.insert(data.encode_to_vec()) {

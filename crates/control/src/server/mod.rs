@@ -17,6 +17,7 @@ mod reconcile;
 mod replication;
 mod resources;
 mod roles;
+mod saved;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,8 @@ pub use arbitration::{ConnId, RoleKey, election_id};
 pub use packet::PacketInError;
 pub use reading::{ReadOutcome, ReadStep, Reading};
 pub use roles::{P4RoleConfig, PacketFilter};
+pub(crate) use saved::Name;
+pub use saved::{ServerState, ServerStateError};
 
 use crate::device::Device;
 use crate::error::{Code, RpcError};

@@ -127,7 +127,7 @@ impl Server {
         self.commit(device, installed, pipeline, state, &Kept::default(), now)
     }
 
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         device: &mut dyn Device,
         installed: Installed,
@@ -178,7 +178,7 @@ impl Server {
 }
 
 /// Compiles a configuration and checks it.
-fn prepare(
+pub(super) fn prepare(
     device: &dyn Device,
     config: Option<&pb::ForwardingPipelineConfig>,
 ) -> Result<(Installed, Pipeline), RpcError> {

@@ -4,12 +4,12 @@ use pb::entity::Entity;
 use pb::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use pointsman_control::proto::p4info::{P4Info, Preamble};
 use pointsman_control::proto::p4rt as pb;
-use pointsman_control::{Code, ConnId, Output, RpcError, Server, ServerConfig, SwitchDevice};
+use pointsman_control::{Code, ConnId, Output, RpcError, Server, ServerConfig, ServerState, SwitchDevice};
 use pointsman_frontend::render::all_to_text;
 use pointsman_frontend::source::Loader;
 use pointsman_interp::Interp;
 use pointsman_ir::Program;
-use pointsman_v1model::{Output as Sent, Switch, SwitchConfig, Time};
+use pointsman_v1model::{Output as Sent, Switch, SwitchConfig, SwitchState, Time};
 use std::path::Path;
 
 const PROGRAM: &str = include_str!("service.p4");
@@ -38,30 +38,36 @@ pub struct Rig {
     to_cpu: Vec<Vec<u8>>,
 }
 
+/// A switch with its ports, and a server with a client.
+fn start() -> (Switch<Interp>, Server) {
+    let config = SwitchConfig { cpu_port: Some(510), ..Default::default() };
+    let mut switch = Switch::new(config).expect("valid");
+    let mut server = Server::new(ServerConfig::default()).expect("valid");
+    for port in 1..=4 {
+        switch.add_port(port).expect("free");
+        server.set_port_name(port, Some(format!("eth{port}")));
+    }
+    let election_id = Some(pb::Uint128 { high: 0, low: 1 });
+    let update = pb::MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() };
+    let update = Some(pb::stream_message_request::Update::Arbitration(update));
+    server.stream_message(CLIENT, &pb::StreamMessageRequest { update });
+    (switch, server)
+}
+
 impl Rig {
     pub fn new() -> Rig {
-        let config = SwitchConfig { cpu_port: Some(510), ..Default::default() };
-        let mut switch = Switch::new(config).expect("valid");
-        let mut server = Server::new(ServerConfig::default()).expect("valid");
-        for port in 1..=4 {
-            switch.add_port(port).expect("free");
-            server.set_port_name(port, Some(format!("eth{port}")));
-        }
-        let election_id = Some(pb::Uint128 { high: 0, low: 1 });
-        let update = pb::MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() };
-        let update = Some(pb::stream_message_request::Update::Arbitration(update));
-        server.stream_message(CLIENT, &pb::StreamMessageRequest { update });
+        let (switch, server) = start();
         let mut rig =
             Rig { server, switch, info: P4Info::default(), now: Time::from_millis(1), to_cpu: Vec::new() };
         rig.set_pipeline(PipelineAction::VerifyAndCommit).expect("the program is valid");
-        let request = pb::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 };
-        let config = rig.server.get_pipeline(&request).expect("valid").config.expect("set");
-        rig.info = config.p4info.expect("filled in");
+        rig.info = rig.config().p4info.expect("filled in");
         rig
     }
 
     fn set_pipeline(&mut self, action: PipelineAction) -> Result<(), RpcError> {
-        let config = pb::ForwardingPipelineConfig { p4_device_config: PROGRAM.into(), ..Default::default() };
+        let cookie = Some(pb::forwarding_pipeline_config::Cookie { cookie: 77 });
+        let config =
+            pb::ForwardingPipelineConfig { p4_device_config: PROGRAM.into(), cookie, ..Default::default() };
         let request = pb::SetForwardingPipelineConfigRequest {
             device_id: 1,
             election_id: Some(pb::Uint128 { high: 0, low: 1 }),
@@ -75,6 +81,29 @@ impl Rig {
 
     pub fn reconcile(&mut self) -> Result<(), RpcError> {
         self.set_pipeline(PipelineAction::ReconcileAndCommit)
+    }
+
+    /// Ends switch and server, and starts others with their state. Clients notice nothing but that.
+    pub fn restart(&mut self) {
+        let mut saved = self.switch.export(self.now).expect("a program runs");
+        saved.attachment = self.server.export().expect("it has a pipeline");
+        let config = self.config();
+        let saved = SwitchState::from_bytes(&saved.to_bytes()).expect("it is whole");
+        let hash = saved.hash();
+        (self.switch, self.server) = start();
+        let server = ServerState::from_bytes(&saved.attachment).expect("it is whole");
+        assert_eq!(server.device_config(), PROGRAM.as_bytes());
+        let mut device = SwitchDevice { switch: &mut self.switch, compile };
+        self.server.resume(&mut device, &server, self.now).expect("the program is valid");
+        self.switch.restore(self.now, &saved).expect("it is of this program");
+        assert_eq!(self.switch.export(self.now).map(|s| s.hash()), Some(hash));
+        assert_eq!(self.server.export().as_ref(), Some(&saved.attachment));
+        assert_eq!(self.config(), config);
+    }
+
+    fn config(&self) -> pb::ForwardingPipelineConfig {
+        let request = pb::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 };
+        self.server.get_pipeline(&request).expect("valid").config.expect("set")
     }
 
     pub fn port(&mut self, port: u32, up: bool) {
@@ -98,10 +127,12 @@ impl Rig {
         }
     }
 
+    /// A write that succeeds, and survives a restart.
     pub fn ok(&mut self, ty: pb::update::Type, entity: Entity) {
         if let Err((code, message)) = self.write(ty, entity.clone()) {
             panic!("{code:?}: {message}\n{entity:?}");
         }
+        self.restart();
     }
 
     pub fn refused(&mut self, ty: pb::update::Type, entity: Entity, code: Code, part: &str) {
