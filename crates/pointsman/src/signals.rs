@@ -27,6 +27,14 @@ pub fn hangup() -> Result<Signal, String> {
     signal(SignalKind::hangup()).map_err(|e| format!("cannot catch SIGHUP: {e}"))
 }
 
+/// Catches SIGUSR1 from now on, which would end the process. Needs a tokio runtime.
+///
+/// # Errors
+/// The kernel does not let it.
+pub fn user() -> Result<Signal, String> {
+    signal(SignalKind::user_defined1()).map_err(|e| format!("cannot catch SIGUSR1: {e}"))
+}
+
 /// Returns at SIGINT or SIGTERM.
 pub async fn wait_for_stop() {
     stop().await;

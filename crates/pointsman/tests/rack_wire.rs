@@ -24,7 +24,7 @@ const SEED: u64 = 11;
 
 /// How long anything may take before a test gives up on it. Generous, because test machines are busy: only a part that
 /// is stuck takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Minimum time before a source port is used again.
 const REST: Duration = Duration::from_secs(20);
 
@@ -41,15 +41,15 @@ pub const TESTS: &[(&str, Test)] = &[
 ];
 
 /// A rack with its controller, and a client in it.
-struct Bench {
-    live: Live,
+pub struct Bench {
+    pub live: Live,
     spec: RackSpec,
-    client: Client,
+    pub client: Client,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
 /// The client's side.
-struct Client {
+pub struct Client {
     namespace: Namespace,
     vip: [SocketAddr; 2],
     /// For requests; connections that stay use [`Bench::long_lived`].
@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// Requests that must all be answered, by the right devices.
-    fn answered(&mut self, v6: bool, count: u64) -> Fallible<LoadResult> {
+    pub fn answered(&mut self, v6: bool, count: u64) -> Fallible<LoadResult> {
         let result = self.requests(v6, count)?;
         ensure!(result.sent == count && result.answered == count, "{result:?}");
         ensure!(result.bad_signatures == 0 && result.wrong_source == 0, "{result:?}");
@@ -103,7 +103,7 @@ impl Client {
 }
 
 impl Bench {
-    fn new(policy: Policy) -> Fallible<Self> {
+    pub fn new(policy: Policy) -> Fallible<Self> {
         let spec = RackSpec { offloads: true, ..RackSpec::demo() };
         let configs = devices(&spec, Work::Timed, SEED);
         let names: Vec<String> = configs.iter().map(|c| c.name.clone()).collect();
@@ -133,17 +133,17 @@ impl Bench {
     }
 
     /// How many lines have been logged.
-    fn mark(&self) -> usize {
+    pub fn mark(&self) -> usize {
         self.lines.lock().map_or(0, |l| l.len())
     }
 
     /// Log lines since the last call.
-    fn since(&self, mark: usize) -> Vec<String> {
+    pub fn since(&self, mark: usize) -> Vec<String> {
         self.lines.lock().map_or(Vec::new(), |l| l[mark..].to_vec())
     }
 
     /// Waits until a line that contains `text` is logged.
-    fn wait_for(&self, mark: usize, text: &str) -> Fallible<()> {
+    pub fn wait_for(&self, mark: usize, text: &str) -> Fallible<()> {
         let start = Instant::now();
         while !self.since(mark).iter().any(|l| l.contains(text)) {
             ensure!(start.elapsed() < PATIENCE, "waited for {text:?}, got {:#?}", self.since(mark));
@@ -152,10 +152,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Checks 200 connections, a fifth of them TCP, while `disturb` does something in the middle: after every connection
+    /// Uses 200 connections, a fifth of them TCP, while `disturb` does something in the middle: after every connection
     /// has had its first answer, and with seconds left.
-    fn while_connected(
+    pub fn connected(
         &mut self,
+        duration: Duration,
         disturb: impl FnOnce(&mut Self) -> Fallible<()>,
     ) -> Fallible<ConsistencyResult> {
         let target = self.client.vip[0];
@@ -163,13 +164,13 @@ impl Bench {
             tcp_share: 0.2,
             interval: Duration::from_secs(1),
             grace: Duration::from_secs(1),
-            ..ConsistencyConfig::new(target, target, 200, Duration::from_secs(6), SEED)
+            ..ConsistencyConfig::new(target, target, 200, duration, SEED)
         };
         let addresses = self.spec.clients.first().ok_or("no client")?.ipv4_addresses();
         let mut ports = SourcePorts::new(addresses, 30_001..=60_000, REST)?;
         let (namespace, keys) = (self.client.namespace.clone(), self.client.keys.clone());
         let stop = AtomicBool::new(false);
-        let result = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let check = scope.spawn(|| {
                 namespace.enter(|| load::check_consistency(&config, &mut ports, &keys, &stop, |_| {}))
             });
@@ -177,7 +178,15 @@ impl Bench {
             let disturbed = disturb(self);
             let result = check.join().map_err(|_| "the check panicked")???;
             disturbed.map(|()| result)
-        })?;
+        })
+    }
+
+    /// The same, where nothing may be lost.
+    fn while_connected(
+        &mut self,
+        disturb: impl FnOnce(&mut Self) -> Fallible<()>,
+    ) -> Fallible<ConsistencyResult> {
+        let result = self.connected(Duration::from_secs(6), disturb)?;
         ensure!(result.connections == 200 && result.tcp_connections == 40, "{result:?}");
         ensure!(result.requests >= 1000, "{result:?}");
         ensure!(result.violations == 0 && result.bad_signatures == 0, "{result:?}");

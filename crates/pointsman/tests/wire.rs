@@ -4,6 +4,7 @@ mod bench_wire;
 mod learn_wire;
 mod rack_wire;
 mod siege_wire;
+mod state_wire;
 mod support;
 mod switch_wire;
 mod workers_wire;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
         ("switch_wire", switch_wire::TESTS),
         ("workers_wire", workers_wire::TESTS),
         ("rack_wire", rack_wire::TESTS),
+        ("state_wire", state_wire::TESTS),
         ("siege_wire", siege_wire::TESTS),
         ("learn_wire", learn_wire::TESTS),
         ("bench_wire", bench_wire::TESTS),

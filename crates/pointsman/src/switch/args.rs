@@ -157,6 +157,10 @@ pub struct Args {
     /// File of --queue settings, one per line; reloaded on SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub queue_file: Option<PathBuf>,
+    /// Keep the switch's state in this file over a planned restart: it is read at the start, if it exists, and written at SIGINT, SIGTERM
+    /// and SIGUSR1.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_p4")]
+    pub state: Option<PathBuf>,
     /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
@@ -436,7 +440,7 @@ impl Field {
             ),
             (
                 self.restore_state.is_some(),
-                "--restore-state: restoring state from a file is not supported; write it from a controller",
+                "--restore-state: files of BMv2 cannot be read; write state from a controller, or keep it with --state",
             ),
             (
                 self.load_modules.is_some(),

@@ -4,10 +4,11 @@ use nix::time::{ClockId, clock_gettime};
 use pointsman_v1model::Time;
 use std::time::Duration;
 
-/// Time since the switch started. It continues while the machine is suspended: leases and idle timeouts do not stop with it.
+/// Time since the switch started, after a restart with a state since its first start. It continues while the machine is suspended: leases and idle timeouts do not stop with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    start: Duration,
+    /// Since the machine's boot; negative if the switch's time began later than at zero.
+    start_ns: i128,
 }
 
 fn since_boot() -> Duration {
@@ -16,14 +17,14 @@ fn since_boot() -> Duration {
 }
 
 impl Clock {
-    /// Starts it.
-    pub fn start() -> Clock {
-        Clock { start: since_boot() }
+    /// Starts it at this time.
+    pub fn start(at: Time) -> Clock {
+        Clock { start_ns: since_boot().as_nanos() as i128 - i128::from(at.0) }
     }
 
     /// Time since the start.
     #[inline]
     pub fn now(&self) -> Time {
-        Time(since_boot().saturating_sub(self.start).as_nanos() as u64)
+        Time((since_boot().as_nanos() as i128 - self.start_ns) as u64)
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod audit;
+mod boot;
 mod certificate;
 mod clock;
 mod device;
@@ -13,6 +14,7 @@ pub mod queues;
 pub mod runtime;
 mod services;
 mod shared;
+pub mod state_file;
 pub mod summary;
 pub mod tls;
 pub mod wires;
@@ -20,22 +22,21 @@ mod worker;
 
 pub use args::{Args, without_separator};
 
-use crate::compiler;
-use crate::console::{say, show};
+use crate::console::say;
 use crate::executor::Choice;
-use crate::sources::{Sources, balancer, directives, flatten_file};
+use crate::sources::Sources;
+use boot::{boot, resume, save_on_request};
 use files::Delayed;
 use log::Level;
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
-use pointsman_frontend::Define;
 use pointsman_ports::pcap::Pace;
 use pointsman_ports::{
     PcapPort, PollMode, Port, PortError, Traced, Want, open_interface, open_interface_shared,
 };
 use pointsman_stf::generator::Numbered;
-use pointsman_v1model::SwitchConfig;
+use pointsman_v1model::{SwitchConfig, Time};
 use queues::Setting;
 use runtime::{Handle, Runtime};
 use services::Services;
@@ -106,6 +107,8 @@ pub struct Setup {
     pub sources: Sources,
     /// Logging of single packets.
     pub watch: Watch,
+    /// The switch's time when it starts.
+    pub start: Time,
 }
 
 impl Default for Setup {
@@ -126,6 +129,7 @@ impl Default for Setup {
             device_id: 1,
             sources: Sources::default(),
             watch: Watch::default(),
+            start: Time::ZERO,
         }
     }
 }
@@ -178,7 +182,7 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     }
     let config = SwitchConfig { ports: Some(numbers), ..setup.switch };
     let server = ServerConfig { device_id: setup.device_id, ..ServerConfig::default() };
-    let mut runtime = Runtime::new(config, setup.executor, server, setup.sources, wires)?;
+    let mut runtime = Runtime::new(config, setup.executor, server, setup.sources, wires, setup.start)?;
     runtime.set_poll(setup.poll);
     runtime.set_queues(&setup.queues)?;
     runtime.set_generators(&setup.generators)?;
@@ -291,22 +295,6 @@ async fn serve_metrics(listener: tokio::net::TcpListener, handle: Handle) {
     .await;
 }
 
-/// Compiles `file`, reports its errors, and starts with it.
-fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
-    if file == Path::new("balancer") && !file.exists() {
-        let config = balancer();
-        let compiled =
-            compiler::compile("balancer", &config, sources, defines).map_err(|e| compiler::rendered(&e))?;
-        return runtime.boot(&compiled.program, &(directives(defines) + &config));
-    }
-    let (compiled, warnings) = compiler::compile_file(file, sources, defines)?;
-    show(&warnings);
-    // Controllers may ask for it, and send it to the next switch.
-    let config =
-        flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-    runtime.boot(&compiled.program, &config)
-}
-
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
 
@@ -359,6 +347,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         queues.extend(queues::read_file(path)?);
     }
     let sources = Sources { include_dirs: args.include };
+    let saved = args.state.as_deref().map(state_file::read).transpose().map_err(|e| e.to_string())?.flatten();
     let mut runtime = build(Setup {
         interfaces: args.interface,
         port_kind: args.port_kind.into(),
@@ -378,14 +367,22 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             ..SwitchConfig::default()
         },
         executor: args.executor,
-        queues,
-        generators: args.generator,
+        queues: queues.clone(),
+        generators: args.generator.clone(),
         device_id: args.device_id,
         sources: sources.clone(),
         watch: Watch { each: log.wants(Level::Debug), bytes: args.dump_packet_data },
+        start: saved.as_ref().map_or(Time::ZERO, |saved| saved.switch.taken()),
     })?;
-    if let Some(file) = &args.file {
-        boot(&mut runtime, file, &sources, &args.define)?;
+    match (&saved, &args.file) {
+        (Some(saved), file) => {
+            resume(&mut runtime, saved, file.as_deref(), &sources, &args.define)?;
+            // Those of this command line.
+            runtime.set_queues(&queues)?;
+            runtime.set_generators(&args.generator)?;
+        }
+        (None, Some(file)) => boot(&mut runtime, file, &sources, &args.define)?,
+        (None, None) => {}
     }
     let handle = runtime.handle();
     let (listener, address) = tokio
@@ -408,6 +405,10 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         stopper.stop();
     });
     tokio.spawn(reload(hangup, handle.clone(), args.queue_file, args.queue));
+    if let Some(path) = &args.state {
+        let request = tokio.block_on(async { crate::signals::user() })?;
+        tokio.spawn(save_on_request(request, handle.clone(), path.clone()));
+    }
     if let Some(at) = args.metrics {
         let listener = tokio.block_on(crate::metrics::bind(at))?;
         say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
@@ -428,6 +429,9 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
     runtime.run_until_stopped(|level, line| log.line(level, line))?;
     for line in runtime.summary() {
         say(&line);
+    }
+    if let Some(path) = &args.state {
+        say(&runtime.save(path).map_err(|e| e.to_string())?);
     }
     // Clients that are still connected must not keep it.
     tokio.shutdown_background();

@@ -2,6 +2,7 @@
 //! worker reports one after the other.
 
 mod calls;
+mod saved;
 
 use super::audit::Audit;
 use super::clock::Clock;
@@ -199,14 +200,21 @@ impl Core {
         self.shared.change(|switch| queues::apply(switch, config, settings))
     }
 
-    /// Sets these packet generators.
+    /// Sets exactly these packet generators. Equal ones continue.
     ///
     /// # Errors
     /// Names the generator, and what is wrong with it.
     pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), String> {
         let now = self.now();
         self.shared.change(|switch| {
-            all.iter().try_for_each(|Numbered { number, generator }| {
+            let old = switch.generators();
+            for (number, _) in old.iter().filter(|(n, _)| all.iter().all(|new| new.number != *n)) {
+                switch.set_generator(now, *number, None).map_err(|e| e.to_string())?;
+            }
+            let stays = |new: &&Numbered| {
+                old.iter().any(|(n, g)| *n == new.number && Some(g) == new.generator.as_ref())
+            };
+            all.iter().filter(|new| !stays(new)).try_for_each(|Numbered { number, generator }| {
                 let set = switch.set_generator(now, *number, generator.clone());
                 set.map_err(|e| format!("--generator {number}: {e}"))
             })
@@ -396,13 +404,15 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A switch with a worker for each of these sets of ports. All have the same ports, in the same order.
+    /// A switch with a worker for each of these sets of ports. All have the same ports, in the same order. Its time begins at
+    /// `start`.
     pub fn new(
         switch: SwitchConfig,
         executor: Choice,
         server: ServerConfig,
         sources: Sources,
         wires: Vec<Wires>,
+        start: Time,
     ) -> Result<Self, String> {
         let (tx, jobs) = channel();
         let mut server = Server::new(server)?;
@@ -417,7 +427,7 @@ impl Runtime {
             n => switch.add_workers(n).into_iter().map(Seat::Among).collect(),
         };
         let shared = Arc::new(Shared::new(switch));
-        let clock = Clock::start();
+        let clock = Clock::start(start);
         let common = Common { shared: shared.clone(), clock, control: tx.clone(), backlog: Arc::default() };
         let made = seats.into_iter().zip(wires).map(|(seat, w)| Worker::new(seat, w, common.clone()));
         let (workers, lines) = made.unzip();

@@ -8,4 +8,5 @@
 mod attack;
 mod collide;
 mod net;
+mod restart;
 mod stand;

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Addresses of clients, and of all devices.
-const CLIENTS: u32 = 1;
+pub const CLIENTS: u32 = 1;
 const DEVICES: u32 = 2;
 const SWITCH: [u8; 6] = [0x02, 0x50, 0x4d, 0, 0, 1];
 const VIP: [u8; 4] = [10, 0, 0, 100];
@@ -43,7 +43,7 @@ pub fn full() -> bool {
 }
 
 /// The program with 2^`bits` places a way.
-fn program(bits: u32) -> Arc<Program> {
+pub fn program(bits: u32) -> Arc<Program> {
     static PROGRAMS: OnceLock<Mutex<BTreeMap<u32, Arc<Program>>>> = OnceLock::new();
     let mut programs = PROGRAMS.get_or_init(Mutex::default).lock().expect("no thread panicked");
     let made = programs.entry(bits).or_insert_with(|| {
@@ -330,7 +330,7 @@ fn sum16(bytes: &[u8]) -> u32 {
 pub const DATAGRAM: u8 = 0xff;
 
 /// A TCP segment of a client to the VIP, or of a device to the client, behind 64 bytes of room.
-fn frame(client: Client, device: Option<u16>, flags: u8) -> Vec<u8> {
+pub fn frame(client: Client, device: Option<u16>, flags: u8) -> Vec<u8> {
     let mut f = vec![0; 64];
     f.extend(SWITCH);
     f.extend([2, 0, 0, 0, 0, 9]);

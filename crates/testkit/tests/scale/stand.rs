@@ -9,7 +9,7 @@ fn size() -> (u32, u64) {
 }
 
 /// Opens connections until `n` are established; those that found no place are counted by the switch.
-fn stand(net: &mut Net, n: u64) -> Vec<Flow> {
+pub fn stand(net: &mut Net, n: u64) -> Vec<Flow> {
     let mut flows = Vec::new();
     let mut next = 0;
     while (flows.len() as u64) < n {

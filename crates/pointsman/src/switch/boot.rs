@@ -1,0 +1,67 @@
+//! How a switch starts: with a program, or with a saved state and its program.
+
+use super::runtime::{Handle, Runtime};
+use super::state_file::{Fault, Saved};
+use crate::compiler;
+use crate::console::show;
+use crate::sources::{Sources, balancer, directives, flatten_file};
+use pointsman_frontend::Define;
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::Signal;
+
+/// Whether this is the built-in program.
+fn is_built_in(file: &Path) -> bool {
+    file == Path::new("balancer") && !file.exists()
+}
+
+/// The text of `file` with everything that it includes: controllers may ask for it, and send it to the next switch.
+fn config_text(file: &Path, sources: &Sources, defines: &[Define]) -> Result<String, String> {
+    if is_built_in(file) {
+        return Ok(directives(defines) + &balancer());
+    }
+    flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()))
+}
+
+/// Compiles `file`, reports its errors, and starts with it.
+pub fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
+    let compiled = if is_built_in(file) {
+        compiler::compile("balancer", &balancer(), sources, defines).map_err(|e| compiler::rendered(&e))?
+    } else {
+        let (compiled, warnings) = compiler::compile_file(file, sources, defines)?;
+        show(&warnings);
+        compiled
+    };
+    runtime.boot(&compiled.program, &config_text(file, sources, defines)?)
+}
+
+/// Starts with a saved state, whose program must be `file` if there is one.
+pub fn resume(
+    runtime: &mut Runtime,
+    saved: &Saved,
+    file: Option<&Path>,
+    sources: &Sources,
+    defines: &[Define],
+) -> Result<(), String> {
+    if let Some(file) = file
+        && config_text(file, sources, defines)?.as_bytes() != saved.server.device_config()
+    {
+        boot(runtime, file, sources, defines)?;
+        let fault = Fault::OtherProgram {
+            saved: saved.switch.program().clone(),
+            given: file.to_path_buf(),
+            id: runtime.program_id().ok_or("no program runs")?,
+        };
+        return Err(saved.error(fault).to_string());
+    }
+    runtime.restore(saved).map_err(|e| e.to_string())
+}
+
+/// Saves the state at each SIGUSR1.
+pub async fn save_on_request(mut request: Signal, handle: Handle, path: PathBuf) {
+    while request.recv().await.is_some() {
+        let path = path.clone();
+        if handle.post(move |core| core.save_now(&path)).is_err() {
+            return;
+        }
+    }
+}
