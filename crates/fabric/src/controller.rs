@@ -135,7 +135,7 @@ impl Controller {
         out
     }
 
-    /// Tells every session what its switch has to hold.
+    /// Gives every session what its switch has to hold.
     fn route(&mut self) -> Result<(), FillError> {
         let routes = Routes::of(&self.topology, &self.links_down());
         for (id, session) in (0..).map(SwitchId).zip(&mut self.sessions) {

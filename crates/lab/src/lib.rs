@@ -61,6 +61,7 @@ pub mod report;
 mod rng;
 mod sys;
 pub mod wire;
+pub mod wiring;
 
 pub use error::{Error, Result};
 pub use netns::{Namespace, Privileges, ensure_privileges, memory_folder, private_folder};

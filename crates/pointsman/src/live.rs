@@ -2,8 +2,10 @@
 //! them, each with its own threads. Used by the demo and the tests.
 
 mod clients;
+mod network;
 
 pub use clients::ClientsView;
+pub use network::LiveNetwork;
 
 use crate::agent::{Running, Stopper};
 use crate::controller::{self, Command, Pump, Standing, program};
@@ -16,6 +18,7 @@ use pointsman_balance::config::Program as ProgramName;
 use pointsman_balance::controller::{Controller, Program};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_lab::Namespace;
 use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};
 use pointsman_ports::Want;
@@ -47,6 +50,52 @@ struct SwitchPart {
     handle: Handle,
     thread: JoinHandle<Result<(), String>>,
     server: tokio::task::JoinHandle<()>,
+}
+
+impl SwitchPart {
+    /// Starts a switch in a namespace, without a program: a controller brings it, over [`P4RUNTIME`] inside of that namespace.
+    fn start(
+        namespace: &Namespace,
+        who: &str,
+        setup: Setup,
+        tokio: &Runtime,
+        log: &Log,
+    ) -> Result<SwitchPart, String> {
+        let runtime = namespace.enter(|| build(setup)).map_err(|e| e.to_string())??;
+        let handle = runtime.handle();
+        let (teller, name) = (log.clone(), who.to_string());
+        let thread = namespace
+            .spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)))
+            .map_err(|e| e.to_string())?;
+        // A socket belongs to the namespace of the thread that makes it.
+        let bind = || tokio.block_on(tokio::net::TcpListener::bind(SocketAddr::from(P4RUNTIME)));
+        let listener = namespace
+            .enter(bind)
+            .map_err(|e| e.to_string())?
+            .map_err(|e| format!("cannot listen for P4Runtime: {e}"))?;
+        let (served, log, name) = (handle.clone(), log.clone(), who.to_string());
+        let server = tokio.spawn(async move {
+            if let Err(e) = serve(served, listener, None).await {
+                say(&log, &name, &e);
+            }
+        });
+        Ok(SwitchPart { handle, thread, server })
+    }
+
+    /// Stops it, with all its state.
+    fn stop(self, tokio: &Runtime) -> Result<(), String> {
+        self.server.abort();
+        self.handle.stop();
+        // The listener's port is free again when the aborted task has ended.
+        let _ = tokio.block_on(self.server);
+        self.thread.join().map_err(|_| "the switch panicked".to_string())?
+    }
+}
+
+/// The asynchronous runtime of a namespace: all its threads, and so all its sockets, are there.
+fn runtime_in(namespace: &Namespace) -> Result<Runtime, String> {
+    let make = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    namespace.enter(make).map_err(|e| e.to_string())?.map_err(|e| format!("cannot start: {e}"))
 }
 
 struct ControllerPart {
@@ -121,11 +170,7 @@ impl Live {
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
         // over that namespace's loopback.
-        let tokio = rack
-            .switch
-            .enter(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build())
-            .map_err(|e| e.to_string())?
-            .map_err(|e| format!("cannot start: {e}"))?;
+        let tokio = runtime_in(&rack.switch)?;
         let mut live = Live {
             rack,
             device_configs: devices,
@@ -175,40 +220,14 @@ impl Live {
             ..Setup::default()
         };
         setup.switch.cpu_port = Some(self.config.switch.cpu_port.into());
-        let runtime = self.rack.switch.enter(|| build(setup)).map_err(|e| e.to_string())??;
-        let handle = runtime.handle();
-        let log = self.log.clone();
-        let thread = self
-            .rack
-            .switch
-            .spawn("switch", move || runtime.run(|_, line| say(&log, "switch", line)))
-            .map_err(|e| e.to_string())?;
-        // A socket belongs to the namespace of the thread that makes it.
-        let bind = || self.tokio.block_on(tokio::net::TcpListener::bind(SocketAddr::from(P4RUNTIME)));
-        let listener = self
-            .rack
-            .switch
-            .enter(bind)
-            .map_err(|e| e.to_string())?
-            .map_err(|e| format!("cannot listen for P4Runtime: {e}"))?;
-        let (served, log) = (handle.clone(), self.log.clone());
-        let server = self.tokio.spawn(async move {
-            if let Err(e) = serve(served, listener, None).await {
-                say(&log, "switch", &e);
-            }
-        });
-        self.switch = Some(SwitchPart { handle, thread, server });
+        let part = SwitchPart::start(&self.rack.switch, "switch", setup, &self.tokio, &self.log)?;
+        self.switch = Some(part);
         Ok(())
     }
 
     /// Stops the switch, with all its state.
     pub fn stop_switch(&mut self) -> Result<(), String> {
-        let Some(part) = self.switch.take() else { return Ok(()) };
-        part.server.abort();
-        part.handle.stop();
-        // The listener's port is free again when the aborted task has ended.
-        let _ = self.tokio.block_on(part.server);
-        part.thread.join().map_err(|_| "the switch panicked".to_string())?
+        self.switch.take().map_or(Ok(()), |part| part.stop(&self.tokio))
     }
 
     /// Starts the agent of a device.

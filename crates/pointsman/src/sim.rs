@@ -1,6 +1,7 @@
 //! `pointsman sim`: runs scenarios over seeds and sweep points, and stores the results.
 
 mod network;
+mod network_lab;
 mod page;
 mod serve;
 pub mod validate;

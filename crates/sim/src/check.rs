@@ -79,7 +79,8 @@ impl Violations {
         self.counts.values().sum()
     }
 
-    pub(crate) fn add(&mut self, law: Law, now: u64, text: impl FnOnce() -> String) {
+    /// Notes that a law was violated at this time, in nanoseconds; `text` says how.
+    pub fn add(&mut self, law: Law, now: u64, text: impl FnOnce() -> String) {
         *self.counts.entry(law).or_default() += 1;
         if self.first.len() < WORDS {
             self.first.push(format!("{law} at {:.6} s: {}", now as f64 / 1e9, text()));

@@ -93,7 +93,7 @@ impl Builder {
     /// Adds a switch; `rate`, in bits per second, is that of its links if they have none of their own.
     ///
     /// # Errors
-    /// The name exists already.
+    /// The name is taken.
     pub fn switch(&mut self, name: &str, rate: Rate) -> Result<SwitchId, Mistake> {
         let id = SwitchId(self.made.switches.len() as u32);
         self.name(name, End::Switch(id, 0), rate)?;
@@ -105,7 +105,7 @@ impl Builder {
     /// Adds a host.
     ///
     /// # Errors
-    /// The name or the address exists already, or the address cannot be a host's.
+    /// The name or the address is taken, or the address cannot be a host's.
     pub fn host(&mut self, name: &str, address: Ipv4Addr, rate: Rate) -> Result<HostId, Mistake> {
         if address.is_unspecified()
             || address.is_multicast()

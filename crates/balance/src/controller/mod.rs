@@ -77,6 +77,19 @@ pub enum Input {
     },
 }
 
+impl From<pointsman_session::Input> for Input {
+    fn from(input: pointsman_session::Input) -> Self {
+        use pointsman_session::Input as Of;
+        match input {
+            Of::Tick => Input::Tick,
+            Of::Connected => Input::Connected,
+            Of::Disconnected(reason) => Input::Disconnected(reason),
+            Of::Stream(message) => Input::Stream(message),
+            Of::Response { id, result } => Input::Response { id, result },
+        }
+    }
+}
+
 /// An action that a controller requests.
 pub type Output = pointsman_session::Output<Event>;
 

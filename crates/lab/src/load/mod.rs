@@ -5,6 +5,7 @@ mod closed_loop;
 mod consistency;
 mod echo;
 mod latency;
+mod mesh;
 mod open_loop;
 mod source;
 mod streams;
@@ -16,6 +17,7 @@ pub use consistency::{
 };
 pub use echo::{EchoCounters, EchoServer, EchoServers};
 pub use latency::Latencies;
+pub use mesh::{MeshConfig, MeshHost, MeshResult, mesh};
 pub use open_loop::{Arrivals, LoadConfig, LoadResult, Progress, run, watched};
 pub use source::SourcePorts;
 pub use streams::{StreamsConfig, StreamsResult, streams};

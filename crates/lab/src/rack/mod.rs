@@ -203,16 +203,16 @@ impl Rack {
 }
 
 /// Name of the interface of a switch's port.
-fn port_interface(port: u16) -> String {
+pub(crate) fn port_interface(port: u16) -> String {
     format!("veth{port}")
 }
 
 /// Name of a host's interface, in every host.
-const INTERFACE: &str = "eth0";
+pub(crate) const INTERFACE: &str = "eth0";
 /// Index of the loopback interface of every namespace.
-const LOOPBACK_INDEX: u32 = 1;
+pub(crate) const LOOPBACK_INDEX: u32 = 1;
 /// Index of a host's interface.
-const HOST_INDEX: u32 = 2;
+pub(crate) const HOST_INDEX: u32 = 2;
 
 /// Added to the indices of a link that replaces another one, as a kernel would give it new ones.
 const REPLACED: u32 = 1000;
@@ -307,7 +307,7 @@ impl HostSettings<'_> {
             netlink.add_address(index, *address, prefix)?;
         }
         for gateway in [IpAddr::V4(self.link.gateway_ipv4), IpAddr::V6(self.link.gateway_ipv6)] {
-            netlink.add_default_route(index, gateway)?;
+            netlink.add_default_route(index, gateway, false)?;
             if self.static_neighbours {
                 netlink.add_neighbour(index, gateway, self.link.gateway_mac.0)?;
             }
@@ -317,7 +317,7 @@ impl HostSettings<'_> {
 }
 
 /// Set before interfaces exist, so that these inherit them.
-const HOST_SYSCTLS: &[(&str, &str)] = &[
+pub(crate) const HOST_SYSCTLS: &[(&str, &str)] = &[
     // Addresses work at once (the kernel asks both values), and no router is looked for.
     ("net/ipv6/conf/all/accept_dad", "0"),
     ("net/ipv6/conf/default/accept_dad", "0"),
@@ -331,7 +331,7 @@ const HOST_SYSCTLS: &[(&str, &str)] = &[
     ("net/ipv6/icmp/ratelimit", "0"),
 ];
 
-const SWITCH_SYSCTLS: &[(&str, &str)] = &[
+pub(crate) const SWITCH_SYSCTLS: &[(&str, &str)] = &[
     // The kernel under the switch keeps silent: no own IPv6 on any port, no forwarding.
     ("net/ipv6/conf/default/disable_ipv6", "1"),
     ("net/ipv6/conf/all/accept_dad", "0"),
@@ -369,7 +369,7 @@ const SHORT_MEMORY: &[(&str, &str)] = &[
 ];
 
 /// Writes settings of the calling thread's network namespace; returns the refused ones.
-fn apply_sysctls(settings: &[(&str, &str)]) -> Vec<String> {
+pub(crate) fn apply_sysctls(settings: &[(&str, &str)]) -> Vec<String> {
     settings
         .iter()
         .filter_map(|(key, value)| {

@@ -1,10 +1,10 @@
-//! The connection to the switch: carries the controller's messages over gRPC, and hands in the replies.
+//! The connection to a switch: carries a session's messages over gRPC, and hands in the replies.
 
 use super::PATIENCE;
-use pointsman_balance::controller::{Event, Input, Output, Request, Response};
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
+use pointsman_session::{Input, Output, Request, Response};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -40,7 +40,7 @@ struct Connection {
 }
 
 /// The way to the switch.
-pub(super) struct Link {
+pub(crate) struct Link {
     tell: mpsc::Sender<News>,
     news: mpsc::Receiver<News>,
     number: u64,
@@ -53,7 +53,7 @@ impl Link {
         Link { tell, news, number: 0, connection: None }
     }
 
-    /// The controller's next event.
+    /// The session's next input.
     pub async fn next(&mut self) -> Input {
         loop {
             // The sender is held here.
@@ -69,8 +69,8 @@ impl Link {
         }
     }
 
-    /// Carries out the controller's output; events are returned.
-    pub fn carry(&mut self, output: Output) -> Option<Event> {
+    /// Carries out a session's output; events are returned.
+    pub fn carry<E>(&mut self, output: Output<E>) -> Option<E> {
         match output {
             Output::Connect(address) => {
                 self.number += 1;

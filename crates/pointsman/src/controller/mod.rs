@@ -3,7 +3,7 @@
 mod choice;
 pub mod files;
 mod learner;
-mod link;
+pub(crate) mod link;
 mod reload;
 
 use crate::console::say;
@@ -255,8 +255,8 @@ impl<T: FnMut(&str)> Pump<T> {
     }
 
     /// Something came from the switch.
-    fn linked(&mut self, input: Input) {
-        match input {
+    fn linked(&mut self, input: pointsman_session::Input) {
+        match Input::from(input) {
             Input::Response { id, result } if Learner::is_own(id) => {
                 let result = match result {
                     Ok(Response::Read(entities)) => Ok(entities),

@@ -1,9 +1,11 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, loader, simulate, verdict};
+use super::{Args, Job, loader, network_lab, simulate, summary, verdict, write};
+use crate::console::print;
 use crate::controller::compiled;
 use crate::sources::{self, Sources};
 use pointsman_engine::Engine;
+use pointsman_session::Program;
 use pointsman_sim::network::{self, NetworkScenario};
 use serde_json::Value;
 use std::path::Path;
@@ -19,7 +21,6 @@ fn check(args: &Args) -> Result<(), String> {
         ("--save-table", args.save_table.is_some()),
         ("--html", args.html.is_some()),
         ("--serve", args.serve),
-        ("--lab", args.lab),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((option, _)) => {
@@ -39,6 +40,28 @@ fn program(scenario: &NetworkScenario, beside: &Path) -> Result<(String, String)
     let text = sources::flatten_file(&path, &Sources::default(), &[])
         .map_err(|e| format!("program.file: cannot read {}: {e}", path.display()))?;
     Ok((file.clone(), text))
+}
+
+/// Runs the scenario on this machine, once for each seed, and prints and writes the results.
+fn lab(
+    args: &Args,
+    scenario: &NetworkScenario,
+    program: &Program,
+    first: u64,
+    fingerprint: &str,
+) -> Result<ExitCode, String> {
+    pointsman_lab::raise_open_file_limit()
+        .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let mut lines = Vec::new();
+    for i in 0..args.seeds {
+        let result = network_lab::run(scenario, program, first.wrapping_add(i), fingerprint)?;
+        print(&summary(&result));
+        lines.push(result);
+    }
+    if let Some(path) = &args.json {
+        write(path, &lines.iter().map(|l| format!("{l}\n")).collect::<String>())?;
+    }
+    Ok(verdict(&lines.iter().collect::<Vec<_>>()))
 }
 
 /// Runs the command.
@@ -63,6 +86,9 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Stri
         Job { point, seed, fingerprint: fingerprint.clone(), memory_bytes, simulate: Box::new(simulate) }
     };
     let first = args.seed.unwrap_or(scenario.seed);
+    if args.lab {
+        return lab(args, scenario, &program, first, &fingerprint);
+    }
     let seeds = (0..args.seeds).filter(|i| args.shard.is_none_or(|s| i % s.count == s.index - 1));
     let jobs: Vec<Job<'_>> = seeds.map(|i| job(first.wrapping_add(i))).collect();
     let Some(results) = simulate(args, &jobs)? else { return Ok(ExitCode::SUCCESS) };

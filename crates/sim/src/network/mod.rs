@@ -9,7 +9,7 @@ mod outcome;
 mod read;
 mod run;
 
-pub use outcome::NetworkOutcome;
+pub use outcome::{NetworkOutcome, spread_percent, uplink_ports};
 pub use read::{is_network, read};
 pub use run::run;
 
@@ -59,7 +59,7 @@ pub struct NetworkScenario {
     pub switch_latency_ns: u64,
     /// One way between the controller and a switch.
     pub control_delay_ns: u64,
-    /// Until a switch tells the controller that a port lost its carrier, or has it again.
+    /// Until a switch reports to the controller that a port lost its carrier, or has it again.
     pub detection_ns: u64,
     /// Requests.
     pub traffic: Traffic,

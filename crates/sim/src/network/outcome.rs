@@ -1,13 +1,12 @@
 //! The results of one simulation of a network.
 
 use super::check::LAWS;
-use super::run::between_switches;
 use crate::check::Violations;
 use crate::link::LinkCounts;
 use crate::outcome::{Latency, Requests, latency_fields};
 use pointsman_ir::Executor;
 use pointsman_net::{Network, PortCounts};
-use pointsman_topology::{End, LinkId, SwitchId};
+use pointsman_topology::{End, LinkId, SwitchId, Topology};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,6 +91,33 @@ impl NetworkOutcome {
 
 type Port = (SwitchId, u16);
 
+/// How far the packets of a port differ from the mean of its switch, in per cent of that; the farthest of all ports. `None` without
+/// packets.
+pub fn spread_percent(sent: &BTreeMap<(SwitchId, u16), u64>) -> Option<f64> {
+    let mut by_switch: BTreeMap<SwitchId, Vec<f64>> = BTreeMap::new();
+    for ((switch, _), sent) in sent {
+        by_switch.entry(*switch).or_default().push(*sent as f64);
+    }
+    let of = |sent: &Vec<f64>| {
+        let mean = sent.iter().sum::<f64>() / sent.len() as f64;
+        let farthest = sent.iter().map(|n| (n - mean).abs()).fold(0.0, f64::max);
+        (mean > 0.0).then(|| 100.0 * farthest / mean)
+    };
+    by_switch.values().filter_map(of).reduce(f64::max)
+}
+
+/// The ports that lead to other switches, of switches with hosts.
+pub fn uplink_ports(topology: &Topology) -> Vec<(SwitchId, u16)> {
+    let leads_to_switch = |(.., end): &(u16, LinkId, End)| matches!(end, End::Switch(..));
+    let of = |s: SwitchId| {
+        let ports = topology.ports(s);
+        let with_hosts = ports.iter().any(|p| !leads_to_switch(p));
+        let uplinks = ports.into_iter().filter(move |p| with_hosts && leads_to_switch(p));
+        uplinks.map(move |(port, ..)| (s, port))
+    };
+    (0..topology.switches().len() as u32).map(SwitchId).flat_map(of).collect()
+}
+
 /// Counts what ports between switches send while all links are up.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
@@ -100,16 +126,10 @@ pub(super) struct Counting {
     sent: BTreeMap<Port, u64>,
 }
 
-/// Packets sent on each port to another switch, of switches with hosts.
+/// Packets sent on each of the [`uplink_ports`].
 fn uplinks<E: Executor + Send + Sync, A: Copy>(network: &Network<E, A>) -> BTreeMap<Port, u64> {
-    let count = network.topology().switches().len() as u32;
-    let with_hosts =
-        |s: &SwitchId| network.topology().ports(*s).iter().any(|(.., e)| matches!(e, End::Host(_)));
-    let of = |s: SwitchId| {
-        let ports = between_switches(network, s).into_iter();
-        ports.map(move |(port, _)| ((s, port), network.port_counts(s, port).packets))
-    };
-    (0..count).map(SwitchId).filter(with_hosts).flat_map(of).collect()
+    let ports = uplink_ports(network.topology()).into_iter();
+    ports.map(|(s, port)| ((s, port), network.port_counts(s, port).packets)).collect()
 }
 
 impl Counting {
@@ -140,16 +160,7 @@ impl Counting {
 
     /// See [`NetworkOutcome::spread_percent`].
     pub fn spread_percent(&self) -> Option<f64> {
-        let mut by_switch: BTreeMap<SwitchId, Vec<f64>> = BTreeMap::new();
-        for ((switch, _), sent) in &self.sent {
-            by_switch.entry(*switch).or_default().push(*sent as f64);
-        }
-        let of = |sent: &Vec<f64>| {
-            let mean = sent.iter().sum::<f64>() / sent.len() as f64;
-            let farthest = sent.iter().map(|n| (n - mean).abs()).fold(0.0, f64::max);
-            (mean > 0.0).then(|| 100.0 * farthest / mean)
-        };
-        by_switch.values().filter_map(of).reduce(f64::max)
+        spread_percent(&self.sent)
     }
 
     /// All ports with links, by switch.

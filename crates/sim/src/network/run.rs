@@ -13,7 +13,7 @@ use pointsman_fabric::Input;
 use pointsman_ir::Executor;
 use pointsman_net::{Happened, Loader, Network, NetworkConfig, Packet};
 use pointsman_session::Program;
-use pointsman_topology::{End, HostId, LinkId, SwitchId};
+use pointsman_topology::{End, HostId, SwitchId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -355,13 +355,4 @@ impl<E: Executor + Send + Sync> World<'_, E> {
             violations: self.checker.violations,
         }
     }
-}
-
-/// Ports that lead to other switches.
-pub(super) fn between_switches<E: Executor + Send + Sync, A: Copy>(
-    network: &Network<E, A>,
-    switch: SwitchId,
-) -> Vec<(u16, LinkId)> {
-    let ports = network.topology().ports(switch).into_iter();
-    ports.filter(|(.., end)| matches!(end, End::Switch(..))).map(|(port, link, _)| (port, link)).collect()
 }

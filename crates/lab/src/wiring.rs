@@ -1,0 +1,148 @@
+//! Builds a network of any topology: a namespace for every switch and every host, joined by veth pairs.
+
+use crate::error::{Error, Result};
+use crate::netlink::{Netlink, VethEnd};
+use crate::netns::Namespace;
+use crate::rack::{
+    HOST_INDEX, HOST_SYSCTLS, INTERFACE, LOOPBACK_INDEX, SWITCH_SYSCTLS, apply_sysctls, port_interface,
+};
+use crate::sys::{self, Offload};
+use pointsman_topology::{End, HostId, LinkId, SwitchId, Topology};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
+
+/// The next hop of every host: its switch, whatever its addresses.
+const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 0, 1));
+/// The ends of a veth pair differ in index (see `rack`): those of a link's first and second end.
+const FIRST_INDEX: [u32; 2] = [1000, 3000];
+const MTU: u32 = 1500;
+
+/// No host speaks IPv6 on its own.
+const QUIET_SYSCTLS: &[(&str, &str)] =
+    &[("net/ipv6/conf/all/disable_ipv6", "1"), ("net/ipv6/conf/default/disable_ipv6", "1")];
+
+/// A running network. Dropping it, and everything that runs in its namespaces, removes it.
+#[derive(Clone, Debug)]
+pub struct Wiring {
+    /// What it was built from.
+    pub topology: Topology,
+    /// By switch. Port N is the interface `vethN`.
+    pub switches: Vec<Namespace>,
+    /// By host. The interface is `eth0`.
+    pub hosts: Vec<Namespace>,
+    /// Settings that the kernel refused and that the network can do without.
+    pub warnings: Vec<String>,
+}
+
+impl Wiring {
+    /// Builds the network. Needs [`crate::ensure_privileges`].
+    ///
+    /// # Errors
+    /// The kernel refuses a namespace or an interface.
+    pub fn build(topology: &Topology) -> Result<Self> {
+        let mut warnings = Vec::new();
+        let mut made = |name: &str, sysctls: &[&[(&str, &str)]]| -> Result<Namespace> {
+            let namespace = Namespace::new(name)?;
+            let refused = namespace.enter(|| -> Result<Vec<String>> {
+                Netlink::open()?.set_up(LOOPBACK_INDEX)?;
+                Ok(sysctls.iter().flat_map(|s| apply_sysctls(s)).collect())
+            })??;
+            warnings.extend(refused.into_iter().map(|w| format!("{name}: {w}")));
+            Ok(namespace)
+        };
+        let switches = topology.switches().iter().map(|s| made(&s.name, &[SWITCH_SYSCTLS]));
+        let switches = switches.collect::<Result<Vec<_>>>()?;
+        let hosts = topology.hosts().iter().map(|h| made(&h.name, &[HOST_SYSCTLS, QUIET_SYSCTLS]));
+        let hosts = hosts.collect::<Result<Vec<_>>>()?;
+        let mut wiring = Wiring { topology: topology.clone(), switches, hosts, warnings };
+        for link in 0..topology.links().len() as u32 {
+            wiring.wire(LinkId(link))?;
+        }
+        Ok(wiring)
+    }
+
+    fn namespace(&self, end: End) -> &Namespace {
+        match end {
+            End::Switch(SwitchId(s), _) => &self.switches[s as usize],
+            End::Host(HostId(h)) => &self.hosts[h as usize],
+        }
+    }
+
+    /// Interface and index of one end of a link.
+    fn interface(&self, link: LinkId, way: usize) -> (String, u32) {
+        match self.topology.links()[link.0 as usize].ends[way] {
+            End::Switch(_, port) => (port_interface(port), FIRST_INDEX[way] + u32::from(port)),
+            End::Host(_) => (INTERFACE.to_string(), HOST_INDEX + way as u32),
+        }
+    }
+
+    /// Joins the two ends of a link, and gives a host its address and route.
+    fn wire(&mut self, link: LinkId) -> Result<()> {
+        let spec = &self.topology.links()[link.0 as usize];
+        let names = [self.interface(link, 0), self.interface(link, 1)];
+        let ends: Vec<VethEnd<'_>> = spec
+            .ends
+            .iter()
+            .zip(&names)
+            .map(|(end, (name, index))| VethEnd {
+                name,
+                index: *index,
+                mac: self.topology.mac(*end),
+                namespace: self.namespace(*end).as_fd(),
+                queues: 1,
+            })
+            .collect();
+        let [first, second] = spec.ends.map(|end| self.namespace(end));
+        let in_place = |e: Error| Error::new(format!("link {}: {e}", spec.name));
+        first.enter(|| Netlink::open()?.add_veth(&ends[0], &ends[1], MTU))?.map_err(in_place)?;
+        for (namespace, (_, index)) in [first, second].into_iter().zip(&names) {
+            namespace.enter(|| Netlink::open()?.set_up(*index))?.map_err(in_place)?;
+        }
+        let mut warnings = Vec::new();
+        for (way, (namespace, (_, index))) in [first, second].into_iter().zip(&names).enumerate() {
+            let up = || -> Result<Vec<String>> {
+                Netlink::open()?.wait_until_up(*index)?;
+                match (spec.ends[way], spec.ends[1 - way]) {
+                    (End::Host(host), other) => self.settle(host, other, *index),
+                    _ => Ok(Vec::new()),
+                }
+            };
+            warnings.extend(namespace.enter(up)?.map_err(in_place)?);
+        }
+        self.warnings.extend(warnings);
+        Ok(())
+    }
+
+    /// Inside of a host's namespace: its address, and a route for everything over its switch.
+    fn settle(&self, host: HostId, switch: End, index: u32) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        for offload in [Offload::TransmitChecksum, Offload::TcpSegmentation, Offload::GenericSegmentation] {
+            if let Err(e) = sys::set_offload(INTERFACE, offload, false) {
+                warnings.push(format!("cannot switch off {offload:?} of {INTERFACE}: {e}"));
+            }
+        }
+        let mut netlink = Netlink::open()?;
+        netlink.add_address(index, self.topology.hosts()[host.0 as usize].address.into(), 32)?;
+        netlink.add_neighbour(index, GATEWAY, self.topology.mac(switch))?;
+        netlink.add_default_route(index, GATEWAY, true)?;
+        Ok(warnings)
+    }
+
+    /// Cuts a link (both ends lose their carrier), or restores it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_link(&self, link: LinkId, up: bool) -> Result<()> {
+        let end = self.topology.links()[link.0 as usize].ends[0];
+        let (_, index) = self.interface(link, 0);
+        self.namespace(end).enter(|| {
+            let mut netlink = Netlink::open()?;
+            if up { netlink.set_up(index) } else { netlink.set_down(index) }
+        })?
+    }
+
+    /// The interfaces of a switch, by port.
+    pub fn ports(&self, switch: SwitchId) -> Vec<(u16, String)> {
+        self.topology.ports(switch).into_iter().map(|(port, ..)| (port, port_interface(port))).collect()
+    }
+}

@@ -1,0 +1,188 @@
+//! A network of switches on this machine: the lab's namespaces and cables, our switches in them, and one controller with a session for
+//! each.
+
+use super::{Log, P4RUNTIME, SwitchPart, runtime_in, say};
+use crate::controller::link::Link;
+use crate::switch::{Interface, Setup};
+use pointsman_fabric::{Controller, Input};
+use pointsman_lab::wiring::Wiring;
+use pointsman_ports::Counters;
+use pointsman_session::{Output, Program, ReconcilerEvent};
+use pointsman_topology::{CPU_PORT, LinkId, SwitchId, Topology};
+use pointsman_v1model::{Stats, SwitchConfig};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+/// How often the controller looks at a switch's ports.
+const LOOK: Duration = Duration::from_millis(10);
+
+type Action = Output<ReconcilerEvent>;
+
+/// Traffic through a port, as the switch counted it.
+pub type Ports = BTreeMap<u16, Counters>;
+
+/// The network.
+pub struct LiveNetwork {
+    /// Namespaces and cables.
+    pub wiring: Wiring,
+    /// By switch, in this order: a part needs its runtime until it has stopped.
+    switches: Vec<(SwitchPart, Runtime)>,
+    controller: Option<tokio::task::JoinHandle<()>>,
+    in_sync: watch::Receiver<bool>,
+}
+
+impl LiveNetwork {
+    /// Builds the network and starts everything.
+    ///
+    /// # Errors
+    /// The kernel refuses a part of it, or the program is not one that the controller can fill.
+    pub fn start(topology: &Topology, program: &Program, log: &Log) -> Result<Self, String> {
+        let address = SocketAddr::from(P4RUNTIME).to_string();
+        let controller =
+            Controller::new(topology.clone(), program, |_| address.clone()).map_err(|e| e.to_string())?;
+        let wiring = Wiring::build(topology).map_err(|e| e.to_string())?;
+        let (inputs, received) = mpsc::unbounded_channel();
+        let (told, in_sync) = watch::channel(false);
+        let mut network = LiveNetwork { wiring, switches: Vec::new(), controller: None, in_sync };
+        let mut ways = Vec::new();
+        for (i, spec) in topology.switches().iter().enumerate() {
+            let id = SwitchId(i as u32);
+            let namespace = &network.wiring.switches[i];
+            let ports = network.wiring.ports(id).into_iter();
+            let interfaces = ports.map(|(number, name)| Interface { number: number.into(), name }).collect();
+            let config = SwitchConfig { cpu_port: Some(CPU_PORT.into()), ..Setup::default().switch };
+            let setup = Setup { interfaces, switch: config, ..Setup::default() };
+            let tokio = runtime_in(namespace)?;
+            let part = SwitchPart::start(namespace, &spec.name, setup, &tokio, log)?;
+            let (way, actions) = mpsc::unbounded_channel();
+            let (log, name) = (log.clone(), spec.name.clone());
+            let report = move |event: &ReconcilerEvent| say(&log, &name, &format!("{event:?}"));
+            tokio.spawn(carry(id, actions, inputs.clone(), report));
+            tokio.spawn(look(id, part.handle.clone(), inputs.clone()));
+            ways.push(way);
+            network.switches.push((part, tokio));
+        }
+        // Any runtime will do: the controller has no socket.
+        if let Some((_, tokio)) = network.switches.first() {
+            network.controller = Some(tokio.spawn(control(controller, received, ways, told)));
+        }
+        Ok(network)
+    }
+
+    /// Waits until all switches hold what they have to.
+    ///
+    /// # Errors
+    /// They do not after this time.
+    pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
+        let Some((_, tokio)) = self.switches.first() else { return Ok(()) };
+        let mut state = self.in_sync.clone();
+        let wait = async { tokio::time::timeout(patience, state.wait_for(|good| *good)).await.is_ok() };
+        if tokio.block_on(wait) {
+            return Ok(());
+        }
+        Err(format!("the switches do not hold their entries after {} s", patience.as_secs_f64()))
+    }
+
+    /// Cuts a link, or restores it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_link(&self, link: LinkId, up: bool) -> Result<(), String> {
+        self.wiring.set_link(link, up).map_err(|e| e.to_string())
+    }
+
+    /// Counters of a switch and of its ports.
+    ///
+    /// # Errors
+    /// It has stopped.
+    pub fn counters(&self, switch: SwitchId) -> Result<(Stats, Ports), String> {
+        let (part, tokio) = &self.switches[switch.0 as usize];
+        let asked = tokio.block_on(async {
+            let stats = part.handle.call(|core| core.stats()).await?;
+            Ok::<_, crate::switch::runtime::Gone>((stats, part.handle.interfaces().await?))
+        });
+        let (stats, interfaces) = asked.map_err(|_| "the switch has stopped".to_string())?;
+        let ports = interfaces.into_iter().filter_map(|i| Some((u16::try_from(i.port).ok()?, i.counters)));
+        Ok((stats, ports.collect()))
+    }
+}
+
+impl Drop for LiveNetwork {
+    fn drop(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.abort();
+        }
+        for (part, tokio) in self.switches.drain(..) {
+            let _ = part.stop(&tokio);
+        }
+    }
+}
+
+/// Carries the messages of one session, over the sockets of the switch's namespace.
+async fn carry(
+    id: SwitchId,
+    mut actions: mpsc::UnboundedReceiver<Action>,
+    inputs: mpsc::UnboundedSender<Input>,
+    report: impl Fn(&ReconcilerEvent),
+) {
+    let mut link = Link::new();
+    loop {
+        tokio::select! {
+            action = actions.recv() => match action {
+                Some(action) => link.carry(action).iter().for_each(&report),
+                None => return,
+            },
+            input = link.next() => {
+                if inputs.send(Input::Session(id, input)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Looks at the ports of a switch, as gNMI gives them.
+async fn look(id: SwitchId, handle: crate::switch::runtime::Handle, inputs: mpsc::UnboundedSender<Input>) {
+    let mut known: BTreeMap<u16, bool> = BTreeMap::new();
+    while let Ok(interfaces) = handle.interfaces().await {
+        for i in interfaces {
+            let Ok(port) = u16::try_from(i.port) else { continue };
+            if known.insert(port, i.up).unwrap_or(true) != i.up
+                && inputs.send(Input::Port { switch: id, port, up: i.up }).is_err()
+            {
+                return;
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Steps the controller.
+async fn control(
+    mut controller: Controller,
+    mut inputs: mpsc::UnboundedReceiver<Input>,
+    ways: Vec<mpsc::UnboundedSender<Action>>,
+    told: watch::Sender<bool>,
+) {
+    let start = Instant::now();
+    let mut input = Input::Tick;
+    loop {
+        for (switch, action) in controller.step(start.elapsed(), input) {
+            // A session whose task has ended is lost with its switch.
+            let _ = ways[switch.0 as usize].send(action);
+        }
+        told.send_replace(controller.in_sync());
+        let deadline = controller.next_deadline().map(|at| at.saturating_sub(start.elapsed()));
+        let wait = tokio::time::sleep(deadline.unwrap_or(Duration::from_secs(3600)));
+        input = tokio::select! {
+            next = inputs.recv() => match next {
+                Some(next) => next,
+                None => return,
+            },
+            () = wait => Input::Tick,
+        };
+    }
+}
