@@ -2,6 +2,7 @@
 
 mod bench_wire;
 mod learn_wire;
+mod network_wire;
 mod rack_wire;
 mod siege_wire;
 mod state_wire;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         ("state_wire", state_wire::TESTS),
         ("siege_wire", siege_wire::TESTS),
         ("learn_wire", learn_wire::TESTS),
+        ("network_wire", network_wire::TESTS),
         ("bench_wire", bench_wire::TESTS),
     ];
     run("wire", modules)
