@@ -177,7 +177,7 @@ impl Builder {
         if let [End::Host(_), End::Host(_)] = ends {
             return Err(Mistake::NoSwitch(name));
         }
-        for end in ends.iter().filter(|end| self.taken.contains(end)) {
+        if let Some(end) = ends.iter().find(|end| self.taken.contains(end)) {
             let node = self.node(*end).0.to_string();
             return Err(match end {
                 End::Switch(_, port) => Mistake::PortTaken(node, *port),
