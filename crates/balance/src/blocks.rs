@@ -184,7 +184,7 @@ pub enum Limits {
 const PER_CENT: u16 = 16;
 
 /// A service's settings in addition to its policy. Each overrides the policy's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tuning {
     /// The metric.
     pub metric: Option<Metric>,

@@ -122,12 +122,18 @@ impl Prefix {
         if len > width {
             return Err(format!("a prefix of {len} bits, but the address has {width}"));
         }
-        let p = Prefix { address, len };
-        let network = address_from_bits(address.is_ipv6(), address_bits(address) & p.mask());
-        if network != address {
-            return Err(format!("{address}/{len} has bits set beyond its length: write {network}/{len}"));
+        let p = Prefix::containing(address, len);
+        if p.address != address {
+            return Err(format!("{address}/{len} has bits set beyond its length: write {p}"));
         }
         Ok(p)
+    }
+
+    /// The prefix of `len` bits that contains the address: all of it if `len` exceeds its length.
+    pub fn containing(address: IpAddr, len: u8) -> Self {
+        let len = len.min(if address.is_ipv4() { 32 } else { 128 });
+        let p = Prefix { address, len };
+        Prefix { address: address_from_bits(address.is_ipv6(), address_bits(address) & p.mask()), len }
     }
 
     fn mask(&self) -> u128 {

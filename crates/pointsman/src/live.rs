@@ -14,7 +14,7 @@ use crate::rack_file::new_keys;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
-use pointsman_balance::config::Program as ProgramName;
+use pointsman_balance::config::{Program as ProgramName, RackFile};
 use pointsman_balance::controller::{Controller, Program};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
@@ -141,28 +141,28 @@ pub struct Live {
 }
 
 impl Live {
-    /// Builds the rack and starts everything but the controller. `text` is its rack.toml, `executor` how the switch
+    /// Builds the rack and starts everything but the controller. `file` is its rack.toml, `executor` how the switch
     /// runs its program.
     pub fn start(
         spec: &RackSpec,
         devices: Vec<DeviceConfig>,
-        text: &str,
+        file: &RackFile,
         executor: Choice,
         log: Log,
     ) -> Result<Self, String> {
-        Self::start_on(spec, devices, text, executor, Ports::default(), log)
+        Self::start_on(spec, devices, file, executor, Ports::default(), log)
     }
 
     /// The same, with other ports or more workers.
     pub fn start_on(
         spec: &RackSpec,
         devices: Vec<DeviceConfig>,
-        text: &str,
+        file: &RackFile,
         executor: Choice,
         ports: Ports,
         log: Log,
     ) -> Result<Self, String> {
-        let mut config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
+        let mut config = file.rack().map_err(|e| e.to_string())?;
         let mut keys = ReportKeys::default();
         new_keys(&config, &mut keys, false)?;
         config.keys = keys.clone();

@@ -12,6 +12,14 @@ use crate::support::programs::Program;
 use crate::support::{Finished, Running, Scratch, Switch, finish, pointsman};
 use pointsman::executor::Choice;
 use pointsman::live::{ClientsView, Live, Log};
+use pointsman_balance as balance;
+use pointsman_balance::config::file::{
+    AgentSection, ApiSection, ClientsSection, DeviceSection, LearnSection, RackFile, ServerSection,
+    ServiceSection, SourceSection, SwitchSection,
+};
+use pointsman_balance::config::{NextHop, Route};
+use pointsman_balance::learn::{LearnerKind, Parameters, Settings};
+use pointsman_balance::{Policy, Prefix, Protocol};
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
@@ -82,35 +90,73 @@ fn devices(spec: &RackSpec) -> Vec<DeviceConfig> {
 }
 
 /// The rack's file, with equal weights. The first of several servers has a named class.
-fn toml(spec: &RackSpec) -> String {
-    let gateways: Vec<String> = spec.hosts().map(|(_, l)| format!("\"{}\"", l.gateway_ipv4)).collect();
-    let mut t = format!(
-        "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [{}]\n\
-         report_keys = \"keys\"\nreport_timeout_ms = 3000\n[agent]\nheartbeat_ms = 50\n\
-         [[route]]\nprefix = \"10.0.0.0/24\"\nport = 1\nvia = \"10.0.0.2\"\n",
-        gateways.join(", ")
-    );
-    for (i, server) in spec.servers.iter().enumerate() {
-        let class = if i == 0 && spec.servers.len() > 1 { "class = \"old\"\n" } else { "" };
-        let _ = write!(t, "[[server]]\nname = \"{}\"\n{class}", server.name);
-        for d in &server.devices {
-            let kind = if d.name == "cpu" { "cpu" } else { "smartnic" };
-            let _ = write!(
-                t,
-                "[[server.device]]\nname = \"{}\"\nkind = \"{kind}\"\nport = {}\naddress = \"{}\"\nweight = 1\n\
-                 [[server.device.agent.source]]\nprometheus = \"http://127.0.0.1:9100/metrics\"\ninterval_ms = 100\n\
-                 compute = \"rate(pointsman_device_busy_seconds_total) * 25\"\n",
-                d.name, d.link.port, d.link.ipv4
-            );
+fn description(spec: &RackSpec) -> RackFile {
+    let device = |d: &DeviceSpec| {
+        let kind = if d.name == "cpu" { balance::DeviceKind::Cpu } else { balance::DeviceKind::SmartNic };
+        let source = SourceSection {
+            prometheus: "http://127.0.0.1:9100/metrics".into(),
+            interval_ms: Some(100),
+            compute: Some("rate(pointsman_device_busy_seconds_total) * 25".into()),
+        };
+        DeviceSection {
+            address: Some(d.link.ipv4),
+            agent: AgentSection { sources: vec![source], ..AgentSection::default() },
+            ..DeviceSection::new(&d.name, kind, d.link.port)
         }
+    };
+    let server = |(i, server): (usize, &ServerSpec)| ServerSection {
+        name: server.name.clone(),
+        class: (i == 0 && spec.servers.len() > 1).then(|| "old".into()),
+        devices: server.devices.iter().map(device).collect(),
+        ..ServerSection::default()
+    };
+    RackFile {
+        switch: SwitchSection {
+            gateways: spec.hosts().map(|(_, l)| l.gateway_ipv4.into()).collect(),
+            report_keys: Some("keys".into()),
+            report_timeout_ms: Some(3000),
+            ..SwitchSection::default()
+        },
+        agent: AgentSection { heartbeat_ms: Some(50), ..AgentSection::default() },
+        routes: vec![Route {
+            prefix: Prefix::containing([10, 0, 0, 0].into(), 24),
+            port: 1,
+            hop: NextHop::Neighbour([10, 0, 0, 2].into()),
+        }],
+        servers: spec.servers.iter().enumerate().map(server).collect(),
+        services: vec![ServiceSection {
+            vips: vec![spec.vip_ipv4.into()],
+            protocols: vec![Protocol::Udp],
+            idle_timeout_ms: Some(5000),
+            ..ServiceSection::new("inference", 8000, Policy::Wrr)
+        }],
+        ..RackFile::default()
     }
-    let _ = write!(
-        t,
-        "[[service]]\nname = \"inference\"\nvip = \"{}\"\nprotocol = \"udp\"\nport = 8000\npolicy = \"wrr\"\n\
-         idle_timeout_ms = 5000\n",
-        spec.vip_ipv4
-    );
-    t
+}
+
+/// A learner with short intervals.
+fn learn(learner: LearnerKind, table: Option<&str>, clients: ClientsSection) -> LearnSection {
+    let settings = Settings {
+        learner,
+        parameters: Parameters {
+            max_weight: 3,
+            latency_ms: 500.0,
+            overload_percent: 98.0,
+            ..Parameters::default()
+        },
+        interval_ns: 2_500_000_000,
+        settle_ns: 1_500_000_000,
+        polls: 4,
+        per_class: true,
+        table: None,
+        weight: 0,
+        guard: None,
+    };
+    LearnSection {
+        table: table.map(String::from),
+        seed: Some(SEED as u32),
+        ..LearnSection::new(&settings, clients)
+    }
 }
 
 /// The rack with switch, devices and agents.
@@ -136,13 +182,13 @@ struct Bench {
 }
 
 impl Bench {
-    /// The learner is in `learn`, the source of client metrics in `clients`.
-    fn new(name: &str, shape: Shape, rate: f64, learn: &str, clients: &str) -> Fallible<Bench> {
+    fn new(name: &str, shape: Shape, rate: f64, learn: LearnSection) -> Fallible<Bench> {
         let spec = spec(shape);
         let configs = devices(&spec);
         let names: Vec<String> = configs.iter().map(|c| c.name.clone()).collect();
         let log: Log = Arc::new(Mutex::new(|_: &str| {}));
-        let mut live = Live::start(&spec, configs, &toml(&spec), Choice::default(), log)?;
+        let mut file = description(&spec);
+        let mut live = Live::start(&spec, configs, &file, Choice::default(), log)?;
         // Switch and controller are to be processes.
         live.stop_switch()?;
         let interfaces: Vec<String> = live
@@ -158,11 +204,9 @@ impl Bench {
         let files = Scratch::new(name);
         files.write("keys", live.keys_text());
         files.write("tokens", "ops 0123456789abcdef0123\n");
-        let learn = format!(
-            "[api]\ntokens = \"tokens\"\n[learn]\n{learn}seed = {SEED}\ninterval_s = 2.5\nsettle_s = 1.5\nmax_weight = 3\n\
-             latency_ms = 500\n{clients}"
-        );
-        let rack = files.write("rack.toml", toml(&spec) + &learn);
+        file.api = Some(ApiSection { tokens: "tokens".into(), ..ApiSection::default() });
+        file.learn = Some(learn);
+        let rack = files.write("rack.toml", file.to_toml());
         let link = spec.clients.first().ok_or("no client")?;
         let sources: Vec<IpAddr> = link.ipv4_addresses();
         Ok(Bench {
@@ -281,8 +325,8 @@ fn a_decision_is_applied(place: &Place, controller: &Running, class: &str) -> Fa
 
 /// Decisions reach the switch; an operator's change in between counts; the learner state is kept.
 fn p4wise_decides() -> Fallible<()> {
-    let learn = "learner = \"q-learning\"\ntable = \"p4wise.q\"\n";
-    let mut bench = Bench::new("learn-wire", ONE, RATE, learn, &ClientsView::text())?;
+    let learn = learn(LearnerKind::QLearning, Some("p4wise.q"), ClientsView::section());
+    let mut bench = Bench::new("learn-wire", ONE, RATE, learn)?;
     let table = bench.files.write("p4wise.q", "pointsman q-table 1\nranges 7\n");
     for arguments in [&["controller", &bench.rack][..], &["controller", "--check", &bench.rack]] {
         let refused = bench.pointsman(arguments)?;
@@ -350,8 +394,8 @@ fn p4wise_decides() -> Fallible<()> {
 /// Servers of two classes: the first one's processor needs its SmartNIC, the second one's does not. Each class has
 /// separate weights, in one file; and a SmartNIC at weight 0 is in service.
 fn each_class_has_its_weights() -> Fallible<()> {
-    let learn = "learner = \"service-rate\"\ntable = \"rates\"\n";
-    let mut bench = Bench::new("learn-classes", TWO, 360.0, learn, &ClientsView::text())?;
+    let learn = learn(LearnerKind::ServiceRate, Some("rates"), ClientsView::section());
+    let mut bench = Bench::new("learn-classes", TWO, 360.0, learn)?;
     let controller = bench.controller()?;
     controller.wait_for(
         "service `inference`: service-rate learns weights, starting at old 3:3, like-s2 3:3, with no updates yet",
@@ -533,11 +577,15 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     if !pointsman_needs::programs("prometheus_tells_what_clients_see", &["prometheus"]) {
         return Ok(());
     }
-    let clients = "[learn.clients]\nurl = \"http://127.0.0.1:9092\"\n\
-        p99_ms = \"1000 * histogram_quantile(0.99, sum by (le) (rate(http_request_duration_seconds_bucket[1s])))\"\n\
-        loss = \"sum(rate(http_requests_failed_total[1s])) / sum(rate(http_requests_total[1s]))\"\n";
+    let buckets = "sum by (le) (rate(http_request_duration_seconds_bucket[1s]))";
+    let loss = "sum(rate(http_requests_failed_total[1s])) / sum(rate(http_requests_total[1s]))";
+    let clients = ClientsSection {
+        url: "http://127.0.0.1:9092".into(),
+        p99_ms: format!("1000 * histogram_quantile(0.99, {buckets})"),
+        loss: Some(loss.into()),
+    };
     // Few requests, so that any weights will do and latencies depend on the machine only.
-    let mut bench = Bench::new("learn-prometheus", ONE, 60.0, "learner = \"q-learning\"\n", clients)?;
+    let mut bench = Bench::new("learn-prometheus", ONE, 60.0, learn(LearnerKind::QLearning, None, clients))?;
     let prometheus = bench.start_prometheus()?;
     let controller = bench.controller()?;
     controller.wait_for("the switch is up to date");

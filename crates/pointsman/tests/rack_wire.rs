@@ -1,10 +1,11 @@
 //! A whole rack on the wire: switch, controller, agents and devices in separate namespaces, disturbed one part at a
 //! time. Rates are low and latencies are not judged, so that a busy machine also passes.
 
-use pointsman::demo::{PORT, SERVICE, Work, devices, toml};
+use pointsman::demo::{self, PORT, SERVICE, Work, devices};
 use pointsman::executor::Choice;
 use pointsman::live::{Live, Log};
-use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_balance::Policy;
+use pointsman_balance::config::file::{ApiSection, RackFile};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, ConsistencyResult, Direction, LoadConfig, LoadResult,
@@ -197,8 +198,10 @@ impl Bench {
 }
 
 /// The demo's rack.toml, patient with agents on a machine that is busy.
-fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> String {
-    toml(spec, policy.name(), without).replace("report_timeout_ms = 500", "report_timeout_ms = 1500")
+fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> RackFile {
+    let mut file = demo::description(spec, policy, without);
+    file.switch.report_timeout_ms = Some(1500);
+    file
 }
 
 fn answered_by(result: &LoadResult, device: &str) -> u64 {
@@ -269,8 +272,7 @@ fn a_removed_device_keeps_its_connections() -> Fallible<()> {
     let before = bench.client.answered(false, 100)?;
     ensure!(answered_by(&before, "s1/nic") > 0, "{before:?}");
     let result = bench.while_connected(|bench| {
-        let text = description(&bench.spec, Policy::Ecmp, Some("s1/nic"));
-        bench.live.configure(RackConfig::parse("rack.toml", &text)?)?;
+        bench.live.configure(description(&bench.spec, Policy::Ecmp, Some("s1/nic")).rack()?)?;
         bench.live.wait_in_sync(PATIENCE)?;
         let reduced = bench.client.answered(false, 100)?;
         ensure!(answered_by(&reduced, "s1/nic") == 0, "{reduced:?}");
@@ -279,8 +281,7 @@ fn a_removed_device_keeps_its_connections() -> Fallible<()> {
     })?;
     ensure!(result.connections_by_device.get("s1/nic").is_some_and(|n| *n > 0), "{result:?}");
     // And back.
-    let text = description(&bench.spec, Policy::Ecmp, None);
-    bench.live.configure(RackConfig::parse("rack.toml", &text)?)?;
+    bench.live.configure(description(&bench.spec, Policy::Ecmp, None).rack()?)?;
     bench.live.set_policy(SERVICE, Policy::Ecmp)?;
     bench.live.wait_in_sync(PATIENCE)?;
     let after = bench.client.answered(false, 100)?;
@@ -296,11 +297,11 @@ fn policies_change_through_the_api() -> Fallible<()> {
     std::fs::write(&tokens, "ops 0123456789abcdef0123\n")?;
     let mut bench = Bench::new(Policy::P4mite)?;
     // With an API from now on.
-    let text = description(&bench.spec, Policy::P4mite, None)
-        .replace("report_keys", "probes = \"unauthenticated\"\nreport_keys");
-    let text = format!("{text}\n[api]\ntokens = {tokens:?}\n");
+    let mut file = description(&bench.spec, Policy::P4mite, None);
+    file.switch.probes = Some("unauthenticated");
+    file.api = Some(ApiSection { tokens: tokens.display().to_string(), ..ApiSection::default() });
     bench.live.stop_controller();
-    bench.live.set_config(RackConfig::parse("rack.toml", &text)?);
+    bench.live.set_config(file.rack()?);
     bench.live.start_controller()?;
     bench.live.wait_in_sync(PATIENCE)?;
     let result = bench.while_connected(|bench| {

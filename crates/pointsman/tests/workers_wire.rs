@@ -5,7 +5,7 @@ use crate::support::{PATIENCE, Switch, assert_no_panic, file, finish, pointsman}
 use nix::sys::signal::Signal;
 use pb::entity::Entity;
 use pb::stream_message_response::Update;
-use pointsman::demo::{PORT, SERVICE, Work, devices, toml};
+use pointsman::demo::{PORT, SERVICE, Work, description, devices};
 use pointsman::executor::Choice;
 use pointsman::live::{Live, Log, Ports};
 use pointsman_balance::Policy;
@@ -310,10 +310,10 @@ fn connections_keep_their_devices() -> Fallible<()> {
             let lines = lines.clone();
             Arc::new(Mutex::new(move |line: &str| lines.lock().unwrap().push(line.to_string())))
         };
-        let text = toml(&spec, Policy::P4mite.name(), None)
-            .replace("report_timeout_ms = 500", "report_timeout_ms = 1500");
+        let mut file = description(&spec, Policy::P4mite, None);
+        file.switch.report_timeout_ms = Some(1500);
         let ports = Ports { kind: want, workers: 2 };
-        let mut live = Live::start_on(&spec, configs, &text, Choice::default(), ports, log)?;
+        let mut live = Live::start_on(&spec, configs, &file, Choice::default(), ports, log)?;
         live.start_controller()?;
         live.wait_in_sync(PATIENCE)?;
         let client = spec.clients.first().ok_or("no client")?;

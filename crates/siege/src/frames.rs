@@ -39,8 +39,7 @@ impl Ground {
     pub fn of(rack: &Rack) -> Result<Self> {
         let spec = &rack.wiring.spec;
         let wrong = |e: String| Error::new(format!("the rack's own description: {e}"));
-        let described = pointsman_balance::Rack::parse("rack.toml", &rack.description());
-        let mut described = described.map_err(|e| wrong(e.to_string()))?;
+        let mut described = rack.description().rack().map_err(|e| wrong(e.to_string()))?;
         described.read_keys("report-keys.txt", &rack.key_text()?).map_err(wrong)?;
         let mut agents = Vec::new();
         for (server, device) in described.devices() {

@@ -4,12 +4,16 @@ use crate::case::{Check, Content, File, Signal, Who};
 use crate::child::Child;
 use crate::http;
 use crate::run::Options;
-use pointsman_lab::rack::{ClientSpec, Link, Rack as Wiring, RackSpec};
+use pointsman_balance::config::file::{
+    AgentSection, ApiSection, DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+};
+use pointsman_balance::config::{NextHop, Route, Threshold};
+use pointsman_balance::{DeviceKind, Mac, Policy, Prefix, Protocol};
+use pointsman_lab::rack::{ClientSpec, DeviceSpec, Link, Rack as Wiring, RackSpec};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Error, Namespace, Result};
-use std::fmt::Write;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,58 +77,57 @@ pub fn p4runtime() -> SocketAddr {
     ([127, 0, 0, 1], 9559).into()
 }
 
-/// The files of one controller: the racks' descriptions differ only in the controllers' settings.
-fn description(spec: &RackSpec, controller: u8) -> String {
-    let gateways: Vec<String> = spec
-        .hosts()
-        .flat_map(|(_, l)| [IpAddr::from(l.gateway_ipv4), l.gateway_ipv6.into()])
-        .map(|a| format!("\"{a}\""))
-        .collect();
-    let mac = SWITCH_MAC.map(|b| format!("{b:02x}")).join(":");
-    // Writing to a String cannot fail.
-    let mut t = format!(
-        "[switch]\np4runtime = \"{}\"\nelection_id = {}\nmac = \"{mac}\"\ngateways = [{}]\n\
-         report_keys = \"report-keys.txt\"\nreport_timeout_ms = 500\n\n[api]\nlisten = \"{}\"\ntokens = \"tokens\"\n\
-         state = \"disk/policies-{controller}.json\"\n\n\
-         [agent]\nheartbeat_ms = 100\nlatency_ms = {{ high = 500, low = 250 }}\n\n",
-        p4runtime(),
-        2 - controller,
-        gateways.join(", "),
-        api(controller),
-    );
-    for client in &spec.clients {
-        let l = &client.link;
-        let ([a, b, c, _], v6) = (l.ipv4.octets(), l.ipv6.segments());
-        let _ = write!(
-            t,
-            "[[route]]\nprefix = \"{a}.{b}.{c}.0/24\"\nport = {port}\nvia = \"{}\"\n\n\
-             [[route]]\nprefix = \"{:x}:{:x}::/64\"\nport = {port}\nvia = \"{}\"\n\n",
-            l.ipv4,
-            v6[0],
-            v6[1],
-            l.ipv6,
-            port = l.port
-        );
-    }
-    for server in &spec.servers {
-        let _ = write!(t, "[[server]]\nname = \"{}\"\n\n", server.name);
-        for device in &server.devices {
-            let l = &device.link;
-            let kind = if device.speed < 1.0 { "smartnic" } else { "cpu" };
-            let _ = write!(
-                t,
-                "[[server.device]]\nname = \"{}\"\nkind = \"{kind}\"\nport = {}\naddress = \"{}\"\naddress6 = \"{}\"\n\n",
-                device.name, l.port, l.ipv4, l.ipv6
-            );
+/// The description for one controller: they differ only in the controllers' settings.
+fn description(spec: &RackSpec, controller: u8) -> RackFile {
+    let gateways = spec.hosts().flat_map(|(_, l)| [l.gateway_ipv4.into(), l.gateway_ipv6.into()]);
+    let routes = spec.clients.iter().flat_map(|client| {
+        let (link, port) = (&client.link, client.link.port);
+        let hop = NextHop::Neighbour;
+        [
+            Route { prefix: Prefix::containing(link.ipv4.into(), 24), port, hop: hop(link.ipv4.into()) },
+            Route { prefix: Prefix::containing(link.ipv6.into(), 64), port, hop: hop(link.ipv6.into()) },
+        ]
+    });
+    let device = |device: &DeviceSpec| {
+        let kind = if device.speed < 1.0 { DeviceKind::SmartNic } else { DeviceKind::Cpu };
+        DeviceSection {
+            address: Some(device.link.ipv4),
+            address6: Some(device.link.ipv6),
+            ..DeviceSection::new(&device.name, kind, device.link.port)
         }
+    };
+    let servers = spec.servers.iter().map(|server| ServerSection {
+        name: server.name.clone(),
+        devices: server.devices.iter().map(device).collect(),
+        ..ServerSection::default()
+    });
+    RackFile {
+        switch: SwitchSection {
+            p4runtime: Some(p4runtime()),
+            election_id: Some(u32::from(2 - controller)),
+            mac: Mac(SWITCH_MAC),
+            gateways: gateways.collect(),
+            report_keys: Some("report-keys.txt".into()),
+            ..SwitchSection::default()
+        },
+        api: Some(ApiSection {
+            listen: Some(api(controller)),
+            tokens: "tokens".into(),
+            state: Some(format!("disk/policies-{controller}.json")),
+        }),
+        agent: AgentSection {
+            latency_ms: Some(Threshold { high: 500.0, low: 250.0 }),
+            ..AgentSection::default()
+        },
+        routes: routes.collect(),
+        servers: servers.collect(),
+        services: vec![ServiceSection {
+            vips: vec![spec.vip_ipv4.into(), spec.vip_ipv6.into()],
+            protocols: vec![Protocol::Tcp, Protocol::Udp],
+            ..ServiceSection::new(SERVICE, PORT, Policy::Wrr)
+        }],
+        ..RackFile::default()
     }
-    let _ = write!(
-        t,
-        "[[service]]\nname = \"{SERVICE}\"\nvip = [\"{}\", \"{}\"]\nprotocol = [\"tcp\", \"udp\"]\nport = {PORT}\n\
-         policy = \"wrr\"\n",
-        spec.vip_ipv4, spec.vip_ipv6
-    );
-    t
 }
 
 /// An error about a file.
@@ -247,7 +250,7 @@ impl Rack {
         let spec = &self.wiring.spec;
         match file {
             File::Rack => (0..self.controllers)
-                .map(|c| (self.folder.join(format!("rack-{c}.toml")), Some(description(spec, c))))
+                .map(|c| (self.folder.join(format!("rack-{c}.toml")), Some(description(spec, c).to_toml())))
                 .collect(),
             File::Tokens => vec![(self.folder.join("tokens"), Some(format!("siege {TOKEN}\n")))],
             File::Keys => {
@@ -325,7 +328,7 @@ impl Rack {
     }
 
     /// The first controller's description.
-    pub fn description(&self) -> String {
+    pub fn description(&self) -> RackFile {
         description(&self.wiring.spec, 0)
     }
 }
@@ -363,7 +366,7 @@ fn write_files(folder: &std::path::Path, spec: &RackSpec, controllers: u8) -> Re
     }
     for c in 0..controllers {
         let path = folder.join(format!("rack-{c}.toml"));
-        fs::write(&path, description(spec, c)).map_err(failed("write", &path))?;
+        fs::write(&path, description(spec, c).to_toml()).map_err(failed("write", &path))?;
     }
     let (tokens, keys) = (folder.join("tokens"), folder.join("report-keys.txt"));
     fs::write(&tokens, format!("siege {TOKEN}\n")).map_err(failed("write", &tokens))?;
@@ -389,15 +392,16 @@ mod tests {
     fn descriptions_are_right_and_differ_in_their_controller() {
         let spec = spec();
         for c in [0, 1] {
-            let rack = pointsman_balance::Rack::parse("rack.toml", &description(&spec, c)).expect("right");
+            let file = description(&spec, c);
+            let (rack, text) = (file.rack().expect("right"), file.to_toml());
             assert_eq!(rack.devices().count(), 4);
             assert_eq!(rack.api.map(|a| a.listen), Some(api(c)));
             assert_eq!(rack.switch.election_id, 2 - u64::from(c));
             // Cut-off descriptions must be valid, or the cases would show nothing.
             for cut in crate::cases::CUTS {
-                let part = made_of(&description(&spec, c), Content::Before(cut));
+                let part = made_of(&text, Content::Before(cut));
                 let part = String::from_utf8(part).expect("text");
-                assert!((500..description(&spec, c).len()).contains(&part.len()), "{cut}");
+                assert!((500..text.len()).contains(&part.len()), "{cut}");
                 pointsman_balance::Rack::parse("rack.toml", &part).expect("valid as far as it goes");
             }
         }

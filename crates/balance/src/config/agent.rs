@@ -3,10 +3,11 @@
 use super::health::{self, HealthCheck};
 use super::reader::{At, Problems, Table};
 use crate::agent::source::{Reading, SourceKind, SourceSettings};
+use serde::Serialize;
 use std::str::FromStr;
 
 /// The thresholds at which a metric makes a device busy, and available again.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Threshold {
     /// At this value or above the device is busy.
     pub high: f64,

@@ -6,6 +6,7 @@
 mod agent;
 mod api;
 mod check;
+pub mod file;
 mod health;
 mod hints;
 mod learn;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
 pub use api::{ApiSettings, ApiTls, DEFAULT_API, PrometheusChoice};
+pub use file::RackFile;
 pub(crate) use health::targets;
 pub use health::{HealthCheck, HealthSettings, ProbeKind, Target};
 pub use learn::{ClientsSource, LearnConfig};
@@ -26,6 +28,7 @@ pub use reader::{ConfigError, ConfigErrors};
 use crate::blocks::{Blocks, Tuning};
 use crate::trust::{ReportKeys, Trust};
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -93,22 +96,25 @@ pub struct Switch {
 }
 
 /// How to reach a next hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum NextHop {
     /// By this MAC address.
+    #[serde(rename = "mac")]
     Mac(Mac),
     /// By the MAC address that this neighbour answers with.
+    #[serde(rename = "via")]
     Neighbour(IpAddr),
 }
 
 /// A route of the switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Route {
     /// Destinations.
     pub prefix: Prefix,
     /// Port of the switch.
     pub port: u16,
     /// Next hop behind the port.
+    #[serde(flatten)]
     pub hop: NextHop,
 }
 

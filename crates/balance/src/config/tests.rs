@@ -1,3 +1,4 @@
+use super::file::{ClientsSection, LearnSection};
 use super::*;
 use crate::agent::source::{Reading, SourceKind};
 use crate::blocks::{Metric, Servers};
@@ -633,11 +634,9 @@ fn learning() {
     );
     assert_eq!((l.clients.loss.as_deref(), l.clients.patience.as_millis()), (None, 2000));
     // The output parses to the same value.
-    let again = format!(
-        "[learn]\ntable = \"t.q\"\n{}{}",
-        l.settings.text(),
-        &learn[learn.find("[learn.c").expect("there")..]
-    );
+    let clients = ClientsSection { url: l.clients.url.clone(), p99_ms: l.clients.p99_ms.clone(), loss: None };
+    let section = LearnSection { table: l.table.clone(), ..LearnSection::new(&l.settings, clients) };
+    let again = toml::to_string(&BTreeMap::from([("learn", section)])).expect("a table");
     assert_eq!(good(&SMALL.replacen(policy, &with(&again), 1)).learn.as_ref(), Some(l));
     let check = |from: &str, to: &str, expected: &[&str]| {
         assert!(learn.contains(from), "{from}");

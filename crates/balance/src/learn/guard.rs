@@ -6,7 +6,7 @@ use super::rates::Capacity;
 use super::{Observation, Step, Weigher, Weights};
 
 /// The settings of a guard.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Bounds {
     /// Largest latency (99th percentile).
     pub p99_ms: f64,

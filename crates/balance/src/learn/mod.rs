@@ -159,7 +159,7 @@ impl Verdict {
 }
 
 /// How to judge and to learn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Parameters {
     /// Ranges of utilisation.
     pub ranges: usize,

@@ -2,7 +2,6 @@
 
 use super::{Bandit, Bounds, Fixed, Guard, Knowledge, Learner, Parameters, QTable, Rates, Weigher, Weights};
 use crate::config::reader::{Problems, Table};
-use std::fmt::Write;
 
 /// A kind of learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,52 +202,4 @@ fn kind(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<LearnerKin
         problems.add(&text.place, t.field("learner"), format!("`{}` is unknown: {remedy}", text.value));
     }
     found
-}
-
-impl Settings {
-    /// The fields of `[learn]` with the same meaning, for a generated file. Not the Q-table.
-    pub fn text(&self) -> String {
-        let (p, mut out) = (&self.parameters, String::new());
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "learner = \"{}\"\ninterval_s = {}\nsettle_s = {}\npolls = {}\nper_class = {}\nweight = {}\nmax_weight = {}\nranges = {}",
-            self.learner.name(),
-            seconds(self.interval_ns),
-            seconds(self.settle_ns),
-            self.polls,
-            self.per_class,
-            self.weight,
-            p.max_weight,
-            p.ranges
-        );
-        let numbers = [
-            ("alpha", p.alpha),
-            ("gamma", p.gamma),
-            ("epsilon", p.epsilon),
-            ("epsilon_decay", p.epsilon_decay),
-            ("initial_value", p.initial_value),
-            ("latency_ms", p.latency_ms),
-            ("utilisation_percent", p.utilisation_percent),
-            ("max_reward", p.max_reward),
-            ("overload_percent", p.overload_percent),
-            ("overload_share", p.overload_share),
-            ("change_percent", p.change_percent),
-            ("load_change_percent", p.load_change_percent),
-        ];
-        for (name, value) in numbers {
-            let _ = writeln!(out, "{name} = {value}");
-        }
-        if let Some(g) = &self.guard {
-            let _ = write!(
-                out,
-                "guard = {{ p99_ms = {}, loss = {}, fallback = {}, hold = {}, max_change = {}",
-                g.p99_ms, g.loss, g.fallback, g.hold, g.max_change
-            );
-            let most = g.max_use_percent.map(|m| format!(", max_use_percent = {m}")).unwrap_or_default();
-            let _ = writeln!(out, "{most} }}");
-        }
-        out
-    }
 }

@@ -1,12 +1,14 @@
 use super::schema::{bytes, number};
 use super::*;
-use crate::config::Rack;
+use crate::config::file::{
+    DeviceSection, MemberSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+};
+use crate::config::{NextHop, Rack, Route};
 use crate::mix::Random;
-use crate::types::{DeviceNumber, Mac, Policy, Protocol};
+use crate::types::{DeviceNumber, Mac, Policy, Prefix, Protocol};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt::entity::Entity;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 /// The P4Info of the balancer, as `pointsman p4 info` prints it.
 pub(crate) fn p4info() -> P4Info {
@@ -14,7 +16,7 @@ pub(crate) fn p4info() -> P4Info {
 }
 
 /// Policy, protocols, slots, servers with weights (none: all).
-type Service = (Policy, &'static str, u32, Vec<(u16, u32)>);
+type Service = (Policy, &'static [Protocol], u32, Vec<(u16, u32)>);
 
 /// A rack with devices that have MAC addresses: the text of a configuration.
 #[derive(Clone)]
@@ -30,7 +32,7 @@ impl Shape {
     /// `n` servers with CPU and NIC each, one service.
     pub fn new(n: u16, policy: Policy) -> Shape {
         let devices: BTreeMap<_, _> = [(0, ("cpu", 5, true)), (1, ("smartnic", 1, true))].into();
-        let service = (policy, "[\"udp\", \"tcp\"]", 64, vec![]);
+        let service = (policy, &[Protocol::Udp, Protocol::Tcp][..], 64, vec![]);
         Shape {
             servers: (1..=n).map(|i| (i, devices.clone())).collect(),
             services: [(8000, service)].into(),
@@ -38,48 +40,60 @@ impl Shape {
         }
     }
 
+    fn file(&self) -> RackFile {
+        let hop = match self.macs {
+            true => NextHop::Mac(Mac::from_u64(0x0200_0000_0002)),
+            false => NextHop::Neighbour([10, 0, 0, 2].into()),
+        };
+        let server = |(server, devices): (&u16, &BTreeMap<u8, (&str, u32, bool)>)| ServerSection {
+            name: format!("s{server}"),
+            id: Some(*server),
+            devices: devices.iter().map(|(slot, of)| self.device(*server, *slot, *of)).collect(),
+            ..ServerSection::default()
+        };
+        let service = |(port, (policy, protocols, slots, servers)): (&u16, &Service)| ServiceSection {
+            vips: vec!["10.0.0.100".parse().expect("valid"), "fd00::100".parse().expect("valid")],
+            protocols: protocols.to_vec(),
+            slots: Some(*slots),
+            servers: servers
+                .iter()
+                .map(|(s, w)| MemberSection { name: format!("s{s}"), weight: *w })
+                .collect(),
+            ..ServiceSection::new(format!("p{port}"), *port, *policy)
+        };
+        RackFile {
+            switch: SwitchSection {
+                gateways: vec!["10.0.0.1".parse().expect("valid"), "fd00::1".parse().expect("valid")],
+                reports: Some("unauthenticated"),
+                ..SwitchSection::default()
+            },
+            routes: vec![Route { prefix: Prefix::containing([0; 4].into(), 0), port: 1, hop }],
+            servers: self.servers.iter().map(server).collect(),
+            services: self.services.iter().map(service).collect(),
+            ..RackFile::default()
+        }
+    }
+
+    fn device(&self, server: u16, slot: u8, (kind, weight, enabled): (&str, u32, bool)) -> DeviceSection {
+        let n = DeviceNumber::new(server, slot).bits();
+        let [high, low] = n.to_be_bytes();
+        DeviceSection {
+            slot: Some(slot),
+            address: Some([10, 1, high, low].into()),
+            address6: Some([0xfd01, 0, 0, 0, 0, 0, 0, n].into()),
+            mac: self.macs.then(|| Mac::from_u64(0x0200_0000_0000 | u64::from(n))),
+            weight: Some(weight),
+            enabled: Some(enabled),
+            ..DeviceSection::new(format!("d{slot}"), kind.parse().expect("a kind"), 2 + n % 500)
+        }
+    }
+
     pub fn text(&self) -> String {
-        let mut t =
-            "[switch]\nreports = \"unauthenticated\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.0.0.1\", \"fd00::1\"]\n".to_string();
-        t += "[[route]]\nprefix = \"0.0.0.0/0\"\nport = 1\n";
-        t += if self.macs { "mac = \"02:00:00:00:00:02\"\n" } else { "via = \"10.0.0.2\"\n" };
-        for (server, devices) in &self.servers {
-            let _ = writeln!(t, "[[server]]\nname = \"s{server}\"\nid = {server}");
-            for (slot, (kind, weight, enabled)) in devices {
-                let n = DeviceNumber::new(*server, *slot).bits();
-                let _ = writeln!(
-                    t,
-                    "[[server.device]]\nname = \"d{slot}\"\nslot = {slot}\nkind = \"{kind}\"\nport = {}\n\
-                     address = \"10.1.{}.{}\"\naddress6 = \"fd01::{n:x}\"\nweight = {weight}\nenabled = {enabled}",
-                    2 + n % 500,
-                    n >> 8,
-                    n & 255,
-                );
-                if self.macs {
-                    let _ = writeln!(t, "mac = \"{}\"", Mac::from_u64(0x0200_0000_0000 | u64::from(n)));
-                }
-            }
-        }
-        for (port, (policy, protocols, slots, servers)) in &self.services {
-            let _ = writeln!(
-                t,
-                "[[service]]\nname = \"p{port}\"\nvip = [\"10.0.0.100\", \"fd00::100\"]\nprotocol = {protocols}\n\
-                 port = {port}\npolicy = \"{policy}\"\nslots = {slots}"
-            );
-            if !servers.is_empty() {
-                let list: Vec<String> =
-                    servers.iter().map(|(s, w)| format!("{{ name = \"s{s}\", weight = {w} }}")).collect();
-                let _ = writeln!(t, "servers = [{}]", list.join(", "));
-            }
-        }
-        t
+        self.file().to_toml()
     }
 
     pub fn rack(&self) -> Rack {
-        match Rack::parse("rack.toml", &self.text()) {
-            Ok(rack) => rack,
-            Err(e) => panic!("{e}\n{}", self.text()),
-        }
+        self.file().rack().unwrap_or_else(|e| panic!("{e}\n{}", self.text()))
     }
 }
 
@@ -476,7 +490,7 @@ fn unresolved_devices_wait() {
 #[test]
 fn random_changes() {
     let mut random = Random::new(7);
-    let protocols = ["\"udp\"", "\"tcp\"", "[\"udp\", \"tcp\"]"];
+    let protocols: [&[Protocol]; 3] = [&[Protocol::Udp], &[Protocol::Tcp], &[Protocol::Udp, Protocol::Tcp]];
     let kinds = ["smartnic", "gpu", "fpga", "other"];
     let mut shape = Shape::new(3, Policy::Ecmp);
     let mut have = Entries::new();
@@ -584,7 +598,7 @@ fn check_message(schema: &Schema, key: &Key, action: &Action) {
 fn messages() {
     let schema = Schema::new(&p4info()).expect("the balancer");
     let mut shape = Shape::new(3, Policy::Wrr);
-    shape.services.insert(9000, (Policy::P4mite, "\"udp\"", 16, vec![]));
+    shape.services.insert(9000, (Policy::P4mite, &[Protocol::Udp], 16, vec![]));
     let text = format!(
         "{}direct_return = \"ipip\"\nidle_reset = true\nunknown_reset = false\nnew_connections = {{ per_s = 100, burst = 7 }}\n[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
         shape.text()

@@ -3,7 +3,7 @@
 mod rack;
 mod stress;
 
-pub use rack::{PORT, SERVICE, Work, devices, toml};
+pub use rack::{PORT, SERVICE, Work, description, devices};
 
 use crate::console::{print, show};
 use crate::executor::Choice;
@@ -160,8 +160,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             }
         }))
     };
-    let mut live =
-        Live::start(&spec, configs.clone(), &toml(&spec, "server-only", None), args.executor, log)?;
+    let file = description(&spec, Policy::ServerOnly, None);
+    let mut live = Live::start(&spec, configs.clone(), &file, args.executor, log)?;
     live.start_controller()?;
     live.wait_in_sync(PATIENCE)?;
 
@@ -278,8 +278,8 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
     let configs = devices(&spec, Work::Timed, first);
     let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(rack::capacity_rps).sum();
     let log: Log = Arc::new(Mutex::new(|_: &str| {}));
-    let mut live =
-        Live::start(&spec, configs.clone(), &toml(&spec, "server-only", None), Choice::default(), log)?;
+    let file = description(&spec, Policy::ServerOnly, None);
+    let mut live = Live::start(&spec, configs.clone(), &file, Choice::default(), log)?;
     live.start_controller()?;
     live.wait_in_sync(PATIENCE)?;
     let mut client = client_of(&live, &spec, &configs, first)?;

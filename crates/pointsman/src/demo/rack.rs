@@ -1,9 +1,13 @@
 //! The demo's rack: its devices, and the rack.toml that an operator would write for it.
 
+use pointsman_balance::config::file::{
+    AgentSection, DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+};
+use pointsman_balance::config::{NextHop, Route, Threshold};
+use pointsman_balance::{DeviceKind, Policy, Prefix, Protocol};
 use pointsman_lab::device::{Calibration, DeviceConfig, Model, ServiceTime};
-use pointsman_lab::rack::RackSpec;
+use pointsman_lab::rack::{DeviceSpec, RackSpec};
 use pointsman_lab::wire::Key;
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Port of the service, UDP and TCP.
@@ -31,7 +35,7 @@ pub enum Work {
 pub fn devices(spec: &RackSpec, work: Work, seed: u64) -> Vec<DeviceConfig> {
     // One measurement for all: devices differ by speed, not by measurement noise.
     let calibration = (work == Work::Cpu).then(Calibration::measure);
-    let device = |(name, d): (String, &pointsman_lab::rack::DeviceSpec)| DeviceConfig {
+    let device = |(name, d): (String, &DeviceSpec)| DeviceConfig {
         key: Key::derive(seed, &name),
         name,
         addresses: vec![d.link.ipv4.into(), d.link.ipv6.into()],
@@ -60,81 +64,70 @@ pub fn capacity_rps(config: &DeviceConfig) -> f64 {
 }
 
 /// The rack.toml. `without` leaves out one device (`server/device`).
-pub fn toml(spec: &RackSpec, policy: &str, without: Option<&str>) -> String {
-    let mut t = String::new();
-    let mut gateways: Vec<String> = Vec::new();
-    for (_, link) in spec.hosts() {
-        gateways.push(format!("\"{}\"", link.gateway_ipv4));
-        gateways.push(format!("\"{}\"", link.gateway_ipv6));
-    }
-    // Writing to a String cannot fail.
-    let _ = write!(
-        t,
-        "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [{}]\n\
-         report_keys = \"made for each run\"\nreport_timeout_ms = 500\n\n[agent]\nheartbeat_ms = 100\n\n",
-        gateways.join(", ")
-    );
-    for client in &spec.clients {
+pub fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> RackFile {
+    let gateways = spec.hosts().flat_map(|(_, l)| [l.gateway_ipv4.into(), l.gateway_ipv6.into()]);
+    let routes = spec.clients.iter().flat_map(|client| {
         let link = &client.link;
-        for (address, prefix) in [
-            (
-                link.ipv4.to_string(),
-                format!("{}/{}", network4(link.ipv4, link.prefix_ipv4), link.prefix_ipv4),
-            ),
-            (
-                link.ipv6.to_string(),
-                format!("{}/{}", network6(link.ipv6, link.prefix_ipv6), link.prefix_ipv6),
-            ),
-        ] {
-            let _ =
-                write!(t, "[[route]]\nprefix = \"{prefix}\"\nport = {}\nvia = \"{address}\"\n\n", link.port);
+        let route = |address, len| Route {
+            prefix: Prefix::containing(address, len),
+            port: link.port,
+            hop: NextHop::Neighbour(address),
+        };
+        [route(link.ipv4.into(), link.prefix_ipv4), route(link.ipv6.into(), link.prefix_ipv6)]
+    });
+    let servers = spec.servers.iter().map(|server| {
+        let own = server.devices.iter().enumerate();
+        let own = own.filter(|(_, d)| without != Some(server.device_name(d).as_str()));
+        ServerSection {
+            name: server.name.clone(),
+            devices: own.map(|(slot, d)| device(slot as u8, d)).collect(),
+            ..ServerSection::default()
         }
+    });
+    RackFile {
+        switch: SwitchSection {
+            gateways: gateways.collect(),
+            report_keys: Some("made for each run".into()),
+            ..SwitchSection::default()
+        },
+        routes: routes.collect(),
+        servers: servers.collect(),
+        services: vec![ServiceSection {
+            vips: vec![spec.vip_ipv4.into(), spec.vip_ipv6.into()],
+            protocols: vec![Protocol::Udp, Protocol::Tcp],
+            idle_timeout_ms: Some(5000),
+            ..ServiceSection::new(SERVICE, PORT, policy)
+        }],
+        ..RackFile::default()
     }
-    for server in &spec.servers {
-        let _ = write!(t, "[[server]]\nname = \"{}\"\n\n", server.name);
-        for (slot, device) in server.devices.iter().enumerate() {
-            if without == Some(server.device_name(device).as_str()) {
-                continue;
-            }
-            let cpu = device.speed >= 1.0;
-            // Offloading pays when waiting here takes longer than working there: a CPU is busy when as many requests are
-            // unanswered as it handles in the time that a SmartNIC needs for one. A SmartNIC is busy when all its cores
-            // are. Answer latency, which the original P4Mite uses, reacts too late: by the time that a slow
-            // device has answered, it has been sent far too much. It remains as the sign of a stuck device.
-            let (high, low) = if cpu { (4 * SERVERS + 4, 4 * SERVERS) } else { (SERVERS - 1, SERVERS - 2) };
-            let usual = SERVICE_TIME.as_secs_f64() * 1e3 / device.speed;
-            let (stuck, well) = (10.0 * usual, 5.0 * usual);
-            let _ = write!(
-                t,
-                "[[server.device]]\nname = \"{}\"\nslot = {slot}\nkind = \"{}\"\nport = {}\naddress = \"{}\"\n\
-                 address6 = \"{}\"\npriority = {}\nweight = {}\nagent = {{ outstanding = {{ high = {high}, low = {low} }}, latency_ms = {{ high = {stuck}, low = {well} }}, hold_ms = 5 }}\n\n",
-                device.name,
-                if cpu { "cpu" } else { "smartnic" },
-                device.link.port,
-                device.link.ipv4,
-                device.link.ipv6,
-                slot + 1,
-                (device.speed * 5.0).round().max(1.0) as u32,
-            );
-        }
-    }
-    let _ = write!(
-        t,
-        "[[service]]\nname = \"{SERVICE}\"\nvip = [\"{}\", \"{}\"]\nprotocol = [\"udp\", \"tcp\"]\nport = {PORT}\n\
-         policy = \"{policy}\"\nidle_timeout_ms = 5000\n",
-        spec.vip_ipv4, spec.vip_ipv6
-    );
-    t
 }
 
-fn network4(address: std::net::Ipv4Addr, prefix: u8) -> std::net::Ipv4Addr {
-    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
-    (u32::from(address) & mask).into()
-}
-
-fn network6(address: std::net::Ipv6Addr, prefix: u8) -> std::net::Ipv6Addr {
-    let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-    (u128::from(address) & mask).into()
+/// A device, with the thresholds of its agent.
+///
+/// Offloading pays when waiting here takes longer than working there: a CPU is busy when as many requests are unanswered
+/// as it handles in the time that a SmartNIC needs for one. A SmartNIC is busy when all its cores are. Answer latency,
+/// which the original P4Mite uses, reacts too late: by the time that a slow device has answered, it has been sent far too
+/// much. It remains as the sign of a stuck device.
+fn device(slot: u8, device: &DeviceSpec) -> DeviceSection {
+    let (kind, high, low) = match device.speed >= 1.0 {
+        true => (DeviceKind::Cpu, 4 * SERVERS + 4, 4 * SERVERS),
+        false => (DeviceKind::SmartNic, SERVERS - 1, SERVERS - 2),
+    };
+    let usual_ms = SERVICE_TIME.as_secs_f64() * 1e3 / device.speed;
+    DeviceSection {
+        slot: Some(slot),
+        address: Some(device.link.ipv4),
+        address6: Some(device.link.ipv6),
+        priority: Some(slot + 1),
+        weight: Some((device.speed * 5.0).round().max(1.0) as u32),
+        agent: AgentSection {
+            outstanding: Some(Threshold { high: high as f64, low: low as f64 }),
+            latency_ms: Some(Threshold { high: 10.0 * usual_ms, low: 5.0 * usual_ms }),
+            hold_ms: Some(5),
+            ..AgentSection::default()
+        },
+        ..DeviceSection::new(&device.name, kind, device.link.port)
+    }
 }
 
 #[cfg(test)]
@@ -154,8 +147,7 @@ mod tests {
     fn the_description_is_right() {
         let spec = RackSpec::demo();
         for without in [None, Some("s1/nic")] {
-            let text = toml(&spec, "p4mite", without);
-            let rack = pointsman_balance::Rack::parse("rack.toml", &text).expect("a good description");
+            let rack = description(&spec, Policy::P4mite, without).rack().expect("a good description");
             assert_eq!(rack.devices().count(), if without.is_some() { 3 } else { 4 });
         }
     }

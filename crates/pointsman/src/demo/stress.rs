@@ -1,9 +1,9 @@
 //! Thousands of connections and a bulk transfer while policies change and a device is removed and re-added.
 
 use super::Client;
-use super::rack::{PORT, SERVICE, toml};
+use super::rack::{PORT, SERVICE, description};
 use crate::live::Live;
-use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_balance::Policy;
 use pointsman_lab::load::{self, BulkConfig, ConsistencyConfig, Direction};
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::report::{BulkReport, ConsistencyReport};
@@ -46,10 +46,9 @@ pub fn run(
         seed: client.seed,
         stall: Duration::from_secs(10),
     };
-    let parse = |without| {
-        RackConfig::parse("rack.toml", &toml(spec, "server-only", without)).map_err(|e| e.to_string())
-    };
-    let (whole, reduced) = (parse(None)?, parse(Some(DEVICE))?);
+    let rack_file =
+        |without| description(spec, Policy::ServerOnly, without).rack().map_err(|e| e.to_string());
+    let (whole, reduced) = (rack_file(None)?, rack_file(Some(DEVICE))?);
     let mut disturbances = Vec::new();
     let (namespace, ports, keys) = (client.namespace.clone(), &mut client.ports, &client.keys);
     let stop = AtomicBool::new(false);

@@ -1,6 +1,7 @@
 //! Client-side metrics of a live rack, served to its learner as by a Prometheus server.
 
 use crate::http::server::{self as http, Request, Response};
+use pointsman_balance::config::file::ClientsSection;
 use serde_json::json;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -54,9 +55,12 @@ impl ClientsView {
     }
 
     /// The matching table `[learn.clients]`.
-    pub fn text() -> String {
-        let at = SocketAddr::from(CLIENTS);
-        format!("[learn.clients]\nurl = \"http://{at}\"\np99_ms = \"p99_ms\"\nloss = \"loss\"\n")
+    pub fn section() -> ClientsSection {
+        ClientsSection {
+            url: format!("http://{}", SocketAddr::from(CLIENTS)),
+            p99_ms: "p99_ms".into(),
+            loss: Some("loss".into()),
+        }
     }
 
     fn answer(&self, request: &Request) -> Response {

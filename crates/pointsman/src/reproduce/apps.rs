@@ -2,7 +2,8 @@
 
 use super::bench::Bench;
 
-use super::setup::{Setup, Unit, coming};
+use super::setup::{Setup, Unit, agents, as_published, coming};
+use pointsman_balance::DeviceKind;
 
 /// An application: service times per device, and its measurements.
 pub struct App {
@@ -27,11 +28,11 @@ pub struct App {
 }
 
 const fn cpu(workers: u32, mean_ms: f64, sigma: f64, speed: f64) -> Unit {
-    Unit { name: "cpu", kind: "cpu", weight: 5, workers, mean_ms, sigma, speed }
+    Unit { name: "cpu", kind: DeviceKind::Cpu, weight: 5, workers, mean_ms, sigma, speed }
 }
 
 const fn nic(workers: u32, mean_ms: f64, sigma: f64) -> Unit {
-    Unit { name: "nic", kind: "smartnic", weight: 1, workers, mean_ms, sigma, speed: 1.0 }
+    Unit { name: "nic", kind: DeviceKind::SmartNic, weight: 1, workers, mean_ms, sigma, speed: 1.0 }
 }
 
 /// Anomaly detection. One core of the server saturates at 862 requests a second; unloaded 2.8 ms. Two cores of the SmartNIC;
@@ -107,13 +108,8 @@ impl App {
         s.warmup_s = 0.0;
         s.patience_s = 30.0;
         s.client_delay_ms = (self.way_ms / 2.0).max(0.001);
-        s.agent = "heartbeat_ms = 10\nrepeat_ms = 0\nwindow_ms = 1000\n".into();
-        s.tuning = match policy {
-            // The original's: as reported, without an addition for connections since.
-            "least-utilised" => "step = 0".into(),
-            "prt" => "high = 99, low = 95".into(),
-            _ => String::new(),
-        };
+        s.agent = agents(10, 1000);
+        s.tuning = as_published(policy);
         s
     }
 }

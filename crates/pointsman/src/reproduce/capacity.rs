@@ -5,7 +5,7 @@ use super::apps::{self, App};
 use super::bench::{Bench, p99_ms};
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
-use super::setup::{Setup, Unit, poisson};
+use super::setup::{Setup, Unit, agents, by_outstanding, poisson};
 use crate::stats::mean;
 use pointsman_balance::Policy;
 
@@ -212,14 +212,14 @@ fn application(bench: &Bench, app: &App, policy: &str, load: f64) -> Setup {
     let per_s = server.capacity_per_s();
     let mut s = Setup::new(1, &units, name, poisson(load * per_s));
     s.tell_workers = true;
-    s.tuning = tuning.into();
+    s.tuning = tuning;
     s.client_delay_ms = (app.way_ms / 2.0).max(0.001);
     let requests = bench.choose(40_000.0, 10_000.0);
     s.warmup_s = 0.02 * requests / per_s;
     s.duration_s = s.warmup_s + requests / per_s;
     s.patience_s = 30.0;
     let heartbeat_ms = if server.mean_ms < 10.0 { 10 } else { 50 };
-    s.agent = format!("heartbeat_ms = {heartbeat_ms}\nrepeat_ms = 0\nwindow_ms = {}\n", 10 * heartbeat_ms);
+    s.agent = agents(heartbeat_ms, 10 * heartbeat_ms);
     s.sampling_ms = f64::from(heartbeat_ms);
     if policy == "p4mite" {
         // As in `outstanding`: the number of requests that the server handles while the SmartNIC handles one; nearly its number of workers.
@@ -228,12 +228,7 @@ fn application(bench: &Bench, app: &App, policy: &str, load: f64) -> Setup {
             [(0.9 * meanwhile).max(f64::from(server.workers)), (0.875 * f64::from(nic.workers)).max(1.0)];
         s.agent_of = busy
             .map(|n| n.ceil() as u32)
-            .map(|high| {
-                format!(
-                    "outstanding = {{ high = {high}, low = {} }}, latency_ms = {{ high = 30000, low = 20000 }}, hold_ms = 5",
-                    high - 1
-                )
-            })
+            .map(|high| by_outstanding((high, high - 1), (30_000.0, 20_000.0)))
             .to_vec();
     }
     s

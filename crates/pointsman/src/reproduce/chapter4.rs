@@ -3,6 +3,9 @@
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, ratios};
 use super::setup::{Setup, Unit, coming};
+use pointsman_balance::DeviceKind;
+use pointsman_balance::config::Threshold;
+use pointsman_balance::config::file::AgentSection;
 
 /// In the thesis's order.
 pub const FIGURES: &[Figure] = &[
@@ -139,9 +142,13 @@ const APPLICATIONS: Figure = Figure {
 
 /// P4Mite's agents with a threshold for the server; a SmartNIC's is scaled by its service time.
 fn thresholds(s: &mut Setup, high_ms: f64, slower: f64) {
-    let of = |high: f64| format!("latency_ms = {{ high = {high}, low = {} }}, hold_ms = 100", 0.9 * high);
+    let of = |high: f64| AgentSection {
+        latency_ms: Some(Threshold { high, low: 0.9 * high }),
+        hold_ms: Some(100),
+        ..AgentSection::default()
+    };
     s.agent_of = vec![of(high_ms), of(high_ms * slower)];
-    s.agent = "heartbeat_ms = 100\nrepeat_ms = 5\n".into();
+    s.agent = AgentSection { heartbeat_ms: Some(100), repeat_ms: Some(5), ..AgentSection::default() };
 }
 
 /// The micro-benchmark's devices at this size of a request.
@@ -149,7 +156,7 @@ fn micro(gflop: f64) -> [Unit; 2] {
     // Nine at a time: a ninth of 90 GFLOP a second for each.
     let cpu = Unit {
         name: "cpu",
-        kind: "cpu",
+        kind: DeviceKind::Cpu,
         weight: 5,
         workers: 9,
         mean_ms: 100.0 * gflop,
@@ -256,7 +263,7 @@ struct App {
 }
 
 fn unit(name: &'static str, workers: u32, mean_ms: f64, capacity_per_s: f64) -> Unit {
-    let (kind, weight) = if name == "cpu" { ("cpu", 5) } else { ("smartnic", 1) };
+    let (kind, weight) = if name == "cpu" { (DeviceKind::Cpu, 5) } else { (DeviceKind::SmartNic, 1) };
     let speed = capacity_per_s * mean_ms / 1e3 / f64::from(workers);
     Unit { name, kind, weight, workers, mean_ms, sigma: 0.1, speed }
 }

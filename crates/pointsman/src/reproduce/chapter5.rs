@@ -6,6 +6,8 @@ use super::completion;
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, ratios};
 use super::lines;
 use super::papers;
+use super::setup::agents;
+use pointsman_balance::blocks::Servers;
 use pointsman_sim::Scenario;
 use std::sync::Arc;
 
@@ -253,7 +255,7 @@ fn intervals(bench: &Bench) -> Result<Found, String> {
         lines::p99(bench, "intervals of reports", &["least-utilised"], reports_per_s, |policy, per_s| {
             let ms = (1e3 / per_s).round();
             let mut s = apps::VGG.setup(bench, 1, policy, 50.0);
-            s.agent = format!("heartbeat_ms = {ms}\nrepeat_ms = 0\nwindow_ms = {}\n", 10.0 * ms);
+            s.agent = agents(ms as u32, 10 * ms as u32);
             s.report_timeout_ms = (4.0 * ms).max(500.0) as u32;
             s.sampling_ms = ms;
             s
@@ -300,7 +302,7 @@ fn cheetah(bench: &Bench) -> Result<Found, String> {
         let mut s = apps::KNN.setup(bench, 2, policy, rate);
         s.units[0].weight = 4;
         s.duration_s = 500.0 / rate;
-        s.tuning = "servers = \"power-of-two\"".into();
+        s.tuning.servers = Some(Servers::PowerOfTwo);
         s
     })?;
     let chart =

@@ -5,7 +5,11 @@ use super::bench::{Bench, p99_ms};
 use super::capacity;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
 use super::lines;
-use super::setup::{SECOND_CLIENT, Setup, Unit, poisson};
+use super::setup::{SECOND_CLIENT, Setup, Unit, agents, by_outstanding, poisson};
+use pointsman_balance::DeviceKind;
+use pointsman_balance::blocks::{Metric, Tuning};
+use pointsman_balance::config::Threshold;
+use pointsman_balance::config::file::AgentSection;
 use std::fmt::Write;
 
 /// In no paper.
@@ -15,7 +19,7 @@ pub(super) const SOURCE: &str = "not in the papers: a goal of Pointsman";
 
 /// A processor that works on eight requests at a time, 10 ms each.
 pub(super) fn processor() -> Unit {
-    Unit { name: "cpu", kind: "cpu", weight: 5, workers: 8, mean_ms: 10.0, sigma: 0.2, speed: 1.0 }
+    Unit { name: "cpu", kind: DeviceKind::Cpu, weight: 5, workers: 8, mean_ms: 10.0, sigma: 0.2, speed: 1.0 }
 }
 
 /// PRT on the switch's own counters: a device gets as many requests as it can process concurrently, and one more; then it
@@ -23,10 +27,10 @@ pub(super) fn processor() -> Unit {
 pub(super) const PRT_IN_FLIGHT: &str = "prt-in-flight";
 
 /// The policy of this name, and its tuning.
-pub(super) fn named(policy: &str) -> (&str, &'static str) {
+pub(super) fn named(policy: &str) -> (&str, Tuning) {
     match policy {
-        PRT_IN_FLIGHT => ("prt", "metric = \"in-flight\""),
-        other => (other, ""),
+        PRT_IN_FLIGHT => ("prt", Tuning { metric: Some(Metric::InFlight), ..Tuning::default() }),
+        other => (other, Tuning::default()),
     }
 }
 
@@ -36,9 +40,8 @@ pub(super) fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
     let cpu = processor();
     let units = [cpu.clone(), Unit::accelerator(&cpu)];
     let mut s = Setup::new(servers, &units, policy, poisson(load_per_s));
-    s.agent =
-        "heartbeat_ms = 10\nrepeat_ms = 0\nwindow_ms = 100\noutstanding = { high = 12, low = 10 }\n".into();
-    s.tuning = tuning.to_string();
+    s.agent = AgentSection { outstanding: Some(Threshold { high: 12.0, low: 10.0 }), ..agents(10, 100) };
+    s.tuning = tuning;
     s.tell_workers = true;
     s.sampling_ms = 10.0;
     s.patience_s = 5.0;
@@ -48,10 +51,7 @@ pub(super) fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
 /// The agents of P4Mite measure unanswered requests. A processor is busy when as many are waiting as it handles while the accelerator
 /// handles one, as in `pointsman demo`.
 pub(super) fn outstanding(s: &mut Setup) {
-    s.agent_of = vec![
-        "outstanding = { high = 36, low = 32 }, latency_ms = { high = 1000, low = 500 }, hold_ms = 5".into(),
-        "outstanding = { high = 7, low = 6 }, latency_ms = { high = 1000, low = 500 }, hold_ms = 5".into(),
-    ];
+    s.agent_of = [(36, 32), (7, 6)].map(|busy| by_outstanding(busy, (1000.0, 500.0))).to_vec();
 }
 
 const LOAD: Quantity = Quantity {

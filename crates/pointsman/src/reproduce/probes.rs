@@ -4,6 +4,9 @@
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
 use super::setup::{Setup, Unit, poisson};
+use pointsman_balance::DeviceKind;
+use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
+use pointsman_balance::mcdm::promethee::Goal;
 
 /// In the paper's order.
 pub const FIGURES: &[Figure] = &[
@@ -111,25 +114,21 @@ const BALANCERS: [(&str, &str); 5] = [
 ];
 
 /// Queries and judgements of the paper's controller: processor, memory and sent bytes.
-const PROMETHEUS: &str = r#"
-[service.prometheus]
-url = "http://127.0.0.1:9090"
-interval_ms = 5000
-alternatives = { "s1/vm1" = "vm1", "s1/vm2" = "vm2" }
-judgements = [[1, 4, 0.5], [0.25, 1, 0.16667], [2, 6, 1]]
-[[service.prometheus.criterion]]
-name = "processor"
-promql = "simulated_use_percent"
-goal = "cost"
-[[service.prometheus.criterion]]
-name = "memory"
-promql = "simulated_free_memory_percent"
-goal = "benefit"
-[[service.prometheus.criterion]]
-name = "network"
-promql = "simulated_sent_bytes_per_s"
-goal = "cost"
-"#;
+fn prometheus() -> PrometheusSection {
+    let criterion =
+        |name: &str, promql: &str, goal| CriterionSection { name: name.into(), promql: promql.into(), goal };
+    PrometheusSection {
+        url: "http://127.0.0.1:9090".into(),
+        interval_ms: 5000,
+        alternatives: ["vm1", "vm2"].map(|vm| (format!("s1/{vm}"), vm.to_string())).into(),
+        judgements: [[1.0, 4.0, 0.5], [0.25, 1.0, 0.16667], [2.0, 6.0, 1.0]].map(Vec::from).into(),
+        criteria: vec![
+            criterion("processor", "simulated_use_percent", Goal::Cost),
+            criterion("memory", "simulated_free_memory_percent", Goal::Benefit),
+            criterion("network", "simulated_sent_bytes_per_s", Goal::Cost),
+        ],
+    }
+}
 
 fn compared(bench: &Bench) -> Result<Found, String> {
     let machine =
@@ -138,14 +137,14 @@ fn compared(bench: &Bench) -> Result<Found, String> {
     for (_, policy) in BALANCERS {
         for speed in [1.0, 1.0 / 3.5] {
             // Of different kinds, so that results distinguish them.
-            let machines = [machine("vm1", "cpu", speed), machine("vm2", "other", 1.0)];
+            let machines = [machine("vm1", DeviceKind::Cpu, speed), machine("vm2", DeviceKind::Other, 1.0)];
             let mut s = Setup::new(1, &machines, policy, poisson(100.0));
             if policy == "probe-wrr" {
                 s.probes_ms = Some(5000.0);
                 s.report_timeout_ms = 15_000;
             }
             if policy == "chosen" {
-                s.of_service = PROMETHEUS.into();
+                s.prometheus = Some(prometheus());
             }
             // Its rates are means of a minute.
             s.warmup_s = 70.0;

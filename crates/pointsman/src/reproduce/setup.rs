@@ -1,9 +1,16 @@
-//! Racks and scenarios of experiments, as text that a user would write.
+//! Racks and scenarios of experiments, as files that a user would write.
 
 use super::bench::{Bench, Coming};
+use pointsman_balance::blocks::Tuning;
+use pointsman_balance::config::file::{
+    AgentSection, DeviceSection, PrometheusSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+};
+use pointsman_balance::config::{NextHop, Route, Threshold};
+use pointsman_balance::{DeviceKind, Mac, Prefix, Protocol};
 use pointsman_sim::Scenario;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// A device that every server has.
@@ -12,7 +19,7 @@ pub struct Unit {
     /// Its name.
     pub name: &'static str,
     /// As in `rack.toml`.
-    pub kind: &'static str,
+    pub kind: DeviceKind,
     /// Share under weighted policies.
     pub weight: u32,
     /// Requests at the same time.
@@ -33,7 +40,13 @@ impl Unit {
 
     /// One at a fifth of a processor's speed: the thesis's ratio.
     pub fn accelerator(processor: &Unit) -> Unit {
-        Unit { name: "nic", kind: "smartnic", weight: 1, speed: processor.speed / 5.0, ..processor.clone() }
+        Unit {
+            name: "nic",
+            kind: DeviceKind::SmartNic,
+            weight: 1,
+            speed: processor.speed / 5.0,
+            ..processor.clone()
+        }
     }
 }
 
@@ -46,14 +59,14 @@ pub struct Setup {
     pub units: Vec<Unit>,
     /// The policy's name.
     pub policy: String,
-    /// `tuning` of the service: the text between the braces.
-    pub tuning: String,
+    /// `tuning` of the service.
+    pub tuning: Tuning,
     /// Whether the rack file contains the `workers` of each device.
     pub tell_workers: bool,
-    /// `[agent]`: its lines.
-    pub agent: String,
-    /// `agent` of each device, by priority: the text between the braces. Empty: as in `agent`.
-    pub agent_of: Vec<String>,
+    /// `[agent]`.
+    pub agent: AgentSection,
+    /// `agent` of each device, by priority. Empty: as in `agent`.
+    pub agent_of: Vec<AgentSection>,
     /// A device silent for this long gets no new requests.
     pub report_timeout_ms: u32,
     /// How often agents sample their processor use.
@@ -72,8 +85,8 @@ pub struct Setup {
     pub client_delay_ms: f64,
     /// The text between the braces of `arrivals`.
     pub arrivals: String,
-    /// Further tables of the service, such as `[service.prometheus]`.
-    pub of_service: String,
+    /// `[service.prometheus]`.
+    pub prometheus: Option<PrometheusSection>,
     /// Further tables of the scenario, such as events.
     pub more: String,
     /// Files that it references, in the rack's folder.
@@ -112,6 +125,36 @@ pub fn coming(bench: &Bench, rate_per_s: f64) -> String {
     }
 }
 
+/// Agents that report at least this often and average over a window; changes are not repeated.
+pub fn agents(heartbeat_ms: u32, window_ms: u32) -> AgentSection {
+    AgentSection {
+        heartbeat_ms: Some(heartbeat_ms),
+        repeat_ms: Some(0),
+        window_ms: Some(window_ms),
+        ..AgentSection::default()
+    }
+}
+
+/// An agent of P4Mite that measures unanswered requests: high and low threshold of their number, and of latency in
+/// milliseconds.
+pub fn by_outstanding((high, low): (u32, u32), (slow, quick): (f64, f64)) -> AgentSection {
+    AgentSection {
+        outstanding: Some(Threshold { high: high.into(), low: low.into() }),
+        latency_ms: Some(Threshold { high: slow, low: quick }),
+        hold_ms: Some(5),
+        ..AgentSection::default()
+    }
+}
+
+/// The settings of policies as published: `least-utilised` uses reported load without an addition for connections since.
+pub fn as_published(policy: &str) -> Tuning {
+    match policy {
+        "least-utilised" => Tuning { step: Some(0), ..Tuning::default() },
+        "prt" => Tuning { high: Some(99), low: Some(95), ..Tuning::default() },
+        _ => Tuning::default(),
+    }
+}
+
 /// The controller looks for silent devices and counts draining connections; here nothing fails and the counts are unused.
 const POLL_MS: u32 = 2000;
 
@@ -122,10 +165,10 @@ impl Setup {
             servers,
             units: units.to_vec(),
             policy: policy.to_string(),
-            tuning: String::new(),
+            tuning: Tuning::default(),
             tell_workers: false,
             // For p4mite only: other policies ignore it.
-            agent: "heartbeat_ms = 100\n".into(),
+            agent: AgentSection { heartbeat_ms: Some(100), ..AgentSection::default() },
             agent_of: Vec::new(),
             report_timeout_ms: 500,
             sampling_ms: 100.0,
@@ -136,7 +179,7 @@ impl Setup {
             patience_s: 30.0,
             client_delay_ms: 0.001,
             arrivals,
-            of_service: String::new(),
+            prometheus: None,
             more: String::new(),
             files: BTreeMap::new(),
         }
@@ -147,52 +190,60 @@ impl Setup {
         f64::from(self.servers) * self.units.iter().map(Unit::capacity_per_s).sum::<f64>()
     }
 
-    /// The text of its `rack.toml`.
-    pub fn rack(&self) -> String {
-        let mut t = String::new();
-        let idle_ms = (self.patience_s * 1e3) as u64 + 1000;
-        let _ = write!(
-            t,
-            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.32.0.1\"]\nreport_keys = \"simulated\"\n\
-             {}report_timeout_ms = {}\npoll_interval_ms = {POLL_MS}\n[agent]\n{}\n[[route]]\nprefix = \"10.64.0.0/16\"\nport = 1\n\
-             mac = \"02:00:00:01:00:01\"\n[[route]]\nprefix = \"10.65.0.0/16\"\nport = {SECOND_CLIENT}\n\
-             mac = \"02:00:00:01:00:02\"\n",
-            if self.probes_ms.is_some() { "probes = \"unauthenticated\"\n" } else { "" },
-            self.report_timeout_ms,
-            self.agent
-        );
-        for server in 0..self.servers as usize {
-            let _ = write!(t, "[[server]]\nname = \"s{}\"\n", server + 1);
-            for (i, unit) in self.units.iter().enumerate() {
-                let [high, low] = ((server * self.units.len() + i + 16) as u16).to_be_bytes();
-                let _ = write!(
-                    t,
-                    "[[server.device]]\nname = \"{}\"\nkind = \"{}\"\nport = {}\naddress = \"10.32.{high}.{low}\"\n\
-                     mac = \"02:00:00:02:{high:02x}:{low:02x}\"\nweight = {}\npriority = {}\n",
-                    unit.name,
-                    unit.kind,
-                    2 + server % 500,
-                    unit.weight,
-                    i + 1
-                );
-                if self.tell_workers {
-                    let _ = writeln!(t, "workers = {}", unit.workers);
-                }
-                if let Some(agent) = self.agent_of.get(i) {
-                    let _ = writeln!(t, "agent = {{ {agent} }}");
-                }
+    /// Its `rack.toml`.
+    ///
+    /// # Errors
+    /// No policy has that name: a bug of ours.
+    pub fn rack(&self) -> Result<RackFile, String> {
+        let servers = (0..self.servers as usize).map(|server| ServerSection {
+            name: format!("s{}", server + 1),
+            devices: self.devices(server),
+            ..ServerSection::default()
+        });
+        let route = |network: u8, port, client| Route {
+            prefix: Prefix::containing([10, network, 0, 0].into(), 16),
+            port,
+            hop: NextHop::Mac(Mac([2, 0, 0, 1, 0, client])),
+        };
+        Ok(RackFile {
+            switch: SwitchSection {
+                gateways: vec![[10, 32, 0, 1].into()],
+                report_keys: Some("simulated".into()),
+                probes: self.probes_ms.map(|_| "unauthenticated"),
+                report_timeout_ms: Some(self.report_timeout_ms),
+                poll_interval_ms: Some(POLL_MS),
+                ..SwitchSection::default()
+            },
+            agent: self.agent.clone(),
+            routes: vec![route(64, 1, 1), route(65, SECOND_CLIENT, 2)],
+            servers: servers.collect(),
+            services: vec![ServiceSection {
+                vips: vec![[10, 0, 0, 100].into()],
+                protocols: vec![Protocol::Udp],
+                tuning: self.tuning,
+                slots: Some((self.servers * 8).next_power_of_two().clamp(256, 65_536)),
+                idle_timeout_ms: Some((self.patience_s * 1e3) as u32 + 1000),
+                prometheus: self.prometheus.clone(),
+                ..ServiceSection::new("service", 8000, self.policy.parse()?)
+            }],
+            ..RackFile::default()
+        })
+    }
+
+    /// The devices of a server, from 0.
+    fn devices(&self, server: usize) -> Vec<DeviceSection> {
+        let device = |(i, unit): (usize, &Unit)| {
+            let [high, low] = ((server * self.units.len() + i + 16) as u16).to_be_bytes();
+            DeviceSection {
+                address: Some(Ipv4Addr::new(10, 32, high, low)),
+                mac: Some(Mac([2, 0, 0, 2, high, low])),
+                weight: Some(unit.weight),
+                workers: self.tell_workers.then_some(unit.workers as u16),
+                agent: self.agent_of.get(i).cloned().unwrap_or_default(),
+                ..DeviceSection::new(unit.name, unit.kind, 2 + (server % 500) as u16)
             }
-        }
-        let _ = write!(
-            t,
-            "[[service]]\nname = \"service\"\nvip = [\"10.0.0.100\"]\nprotocol = \"udp\"\nport = 8000\n\
-             policy = \"{}\"\ntuning = {{ {} }}\nslots = {}\nidle_timeout_ms = {idle_ms}\n{}",
-            self.policy,
-            self.tuning,
-            (self.servers * 8).next_power_of_two().clamp(256, 65_536),
-            self.of_service,
-        );
-        t
+        };
+        self.units.iter().enumerate().map(device).collect()
     }
 
     /// The scenario.
@@ -227,7 +278,7 @@ impl Setup {
         }
         let _ = write!(t, "[[client]]\narrivals = {{ {} }}\n{}", self.arrivals, self.more);
         let mut files = self.files.clone();
-        files.insert("rack.toml".to_string(), self.rack());
+        files.insert("rack.toml".to_string(), self.rack()?.to_toml());
         bench.scenario("experiment", &t, &files)
     }
 }

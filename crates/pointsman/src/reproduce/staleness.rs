@@ -5,7 +5,9 @@ use super::bench::Bench;
 use super::figure::{Chart, Claim, Figure, Found, P99, Place, Quantity, Rule, ratios};
 use super::goals::{OWN_COUNTERS, named};
 use super::lines;
-use super::setup::{Setup, Unit, bursts};
+use super::setup::{Setup, Unit, agents, bursts, by_outstanding};
+use pointsman_balance::DeviceKind;
+use pointsman_balance::blocks::{Metric, Tuning};
 
 /// In no paper.
 pub const FIGURES: &[Figure] = &[Figure {
@@ -66,11 +68,19 @@ const PUBLISHED: &str = "least-utilised as published";
 const BY_REPORTS: [&str; 5] = [PUBLISHED, "least-utilised", "dynamic-wrr", "prt", "p4mite"];
 
 fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
-    let cpu = Unit { name: "cpu", kind: "cpu", weight: 5, workers: 8, mean_ms: 10.0, sigma: 0.2, speed: 1.0 };
-    let gpu = Unit { name: "gpu", kind: "gpu", workers: 2, mean_ms: 2.5, ..cpu.clone() };
-    let nic = Unit { name: "nic", kind: "smartnic", weight: 1, mean_ms: 50.0, ..cpu.clone() };
+    let cpu = Unit {
+        name: "cpu",
+        kind: DeviceKind::Cpu,
+        weight: 5,
+        workers: 8,
+        mean_ms: 10.0,
+        sigma: 0.2,
+        speed: 1.0,
+    };
+    let gpu = Unit { name: "gpu", kind: DeviceKind::Gpu, workers: 2, mean_ms: 2.5, ..cpu.clone() };
+    let nic = Unit { name: "nic", kind: DeviceKind::SmartNic, weight: 1, mean_ms: 50.0, ..cpu.clone() };
     let (name, tuning) = if policy == PUBLISHED {
-        ("least-utilised", "metric = \"compute\", step = 0")
+        ("least-utilised", Tuning { metric: Some(Metric::Compute), step: Some(0), ..Tuning::default() })
     } else {
         named(policy)
     };
@@ -78,7 +88,7 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
     let mut s = Setup::new(2, &[gpu, cpu, nic], name, String::new());
     s.arrivals = bursts(0.5 * s.capacity_per_s(), 0.2);
     let heartbeat_ms = age_ms.clamp(1.0, 100.0).round();
-    s.agent = format!("heartbeat_ms = {heartbeat_ms}\nrepeat_ms = 0\nwindow_ms = 100\n");
+    s.agent = agents(heartbeat_ms as u32, 100);
     s.sampling_ms = heartbeat_ms.clamp(5.0, 20.0);
     s.delay_ms = (age_ms - heartbeat_ms / 2.0).max(0.0);
     s.report_timeout_ms = (3.0 * (age_ms + heartbeat_ms)).max(500.0) as u32;
@@ -86,17 +96,11 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
     // The oldest reports are there before anything counts, and all ages see the same requests.
     s.warmup_s = 11.0;
     s.duration_s = s.warmup_s + bench.choose(40.0, 12.0);
-    s.tuning = tuning.into();
+    s.tuning = tuning;
     s.tell_workers = true;
     if policy == "p4mite" {
         // Busy when more wait than are handled while the next device handles one.
-        s.agent_of = [(12, 8), (36, 32), (7, 6)]
-            .map(|(high, low)| {
-                format!(
-                    "outstanding = {{ high = {high}, low = {low} }}, latency_ms = {{ high = 2000, low = 1000 }}, hold_ms = 5"
-                )
-            })
-            .to_vec();
+        s.agent_of = [(12, 8), (36, 32), (7, 6)].map(|busy| by_outstanding(busy, (2000.0, 1000.0))).to_vec();
     }
     s
 }

@@ -6,9 +6,12 @@
 use crate::executor::Choice;
 use crate::live::{ClientsView, Live, Log};
 use pointsman_balance::agent::AgentConfig;
-use pointsman_balance::api::Wanted;
-use pointsman_balance::config::{AgentSettings, Service};
-use pointsman_balance::{DeviceKind, Protocol};
+use pointsman_balance::config::file::{
+    AgentSection, DeviceSection, LearnSection, RackFile, ServerSection, ServiceSection, SourceSection,
+    SwitchSection,
+};
+use pointsman_balance::config::{AgentSettings, NextHop, Route};
+use pointsman_balance::{DeviceKind, Prefix, Protocol};
 use pointsman_lab::Namespace;
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
 use pointsman_lab::load::{self, LoadConfig, SourcePorts};
@@ -17,8 +20,7 @@ use pointsman_lab::wire::{Key, Keyring};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
-use pointsman_sim::scenario::{Connections, LearnModel, agent_text};
-use std::fmt::Write;
+use pointsman_sim::scenario::{Connections, LearnModel};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -59,7 +61,7 @@ pub struct Ran {
 struct Plan {
     spec: RackSpec,
     devices: Vec<DeviceConfig>,
-    toml: String,
+    file: RackFile,
 }
 
 fn refused(field: &str, remedy: &str) -> String {
@@ -156,8 +158,8 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     if !service.frontends().any(|f| f.protocol == Protocol::Udp) {
         return Err(refused("rack", "the service must use UDP"));
     }
-    let toml = toml(s, &spec)?;
-    Ok(Plan { spec, devices, toml })
+    let file = description(s, &spec)?;
+    Ok(Plan { spec, devices, file })
 }
 
 /// Mean, and times as multiples of it: those that the simulator draws for this device.
@@ -183,83 +185,72 @@ pub fn schedule(s: &Scenario, seed: u64) -> Vec<Duration> {
 }
 
 /// The rack.toml of the scenario's rack, with the lab's addresses.
-fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
-    let gateways: Vec<String> =
-        spec.hosts().map(|(_, l)| format!("\"{}\", \"{}\"", l.gateway_ipv4, l.gateway_ipv6)).collect();
-    let (switch, service) = (&s.rack.switch, &s.rack.services[0]);
-    let sampling_ms = (s.agents.sampling_ns / 1_000_000).max(1);
+fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, String> {
+    let gateways = spec.hosts().flat_map(|(_, l)| [l.gateway_ipv4.into(), l.gateway_ipv6.into()]);
+    let route = |client: &ClientSpec| Route {
+        prefix: Prefix::containing(client.link.ipv4.into(), 24),
+        port: client.link.port,
+        hop: NextHop::Neighbour(client.link.ipv4.into()),
+    };
+    let service = &s.rack.services[0];
     let mut models = s.devices.iter();
-    let mut t = String::new();
-    let _ = write!(
-        t,
-        "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [{}]\n\
-         report_keys = \"made for each run\"\nreport_timeout_ms = {}\npoll_interval_ms = {}\n",
-        gateways.join(", "),
-        switch.report_timeout_ms,
-        switch.poll_interval_ms
-    );
-    for client in &spec.clients {
-        let network = Ipv4Addr::from(u32::from(client.link.ipv4) & !0xff);
-        let (port, via) = (client.link.port, client.link.ipv4);
-        let _ = write!(t, "[[route]]\nprefix = \"{network}/24\"\nport = {port}\nvia = \"{via}\"\n");
-    }
+    let mut servers = Vec::new();
     for (server, own) in s.rack.servers.iter().zip(&spec.servers) {
-        let _ = writeln!(t, "[[server]]\nname = \"{}\"", server.name);
+        let mut devices = Vec::new();
         for (device, place) in server.devices.iter().zip(&own.devices) {
             let settings = AgentConfig::from_rack(&s.rack, &server.name, &device.name, "eth0")?.settings;
             let member = service.members.iter().flat_map(|m| &m.devices).find(|d| d.number == device.number);
             let (weight, priority, enabled) =
                 member.map_or((1, 1, false), |d| (d.weight, d.priority, d.enabled));
-            let workers =
-                member.and_then(|d| d.workers).map_or(String::new(), |n| format!("workers = {n}\n"));
-            let _ = writeln!(
-                t,
-                "[[server.device]]\nname = \"{}\"\nkind = \"{}\"\nport = {}\naddress = \"{}\"\naddress6 = \"{}\"\n\
-                 weight = {weight}\npriority = {priority}\nenabled = {enabled}\n{workers}[server.device.agent]\n{}",
-                device.name,
-                device.kind.name(),
-                place.link.port,
-                place.link.ipv4,
-                place.link.ipv6,
-                agent_text(&settings),
-            );
             // This machine's processor is nearly idle: the metric is the utilisation of the model's workers.
             let percent = 100.0 / models.next().map_or(1.0, |m| f64::from(m.workers));
-            let _ = writeln!(
-                t,
-                "[[server.device.agent.source]]\nprometheus = \"http://{METRICS}/metrics\"\ninterval_ms = {sampling_ms}\n\
-                 compute = \"rate(pointsman_device_busy_seconds_total) * {percent}\""
-            );
+            let source = SourceSection {
+                prometheus: format!("http://{METRICS}/metrics"),
+                interval_ms: Some((s.agents.sampling_ns / 1_000_000).max(1)),
+                compute: Some(format!("rate(pointsman_device_busy_seconds_total) * {percent}")),
+            };
+            devices.push(DeviceSection {
+                address: Some(place.link.ipv4),
+                address6: Some(place.link.ipv6),
+                weight: Some(weight),
+                priority: Some(priority),
+                enabled: Some(enabled),
+                workers: member.and_then(|d| d.workers),
+                agent: AgentSection { sources: vec![source], ..AgentSection::from(&settings) },
+                ..DeviceSection::new(&device.name, device.kind, place.link.port)
+            });
         }
+        servers.push(ServerSection { name: server.name.clone(), devices, ..ServerSection::default() });
     }
-    let _ = write!(
-        t,
-        "[[service]]\nname = \"{SERVICE}\"\nvip = [\"{}\", \"{}\"]\nprotocol = \"udp\"\nport = {}\npolicy = \"{}\"\n\
-         tuning = {{ {} }}\nidle_timeout_ms = {}\n",
-        spec.vip_ipv4,
-        spec.vip_ipv6,
-        s.clients[0].service.1,
-        service.policy,
-        tuning(service),
-        service.idle_timeout_ms
-    );
-    if let Some(learn) = &s.learn {
-        let first = learn.weigher()?.weights().accelerator;
-        // Servers that are alike here may differ in the text above: `plan` has checked that they form one class.
-        let learn = LearnModel { per_class: false, ..learn.clone() };
-        let _ = write!(t, "[learn]\nfirst_weight = {first}\n{}{}", learn.text(), ClientsView::text());
-    }
-    Ok(t)
+    Ok(RackFile {
+        switch: SwitchSection {
+            gateways: gateways.collect(),
+            report_keys: Some("made for each run".into()),
+            report_timeout_ms: Some(s.rack.switch.report_timeout_ms),
+            poll_interval_ms: Some(s.rack.switch.poll_interval_ms),
+            ..SwitchSection::default()
+        },
+        routes: spec.clients.iter().map(route).collect(),
+        servers,
+        services: vec![ServiceSection {
+            vips: vec![spec.vip_ipv4.into(), spec.vip_ipv6.into()],
+            protocols: vec![Protocol::Udp],
+            tuning: service.tuning,
+            idle_timeout_ms: Some(service.idle_timeout_ms),
+            ..ServiceSection::new(SERVICE, s.clients[0].service.1, service.policy)
+        }],
+        learn: s.learn.as_ref().map(learn_section).transpose()?,
+        ..RackFile::default()
+    })
 }
 
-/// A service's settings other than the policy name, as they would be written.
-fn tuning(service: &Service) -> String {
-    let mut document = Wanted::of(service).document();
-    document.policy = None;
-    // Strings and numbers, which TOML writes as JSON does.
-    let fields = serde_json::to_value(document).unwrap_or_default();
-    let fields = fields.as_object().into_iter().flatten();
-    fields.map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+fn learn_section(learn: &LearnModel) -> Result<LearnSection, String> {
+    Ok(LearnSection {
+        first_weight: Some(learn.weigher()?.weights().accelerator),
+        // Servers that are alike here may differ in the file: `plan` has checked that they form one class.
+        per_class: false,
+        ..LearnSection::new(learn, ClientsView::section())
+    })
 }
 
 /// A rack that runs, for one run after the other.
@@ -321,7 +312,7 @@ impl OnWire {
                 lines.push(line.to_string());
             }
         }));
-        let mut live = Live::start(&plan.spec, plan.devices.clone(), &plan.toml, Choice::default(), log)?;
+        let mut live = Live::start(&plan.spec, plan.devices.clone(), &plan.file, Choice::default(), log)?;
         let learner = match &s.learn {
             Some(l) => {
                 let seen = Duration::from_nanos(l.interval_ns - l.settle_ns);

@@ -14,7 +14,6 @@ mod tests;
 
 pub use learn::{LearnModel, LearnerKind};
 pub use limits::{MEMORY_LIMIT_BYTES, memory_bytes};
-pub use rack::agent_text;
 pub use read::read;
 
 use crate::arrivals::ArrivalModel;

@@ -1,9 +1,11 @@
-//! A generated rack: a number of equal servers, as the text of a `rack.toml`, which is then read like any other.
+//! A generated rack: a number of equal servers, as a `rack.toml`, which is then read like any other.
 
-use pointsman_balance::config::{AgentSettings, Threshold};
+use pointsman_balance::config::file::{
+    AgentSection, DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+};
+use pointsman_balance::config::{AgentSettings, NextHop, Route};
 use pointsman_balance::trust::ReportKeys;
-use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
-use std::fmt::Write;
+use pointsman_balance::{DeviceKind, Mac, Policy, Prefix, Protocol, Rack};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Ports of the switch for clients and servers: 1 to this. The controller has the next.
@@ -55,30 +57,6 @@ pub fn client_address(index: usize, v6: bool) -> IpAddr {
     Ipv4Addr::from(CLIENTS + ((index as u32) << 16) + 2).into()
 }
 
-/// Settings of agents as lines of a `rack.toml`.
-pub fn agent_text(a: &AgentSettings) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "heartbeat_ms = {}\nrepeat_ms = {}\nhold_ms = {}\nwindow_ms = {}\nsmoothing = {}\nlost_after_ms = {}",
-        a.heartbeat_ms, a.repeat_ms, a.hold_ms, a.window_ms, a.smoothing, a.lost_after_ms
-    );
-    let mut threshold = |name: &str, t: Option<Threshold>| {
-        if let Some(t) = t {
-            let _ = writeln!(text, "{name} = {{ high = {}, low = {} }}", t.high, t.low);
-        }
-    };
-    threshold("latency_ms", a.latency_ms);
-    threshold("outstanding", a.outstanding);
-    threshold("cpu_percent", a.cpu_percent);
-    threshold("memory_percent", a.memory_percent);
-    threshold("network_percent", a.network_percent);
-    if let Some(speed) = a.network_mbit_s {
-        let _ = writeln!(text, "network_mbit_s = {speed}");
-    }
-    text
-}
-
 /// Gives every agent a key. No secret is needed, because no other sender exists.
 pub fn simulated_keys(mut rack: Rack) -> Rack {
     let mut keys = ReportKeys::default();
@@ -94,64 +72,206 @@ pub fn simulated_keys(mut rack: Rack) -> Rack {
 }
 
 impl Generated {
-    /// The text of its `rack.toml`, for clients of which these speak IPv6. Servers share ports where there are more of them
-    /// than ports.
-    pub fn text(&self, v6: &[bool], transport: Protocol) -> String {
-        let clients = v6.len();
+    /// Its `rack.toml`, for clients of which these speak IPv6. Servers share ports where there are more of them than ports.
+    pub fn file(&self, v6: &[bool], transport: Protocol) -> RackFile {
         let any6 = v6.contains(&true);
-        let mut text = String::new();
-        let gateway = Ipv4Addr::from(SERVERS + 1);
-        let _ = writeln!(
-            text,
-            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"{gateway}\"]\nreport_keys = \"simulated\"\nreport_timeout_ms = {}",
-            self.report_timeout_ms
-        );
-        if let Some(poll) = self.poll_interval_ms {
-            let _ = writeln!(text, "poll_interval_ms = {poll}");
-        }
-        let _ = write!(text, "[agent]\n{}", agent_text(&self.agent));
-        for (i, v6) in v6.iter().enumerate() {
-            let prefix = match v6 {
-                true => format!("{}/64", Ipv6Addr::from(CLIENTS6 + ((i as u128) << 64))),
-                false => format!("{}/16", Ipv4Addr::from(CLIENTS + ((i as u32) << 16))),
-            };
-            let _ = writeln!(
-                text,
-                "[[route]]\nprefix = \"{prefix}\"\nport = {}\nmac = \"02:00:00:01:00:{i:02x}\"",
-                i + 1
-            );
-        }
-        for server in 0..self.servers as usize {
-            let port = clients + 1 + server % (LAST_PORT - clients);
-            let _ = writeln!(text, "[[server]]\nname = \"s{}\"", server + 1);
-            for (i, device) in self.devices.iter().enumerate() {
-                let number = server * self.devices.len() + i;
-                let address = Ipv4Addr::from(SERVERS + 16 + number as u32);
-                let [_, _, high, low] = (number as u32).to_be_bytes();
-                let _ = writeln!(
-                    text,
-                    "[[server.device]]\nname = \"{}\"\nkind = \"{}\"\nport = {port}\naddress = \"{address}\"\n\
-                     mac = \"02:00:00:02:{high:02x}:{low:02x}\"\nweight = {}\npriority = {}\nenabled = {}",
-                    device.name,
-                    device.kind.name(),
-                    device.weight,
-                    device.priority,
-                    device.enabled
-                );
-                if any6 {
-                    let _ =
-                        writeln!(text, "address6 = \"{}\"", Ipv6Addr::from(SERVERS6 + 16 + number as u128));
-                }
-            }
-        }
+        let servers = (0..self.servers as usize).map(|server| ServerSection {
+            name: format!("s{}", server + 1),
+            devices: self.devices(server, v6.len(), any6),
+            ..ServerSection::default()
+        });
         let slots = self.slots.unwrap_or_else(|| (self.servers * 8).next_power_of_two().clamp(256, 65_536));
-        let vips = if any6 { format!("\"{VIP}\", \"{VIP6}\"") } else { format!("\"{VIP}\"") };
-        let _ = writeln!(
-            text,
-            "[[service]]\nname = \"service\"\nvip = [{vips}]\nprotocol = \"{transport}\"\nport = {PORT}\npolicy = \"{}\"\n\
-             slots = {slots}\nidle_timeout_ms = {}",
-            self.policy, self.idle_timeout_ms
-        );
-        text
+        RackFile {
+            switch: SwitchSection {
+                gateways: vec![Ipv4Addr::from(SERVERS + 1).into()],
+                report_keys: Some("simulated".into()),
+                report_timeout_ms: Some(self.report_timeout_ms),
+                poll_interval_ms: self.poll_interval_ms,
+                ..SwitchSection::default()
+            },
+            agent: AgentSection::from(&self.agent),
+            routes: v6.iter().enumerate().map(|(i, v6)| route(i, *v6)).collect(),
+            servers: servers.collect(),
+            services: vec![ServiceSection {
+                vips: [VIP.into()].into_iter().chain(any6.then(|| VIP6.into())).collect(),
+                protocols: vec![transport],
+                slots: Some(slots),
+                idle_timeout_ms: Some(self.idle_timeout_ms),
+                ..ServiceSection::new("service", PORT, self.policy)
+            }],
+            ..RackFile::default()
+        }
+    }
+
+    /// The devices of a server, from 0, behind the clients' ports.
+    fn devices(&self, server: usize, clients: usize, v6: bool) -> Vec<DeviceSection> {
+        let port = clients + 1 + server % (LAST_PORT - clients);
+        let device = |(i, each): (usize, &Each)| {
+            let number = (server * self.devices.len() + i) as u32;
+            let [_, _, high, low] = number.to_be_bytes();
+            DeviceSection {
+                address: Some(Ipv4Addr::from(SERVERS + 16 + number)),
+                address6: v6.then(|| Ipv6Addr::from(SERVERS6 + 16 + u128::from(number))),
+                mac: Some(Mac([2, 0, 0, 2, high, low])),
+                weight: Some(each.weight),
+                priority: Some(each.priority),
+                enabled: Some(each.enabled),
+                ..DeviceSection::new(&each.name, each.kind, port as u16)
+            }
+        };
+        self.devices.iter().enumerate().map(device).collect()
+    }
+}
+
+/// The route to a client's network.
+fn route(client: usize, v6: bool) -> Route {
+    Route {
+        prefix: Prefix::containing(client_address(client, v6), if v6 { 64 } else { 16 }),
+        port: client as u16 + 1,
+        hop: NextHop::Mac(Mac([2, 0, 0, 1, 0, client as u8])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pointsman_balance::config::Threshold;
+
+    fn device(name: &str, kind: DeviceKind, weight: u32, priority: u8, enabled: bool) -> Each {
+        Each { name: name.into(), kind, weight, priority, enabled }
+    }
+
+    fn small() -> Generated {
+        Generated {
+            servers: 2,
+            policy: Policy::Wrr,
+            slots: None,
+            idle_timeout_ms: 5000,
+            report_timeout_ms: 500,
+            poll_interval_ms: None,
+            agent: AgentSettings::default(),
+            devices: vec![device("cpu", DeviceKind::Cpu, 5, 1, true)],
+        }
+    }
+
+    /// The generated rack is the one that this text describes.
+    fn check(rack: &Generated, v6: &[bool], transport: Protocol, text: &str) {
+        let expected = Rack::parse("rack.toml", text).expect("valid");
+        assert_eq!(rack.file(v6, transport).rack().expect("valid"), expected);
+    }
+
+    #[test]
+    fn a_small_rack_is_as_written() {
+        let text = r#"
+            [switch]
+            mac = "02:50:4d:00:00:01"
+            gateways = ["10.32.0.1"]
+            report_keys = "simulated"
+            report_timeout_ms = 500
+            [[route]]
+            prefix = "10.64.0.0/16"
+            port = 1
+            mac = "02:00:00:01:00:00"
+            [[server]]
+            name = "s1"
+            [[server.device]]
+            name = "cpu"
+            kind = "cpu"
+            port = 2
+            address = "10.32.0.16"
+            mac = "02:00:00:02:00:00"
+            weight = 5
+            [[server]]
+            name = "s2"
+            [[server.device]]
+            name = "cpu"
+            kind = "cpu"
+            port = 3
+            address = "10.32.0.17"
+            mac = "02:00:00:02:00:01"
+            weight = 5
+            [[service]]
+            name = "service"
+            vip = ["10.0.0.100"]
+            protocol = "udp"
+            port = 8000
+            policy = "wrr"
+            slots = 256
+            idle_timeout_ms = 5000
+        "#;
+        check(&small(), &[false], Protocol::Udp, text);
+    }
+
+    #[test]
+    fn a_rack_with_all_settings_is_as_written() {
+        let rack = Generated {
+            servers: 1,
+            slots: Some(16),
+            poll_interval_ms: Some(70),
+            agent: AgentSettings {
+                heartbeat_ms: 10,
+                smoothing: 0.125,
+                latency_ms: Some(Threshold { high: 1e3 / 3.0, low: 10.0 }),
+                network_percent: Some(Threshold { high: 90.0, low: 80.5 }),
+                network_mbit_s: Some(1e4),
+                ..AgentSettings::default()
+            },
+            devices: vec![
+                device("cpu", DeviceKind::Cpu, 1, 2, true),
+                device("nic", DeviceKind::SmartNic, 7, 1, false),
+            ],
+            ..small()
+        };
+        let text = r#"
+            [switch]
+            mac = "02:50:4d:00:00:01"
+            gateways = ["10.32.0.1"]
+            report_keys = "simulated"
+            report_timeout_ms = 500
+            poll_interval_ms = 70
+            [agent]
+            heartbeat_ms = 10
+            smoothing = 0.125
+            latency_ms = { high = 333.3333333333333, low = 10 }
+            network_percent = { high = 90, low = 80.5 }
+            network_mbit_s = 10000
+            [[route]]
+            prefix = "10.64.0.0/16"
+            port = 1
+            mac = "02:00:00:01:00:00"
+            [[route]]
+            prefix = "fd00:0:0:101::/64"
+            port = 2
+            mac = "02:00:00:01:00:01"
+            [[server]]
+            name = "s1"
+            [[server.device]]
+            name = "cpu"
+            kind = "cpu"
+            port = 3
+            address = "10.32.0.16"
+            address6 = "fd00:0:0:1::10"
+            mac = "02:00:00:02:00:00"
+            priority = 2
+            [[server.device]]
+            name = "nic"
+            kind = "smartnic"
+            port = 3
+            address = "10.32.0.17"
+            address6 = "fd00:0:0:1::11"
+            mac = "02:00:00:02:00:01"
+            weight = 7
+            priority = 1
+            enabled = false
+            [[service]]
+            name = "service"
+            vip = ["10.0.0.100", "fd00::100"]
+            protocol = "tcp"
+            port = 8000
+            policy = "wrr"
+            slots = 16
+            idle_timeout_ms = 5000
+        "#;
+        check(&rack, &[false, true], Protocol::Tcp, text);
     }
 }

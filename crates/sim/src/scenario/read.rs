@@ -237,13 +237,9 @@ impl Draft {
                 if let Some(p) = policy {
                     g.policy = p.value;
                 }
-                match Rack::parse(
-                    "the generated rack",
-                    &g.text(
-                        &self.clients.iter().map(|c| c.v6).collect::<Vec<_>>(),
-                        self.clients.first().map_or(Protocol::Udp, |c| c.transport.value),
-                    ),
-                ) {
+                let v6: Vec<bool> = self.clients.iter().map(|c| c.v6).collect();
+                let transport = self.clients.first().map_or(Protocol::Udp, |c| c.transport.value);
+                match g.file(&v6, transport).rack() {
                     Ok(rack) => rack::simulated_keys(rack),
                     Err(e) => {
                         let message =

@@ -5,7 +5,7 @@ use super::*;
 use crate::mix::Random;
 use crate::plan::tests::{Shape, assert_complete, p4info};
 use crate::plan::{Action, Key, Situation, desired};
-use crate::types::{DeviceNumber, Mac};
+use crate::types::{DeviceNumber, Mac, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use switch::Switch;
@@ -448,7 +448,7 @@ fn held_devices_do_not_drain() {
 #[test]
 fn services_drain() {
     let mut s = shape();
-    s.services.insert(9000, (Policy::Ecmp, "\"udp\"", 16, vec![]));
+    s.services.insert(9000, (Policy::Ecmp, &[Protocol::Udp], 16, vec![]));
     let mut w = World::new(&s.rack());
     w.settle();
     w.config(&shape());

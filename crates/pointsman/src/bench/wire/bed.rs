@@ -4,6 +4,11 @@ use super::forwarder::Forwarder;
 use crate::console::show;
 use crate::executor::Choice;
 use crate::live::{Live, Log, Ports};
+use pointsman_balance as balance;
+use pointsman_balance::config::file::{
+    DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+};
+use pointsman_balance::config::{NextHop, Route};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{
     ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec, allow_many_connections, join,
@@ -12,7 +17,6 @@ use pointsman_lab::rack::{
 use pointsman_lab::{Error, Namespace};
 use pointsman_ports::{Port, PortError, Want, open_interface};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -131,40 +135,40 @@ fn spec(servers: u8) -> RackSpec {
 
 /// The rack.toml of such a rack. No agents run: devices are in use whether or not they report. `counted`: packets are
 /// only counted, without answers.
-fn description(spec: &RackSpec, counted: bool) -> String {
-    let mut t = String::new();
-    let gateways: Vec<String> = spec.hosts().map(|(_, link)| format!("\"{}\"", link.gateway_ipv4)).collect();
-    // Writing to a String cannot fail.
-    let _ = write!(
-        t,
-        "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"{SWITCH_MAC}\"\ngateways = [{}]\n\
-         report_timeout_ms = 0\n\n",
-        gateways.join(", ")
-    );
-    for client in &spec.clients {
+fn description(spec: &RackSpec, counted: bool) -> RackFile {
+    let device = |device: &DeviceSpec| DeviceSection {
+        address: Some(device.link.ipv4),
+        mac: Some(balance::Mac(if counted { NOBODY } else { device.link.mac }.0)),
+        ..DeviceSection::new(&device.name, balance::DeviceKind::Cpu, device.link.port)
+    };
+    let server = |server: &ServerSpec| ServerSection {
+        name: server.name.clone(),
+        devices: server.devices.iter().map(device).collect(),
+        ..ServerSection::default()
+    };
+    let route = |client: &ClientSpec| Route {
         // Wide enough for the sources of many flows.
-        let (port, mac) = (client.link.port, client.link.mac);
-        let _ = write!(t, "[[route]]\nprefix = \"10.0.0.0/24\"\nport = {port}\nmac = \"{mac}\"\n\n");
+        prefix: balance::Prefix::containing([10, 0, 0, 0].into(), 24),
+        port: client.link.port,
+        hop: NextHop::Mac(balance::Mac(client.link.mac.0)),
+    };
+    RackFile {
+        switch: SwitchSection {
+            mac: balance::Mac(SWITCH_MAC.0),
+            gateways: spec.hosts().map(|(_, link)| link.gateway_ipv4.into()).collect(),
+            report_timeout_ms: Some(0),
+            ..SwitchSection::default()
+        },
+        routes: spec.clients.iter().map(route).collect(),
+        servers: spec.servers.iter().map(server).collect(),
+        services: vec![ServiceSection {
+            vips: vec![spec.vip_ipv4.into()],
+            protocols: vec![balance::Protocol::Udp, balance::Protocol::Tcp],
+            idle_timeout_ms: Some(60_000),
+            ..ServiceSection::new("bench", PORT, balance::Policy::Ecmp)
+        }],
+        ..RackFile::default()
     }
-    for server in &spec.servers {
-        let _ = write!(t, "[[server]]\nname = \"{}\"\n\n", server.name);
-        for device in &server.devices {
-            let link = &device.link;
-            let mac = if counted { NOBODY } else { link.mac };
-            let _ = write!(
-                t,
-                "[[server.device]]\nname = \"{}\"\nkind = \"cpu\"\nport = {}\naddress = \"{}\"\nmac = \"{mac}\"\n\n",
-                device.name, link.port, link.ipv4
-            );
-        }
-    }
-    let _ = write!(
-        t,
-        "[[service]]\nname = \"bench\"\nvip = [\"{}\"]\nprotocol = [\"udp\", \"tcp\"]\nport = {PORT}\n\
-         policy = \"ecmp\"\nidle_timeout_ms = 60000\n",
-        spec.vip_ipv4
-    );
-    t
 }
 
 impl Bed {
@@ -324,8 +328,7 @@ mod tests {
             for servers in [1, 2] {
                 let spec = spec(servers);
                 spec.validate().unwrap();
-                let text = description(&spec, counted);
-                let rack = pointsman_balance::Rack::parse("rack.toml", &text).expect("a good description");
+                let rack = description(&spec, counted).rack().expect("a good description");
                 assert_eq!(rack.devices().count(), usize::from(servers));
             }
         }

@@ -3,7 +3,7 @@
 
 use super::racks::units;
 use crate::reproduce::bench::Bench;
-use crate::reproduce::setup::{Setup, Unit, coming};
+use crate::reproduce::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_balance::learn::{QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
@@ -32,9 +32,9 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
     s.patience_s = 5.0;
     s.warmup_s = 8.0;
     if policy == "prt" {
-        s.tuning = "high = 99, low = 95".into();
+        s.tuning = as_published(policy);
         s.sampling_ms = 10.0;
-        s.agent = "heartbeat_ms = 20\nrepeat_ms = 0\nwindow_ms = 100\n".into();
+        s.agent = agents(20, 100);
     }
     s
 }

@@ -5,7 +5,7 @@ use crate::reproduce::bench::{Bench, p99_ms};
 use crate::reproduce::chapter5::POLICIES;
 use crate::reproduce::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
 use crate::reproduce::papers;
-use crate::reproduce::setup::{Setup, Unit, coming};
+use crate::reproduce::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_sim::{Outcome, Scenario};
 use std::sync::Arc;
 
@@ -50,12 +50,8 @@ pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate
     let own = (f64::from(servers) / SCALE).round() as u32;
     let mut s = Setup::new(own, &units(nics), policy, coming(bench, rate_per_s / SCALE));
     s.warmup_s = 0.0;
-    s.agent = "heartbeat_ms = 100\nrepeat_ms = 0\nwindow_ms = 1000\n".into();
-    s.tuning = match policy {
-        "least-utilised" => "step = 0".into(),
-        "prt" => "high = 99, low = 95".into(),
-        _ => String::new(),
-    };
+    s.agent = agents(100, 1000);
+    s.tuning = as_published(policy);
     s
 }
 
