@@ -26,7 +26,6 @@ pub mod controller;
 pub mod frame_report;
 pub mod learn;
 pub mod mcdm;
-mod mix;
 pub mod plan;
 pub mod program;
 pub mod report;

@@ -275,7 +275,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mix::Random;
+    use pointsman_wire::Random;
 
     fn report() -> Report {
         Report { server: 0x1234, mask: 3, available: 2, metrics: 0, sequence: 0xa1b2_c3d4, words: vec![] }
@@ -351,7 +351,7 @@ mod tests {
         let mut random = Random::new(7);
         let mut good = 0;
         for _ in 0..200_000 {
-            let mut bytes: Vec<u8> = (0..random.below(30)).map(|_| random.next() as u8).collect();
+            let mut bytes: Vec<u8> = (0..random.below(30)).map(|_| random.next_u64() as u8).collect();
             if bytes.len() >= 2 && random.below(4) > 0 {
                 bytes[0] = VERSION;
                 bytes[1] = (bytes.len() / 4) as u8;
@@ -369,12 +369,12 @@ mod tests {
         let mut random = Random::new(8);
         for _ in 0..10_000 {
             let r = Report {
-                server: random.next() as u16 & MAX_SERVER,
-                mask: 1 << random.below(8) | random.next() as u8,
-                available: random.next() as u8,
-                metrics: random.next() as u16,
-                sequence: random.next() as u32,
-                words: (0..random.below(MAX_METRICS as u64 + 1)).map(|_| random.next() as u32).collect(),
+                server: random.next_u64() as u16 & MAX_SERVER,
+                mask: 1 << random.below(8) | random.next_u64() as u8,
+                available: random.next_u64() as u8,
+                metrics: random.next_u64() as u16,
+                sequence: random.next_u64() as u32,
+                words: (0..random.below(MAX_METRICS as u64 + 1)).map(|_| random.next_u64() as u32).collect(),
             };
             assert_eq!(Report::decode(&r.encode()), Ok(r));
         }

@@ -1,5 +1,6 @@
 //! Small types used throughout this crate.
 
+pub use pointsman_wire::Mac;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -12,62 +13,6 @@ pub const MAX_SERVER: u16 = 8191;
 pub const MAX_PORT: u16 = 510;
 /// UDP port of a local address of the switch that takes load reports.
 pub const REPORT_PORT: u16 = 9876;
-
-/// An Ethernet address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mac(pub [u8; 6]);
-
-impl Mac {
-    /// All ones.
-    pub const BROADCAST: Mac = Mac([0xff; 6]);
-
-    /// Whether it is a multicast or broadcast address.
-    pub fn is_group(self) -> bool {
-        self.0[0] & 1 != 0
-    }
-
-    /// The 48 bits as a number.
-    pub fn to_u64(self) -> u64 {
-        self.0.iter().fold(0, |n, b| n << 8 | u64::from(*b))
-    }
-
-    /// The address with these 48 bits; higher ones are ignored.
-    pub fn from_u64(bits: u64) -> Self {
-        let b = bits.to_be_bytes();
-        Mac([b[2], b[3], b[4], b[5], b[6], b[7]])
-    }
-}
-
-impl FromStr for Mac {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = || format!("`{s}` is not a MAC address: write six hexadecimal bytes, 02:00:00:00:00:01");
-        let mut bytes = [0; 6];
-        let mut parts = s.split(':');
-        for byte in &mut bytes {
-            let part = parts.next().ok_or_else(wrong)?;
-            if part.len() != 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return Err(wrong());
-            }
-            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
-        }
-        if parts.next().is_some() { Err(wrong()) } else { Ok(Mac(bytes)) }
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl fmt::Debug for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// The bits of an address as a number.
 pub fn address_bits(address: IpAddr) -> u128 {
@@ -408,24 +353,6 @@ impl FromStr for DeviceKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn macs() {
-        let mac: Mac = "02:50:4d:00:00:0a".parse().expect("valid");
-        assert_eq!(mac.to_string(), "02:50:4d:00:00:0a");
-        assert_eq!(Mac::from_u64(mac.to_u64()), mac);
-        assert!(!mac.is_group() && Mac::BROADCAST.is_group());
-        for bad in [
-            "",
-            "02:50:4d:00:00",
-            "02:50:4d:00:00:0a:0b",
-            "2:50:4d:00:00:0a",
-            "02-50-4d-00-00-0a",
-            "+2:50:4d:00:00:0a",
-        ] {
-            assert!(bad.parse::<Mac>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn prefixes() {

@@ -6,19 +6,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(pointsman_wire::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        self.0.below(n as u64) as usize
     }
 
     /// From 0 up to `max`, in 1000 steps: so that equal values occur too.
@@ -81,7 +73,7 @@ fn words(numbers: impl IntoIterator<Item = f64>) -> String {
 #[test]
 fn agrees_with_ahpy_and_pymcdm() {
     let Some(python) = pointsman_needs::python("agrees_with_ahpy_and_pymcdm", "mcdm") else { return };
-    let mut r = Random(1);
+    let mut r = Random(pointsman_wire::Random::new(1));
     let matrices: Vec<_> = (0..150).map(|_| judgements(&mut r)).collect();
     let rankings: Vec<_> = (0..300).map(|_| ranking(&mut r)).collect();
     let mut input = String::new();

@@ -1,32 +1,22 @@
-//! A small seeded generator of pseudo-random numbers whose sequence never changes between releases,
-//! so that a seed in a report repeats the run it came from.
+//! Random numbers of a run: the sequence never changes between releases, so that a seed in a report repeats the run it
+//! came from.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+use pointsman_wire::Random;
+use pointsman_wire::random::{finish, fnv};
+
+/// A generator for one part of a run.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-/// The finaliser of SplitMix64: a bijection of 64-bit values that mixes well.
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub struct Rng(Random);
 
 impl Rng {
-    /// A generator for one named part of a run: parts draw independently of each other.
+    /// The generator for one named part of a run: parts draw independently of each other.
     pub fn for_part(seed: u64, part: &str) -> Self {
-        let label = part
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
-        Self(mix(seed ^ mix(label)))
+        Self(Random::new(finish(seed ^ finish(fnv(part.bytes())))))
     }
 
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        mix(self.0)
+        self.0.next_u64()
     }
 
     /// Uniform in (0, 1].
@@ -43,14 +33,6 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sequence_is_fixed() {
-        // Reference values of SplitMix64 for seed 1234567.
-        let mut rng = Rng(1_234_567);
-        assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
-        assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
-    }
 
     #[test]
     fn exponential_has_mean_and_variance_one() {

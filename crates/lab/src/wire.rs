@@ -19,7 +19,7 @@
 //! is between them can neither invent answers nor attribute them to another device.
 
 use crate::error::{Error, Result};
-use crate::rng::{GOLDEN, mix};
+use pointsman_wire::random::{STEP, finish};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -294,7 +294,7 @@ impl Content {
     }
 
     fn word(&self, index: u64) -> [u8; 8] {
-        mix(self.seed.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN))).to_be_bytes()
+        finish(self.seed.wrapping_add(index.wrapping_add(1).wrapping_mul(STEP))).to_be_bytes()
     }
 
     /// Fills `out` with the next bytes of the stream.

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
-pub mod checksum;
 pub mod link;
 mod loader;
 mod network;

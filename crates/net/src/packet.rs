@@ -1,6 +1,6 @@
 //! Frames on their way.
 
-use crate::checksum::{folded, sum};
+use pointsman_wire::checksum::{folded, sum};
 use std::ops::{Deref, DerefMut};
 
 /// A frame on its way, in a box: links, queues and hosts hand on a pointer.

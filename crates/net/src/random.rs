@@ -3,6 +3,7 @@
 //!
 //! Logarithms and exponentials come from `libm`, not from the machine's C library, so that a run is the same everywhere.
 
+use pointsman_wire::random::{STEP, finish};
 use rand_core::RngCore;
 use rand_pcg::Pcg64;
 
@@ -30,13 +31,6 @@ pub enum Part {
     Transport = 9,
 }
 
-/// SplitMix64's finaliser: equal bits in, unrelated bits out.
-fn mixed(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// One stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Stream(Pcg64);
@@ -44,8 +38,8 @@ pub struct Stream(Pcg64);
 impl Stream {
     /// The stream of the `index`-th of its kind. Generators with different stream numbers never share a sequence.
     pub fn new(seed: u64, part: Part, index: u64) -> Self {
-        let high = u128::from(mixed(seed ^ 0x9e37_79b9_7f4a_7c15));
-        let low = u128::from(mixed(seed.wrapping_add(part as u64).wrapping_add(index << 8)));
+        let high = u128::from(finish(seed ^ STEP));
+        let low = u128::from(finish(seed.wrapping_add(part as u64).wrapping_add(index << 8)));
         Stream(Pcg64::new(high << 64 | low, u128::from(part as u64) << 64 | u128::from(index)))
     }
 

@@ -2,8 +2,8 @@
 //! or cuts itself. For the kernel a super-frame is as much work as a single segment.
 
 use crate::Frame;
-use crate::checksum::{finish, sum};
 use crate::offload::{GSO_TCPV4, GSO_TCPV6, NEEDS_CHECKSUM, Packet, TCP, VNET_HEADER_BYTES, be16, put16};
+use pointsman_wire::checksum::{folded, sum};
 
 /// Shorter segments are not worth the trouble, and reading their headers would be a burden if all are short.
 const LEAST_BYTES: usize = 512;
@@ -53,8 +53,8 @@ impl Segment {
         if payload < l4 + 20 || payload >= end {
             return None;
         }
-        let wrong = finish(packet.pseudo_header(frame, end - l4) + sum(&frame[l4..end])) != 0
-            || (version == 4 && finish(sum(&frame[l3..l4])) != 0);
+        let wrong = folded(packet.pseudo_header(frame, end - l4) + sum(&frame[l4..end])) != 0xffff
+            || (version == 4 && folded(sum(&frame[l3..l4])) != 0xffff);
         if wrong {
             return None;
         }
@@ -112,14 +112,14 @@ pub(crate) fn join(frames: &[Frame]) -> Option<Joined> {
     if version == 4 {
         put16(&mut header, l3 + 2, length);
         put16(&mut header, l3 + 10, 0);
-        let checksum = finish(sum(&header[l3..l4]));
+        let checksum = !folded(sum(&header[l3..l4]));
         put16(&mut header, l3 + 10, checksum);
     } else {
         put16(&mut header, l3 + 4, length);
     }
     header[l4 + 13] = flags;
     // Whoever finishes the checksum expects the sum of the pseudo-header in its field.
-    let pseudo = !finish(segment.packet.pseudo_header(&header, total - l4));
+    let pseudo = folded(segment.packet.pseudo_header(&header, total - l4));
     put16(&mut header, l4 + 16, pseudo);
 
     let mut vnet = [0; VNET_HEADER_BYTES];

@@ -86,12 +86,12 @@ fn repair(frame: &mut Frame, v6: bool, identification: u16) {
     if !v6 {
         put16(frame, 18, identification);
         put16(frame, 24, 0);
-        let checksum = finish(sum(&frame[14..34]));
+        let checksum = !folded(sum(&frame[14..34]));
         put16(frame, 24, checksum);
     }
     put16(frame, l4 + 16, 0);
     let packet = Packet::locate(frame).unwrap();
-    let checksum = finish(packet.pseudo_header(frame, frame.len() - l4) + sum(&frame[l4..]));
+    let checksum = !folded(packet.pseudo_header(frame, frame.len() - l4) + sum(&frame[l4..]));
     put16(frame, l4 + 16, checksum);
 }
 

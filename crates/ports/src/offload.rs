@@ -4,8 +4,9 @@
 //! of up to 64 KB that a network card would have cut. The header that PACKET_VNET_HDR puts in front describes this; its
 //! layout is that of the virtio standard (virtio 1.2, section 5.1.6). [`expand`] does the card's work.
 
-use crate::checksum::{crc32c, finish, sum};
+use crate::crc32c::crc32c;
 use crate::{DropReason, Frame, FramePool};
+use pointsman_wire::checksum::{folded, of_udp, sum};
 
 /// The header's size on a packet socket.
 pub(crate) const VNET_HEADER_BYTES: usize = 10;
@@ -127,7 +128,8 @@ fn complete_checksum(header: &VnetHeader, frame: &mut [u8]) -> Result<(), DropRe
         frame[at..at + 4].copy_from_slice(&crc.to_le_bytes());
         return Ok(());
     }
-    let checksum = not_zero(finish(sum(&frame[start..])));
+    // For other protocols than UDP both forms of zero are the same.
+    let checksum = of_udp(sum(&frame[start..]));
     frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     Ok(())
 }
@@ -162,21 +164,16 @@ pub(crate) fn finish_unfinished(frame: &mut [u8]) -> bool {
     if at + 2 > end {
         return false;
     }
-    let pseudo = !finish(packet.pseudo_header(frame, end - l4));
+    let pseudo = folded(packet.pseudo_header(frame, end - l4));
     if be16(frame, at) != Some(pseudo) {
         return false;
     }
     let segment = sum(&frame[l4..end]);
-    if finish(segment + u32::from(pseudo)) == 0 {
+    if !folded(segment + u64::from(pseudo)) == 0 {
         return false;
     }
-    put16(frame, at, not_zero(finish(segment)));
+    put16(frame, at, of_udp(segment));
     true
-}
-
-/// A UDP checksum of zero would mean "none" (RFC 768); for the others both forms of zero are the same.
-fn not_zero(checksum: u16) -> u16 {
-    if checksum == 0 { 0xffff } else { checksum }
 }
 
 /// Where things are in a frame that holds an IP packet.
@@ -234,11 +231,11 @@ impl Packet {
     }
 
     /// The sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
-    pub fn pseudo_header(&self, frame: &[u8], l4_bytes: usize) -> u32 {
+    pub fn pseudo_header(&self, frame: &[u8], l4_bytes: usize) -> u64 {
         let addresses =
             if self.version == 4 { self.l3 + 12..self.l3 + 20 } else { self.l3 + 8..self.l3 + 40 };
         // A segment fits in an IP packet, so that its length fits in 16 bits.
-        sum(&frame[addresses]) + u32::from(self.protocol) + l4_bytes as u32
+        sum(&frame[addresses]) + u64::from(self.protocol) + l4_bytes as u64
     }
 }
 
@@ -296,7 +293,7 @@ fn cut(
             put16(&mut segment, l3 + 2, (payload - l3 + to - from) as u16);
             put16(&mut segment, l3 + 4, identification);
             put16(&mut segment, l3 + 10, 0);
-            let checksum = finish(sum(&segment[l3..l4]));
+            let checksum = !folded(sum(&segment[l3..l4]));
             put16(&mut segment, l3 + 10, checksum);
         } else {
             put16(&mut segment, l3 + 4, (payload - l3 - 40 + to - from) as u16);
@@ -317,7 +314,7 @@ fn cut(
         put16(&mut segment, checksum_at, 0);
         if with_checksum {
             let total = packet.pseudo_header(&segment, segment.len() - l4) + sum(&segment[l4..]);
-            let checksum = if tcp { finish(total) } else { not_zero(finish(total)) };
+            let checksum = if tcp { !folded(total) } else { of_udp(total) };
             put16(&mut segment, checksum_at, checksum);
         }
         frames.push(segment);

@@ -1,8 +1,10 @@
-//! Checksum completion and cutting on hand-made frames, judged by plain sums and by etherparse.
+//! Checksum completion and cutting on hand-made frames, judged by plain sums and by etherparse: independent of the sums
+//! in `pointsman-wire`.
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 
 use super::*;
+use pointsman_wire::Random;
 
 /// Ones' complement sum of a whole segment with its pseudo-header, word by word: 0xffff when the checksum is right.
 fn plain_sum(pseudo_header: &[u8], segment: &[u8]) -> u16 {
@@ -309,15 +311,6 @@ fn super_frames_that_make_no_sense_are_refused() {
     assert_eq!(run(&header, &frame), Err(DropReason::RxUnsupportedOffload));
 }
 
-/// splitmix64: small, and the same everywhere.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// No input makes the port panic, and its output is bounded.
 fn check_any(header: &VnetHeader, frame: &mut [u8], pool: &mut FramePool, case: u64) -> bool {
     let length = frame.len();
@@ -333,13 +326,13 @@ fn check_any(header: &VnetHeader, frame: &mut [u8], pool: &mut FramePool, case: 
 
 #[test]
 fn random_bytes_with_random_headers_do_no_harm() {
-    let mut state = 1;
+    let mut random = Random::new(1);
     let mut pool = FramePool::default();
     let mut accepted = 0;
     for case in 0..50_000 {
-        let mut frame: Vec<u8> = (0..random(&mut state) % 200).map(|_| random(&mut state) as u8).collect();
+        let mut frame: Vec<u8> = (0..random.next_u64() % 200).map(|_| random.next_u64() as u8).collect();
         let mut bytes = [0; VNET_HEADER_BYTES];
-        bytes.fill_with(|| random(&mut state) as u8);
+        bytes.fill_with(|| random.next_u64() as u8);
         if case % 2 == 0 {
             // Offsets that have a chance to be inside.
             (bytes[7], bytes[9]) = (0, 0);
@@ -359,23 +352,23 @@ fn damaged_super_frames_do_no_harm() {
         let gso_type = if protocol == UDP { GSO_UDP_L4 } else { [GSO_TCPV4, GSO_TCPV6][usize::from(v6)] };
         (VnetHeader { gso_type, gso_size: 1448, ..header }, frame)
     });
-    let mut state = 2;
+    let mut random = Random::new(2);
     let mut pool = FramePool::default();
     let mut accepted = 0;
     for case in 0..50_000 {
-        let (mut header, frame) = originals[(random(&mut state) % 4) as usize].clone();
+        let (mut header, frame) = originals[(random.next_u64() % 4) as usize].clone();
         let mut frame = frame;
-        for _ in 0..=random(&mut state) % 3 {
-            let at = (random(&mut state) % 70) as usize;
-            frame[at] = random(&mut state) as u8;
+        for _ in 0..=random.next_u64() % 3 {
+            let at = (random.next_u64() % 70) as usize;
+            frame[at] = random.next_u64() as u8;
         }
-        match random(&mut state) % 8 {
-            0 => header.gso_size = random(&mut state) as u16,
-            1 => header.gso_size = random(&mut state) as u16 % 64,
-            2 => header.csum_start = random(&mut state) as u16 % 128,
-            3 => frame.truncate((random(&mut state) % 4100) as usize),
-            4 => header.flags = random(&mut state) as u8,
-            5 => header.gso_type = random(&mut state) as u8,
+        match random.next_u64() % 8 {
+            0 => header.gso_size = random.next_u64() as u16,
+            1 => header.gso_size = random.next_u64() as u16 % 64,
+            2 => header.csum_start = random.next_u64() as u16 % 128,
+            3 => frame.truncate((random.next_u64() % 4100) as usize),
+            4 => header.flags = random.next_u64() as u8,
+            5 => header.gso_type = random.next_u64() as u8,
             _ => {}
         }
         accepted += u32::from(check_any(&header, &mut frame, &mut pool, case));

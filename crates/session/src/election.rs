@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::mix::mix;
+use pointsman_wire::random::mix;
 
 /// Marks the ids of Pointsman's controllers: bits 32 to 63.
 const TAG: u32 = 0x506d_616e;

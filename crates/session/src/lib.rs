@@ -12,7 +12,6 @@
 
 mod election;
 mod messages;
-pub mod mix;
 mod reconcile;
 mod session;
 

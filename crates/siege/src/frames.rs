@@ -1,12 +1,13 @@
 //! The frames of floods: one after the other, drawn from a seed.
 
 use crate::case::Frames;
-use crate::packet::*;
 use crate::rack::{ATTACKER, CLIENT, PORT, REPORT_PORT, Rack, SWITCH_MAC};
 use pointsman_balance::report::{Report, Stamp};
 use pointsman_balance::trust::ReportKey;
 use pointsman_lab::rack::Link;
 use pointsman_lab::{Error, Result, Rng};
+use pointsman_wire::Mac;
+use pointsman_wire::frame::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -79,7 +80,7 @@ impl Agent {
     fn datagram(&self, report: &[u8]) -> Vec<u8> {
         let l = &self.link;
         let (from, to) = (l.ipv4.into(), l.gateway_ipv4.into());
-        packet((SWITCH_MAC, l.mac.0), from, to, UDP, udp(40_000, REPORT_PORT, report), USUAL)
+        packet((SWITCH_MAC, l.mac), from, to, UDP, udp(40_000, REPORT_PORT, report), USUAL)
     }
 }
 
@@ -144,7 +145,7 @@ impl Maker {
     }
 
     fn hop(&self) -> Hop {
-        (SWITCH_MAC, self.ground.attacker.mac.0)
+        (SWITCH_MAC, self.ground.attacker.mac)
     }
 
     /// An address of the attacker's network.
@@ -236,27 +237,27 @@ impl Maker {
 
     fn neighbour(&mut self) -> Vec<u8> {
         let own = self.ground.attacker.clone();
-        let random: [u8; 6] = {
+        let random = {
             let b = self.rng.next_u64().to_ne_bytes();
-            [0x02, b[1], b[2], b[3], b[4], b[5]]
+            Mac([0x02, b[1], b[2], b[3], b[4], b[5]])
         };
         let number = self.number as usize;
         let victim = self.ground.links[number / 2 % self.ground.links.len()].clone();
-        let hop = (if number.is_multiple_of(2) { SWITCH_MAC } else { [0xff; 6] }, own.mac.0);
+        let hop = (if number.is_multiple_of(2) { SWITCH_MAC } else { Mac::BROADCAST }, own.mac);
         match self.kind {
             Frames::Arp => {
                 let address = self.neighbour4();
                 let operation = 1 + self.below(2) as u16;
-                arp((hop.0, random), operation, (random, address), ([0; 6], own.gateway_ipv4))
+                arp((hop.0, random), operation, (random, address), (Mac([0; 6]), own.gateway_ipv4))
             }
             Frames::Nd => advertisement((SWITCH_MAC, random), own.gateway_ipv6, self.neighbour6(), random),
             Frames::ArpSpoof => {
                 let address = if number % 7 == 6 { victim.gateway_ipv4 } else { victim.ipv4 };
-                arp(hop, 2, (own.mac.0, address), (SWITCH_MAC, victim.gateway_ipv4))
+                arp(hop, 2, (own.mac, address), (SWITCH_MAC, victim.gateway_ipv4))
             }
             _ => {
                 let address = if number % 7 == 6 { victim.gateway_ipv6 } else { victim.ipv6 };
-                advertisement((SWITCH_MAC, own.mac.0), victim.gateway_ipv6, address, own.mac.0)
+                advertisement((SWITCH_MAC, own.mac), victim.gateway_ipv6, address, own.mac)
             }
         }
     }

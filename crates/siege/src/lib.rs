@@ -19,7 +19,6 @@ mod http;
 pub mod judge;
 mod load;
 mod p4runtime;
-mod packet;
 mod rack;
 mod run;
 mod table;

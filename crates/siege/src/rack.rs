@@ -25,7 +25,7 @@ pub const SEED: u64 = 1;
 /// Where agents send reports to.
 pub const REPORT_PORT: u16 = 9876;
 /// The switch's MAC address.
-pub const SWITCH_MAC: [u8; 6] = [0x02, 0x50, 0x4d, 0, 0, 1];
+pub const SWITCH_MAC: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 1]);
 /// The host from which attackers send.
 pub const ATTACKER: &str = "attacker";
 /// The host of the clients.
@@ -105,7 +105,7 @@ fn description(spec: &RackSpec, controller: u8) -> RackFile {
         switch: SwitchSection {
             p4runtime: Some(p4runtime()),
             election_id: Some(u32::from(2 - controller)),
-            mac: Mac(SWITCH_MAC),
+            mac: SWITCH_MAC,
             gateways: gateways.collect(),
             report_keys: Some("report-keys.txt".into()),
             ..SwitchSection::default()

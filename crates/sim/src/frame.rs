@@ -3,10 +3,11 @@
 //! Requests and answers carry their numbers in their payload. Checkers use these, so the switch's changes to addresses
 //! and ports do not matter to them.
 
-use pointsman_balance::Mac;
 use pointsman_balance::types::Address;
 pub use pointsman_net::Packet;
-use pointsman_net::checksum::{folded, sum};
+use pointsman_wire::Mac;
+use pointsman_wire::checksum::{folded, of_udp, sum};
+use pointsman_wire::frame as wire;
 use std::net::Ipv4Addr;
 
 /// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
@@ -71,16 +72,9 @@ const MAGIC: u16 = 0x504d;
 
 /// Writes a narrow probe's frame: IP protocol 42, the device's number, free processor, memory and link in tenths.
 pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id: u8, free: [u8; 3]) {
-    out.clear();
-    out.extend_from_slice(&macs.1.0);
-    out.extend_from_slice(&macs.0.0);
-    out.extend_from_slice(&[8, 0, 0x45, 0, 0, 22, 0, 0, 0x40, 0, 64, 42, 0, 0]);
-    out.extend_from_slice(&ips.0.octets());
-    out.extend_from_slice(&ips.1.octets());
-    let check = !folded(sum(&out[14..34]));
-    out[24..26].copy_from_slice(&check.to_be_bytes());
     let [cpu, memory, link] = free.map(|f| f.min(10));
-    out.extend_from_slice(&[(id & 15) << 4 | cpu, memory << 4 | link]);
+    let body = vec![(id & 15) << 4 | cpu, memory << 4 | link];
+    *out = wire::packet((macs.1, macs.0), ips.0.into(), ips.1.into(), 42, body, wire::USUAL);
 }
 
 /// Writes the headers of a UDP datagram over the beginning of a frame, up to its payload, given by its length and its
@@ -92,12 +86,8 @@ fn headers(out: &mut [u8], a: &Addresses, congestion: bool, (payload_bytes, payl
     let (ecn, len) = (if congestion { 2 } else { 0 }, (8 + payload_bytes) as u16);
     let ips = words(a.ips.0) + words(a.ips.1);
     let ports = u64::from(a.ports.0) + u64::from(a.ports.1);
-    // The pseudo header, the header and its payload. A sum of zero is written as its other form: zero means no checksum
-    // (RFC 768).
-    let check = match !folded(ips + 17 + u64::from(len) + ports + u64::from(len) + payload) {
-        0 => 0xffff,
-        c => c,
-    };
+    // The pseudo header, the header and its payload.
+    let check = of_udp(ips + 17 + u64::from(len) + ports + u64::from(len) + payload);
     let udp = match (a.ips.0.v6, out.len()) {
         (false, UDP4_END..) => {
             let header = (0x4500 | u64::from(ecn)) + u64::from(len + 20) + 0x4000 + (64 << 8 | 17) + ips;
@@ -309,14 +299,8 @@ pub fn arp_answer(b: &[u8], own: Ipv4Addr, own_mac: Mac) -> Option<Vec<u8>> {
     if b.get(12..22)? != [8, 6, 0, 1, 8, 0, 6, 4, 0, 1] || word(b, 38)? != own.octets() {
         return None;
     }
-    let mut out = Vec::with_capacity(42);
-    out.extend_from_slice(b.get(22..28)?);
-    out.extend_from_slice(&own_mac.0);
-    out.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
-    out.extend_from_slice(&own_mac.0);
-    out.extend_from_slice(&own.octets());
-    out.extend_from_slice(b.get(22..32)?);
-    Some(out)
+    let asking = (mac(b, 22)?, Ipv4Addr::from(word(b, 28)?));
+    Some(wire::arp((asking.0, own_mac), 2, (own_mac, own), asking))
 }
 
 #[cfg(test)]
@@ -325,7 +309,7 @@ mod tests {
     use pointsman_net::mark_congestion;
     use std::net::IpAddr;
 
-    /// Both checksums word by word (RFC 1071).
+    /// Both checksums word by word (RFC 1071): independent of `pointsman-wire`, which is checked here.
     fn check_checksums(b: &[u8]) -> bool {
         let v6 = b[12] == 0x86;
         let sum = |bytes: &[u8], start: u32| {

@@ -1,6 +1,6 @@
 //! Pseudo-random numbers for tests: the same seed gives the same numbers everywhere.
 
-/// SplitMix64 (Steele, Lea, Flood 2014). Not for secrets.
+/// SplitMix64 (Steele, Lea, Flood 2014). Not for secrets. Its own copy: testkit shares no code with what it checks.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

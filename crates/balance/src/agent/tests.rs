@@ -1,6 +1,6 @@
 use super::*;
-use crate::mix::Random;
 use crate::report::Load;
+use pointsman_wire::Random;
 
 const RACK: &str = r#"
 [switch]
@@ -367,14 +367,14 @@ fn random_frames() {
         now += at(random.below(50));
         let direction = if random.below(2) == 0 { Direction::In } else { Direction::Out };
         let tcp = (random.below(2) == 0)
-            .then(|| Tcp { sequence: random.next() as u32, flags: random.next() as u8 });
+            .then(|| Tcp { sequence: random.next_u64() as u32, flags: random.next_u64() as u8 });
         let payload = random.below(1400) as usize;
-        let mut f = frame(random.below(2) == 0, direction, random.next() as u16, tcp, payload);
+        let mut f = frame(random.below(2) == 0, direction, random.next_u64() as u16, tcp, payload);
         match random.below(4) {
             0 => f.truncate(random.below(f.len() as u64 + 1) as usize),
             1 => {
                 let i = random.below(f.len() as u64) as usize;
-                f[i] = random.next() as u8;
+                f[i] = random.next_u64() as u8;
             }
             _ => {}
         }

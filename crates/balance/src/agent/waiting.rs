@@ -4,8 +4,8 @@
 //! Clients choose their addresses and ports, but not where in the table they end: that depends on the time of the first request, which
 //! they do not know to the nanosecond. Nothing that leaves the agent depends on the order in the table.
 
-use crate::mix::mix;
 use crate::types::{Address, Protocol};
+use pointsman_wire::random::mix;
 
 /// A connection as a device sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mix::Random;
+    use pointsman_wire::Random;
     use std::collections::BTreeMap;
 
     fn key(n: u64) -> Key {

@@ -9,6 +9,7 @@ use crate::controller::{Controller, Status, Unavailable};
 use crate::plan::{self, Key, Update};
 use crate::types::Policy;
 use pointsman_control::text::to_text;
+use pointsman_wire::text::percent_decoded;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -105,30 +106,12 @@ type Checked<T> = Result<T, Response>;
 /// The parameters behind `?`, all of which must be known.
 struct Query(BTreeMap<String, String>);
 
-/// Decodes `%41` and `+`; None if the result is not text.
-fn decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        out.push(match b {
-            b'+' => b' ',
-            b'%' => {
-                let digit = |b: u8| char::from(b).to_digit(16);
-                let (high, low) = (digit(bytes.next()?)?, digit(bytes.next()?)?);
-                (high * 16 + low) as u8
-            }
-            b => b,
-        });
-    }
-    String::from_utf8(out).ok()
-}
-
 impl Query {
     fn parse(text: &str, known: &[&str]) -> Checked<Query> {
         let mut out = BTreeMap::new();
         for pair in text.split('&').filter(|p| !p.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
-            let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
+            let (Some(name), Some(value)) = (percent_decoded(name), percent_decoded(value)) else {
                 return Err(Response::error(
                     400,
                     format!("`{pair}` is not a valid parameter: percent signs need two hexadecimal digits"),
@@ -205,7 +188,7 @@ impl Desk {
         let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
         let parts: Vec<String> = path
             .strip_prefix('/')
-            .and_then(|p| p.split('/').map(decoded).collect())
+            .and_then(|p| p.split('/').map(percent_decoded).collect())
             .ok_or_else(|| Response::error(404, "no such path; see /openapi.json"))?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         // The description says nothing about this rack, and tools fetch it without a token.

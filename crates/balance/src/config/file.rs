@@ -24,7 +24,6 @@ macro_rules! written {
 }
 
 written! {
-    Mac: |v| v;
     Prefix: |v| v;
     Protocol: |v| v;
     Policy: |v| v;
@@ -34,6 +33,18 @@ written! {
     Servers: |v| v.name();
     Counting: |v| v.name();
     LearnerKind: |v| v.name();
+}
+
+/// MAC addresses are of another crate.
+pub(super) fn mac<S: Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(mac)
+}
+
+fn optional_mac<S: Serializer>(mac: &Option<Mac>, serializer: S) -> Result<S::Ok, S::Error> {
+    match mac {
+        Some(mac) => serializer.collect_str(mac),
+        None => serializer.serialize_none(),
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -82,6 +93,7 @@ impl RackFile {
 pub struct SwitchSection {
     pub p4runtime: Option<SocketAddr>,
     pub election_id: Option<u32>,
+    #[serde(serialize_with = "mac")]
     pub mac: Mac,
     pub gateways: Vec<IpAddr>,
     /// The path of the agents' keys.
@@ -193,6 +205,7 @@ pub struct DeviceSection {
     pub port: u16,
     pub address: Option<Ipv4Addr>,
     pub address6: Option<Ipv6Addr>,
+    #[serde(serialize_with = "optional_mac", skip_serializing_if = "Option::is_none")]
     pub mac: Option<Mac>,
     pub weight: Option<u32>,
     pub priority: Option<u8>,

@@ -99,7 +99,7 @@ pub struct Switch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum NextHop {
     /// By this MAC address.
-    #[serde(rename = "mac")]
+    #[serde(rename = "mac", serialize_with = "file::mac")]
     Mac(Mac),
     /// By the MAC address that this neighbour answers with.
     #[serde(rename = "via")]

@@ -2,7 +2,7 @@ use super::file::{ClientsSection, LearnSection};
 use super::*;
 use crate::agent::source::{Reading, SourceKind};
 use crate::blocks::{Metric, Servers};
-use crate::mix::Random;
+use pointsman_wire::Random;
 
 const EXAMPLE: &str = include_str!("../../../../examples/rack.toml");
 

@@ -1,12 +1,11 @@
 //! Address resolution requests and answers: ARP (RFC 826) and neighbour discovery (RFC 4861).
 
 use crate::types::Mac;
+use pointsman_wire::frame::{ICMPV6, arp, solicitation};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-const ICMPV6: u8 = 58;
-const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 
 /// The frame that requests the MAC address of `target`, by broadcast or only from the station that had it. `own6` is the address to ask from
@@ -21,57 +20,11 @@ pub(super) fn question(mac: Mac, own6: Ipv6Addr, target: IpAddr, only: Option<Ma
 /// An ARP request without sender address (a probe, RFC 5227): every host answers it, none learns a wrong address from it,
 /// and the answer is for no address of the switch, so the data plane hands it to the controller.
 fn arp_probe(mac: Mac, target: Ipv4Addr, only: Option<Mac>) -> Vec<u8> {
-    let mut f = Vec::with_capacity(60);
-    f.extend(only.unwrap_or(Mac::BROADCAST).0);
-    f.extend(mac.0);
-    f.extend(ETHERTYPE_ARP);
-    f.extend([0, 1, 0x08, 0x00, 6, 4, 0, 1]); // Ethernet, IPv4, request
-    f.extend(mac.0);
-    f.extend([0; 4]);
-    f.extend([0; 6]);
-    f.extend(target.octets());
+    let nobody = Mac([0; 6]);
+    let hop = (only.unwrap_or(Mac::BROADCAST), mac);
+    let mut f = arp(hop, 1, (mac, Ipv4Addr::UNSPECIFIED), (nobody, target));
     f.resize(60, 0); // the shortest Ethernet frame without its checksum
     f
-}
-
-fn solicitation(mac: Mac, own: Ipv6Addr, target: Ipv6Addr, only: Option<Mac>) -> Vec<u8> {
-    let t = target.octets();
-    let (to, to_mac) = match only {
-        Some(mac) => (target, mac),
-        // Solicited-node multicast (RFC 4291, section 2.7.1) and its Ethernet address (RFC 2464, section 7).
-        None => (
-            Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, t[13], t[14], t[15]]),
-            Mac([0x33, 0x33, 0xff, t[13], t[14], t[15]]),
-        ),
-    };
-    let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
-    message.extend(t);
-    message.extend([1, 1]); // source link-layer address, eight bytes
-    message.extend(mac.0);
-    let sum = icmpv6_checksum(own, to, &message);
-    message[2..4].copy_from_slice(&sum.to_be_bytes());
-    let mut f = Vec::with_capacity(14 + 40 + message.len());
-    f.extend(to_mac.0);
-    f.extend(mac.0);
-    f.extend(ETHERTYPE_IPV6);
-    f.extend([0x60, 0, 0, 0]);
-    f.extend((message.len() as u16).to_be_bytes());
-    f.extend([ICMPV6, 255]);
-    f.extend(own.octets());
-    f.extend(to.octets());
-    f.extend(message);
-    f
-}
-
-fn icmpv6_checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
-    let length = (message.len() as u32).to_be_bytes();
-    let pseudo = [&source.octets()[..], &destination.octets(), &length, &[0, 0, 0, ICMPV6]].concat();
-    let word = |w: &[u8]| u32::from(w[0]) << 8 | w.get(1).map_or(0, |b| u32::from(*b));
-    let mut sum: u32 = pseudo.chunks(2).chain(message.chunks(2)).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 /// The link-local address that belongs to a MAC address (RFC 4291, appendix A).
@@ -114,7 +67,9 @@ pub(super) fn answer(frame: &[u8]) -> Option<(IpAddr, Mac)> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::mix::Random;
+    use pointsman_wire::Random;
+    use pointsman_wire::checksum::folded;
+    use pointsman_wire::frame::transport_sum;
 
     /// A host's answer to a request, if the request is for it.
     pub(crate) fn host(question: &[u8], own: IpAddr, mac: Mac) -> Option<Vec<u8>> {
@@ -144,7 +99,8 @@ pub(super) mod tests {
                 let message = &question[54..];
                 let source = Ipv6Addr::from(*question.get(22..)?.first_chunk::<16>()?);
                 let to = Ipv6Addr::from(*question.get(38..)?.first_chunk::<16>()?);
-                assert_eq!(icmpv6_checksum(source, to, message), 0, "the solicitation's checksum");
+                let sum = transport_sum(source.into(), to.into(), ICMPV6, message);
+                assert_eq!(folded(sum), 0xffff, "the solicitation's checksum");
                 f.extend(&question[6..12]);
                 f.extend(mac.0);
                 f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 255]);
@@ -189,7 +145,7 @@ pub(super) mod tests {
             let q = question(switch, link_local(switch), target, None);
             let mut a = host(&q, target, Mac([2, 0, 0, 0, 0, 2])).expect("asked for");
             let at = random.below(a.len() as u64) as usize;
-            a[at] = random.next() as u8;
+            a[at] = random.next_u64() as u8;
             if random.below(3) == 0 {
                 a.truncate(random.below(a.len() as u64) as usize);
             }

@@ -27,7 +27,6 @@ pub use preview::Preview;
 
 use crate::config::{NextHop, Rack};
 use crate::frame_report::{ETHERTYPE, Notice};
-use crate::mix::fnv;
 use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
 use census::Census;
@@ -36,6 +35,7 @@ use neighbours::Resolver;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
 use pointsman_session::{Input as SessionInput, Session, SessionConfig, State};
+use pointsman_wire::random::fnv;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use write::Batch;
@@ -222,7 +222,7 @@ impl Controller {
     pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
         let schema = Schema::new(&program.p4info)?;
         // Maps in protobuf messages have no order, so the ids represent the P4Info.
-        let cookie = fnv(&program.device_config) ^ fnv(format!("{schema:?}").as_bytes());
+        let cookie = fnv(program.device_config.iter().copied()) ^ fnv(format!("{schema:?}").into_bytes());
         let mut resolver = Resolver::default();
         resolver.set_targets(&rack, Duration::ZERO);
         Ok(Controller {

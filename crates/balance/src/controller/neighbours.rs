@@ -2,9 +2,9 @@
 
 use super::frames;
 use crate::config::{NextHop, Rack};
-use crate::mix::mix;
 use crate::plan::{Action, Entries, Key, Neighbours};
 use crate::types::{Mac, address_bits};
+use pointsman_wire::random::mix;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;

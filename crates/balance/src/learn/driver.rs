@@ -15,9 +15,9 @@ use super::{
     Class, ClassWeights, Kept, Observation, ServiceWeights, Settings, Telemetry, Verdict, Weigher, Weights,
 };
 use crate::config::{LearnConfig, Rack};
-use crate::mix::mix;
 use crate::types::DeviceNumber;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
+use pointsman_wire::random::mix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;

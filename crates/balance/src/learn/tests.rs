@@ -1,5 +1,5 @@
 use super::*;
-use crate::mix::Random;
+use pointsman_wire::Random;
 
 /// A rack of servers, each with a processor and accelerators, in queueing formulas: the load of each device, and the
 /// 99th percentile of an M/M/1 queue as fast as all its workers together.

@@ -1,24 +1,16 @@
 //! Queries to a Prometheus server, and its answers (HTTP API, "Instant queries").
 
 use super::chooser::Sample;
+use pointsman_wire::text::percent_encoded;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// The path of instant queries, below the server's address.
 pub const QUERY_PATH: &str = "/api/v1/query";
 
 /// The body of a request, a form: without a time, so that the server's own clock counts.
 pub fn form(promql: &str) -> String {
-    promql.bytes().fold(String::from("query="), |mut out, b| {
-        if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) {
-            out.push(char::from(b));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{b:02X}");
-        }
-        out
-    })
+    format!("query={}", percent_encoded(promql))
 }
 
 /// The samples of an answer.

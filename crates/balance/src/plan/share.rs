@@ -1,6 +1,6 @@
 //! Shares: slots of servers, places of devices on a ring.
 
-use crate::mix::mix;
+use pointsman_wire::random::mix;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -157,7 +157,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mix::Random;
+    use pointsman_wire::Random;
 
     fn weights(w: &[u64]) -> BTreeMap<u16, u64> {
         w.iter().enumerate().map(|(i, w)| (i as u16 + 1, *w)).collect()

@@ -4,10 +4,10 @@ use crate::config::file::{
     DeviceSection, MemberSection, RackFile, ServerSection, ServiceSection, SwitchSection,
 };
 use crate::config::{NextHop, Rack, Route};
-use crate::mix::Random;
 use crate::types::{DeviceNumber, Mac, Policy, Prefix, Protocol};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt::entity::Entity;
+use pointsman_wire::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The P4Info of the balancer, as `pointsman p4 info` prints it.

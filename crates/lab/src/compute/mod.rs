@@ -11,8 +11,9 @@ mod retrieval;
 mod vgg;
 
 use crate::error::{Error, Result};
-use crate::rng::{Rng, mix};
+use crate::rng::Rng;
 use ndarray::Array2;
+use pointsman_wire::random::finish;
 use std::fmt;
 use std::str::FromStr;
 
@@ -181,7 +182,7 @@ impl Computation {
 
 /// The random numbers of a query.
 fn query_numbers(query: u64) -> Rng {
-    Rng::for_part(mix(query), "query")
+    Rng::for_part(finish(query), "query")
 }
 
 /// A matrix of numbers evenly between -`most` and `most`.

@@ -3,8 +3,8 @@
 use super::cgroup::CpuGroup;
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
-use crate::rng;
 use crate::sys::{self, Waker};
+use pointsman_wire::random::finish;
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::mpsc::{self, Receiver};
@@ -44,7 +44,7 @@ impl Calibration {
 fn burn(iterations: u64) {
     let mut x = black_box(1u64);
     for _ in 0..iterations {
-        x = rng::mix(x);
+        x = finish(x);
     }
     black_box(x);
 }

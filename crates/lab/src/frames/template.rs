@@ -1,7 +1,9 @@
 //! The format of a measurement's frames.
 
 use crate::error::{Error, Result};
-use crate::rack::Mac;
+use pointsman_wire::Mac;
+use pointsman_wire::checksum::{folded, of_udp, sum};
+use pointsman_wire::frame::{UDP, USUAL, packet, udp};
 use std::net::Ipv4Addr;
 
 /// The shortest frame, without its frame check sequence.
@@ -70,62 +72,32 @@ impl Template {
 
     /// A frame without what differs from frame to frame, its UDP checksum not finished; and the sum of all that the
     /// checksum of every frame has in common.
-    pub(super) fn base(&self) -> (Vec<u8>, u32) {
-        let mut frame = Vec::with_capacity(self.length);
-        frame.extend_from_slice(&self.destination_mac.0);
-        frame.extend_from_slice(&self.source_mac.0);
-        frame.extend_from_slice(&[0x08, 0x00]);
-        let ip_length = (self.length - 14) as u16;
-        frame.extend_from_slice(&[0x45, 0]);
-        frame.extend_from_slice(&ip_length.to_be_bytes());
-        // No identification, do not fragment, time to live 64, UDP; checksum and addresses follow.
-        frame.extend_from_slice(&[0, 0, 0x40, 0, 64, 17, 0, 0]);
-        frame.extend_from_slice(&[0; 4]);
-        frame.extend_from_slice(&self.destination.octets());
-        let udp_length = ip_length - 20;
-        frame.extend_from_slice(&[0, 0]);
-        frame.extend_from_slice(&self.port.to_be_bytes());
-        frame.extend_from_slice(&udp_length.to_be_bytes());
-        frame.extend_from_slice(&[0, 0]);
-        frame.extend_from_slice(&MAGIC);
-        frame.resize(self.length, 0);
+    pub(super) fn base(&self) -> (Vec<u8>, u64) {
+        let mut payload = MAGIC.to_vec();
+        payload.resize(self.length - PAYLOAD, 0);
+        let hop = (self.destination_mac, self.source_mac);
+        let (from, to) = (Ipv4Addr::UNSPECIFIED.into(), self.destination.into());
+        let mut frame = packet(hop, from, to, UDP, udp(0, self.port, &payload), USUAL);
+        frame[40..42].fill(0);
         // RFC 768: the pseudo header has addresses, protocol and length; the length counts twice.
-        let common = sum(&frame[30..]) + 17 + u32::from(udp_length);
+        let common = sum(&frame[30..]) + 17 + (self.length - 34) as u64;
         (frame, common)
     }
 
     /// Fills in the differing fields: `frame` is a copy of the base.
-    pub(super) fn finish(&self, frame: &mut [u8], common: u32, probe: u16, number: u32, time_ns: u64) {
+    pub(super) fn finish(&self, frame: &mut [u8], common: u64, probe: u16, number: u32, time_ns: u64) {
         let (address, port) = self.flow(number);
         frame[26..30].copy_from_slice(&address.octets());
-        let header = fold(sum(&frame[14..24]) + sum(&frame[26..34]));
-        frame[24..26].copy_from_slice(&(!header).to_be_bytes());
+        let header = !folded(sum(&frame[14..24]) + sum(&frame[26..34]));
+        frame[24..26].copy_from_slice(&header.to_be_bytes());
         frame[34..36].copy_from_slice(&port.to_be_bytes());
         let at = PAYLOAD + 4;
         frame[at..at + 2].copy_from_slice(&probe.to_be_bytes());
         frame[at + 2..at + 6].copy_from_slice(&number.to_be_bytes());
         frame[at + 6..at + 14].copy_from_slice(&time_ns.to_be_bytes());
-        let differs = sum(&address.octets()) + u32::from(port) + sum(&frame[at..at + 14]);
-        // A sum of zero is written as all ones: zero means no checksum.
-        let checksum = match !fold(common + differs) {
-            0 => 0xffff,
-            checksum => checksum,
-        };
-        frame[40..42].copy_from_slice(&checksum.to_be_bytes());
+        let differs = sum(&address.octets()) + u64::from(port) + sum(&frame[at..at + 14]);
+        frame[40..42].copy_from_slice(&of_udp(common + differs).to_be_bytes());
     }
-}
-
-/// The sum of 16-bit words, not folded; the last byte of an odd number counts as a high one. No overflow below 64 KiB.
-fn sum(bytes: &[u8]) -> u32 {
-    bytes
-        .chunks(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])))
-        .sum()
-}
-
-fn fold(sum: u32) -> u16 {
-    let once = (sum & 0xffff) + (sum >> 16);
-    ((once & 0xffff) + (once >> 16)) as u16
 }
 
 #[cfg(test)]
@@ -154,9 +126,9 @@ mod tests {
                 let time = u64::from(number) << 30 | 0xffff;
                 template.finish(&mut frame, common, TIMED | 7, number, time);
                 assert_eq!(frame.len(), length);
-                assert_eq!(fold(sum(&frame[14..34])), 0xffff, "IP, {length} bytes, frame {number}");
-                let pseudo = sum(&frame[26..34]) + 17 + (length as u32 - 34);
-                assert_eq!(fold(sum(&frame[34..]) + pseudo), 0xffff, "UDP, {length} bytes, frame {number}");
+                assert_eq!(folded(sum(&frame[14..34])), 0xffff, "IP, {length} bytes, frame {number}");
+                let pseudo = sum(&frame[26..34]) + 17 + (length as u64 - 34);
+                assert_eq!(folded(sum(&frame[34..]) + pseudo), 0xffff, "UDP, {length} bytes, frame {number}");
             }
         }
     }

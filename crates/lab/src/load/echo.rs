@@ -15,8 +15,8 @@
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
-use crate::rng::mix;
 use crate::sys::{Epoll, Interest, Ready, Waker};
+use pointsman_wire::random::finish;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -50,7 +50,7 @@ fn word(bytes: &Message, at: usize) -> u64 {
 
 /// The mark that a server writes under the answer to a request.
 fn mark(server: u32, number: u64) -> u64 {
-    mix(number ^ (u64::from(server) << 40))
+    finish(number ^ (u64::from(server) << 40))
 }
 
 /// A request.

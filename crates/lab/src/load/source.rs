@@ -1,7 +1,7 @@
 //! Source addresses and ports: every connection gets a pair that has rested long enough.
 
 use crate::error::{Error, Result};
-use crate::rng;
+use pointsman_wire::random::finish;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -77,7 +77,7 @@ impl SourcePorts {
     /// an earlier run's request is never taken for one to this run's.
     pub(crate) fn begin_run(&mut self, seed: u64) -> u64 {
         self.runs += 1;
-        rng::mix(seed.wrapping_add(self.runs)) & !0xffff_ffff
+        finish(seed.wrapping_add(self.runs)) & !0xffff_ffff
     }
 
     /// The next pair, and whether it is used before it has rested.

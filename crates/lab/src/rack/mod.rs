@@ -2,7 +2,9 @@
 
 mod spec;
 
-pub use spec::{ClientSpec, DeviceKind, DeviceSpec, Link, Mac, RackSpec, ServerSpec};
+pub use pointsman_wire::Mac;
+pub(crate) use spec::mac_text;
+pub use spec::{ClientSpec, DeviceKind, DeviceSpec, Link, RackSpec, ServerSpec};
 
 use crate::error::{Error, Result};
 use crate::netlink::{Netlink, VethEnd};

@@ -1,55 +1,23 @@
 //! The description of a rack: plain data, checked before anything is built.
 
 use crate::error::{Error, Result};
+use pointsman_wire::Mac;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An Ethernet address; prints and serialises as `02:00:0a:00:0b:02`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Mac(pub [u8; 6]);
+/// MAC addresses as text.
+pub(crate) mod mac_text {
+    use pointsman_wire::Mac;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
 
-impl Mac {
-    /// The locally administered address that this crate derives from an IPv4 address: 02:00 and its
-    /// four bytes. Unique wherever the IPv4 address is.
-    pub fn from_ipv4(address: Ipv4Addr) -> Self {
-        let [a, b, c, d] = address.octets();
-        Self([0x02, 0, a, b, c, d])
+    pub fn serialize<S: Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(mac)
     }
-}
 
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl fmt::Debug for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl From<Mac> for String {
-    fn from(mac: Mac) -> Self {
-        mac.to_string()
-    }
-}
-
-impl TryFrom<String> for Mac {
-    type Error = String;
-
-    fn try_from(text: String) -> std::result::Result<Self, String> {
-        let bytes: Option<Vec<u8>> = text
-            .split(':')
-            .map(|b| if b.len() == 2 { u8::from_str_radix(b, 16).ok() } else { None })
-            .collect();
-        bytes.and_then(|b| b.try_into().ok()).map(Mac).ok_or_else(|| {
-            format!("'{text}' is not a MAC address: write six two-digit hexadecimal bytes with colons")
-        })
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mac, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -71,8 +39,10 @@ pub struct Link {
     /// Length of the on-link IPv6 prefix.
     pub prefix_ipv6: u8,
     /// The host's Ethernet address.
+    #[serde(with = "mac_text")]
     pub mac: Mac,
     /// The Ethernet address that the switch answers with for its gateway addresses.
+    #[serde(with = "mac_text")]
     pub gateway_mac: Mac,
 }
 

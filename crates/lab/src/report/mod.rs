@@ -83,6 +83,7 @@ pub struct DeviceSummary {
     /// Its address.
     pub ipv6: Ipv6Addr,
     /// Its Ethernet address.
+    #[serde(with = "crate::rack::mac_text")]
     pub mac: Mac,
     /// Relative speed.
     pub speed: f64,

@@ -1,5 +1,7 @@
 //! Frames as bytes: writing TCP and UDP over IPv4 with lengths and checksums, and reading fields.
 
+use pointsman_wire::checksum::{folded, sum};
+
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
 
@@ -39,26 +41,6 @@ pub fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Two 16-bit words of a sum.
-#[inline]
-pub fn add(a: u32, b: u32) -> u32 {
-    (a & 0xffff) + (b & 0xffff)
-}
-
-/// A sum of 16-bit words to 16 bits, in ones' complement.
-#[inline]
-pub fn fold(sum: u32) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
-}
-
-/// The sum of the 16-bit words of `bytes`.
-pub fn sum(bytes: &[u8]) -> u32 {
-    let mut words = bytes.chunks_exact(2);
-    let whole: u32 = (&mut words).map(|w| u32::from(get16(w, 0))).sum();
-    whole + words.remainder().first().map_or(0, |b| u32::from(*b) << 8)
-}
-
 /// A segment or datagram over IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
@@ -95,7 +77,7 @@ impl Fields {
         out[IPV4 + 9] = self.protocol;
         put32(out, IPV4 + 12, self.src);
         put32(out, IPV4 + 16, self.dst);
-        let checksum = !fold(sum(&out[IPV4..IPV4 + 20]));
+        let checksum = !folded(sum(&out[IPV4..IPV4 + 20]));
         put16(out, IPV4 + 10, checksum);
 
         let l4 = IPV4 + 20;
@@ -112,8 +94,8 @@ impl Fields {
             l4 + 6
         };
         if self.protocol == TCP || self.protocol == UDP {
-            let pseudo = sum(&out[IPV4 + 12..IPV4 + 20]) + u32::from(self.protocol) + u32::from(length - 20);
-            let checksum = !fold(pseudo + sum(&out[l4..]));
+            let pseudo = sum(&out[IPV4 + 12..IPV4 + 20]) + u64::from(self.protocol) + u64::from(length - 20);
+            let checksum = !folded(pseudo + sum(&out[l4..]));
             put16(out, at, checksum);
         }
     }
@@ -125,10 +107,10 @@ mod tests {
 
     /// Both checksums of a frame are right.
     fn check(frame: &[u8], protocol: u8) {
-        assert_eq!(fold(sum(&frame[IPV4..IPV4 + 20])), 0xffff, "IPv4");
-        let length = (frame.len() - IPV4 - 20) as u32;
-        let pseudo = sum(&frame[IPV4 + 12..IPV4 + 20]) + u32::from(protocol) + length;
-        assert_eq!(fold(pseudo + sum(&frame[IPV4 + 20..])), 0xffff, "protocol {protocol}");
+        assert_eq!(folded(sum(&frame[IPV4..IPV4 + 20])), 0xffff, "IPv4");
+        let length = (frame.len() - IPV4 - 20) as u64;
+        let pseudo = sum(&frame[IPV4 + 12..IPV4 + 20]) + u64::from(protocol) + length;
+        assert_eq!(folded(pseudo + sum(&frame[IPV4 + 20..])), 0xffff, "protocol {protocol}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! or expired place; a RST ends one. At most half of the places hold connections. The balancer does the same; the loop omits the rest of
 //! the program: it does not verify the IPv4 header's checksum, and it counts no packets per service or device.
 
-use super::frame::{ETHERNET, IPV4, add, fold, get16, get32, put16, put32};
+use super::frame::{ETHERNET, IPV4, get16, get32, put16, put32};
 use super::traffic::Service;
 
 /// Maximum number of places checked for one key: runs of used places in a half-full table are shorter.
@@ -188,12 +188,26 @@ impl Reference {
 
 const _: () = assert!(ETHERNET == IPV4 && size_of::<Place>() == 20);
 
+/// Two 16-bit words of a sum.
+#[inline]
+fn add(a: u32, b: u32) -> u32 {
+    (a & 0xffff) + (b & 0xffff)
+}
+
+/// A sum of 16-bit words to 16 bits, in ones' complement: part of the loop by hand.
+#[inline]
+fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::frame::{SHORTEST, fold, sum};
+    use super::super::frame::SHORTEST;
     use super::super::scenario::{SERVICE, devices};
     use super::super::traffic::{Source, Step};
     use super::*;
+    use pointsman_wire::checksum::{folded, sum};
 
     const FLOWS: u32 = 5000;
 
@@ -217,9 +231,9 @@ mod tests {
         for flow in 0..FLOWS {
             let sent = handle(Step::Known(flow), 1_000_000).expect("it is open");
             assert_eq!(Some(get32(&sent, IPV4 + 16)), first[flow as usize], "where it went first");
-            assert_eq!(fold(sum(&sent[IPV4..IPV4 + 20])), 0xffff, "IPv4");
-            let pseudo = sum(&sent[IPV4 + 12..IPV4 + 20]) + 6 + (SHORTEST - IPV4 - 20) as u32;
-            assert_eq!(fold(pseudo + sum(&sent[IPV4 + 20..])), 0xffff, "TCP");
+            assert_eq!(folded(sum(&sent[IPV4..IPV4 + 20])), 0xffff, "IPv4");
+            let pseudo = sum(&sent[IPV4 + 12..IPV4 + 20]) + 6 + (SHORTEST - IPV4 - 20) as u64;
+            assert_eq!(folded(pseudo + sum(&sent[IPV4 + 20..])), 0xffff, "TCP");
         }
         assert!(handle(Step::Ends(7), 1_000_001).is_some());
         assert!(handle(Step::Known(7), 1_000_002).is_none(), "it has ended");

@@ -2,10 +2,11 @@
 
 use super::frame::{Fields, SHORTEST, TCP};
 use super::reference::Device;
-use super::traffic::{CLIENT_MAC, CLIENT_PORT, Random, Service, Source, plain};
+use super::traffic::{CLIENT_MAC, CLIENT_PORT, Service, Source, plain};
 use pointsman_ir::{Bits, Executor, KeyMatch, Program};
 use pointsman_stf::entries::find_table;
 use pointsman_stf::{Command, Line, Rig, run as run_lines};
+use pointsman_wire::Random;
 
 /// A program that is known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +113,7 @@ const NEXT_HOPS: u64 = 64;
 
 /// The router's entries.
 fn router(routes: usize) -> Vec<String> {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut entries = vec![format!("stations mac={} -> route()", mac(ROUTER))];
     let port = |i: u64| 2 + i % 62;
     for i in 0..STATIONS {
@@ -142,7 +143,7 @@ fn router(routes: usize) -> Vec<String> {
 
 /// The filter's rules.
 fn acl(rules: usize) -> Vec<String> {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let mut seen = std::collections::BTreeSet::new();
     let mut entries = Vec::new();
     while entries.len() < rules {
@@ -317,12 +318,12 @@ fn derive<E: Executor>(rig: &mut Rig<E>, only: Option<&str>, flows: usize) -> Re
         }
     }
     let frame = |flow: usize| {
-        let mut random = Random(flow as u64 ^ 0x5eed);
+        let mut random = Random::new(flow as u64 ^ 0x5eed);
         let (mut port, mut fields) = (CLIENT_PORT, plain(flow as u32));
         for (places, entries) in &tables {
             let entry = &entries[flow % entries.len()];
             for (at, field) in places {
-                let value = entry.get(*at).and_then(|key| matching(key, random.next()));
+                let value = entry.get(*at).and_then(|key| matching(key, random.next_u64()));
                 if let Some(value) = value {
                     field.set(&mut port, &mut fields, value);
                 }
@@ -359,7 +360,7 @@ mod tests {
     fn values_match() {
         let b = |v| Bits::new(32, v);
         let check = |key: KeyMatch| {
-            let random = Random(3).next();
+            let random = Random::new(3).next_u64();
             let value = matching(&key, random).map(|v| Bits::new(32, u128::from(v)));
             assert!(value.is_none_or(|v| key.matches(&v)), "{key:?}");
         };

@@ -2,6 +2,7 @@
 
 use super::frame::{Fields, SHORTEST, TCP};
 use pointsman_v1model::Arrived;
+use pointsman_wire::Random;
 
 /// The packet mix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -56,31 +57,11 @@ pub struct Sequence {
     tick: u64,
 }
 
-/// Numbers that look random and are the same each time.
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next: SplitMix64.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// One below `limit`, which is not 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
-    }
-}
-
 impl Sequence {
     /// Packets of the live flows, in a random order which repeats. `next_new` is the first flow that is not live yet;
     /// `now` and `tick`, in nanoseconds, are the time of the first packet, and the interval between packets.
     pub fn new(mix: Mix, mut live: Vec<u32>, next_new: u32, now: u64, tick: u64) -> Self {
-        let mut random = Random(live.len() as u64);
+        let mut random = Random::new(live.len() as u64);
         for i in (1..live.len()).rev() {
             live.swap(i, random.below(i as u64 + 1) as usize);
         }
@@ -214,8 +195,8 @@ impl Source {
 
 /// The default packet of a flow: UDP, source address and port by its number, destination random.
 pub fn plain(flow: u32) -> Fields {
-    let mut random = Random(u64::from(flow));
-    let bits = random.next();
+    let mut random = Random::new(u64::from(flow));
+    let bits = random.next_u64();
     Fields {
         dst_mac: [2, 0x50, 0x4d, 0, 0, 1],
         src_mac: CLIENT_MAC,

@@ -12,10 +12,10 @@ pub use entity::DesiredError;
 
 use crate::election::Leader;
 use crate::messages::{Event, Input, Notice, Output, Program, Request, Response, SessionConfig, State};
-use crate::mix::fnv;
 use crate::session::Session;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
+use pointsman_wire::random::fnv;
 use scope::{Entities, Scope};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -95,7 +95,8 @@ pub struct Reconciler {
 impl Reconciler {
     /// A reconciler that connects at its first step, and writes nothing before the desired entities are set.
     pub fn new(config: ReconcilerConfig, program: Program) -> Self {
-        let cookie = fnv(&program.device_config) ^ fnv(format!("{:?}", program.p4info).as_bytes());
+        let cookie =
+            fnv(program.device_config.iter().copied()) ^ fnv(format!("{:?}", program.p4info).into_bytes());
         Reconciler {
             batch: config.batch.max(1),
             scope: Scope::new(&program.p4info),

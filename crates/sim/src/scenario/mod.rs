@@ -20,6 +20,7 @@ use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use crate::link::LinkModel;
 use pointsman_balance::{Policy, Protocol, Rack};
+use pointsman_wire::random::fnv;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads a file that a scenario names: the path as written in, text or reason out.
@@ -168,9 +169,7 @@ pub struct Scenario {
 
 /// A number, in hexadecimal, that identifies a scenario, as text, and a data plane (FNV-1a).
 pub(crate) fn fingerprint(scenario: &str, data_plane: &[u8]) -> String {
-    let bytes = scenario.bytes().chain(data_plane.iter().copied());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-    format!("{hash:016x}")
+    format!("{:016x}", fnv(scenario.bytes().chain(data_plane.iter().copied())))
 }
 
 impl Scenario {

@@ -6,6 +6,7 @@ use pointsman_balance::config::file::{
 use pointsman_balance::config::{AgentSettings, NextHop, Route};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{DeviceKind, Mac, Policy, Prefix, Protocol, Rack};
+use pointsman_wire::random::STEP;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Ports of the switch for clients and servers: 1 to this. The controller has the next.
@@ -62,7 +63,7 @@ pub fn simulated_keys(mut rack: Rack) -> Rack {
     let mut keys = ReportKeys::default();
     let mut n = 0u64;
     let next = || {
-        n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        n = n.wrapping_add(STEP);
         n.to_be_bytes()
     };
     // It fails only for an agent whose keys are used up.

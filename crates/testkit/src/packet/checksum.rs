@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071), computed the plain way.
+//! The Internet checksum (RFC 1071), computed the plain way: independent of `pointsman-wire`, whose users it checks.
 
 /// A checksum field of a frame that is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Open Request Cost Aggregation (xds.data.orca.v3): a server's load in a header of its answers, `endpoint-load-metrics: TEXT ...`,
 //! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`, or out of band, in a gRPC stream.
 
+use pointsman_wire::text::base64;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -102,28 +103,6 @@ fn text(text: &str) -> Result<Metrics, String> {
         out.insert(name.into(), n);
     }
     Ok(out)
-}
-
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut held) = (0u32, 0);
-    for c in text.trim_end_matches('=').bytes() {
-        let value = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-        }
-    }
-    Some(out)
 }
 
 /// The metrics in the head of an HTTP answer.

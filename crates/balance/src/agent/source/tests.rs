@@ -1,5 +1,5 @@
 use super::*;
-use crate::mix::Random;
+use pointsman_wire::Random;
 
 /// No smoothing.
 const WINDOW: Duration = Duration::from_nanos(1);
@@ -204,7 +204,7 @@ fn random_bytes() {
             let at = random.below(bytes.len().max(1) as u64) as usize;
             match random.below(3) {
                 0 => bytes.truncate(at),
-                1 => bytes.insert(at.min(bytes.len()), random.next() as u8),
+                1 => bytes.insert(at.min(bytes.len()), random.next_u64() as u8),
                 _ if !bytes.is_empty() => bytes[at] = b"{}\"\\=, \n#%0.eN"[random.below(14) as usize],
                 _ => {}
             }

@@ -2,10 +2,10 @@ mod failover;
 mod switch;
 
 use super::*;
-use crate::mix::Random;
 use crate::plan::tests::{Shape, assert_complete, p4info};
 use crate::plan::{Action, Key, Situation, desired};
 use crate::types::{DeviceNumber, Mac, Protocol};
+use pointsman_wire::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use switch::Switch;

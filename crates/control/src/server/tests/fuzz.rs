@@ -2,21 +2,13 @@
 
 use super::*;
 use pb::write_request::Atomicity;
+use pointsman_wire::Random;
 
-/// A small deterministic generator (SplitMix64).
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.next_u64() % n
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -370,7 +362,7 @@ fn batches_are_all_or_nothing() {
     'seeds: while batches < 15 {
         seed += 1;
         assert!(seed < 20_000, "no batches that work: {batches}");
-        let mut dice = Dice(1_000_000 + seed);
+        let mut dice = Dice(Random::new(1_000_000 + seed));
         let kinds = [Insert, Insert, Modify, Delete];
         let batch: Vec<_> = (0..4).map(|_| (dice.pick(&kinds), sensible(&mut dice, &rig))).collect();
         let before = everything(&mut rig);
@@ -401,7 +393,7 @@ fn random_writes() {
     };
     let (mut accepted, mut refused) = (0, 0);
     for seed in 0..2000 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice(Random::new(seed));
         let atomicity =
             dice.pick(&[Atomicity::ContinueOnError, Atomicity::RollbackOnError, Atomicity::DataplaneAtomic]);
         let updates: Vec<_> = (0..dice.pick(&[1, 1, 2, 3, 8]))
@@ -455,7 +447,7 @@ fn random_streams() {
     use pb::stream_message_request::Update;
     let mut rig = Rig::new();
     for seed in 0..2000 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice(Random::new(seed));
         let conn = ConnId(dice.below(4));
         let update = dice.maybe(|d| match d.below(4) {
             0 => {
@@ -464,7 +456,9 @@ fn random_streams() {
                 let metadata = (0..d.below(3)).map(|_| metadata(d)).collect();
                 Update::Packet(pb::PacketOut { payload: d.bytes(), metadata })
             }
-            1 => Update::DigestAck(pb::DigestListAck { digest_id: d.below(3) as u32, list_id: d.next() }),
+            1 => {
+                Update::DigestAck(pb::DigestListAck { digest_id: d.below(3) as u32, list_id: d.0.next_u64() })
+            }
             _ => Update::Arbitration(pb::MasterArbitrationUpdate {
                 device_id: d.pick(&[1, 1, 1, 1, 1, 1, 2]),
                 role: if d.one_in(3) { Some(role(d)) } else { None },

@@ -138,7 +138,7 @@ fn spec(servers: u8) -> RackSpec {
 fn description(spec: &RackSpec, counted: bool) -> RackFile {
     let device = |device: &DeviceSpec| DeviceSection {
         address: Some(device.link.ipv4),
-        mac: Some(balance::Mac(if counted { NOBODY } else { device.link.mac }.0)),
+        mac: Some(if counted { NOBODY } else { device.link.mac }),
         ..DeviceSection::new(&device.name, balance::DeviceKind::Cpu, device.link.port)
     };
     let server = |server: &ServerSpec| ServerSection {
@@ -150,11 +150,11 @@ fn description(spec: &RackSpec, counted: bool) -> RackFile {
         // Wide enough for the sources of many flows.
         prefix: balance::Prefix::containing([10, 0, 0, 0].into(), 24),
         port: client.link.port,
-        hop: NextHop::Mac(balance::Mac(client.link.mac.0)),
+        hop: NextHop::Mac(client.link.mac),
     };
     RackFile {
         switch: SwitchSection {
-            mac: balance::Mac(SWITCH_MAC.0),
+            mac: SWITCH_MAC,
             gateways: spec.hosts().map(|(_, link)| link.gateway_ipv4.into()).collect(),
             report_timeout_ms: Some(0),
             ..SwitchSection::default()

@@ -1,30 +1,24 @@
 //! The Internet checksum (RFC 1071).
 //!
-//! Sums are taken in 64 bits, carries put back at the lower end: folded to 16 bits they equal a sum of 16-bit words,
-//! since 2^64 - 1 is a multiple of 2^16 - 1. Sums of parts, and numbers of up to 32 bits at even places, may simply be
-//! added.
+//! A sum is a number whose remainder modulo 2^16 - 1 counts: sums of parts, and numbers of up to 32 bits at even places,
+//! may simply be added. Only zeros have the sum 0.
 
-fn add(a: u64, b: u64) -> u64 {
-    let (sum, carry) = a.overflowing_add(b);
-    sum + u64::from(carry)
-}
-
-/// Sum of bytes that begin at an even place.
+/// Sum of bytes that begin at an even place: 0 to 0xffff. A last odd byte is the high half of a word.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     // Swapping the bytes of all words swaps those of the sum: on most machines that saves a swap for every word.
-    let (pairs, rest) = bytes.as_chunks::<16>();
+    let (pairs, rest) = bytes.as_chunks::<8>();
     let mut all = pairs.iter().fold(0, |sum, pair| {
-        let pair = u128::from_le_bytes(*pair);
-        add(add(sum, pair as u64), (pair >> 64) as u64)
+        let pair = u64::from_le_bytes(*pair);
+        sum + (pair >> 32) + (pair & 0xffff_ffff)
     });
     let (words, rest) = rest.as_chunks::<4>();
-    all = words.iter().fold(all, |sum, word| add(sum, u32::from_le_bytes(*word).into()));
+    all = words.iter().fold(all, |sum, word| sum + u64::from(u32::from_le_bytes(*word)));
     let tail = rest.iter().rev().fold(0, |tail, byte| tail << 8 | u64::from(*byte));
-    folded(add(all, tail)).swap_bytes().into()
+    folded(all + tail).swap_bytes().into()
 }
 
-/// A sum in 16 bits: 0xffff over bytes that have their checksum among them.
+/// A sum in 16 bits: 0xffff over bytes that have their checksum among them. The checksum is the complement.
 #[inline]
 pub fn folded(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);
@@ -33,10 +27,19 @@ pub fn folded(sum: u64) -> u16 {
     ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
+/// The checksum of a UDP datagram with this sum: never 0, which means no checksum (RFC 768).
+#[inline]
+pub fn of_udp(sum: u64) -> u16 {
+    match !folded(sum) {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Part, Stream};
+    use crate::Random;
 
     /// Word by word, as in the RFC.
     fn check(bytes: &[u8]) {
@@ -49,16 +52,18 @@ mod tests {
 
     #[test]
     fn sums() {
-        let mut random = Stream::new(1, Part::Switch, 0);
-        for len in 0..200 {
-            check(&vec![0; len]);
-            check(&vec![0xff; len]);
-            let bytes: Vec<u8> = (0..len).map(|_| random.bits() as u8).collect();
-            check(&bytes);
+        let mut random = Random::new(1);
+        for length in (0..200).chain([1447, 1448, 65_535]) {
+            check(&vec![0; length]);
+            check(&vec![0xff; length]);
+            check(&random.bytes(length));
         }
         for n in [0, 1, 0xfffe, 0xffff, 0x1_0000, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let by_division = if n == 0 { 0 } else { (n - 1) % 0xffff + 1 };
             assert_eq!(u64::from(folded(n)), by_division);
         }
+        // RFC 1071, section 3.
+        assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+        assert_eq!((of_udp(0xffff), of_udp(1)), (0xffff, 0xfffe));
     }
 }
