@@ -61,7 +61,8 @@ pub struct Args {
     /// Let another program set the weights, through JSON lines on standard input and output (docs/simulator.md).
     #[arg(long, conflicts_with_all = ["json", "csv", "steps", "save_table", "html", "shard", "check"])]
     serve: bool,
-    /// Also run on a rack of network namespaces in real time, and compare latency and throughput (docs/validation.md).
+    /// Also run on a rack of network namespaces in real time, and compare latency and throughput (docs/validation.md). A scenario
+    /// with a table [network] runs only there (docs/simulator.md).
     #[arg(long, conflicts_with_all = ["csv", "steps", "save_table", "html", "shard", "check", "serve"])]
     lab: bool,
     /// Only check the scenario and list the simulations.

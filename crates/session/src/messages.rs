@@ -172,7 +172,7 @@ pub enum Event {
         /// `host:port`.
         address: String,
     },
-    /// There is no connection.
+    /// The connection is lost.
     ConnectionLost {
         /// Why.
         reason: String,
@@ -217,7 +217,7 @@ pub enum Notice<P> {
         /// The program was installed just now, and the switch holds nothing else; otherwise it was running.
         installed: bool,
     },
-    /// The session is no longer ready. The owner's requests in flight get no answer.
+    /// The session was ready and now is not. The owner's requests in flight remain unanswered.
     Interrupted,
     /// The answer to a request of the owner.
     Answer {

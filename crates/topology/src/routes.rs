@@ -39,7 +39,7 @@ impl Routes {
         Routes { ports }
     }
 
-    /// The ports of `switch` on shortest paths to `host`, in ascending order; empty if there is no path.
+    /// The ports of `switch` on shortest paths to `host`, in ascending order; empty if the host is unreachable.
     pub fn ports(&self, switch: SwitchId, host: HostId) -> &[u16] {
         self.ports.get(switch.0 as usize).and_then(|s| s.get(host.0 as usize)).map_or(&[], Vec::as_slice)
     }

@@ -127,7 +127,7 @@ impl ServerState {
         let record = Record::decode(bytes).map_err(|e| ServerStateError::Malformed(e.to_string()))?;
         match record.config {
             Some(_) => Ok(ServerState(record)),
-            None => Err(ServerStateError::Malformed("there is no pipeline in it".to_string())),
+            None => Err(ServerStateError::Malformed("the pipeline is missing".to_string())),
         }
     }
 

@@ -87,7 +87,7 @@ impl Saved {
     }
 }
 
-/// Reads a state; `None` if there is no file yet. Also finds out whether the file can be written later.
+/// Reads a state; `None` if the file does not exist yet. Also checks that the file can be written later.
 ///
 /// # Errors
 /// The file cannot be used, or not be written later.

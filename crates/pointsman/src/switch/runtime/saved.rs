@@ -18,7 +18,7 @@ impl Core {
     /// Writes the state to a file and returns a line about it.
     fn save(&mut self, path: &Path) -> Result<String, StateFileError> {
         let Some(state) = self.export() else {
-            return Ok(format!("state not saved to {}: there is no program", path.display()));
+            return Ok(format!("state not saved to {}: no program is loaded", path.display()));
         };
         let bytes = state_file::write(path, &state)?;
         let waiting = match state.in_flight() {
