@@ -41,6 +41,23 @@ pub fn encode(value: &Bits) -> Vec<u8> {
     }
 }
 
+/// The shortest byte string of a number.
+pub fn of_number(n: u128) -> Vec<u8> {
+    let all = n.to_be_bytes();
+    let first = all.iter().position(|b| *b != 0).unwrap_or(all.len() - 1);
+    all[first..].to_vec()
+}
+
+/// The number of a byte string of any length, if it has at most 128 bits.
+pub fn number(bytes: &[u8]) -> Option<u128> {
+    let first = bytes.iter().position(|b| *b != 0).unwrap_or(bytes.len());
+    let significant = &bytes[first..];
+    if bytes.is_empty() || significant.len() > 16 {
+        return None;
+    }
+    Some(significant.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+}
+
 /// The shortest byte string of a two's-complement value.
 pub fn encode_signed(value: &Bits) -> Vec<u8> {
     let whole = value.width().div_ceil(8) * 8;
@@ -98,6 +115,16 @@ pub fn decode_signed(width: u32, bytes: &[u8]) -> Result<Bits, BytestringError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(number(&of_number(0x1_0000)), Some(0x1_0000));
+        assert_eq!(
+            (of_number(0), number(&[]), number(&[0, 0, 5]), number(&[1; 17])),
+            (vec![0], None, Some(5), None)
+        );
+        assert_eq!((of_number(u128::MAX), number(&[0xff; 16])), (vec![0xff; 16], Some(u128::MAX)));
+    }
 
     /// The tables of valid and invalid encodings in the specification.
     #[test]

@@ -1,5 +1,6 @@
 //! Entities by the names of a program, for messages by its ids.
 
+use pointsman_control::bytestring::of_number;
 use pointsman_control::proto::p4info::{P4Info, Preamble, match_field::Match, match_field::MatchType};
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind, field_match::FieldMatchType};
 use std::collections::BTreeMap;
@@ -66,13 +67,6 @@ pub enum Does {
     Group(u32),
 }
 
-/// The shortest byte string of a number (P4Runtime specification, "Bytestrings").
-fn bytes(n: u128) -> Vec<u8> {
-    let all = n.to_be_bytes();
-    let first = all.iter().position(|b| *b != 0).unwrap_or(all.len() - 1);
-    all[first..].to_vec()
-}
-
 fn unknown(kind: &'static str, name: &str) -> UnknownName {
     UnknownName { kind, name: name.into() }
 }
@@ -118,7 +112,7 @@ impl Book {
         let param = |(param, value): &(&str, u128)| {
             let id =
                 action.params.get(*param).ok_or_else(|| unknown("parameter", &format!("{name}.{param}")))?;
-            Ok(p4rt::action::Param { param_id: *id, value: bytes(*value) })
+            Ok(p4rt::action::Param { param_id: *id, value: of_number(*value) })
         };
         let params = params.iter().map(param).collect::<Result<_, _>>()?;
         Ok(p4rt::Action { action_id: action.id, params })
@@ -192,7 +186,9 @@ impl Book {
         let member = |(member_id, port): &(u32, u16)| p4rt::action_profile_group::Member {
             member_id: *member_id,
             weight: 1,
-            watch_kind: Some(p4rt::action_profile_group::member::WatchKind::WatchPort(bytes((*port).into()))),
+            watch_kind: Some(p4rt::action_profile_group::member::WatchKind::WatchPort(of_number(
+                (*port).into(),
+            ))),
         };
         let members = members.iter().map(member).collect();
         let group =
@@ -206,7 +202,7 @@ fn matched(kind: MatchType, value: Value) -> FieldMatchType {
         Value::Exact(value) => (value, None),
         Value::Prefix(value, len) => (value, Some(len as i32)),
     };
-    let value = bytes(value);
+    let value = of_number(value);
     match (kind, prefix_len) {
         (MatchType::Lpm, Some(prefix_len)) => {
             FieldMatchType::Lpm(p4rt::field_match::Lpm { value, prefix_len })

@@ -51,6 +51,18 @@ pub struct LinkCounts {
     pub marked: u64,
 }
 
+impl LinkCounts {
+    /// Adds those of another direction or link.
+    pub fn add(&mut self, o: &LinkCounts) {
+        self.sent += o.sent;
+        self.delivered += o.delivered;
+        self.full += o.full;
+        self.lost += o.lost;
+        self.down += o.down;
+        self.marked += o.marked;
+    }
+}
+
 /// One direction of a link.
 #[derive(Debug)]
 pub struct Link {

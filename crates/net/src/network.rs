@@ -333,14 +333,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
     /// The fate of all frames on links: sums over both directions of all.
     pub fn on_links(&self) -> LinkCounts {
         let mut all = LinkCounts::default();
-        for link in &self.wires {
-            let c = link.counts;
-            all.sent += c.sent;
-            all.delivered += c.delivered;
-            all.full += c.full;
-            all.lost += c.lost;
-            all.down += c.down;
-        }
+        self.wires.iter().for_each(|link| all.add(&link.counts));
         all
     }
 

@@ -3,6 +3,7 @@
 use crate::packet::Packet;
 use pointsman_ir::Executor;
 use pointsman_v1model::{Arrived, Sink, Switch, Time};
+use std::collections::VecDeque;
 
 /// Passes of the switch in one call; it continues until nothing waits.
 const BUDGET: usize = 1 << 12;
@@ -16,7 +17,7 @@ struct Outbox {
     ports: Vec<(u32, Option<Packet>)>,
     /// How many of these were taken.
     taken: usize,
-    cpu: Vec<Vec<u8>>,
+    cpu: VecDeque<Vec<u8>>,
     /// Bytes of the frame that came in.
     came_in: usize,
     /// Buffers to use again.
@@ -43,7 +44,7 @@ impl Sink for Outbox {
     }
 
     fn to_cpu(&mut self, packet: &[u8]) {
-        self.cpu.push(packet.to_vec());
+        self.cpu.push_back(packet.to_vec());
     }
 }
 
@@ -100,7 +101,7 @@ impl<E: Executor> Node<E> {
 
     /// The next frame for the control plane.
     pub fn to_cpu(&mut self) -> Option<Vec<u8>> {
-        if self.outbox.cpu.is_empty() { None } else { Some(self.outbox.cpu.remove(0)) }
+        self.outbox.cpu.pop_front()
     }
 
     /// The buffer of the frame that came in, if it did not leave.

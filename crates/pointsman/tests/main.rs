@@ -15,7 +15,6 @@ mod prometheus;
 mod rack_commands;
 mod reproduce;
 mod sim;
-mod sim_lab;
 mod support;
 mod switch_cli;
 mod switch_flags;

@@ -1,14 +1,11 @@
-//! `pointsman sim --lab`: the same scenario in the simulator and on a rack of namespaces, in real time. Tests here run one after
-//! another, since two concurrent racks on two processors disturb each other.
+//! `pointsman sim --lab`: the same scenario in the simulator and on a rack of namespaces, in real time.
 
 use crate::support::{Scratch, file, pointsman, run};
+use pointsman_lab::harness::Test;
 use serde_json::Value;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub const TESTS: &[(&str, Test)] =
+    &[("the_lab_agrees", the_lab_agrees), ("learners_in_the_lab", learners_in_the_lab)];
 
 /// Runs it until the results are good, at most three times. It is repeated only if the lab itself reports that it fell
 /// behind its schedule: measurements of a busy machine do not show a fault of the program.
@@ -33,9 +30,7 @@ fn check(good: bool, why: impl FnOnce() -> String) -> Result<(), String> {
 
 /// The simulator and a rack of namespaces, the same scenario: median latency, its tail and throughput are alike. Bounds are
 /// generous, as the machine may be busy; a device with twice the service time would be far outside of them.
-#[test]
-fn the_lab_agrees() {
-    let _alone = alone();
+fn the_lab_agrees() -> Result<(), Box<dyn std::error::Error>> {
     let dir = Scratch::new("sim-lab");
     let text = std::fs::read_to_string(file("scenarios/validate.toml")).expect("the file is there");
     let changes = [
@@ -69,12 +64,11 @@ fn the_lab_agrees() {
     });
     let refused = run(&["sim", &file("scenarios/knn-64.toml"), "--lab"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("in the lab: "), "{refused:?}");
+    Ok(())
 }
 
 /// Learners come to the same weights in both; in the lab they read a switch's registers and write its rings.
-#[test]
-fn learners_in_the_lab() {
-    let _alone = alone();
+fn learners_in_the_lab() -> Result<(), Box<dyn std::error::Error>> {
     let dir = Scratch::new("learn-lab");
     let text = std::fs::read_to_string(file("scenarios/learn-lab.toml")).expect("the file is there");
     let text = text.replace("duration_s = 60", "duration_s = 30");
@@ -96,4 +90,5 @@ fn learners_in_the_lab() {
         }
         Ok(())
     });
+    Ok(())
 }

@@ -5,6 +5,7 @@ mod learn_wire;
 mod network_wire;
 mod rack_wire;
 mod siege_wire;
+mod sim_lab;
 mod state_wire;
 mod support;
 mod switch_wire;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         ("siege_wire", siege_wire::TESTS),
         ("learn_wire", learn_wire::TESTS),
         ("network_wire", network_wire::TESTS),
+        ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
     ];
     run("wire", modules)

@@ -92,6 +92,17 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// All arrivals of a process before `end_ns`, from time 0 on, in nanoseconds.
+    pub fn all(model: &ArrivalModel, end_ns: u64, random: Stream) -> Vec<u64> {
+        let mut arrivals = Arrivals::new(model, 0, random);
+        let (mut times, mut now) = (Vec::new(), 0);
+        while let Some(at) = arrivals.next(now, times.len() as u64).filter(|at| *at < end_ns) {
+            times.push(at);
+            now = at;
+        }
+        times
+    }
+
     /// A process that begins now.
     pub fn new(model: &ArrivalModel, now: u64, mut random: Stream) -> Self {
         let state_ends = match model {

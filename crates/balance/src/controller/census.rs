@@ -5,8 +5,8 @@
 //! readings: the latest time in any entry, and how long ago it was read.
 
 use crate::plan::Schema;
-use crate::plan::schema::number;
 use crate::types::DeviceNumber;
+use pointsman_control::bytestring::number;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -182,8 +182,8 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::schema::bytes;
     use crate::plan::tests::p4info;
+    use pointsman_control::bytestring::of_number;
 
     const DEVICE: DeviceNumber = DeviceNumber::from_bits(17);
 
@@ -204,7 +204,7 @@ mod tests {
                     let words = [idle << 8 | flags, *seen, u64::from(*device) << 16];
                     (*place == index).then_some(words[word])
                 });
-                let value = bytes(found.unwrap_or(0).into());
+                let value = of_number(found.unwrap_or(0).into());
                 r.data = Some(p4rt::P4Data { data: Some(p4rt::p4_data::Data::Bitstring(value)) });
                 e
             };

@@ -4,6 +4,7 @@ use crate::config::Rack;
 use crate::plan::{Action, Entries, Epoch, Generation, Key, Schema};
 use crate::report::Stamp;
 use crate::types::DeviceNumber;
+use pointsman_control::bytestring;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -322,7 +323,7 @@ impl Health {
 
 fn register_value(entry: &p4rt::RegisterEntry) -> Option<u128> {
     match entry.data.as_ref()?.data.as_ref()? {
-        p4rt::p4_data::Data::Bitstring(bytes) => crate::plan::schema::number(bytes),
+        p4rt::p4_data::Data::Bitstring(bytes) => bytestring::number(bytes),
         _ => None,
     }
 }

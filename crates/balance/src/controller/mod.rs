@@ -32,6 +32,7 @@ use crate::types::{DeviceNumber, Policy};
 use census::Census;
 use health::Health;
 use neighbours::Resolver;
+use pointsman_control::bytestring;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
 use pointsman_session::{Input as SessionInput, Session, SessionConfig, State};
@@ -539,7 +540,7 @@ impl Controller {
     fn packet_out(&self, port: u16, payload: Vec<u8>, out: &mut Vec<Output>) {
         let metadata = vec![p4rt::PacketMetadata {
             metadata_id: self.schema.egress_port,
-            value: plan::schema::bytes(port.into()),
+            value: bytestring::of_number(port.into()),
         }];
         let packet = p4rt::PacketOut { payload, metadata };
         let update = Some(p4rt::stream_message_request::Update::Packet(packet));

@@ -2,6 +2,7 @@
 
 use super::{Controller, Event, Output, Phase, Purpose, Request, Response};
 use crate::plan::{self, Entries, Schema};
+use pointsman_control::bytestring;
 use pointsman_control::proto::p4rt::{
     self, entity::Entity as Kind, stream_message_response::Update as Message,
 };
@@ -83,7 +84,7 @@ impl Controller {
             Message::Packet(p) => {
                 let port = p.metadata.iter().find(|m| m.metadata_id == self.schema.ingress_port);
                 let port =
-                    port.and_then(|m| plan::schema::number(&m.value)).and_then(|v| u16::try_from(v).ok());
+                    port.and_then(|m| bytestring::number(&m.value)).and_then(|v| u16::try_from(v).ok());
                 let finding = port.and_then(|port| self.resolver.packet(now, port, &p.payload));
                 self.note_neighbours(finding.into_iter().collect(), out);
             }

@@ -3,6 +3,7 @@
 use super::{Controller, Event, Output, Purpose, Request};
 use crate::blocks::Servers;
 use crate::plan::{self, Action, Change, Key, Update};
+use pointsman_control::bytestring;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
 use std::time::Duration;
@@ -98,7 +99,7 @@ impl Controller {
     }
 
     fn write_choice(&self, service: u16, value: u32) -> p4rt::Update {
-        let data = p4rt::p4_data::Data::Bitstring(plan::schema::bytes(value.into()));
+        let data = p4rt::p4_data::Data::Bitstring(bytestring::of_number(value.into()));
         let entry = p4rt::RegisterEntry {
             register_id: self.schema.controllers_choice,
             index: Some(p4rt::Index { index: service.into() }),

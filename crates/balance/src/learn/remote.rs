@@ -7,9 +7,9 @@
 use super::{Observation, ServiceWeights, Weights};
 use crate::config::Rack;
 use crate::plan::Schema;
-use crate::plan::schema::number;
 use crate::report::Load;
 use crate::types::{DeviceKind, DeviceNumber};
+use pointsman_control::bytestring::number;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::BTreeMap;

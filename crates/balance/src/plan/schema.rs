@@ -4,6 +4,7 @@ use super::entries::{Action, BlockNumbers, Epoch, Key};
 use crate::config::{Frontend, Limit};
 use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_from_bits};
+use pointsman_control::bytestring::{number, of_number};
 use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
 use pointsman_control::proto::p4rt;
 use std::collections::BTreeMap;
@@ -182,23 +183,6 @@ pub struct Schema {
     pub ingress_port: u32,
 }
 
-/// The shortest byte string of a number (P4Runtime specification, "Bytestrings").
-pub(crate) fn bytes(n: u128) -> Vec<u8> {
-    let all = n.to_be_bytes();
-    let first = all.iter().position(|b| *b != 0).unwrap_or(all.len() - 1);
-    all[first..].to_vec()
-}
-
-/// The number of a byte string of any length, if it has at most 128 bits.
-pub(crate) fn number(bytes: &[u8]) -> Option<u128> {
-    let first = bytes.iter().position(|b| *b != 0).unwrap_or(bytes.len());
-    let significant = &bytes[first..];
-    if bytes.is_empty() || significant.len() > 16 {
-        return None;
-    }
-    Some(significant.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
-}
-
 /// A meter that is never yellow.
 fn meter(limit: Limit) -> p4rt::MeterConfig {
     let (rate, burst) = (limit.per_s.into(), limit.burst.into());
@@ -323,7 +307,7 @@ impl Schema {
             return p4rt::entity::Entity::TableEntry(self.encode(key, action));
         };
         use p4rt::packet_replication_engine_entry::Type;
-        let port = p4rt::replica::PortKind::Port(bytes((*port).into()));
+        let port = p4rt::replica::PortKind::Port(of_number((*port).into()));
         let replica = p4rt::Replica { port_kind: Some(port), ..Default::default() };
         let session = p4rt::CloneSessionEntry {
             session_id: RESET_SESSION,
@@ -433,11 +417,11 @@ impl Schema {
         };
         let (table_id, field_ids) = &self.tables[table];
         let field = |((id, kind), value): (&(u32, MatchType), u128)| {
-            let value = bytes(value);
+            let value = of_number(value);
             use p4rt::field_match::{Exact, FieldMatchType, Lpm, Ternary};
             let kind = match kind {
                 MatchType::Lpm => FieldMatchType::Lpm(Lpm { value, prefix_len: extent as i32 }),
-                MatchType::Ternary => FieldMatchType::Ternary(Ternary { value, mask: bytes(extent) }),
+                MatchType::Ternary => FieldMatchType::Ternary(Ternary { value, mask: of_number(extent) }),
                 _ => FieldMatchType::Exact(Exact { value }),
             };
             p4rt::FieldMatch { field_id: *id, field_match_type: Some(kind) }
@@ -531,7 +515,8 @@ impl Schema {
         };
         let (action_id, param_ids) = &self.actions[index];
         let params = param_ids.iter().zip(params);
-        let params = params.map(|(id, v)| p4rt::action::Param { param_id: *id, value: bytes(v) }).collect();
+        let params =
+            params.map(|(id, v)| p4rt::action::Param { param_id: *id, value: of_number(v) }).collect();
         p4rt::Action { action_id: *action_id, params }
     }
 

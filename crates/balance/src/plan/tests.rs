@@ -1,4 +1,3 @@
-use super::schema::{bytes, number};
 use super::*;
 use crate::config::file::{
     DeviceSection, MemberSection, RackFile, ServerSection, ServiceSection, SwitchSection,
@@ -631,8 +630,6 @@ fn messages() {
             assert_eq!(schema.decode(&message), Some((*key, *action)), "{policy}: {key}");
         }
     }
-    assert_eq!(number(&bytes(0x1_0000)), Some(0x1_0000));
-    assert_eq!((bytes(0), number(&[]), number(&[0, 0, 5]), number(&[1; 17])), (vec![0], None, Some(5), None));
 
     // Entries that the controller never writes: another mask, another table, no action.
     let of = Epoch { service: 1, epoch: 0 };

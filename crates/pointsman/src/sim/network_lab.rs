@@ -11,7 +11,7 @@ use pointsman_session::Program;
 use pointsman_sim::arrivals::Arrivals;
 use pointsman_sim::check::{Law, Violations};
 use pointsman_sim::link::LinkCounts;
-use pointsman_sim::network::{NetworkOutcome, NetworkScenario, spread_percent, uplink_ports};
+use pointsman_sim::network::{Counting, NetworkOutcome, NetworkScenario, Port, uplink_ports};
 use pointsman_sim::outcome::{Latency, Requests};
 use pointsman_sim::random::{Part, Stream};
 use pointsman_topology::{End, LinkId, SwitchId, Topology};
@@ -26,8 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LEAD: Duration = Duration::from_millis(300);
 /// Frames that are in a cable or a ring when counters are read.
 const SETTLE: Duration = Duration::from_millis(200);
-
-type Port = (SwitchId, u16);
 
 /// Counters of all switches at one point in time.
 struct Counters {
@@ -45,25 +43,10 @@ fn counters(network: &LiveNetwork) -> Result<Counters, String> {
     Ok(Counters { stats, ports })
 }
 
-/// Packets that uplinks sent while all links were up.
-#[derive(Default)]
-struct Even {
-    down: BTreeSet<LinkId>,
-    since: BTreeMap<Port, u64>,
-    sent: BTreeMap<Port, u64>,
-}
-
-impl Even {
-    /// Counts up to now; what is sent from now on counts if no link is down.
-    fn note(&mut self, topology: &Topology, now: &Counters) {
-        let tx = |port: &Port| now.ports.get(port).map_or(0, |c| c.tx_packets);
-        for port in uplink_ports(topology) {
-            let before = self.since.insert(port, tx(&port));
-            if let Some(before) = before.filter(|_| self.down.is_empty()) {
-                *self.sent.entry(port).or_default() += tx(&port) - before;
-            }
-        }
-    }
+/// Packets that each of these ports has sent.
+fn sent(topology: &Topology, now: &Counters) -> BTreeMap<Port, u64> {
+    let tx = |port: &Port| now.ports.get(port).map_or(0, |c| c.tx_packets);
+    uplink_ports(topology).into_iter().map(|port| (port, tx(&port))).collect()
 }
 
 /// Runs a scenario once, in real time: its results, as of a simulation.
@@ -82,8 +65,7 @@ pub(super) fn run(
     network.wiring.warnings.iter().for_each(|w| say(w));
     network.wait_in_sync(PATIENCE)?;
     let before = counters(&network)?;
-    let mut even = Even::default();
-    even.note(&scenario.topology, &before);
+    let mut counting = Counting::new(sent(&scenario.topology, &before));
     let hosts = hosts(scenario, &network, seed);
     let config = MeshConfig {
         flows: u16::try_from(scenario.traffic.flows).unwrap_or(u16::MAX),
@@ -97,27 +79,22 @@ pub(super) fn run(
             std::thread::sleep(
                 (start + Duration::from_nanos(event.at_ns)).saturating_duration_since(Instant::now()),
             );
-            even.note(&scenario.topology, &counters(&network)?);
+            counting.changes(sent(&scenario.topology, &counters(&network)?), event.link, event.up);
             network.set_link(event.link, event.up)?;
-            if event.up {
-                even.down.remove(&event.link)
-            } else {
-                even.down.insert(event.link)
-            };
             cut.insert(event.link);
         }
         running.join().map_err(|_| "the hosts panicked".to_string())?
     })?;
     std::thread::sleep(SETTLE);
     let now = counters(&network)?;
-    even.note(&scenario.topology, &now);
+    counting.end(&sent(&scenario.topology, &now));
     if result.late > result.sent / 100 {
         say(&format!(
             "{} of {} requests left more than 5 ms late: the machine is busy",
             result.late, result.sent
         ));
     }
-    let outcome = outcome(scenario, seed, &result, (&before, &now), &cut, spread_percent(&even.sent));
+    let outcome = outcome(scenario, seed, &result, (&before, &now), &cut, counting.spread_percent());
     let outcome =
         NetworkOutcome { fingerprint: fingerprint.into(), wall_s: began.elapsed().as_secs_f64(), ..outcome };
     serde_json::from_str(&outcome.json()).map_err(|e| e.to_string())
@@ -144,13 +121,8 @@ fn start<'s>(
 fn hosts(scenario: &NetworkScenario, network: &LiveNetwork, seed: u64) -> Vec<MeshHost> {
     let departures = |host: usize| {
         let random = Stream::new(seed, Part::Arrivals, host as u64);
-        let mut arrivals = Arrivals::new(&scenario.traffic.arrivals, 0, random);
-        let (mut times, mut now) = (Vec::new(), 0);
-        while let Some(at) = arrivals.next(now, times.len() as u64).filter(|at| *at < scenario.duration_ns) {
-            times.push(Duration::from_nanos(at));
-            now = at;
-        }
-        times
+        let times = Arrivals::all(&scenario.traffic.arrivals, scenario.duration_ns, random);
+        times.into_iter().map(Duration::from_nanos).collect()
     };
     let host = |(i, host): (usize, &pointsman_topology::Host)| MeshHost {
         namespace: network.wiring.hosts[i].clone(),

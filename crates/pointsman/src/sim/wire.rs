@@ -175,13 +175,8 @@ fn drawn(of: &Distribution, seed: u64, device: usize) -> (f64, ServiceTime) {
 /// Arrival times of the scenario's requests, with this seed.
 pub fn schedule(s: &Scenario, seed: u64) -> Vec<Duration> {
     let Some(client) = s.clients.first() else { return Vec::new() };
-    let mut arrivals = Arrivals::new(&client.arrivals, 0, Stream::new(seed, Part::Arrivals, 0));
-    let (mut times, mut now) = (Vec::new(), 0);
-    while let Some(at) = arrivals.next(now, times.len() as u64).filter(|at| *at < s.duration_ns) {
-        times.push(Duration::from_nanos(at));
-        now = at;
-    }
-    times
+    let times = Arrivals::all(&client.arrivals, s.duration_ns, Stream::new(seed, Part::Arrivals, 0));
+    times.into_iter().map(Duration::from_nanos).collect()
 }
 
 /// The rack.toml of the scenario's rack, with the lab's addresses.

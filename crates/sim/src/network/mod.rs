@@ -9,7 +9,7 @@ mod outcome;
 mod read;
 mod run;
 
-pub use outcome::{NetworkOutcome, spread_percent, uplink_ports};
+pub use outcome::{Counting, NetworkOutcome, Port, uplink_ports};
 pub use read::{is_network, read};
 pub use run::run;
 

@@ -89,25 +89,11 @@ impl NetworkOutcome {
     }
 }
 
-type Port = (SwitchId, u16);
-
-/// How far the packets of a port differ from the mean of its switch, in per cent of that; the farthest of all ports. `None` without
-/// packets.
-pub fn spread_percent(sent: &BTreeMap<(SwitchId, u16), u64>) -> Option<f64> {
-    let mut by_switch: BTreeMap<SwitchId, Vec<f64>> = BTreeMap::new();
-    for ((switch, _), sent) in sent {
-        by_switch.entry(*switch).or_default().push(*sent as f64);
-    }
-    let of = |sent: &Vec<f64>| {
-        let mean = sent.iter().sum::<f64>() / sent.len() as f64;
-        let farthest = sent.iter().map(|n| (n - mean).abs()).fold(0.0, f64::max);
-        (mean > 0.0).then(|| 100.0 * farthest / mean)
-    };
-    by_switch.values().filter_map(of).reduce(f64::max)
-}
+/// A port of a switch.
+pub type Port = (SwitchId, u16);
 
 /// The ports that lead to other switches, of switches with hosts.
-pub fn uplink_ports(topology: &Topology) -> Vec<(SwitchId, u16)> {
+pub fn uplink_ports(topology: &Topology) -> Vec<Port> {
     let leads_to_switch = |(.., end): &(u16, LinkId, End)| matches!(end, End::Switch(..));
     let of = |s: SwitchId| {
         let ports = topology.ports(s);
@@ -118,62 +104,71 @@ pub fn uplink_ports(topology: &Topology) -> Vec<(SwitchId, u16)> {
     (0..topology.switches().len() as u32).map(SwitchId).flat_map(of).collect()
 }
 
-/// Counts what ports between switches send while all links are up.
-#[derive(Debug, Default)]
-pub(super) struct Counting {
+/// Counts the packets of [`uplink_ports`] while all links are up.
+#[derive(Debug)]
+pub struct Counting {
     down: BTreeSet<LinkId>,
     since: BTreeMap<Port, u64>,
     sent: BTreeMap<Port, u64>,
 }
 
-/// Packets sent on each of the [`uplink_ports`].
-fn uplinks<E: Executor + Send + Sync, A: Copy>(network: &Network<E, A>) -> BTreeMap<Port, u64> {
-    let ports = uplink_ports(network.topology()).into_iter();
-    ports.map(|(s, port)| ((s, port), network.port_counts(s, port).packets)).collect()
-}
-
 impl Counting {
+    /// All links are up, and ports have sent this many packets so far.
+    pub fn new(now: BTreeMap<Port, u64>) -> Self {
+        Counting { down: BTreeSet::new(), since: now, sent: BTreeMap::new() }
+    }
+
     /// A link goes down or up now.
-    pub fn changes<E: Executor + Send + Sync, A: Copy>(
-        &mut self,
-        network: &Network<E, A>,
-        link: LinkId,
-        up: bool,
-    ) {
-        self.end(network);
+    pub fn changes(&mut self, now: BTreeMap<Port, u64>, link: LinkId, up: bool) {
+        self.end(&now);
         if up {
             self.down.remove(&link);
         } else {
             self.down.insert(link);
         }
-        self.since = uplinks(network);
+        self.since = now;
     }
 
-    /// Adds what was sent since the last change.
-    pub fn end<E: Executor + Send + Sync, A: Copy>(&mut self, network: &Network<E, A>) {
+    /// Adds the packets since the last change.
+    pub fn end(&mut self, now: &BTreeMap<Port, u64>) {
         if self.down.is_empty() {
-            for (port, now) in uplinks(network) {
-                *self.sent.entry(port).or_default() += now - self.since.get(&port).unwrap_or(&0);
+            for (port, now) in now {
+                *self.sent.entry(*port).or_default() += now - self.since.get(port).unwrap_or(&0);
             }
         }
     }
 
-    /// See [`NetworkOutcome::spread_percent`].
+    /// How far the packets of a port differ from the mean of its switch, in per cent of that; the farthest of all ports. `None`
+    /// without packets.
     pub fn spread_percent(&self) -> Option<f64> {
-        spread_percent(&self.sent)
-    }
-
-    /// All ports with links, by switch.
-    pub fn switches<E: Executor + Send + Sync, A: Copy>(
-        &self,
-        network: &Network<E, A>,
-    ) -> Vec<(String, Vec<(u16, PortCounts)>)> {
-        let of = |(i, switch): (usize, &pointsman_topology::Switch)| {
-            let id = SwitchId(i as u32);
-            let ports = network.topology().ports(id);
-            let counts = ports.into_iter().map(|(port, ..)| (port, network.port_counts(id, port))).collect();
-            (switch.name.clone(), counts)
+        let mut by_switch: BTreeMap<SwitchId, Vec<f64>> = BTreeMap::new();
+        for ((switch, _), sent) in &self.sent {
+            by_switch.entry(*switch).or_default().push(*sent as f64);
+        }
+        let of = |sent: &Vec<f64>| {
+            let mean = sent.iter().sum::<f64>() / sent.len() as f64;
+            let farthest = sent.iter().map(|n| (n - mean).abs()).fold(0.0, f64::max);
+            (mean > 0.0).then(|| 100.0 * farthest / mean)
         };
-        network.topology().switches().iter().enumerate().map(of).collect()
+        by_switch.values().filter_map(of).reduce(f64::max)
     }
+}
+
+/// Packets sent on each of the [`uplink_ports`].
+pub(super) fn uplinks<E: Executor + Send + Sync, A: Copy>(network: &Network<E, A>) -> BTreeMap<Port, u64> {
+    let ports = uplink_ports(network.topology()).into_iter();
+    ports.map(|(s, port)| ((s, port), network.port_counts(s, port).packets)).collect()
+}
+
+/// All ports with links, by switch.
+pub(super) fn switches<E: Executor + Send + Sync, A: Copy>(
+    network: &Network<E, A>,
+) -> Vec<(String, Vec<(u16, PortCounts)>)> {
+    let of = |(i, switch): (usize, &pointsman_topology::Switch)| {
+        let id = SwitchId(i as u32);
+        let ports = network.topology().ports(id);
+        let counts = ports.into_iter().map(|(port, ..)| (port, network.port_counts(id, port))).collect();
+        (switch.name.clone(), counts)
+    };
+    network.topology().switches().iter().enumerate().map(of).collect()
 }

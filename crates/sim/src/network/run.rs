@@ -2,7 +2,7 @@
 
 use super::check::{self, Checker};
 use super::control::{Control, Sent};
-use super::outcome::{Counting, NetworkOutcome};
+use super::outcome::{Counting, NetworkOutcome, switches, uplinks};
 use super::{LinkEvent, NetworkScenario};
 use crate::arrivals::Arrivals;
 use crate::frame::{self, Addresses, Kind, Marks};
@@ -61,6 +61,8 @@ struct World<'s, E: Executor> {
     control: Control,
     checker: Checker,
     counting: Counting,
+    /// By host: the address of its switch.
+    gateways: Vec<Mac>,
     senders: Vec<Sender>,
     requests: Vec<Request>,
     latencies: Vec<u64>,
@@ -86,12 +88,19 @@ pub fn run<E: Executor + Send + Sync>(
     let config = NetworkConfig { latency_ns: scenario.switch_latency_ns, seed };
     let network = Network::<E, Actor>::new(scenario.topology.clone(), config, &Loader::default())
         .map_err(|e| e.to_string())?;
+    let topology = &scenario.topology;
+    let gateway = |host: u32| {
+        let mac = topology.uplink(HostId(host)).map(|(s, ..)| topology.switches()[s.0 as usize].mac);
+        Mac(mac.unwrap_or_default())
+    };
+    let gateways = (0..topology.hosts().len() as u32).map(gateway).collect();
     let mut world = World {
         scenario,
+        counting: Counting::new(uplinks(&network)),
         network,
         control: Control::new(&scenario.topology, program, compiled)?,
         checker: Checker::default(),
-        counting: Counting::default(),
+        gateways,
         senders: Vec::new(),
         requests: Vec::new(),
         latencies: Vec::new(),
@@ -204,7 +213,7 @@ impl<E: Executor + Send + Sync> World<'_, E> {
         let events = &self.scenario.events;
         let LinkEvent { link, up, .. } = events[self.next_event];
         self.next_event += 1;
-        self.counting.changes(&self.network, link, up);
+        self.counting.changes(uplinks(&self.network), link, up);
         self.network.set_link(link, up);
         for end in self.scenario.topology.links()[link.0 as usize].ends {
             if let End::Switch(switch, port) = end {
@@ -234,10 +243,7 @@ impl<E: Executor + Send + Sync> World<'_, E> {
     fn addresses(&self, from: u32, to: u32, ports: (u16, u16), sent: bool) -> Addresses {
         let topology = &self.scenario.topology;
         let host = |h: u32| &topology.hosts()[h as usize];
-        let gateway = |h: u32| {
-            let mac = topology.uplink(HostId(h)).map(|(s, ..)| topology.switches()[s.0 as usize].mac);
-            Mac(mac.unwrap_or_default())
-        };
+        let gateway = |h: u32| self.gateways[h as usize];
         let macs = if sent { (Mac(host(from).mac), gateway(from)) } else { (gateway(to), Mac(host(to).mac)) };
         let ip = |h: u32| IpAddr::from(host(h).address).into();
         Addresses { macs, ips: (ip(from), ip(to)), ports }
@@ -329,7 +335,7 @@ impl<E: Executor + Send + Sync> World<'_, E> {
             }
         }
         self.checker.end(self.network.now(), dropped + waiting);
-        self.counting.end(&self.network);
+        self.counting.end(&uplinks(&self.network));
         let sent = self.requests.len() as u64;
         NetworkOutcome {
             scenario: self.scenario.name.clone(),
@@ -350,7 +356,7 @@ impl<E: Executor + Send + Sync> World<'_, E> {
             drops,
             on_links: links,
             strays: self.strays,
-            switches: self.counting.switches(&self.network),
+            switches: switches(&self.network),
             spread_percent: self.counting.spread_percent(),
             violations: self.checker.violations,
         }

@@ -11,14 +11,7 @@ use pointsman_ir::Executor;
 
 fn totals(links: &[Link]) -> (LinkCounts, u64) {
     let mut all = LinkCounts::default();
-    for c in links.iter().map(|l| &l.counts) {
-        all.sent += c.sent;
-        all.delivered += c.delivered;
-        all.full += c.full;
-        all.lost += c.lost;
-        all.down += c.down;
-        all.marked += c.marked;
-    }
+    links.iter().for_each(|link| all.add(&link.counts));
     (all, links.iter().map(Link::in_flight).sum())
 }
 

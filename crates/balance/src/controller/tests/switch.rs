@@ -5,6 +5,7 @@ use crate::config::Rack;
 use crate::controller::frames::tests::host;
 use crate::plan::{Entries, Key, Schema, tests::assert_complete, tests::p4info};
 use crate::types::{DeviceNumber, Mac};
+use pointsman_control::bytestring;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use pointsman_control::{Code, EntityError, RpcError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +208,7 @@ impl Switch {
                 }
                 let value = self.registers.get(&(e.register_id, index)).copied().unwrap_or(0);
                 let data = p4rt::P4Data {
-                    data: Some(p4rt::p4_data::Data::Bitstring(crate::plan::schema::bytes(value.into()))),
+                    data: Some(p4rt::p4_data::Data::Bitstring(bytestring::of_number(value.into()))),
                 };
                 vec![Kind::RegisterEntry(p4rt::RegisterEntry { data: Some(data), ..e.clone() })]
             }
@@ -232,7 +233,7 @@ impl Switch {
                 else {
                     panic!("no value: {e:?}");
                 };
-                let value = crate::plan::schema::number(b).expect("a number") as u64;
+                let value = bytestring::number(b).expect("a number") as u64;
                 self.registers.insert((e.register_id, e.index.as_ref().expect("an index").index), value);
                 return Ok(());
             }
@@ -266,12 +267,12 @@ impl Switch {
     pub fn packet_out(&self, packet: &p4rt::PacketOut) -> Option<p4rt::StreamMessageResponse> {
         let meta = packet.metadata.first()?;
         assert_eq!(meta.metadata_id, self.schema.egress_port);
-        let port = crate::plan::schema::number(&meta.value).expect("a number") as u16;
+        let port = bytestring::number(&meta.value).expect("a number") as u16;
         let at_port = self.hosts.iter().filter(|((p, _), _)| *p == port);
         let payload = at_port.filter_map(|((_, a), mac)| host(&packet.payload, *a, *mac)).next()?;
         let metadata = vec![p4rt::PacketMetadata {
             metadata_id: self.schema.ingress_port,
-            value: crate::plan::schema::bytes(port.into()),
+            value: bytestring::of_number(port.into()),
         }];
         let packet = p4rt::PacketIn { payload, metadata };
         Some(p4rt::StreamMessageResponse {

@@ -1,11 +1,11 @@
 use super::super::{Bounds, Knowledge, LearnerKind, Parameters};
 use super::*;
 use crate::config::ClientsSource;
-use crate::plan::schema::bytes;
 use crate::plan::tests::p4info;
 use crate::report::Load;
 use crate::types::DeviceKind;
 use p4rt::entity::Entity as Kind;
+use pointsman_control::bytestring::of_number;
 
 /// Two servers with a processor and a SmartNIC each; processors have five times the weight.
 fn rack() -> Rack {
@@ -91,7 +91,7 @@ impl World {
                     let slot = usize::from(r.register_id != telemetry.register_of_slot(0));
                     let second = self.second.filter(|_| r.index.as_ref().is_some_and(|i| i.index == 2));
                     let load = Load { compute: second.unwrap_or(self.percent)[slot], ..Load::default() };
-                    let data = p4rt::p4_data::Data::Bitstring(bytes(u128::from(load.word()) << 32));
+                    let data = p4rt::p4_data::Data::Bitstring(of_number(u128::from(load.word()) << 32));
                     r.data = Some(p4rt::P4Data { data: Some(data) });
                     Kind::RegisterEntry(r)
                 }
