@@ -103,7 +103,7 @@ fn description(spec: &RackSpec, controller: u8) -> RackFile {
     });
     RackFile {
         switch: SwitchSection {
-            p4runtime: Some(p4runtime()),
+            p4runtime: vec![p4runtime()],
             election_id: Some(u32::from(2 - controller)),
             mac: SWITCH_MAC,
             gateways: gateways.collect(),

@@ -1,6 +1,6 @@
 //! The controller's API: requests that read or change policies, and their effects.
 //!
-//! A [`Desk`] connects the rack's file, the API's users, and the [`Controller`](crate::controller::Controller). It has no socket
+//! A [`Desk`] connects the rack's file, the API's users, and the [`Controllers`](crate::controller::Controllers). It has no socket
 //! and no clock: a request, the time and the controller's state give an answer and effects, which the caller carries out. Requests
 //! override the rack's file, service by service; the latest change wins, be it a request or a change of the service's policy in
 //! the file.
@@ -174,8 +174,8 @@ impl Desk {
         effects
     }
 
-    /// The controller's output.
-    pub fn event(&mut self, now_ms: u64, event: &Event) -> Vec<Effect> {
+    /// The controllers' output. A change is in force when `all` switches are in sync.
+    pub fn event(&mut self, now_ms: u64, event: &Event, all: bool) -> Vec<Effect> {
         let mut effects = Vec::new();
         let text = event.to_string();
         let mut touched = false;
@@ -194,7 +194,7 @@ impl Desk {
                     touched = true;
                 }
             }
-            Event::InSync { writes } => {
+            Event::InSync { writes } if all => {
                 for change in self.history.pending() {
                     let after_ms = now_ms.saturating_sub(change.at_ms);
                     change.result = Outcome::InForce { writes: *writes, after_ms };

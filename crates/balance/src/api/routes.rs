@@ -5,7 +5,7 @@ use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
 use super::{Change, Desk, Effect, Outcome};
 use crate::config::Service;
-use crate::controller::{Controller, Status, Unavailable};
+use crate::controller::{Controllers, Status, Unavailable};
 use crate::plan::{self, Key, Update};
 use crate::types::Policy;
 use pointsman_control::text::to_text;
@@ -162,7 +162,7 @@ fn policies() -> Value {
 
 impl Desk {
     /// Answers a request. `now_ms` counts from 1970.
-    pub fn ask(&mut self, now_ms: u64, controller: &Controller, request: &Request<'_>) -> Answer {
+    pub fn ask(&mut self, now_ms: u64, controller: &Controllers, request: &Request<'_>) -> Answer {
         self.answer(now_ms, controller, request).unwrap_or_else(Answer::from)
     }
 
@@ -184,7 +184,7 @@ impl Desk {
         Response::json(status, &value)
     }
 
-    fn answer(&mut self, now_ms: u64, controller: &Controller, request: &Request<'_>) -> Checked<Answer> {
+    fn answer(&mut self, now_ms: u64, controller: &Controllers, request: &Request<'_>) -> Checked<Answer> {
         let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
         let parts: Vec<String> = path
             .strip_prefix('/')
@@ -223,7 +223,7 @@ impl Desk {
     }
 
     /// Read-only requests.
-    fn look(&self, controller: &Controller, path: &[&str], query: &str) -> Checked<Response> {
+    fn look(&self, controller: &Controllers, path: &[&str], query: &str) -> Checked<Response> {
         let plain = |value: Value| {
             Query::parse(query, &[])?;
             Ok(Response::json(200, &value))
@@ -273,7 +273,7 @@ impl Desk {
     fn change(
         &mut self,
         now_ms: u64,
-        controller: &Controller,
+        controller: &Controllers,
         who: &str,
         service: &str,
         request: &Request<'_>,
@@ -321,7 +321,7 @@ impl Desk {
     /// The writes of a change: how many entries of which tables, and the first `limit` updates themselves.
     fn dry_run(
         &self,
-        controller: &Controller,
+        controller: &Controllers,
         service: &str,
         (wanted, rack): (&Wanted, &crate::config::Rack),
         limit: usize,
@@ -381,7 +381,7 @@ impl Desk {
         Ok(Response::json(200, &value))
     }
 
-    fn status(&self, controller: &Controller) -> Value {
+    fn status(&self, controller: &Controllers) -> Value {
         let news: Vec<Value> = self
             .news
             .iter()
@@ -394,9 +394,20 @@ impl Desk {
             .into_iter()
             .map(|d| json!({ "device": d.device, "removed": d.removed, "connections": d.connections }))
             .collect();
+        let switches = controller.each().iter().zip(&self.rack.switch.p4runtime).map(|(c, address)| {
+            json!({
+                "p4runtime": address,
+                "controller": status_name(c.status()),
+                "leader": c.leader().name(),
+                "leader_id": c.leader().id().map(|id| id.to_string()),
+                "entries": c.entries().len(),
+                "unresolved": c.unresolved(),
+            })
+        });
         json!({
             "controller": status_name(controller.status()),
-            "switch": self.rack.switch.p4runtime,
+            "switch": self.rack.switch.p4runtime.join(", "),
+            "switches": switches.collect::<Vec<_>>(),
             "leader": controller.leader().name(),
             "leader_id": controller.leader().id().map(|id| id.to_string()),
             "entries": controller.entries().len(),
@@ -448,9 +459,9 @@ impl Desk {
         })
     }
 
-    fn detailed(&self, controller: &Controller, service: &Service) -> Value {
+    fn detailed(&self, controller: &Controllers, service: &Service) -> Value {
         let mut out = self.brief(service);
-        let unavailable: BTreeMap<_, _> = controller.unavailable().collect();
+        let unavailable = controller.unavailable();
         let devices: Vec<Value> = service
             .members
             .iter()

@@ -1,5 +1,5 @@
 use super::*;
-use crate::controller::{Controller, Program};
+use crate::controller::{Controllers, Program};
 use crate::plan::tests::p4info;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn rack(text: &str) -> Rack {
 /// A desk and a controller whose switch is out of reach, and the last saved state.
 struct Office {
     desk: Desk,
-    controller: Controller,
+    controller: Controllers,
     now: u64,
     kept: String,
     said: Vec<String>,
@@ -30,7 +30,7 @@ impl Office {
         let program = Program { p4info: p4info(), device_config: b"the program".to_vec() };
         Office {
             desk: Desk::new(rack.clone(), Tokens::parse(&tokens).expect("valid")),
-            controller: Controller::new(rack, program).expect("a balancer"),
+            controller: Controllers::new(rack, program).expect("a balancer"),
             now: 1_795_290_600_000,
             kept: String::new(),
             said: Vec::new(),
@@ -41,12 +41,10 @@ impl Office {
         for effect in effects {
             match effect {
                 Effect::Configure(rack) => {
-                    let out = self
-                        .controller
-                        .step(std::time::Duration::ZERO, crate::controller::Input::Config(rack));
-                    for o in out {
+                    let input = crate::controller::Input::Config(rack);
+                    for (_, o) in self.controller.step(std::time::Duration::ZERO, 0, input) {
                         if let crate::controller::Output::Event(e) = o {
-                            let more = self.desk.event(self.now, &e);
+                            let more = self.desk.event(self.now, &e, false);
                             self.perform(more);
                         }
                     }
@@ -112,7 +110,7 @@ fn a_change_and_its_history() {
     // A request is complete: weights that it does not name are those of the file.
     o.put(POLICY, r#"{"policy": "wrr"}"#);
     assert_eq!(o.desk.rack().services[0].members[0].devices[1].weight, 1);
-    let effects = o.desk.event(o.now + 7, &Event::InSync { writes: 4 });
+    let effects = o.desk.event(o.now + 7, &Event::InSync { writes: 4 }, true);
     assert!(matches!(effects[..], [Effect::Save(_)]));
     let done = o.get("/v1/changes/3");
     assert_eq!(
@@ -241,15 +239,17 @@ fn a_rejected_change_leaves_no_trace() {
         Request { method: "PUT", target: POLICY, authorization: Some(OPS), body: br#"{"policy": "jsq"}"# };
     let answer = o.desk.ask(o.now, &o.controller, &request);
     assert!(matches!(answer.effects[0], Effect::Configure(_)));
-    let effects = o.desk.event(o.now, &Event::ConfigRejected { reason: "for a reason".into() });
+    let effects = o.desk.event(o.now, &Event::ConfigRejected { reason: "for a reason".into() }, false);
     o.perform(effects);
     assert_eq!(o.policy(), "wrr");
     let r = o.desk.outcome(2);
     assert!(r.status == 409 && r.body.contains("for a reason"), "{}", r.body);
     assert_eq!(o.get("/v1/changes/1")["outcome"], "pending", "the one before is still on its way");
-    let effects = o
-        .desk
-        .event(o.now, &Event::ConnectionLost { reason: "gone".into(), retry_in: std::time::Duration::ZERO });
+    let effects = o.desk.event(
+        o.now,
+        &Event::ConnectionLost { reason: "gone".into(), retry_in: std::time::Duration::ZERO },
+        false,
+    );
     assert_eq!(effects, []);
     assert!(o.get("/v1/changes/1")["reason"].as_str().expect("why").contains("gone"));
 }
@@ -367,7 +367,7 @@ fn the_description_is_true() {
     for (i, example) in examples.iter().enumerate() {
         assert_eq!(fits(example, &doc["components"]["schemas"]["Policy"], &doc), Ok(()));
         assert_eq!(o.put(POLICY, &example.to_string()).0, 202, "{example}");
-        o.desk.event(o.now, &Event::InSync { writes: i });
+        o.desk.event(o.now, &Event::InSync { writes: i }, true);
     }
     o.put(POLICY, r#"{"policy": "wrr"}"#);
     let names = doc["components"]["schemas"]["Policy"]["properties"].as_object().expect("properties");

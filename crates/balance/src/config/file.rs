@@ -91,7 +91,8 @@ impl RackFile {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs)] // as in `Switch`
 pub struct SwitchSection {
-    pub p4runtime: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub p4runtime: Vec<SocketAddr>,
     pub election_id: Option<u32>,
     #[serde(serialize_with = "mac")]
     pub mac: Mac,
@@ -110,7 +111,7 @@ impl Default for SwitchSection {
     /// With 02:50:4d:00:00:01, the switch's MAC address in all racks of Pointsman's own.
     fn default() -> Self {
         SwitchSection {
-            p4runtime: None,
+            p4runtime: Vec::new(),
             election_id: None,
             mac: Mac([0x02, 0x50, 0x4d, 0, 0, 1]),
             gateways: Vec::new(),

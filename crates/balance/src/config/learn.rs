@@ -173,6 +173,10 @@ impl RawLearn {
             wrong("learners need agents' reports: write a switch.report_timeout_ms above 0".into());
             return None;
         }
+        if switch.p4runtime.len() > 1 {
+            wrong("learners read the registers of one switch: write one address in switch.p4runtime, or remove [learn]".into());
+            return None;
+        }
         Some(LearnConfig { service: service.name.clone(), ..self.config })
     }
 }

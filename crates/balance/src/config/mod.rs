@@ -66,11 +66,15 @@ pub enum Program {
     File(String),
 }
 
-/// The switch.
+/// The most switches of a rack.
+pub const MAX_SWITCHES: usize = 8;
+
+/// The switch, or several that are wired alike: the same number of a port leads to the same station, and all answer to the same MAC
+/// address and gateways, so that stations may use any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// Host and port of its P4Runtime server.
-    pub p4runtime: String,
+    /// Host and port of the P4Runtime server of each switch.
+    pub p4runtime: Vec<String>,
     /// P4Runtime device id.
     pub device_id: u64,
     /// The lowest term (upper 64 bits) of the controller's P4Runtime election ids.

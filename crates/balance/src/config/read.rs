@@ -5,7 +5,9 @@ use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
 use super::learn::{self, RawLearn};
 use super::reader::{At, Place, Problems, Table};
-use super::{Device, DirectReturn, Limit, NextHop, Program, Rack, Route, Service, Station, Switch};
+use super::{
+    Device, DirectReturn, Limit, MAX_SWITCHES, NextHop, Program, Rack, Route, Service, Station, Switch,
+};
 use crate::blocks::{Counting, Metric, Servers, Tuning};
 use crate::trust::Trust;
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
@@ -124,25 +126,32 @@ fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>)
     Some(mac.value)
 }
 
+/// The addresses of the P4Runtime servers: one for each switch.
+fn addresses(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<String> {
+    let wanted = "write host:port, 127.0.0.1:9559";
+    let place = t.place_of("p4runtime");
+    let Some(found) = t.list::<String>("p4runtime", wanted, problems) else {
+        return vec!["127.0.0.1:9559".into()];
+    };
+    let mut refuse = |place: &Place, message: String| problems.add(place, t.field("p4runtime"), message);
+    let mut all: Vec<String> = Vec::new();
+    for At { value, place } in found {
+        let parts = value.rsplit_once(':');
+        if !parts.is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0)) {
+            refuse(&place, format!("`{value}`: {wanted}"));
+        } else if all.contains(&value) {
+            refuse(&place, format!("`{value}` is named twice: write each switch once"));
+        }
+        all.push(value);
+    }
+    if !(1..=MAX_SWITCHES).contains(&all.len()) {
+        refuse(&place, format!("{} addresses: write one for each switch, 1 to {MAX_SWITCHES}", all.len()));
+    }
+    all
+}
+
 fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, SwitchPlaces)> {
-    let p4runtime: Option<At<String>> = t.text("p4runtime", "write host:port, 127.0.0.1:9559", problems);
-    let p4runtime = p4runtime.map_or_else(
-        || "127.0.0.1:9559".to_string(),
-        |a| {
-            let good = a
-                .value
-                .rsplit_once(':')
-                .is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0));
-            if !good {
-                problems.add(
-                    &a.place,
-                    t.field("p4runtime"),
-                    format!("`{}`: write host:port, 127.0.0.1:9559", a.value),
-                );
-            }
-            a.value
-        },
-    );
+    let p4runtime = addresses(&mut t, problems);
     let device_id = t.integer("device_id", 1, u64::MAX >> 1, problems).map_or(1, |v| v.value);
     let election_id = t.integer("election_id", 1, u64::MAX >> 1, problems).map_or(1, |v| v.value);
     let preempt = t.boolean("preempt", problems).unwrap_or(false);

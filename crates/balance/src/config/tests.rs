@@ -136,7 +136,7 @@ fn example_comments() {
 #[test]
 fn small() {
     let rack = good(SMALL);
-    assert_eq!(rack.switch.p4runtime, "127.0.0.1:9559");
+    assert_eq!(rack.switch.p4runtime, ["127.0.0.1:9559"]);
     assert_eq!(rack.services[0].members[0].devices.len(), 2);
     assert_eq!(rack.services[0].members[0].devices[0].kind, DeviceKind::Cpu);
 }
@@ -230,6 +230,13 @@ fn fields() {
     bad("[\"10.0.0.1\"]", "[\"10.0.0.1\", \"10.0.0.1\"]", &["switch.gateways", "twice"]);
     bad("[\"10.0.0.1\"]", "[\"224.0.0.1\"]", &["switch.gateways", "multicast"]);
     bad("[switch]", "[switch]\np4runtime = \"host\"", &["rack.toml:3:13: switch.p4runtime", "host:port"]);
+    bad(
+        "[switch]",
+        "[switch]\np4runtime = []",
+        &["rack.toml:3:13: switch.p4runtime", "0 addresses", "1 to 8"],
+    );
+    let twice = "[switch]\np4runtime = [\"a:1\", \"b:1\", \"a:1\"]";
+    bad("[switch]", twice, &["rack.toml:3:29: switch.p4runtime", "`a:1` is named twice"]);
     bad("[switch]", "[switch]\nreport_timeout_ms = -5", &["switch.report_timeout_ms", "out of range"]);
     bad(
         "[switch]",

@@ -43,6 +43,18 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether it is about the configuration of the rack, which all of its switches share.
+    pub(super) fn is_of_the_rack(&self) -> bool {
+        matches!(
+            self,
+            Event::ConfigAccepted
+                | Event::ConfigRejected { .. }
+                | Event::Held { .. }
+                | Event::Released { .. }
+                | Event::Warning { .. }
+        )
+    }
+
     /// A short name of its kind, as metrics have it.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -15,6 +15,7 @@ mod limit;
 mod neighbours;
 mod preview;
 mod session;
+mod several;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -24,6 +25,7 @@ pub use health::Refusal;
 pub use limit::Limiter;
 pub use pointsman_session::{ElectionId, Leader, Program, Request, Response};
 pub use preview::Preview;
+pub use several::Controllers;
 
 use crate::config::{NextHop, Rack};
 use crate::frame_report::{ETHERTYPE, Notice};
@@ -114,8 +116,8 @@ pub struct Draining {
     pub connections: Option<u64>,
 }
 
-/// A controller's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A controller's state, from the worst to the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// No connection.
     Disconnected,
@@ -140,6 +142,8 @@ enum Phase {
 #[derive(Debug)]
 pub struct Controller {
     rack: Rack,
+    /// Which switch of the rack: its place in `switch.p4runtime`.
+    switch: usize,
     schema: Schema,
     session: Session<Purpose>,
     phase: Phase,
@@ -202,9 +206,10 @@ fn listed(rack: &Rack, devices: &[DeviceNumber]) -> String {
     names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-fn session_config(rack: &Rack) -> SessionConfig {
+/// Of a switch of the rack, by its place in `switch.p4runtime`.
+fn session_config(rack: &Rack, switch: usize) -> SessionConfig {
     SessionConfig {
-        address: rack.switch.p4runtime.clone(),
+        address: rack.switch.p4runtime.get(switch).cloned().unwrap_or_default(),
         device_id: rack.switch.device_id,
         election_id: rack.switch.election_id,
         preempt: rack.switch.preempt,
@@ -216,11 +221,19 @@ fn names(rack: &Rack) -> BTreeMap<DeviceNumber, String> {
 }
 
 impl Controller {
-    /// A controller that connects at its first step.
+    /// The controller of the rack's first switch, which connects at its first step.
     ///
     /// # Errors
     /// The program is not a balancer: it lacks something that the controller fills.
     pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
+        Self::of_switch(rack, program, 0)
+    }
+
+    /// The same for another switch: its place in `switch.p4runtime`.
+    ///
+    /// # Errors
+    /// The program is not a balancer: it lacks something that the controller fills.
+    pub fn of_switch(rack: Rack, program: Program, switch: usize) -> Result<Self, String> {
         let schema = Schema::new(&program.p4info)?;
         // Maps in protobuf messages have no order, so the ids represent the P4Info.
         let cookie = fnv(program.device_config.iter().copied()) ^ fnv(format!("{schema:?}").into_bytes());
@@ -228,8 +241,9 @@ impl Controller {
         resolver.set_targets(&rack, Duration::ZERO);
         Ok(Controller {
             names: names(&rack),
-            session: Session::new(session_config(&rack), program, cookie),
+            session: Session::new(session_config(&rack, switch), program, cookie),
             rack,
+            switch,
             schema,
             phase: Phase::Unread,
             have: Entries::new(),
@@ -382,7 +396,7 @@ impl Controller {
             out.push(Output::Event(Event::ConfigRejected { reason }));
             return;
         }
-        let session = session_config(&rack);
+        let session = session_config(&rack, self.switch);
         let moved = !session.same_switch(self.session.config());
         let before = held(&self.rack);
         self.rack = rack;

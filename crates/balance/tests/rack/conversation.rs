@@ -3,7 +3,7 @@
 
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Desk, Effect, Request, Tokens};
-use pointsman_balance::controller::{self, Controller, Output, Program};
+use pointsman_balance::controller::{self, Controllers, Output, Program};
 use serde_json::Value;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn tokens() -> Tokens {
 /// A desk, and a controller whose switch is out of reach.
 pub struct Office {
     desk: Desk,
-    controller: Controller,
+    controller: Controllers,
     now_ms: u64,
     second: bool,
     kept: Option<String>,
@@ -56,7 +56,7 @@ impl Default for Office {
     fn default() -> Self {
         Office {
             desk: Desk::new(file(false), tokens()),
-            controller: Controller::new(file(false), PROGRAM.clone()).expect("a balancer"),
+            controller: Controllers::new(file(false), PROGRAM.clone()).expect("a balancer"),
             now_ms: 1_795_290_600_000,
             second: false,
             kept: None,
@@ -69,9 +69,9 @@ impl Office {
         for effect in effects {
             match effect {
                 Effect::Configure(rack) => {
-                    for o in self.controller.step(Duration::ZERO, controller::Input::Config(rack)) {
+                    for (_, o) in self.controller.step(Duration::ZERO, 0, controller::Input::Config(rack)) {
                         if let Output::Event(e) = o {
-                            let more = self.desk.event(self.now_ms, &e);
+                            let more = self.desk.event(self.now_ms, &e, false);
                             self.perform(more);
                         }
                     }

@@ -35,7 +35,7 @@ fn a_service_that_does_not_answer() {
     assert_eq!(states(&mut w), ["in-service"; 4]);
     w.dead.insert(2);
     w.run_for(Duration::from_secs(1));
-    let failed: Vec<_> = w.controller.unavailable().collect();
+    let failed: Vec<_> = w.controller.unavailable().into_iter().collect();
     assert_eq!(failed, [(DeviceNumber::new(1, 0), Unavailable::Failed)]);
     assert!(w.told.iter().any(|t| t.starts_with("device s1/cpu failed its health check")), "{:?}", w.told);
     assert_eq!(states(&mut w), ["failed", "in-service", "in-service", "in-service"]);
@@ -103,7 +103,7 @@ fn an_agent_whose_clock_was_ahead() {
     let refused = "reports of s1/cpu arrive, but the switch refuses them: their numbers do not exceed";
     assert!(w.told.iter().any(|t| t.starts_with(refused)), "{:?}", w.told);
     assert!(w.told.iter().any(|t| t.contains("one that is 3599.")), "{:?}", w.told);
-    assert_eq!(w.controller.unavailable().count(), 0, "{:?}", w.told);
+    assert_eq!(w.controller.unavailable().len(), 0, "{:?}", w.told);
     // No number is accepted twice: a recorded report is worthless.
     let before = newest(&mut w, device);
     assert!(before > mark);
@@ -113,7 +113,7 @@ fn an_agent_whose_clock_was_ahead() {
     assert_eq!(newest(&mut w, device), before);
     // It is silent now, and reports arrive and are refused: the agent is notified again, in case it listens.
     w.run_for(Duration::from_secs(1));
-    let (_, why) = w.controller.unavailable().find(|(d, _)| *d == device).expect("it is silent");
+    let (_, why) = w.controller.unavailable().into_iter().find(|(d, _)| *d == device).expect("it is silent");
     assert!(matches!(why, Unavailable::Refused(r) if r.is_replay()), "{why:?}");
     let (_, service) = w.api("GET", "/v1/services/inference", "");
     assert_eq!(service["devices"][0]["state"], "silent");

@@ -2,7 +2,7 @@
 
 use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::api::{Desk, Effect, Request as ApiRequest, Tokens};
-use pointsman_balance::controller::{Controller, Input, Output, Program, Request, Response, Status};
+use pointsman_balance::controller::{Controllers, Input, Output, Program, Request, Response, Status};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack};
@@ -58,7 +58,7 @@ pub fn host_mac(port: u16) -> Mac {
 }
 
 pub struct World {
-    pub controller: Controller,
+    pub controller: Controllers,
     pub server: Server,
     pub switch: Switch<Interp>,
     pub now: Duration,
@@ -120,9 +120,9 @@ impl World {
         Switch::new(config).expect("valid")
     }
 
-    pub fn controller(rack: &Rack) -> Controller {
+    pub fn controller(rack: &Rack) -> Controllers {
         let program = Program { p4info: p4info(), device_config: b"the balancer".to_vec() };
-        Controller::new(rack.clone(), program).expect("a balancer")
+        Controllers::new(rack.clone(), program).expect("a balancer")
     }
 
     pub fn time(&self) -> Time {
@@ -185,13 +185,17 @@ impl World {
     pub fn input(&mut self, input: Input) {
         let now = self.time();
         let mut effects = Vec::new();
-        for o in self.controller.step(self.now, input) {
+        for (_, o) in self.controller.step(self.now, 0, input) {
             match o {
                 Output::Connect(_) => self.inbox.push_back(Input::Connected),
                 Output::Disconnect => panic!("nothing is wrong with the connection"),
                 Output::Event(e) => {
                     self.told.push(e.to_string());
-                    effects.extend(self.desk.event(self.unix_ms(), &e));
+                    effects.extend(self.desk.event(
+                        self.unix_ms(),
+                        &e,
+                        self.controller.status() == Status::InSync,
+                    ));
                 }
                 Output::Send(message) => {
                     let outputs = self.server.stream_message(ConnId(1), &message);

@@ -68,7 +68,7 @@ impl World {
         for o in out {
             match o {
                 Output::Connect(address) => {
-                    assert_eq!(address, self.controller.rack().switch.p4runtime);
+                    assert_eq!(address, self.controller.rack().switch.p4runtime[0]);
                     self.switch.hang_up(OWN);
                     self.connected = self.up;
                     self.inbox.clear();
