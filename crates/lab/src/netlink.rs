@@ -48,6 +48,7 @@ const IFA_F_NODAD: u32 = 0x02;
 
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
 const RT_TABLE_MAIN: u8 = 254;
 const RTPROT_STATIC: u8 = 4;
 /// The gateway is on the link, whatever the addresses (linux/rtnetlink.h).
@@ -282,12 +283,19 @@ impl Netlink {
     }
 
     /// Makes `gateway` the default route of its address family. A gateway outside of the interface's networks is taken as being on
-    /// the link if `on_link`.
-    pub fn add_default_route(&mut self, index: u32, gateway: IpAddr, on_link: bool) -> Result<()> {
+    /// the link if `on_link`. Of several, the one with the lowest metric counts whose interface has a carrier.
+    pub fn add_default_route(
+        &mut self,
+        index: u32,
+        gateway: IpAddr,
+        on_link: bool,
+        metric: u32,
+    ) -> Result<()> {
         let [a, b, c, d] = if on_link { RTNH_F_ONLINK.to_ne_bytes() } else { [0; 4] };
         let fixed = [family(gateway), 0, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 0, RTN_UNICAST, a, b, c, d];
         let mut message = Message::new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &fixed);
         message.attribute(RTA_GATEWAY, &octets(gateway)).attribute(RTA_OIF, &index.to_ne_bytes());
+        message.attribute(RTA_PRIORITY, &metric.to_ne_bytes());
         self.request(message, || format!("cannot add the default route via {gateway}"))
     }
 

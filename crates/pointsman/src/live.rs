@@ -15,7 +15,7 @@ use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::{Program as ProgramName, RackFile};
-use pointsman_balance::controller::{Controller, Program};
+use pointsman_balance::controller::{Controllers, Program};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::Namespace;
@@ -32,8 +32,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-/// P4Runtime address of a live rack's switch, inside its own namespace.
-pub const P4RUNTIME: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9559);
+/// P4Runtime address of a live rack's switch, numbered from 0, inside of the switches' namespace.
+pub fn p4runtime(switch: u8) -> SocketAddr {
+    (Ipv4Addr::new(127, 0, 0, 1 + switch), 9559).into()
+}
 
 /// Receives log lines of the parts, as `part: message`.
 pub type Log = Arc<Mutex<dyn FnMut(&str) + Send>>;
@@ -53,10 +55,11 @@ struct SwitchPart {
 }
 
 impl SwitchPart {
-    /// Starts a switch in a namespace, without a program: a controller brings it, over [`P4RUNTIME`] inside of that namespace.
+    /// Starts a switch in a namespace, without a program: a controller brings it, over P4Runtime at this address of that namespace.
     fn start(
         namespace: &Namespace,
         who: &str,
+        at: SocketAddr,
         setup: Setup,
         tokio: &Runtime,
         log: &Log,
@@ -68,7 +71,7 @@ impl SwitchPart {
             .spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)))
             .map_err(|e| e.to_string())?;
         // A socket belongs to the namespace of the thread that makes it.
-        let bind = || tokio.block_on(tokio::net::TcpListener::bind(SocketAddr::from(P4RUNTIME)));
+        let bind = || tokio.block_on(tokio::net::TcpListener::bind(at));
         let listener = namespace
             .enter(bind)
             .map_err(|e| e.to_string())?
@@ -134,7 +137,8 @@ pub struct Live {
     ports: Ports,
     tokio: Runtime,
     log: Log,
-    switch: Option<SwitchPart>,
+    /// Those that run.
+    switches: BTreeMap<u16, SwitchPart>,
     controller: Option<ControllerPart>,
     devices: BTreeMap<String, Device>,
     agents: BTreeMap<String, (Stopper, JoinHandle<Result<(), String>>)>,
@@ -181,12 +185,14 @@ impl Live {
             ports,
             tokio,
             log,
-            switch: None,
+            switches: BTreeMap::new(),
             controller: None,
             devices: BTreeMap::new(),
             agents: BTreeMap::new(),
         };
-        live.start_switch()?;
+        for switch in 0..spec.switches {
+            live.start_switch(switch)?;
+        }
         for config in live.device_configs.clone() {
             let host = live.rack.host(&config.name).map_err(|e| e.to_string())?;
             let device = Device::start(&host.namespace, config.clone()).map_err(|e| e.to_string())?;
@@ -206,9 +212,9 @@ impl Live {
         self.keys.text(&self.config)
     }
 
-    /// Starts the switch, without a program: the controller brings it.
-    pub fn start_switch(&mut self) -> Result<(), String> {
-        let interfaces = self.rack.ports.iter();
+    /// Starts a switch, numbered from 0, without a program: the controller brings it.
+    pub fn start_switch(&mut self, switch: u16) -> Result<(), String> {
+        let interfaces = self.rack.ports_of(switch);
         let mut setup = Setup {
             interfaces: interfaces
                 .map(|p| Interface { number: p.number.into(), name: p.interface.clone() })
@@ -220,14 +226,26 @@ impl Live {
             ..Setup::default()
         };
         setup.switch.cpu_port = Some(self.config.switch.cpu_port.into());
-        let part = SwitchPart::start(&self.rack.switch, "switch", setup, &self.tokio, &self.log)?;
-        self.switch = Some(part);
+        let who =
+            if self.rack.spec.switches == 1 { "switch".into() } else { format!("switch {}", switch + 1) };
+        let at = p4runtime(u8::try_from(switch).unwrap_or(u8::MAX - 1));
+        let part = SwitchPart::start(&self.rack.switch, &who, at, setup, &self.tokio, &self.log)?;
+        self.switches.insert(switch, part);
         Ok(())
     }
 
-    /// Stops the switch, with all its state.
-    pub fn stop_switch(&mut self) -> Result<(), String> {
-        self.switch.take().map_or(Ok(()), |part| part.stop(&self.tokio))
+    /// Stops a switch, with all its state.
+    pub fn stop_switch(&mut self, switch: u16) -> Result<(), String> {
+        self.switches.remove(&switch).map_or(Ok(()), |part| part.stop(&self.tokio))
+    }
+
+    /// Cuts the power of a switch, so that hosts lose the carrier, or gives it back.
+    pub fn power(&mut self, switch: u16, on: bool) -> Result<(), String> {
+        if on {
+            self.start_switch(switch)?;
+        }
+        self.rack.set_links(switch, on).map_err(|e| e.to_string())?;
+        if on { Ok(()) } else { self.stop_switch(switch) }
     }
 
     /// Starts the agent of a device.
@@ -257,7 +275,7 @@ impl Live {
     /// Starts the controller.
     pub fn start_controller(&mut self) -> Result<(), String> {
         let opened = controller::open(&self.config, Path::new("."))?;
-        let controller = Controller::new(opened.desk.rack().clone(), self.program.clone())?;
+        let controller = Controllers::new(opened.desk.rack().clone(), self.program.clone())?;
         let (commands, rx) = mpsc::unbounded_channel();
         let (tx, status) = watch::channel(Standing::START);
         let api = match &self.config.api {
@@ -339,9 +357,14 @@ impl Live {
         }
     }
 
-    /// Counters of the switch.
+    /// Counters of the first switch.
     pub fn stats(&self) -> Result<Stats, String> {
-        let part = self.switch.as_ref().ok_or("the switch is not running")?;
+        self.stats_of(0)
+    }
+
+    /// Counters of a switch.
+    pub fn stats_of(&self, switch: u16) -> Result<Stats, String> {
+        let part = self.switches.get(&switch).ok_or("the switch is not running")?;
         self.tokio
             .block_on(part.handle.call(|core| core.stats()))
             .map_err(|_| "the switch has stopped".to_string())
@@ -356,6 +379,8 @@ impl Drop for Live {
         for agent in agents {
             let _ = self.stop_agent(&agent);
         }
-        let _ = self.stop_switch();
+        for switch in 0..self.rack.spec.switches {
+            let _ = self.stop_switch(switch);
+        }
     }
 }

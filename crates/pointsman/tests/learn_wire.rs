@@ -190,7 +190,7 @@ impl Bench {
         let mut file = description(&spec);
         let mut live = Live::start(&spec, configs, &file, Choice::default(), log)?;
         // Switch and controller are to be processes.
-        live.stop_switch()?;
+        live.stop_switch(0)?;
         let interfaces: Vec<String> = live
             .rack
             .ports

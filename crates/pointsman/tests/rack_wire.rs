@@ -212,11 +212,11 @@ fn a_restarted_switch_is_filled_again() -> Fallible<()> {
     let mut bench = Bench::new(Policy::P4mite)?;
     bench.client.answered(false, 50)?;
     let mark = bench.mark();
-    bench.live.stop_switch()?;
+    bench.live.stop_switch(0)?;
     bench.wait_for(mark, "no connection to the switch")?;
     let dark = bench.client.requests(false, 10)?;
     ensure!(dark.answered == 0, "a killed switch forwards: {dark:?}");
-    bench.live.start_switch()?;
+    bench.live.start_switch(0)?;
     bench.live.wait_in_sync(PATIENCE)?;
     let said = bench.since(mark);
     ensure!(said.iter().any(|l| l.contains("program installed")), "{said:#?}");

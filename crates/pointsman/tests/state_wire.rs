@@ -3,11 +3,10 @@
 use crate::rack_wire::{Bench, PATIENCE};
 use crate::support::{Scratch, Switch, assert_no_panic, file, finish, pointsman};
 use nix::sys::signal::{Signal, kill};
-use pointsman::live::P4RUNTIME;
+use pointsman::live::p4runtime;
 use pointsman_balance::Policy;
 use pointsman_lab::ensure;
 use pointsman_lab::harness::Test;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -26,7 +25,7 @@ fn start(bench: &Bench, state: &str) -> Fallible<Switch> {
     let ports: Vec<String> = ports.map(|p| format!("-i{}@{}", p.number, p.interface)).collect();
     let mut args = vec!["--state", state, "--executor", "interp"];
     args.extend(ports.iter().map(String::as_str));
-    let address = SocketAddr::from(P4RUNTIME).to_string();
+    let address = p4runtime(0).to_string();
     Ok(bench.live.rack.switch.enter(|| Switch::start_at(&address, &args))?)
 }
 
@@ -36,7 +35,7 @@ fn connections_outlive_a_restart() -> Fallible<()> {
     let dir = Scratch::new("state");
     let path = dir.path("switch.state");
     let mut bench = Bench::new(Policy::Wrr)?;
-    bench.live.stop_switch()?;
+    bench.live.stop_switch(0)?;
     let mut switch = Some(start(&bench, &path)?);
     bench.live.wait_in_sync(PATIENCE)?;
     bench.client.answered(false, 20)?;

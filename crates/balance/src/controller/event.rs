@@ -44,7 +44,7 @@ pub enum Event {
 
 impl Event {
     /// Whether it is about the configuration of the rack, which all of its switches share.
-    pub(super) fn is_of_the_rack(&self) -> bool {
+    pub fn is_of_the_rack(&self) -> bool {
         matches!(
             self,
             Event::ConfigAccepted

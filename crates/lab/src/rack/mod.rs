@@ -21,15 +21,17 @@ pub struct Host {
     pub name: String,
     /// Where its sockets live.
     pub namespace: Namespace,
-    /// Its only interface apart from loopback.
+    /// Its interface to the first switch.
     pub interface: String,
     /// Its port and addresses.
     pub link: Link,
 }
 
-/// One port of the switch.
+/// One port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchPort {
+    /// Its switch, from 0.
+    pub switch: u16,
     /// The port number that the P4 program sees.
     pub number: u16,
     /// The interface in the switch's namespace.
@@ -41,10 +43,10 @@ pub struct SwitchPort {
 /// A running rack. Dropping it and everything that runs in its namespaces removes it.
 #[derive(Clone, Debug)]
 pub struct Rack {
-    /// Where the switch (and its control plane) runs. Its kernel has no addresses but loopback's and
+    /// Where the switches (and their control plane) run. Its kernel has no addresses but loopback's and
     /// forwards nothing: all traffic passes through the switch program.
     pub switch: Namespace,
-    /// The switch's ports in ascending order.
+    /// The switches' ports, switch by switch, in ascending order.
     pub ports: Vec<SwitchPort>,
     /// Clients, then devices server by server.
     pub hosts: Vec<Host>,
@@ -68,7 +70,7 @@ impl Rack {
         for (name, link) in spec.hosts() {
             rack.add(name, link)?;
         }
-        rack.ports.sort_by_key(|p| p.number);
+        rack.ports.sort_by_key(|p| (p.switch, p.number));
         Ok(rack)
     }
 
@@ -87,11 +89,11 @@ impl Rack {
         let warnings = self.switch.enter(|| {
             let mut warnings = apply_sysctls(ROUTER_SYSCTLS);
             let mut netlink = Netlink::open()?;
-            for port in &self.ports {
+            for port in self.ports_of(0) {
                 let Some(host) = self.hosts.iter().find(|h| h.name == port.host) else { continue };
                 let enable = format!("net/ipv6/conf/{}/disable_ipv6", port.interface);
                 warnings.extend(apply_sysctls(&[(&enable, "0")]));
-                let index = switch_index(port.number);
+                let index = switch_index(0, port.number);
                 let link = &host.link;
                 netlink.add_address(index, link.gateway_ipv4.into(), link.prefix_ipv4)?;
                 netlink.add_address(index, link.gateway_ipv6.into(), link.prefix_ipv6)?;
@@ -109,7 +111,23 @@ impl Rack {
         self.switch.enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, vip.into(), 32))?
     }
 
-    /// Brings the switch's end of a host's link down or up again: the host loses its carrier and keeps its addresses.
+    /// The ports of a switch, in ascending order.
+    pub fn ports_of(&self, switch: u16) -> impl Iterator<Item = &SwitchPort> {
+        self.ports.iter().filter(move |p| p.switch == switch)
+    }
+
+    /// Brings the ends of a switch's links down or up again, as if it lost power: hosts lose the carrier.
+    pub fn set_links(&self, switch: u16, up: bool) -> Result<()> {
+        self.switch.enter(|| {
+            let mut netlink = Netlink::open()?;
+            self.ports_of(switch).try_for_each(|port| {
+                let index = switch_index(switch, port.number);
+                if up { netlink.set_up(index) } else { netlink.set_down(index) }
+            })
+        })?
+    }
+
+    /// Brings the first switch's end of a host's link down or up again: the host loses its carrier and keeps its addresses.
     pub fn set_link(&self, host: &str, up: bool) -> Result<()> {
         let index = self.index_of(host)?;
         self.switch.enter(|| {
@@ -127,13 +145,13 @@ impl Rack {
     /// Makes new interfaces with the names and addresses of those that [`Rack::unplug`] removed, with other indices.
     pub fn plug(&self, host: &str) -> Result<()> {
         let found = self.host(host)?;
-        let indices = (HOST_INDEX + REPLACED, switch_index(found.link.port) + REPLACED);
-        self.wire(&found.name, &found.namespace, &found.link, indices).map(drop)
+        let indices = (HOST_INDEX + REPLACED, switch_index(0, found.link.port) + REPLACED);
+        self.wire(&found.name, &found.namespace, &found.link, 0, indices).map(drop)
     }
 
     /// Index of the switch's end of a host's link.
     fn index_of(&self, host: &str) -> Result<u32> {
-        let name = port_interface(self.host(host)?.link.port);
+        let name = rack_port_interface(0, self.host(host)?.link.port);
         let found = self.switch.enter(|| sys::interface_index(&name))?;
         found.map_err(|e| Error::os(format!("the switch has no interface {name}"), e))
     }
@@ -142,45 +160,50 @@ impl Rack {
     fn add(&mut self, name: String, link: &Link) -> Result<()> {
         let namespace = Namespace::new(&name)?;
         let mut warnings = namespace.enter(|| apply_sysctls(HOST_SYSCTLS))?;
-        warnings.extend(self.wire(&name, &namespace, link, (HOST_INDEX, switch_index(link.port)))?);
+        if self.spec.switches > 1 {
+            warnings.extend(namespace.enter(|| apply_sysctls(BACKUP_SYSCTLS))?);
+        }
+        for switch in 0..self.spec.switches {
+            let indices = (HOST_INDEX + u32::from(switch), switch_index(switch, link.port));
+            warnings.extend(self.wire(&name, &namespace, link, switch, indices)?);
+            self.ports.push(SwitchPort {
+                switch,
+                number: link.port,
+                interface: rack_port_interface(switch, link.port),
+                host: name.clone(),
+            });
+        }
         self.warnings.extend(warnings.into_iter().map(|w| format!("{name}: {w}")));
-        self.ports.push(SwitchPort {
-            number: link.port,
-            interface: port_interface(link.port),
-            host: name.clone(),
-        });
         self.hosts.push(Host { name, namespace, interface: INTERFACE.to_owned(), link: link.clone() });
         Ok(())
     }
 
-    /// Joins a host's namespace and the switch's by a veth pair with these indices, and gives the host its addresses and
+    /// Joins a host's namespace and a switch's by a veth pair with these indices, and gives the host its addresses and
     /// routes. Returns warnings.
     fn wire(
         &self,
         name: &str,
         namespace: &Namespace,
         link: &Link,
+        switch: u16,
         (host_index, switch_index): (u32, u32),
     ) -> Result<Vec<String>> {
-        let interface = port_interface(link.port);
+        let (interface, own) = (rack_port_interface(switch, link.port), format!("eth{switch}"));
         let client = self.spec.clients.iter().find(|c| c.name == name);
         let settings = HostSettings {
             addresses: client.map_or_else(
                 || vec![link.ipv4.into(), link.ipv6.into()],
                 |c| [c.ipv4_addresses(), c.ipv6_addresses()].concat(),
             ),
+            interface: &own,
+            backup: switch,
             link,
             offloads: self.spec.offloads,
             static_neighbours: self.spec.static_neighbours,
         };
         let queues = self.spec.queues;
-        let host_end = VethEnd {
-            name: INTERFACE,
-            index: host_index,
-            mac: link.mac.0,
-            namespace: namespace.as_fd(),
-            queues,
-        };
+        let host_end =
+            VethEnd { name: &own, index: host_index, mac: link.mac.0, namespace: namespace.as_fd(), queues };
         let switch_end = VethEnd {
             name: &interface,
             index: switch_index,
@@ -209,7 +232,12 @@ pub(crate) fn port_interface(port: u16) -> String {
     format!("veth{port}")
 }
 
-/// Name of a host's interface, in every host.
+/// Name of the interface of a rack's switch's port.
+fn rack_port_interface(switch: u16, port: u16) -> String {
+    if switch == 0 { port_interface(port) } else { format!("veth{port}-{switch}") }
+}
+
+/// Name of a host's interface to the first switch, in every host.
 pub(crate) const INTERFACE: &str = "eth0";
 /// Index of the loopback interface of every namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
@@ -222,8 +250,8 @@ const REPLACED: u32 = 1000;
 /// Index of a switch port's interface. The two ends of a pair must differ in index: if they are equal, which
 /// they easily are in separate namespaces, the kernel takes them for ordinary links and may let a second
 /// pass before it switches them on (linkwatch_urgent_event in net/core/link_watch.c).
-fn switch_index(port: u16) -> u32 {
-    1000 + u32::from(port)
+fn switch_index(switch: u16, port: u16) -> u32 {
+    1000 + 10_000 * u32::from(switch) + u32::from(port)
 }
 
 /// Joins two namespaces by a cable, without a switch: the baseline of all measurements. Each side's link
@@ -263,7 +291,14 @@ fn join_hosts(
     b.0.enter(|| Netlink::open()?.set_up(ends[1].index))??;
     for ((namespace, link), end) in [a, b].into_iter().zip(&ends) {
         let addresses = vec![link.ipv4.into(), link.ipv6.into()];
-        let settings = HostSettings { addresses, link, offloads, static_neighbours: false };
+        let settings = HostSettings {
+            addresses,
+            interface: INTERFACE,
+            backup: 0,
+            link,
+            offloads,
+            static_neighbours: false,
+        };
         warnings.extend(namespace.enter(|| settings.apply(end.index))??);
     }
     Ok(warnings)
@@ -281,12 +316,19 @@ pub fn plug(b: &Namespace, plugged: bool) -> Result<()> {
 /// The settings inside a host's namespace once its interface exists.
 struct HostSettings<'a> {
     addresses: Vec<IpAddr>,
+    interface: &'a str,
+    /// The interface is used when this many others have no carrier.
+    backup: u16,
     link: &'a Link,
     offloads: bool,
     static_neighbours: bool,
 }
 
 impl HostSettings<'_> {
+    fn prefix(&self, address: IpAddr) -> u8 {
+        if address.is_ipv4() { self.link.prefix_ipv4 } else { self.link.prefix_ipv6 }
+    }
+
     /// Runs inside the namespace once the other end is up; returns warnings.
     fn apply(&self, index: u32) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
@@ -297,19 +339,22 @@ impl HostSettings<'_> {
             // and packets that fit the wire.
             let off = [Offload::TransmitChecksum, Offload::TcpSegmentation, Offload::GenericSegmentation];
             for offload in off {
-                if let Err(e) = sys::set_offload(INTERFACE, offload, false) {
-                    warnings.push(format!("cannot switch off {offload:?} of {INTERFACE}: {e}"));
+                if let Err(e) = sys::set_offload(self.interface, offload, false) {
+                    warnings.push(format!("cannot switch off {offload:?} of {}: {e}", self.interface));
                 }
             }
         }
         netlink.set_up(index)?;
         netlink.wait_until_up(index)?;
-        for address in &self.addresses {
-            let prefix = if address.is_ipv4() { self.link.prefix_ipv4 } else { self.link.prefix_ipv6 };
+        let backup = self.backup > 0;
+        // An IPv4 address of one interface is answered for on all, an IPv6 address is not.
+        for address in self.addresses.iter().filter(|a| a.is_ipv6() || !backup) {
+            let prefix = if backup { 128 } else { self.prefix(*address) };
             netlink.add_address(index, *address, prefix)?;
         }
+        let metric = if backup { BACKUP_METRIC + u32::from(self.backup) } else { 0 };
         for gateway in [IpAddr::V4(self.link.gateway_ipv4), IpAddr::V6(self.link.gateway_ipv6)] {
-            netlink.add_default_route(index, gateway, false)?;
+            netlink.add_default_route(index, gateway, backup, metric)?;
             if self.static_neighbours {
                 netlink.add_neighbour(index, gateway, self.link.gateway_mac.0)?;
             }
@@ -332,6 +377,17 @@ pub(crate) const HOST_SYSCTLS: &[(&str, &str)] = &[
     ("net/ipv4/icmp_ratelimit", "0"),
     ("net/ipv6/icmp/ratelimit", "0"),
 ];
+
+/// Of hosts with links to several switches: a route counts while its interface has a carrier.
+const BACKUP_SYSCTLS: &[(&str, &str)] = &[
+    ("net/ipv4/conf/all/ignore_routes_with_linkdown", "1"),
+    ("net/ipv4/conf/default/ignore_routes_with_linkdown", "1"),
+    ("net/ipv6/conf/all/ignore_routes_with_linkdown", "1"),
+    ("net/ipv6/conf/default/ignore_routes_with_linkdown", "1"),
+];
+
+/// Metrics of backup routes lie above that of an IPv6 route without one (1024).
+const BACKUP_METRIC: u32 = 2000;
 
 pub(crate) const SWITCH_SYSCTLS: &[(&str, &str)] = &[
     // The kernel under the switch keeps silent: no own IPv6 on any port, no forwarding.

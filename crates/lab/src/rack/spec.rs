@@ -136,9 +136,14 @@ impl ServerSpec {
     }
 }
 
-/// A rack: one switch, and the devices connected to it.
+/// The most switches of a rack.
+const MAX_SWITCHES: u16 = 8;
+
+/// A rack: its switches, and the devices connected to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RackSpec {
+    /// The number of switches. Every host has a link to the same port of each, and uses the first with a carrier.
+    pub switches: u16,
     /// The virtual address of the service.
     pub vip_ipv4: Ipv4Addr,
     /// The virtual address of the service.
@@ -176,6 +181,7 @@ impl RackSpec {
             ],
         };
         Self {
+            switches: 1,
             vip_ipv4: Ipv4Addr::new(10, 0, 100, 1),
             vip_ipv6: Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0, 1),
             clients: vec![ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 }],
@@ -203,6 +209,9 @@ impl RackSpec {
         let fail = |text: String| Err(Error::new(format!("rack: {text}")));
         if !(1280..=65535).contains(&self.mtu) {
             return fail(format!("mtu is {}: it must be 1280 (IPv6's minimum) to 65535", self.mtu));
+        }
+        if !(1..=MAX_SWITCHES).contains(&self.switches) {
+            return fail(format!("{} switches: it must be 1 to {MAX_SWITCHES}", self.switches));
         }
         if let Some(c) = self.clients.iter().find(|c| c.addresses == 0) {
             return fail(format!("client '{}' has 0 addresses: give it at least 1", c.name));
@@ -277,6 +286,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         check(|s| s.mtu = 576, "mtu is 576");
+        check(|s| s.switches = 0, "0 switches");
+        check(|s| s.switches = 9, "9 switches");
         check(|s| s.servers[0].devices[1].speed = 0.0, "s1/nic: speed is 0");
         check(|s| s.servers[0].devices[1].speed = f64::NAN, "s1/nic: speed is NaN");
         check(|s| s.servers[1].devices[0].link.port = 2, "port 2 is used by both s1/cpu and s2/cpu");

@@ -4,7 +4,7 @@
 use super::files;
 use crate::http::client::{Ask, ask};
 use pointsman_balance::config::{ClientsSource, LearnConfig};
-use pointsman_balance::controller::{Controller, Program, Request, Status};
+use pointsman_balance::controller::{Controllers, Program, Request, Status};
 use pointsman_balance::learn::driver::{Input, Output, Situation};
 use pointsman_balance::learn::{
     Class, Clients, Decision, Driver, Kept, ServiceWeights, Standing, State, of_classes,
@@ -119,7 +119,7 @@ impl Learner {
     }
 
     /// Runs the learner of the rack file and stops any other, and passes on the state of controller and switch.
-    pub fn follow(&mut self, file: &Rack, controller: &Controller, overridden: bool) -> Vec<Wish> {
+    pub fn follow(&mut self, file: &Rack, controller: &Controllers, overridden: bool) -> Vec<Wish> {
         let wanted = basis(file);
         let mut wishes = Vec::new();
         if wanted.as_ref() != self.running.as_ref().map(|r| &r.basis) {
@@ -127,7 +127,7 @@ impl Learner {
         }
         let situation = match controller.status() {
             _ if overridden => Situation::Paused,
-            Status::InSync => Situation::Ready(controller.unavailable().map(|(d, _)| d).collect()),
+            Status::InSync => Situation::Ready(controller.unavailable().into_keys().collect()),
             _ => Situation::Waiting,
         };
         wishes.extend(self.step(Input::Situation(situation)));

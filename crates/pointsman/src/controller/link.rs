@@ -5,6 +5,8 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
 use pointsman_session::{Input, Output, Request, Response};
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -55,15 +57,32 @@ impl Link {
 
     /// The session's next input.
     pub async fn next(&mut self) -> Input {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The next input of one of several sessions, with its place.
+    pub async fn next_of(links: &mut [Link]) -> (usize, Input) {
+        poll_fn(|context| {
+            for (i, link) in links.iter_mut().enumerate() {
+                if let Poll::Ready(input) = link.poll(context) {
+                    return Poll::Ready((i, input));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         loop {
-            // The sender is held here.
-            let Some(item) = self.news.recv().await else { return std::future::pending().await };
+            // It never ends: the sender is held here.
+            let Poll::Ready(Some(item)) = self.news.poll_recv(context) else { return Poll::Pending };
             match item {
                 News::Up(n, live) if n == self.number => {
                     self.connection = Some(live);
-                    return Input::Connected;
+                    return Poll::Ready(Input::Connected);
                 }
-                News::Input(n, input) if n == self.number => return input,
+                News::Input(n, input) if n == self.number => return Poll::Ready(input),
                 _ => {}
             }
         }

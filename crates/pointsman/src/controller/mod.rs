@@ -20,7 +20,7 @@ use link::Link;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
-use pointsman_balance::controller::{Controller, Event, Input, Limiter, Program, Response, Status};
+use pointsman_balance::controller::{Controllers, Event, Input, Limiter, Program, Response, Status};
 use pointsman_control::p4info::p4info;
 use reload::Follower;
 use std::net::SocketAddr;
@@ -120,13 +120,14 @@ pub enum Command {
 
 /// A controller with everything around it.
 pub struct Pump<T> {
-    controller: Controller,
+    controller: Controllers,
     desk: Desk,
     /// File that keeps API requests over a restart.
     keep: Option<PathBuf>,
     /// The state whose save failed, and when to retry.
     unsaved: Option<(String, Instant)>,
-    link: Link,
+    /// To each switch.
+    links: Vec<Link>,
     start: Instant,
     /// Answers waiting for the outcome of a change.
     waiting: Vec<(u64, Instant, oneshot::Sender<api::Response>)>,
@@ -146,7 +147,7 @@ fn unix_ms() -> u64 {
 impl<T: FnMut(&str)> Pump<T> {
     /// A pump for this controller with its program and the result of [`open`]. `tell` gets lines about events, at a
     /// limited rate.
-    pub fn new(controller: Controller, program: &Program, opened: Opened, tell: T) -> Self {
+    pub fn new(controller: Controllers, program: &Program, opened: Opened, tell: T) -> Self {
         let Opened { desk, keep, folder, .. } = opened;
         let (commands, chosen) = mpsc::unbounded_channel();
         Pump {
@@ -154,7 +155,7 @@ impl<T: FnMut(&str)> Pump<T> {
             desk,
             keep,
             unsaved: None,
-            link: Link::new(),
+            links: Vec::new(),
             start: Instant::now(),
             waiting: Vec::new(),
             choosers: Choosers::new(commands.clone()),
@@ -166,15 +167,20 @@ impl<T: FnMut(&str)> Pump<T> {
         }
     }
 
-    fn happened(&mut self, event: &Event) {
+    /// Something happened, at this switch if it is about one.
+    fn happened(&mut self, event: &Event, switch: Option<usize>) {
         self.tally.event(event);
         if let Some(line) = self.limiter.event(self.start.elapsed(), event) {
-            (self.tell)(&line);
+            let switches = &self.controller.rack().switch.p4runtime;
+            match switch.and_then(|i| switches.get(i)).filter(|_| switches.len() > 1) {
+                Some(address) => (self.tell)(&format!("switch {address}: {line}")),
+                None => (self.tell)(&line),
+            }
         }
     }
 
     fn warn(&mut self, text: String) {
-        self.happened(&Event::Warning { text });
+        self.happened(&Event::Warning { text }, None);
     }
 
     /// Runs until `commands` ends. `status` follows the controller's state.
@@ -184,6 +190,7 @@ impl<T: FnMut(&str)> Pump<T> {
         status: watch::Sender<Standing>,
     ) {
         loop {
+            self.links.resize_with(self.controller.each().len(), Link::new);
             self.choosers.follow(&self.controller.rack().choices);
             self.learn();
             let step = [self.controller.next_deadline(), self.limiter.next_deadline()];
@@ -209,7 +216,7 @@ impl<T: FnMut(&str)> Pump<T> {
                     None => return,
                 },
                 Some(command) = self.chosen.recv() => self.command(command),
-                input = self.link.next() => self.linked(input),
+                (switch, input) = Link::next_of(&mut self.links) => self.linked(switch, input),
                 () = wait => {
                     self.step(Input::Tick);
                     self.limiter.tick(self.start.elapsed()).iter().for_each(|line| (self.tell)(line));
@@ -239,7 +246,9 @@ impl<T: FnMut(&str)> Pump<T> {
         for wish in wishes {
             match wish {
                 Wish::Request { id, request } => {
-                    drop(self.link.carry(pointsman_balance::controller::Output::Request { id, request }));
+                    // With a learner there is one switch.
+                    let request = pointsman_balance::controller::Output::Request { id, request };
+                    self.links.first_mut().and_then(|link| link.carry(request));
                 }
                 Wish::Weigh { service, weights } => {
                     let effects = self.desk.learnt(&service, weights);
@@ -247,15 +256,15 @@ impl<T: FnMut(&str)> Pump<T> {
                 }
                 Wish::Decided { service, learner, decision } => {
                     let event = Event::Learnt { service, learner, decision: decision.to_string() };
-                    self.happened(&event);
+                    self.happened(&event, None);
                 }
                 Wish::Say(text) => self.warn(text),
             }
         }
     }
 
-    /// Something came from the switch.
-    fn linked(&mut self, input: pointsman_session::Input) {
+    /// Something came from a switch.
+    fn linked(&mut self, switch: usize, input: pointsman_session::Input) {
         match Input::from(input) {
             Input::Response { id, result } if Learner::is_own(id) => {
                 let result = match result {
@@ -270,17 +279,27 @@ impl<T: FnMut(&str)> Pump<T> {
                 if matches!(input, Input::Disconnected(_)) {
                     self.learner.disconnected();
                 }
-                self.step(input);
+                self.step_with(switch, input);
             }
         }
     }
 
     fn step(&mut self, input: Input) {
+        self.step_with(0, input);
+    }
+
+    /// A step; messages are those of this switch.
+    fn step_with(&mut self, switch: usize, input: Input) {
         let mut effects = Vec::new();
-        for output in self.controller.step(self.start.elapsed(), input) {
-            if let Some(event) = self.link.carry(output) {
-                self.happened(&event);
-                effects.extend(self.desk.event(unix_ms(), &event));
+        let outputs = self.controller.step(self.start.elapsed(), switch, input);
+        let in_sync = self.controller.status() == Status::InSync;
+        for (switch, output) in outputs {
+            if switch >= self.links.len() {
+                self.links.resize_with(switch + 1, Link::new);
+            }
+            if let Some(event) = self.links[switch].carry(output) {
+                self.happened(&event, Some(switch).filter(|_| !event.is_of_the_rack()));
+                effects.extend(self.desk.event(unix_ms(), &event, in_sync));
             }
         }
         self.perform(effects);
@@ -532,7 +551,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
     opened.notes.iter().for_each(|n| say(n));
-    let controller = Controller::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
+    let controller = Controllers::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
     if args.check {
         rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));
         return Ok(ExitCode::SUCCESS);

@@ -1,7 +1,7 @@
 //! A network of switches on this machine: the lab's namespaces and cables, our switches in them, and one controller with a session for
 //! each.
 
-use super::{Log, P4RUNTIME, SwitchPart, runtime_in, say};
+use super::{Log, SwitchPart, p4runtime, runtime_in, say};
 use crate::controller::link::Link;
 use crate::switch::{Interface, Setup};
 use pointsman_fabric::{Controller, Input};
@@ -11,7 +11,6 @@ use pointsman_session::{Output, Program, ReconcilerEvent};
 use pointsman_topology::{CPU_PORT, LinkId, SwitchId, Topology};
 use pointsman_v1model::{Stats, SwitchConfig};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -40,7 +39,7 @@ impl LiveNetwork {
     /// # Errors
     /// The kernel refuses a part of it, or the program is not one that the controller can fill.
     pub fn start(topology: &Topology, program: &Program, log: &Log) -> Result<Self, String> {
-        let address = SocketAddr::from(P4RUNTIME).to_string();
+        let address = p4runtime(0).to_string();
         let controller =
             Controller::new(topology.clone(), program, |_| address.clone()).map_err(|e| e.to_string())?;
         let wiring = Wiring::build(topology).map_err(|e| e.to_string())?;
@@ -56,7 +55,7 @@ impl LiveNetwork {
             let config = SwitchConfig { cpu_port: Some(CPU_PORT.into()), ..Setup::default().switch };
             let setup = Setup { interfaces, switch: config, ..Setup::default() };
             let tokio = runtime_in(namespace)?;
-            let part = SwitchPart::start(namespace, &spec.name, setup, &tokio, log)?;
+            let part = SwitchPart::start(namespace, &spec.name, p4runtime(0), setup, &tokio, log)?;
             let (way, actions) = mpsc::unbounded_channel();
             let (log, name) = (log.clone(), spec.name.clone());
             let report = move |event: &ReconcilerEvent| say(&log, &name, &format!("{event:?}"));

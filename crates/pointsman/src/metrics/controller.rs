@@ -4,7 +4,7 @@ use super::{Labels, Page, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, History, Outcome};
-use pointsman_balance::controller::{Controller, Event, Leader, Status, Unavailable};
+use pointsman_balance::controller::{Controller, Controllers, Event, Leader, Status, Unavailable};
 use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
 use std::collections::BTreeMap;
@@ -38,14 +38,25 @@ impl Tally {
     }
 }
 
-fn status(controller: &Controller) -> Vec<(Labels, f64)> {
-    let all = [
-        ("disconnected", Status::Disconnected),
-        ("backup", Status::Backup),
-        ("working", Status::Working),
-        ("in_sync", Status::InSync),
-    ];
-    all.map(|(name, s)| labelled("status", name, (controller.status() == s).into())).to_vec()
+const STATUS: [(&str, Status); 4] = [
+    ("disconnected", Status::Disconnected),
+    ("backup", Status::Backup),
+    ("working", Status::Working),
+    ("in_sync", Status::InSync),
+];
+
+/// The state of every switch's session.
+fn switches(controller: &Controllers, page: &mut Page) {
+    let of = |(c, address): (&Controller, &String)| -> Vec<(Labels, f64)> {
+        let labels = |name: &str| vec![("p4runtime", address.clone()), ("status", name.to_string())];
+        STATUS.map(|(name, s)| (labels(name), (c.status() == s).into())).to_vec()
+    };
+    let all = controller.each().iter().zip(&controller.rack().switch.p4runtime);
+    page.gauge(
+        "pointsman_controller_switch_status",
+        "State of the controller's session with a switch; 1 for the current one.",
+        all.flat_map(of).collect(),
+    );
 }
 
 fn outcome(change: &Change) -> &'static str {
@@ -59,7 +70,7 @@ fn outcome(change: &Change) -> &'static str {
 }
 
 /// Names for the numbers in the switch's own metrics.
-fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
+fn names(rack: &Rack, controller: &Controllers, page: &mut Page) {
     let mut devices = Vec::new();
     for (server, d) in rack.devices() {
         let (n, name) = (d.number, format!("{}/{}", server.name, d.name));
@@ -176,9 +187,9 @@ fn learner(r: &Report<'_>, page: &mut Page) {
 }
 
 /// Devices that get no new connections.
-fn unavailable(controller: &Controller, page: &mut Page) {
+fn unavailable(controller: &Controllers, page: &mut Page) {
     let of = |wanted: fn(&Unavailable) -> bool| -> Vec<(Labels, f64)> {
-        let found = controller.unavailable().filter(|(_, why)| wanted(why));
+        let found = controller.unavailable().into_iter().filter(|(_, why)| wanted(why));
         found.map(|(d, _)| labelled("device", controller.rack().device_name(d), 1)).collect()
     };
     page.gauge(
@@ -200,7 +211,7 @@ fn unavailable(controller: &Controller, page: &mut Page) {
 
 /// A controller as metrics.
 pub fn page(
-    controller: &Controller,
+    controller: &Controllers,
     history: &History,
     tally: &Tally,
     learning: Option<&Report<'_>>,
@@ -208,9 +219,10 @@ pub fn page(
     let mut page = Page::default();
     page.gauge(
         "pointsman_controller_status",
-        "State of the controller; 1 for the current one.",
-        status(controller),
+        "State of the controller; 1 for the current one. With several switches, the worst.",
+        STATUS.map(|(name, s)| labelled("status", name, (controller.status() == s).into())).to_vec(),
     );
+    switches(controller, &mut page);
     let leader = controller.leader().name();
     page.gauge(
         "pointsman_controller_leader",
