@@ -91,6 +91,11 @@ impl<'a> Problems<'a> {
         self.found.push((place.start, error));
     }
 
+    /// How many mistakes were found so far.
+    pub fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()

@@ -129,23 +129,24 @@ fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>)
 /// The addresses of the P4Runtime servers: one for each switch.
 fn addresses(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<String> {
     let wanted = "write host:port, 127.0.0.1:9559";
-    let place = t.place_of("p4runtime");
+    let (place, before) = (t.place_of("p4runtime"), problems.count());
     let Some(found) = t.list::<String>("p4runtime", wanted, problems) else {
         return vec!["127.0.0.1:9559".into()];
     };
-    let mut refuse = |place: &Place, message: String| problems.add(place, t.field("p4runtime"), message);
     let mut all: Vec<String> = Vec::new();
     for At { value, place } in found {
         let parts = value.rsplit_once(':');
         if !parts.is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0)) {
-            refuse(&place, format!("`{value}`: {wanted}"));
+            problems.add(&place, t.field("p4runtime"), format!("`{value}`: {wanted}"));
         } else if all.contains(&value) {
-            refuse(&place, format!("`{value}` is named twice: write each switch once"));
+            let message = format!("`{value}` is named twice: write each switch once");
+            problems.add(&place, t.field("p4runtime"), message);
         }
         all.push(value);
     }
-    if !(1..=MAX_SWITCHES).contains(&all.len()) {
-        refuse(&place, format!("{} addresses: write one for each switch, 1 to {MAX_SWITCHES}", all.len()));
+    if problems.count() == before && !(1..=MAX_SWITCHES).contains(&all.len()) {
+        let message = format!("{} addresses: write one for each switch, 1 to {MAX_SWITCHES}", all.len());
+        problems.add(&place, t.field("p4runtime"), message);
     }
     all
 }

@@ -235,8 +235,10 @@ fn fields() {
         "[switch]\np4runtime = []",
         &["rack.toml:3:13: switch.p4runtime", "0 addresses", "1 to 8"],
     );
+    bad("[switch]", "[switch]\np4runtime = [1, \"a:1\"]", &["switch.p4runtime", "host:port"]);
+    bad("[switch]", "[switch]\np4runtime = 1", &["switch.p4runtime", "host:port"]);
     let twice = "[switch]\np4runtime = [\"a:1\", \"b:1\", \"a:1\"]";
-    bad("[switch]", twice, &["rack.toml:3:29: switch.p4runtime", "`a:1` is named twice"]);
+    bad("[switch]", twice, &["rack.toml:3:28: switch.p4runtime", "`a:1` is named twice"]);
     bad("[switch]", "[switch]\nreport_timeout_ms = -5", &["switch.report_timeout_ms", "out of range"]);
     bad(
         "[switch]",

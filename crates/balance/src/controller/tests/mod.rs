@@ -1,4 +1,5 @@
 mod failover;
+mod several;
 mod switch;
 
 use super::*;
