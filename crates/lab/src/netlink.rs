@@ -43,6 +43,7 @@ const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
+const IFA_RT_PRIORITY: u16 = 9;
 /// Skip duplicate address detection: an address is usable at once.
 const IFA_F_NODAD: u32 = 0x02;
 
@@ -269,13 +270,14 @@ impl Netlink {
         }
     }
 
-    /// Gives an interface an address with its on-link prefix, usable at once.
-    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<()> {
+    /// Gives an interface an address, usable at once, with its on-link prefix as a route of this metric; 0: the kernel's own.
+    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8, metric: u32) -> Result<()> {
         let mut fixed = [family(address), prefix, 0, 0, 0, 0, 0, 0];
         fixed[4..8].copy_from_slice(&index.to_ne_bytes());
         let bytes = octets(address);
         let mut message = Message::new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &fixed);
         message.attribute(IFA_LOCAL, &bytes).attribute(IFA_ADDRESS, &bytes);
+        message.attribute(IFA_RT_PRIORITY, &metric.to_ne_bytes());
         if address.is_ipv6() {
             message.attribute(IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes());
         }

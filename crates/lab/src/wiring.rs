@@ -122,7 +122,7 @@ impl Wiring {
             }
         }
         let mut netlink = Netlink::open()?;
-        netlink.add_address(index, self.topology.hosts()[host.0 as usize].address.into(), 32)?;
+        netlink.add_address(index, self.topology.hosts()[host.0 as usize].address.into(), 32, 0)?;
         netlink.add_neighbour(index, GATEWAY, self.topology.mac(switch))?;
         netlink.add_default_route(index, GATEWAY, true, 0)?;
         Ok(warnings)

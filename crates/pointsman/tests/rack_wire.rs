@@ -3,7 +3,7 @@
 
 use pointsman::demo::{self, PORT, SERVICE, Work, devices};
 use pointsman::executor::Choice;
-use pointsman::live::{Live, Log};
+use pointsman::live::{Live, Log, p4runtime};
 use pointsman_balance::Policy;
 use pointsman_balance::config::file::{ApiSection, RackFile};
 use pointsman_lab::harness::Test;
@@ -33,6 +33,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("a_restarted_switch_is_filled_again", a_restarted_switch_is_filled_again),
+    ("a_switch_without_power", a_switch_without_power),
     ("a_restarted_controller_disturbs_nothing", a_restarted_controller_disturbs_nothing),
     ("a_silent_device_gets_nothing_new", a_silent_device_gets_nothing_new),
     ("a_removed_device_keeps_its_connections", a_removed_device_keeps_its_connections),
@@ -105,7 +106,12 @@ impl Client {
 
 impl Bench {
     pub fn new(policy: Policy) -> Fallible<Self> {
-        let spec = RackSpec { offloads: true, ..RackSpec::demo() };
+        Self::behind(1, policy)
+    }
+
+    /// A rack with several switches.
+    fn behind(switches: u8, policy: Policy) -> Fallible<Self> {
+        let spec = RackSpec { switches: switches.into(), offloads: true, ..RackSpec::demo() };
         let configs = devices(&spec, Work::Timed, SEED);
         let names: Vec<String> = configs.iter().map(|c| c.name.clone()).collect();
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -201,6 +207,7 @@ impl Bench {
 fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> RackFile {
     let mut file = demo::description(spec, policy, without);
     file.switch.report_timeout_ms = Some(1500);
+    file.switch.p4runtime = (0..spec.switches as u8).map(p4runtime).collect();
     file
 }
 
@@ -223,6 +230,39 @@ fn a_restarted_switch_is_filled_again() -> Fallible<()> {
     bench.client.answered(false, 50)?;
     bench.client.transfer(false, 100_000, Direction::Download)?;
     ensure!(bench.live.stats()?.is_conserved(), "{:?}", bench.live.stats()?);
+    Ok(())
+}
+
+/// Stations use the second switch while the first one has no power, and the first one again afterwards.
+fn a_switch_without_power() -> Fallible<()> {
+    let mut bench = Bench::behind(2, Policy::P4mite)?;
+    let sent = |bench: &Bench, switch| Ok::<_, String>(bench.live.stats_of(switch)?.transmitted);
+    for v6 in [false, true] {
+        bench.client.answered(v6, 50)?;
+    }
+    let second = sent(&bench, 1)?;
+    ensure!(sent(&bench, 0)? >= 200 && second < 100, "{} {second}", sent(&bench, 0)?);
+    let mark = bench.mark();
+    bench.live.power(0, false)?;
+    bench.wait_for(mark, "switch 127.0.0.1:9559: no connection to the switch")?;
+    // The second one gets the reports from now on, and needs them for the choice of a device.
+    let start = Instant::now();
+    while bench.client.requests(false, 5)?.answered < 5 {
+        ensure!(start.elapsed() < PATIENCE, "{:#?}", bench.since(mark));
+    }
+    for v6 in [false, true] {
+        bench.client.answered(v6, 50)?;
+    }
+    ensure!(sent(&bench, 1)? >= second + 200, "{second} {}", sent(&bench, 1)?);
+    let second = sent(&bench, 1)?;
+    bench.live.power(0, true)?;
+    bench.live.wait_in_sync(PATIENCE)?;
+    let said = bench.since(mark);
+    ensure!(said.iter().any(|l| l.contains("switch 127.0.0.1:9559: program installed")), "{said:#?}");
+    for v6 in [false, true] {
+        bench.client.answered(v6, 50)?;
+    }
+    ensure!(sent(&bench, 0)? >= 200, "{} {second} {}", sent(&bench, 0)?, sent(&bench, 1)?);
     Ok(())
 }
 

@@ -95,8 +95,8 @@ impl Rack {
                 warnings.extend(apply_sysctls(&[(&enable, "0")]));
                 let index = switch_index(0, port.number);
                 let link = &host.link;
-                netlink.add_address(index, link.gateway_ipv4.into(), link.prefix_ipv4)?;
-                netlink.add_address(index, link.gateway_ipv6.into(), link.prefix_ipv6)?;
+                netlink.add_address(index, link.gateway_ipv4.into(), link.prefix_ipv4, 0)?;
+                netlink.add_address(index, link.gateway_ipv6.into(), link.prefix_ipv6, 0)?;
             }
             Ok(warnings)
         })??;
@@ -108,7 +108,7 @@ impl Rack {
     pub fn serve_vip_by_kernel(&mut self) -> Result<()> {
         self.route_by_kernel()?;
         let vip = self.spec.vip_ipv4;
-        self.switch.enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, vip.into(), 32))?
+        self.switch.enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, vip.into(), 32, 0))?
     }
 
     /// The ports of a switch, in ascending order.
@@ -325,10 +325,6 @@ struct HostSettings<'a> {
 }
 
 impl HostSettings<'_> {
-    fn prefix(&self, address: IpAddr) -> u8 {
-        if address.is_ipv4() { self.link.prefix_ipv4 } else { self.link.prefix_ipv6 }
-    }
-
     /// Runs inside the namespace once the other end is up; returns warnings.
     fn apply(&self, index: u32) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
@@ -346,15 +342,13 @@ impl HostSettings<'_> {
         }
         netlink.set_up(index)?;
         netlink.wait_until_up(index)?;
-        let backup = self.backup > 0;
-        // An IPv4 address of one interface is answered for on all, an IPv6 address is not.
-        for address in self.addresses.iter().filter(|a| a.is_ipv6() || !backup) {
-            let prefix = if backup { 128 } else { self.prefix(*address) };
-            netlink.add_address(index, *address, prefix)?;
+        let metric = if self.backup == 0 { 0 } else { BACKUP_METRIC + u32::from(self.backup) };
+        for address in &self.addresses {
+            let prefix = if address.is_ipv4() { self.link.prefix_ipv4 } else { self.link.prefix_ipv6 };
+            netlink.add_address(index, *address, prefix, metric)?;
         }
-        let metric = if backup { BACKUP_METRIC + u32::from(self.backup) } else { 0 };
         for gateway in [IpAddr::V4(self.link.gateway_ipv4), IpAddr::V6(self.link.gateway_ipv6)] {
-            netlink.add_default_route(index, gateway, backup, metric)?;
+            netlink.add_default_route(index, gateway, false, metric)?;
             if self.static_neighbours {
                 netlink.add_neighbour(index, gateway, self.link.gateway_mac.0)?;
             }
