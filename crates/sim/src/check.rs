@@ -93,6 +93,8 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     device: u32,
+    /// The life of the switch that its last packet came from.
+    life: u16,
     /// When a packet of it was seen last, or when it was to begin.
     last: u64,
 }
@@ -117,7 +119,7 @@ impl Connections {
 
     /// This one has a request now.
     fn begin(&mut self, now: u64, number: u32) {
-        let (number, new) = (number as usize, Connection { device: NOWHERE, last: now });
+        let (number, new) = (number as usize, Connection { device: NOWHERE, life: 0, last: now });
         let Some(single) = number.checked_sub(self.number_lasting) else {
             if self.lasting.len() <= number {
                 self.lasting.resize(number + 1, new);
@@ -131,11 +133,12 @@ impl Connections {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 enum Stage {
     Sent,
-    AtDevice,
+    /// It came from a switch in this life.
+    AtDevice(u16),
     Answered,
+    Refused,
 }
 
 /// The checker's view of a device.
@@ -182,6 +185,10 @@ pub struct Checker {
     requests: Vec<Stage>,
     devices: Vec<Watched>,
     answered: u64,
+    /// When stations last began to use another switch, or one without state.
+    moved_at: u64,
+    /// How often a connection got another device because it came to another switch, or one without state.
+    pub moved_connections: u64,
     /// The violations found.
     pub violations: Violations,
 }
@@ -201,6 +208,8 @@ impl Checker {
             requests: Vec::new(),
             devices: vec![Watched::default(); devices],
             answered: 0,
+            moved_at: 0,
+            moved_connections: 0,
             violations: Violations::default(),
         }
     }
@@ -213,14 +222,22 @@ impl Checker {
         self.connections.single.forget(|c| now - c.last > self.idle_ns);
     }
 
-    /// A request reached a device.
-    pub fn reached(&mut self, now: u64, device: usize, request: u32, connection: u32, intact: bool) {
+    /// A request, of a connection, reached a device. It came from a switch in a life with this number: all state is lost between
+    /// two lives, and no two switches have one with the same number.
+    pub fn reached(
+        &mut self,
+        now: u64,
+        device: usize,
+        life: u16,
+        (request, connection): (u32, u32),
+        intact: bool,
+    ) {
         if !intact {
             self.violations
                 .add(Law::Translation, now, || format!("request {request} came with a wrong checksum"));
         }
         match self.requests.get_mut(request as usize) {
-            Some(stage @ Stage::Sent) => *stage = Stage::AtDevice,
+            Some(stage @ Stage::Sent) => *stage = Stage::AtDevice(life),
             Some(_) => {
                 self.violations
                     .add(Law::Requests, now, || format!("request {request} reached a device twice"));
@@ -230,22 +247,27 @@ impl Checker {
                 return;
             }
         }
-        self.touched(now, device, connection);
+        self.touched(now, device, life, connection);
     }
 
-    /// A packet of a connection reached a device.
-    pub fn touched(&mut self, now: u64, device: usize, connection: u32) {
+    /// A packet of a connection reached a device, from a switch in this life.
+    pub fn touched(&mut self, now: u64, device: usize, life: u16, connection: u32) {
         let idle_ns = self.idle_ns;
         let Some(c) = self.connections.get_mut(connection) else {
             // Forgotten: it starts again.
             return self.dispatched(now, device, connection);
         };
         let fresh = c.device == NOWHERE || now - c.last > idle_ns;
-        let before = c.device;
-        *c = Connection { device: device as u32, last: now };
+        let before = *c;
+        *c = Connection { device: device as u32, life, last: now };
         if fresh {
             self.dispatched(now, device, connection);
-        } else if before != device as u32 {
+        } else if before.device != device as u32 && before.life != life {
+            // The switches share no state: to this one the connection is new.
+            self.moved_connections += 1;
+            self.dispatched(now, device, connection);
+        } else if before.device != device as u32 {
+            let before = before.device;
             self.violations.add(Law::Consistency, now, || {
                 format!("connection {connection} moved from device {before} to device {device}")
             });
@@ -255,7 +277,9 @@ impl Checker {
     fn dispatched(&mut self, now: u64, device: usize, connection: u32) {
         let Some(limit) = self.detection_ns else { return };
         let d = &self.devices[device];
-        let Some(since) = d.failed_at.into_iter().chain(d.removed_at).min() else { return };
+        // A switch learns from reports which devices have failed, and the configuration says which were taken out.
+        let failed_at = d.failed_at.map(|at| at.max(self.moved_at));
+        let Some(since) = failed_at.into_iter().chain(d.removed_at).min() else { return };
         // With no device left, the switch may as well try those that do not answer.
         let nobody = self.devices.iter().all(|d| d.failed_at.is_some() || d.removed_at.is_some());
         if now - since > limit && !nobody {
@@ -273,6 +297,23 @@ impl Checker {
         }
     }
 
+    /// An answer with wrong addresses reached a client, from a switch in this life. Whether that is no violation, because the request
+    /// came from another one: this one does not know the connection. The client refuses the answer, so the request is lost.
+    pub fn is_refused(&mut self, request: u32, life: u16) -> bool {
+        match self.requests.get_mut(request as usize) {
+            Some(stage @ Stage::AtDevice(_)) if *stage != Stage::AtDevice(life) => {
+                *stage = Stage::Refused;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Stations use another switch from now on, or one without state.
+    pub fn moved(&mut self, now: u64) {
+        self.moved_at = now;
+    }
+
     /// An answer reached a client. `right`: it is the requesting client, and the requested server sent it.
     pub fn answered(&mut self, now: u64, request: u32, right: bool) {
         if !right {
@@ -281,13 +322,13 @@ impl Checker {
             });
         }
         match self.requests.get_mut(request as usize) {
-            Some(stage @ Stage::AtDevice) => {
+            Some(stage @ Stage::AtDevice(_)) => {
                 *stage = Stage::Answered;
                 self.answered += 1;
             }
             stage => {
                 let what = stage.map_or("was never sent", |s| match s {
-                    Stage::Answered => "is answered twice",
+                    Stage::Answered | Stage::Refused => "is answered twice",
                     _ => "is answered before it reached a device",
                 });
                 self.violations.add(Law::Requests, now, || format!("request {request} {what}"));

@@ -57,7 +57,7 @@ pub struct Requests {
     pub all_sent: u64,
     /// They or their answers were dropped by links.
     pub lost_on_links: u64,
-    /// By the switch.
+    /// By the switches. Also answers that came over another switch than their request, and were not translated.
     pub lost_in_switch: u64,
     /// By devices: buffer full, waited too long, failed.
     pub lost_at_devices: u64,
@@ -199,6 +199,17 @@ impl Learning {
     }
 }
 
+/// The packets of one switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchPackets {
+    /// Address of its P4Runtime server.
+    pub p4runtime: String,
+    /// Packets that it received.
+    pub packets: u64,
+    /// Packets that it dropped, for whatever reason.
+    pub drops: u64,
+}
+
 /// The results of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -210,7 +221,7 @@ pub struct Outcome {
     pub seed: u64,
     /// Identifies this scenario and data plane; set by the caller, which has both.
     pub fingerprint: String,
-    /// Packets that the switch received.
+    /// Packets that the switches received.
     pub packets: u64,
     /// Events of the calendar.
     pub events: u64,
@@ -226,8 +237,12 @@ pub struct Outcome {
     pub latency: Latency,
     /// By kind of device.
     pub groups: Vec<Group>,
-    /// The switch's drops, by reason: including reports that it consumed (`ingress`).
+    /// The switches' drops, by reason: including reports that they consumed (`ingress`).
     pub switch_drops: BTreeMap<String, u64>,
+    /// Every switch of the rack.
+    pub switches: Vec<SwitchPackets>,
+    /// How often a connection got another device because its packets came to another switch, or one without its state.
+    pub moved_connections: u64,
     /// The results of the learner, if the scenario has one.
     pub learning: Option<Learning>,
     /// Violations that checkers found.
@@ -301,6 +316,12 @@ impl Outcome {
         });
         if let (Some(learning), Value::Object(map)) = (&self.learning, &mut all) {
             map.insert("learning".into(), learning.json());
+        }
+        if let ([_, _, ..], Value::Object(map)) = (self.switches.as_slice(), &mut all) {
+            let switches = self.switches.iter();
+            let of = |s: &SwitchPackets| json!({ "p4runtime": s.p4runtime, "packets": s.packets, "drops": s.drops });
+            map.insert("switches".into(), switches.map(of).collect());
+            map.insert("moved_connections".into(), json!(self.moved_connections));
         }
         all.to_string()
     }

@@ -4,22 +4,51 @@ use super::parts::{LONGEST_S, choice, needed, ns};
 use super::read::with_policy;
 use super::{Action, Event};
 
-use pointsman_balance::config::reader::{At, Problems, Table};
+use pointsman_balance::config::MAX_SWITCHES;
+use pointsman_balance::config::reader::{At, Place, Problems, Table};
 use pointsman_balance::{Policy, Rack};
 use std::collections::BTreeSet;
 
 /// An event as written, before its devices are looked up.
 pub(super) struct EventTable {
+    place: Place,
     at_ns: u64,
     action: &'static str,
     devices: Vec<At<String>>,
     ports: Vec<At<f64>>,
+    /// From 1.
+    switch: Option<At<u64>>,
     factor: Option<f64>,
     weight: Option<u32>,
     policy: Option<At<Policy>>,
 }
 
 impl EventTable {
+    /// The switch that is meant, from 0, if one is named.
+    fn switch(&self, rack: &Rack, problems: &mut Problems<'_>) -> Option<usize> {
+        let named = self.switch.as_ref()?;
+        let all = rack.switch.p4runtime.len();
+        if named.value as usize > all {
+            let message = match all {
+                1 => "the rack has 1 switch: write 1, or more of them (`switches` in [rack])".to_string(),
+                _ => format!("the rack has {all} switches: write a number from 1 to {all}"),
+            };
+            problems.add(&named.place, "event.switch", message);
+        }
+        Some(named.value as usize - 1)
+    }
+
+    /// The same; only in a rack with one switch it need not be named.
+    fn one_switch(&self, rack: &Rack, problems: &mut Problems<'_>) -> Option<usize> {
+        let all = rack.switch.p4runtime.len();
+        if self.switch.is_none() && all > 1 {
+            let message = format!("missing: the rack has {all} switches; write a number from 1 to {all}");
+            problems.add(&self.place, "event.switch", message);
+            return None;
+        }
+        Some(self.switch(rack, problems).unwrap_or(0))
+    }
+
     /// With devices and ports looked up: servers and names of all devices in `names`.
     pub(super) fn resolve(
         &self,
@@ -64,8 +93,10 @@ impl EventTable {
             "disable" => Action::Enable(devices, false),
             "enable" => Action::Enable(devices, true),
             "weight" => Action::Weight(devices, self.weight?),
-            "link-down" => Action::Link(links, false),
-            "link-up" => Action::Link(links, true),
+            "link-down" => Action::Link { ports: links, switch: self.switch(rack, problems), up: false },
+            "link-up" => Action::Link { ports: links, switch: self.switch(rack, problems), up: true },
+            "switch-down" => Action::Power(self.one_switch(rack, problems)?, false),
+            "switch-up" => Action::Power(self.one_switch(rack, problems)?, true),
             "policy" => Action::Policy(self.policy.as_ref()?.value),
             _ => Action::Load(factor),
         };
@@ -86,21 +117,29 @@ pub(super) fn event(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option
         "weight",
         "link-down",
         "link-up",
+        "switch-down",
+        "switch-up",
         "policy",
         "load",
     ];
     let at = needed(&mut t, "at_s", (0.0, LONGEST_S), "when, in seconds since the first request", problems);
     let action = choice(&mut t, "action", &known, problems)?;
     let mut out = EventTable {
+        place: t.place.clone(),
         at_ns: ns(at?),
         action,
         devices: Vec::new(),
         ports: Vec::new(),
+        switch: None,
         factor: None,
         weight: None,
         policy: None,
     };
+    if ["link-down", "link-up", "switch-down", "switch-up"].contains(&action) {
+        out.switch = t.integer("switch", 1, MAX_SWITCHES as u64, problems);
+    }
     match action {
+        "switch-down" | "switch-up" => {}
         "link-down" | "link-up" => {
             out.ports = t.numbers("port", 0.0, 510.0, problems).unwrap_or_default();
             if out.ports.is_empty() {

@@ -13,7 +13,7 @@ const CONNECTION: f64 = 24.0;
 const STREAM: f64 = (4 * crate::tcp::BUFFER + 8192) as f64;
 /// With its agent, link and table entries.
 const DEVICE: f64 = 16_384.0;
-/// The switch with the balancer's tables and registers, whatever the rack.
+/// A switch with the balancer's tables and registers, whatever the rack.
 const BASE: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// The approximate memory of a simulation.
@@ -31,7 +31,8 @@ pub fn memory_bytes(s: &Scenario) -> f64 {
         _ => 0.0,
     };
     let workers: f64 = s.devices.iter().map(|d| f64::from(d.workers) * 80.0).sum();
-    BASE + requests * REQUEST
+    BASE * s.rack.switch.p4runtime.len() as f64
+        + requests * REQUEST
         + s.clients.iter().map(|c| connections(c) + traces(c)).sum::<f64>()
         + s.devices.len() as f64 * DEVICE
         + workers

@@ -65,7 +65,7 @@ pub enum Connections {
     Lasting(u32),
 }
 
-/// A client: requests from many addresses behind one port of the switch.
+/// A client: requests from many addresses behind one port of the switches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientModel {
     /// Name for messages.
@@ -107,8 +107,17 @@ pub enum Action {
     Enable(Vec<usize>, bool),
     /// The controller gives them this weight in every service.
     Weight(Vec<usize>, u32),
-    /// The links of these ports of the switch go down (`false`) or up.
-    Link(Vec<u16>, bool),
+    /// The links of these ports go down or up.
+    Link {
+        /// Ports of the switches.
+        ports: Vec<u16>,
+        /// Which switch, from 0; `None`: all.
+        switch: Option<usize>,
+        /// Whether they go up.
+        up: bool,
+    },
+    /// The switch with this number, from 0, loses power (`false`) or gets it.
+    Power(usize, bool),
     /// The controller gives all services this policy.
     Policy(Policy),
     /// The rates of all clients are the scenario's times this.
@@ -147,13 +156,13 @@ pub struct Scenario {
     pub class_names: Vec<String>,
     /// Clients.
     pub clients: Vec<ClientModel>,
-    /// Links between switch and servers.
+    /// Links between switches and servers.
     pub link: LinkModel,
-    /// Links between switch and clients.
+    /// Links between switches and clients.
     pub client_link: LinkModel,
-    /// From a packet's arrival at the switch to its leaving.
+    /// From a packet's arrival at a switch to its leaving.
     pub switch_latency_ns: u64,
-    /// One way between controller and switch.
+    /// One way between controller and switches.
     pub control_delay_ns: u64,
     /// Agents.
     pub agents: AgentModel,

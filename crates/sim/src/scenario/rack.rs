@@ -15,6 +15,8 @@ const LAST_PORT: usize = 509;
 /// First addresses: of the servers' network, and of the first client's (others are /16s apart).
 const SERVERS: u32 = 10 << 24 | 32 << 16;
 const CLIENTS: u32 = 10 << 24 | 64 << 16;
+/// Port of the first switch's P4Runtime server; the others follow.
+const P4RUNTIME: u16 = 9559;
 /// The service.
 pub const VIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 100);
 /// Its port.
@@ -36,6 +38,7 @@ pub struct Each {
 #[derive(Clone, Debug)]
 pub struct Generated {
     pub servers: u32,
+    pub switches: u16,
     pub policy: Policy,
     pub slots: Option<u32>,
     pub idle_timeout_ms: u32,
@@ -84,6 +87,7 @@ impl Generated {
         let slots = self.slots.unwrap_or_else(|| (self.servers * 8).next_power_of_two().clamp(256, 65_536));
         RackFile {
             switch: SwitchSection {
+                p4runtime: (0..self.switches).map(|n| (Ipv4Addr::LOCALHOST, P4RUNTIME + n).into()).collect(),
                 gateways: vec![Ipv4Addr::from(SERVERS + 1).into()],
                 report_keys: Some("simulated".into()),
                 report_timeout_ms: Some(self.report_timeout_ms),
@@ -145,6 +149,7 @@ mod tests {
     fn small() -> Generated {
         Generated {
             servers: 2,
+            switches: 1,
             policy: Policy::Wrr,
             slots: None,
             idle_timeout_ms: 5000,
@@ -207,6 +212,7 @@ mod tests {
     fn a_rack_with_all_settings_is_as_written() {
         let rack = Generated {
             servers: 1,
+            switches: 2,
             slots: Some(16),
             poll_interval_ms: Some(70),
             agent: AgentSettings {
@@ -225,6 +231,7 @@ mod tests {
         };
         let text = r#"
             [switch]
+            p4runtime = ["127.0.0.1:9559", "127.0.0.1:9560"]
             mac = "02:50:4d:00:00:01"
             gateways = ["10.32.0.1"]
             report_keys = "simulated"

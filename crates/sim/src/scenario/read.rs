@@ -484,6 +484,12 @@ impl Draft {
                 "service {name} has policy {policy}, but learners set the weights of wrr: write that"
             ));
         }
+        if rack.switch.p4runtime.len() > 1 {
+            let all = rack.switch.p4runtime.len();
+            return Err(format!(
+                "learners read the registers of one switch, but the rack has {all}: omit this, or the other switches"
+            ));
+        }
         if !has(true) || !has(false) {
             return Err("the rack needs processors (kind \"cpu\") and accelerators (any other kind)".into());
         }

@@ -6,7 +6,7 @@ use super::{Connections, LearnerKind, Load};
 use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
-use pointsman_balance::config::{AgentSettings, read_settings};
+use pointsman_balance::config::{AgentSettings, MAX_SWITCHES, read_settings};
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 
 /// Where the rack comes from.
@@ -85,6 +85,7 @@ pub(super) fn source(
     if policy.is_none() && t.place_of("policy") == t.place {
         t.missing("policy", &format!("write {}", Policy::names()), problems);
     }
+    let switches = t.integer("switches", 1, MAX_SWITCHES as u64, problems).map_or(1, |v| v.value as u16);
     let slots = t.integer("slots", 16, 65_536, problems).map(|v| v.value as u32);
     let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(5_000, |v| v.value as u32);
     let timeout = t.integer("report_timeout_ms", 0, 3_600_000, problems);
@@ -104,6 +105,7 @@ pub(super) fn source(
     t.finish(problems);
     Some(Source::Generated(Box::new(Generated {
         servers: servers?.value as u32,
+        switches,
         policy: policy?.value,
         slots,
         idle_timeout_ms: idle,

@@ -70,27 +70,22 @@ impl<E: Executor> World<E> {
             }
             Action::Policy(policy) => {
                 // That the rack can do it was checked when the scenario was read.
-                let rack = self.control.controller.rack();
+                let rack = self.control.controllers.rack();
                 let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
                 for service in names {
                     self.controller_input(Input::SetPolicy { service, policy: *policy });
                 }
             }
-            Action::Link(ports, up) => {
-                for port in ports {
-                    let link =
-                        self.link_of_port.get(usize::from(*port)).copied().unwrap_or(u32::MAX) as usize;
-                    for direction in [&mut self.up, &mut self.down] {
-                        let lost = direction.get_mut(link).map(|l| l.set_up(*up)).unwrap_or_default();
-                        for (_, packet) in lost {
-                            if crate::frame::is_marked(&packet) {
-                                self.lost.links += 1;
-                                self.open = self.open.saturating_sub(1);
-                            }
-                        }
+            Action::Link { ports, switch, up } => {
+                let switches = switch.map_or(0..self.switches.len(), |one| one..one + 1);
+                for (switch, port) in switches.flat_map(|s| ports.iter().map(move |p| (s, *p))) {
+                    if let Some(link) = self.lines.at(switch, port.into()) {
+                        let change = self.lines.cut(link, !up);
+                        self.lines_changed(change);
                     }
                 }
             }
+            Action::Power(switch, on) => self.set_power(*switch, *on),
             Action::Load(factor) => self.clients.iter_mut().for_each(|c| c.arrivals.factor = *factor),
         }
     }
@@ -102,7 +97,7 @@ impl<E: Executor> World<E> {
 
     /// Gives the controller a changed configuration.
     pub(super) fn configure(&mut self, change: impl FnOnce(&mut Rack)) {
-        let mut rack = self.control.controller.rack().clone();
+        let mut rack = self.control.controllers.rack().clone();
         change(&mut rack);
         self.controller_input(Input::Config(Box::new(rack)));
     }

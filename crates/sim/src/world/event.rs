@@ -19,12 +19,12 @@ pub(super) enum Event {
     Report(u32),
     /// A device sends a probe.
     Probe(u32),
-    /// The controller's deadline.
+    /// The deadline of the controllers of all switches.
     Tick,
-    /// A message reaches the switch.
-    AtSwitch,
-    /// A message reaches the controller.
-    AtController,
+    /// A message reaches this switch.
+    AtSwitch(u32),
+    /// A message of this switch reaches its controller.
+    AtController(u32),
     /// The Prometheus server looks at all devices.
     Scrape,
     /// A query reaches it.
@@ -74,8 +74,8 @@ impl From<Event> for Code {
             Event::Report(of) => code(6, 0, of),
             Event::Probe(of) => code(7, 0, of),
             Event::Tick => code(8, 0, 0),
-            Event::AtSwitch => code(9, 0, 0),
-            Event::AtController => code(10, 0, 0),
+            Event::AtSwitch(of) => code(9, 0, of),
+            Event::AtController(of) => code(10, 0, of),
             Event::Scrape => code(11, 0, 0),
             Event::AtPrometheus => code(12, 0, 0),
             Event::Chooser(of) => code(13, 0, of),
@@ -106,8 +106,8 @@ impl From<Code> for Event {
             6 => Event::Report(of),
             7 => Event::Probe(of),
             8 => Event::Tick,
-            9 => Event::AtSwitch,
-            10 => Event::AtController,
+            9 => Event::AtSwitch(of),
+            10 => Event::AtController(of),
             11 => Event::Scrape,
             12 => Event::AtPrometheus,
             13 => Event::Chooser(of),
@@ -140,8 +140,8 @@ mod tests {
             Event::Report(7),
             Event::Probe(7),
             Event::Tick,
-            Event::AtSwitch,
-            Event::AtController,
+            Event::AtSwitch(7),
+            Event::AtController(7),
             Event::Scrape,
             Event::AtPrometheus,
             Event::Chooser(7),

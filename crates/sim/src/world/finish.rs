@@ -1,11 +1,12 @@
 //! The end of a simulation: the last checks, and the results.
 
 use super::World;
+use super::switches::{RackSwitch, Tally};
 use crate::check::{Balance, DeviceSums};
 use crate::device::DeviceCounts;
 use crate::frame;
 use crate::link::{Link, LinkCounts};
-use crate::outcome::{Group, Latency, Outcome, Requests};
+use crate::outcome::{Group, Latency, Outcome, Requests, SwitchPackets};
 use pointsman_balance::DeviceKind;
 use pointsman_ir::Executor;
 
@@ -17,11 +18,11 @@ fn totals(links: &[Link]) -> (LinkCounts, u64) {
 
 impl<E: Executor> World<E> {
     pub(super) fn finish(mut self) -> Outcome {
-        let (up, on_way_up) = totals(&self.up);
-        let (down, on_way_down) = totals(&self.down);
-        let stats = self.node.switch.stats().clone();
-        let dropped: u64 = stats.drops.values().sum();
-        let made = stats.ingress_clones + stats.egress_clones + stats.replicas;
+        let (up, on_way_up) = totals(&self.lines.up);
+        let (down, on_way_down) = totals(&self.lines.down);
+        let tallies: Vec<Tally> = self.switches.iter_mut().map(RackSwitch::tally).collect();
+        let mut stats = Tally::default();
+        tallies.iter().for_each(|tally| stats.add(tally));
         let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;
         let balance = |part: &str, went_in, accounted| Balance { part: part.to_string(), went_in, accounted };
         let packets = [
@@ -29,8 +30,8 @@ impl<E: Executor> World<E> {
             balance("from links into the switch", up.delivered, stats.received - stats.received_from_cpu),
             balance(
                 "the switch",
-                stats.received + made,
-                stats.transmitted + stats.to_cpu + stats.consumed + dropped + stats.queued,
+                stats.received + stats.made,
+                stats.transmitted + stats.to_cpu + stats.consumed + stats.dropped() + stats.queued,
             ),
             balance("from the switch to links", stats.transmitted, down.sent + self.unplugged),
             balance("links from the switch", down.sent, link(&down, on_way_down)),
@@ -48,9 +49,9 @@ impl<E: Executor> World<E> {
         let flying = |links: &[Link]| -> u64 {
             links.iter().flat_map(Link::frames).filter(|f| frame::is_marked(f)).count() as u64
         };
-        let lost_in_switch = self.lost.switch_in - self.lost.switch_out;
+        let lost_in_switch = self.lost.switch_in - self.lost.switch_out + self.lost.refused;
         let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
-        let under_way = flying(&self.up) + flying(&self.down) + at_devices;
+        let under_way = flying(&self.lines.up) + flying(&self.lines.down) + at_devices;
         // With TCP the client knows the fate of its connection, and of the requests on it.
         let (lost_with_connections, under_way) = match &self.streams {
             Some(streams) => (streams.lost, streams.waiting()),
@@ -65,6 +66,12 @@ impl<E: Executor> World<E> {
         self.checker.finish(self.now, &sums, &packets, lost);
         let groups = self.groups();
         let learning = self.learning();
+        let addresses = self.scenario.rack.switch.p4runtime.iter();
+        let switches = addresses.zip(&tallies).map(|(address, tally)| SwitchPackets {
+            p4runtime: address.clone(),
+            packets: tally.received,
+            drops: tally.dropped(),
+        });
         let mut latencies: Vec<u64> = self.latencies_ns.concat();
         let answered = self.measured_answered;
         Outcome {
@@ -93,6 +100,8 @@ impl<E: Executor> World<E> {
             latency: Latency::of(&mut latencies),
             groups,
             switch_drops: stats.drops.iter().map(|(r, n)| (r.name().to_string(), *n)).collect(),
+            switches: switches.collect(),
+            moved_connections: self.checker.moved_connections,
             learning,
             violations: self.checker.violations,
         }

@@ -233,7 +233,7 @@ impl<E: Executor> World<E> {
             ips: (ip, c.model.service.0.into()),
             ports: (port, c.model.service.1),
         };
-        let (link, bytes, congestion) = (c.link as usize, c.model.request_bytes as usize, c.model.congestion);
+        let (station, bytes, congestion) = (c.station, c.model.request_bytes as usize, c.model.congestion);
         self.requests.push(Request { sent: self.now, client: client as u32, answered: false });
         self.open += 1;
         self.measured_sent += u64::from(self.is_measured(self.now));
@@ -244,17 +244,23 @@ impl<E: Executor> World<E> {
         }
         let mut packet = self.buffer();
         frame::marked(&mut packet, &addresses, congestion, marks, bytes);
-        self.host_send(link, packet);
+        self.host_send(station, packet);
     }
 
+    /// An answer reaches a client, by way of the switch in this life.
     #[inline(always)]
-    pub(super) fn client_answer(&mut self, client: usize, seen: &Seen) {
+    pub(super) fn client_answer(&mut self, client: usize, seen: &Seen, life: u16) {
         // The client of an already answered request is unknown: the checker will report it.
         let right = seen.intact
             && self.requests.get(seen.marks.request as usize).is_none_or(|request| {
                 request.client as usize == client
                     && seen.addresses == self.expected_answer(client, seen.marks.connection)
             });
+        if !right && seen.intact && self.checker.is_refused(seen.marks.request, life) {
+            self.lost.refused += 1;
+            self.open = self.open.saturating_sub(1);
+            return;
+        }
         self.congested += u64::from(seen.congested);
         self.answered(seen.marks, right);
     }
@@ -328,7 +334,7 @@ impl<E: Executor> World<E> {
     }
 
     #[inline(always)]
-    pub(super) fn device_request(&mut self, mut device: usize, seen: &Seen, packet: Packet) {
+    pub(super) fn device_request(&mut self, mut device: usize, seen: &Seen, life: u16, packet: Packet) {
         if self.devices[device].is_up() {
             self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(&packet) });
         }
@@ -336,7 +342,7 @@ impl<E: Executor> World<E> {
             device = (device + 1) % self.devices.len();
         }
         let marks = &seen.marks;
-        self.checker.reached(self.now, device, marks.request, marks.connection, seen.intact);
+        self.checker.reached(self.now, device, life, (marks.request, marks.connection), seen.intact);
         let job = Job {
             request: marks.request,
             connection: marks.connection,
@@ -391,13 +397,14 @@ impl<E: Executor> World<E> {
         }
         self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
         self.checker.answering(self.now, job.connection);
-        self.host_send(self.device_links[device] as usize, packet);
+        self.host_send(self.device_stations[device], packet);
     }
 
-    /// A frame that is neither request nor answer: the controller asks for a MAC address.
+    /// A frame that is neither request nor answer: a controller asks for a MAC address. The answer goes back to its switch.
     pub(super) fn other_frame(&mut self, link: usize, packet: &[u8]) {
-        let answers: Vec<Vec<u8>> = self.ports[link]
-            .1
+        let answers: Vec<Vec<u8>> = self
+            .lines
+            .hosts(link)
             .iter()
             .filter_map(|h| match h {
                 Host::Client(c) => {
@@ -410,7 +417,7 @@ impl<E: Executor> World<E> {
             })
             .collect();
         for answer in answers {
-            self.host_send(link, answer.into());
+            self.send_over(link, answer.into());
         }
     }
 
@@ -477,7 +484,7 @@ impl<E: Executor> World<E> {
             return self.recycle(packet);
         }
         if delay_ns == 0 {
-            return self.host_send(self.device_links[device] as usize, packet);
+            return self.host_send(self.device_stations[device], packet);
         }
         host.reports.push_back(packet);
         self.calendar.enter(self.now + delay_ns, Event::Report(device as u32));
@@ -485,7 +492,7 @@ impl<E: Executor> World<E> {
 
     pub(super) fn send_report(&mut self, device: usize) {
         if let Some(packet) = self.agents[device].reports.pop_front() {
-            self.host_send(self.device_links[device] as usize, packet);
+            self.host_send(self.device_stations[device], packet);
         }
     }
 

@@ -202,11 +202,12 @@ impl<E: Executor> World<E> {
     /// Asks the switch for the state of devices, and enters the next time.
     pub(super) fn poll_devices(&mut self) {
         let delay = self.scenario.control_delay_ns;
-        let Some(l) = &mut self.learn else { return };
-        for (i, class) in l.classes.iter().enumerate() {
-            self.control.ask(i, Request::Read(class.telemetry.question()));
-            self.calendar.enter(self.now + delay, Event::AtSwitch);
+        let Some(l) = &self.learn else { return };
+        let questions: Vec<_> = l.classes.iter().map(|c| c.telemetry.question()).collect();
+        for (i, question) in questions.into_iter().enumerate() {
+            self.learner_asks(i, Request::Read(question));
         }
+        let Some(l) = &mut self.learn else { return };
         // The last answer has to be back before the decision.
         if l.polls_left > 0 {
             l.polls_left -= 1;
@@ -323,7 +324,7 @@ impl<E: Executor> World<E> {
     /// Sends the controller weights and devices in service, if they changed.
     pub(super) fn apply_weights(&mut self) {
         let Some(l) = &mut self.learn else { return };
-        let before = self.control.controller.rack();
+        let before = self.control.controllers.rack();
         let after = l.rack(before);
         if after == *before {
             return;

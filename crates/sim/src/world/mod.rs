@@ -6,9 +6,11 @@ mod event;
 mod finish;
 mod hosts;
 mod learn;
+mod lines;
 mod net;
 pub(crate) mod prometheus;
 mod streams;
+mod switches;
 
 pub use learn::Question;
 
@@ -19,7 +21,6 @@ use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
 use crate::fault::Fault;
 use crate::frame::{Addresses, Packet};
-use crate::link::Link;
 use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Connections, Scenario};
@@ -27,15 +28,15 @@ use crate::window::Window;
 use control::Control;
 use event::{Code, Event};
 use hosts::AgentHost;
+use lines::Lines;
 use pointsman_balance::Mac;
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::learn::Weights;
 use pointsman_balance::types::Address;
 use pointsman_ir::Executor;
-use pointsman_net::Node;
-use pointsman_v1model::{Switch, SwitchConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use switches::{Boot, RackSwitch};
 
 /// The rack must be in order within this virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
@@ -63,7 +64,7 @@ impl Host {
 struct Client {
     model: ClientModel,
     mac: Mac,
-    link: u32,
+    station: u32,
     arrivals: Arrivals,
     requests: u64,
     /// Its connections are numbered from here; `None`: each is its request.
@@ -85,6 +86,8 @@ struct Lost {
     switch_in: u64,
     switch_out: u64,
     devices: u64,
+    /// Refused by clients: the answer came over a switch that does not know the connection.
+    refused: u64,
 }
 
 /// A simulation.
@@ -96,18 +99,16 @@ pub struct World<E: Executor> {
     start: u64,
     calendar: Calendar<Code>,
     events: u64,
-    node: Node<E>,
+    switches: Vec<RackSwitch<E>>,
+    boot: Boot<E>,
+    /// Number of the next life of a switch.
+    lives: u16,
     control: Control,
     prometheus: prometheus::Prometheus,
-    /// By link: switch port, and the station behind it.
-    ports: Vec<(u16, Vec<Host>)>,
-    /// Link of a switch port.
-    link_of_port: Vec<u32>,
-    up: Vec<Link>,
-    down: Vec<Link>,
+    lines: Lines,
     clients: Vec<Client>,
     devices: Vec<Device>,
-    device_links: Vec<u32>,
+    device_stations: Vec<u32>,
     /// First and last device of the server of each device.
     siblings: Vec<(u32, u32)>,
     agents: Vec<AgentHost>,
@@ -248,37 +249,32 @@ impl<E: Executor + Send + Sync> World<E> {
     ) -> Result<Self, String> {
         let s = scenario.as_ref();
         let rack = &s.rack;
-        let config = SwitchConfig {
-            cpu_port: Some(rack.switch.cpu_port.into()),
-            // Queues are the links'.
-            input_depth_packets: 1 << 20,
-            queue_depth_packets: 1 << 20,
-            seed: Stream::new(seed, Part::Switch, 0).bits(),
-            ..SwitchConfig::default()
-        };
-        let switch = Switch::with_shared(config, data_plane.loader.load()).map_err(|e| e.to_string())?;
+        let boot = switches::boot(rack, data_plane, seed);
+        let lives = rack.switch.p4runtime.len() as u16;
+        let (mut switches, mut servers) = (Vec::new(), Vec::new());
+        for life in 0..lives {
+            let (node, server) = boot(life)?;
+            switches.push(RackSwitch::new(node));
+            servers.push(server);
+        }
         let program = &data_plane.program;
         let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, s, program)).transpose()?;
         let first_rack = learn.as_ref().map(|l| l.rack(rack));
-        let control = Control::new(
-            first_rack.as_ref().unwrap_or(rack),
-            program,
-            data_plane.compiled.clone(),
-            s.control_delay_ns,
-        )?;
-        let mut ports: Vec<(u16, Vec<Host>)> = Vec::new();
+        let control =
+            Control::new(first_rack.as_ref().unwrap_or(rack), program, servers, s.control_delay_ns)?;
+        let mut stations: Vec<(u16, Vec<Host>)> = Vec::new();
         let mut at = |port: u16, host: Host| -> u32 {
-            let i = ports.iter().position(|(p, _)| *p == port).unwrap_or_else(|| {
-                ports.push((port, Vec::new()));
-                ports.len() - 1
+            let i = stations.iter().position(|(p, _)| *p == port).unwrap_or_else(|| {
+                stations.push((port, Vec::new()));
+                stations.len() - 1
             });
-            ports[i].1.push(host);
+            stations[i].1.push(host);
             i as u32
         };
         let mut clients = Vec::new();
         let (mut lasting, mut most_connections) = (0u32, 0);
         for (i, model) in s.clients.iter().enumerate() {
-            let link = at(model.port, Host::Client(i as u32));
+            let station = at(model.port, Host::Client(i as u32));
             let first_connection = match model.connections {
                 Connections::PerRequest => {
                     most_connections = u32::MAX;
@@ -294,13 +290,20 @@ impl<E: Executor + Send + Sync> World<E> {
             let random = Stream::new(seed, Part::Arrivals, i as u64);
             let arrivals = Arrivals::new(&model.arrivals, 0, random);
             let mac = hosts::client_mac(rack, model);
-            clients.push(Client { model: model.clone(), mac, link, arrivals, requests: 0, first_connection });
+            clients.push(Client {
+                model: model.clone(),
+                mac,
+                station,
+                arrivals,
+                requests: 0,
+                first_connection,
+            });
         }
-        let mut device_links = Vec::new();
+        let mut device_stations = Vec::new();
         let mut siblings = Vec::new();
         let mut kinds = Vec::new();
         for server in &rack.servers {
-            let first = device_links.len() as u32;
+            let first = device_stations.len() as u32;
             let last = first + server.devices.len() as u32;
             for d in &server.devices {
                 let Some(address) = d.address else {
@@ -309,27 +312,14 @@ impl<E: Executor + Send + Sync> World<E> {
                         server.name, d.name
                     ));
                 };
-                let device = device_links.len() as u32;
-                device_links.push(at(d.port, Host::Device { device, address, address6: d.address6 }));
+                let device = device_stations.len() as u32;
+                device_stations.push(at(d.port, Host::Device { device, address, address6: d.address6 }));
                 siblings.push((first, last));
                 let kind = pointsman_balance::DeviceKind::ALL.iter().position(|k| *k == d.kind);
                 kinds.push(kind.unwrap_or(0) as u8);
             }
         }
-        let mut link_of_port = vec![u32::MAX; 512];
-        let model_of = |hosts: &[Host]| match hosts.first() {
-            Some(Host::Client(_)) => &s.client_link,
-            _ => &s.link,
-        };
-        let mut links = [Vec::new(), Vec::new()];
-        for (i, (port, hosts)) in ports.iter().enumerate() {
-            link_of_port[usize::from(*port)] = i as u32;
-            for (way, direction) in links.iter_mut().enumerate() {
-                let random = Stream::new(seed, Part::Link, u64::from(*port) * 2 + way as u64);
-                direction.push(Link::new(model_of(hosts), random));
-            }
-        }
-        let [up, down] = links;
+        let lines = Lines::new(stations, s, seed);
         let devices: Vec<Device> = s
             .devices
             .iter()
@@ -347,15 +337,14 @@ impl<E: Executor + Send + Sync> World<E> {
             start: 0,
             calendar: Calendar::default(),
             events: 0,
-            node: Node::new(switch),
+            switches,
+            boot,
+            lives,
             control,
             prometheus: prometheus::Prometheus::default(),
-            ports,
-            link_of_port,
-            up,
-            down,
+            lines,
             clients,
-            device_links,
+            device_stations,
             siblings,
             agents: Vec::new(),
             checker,
@@ -396,7 +385,7 @@ impl<E: Executor + Send + Sync> World<E> {
 }
 
 impl<E: Executor> World<E> {
-    /// Runs until the controller has filled the switch and agents have reported.
+    /// Runs until the controller has filled all switches and agents have reported.
     fn set_up(&mut self) -> Result<(), String> {
         self.controller_input(Input::Tick);
         self.start_choosers();
@@ -408,7 +397,7 @@ impl<E: Executor> World<E> {
             }
             if at > SETUP_LIMIT_NS {
                 let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
-                let missing = self.control.controller.unresolved().join(", ");
+                let missing = self.control.controllers.unresolved().join(", ");
                 return Err(format!(
                     "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; \
                      messages of the controller:{told}",
@@ -418,7 +407,7 @@ impl<E: Executor> World<E> {
             if let Some((at, event)) = self.calendar.pop() {
                 self.happens(at, event.into());
             }
-            let c = &self.control.controller;
+            let c = &self.control.controllers;
             if settle.is_none() && c.status() == Status::InSync && c.unresolved().is_empty() {
                 // Every agent reports twice before requests come.
                 let slowest = self.agents.iter().map(|a| a.heartbeat_ns()).max().unwrap_or(0);
@@ -483,8 +472,8 @@ impl<E: Executor> World<E> {
             Event::Report(device) => self.send_report(device as usize),
             Event::Probe(device) => self.probe(device as usize),
             Event::Tick => self.controller_tick(),
-            Event::AtSwitch => self.at_switch(),
-            Event::AtController => self.at_controller(),
+            Event::AtSwitch(switch) => self.at_switch(switch as usize),
+            Event::AtController(switch) => self.at_controller(switch as usize),
             Event::Scrape => self.scrape(),
             Event::AtPrometheus => self.at_prometheus(),
             Event::Chooser(i) => self.chooser_tick(i as usize),

@@ -1,5 +1,6 @@
-//! Links and the switch.
+//! Frames on links and in switches.
 
+use super::lines::Ends;
 use super::{Event, Host, World};
 use crate::fault::Fault;
 use crate::frame::{self, Packet};
@@ -28,30 +29,38 @@ impl<E: Executor> World<E> {
         self.recycle(packet);
     }
 
-    /// A host sends a frame to the switch.
-    pub(super) fn host_send(&mut self, link: usize, packet: Packet) {
-        match self.up[link].send(self.now, packet) {
+    /// A station sends a frame to the switch that it uses.
+    pub(super) fn host_send(&mut self, station: u32, packet: Packet) {
+        self.send_over(self.lines.active(station), packet);
+    }
+
+    /// A station sends a frame over this link.
+    pub(super) fn send_over(&mut self, link: usize, packet: Packet) {
+        match self.lines.up[link].send(self.now, packet) {
             Ok(Some(at)) => self.calendar.enter(at, Event::Up(link as u32)),
             Ok(None) => {}
             Err(packet) => self.lost_on_link(packet),
         }
     }
 
-    /// A frame reaches the switch.
+    /// A frame reaches a switch.
     #[inline(never)]
     pub(super) fn at_switch_port(&mut self, link: usize) {
-        if self.up[link].next_at() != Some(self.now) {
+        let up = &mut self.lines.up[link];
+        if up.next_at() != Some(self.now) {
             return; // the link was down meanwhile
         }
-        let (packet, next) = self.up[link].arrive();
+        let (packet, next) = up.arrive();
         if let Some(at) = next {
             self.calendar.enter(at, Event::Up(link as u32));
         }
         let Some(packet) = packet else { return };
         let marked = frame::is_marked(&packet);
         let before = self.lost.switch_out;
-        self.node.arrive(self.now, self.ports[link].0.into(), packet);
-        self.take_frames();
+        let Ends { switch, port, .. } = self.lines.ends[link];
+        let switch = usize::from(switch);
+        self.switches[switch].node.arrive(self.now, port.into(), packet);
+        self.take_frames(switch);
         if marked {
             self.lost.switch_in += 1;
             // It never waits: a packet that did not leave was dropped.
@@ -61,43 +70,42 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// Lets the switch work, and takes what leaves.
-    pub(super) fn poll_switch(&mut self) {
-        self.node.poll(self.now);
-        self.take_frames();
+    /// Lets a switch work, and takes what leaves.
+    pub(super) fn poll_switch(&mut self, switch: usize) {
+        self.switches[switch].node.poll(self.now);
+        self.take_frames(switch);
     }
 
-    /// Takes what has left the switch.
-    fn take_frames(&mut self) {
-        while let Some((port, packet)) = self.node.leaves() {
-            self.leave(port, packet);
+    /// Takes what has left a switch.
+    fn take_frames(&mut self, switch: usize) {
+        while let Some((port, packet)) = self.switches[switch].node.leaves() {
+            self.leave(switch, port, packet);
         }
-        if let Some(packet) = self.node.unused() {
+        if let Some(packet) = self.switches[switch].node.unused() {
             self.recycle(packet);
         }
-        while let Some(packet) = self.node.to_cpu() {
+        while let Some(packet) = self.switches[switch].node.to_cpu() {
             self.to_cpu += 1;
-            self.packet_in(&packet);
+            self.packet_in(switch, &packet);
         }
-        self.node.supply(&mut self.buffers);
+        self.switches[switch].node.supply(&mut self.buffers);
     }
 
-    /// A frame leaves the switch.
-    fn leave(&mut self, port: u32, packet: Packet) {
+    /// A frame leaves a switch.
+    fn leave(&mut self, switch: usize, port: u32, packet: Packet) {
         if self.strikes(Fault::Swallow) {
             return;
         }
         if frame::is_marked(&packet) {
             self.lost.switch_out += 1;
         }
-        let link = self.link_of_port.get(port as usize).copied().unwrap_or(u32::MAX);
-        let Some(down) = self.down.get_mut(link as usize) else {
+        let Some(link) = self.lines.at(switch, port) else {
             self.unplugged += 1;
             return self.lost_on_link(packet);
         };
         // All packets take the same time through the switch, so they stay in order.
-        match down.send(self.now + self.scenario.switch_latency_ns, packet) {
-            Ok(Some(at)) => self.calendar.enter(at, Event::Down(link)),
+        match self.lines.down[link].send(self.now + self.scenario.switch_latency_ns, packet) {
+            Ok(Some(at)) => self.calendar.enter(at, Event::Down(link as u32)),
             Ok(None) => {}
             Err(packet) => self.lost_on_link(packet),
         }
@@ -106,10 +114,11 @@ impl<E: Executor> World<E> {
     /// A frame reaches the hosts behind a port.
     #[inline(never)]
     pub(super) fn at_host(&mut self, link: usize) {
-        if self.down[link].next_at() != Some(self.now) {
+        let down = &mut self.lines.down[link];
+        if down.next_at() != Some(self.now) {
             return;
         }
-        let (packet, next) = self.down[link].arrive();
+        let (packet, next) = down.arrive();
         if let Some(at) = next {
             self.calendar.enter(at, Event::Down(link as u32));
         }
@@ -120,13 +129,14 @@ impl<E: Executor> World<E> {
         match frame::read(&packet) {
             Some(seen) => {
                 let to = seen.addresses.ips.1;
-                let found = self.ports[link].1.iter().find(|h| h.has(&self.clients, to));
+                let found = self.lines.hosts(link).iter().find(|h| h.has(&self.clients, to));
+                let life = self.lines.ends[link].life;
                 match (found.copied(), seen.marks.kind) {
                     (Some(Host::Device { device, .. }), frame::Kind::Request) => {
-                        return self.device_request(device as usize, &seen, packet);
+                        return self.device_request(device as usize, &seen, life, packet);
                     }
                     (Some(Host::Client(client)), frame::Kind::Answer) => {
-                        self.client_answer(client as usize, &seen)
+                        self.client_answer(client as usize, &seen, life)
                     }
                     _ => {
                         self.strays += 1;

@@ -29,6 +29,8 @@ struct DeviceStream {
     device: u32,
     endpoint: Endpoint,
     at: u64,
+    /// The life of the switch that its last segment came from.
+    life: u16,
     /// Its peer, source and destination as in its own frames.
     addresses: Addresses,
 }
@@ -68,11 +70,11 @@ impl<E: Executor> World<E> {
         Stream::new(self.seed, Part::Transport, u64::from(id) << 1 | side).bits()
     }
 
-    fn send_packets(&mut self, link: usize, macs: (Mac, Mac), packets: &[Vec<u8>]) {
+    fn send_packets(&mut self, station: u32, macs: (Mac, Mac), packets: &[Vec<u8>]) {
         for packet in packets {
             let mut out = self.buffer();
             frame::carry(&mut out, macs, packet);
-            self.host_send(link, out);
+            self.host_send(station, out);
         }
     }
 
@@ -141,8 +143,7 @@ impl<E: Executor> World<E> {
             self.open = self.open.saturating_sub(lost);
         }
         let macs = (self.clients[client].mac, self.scenario.rack.switch.mac);
-        let link = self.clients[client].link as usize;
-        self.send_packets(link, macs, &packets);
+        self.send_packets(self.clients[client].station, macs, &packets);
         for (marks, asked) in answers {
             let own = self.requests.get(marks.request as usize).is_some_and(|r| r.client as usize == client);
             self.answered(marks, asked && own && marks.connection == id);
@@ -169,9 +170,12 @@ impl<E: Executor> World<E> {
     pub(super) fn segment(&mut self, link: usize, packet: &[u8]) {
         let Some(seen) = frame::segment(packet) else { return };
         let to = seen.ips.1;
-        let found = self.ports[link].1.iter().find(|h| h.has(&self.clients, to));
+        let found = self.lines.hosts(link).iter().find(|h| h.has(&self.clients, to));
         match found.copied() {
-            Some(Host::Device { device, .. }) => self.device_segment(device as usize, &seen, packet),
+            Some(Host::Device { device, .. }) => {
+                let life = self.lines.ends[link].life;
+                self.device_segment(device as usize, &seen, life, packet);
+            }
             Some(Host::Client(_)) => {
                 let id = self.connection_of(to, seen.ports.1);
                 let stream = id.and_then(|id| self.streams.as_mut()?.clients.get_mut(&id));
@@ -187,13 +191,13 @@ impl<E: Executor> World<E> {
 
     // --- Devices ---
 
-    fn device_segment(&mut self, device: usize, seen: &Addresses, packet: &[u8]) {
+    fn device_segment(&mut self, device: usize, seen: &Addresses, life: u16, packet: &[u8]) {
         if !self.devices[device].is_up() {
             return;
         }
         self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(packet) });
         if let Some(connection) = self.connection_of(seen.ips.0, seen.ports.0) {
-            self.checker.touched(self.now, device, connection);
+            self.checker.touched(self.now, device, life, connection);
         }
         let key = (device as u32, seen.ips.0, seen.ports.0);
         let known = self.streams.as_ref().and_then(|s| s.by_peer.get(&key).copied());
@@ -213,7 +217,7 @@ impl<E: Executor> World<E> {
                     ips: (seen.ips.1, seen.ips.0),
                     ports: (seen.ports.1, seen.ports.0),
                 };
-                let stream = DeviceStream { device: device as u32, endpoint, at: u64::MAX, addresses };
+                let stream = DeviceStream { device: device as u32, endpoint, at: u64::MAX, life, addresses };
                 if let Some(streams) = &mut self.streams {
                     streams.next += 1;
                     streams.devices.insert(id, stream);
@@ -223,6 +227,7 @@ impl<E: Executor> World<E> {
             }
         };
         if let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) {
+            stream.life = life;
             stream.endpoint.receive(frame::packet_of(packet).to_vec());
         }
         self.drive_device(id);
@@ -231,7 +236,7 @@ impl<E: Executor> World<E> {
     fn drive_device(&mut self, id: u32) {
         let now = self.now;
         let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };
-        let (device, addresses) = (stream.device as usize, stream.addresses);
+        let (device, life, addresses) = (stream.device as usize, stream.life, stream.addresses);
         let mut packets = stream.endpoint.poll(now);
         let mut requests = Vec::new();
         while let Some(marks) = frame::take_message(stream.endpoint.received()) {
@@ -251,15 +256,15 @@ impl<E: Executor> World<E> {
         if over {
             self.remove_stream(id);
         }
-        let link = self.device_links[device] as usize;
+        let station = self.device_stations[device];
         for packet in &packets {
             let mut out = self.buffer();
             frame::carry(&mut out, addresses.macs, packet);
             self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&out) });
-            self.host_send(link, out);
+            self.host_send(station, out);
         }
         for marks in requests {
-            self.checker.reached(now, device, marks.request, marks.connection, true);
+            self.checker.reached(now, device, life, (marks.request, marks.connection), true);
             let job = Job {
                 request: marks.request,
                 connection: marks.connection,
