@@ -13,6 +13,7 @@ use crate::console::{print, say, show};
 use crate::executor::{Choice, Runner};
 use crate::results::{self, check_writable};
 use crate::sources::{Sources, balancer, parse_define, read_source};
+use crate::switch::queues;
 use nix::time::{ClockId, clock_gettime};
 use pointsman_frontend::{Compiled, Define};
 use pointsman_ir::{Executor, PackageArg};
@@ -49,6 +50,9 @@ pub struct MemoryArgs {
     /// Packets per measurement [default: the number of flows, but at least 200000 and at most 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     packets: Option<u64>,
+    /// Settings of the traffic manager, as of `pointsman switch`: 0=100Gbit. Repeatable.
+    #[arg(long, value_name = "SETTING")]
+    queue: Vec<queues::Setting>,
     /// How the program runs: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     executor: Choice,
@@ -186,10 +190,15 @@ impl MemoryArgs {
         load: Load,
         reference: &mut Reference,
     ) -> Result<Program<E>, String> {
-        Program::new(compiled, switch, lines, load, reference).map_err(|e| match &self.entries {
-            Some(path) => format!("{}: {e}", path.display()),
-            None => e,
-        })
+        let mut program =
+            Program::new(compiled, switch, lines, load, reference).map_err(|e| match &self.entries {
+                Some(path) => format!("{}: {e}", path.display()),
+                None => e,
+            })?;
+        if !self.queue.is_empty() {
+            queues::apply(program.switch(), &config(), &self.queue)?;
+        }
+        Ok(program)
     }
 }
 

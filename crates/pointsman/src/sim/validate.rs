@@ -128,6 +128,7 @@ fn line(v: &Value) -> String {
     for (name, short) in [("p50_ms", "p50"), ("p99_ms", "p99"), ("answers_per_s", "answers")] {
         out.push_str(&format!("  {name:<14} {} {:>+8.1} %\n", both(name), off(short)));
     }
+    out.push_str(&format!("  {:<14} {}\n", "lost", both("lost")));
     if let Some(weighed) = v["accelerator_weight"].as_object() {
         let one = |side: &str| {
             let list = weighed.get(side).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

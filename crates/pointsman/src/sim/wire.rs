@@ -4,7 +4,7 @@
 //! Request times and service times are drawn by the simulator's own code from the same seeds.
 
 use crate::executor::Choice;
-use crate::live::{ClientsView, Live, Log};
+use crate::live::{ClientsView, Live, Log, p4runtime};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, LearnSection, RackFile, ServerSection, ServiceSection, SourceSection,
@@ -20,10 +20,11 @@ use pointsman_lab::wire::{Key, Keyring};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
-use pointsman_sim::scenario::{Connections, LearnModel};
+use pointsman_sim::scenario::{Action, Connections, Event, LearnModel};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Each device is a network namespace with its subnet.
 const MAX_DEVICES: usize = 48;
@@ -79,8 +80,8 @@ pub fn check(s: &Scenario) -> Result<(), String> {
 /// The lab's version of a scenario. Unsupported features are refused: omitting them would be a different experiment.
 fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
-    if !s.events.is_empty() {
-        return Err(refused("event", "omit them: the lab runs no script"));
+    if s.events.iter().any(|e| !matches!(e.action, Action::Power(..))) {
+        return Err(refused("event", "omit all but switch-down and switch-up"));
     }
     if let Some(learn) = &s.learn {
         if learn.table.is_some() {
@@ -116,7 +117,8 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         return Err(refused("agents", "keep only `sampling_ms`"));
     }
     let service = s.rack.services.first().ok_or("the rack has no service")?;
-    let mut spec = RackSpec { servers: Vec::new(), offloads: true, ..RackSpec::demo() };
+    let switches = s.rack.switch.p4runtime.len() as u16;
+    let mut spec = RackSpec { switches, servers: Vec::new(), offloads: true, ..RackSpec::demo() };
     let first = ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 };
     spec.clients = vec![first];
     let mut devices = Vec::new();
@@ -219,6 +221,7 @@ fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, String> {
     }
     Ok(RackFile {
         switch: SwitchSection {
+            p4runtime: (0..spec.switches as u8).map(p4runtime).collect(),
             gateways: gateways.collect(),
             report_keys: Some("made for each run".into()),
             report_timeout_ms: Some(s.rack.switch.report_timeout_ms),
@@ -281,7 +284,7 @@ impl Eyes {
 
 /// The part of a scenario that all scenarios on one rack must share.
 fn without_requests(s: &Scenario) -> Scenario {
-    let mut rest = Scenario { duration_ns: 0, ..s.clone() };
+    let mut rest = Scenario { duration_ns: 0, events: Vec::new(), ..s.clone() };
     for client in &mut rest.clients {
         client.arrivals = ArrivalModel::Trace { times_ns: Arc::new([]) };
     }
@@ -349,15 +352,23 @@ impl OnWire {
             arrivals: load::Arrivals::Listed(times.as_slice().into()),
             ..LoadConfig::new(self.target, times.len() as f64 / duration.as_secs_f64(), duration, seed)
         };
-        let (ports, keys, learner) = (&mut self.ports, &self.keys, &self.learner);
+        let (ports, keys, learner, live) = (&mut self.ports, &self.keys, &self.learner, &mut self.live);
         let watch = |_, latencies: &[Duration]| {
             if let Some(eyes) = learner {
                 eyes.view.saw(latencies);
             }
         };
         let text = |e: pointsman_lab::Error| e.to_string();
-        let r =
-            self.client.enter(|| load::watched(&config, ports, keys, watch)).map_err(text)?.map_err(text)?;
+        let client = &self.client;
+        let r = std::thread::scope(|scope| {
+            let events = scope.spawn(|| perform(live, &s.events));
+            let r =
+                client.enter(|| load::watched(&config, ports, keys, watch)).map_err(text)?.map_err(text)?;
+            events.join().map_err(|_| "the events panicked".to_string())??;
+            Ok::<_, String>(r)
+        })?;
+        // All switches have power again.
+        restore(&mut self.live, &s.events)?;
         // Busy devices get time to report that they are available.
         std::thread::sleep(Duration::from_millis(500));
         let ms = |percent| r.latencies.percentile(percent).as_secs_f64() * 1e3;
@@ -388,6 +399,33 @@ impl OnWire {
         drop(eyes.weights());
         Ok(())
     }
+}
+
+/// Performs the events of a scenario in real time, from now on.
+fn perform(live: &mut Live, events: &[Event]) -> Result<(), String> {
+    let start = Instant::now();
+    for event in events {
+        let at = start + Duration::from_nanos(event.at_ns);
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
+        if let Action::Power(switch, on) = event.action {
+            live.power(switch as u16, on)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives power to switches that a scenario left without, for the next one.
+fn restore(live: &mut Live, events: &[Event]) -> Result<(), String> {
+    let mut off = BTreeSet::new();
+    for event in events {
+        match event.action {
+            Action::Power(switch, true) => off.remove(&switch),
+            Action::Power(switch, false) => off.insert(switch),
+            _ => false,
+        };
+    }
+    off.into_iter().try_for_each(|switch| live.power(switch as u16, true))?;
+    if events.is_empty() { Ok(()) } else { live.wait_in_sync(PATIENCE) }
 }
 
 fn times_factor(ms: u32, factor: f64) -> u32 {
