@@ -50,7 +50,7 @@ pub struct MemoryArgs {
     /// Packets per measurement [default: the number of flows, but at least 200000 and at most 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     packets: Option<u64>,
-    /// Settings of the traffic manager, as of `pointsman switch`: 0=100Gbit. Repeatable.
+    /// Settings of the traffic manager, as of `pointsman switch`: all=100Gbit. Repeatable.
     #[arg(long, value_name = "SETTING")]
     queue: Vec<queues::Setting>,
     /// How the program runs: `engine` compiles to native code, `interp` interprets.
@@ -76,6 +76,9 @@ const COMPARED: usize = 2000;
 /// Memory that a flow takes at least: two places for it in the program's table and two to four in the reference's, its
 /// packet, and its place in the order of packets.
 const FLOW_BYTES: u64 = 320;
+
+/// Ports that `--queue all=` stands for; our programs use no others.
+const PORTS: u32 = 64;
 
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
@@ -196,7 +199,8 @@ impl MemoryArgs {
                 None => e,
             })?;
         if !self.queue.is_empty() {
-            queues::apply(program.switch(), &config(), &self.queue)?;
+            let config = SwitchConfig { ports: Some((0..PORTS).collect()), ..config() };
+            queues::apply(program.switch(), &config, &self.queue)?;
         }
         Ok(program)
     }
