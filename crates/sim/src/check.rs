@@ -274,6 +274,13 @@ impl Checker {
         }
     }
 
+    /// A device reset a connection, or was told so: the next packets belong to another one with the same number.
+    pub fn reset(&mut self, device: usize, connection: u32) {
+        if let Some(c) = self.connections.get_mut(connection).filter(|c| c.device == device as u32) {
+            c.device = NOWHERE;
+        }
+    }
+
     fn dispatched(&mut self, now: u64, device: usize, connection: u32) {
         let Some(limit) = self.detection_ns else { return };
         let d = &self.devices[device];
@@ -397,5 +404,70 @@ impl Checker {
                 format!("{sent} requests were sent, {answered} answered, {lost} lost at known places")
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection may change its device where it comes from another switch than before, or from one without its state, and only
+    /// there.
+    #[test]
+    fn connections_that_move() {
+        let mut checker = Checker::new(3, 2, 1_000, None);
+        let found = |checker: &Checker| (checker.moved_connections, checker.violations.total());
+        checker.sent(0, 0);
+        checker.sent(0, 1);
+        checker.touched(1, 0, 0, 0);
+        checker.touched(2, 1, 1, 0);
+        assert_eq!(found(&checker), (1, 0));
+        checker.touched(3, 2, 1, 0);
+        assert_eq!(found(&checker), (1, 1), "no other switch");
+        checker.touched(4, 2, 0, 0);
+        checker.touched(5, 1, 0, 0);
+        assert_eq!(found(&checker), (1, 2), "back, but only once");
+        checker.touched(6, 0, 0, 1);
+        checker.reset(1, 1);
+        checker.touched(7, 1, 0, 1);
+        assert_eq!(found(&checker), (1, 3), "reset by a device that it does not belong to");
+        checker.reset(1, 1);
+        checker.touched(8, 0, 0, 1);
+        assert_eq!(found(&checker), (1, 3));
+    }
+
+    /// An answer from a wrong address is none of a violation only if it came over another switch than its request.
+    #[test]
+    fn answers_that_are_refused() {
+        let mut checker = Checker::new(1, 1, 1_000, None);
+        for request in 0..3 {
+            checker.sent(0, 0);
+            checker.reached(1, 0, 4, (request, 0), true);
+        }
+        assert!(!checker.is_refused(0, 4), "the same way");
+        assert!(checker.is_refused(1, 5) && !checker.is_refused(1, 5), "once");
+        assert!(!checker.is_refused(7, 5), "never sent");
+        checker.answered(2, 0, true);
+        checker.answered(2, 1, true);
+        checker.answered(2, 2, true);
+        assert_eq!(checker.violations.counts, BTreeMap::from([(Law::Requests, 1)]));
+    }
+
+    /// A switch that stations begin to use has as long to learn of a failed device as one that was in use.
+    #[test]
+    fn time_to_notice() {
+        let mut checker = Checker::new(2, 9, 1_000, Some(100));
+        checker.failed(0, 0, true);
+        checker.moved(500);
+        for (connection, at, violations) in [(0, 550, 0), (1, 601, 1)] {
+            checker.sent(at, connection);
+            checker.touched(at, 0, 1, connection);
+            assert_eq!(checker.violations.total(), violations, "at {at}");
+        }
+        checker.failed(700, 0, false);
+        checker.removed(700, 0, true);
+        checker.moved(900);
+        checker.touched(901, 0, 1, 2);
+        assert_eq!(checker.violations.total(), 2, "the configuration says so at once");
     }
 }

@@ -203,6 +203,12 @@ pub fn segment(b: &[u8]) -> Option<Addresses> {
     Some(Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(tcp)?, half(tcp + 2)?) })
 }
 
+/// Whether a TCP segment resets its connection.
+pub fn is_reset(b: &[u8]) -> bool {
+    let tcp = if b.get(12) == Some(&8) { UDP4 } else { UDP6 };
+    b.get(tcp + 13).is_some_and(|flags| flags & 4 != 0)
+}
+
 /// The IP packet in a frame, without what pads the frame.
 pub fn packet_of(b: &[u8]) -> &[u8] {
     let half = |at: usize| b.get(at..at + 2).map_or(0, |h| usize::from(h[0]) << 8 | usize::from(h[1]));

@@ -197,6 +197,12 @@ fn refuses() {
             "[agents]\nenabled = false\n[[event]]\nat_s = 1\naction = \"link-down\"\nport = 77\n[[event]]",
             "nothing is connected to port 77",
         ),
+        (
+            "servers = 2",
+            "servers = 2\nswitches = 9",
+            "rack.switches: 9 is out of range: write a whole number from 1 to 8",
+        ),
+        ("servers = 2", "file = \"rack.toml\"\nswitches = 2", "rack.switches: unknown field"),
         ("rate_per_s = 100 }", "rate_per_s = 100 }\ntransport = \"sctp\"", "client.transport: `sctp`: write"),
         ("rate_per_s = 100 }", "rate_per_s = 100 }\ntransport = \"tcp\"\necn = true", "client.transport"),
         (
@@ -223,6 +229,44 @@ fn refuses() {
     }
 }
 
+/// Switches are numbered from 1; one that is the only one need not be named.
+#[test]
+fn switches() {
+    let with = |switches: u32, event: &str| {
+        parse(
+            &GOOD
+                .replace("servers = 2", &format!("servers = 2\nswitches = {switches}"))
+                .replace("action = \"fail\"\ndevice = [\"s1/nic\", \"s2\"]", event),
+        )
+    };
+    let action = |switches, event: &str| with(switches, event).map(|all| all[0].events[0].action.clone());
+    let cut = |switch, up| Ok(Action::Link { ports: vec![2, 3], switch, up });
+    assert_eq!(action(1, "action = \"switch-down\""), Ok(Action::Power(0, false)));
+    assert_eq!(action(3, "action = \"switch-up\"\nswitch = 3"), Ok(Action::Power(2, true)));
+    assert_eq!(action(2, "action = \"link-up\"\nport = [2, 3]"), cut(None, true));
+    assert_eq!(action(2, "action = \"link-down\"\nport = [2, 3]\nswitch = 2"), cut(Some(1), false));
+    let rack = &with(8, "action = \"switch-up\"\nswitch = 8").unwrap_or_else(|e| panic!("{e}"))[0].rack;
+    assert_eq!((rack.switch.p4runtime.len(), rack.switch.p4runtime[7].as_str()), (8, "127.0.0.1:9566"));
+    for (switches, event, message) in [
+        (
+            2,
+            "action = \"switch-down\"",
+            "x.toml:18:1: event.switch: missing: the rack has 2 switches; write a number from 1 to 2",
+        ),
+        (
+            2,
+            "action = \"switch-up\"\nswitch = 3",
+            "event.switch: the rack has 2 switches: write a number from 1 to 2",
+        ),
+        (1, "action = \"link-up\"\nport = 2\nswitch = 2", "event.switch: the rack has 1 switch: write 1"),
+        (2, "action = \"switch-up\"\nswitch = 0", "event.switch: 0 is out of range"),
+        (2, "action = \"load\"\nfactor = 2\nswitch = 1", "event.switch: unknown field"),
+    ] {
+        let told = action(switches, event).expect_err(message);
+        assert!(told.contains(message), "{event}: {told}");
+    }
+}
+
 /// Learners need weights to set, and devices to set them for.
 #[test]
 fn learners() {
@@ -230,6 +274,11 @@ fn learners() {
     assert!(good(&format!("{GOOD}{learn}"))[0].learn.is_some());
     for (from, to, message) in [
         ("\"wrr\"", "\"ecmp\"", "learners set the weights of wrr"),
+        (
+            "servers = 2",
+            "servers = 2\nswitches = 2",
+            "learners read the registers of one switch, but the rack has 2",
+        ),
         ("\"smartnic\"", "\"cpu\"", "the rack needs processors"),
         ("duration_s = 10", "duration_s = 10\nagents = { enabled = false }", "need agents' reports"),
     ] {

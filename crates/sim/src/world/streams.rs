@@ -198,6 +198,9 @@ impl<E: Executor> World<E> {
         self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(packet) });
         if let Some(connection) = self.connection_of(seen.ips.0, seen.ports.0) {
             self.checker.touched(self.now, device, life, connection);
+            if frame::is_reset(packet) {
+                self.checker.reset(device, connection);
+            }
         }
         let key = (device as u32, seen.ips.0, seen.ports.0);
         let known = self.streams.as_ref().and_then(|s| s.by_peer.get(&key).copied());
@@ -260,6 +263,11 @@ impl<E: Executor> World<E> {
         for packet in &packets {
             let mut out = self.buffer();
             frame::carry(&mut out, addresses.macs, packet);
+            if frame::is_reset(&out)
+                && let Some(connection) = self.connection_of(addresses.ips.1, addresses.ports.1)
+            {
+                self.checker.reset(device, connection);
+            }
             self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&out) });
             self.host_send(station, out);
         }

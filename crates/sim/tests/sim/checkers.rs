@@ -46,7 +46,11 @@ const RACK: &str = r#"
 "#;
 
 fn check(fault: Option<Fault>, expected: &[Law]) {
-    let outcome = run_with(&scenarios(RACK)[0], 5, fault);
+    check_in(RACK, fault, expected);
+}
+
+fn check_in(rack: &str, fault: Option<Fault>, expected: &[Law]) {
+    let outcome = run_with(&scenarios(rack)[0], 5, fault);
     let found: Vec<Law> = outcome.violations.counts.keys().copied().collect();
     assert_eq!(found, expected, "{fault:?}: {:?}", outcome.violations);
     assert!(outcome.requests.answered > 1000, "{}", outcome.json());
@@ -91,4 +95,20 @@ fn work_that_was_not_counted() {
 #[test]
 fn a_request_older_than_it_is() {
     check(Some(Fault::OldStamp), &[Law::Little]);
+}
+
+/// Behind two switches, while both are up and after one has lost its power: only what a connection that moved to the other switch
+/// may do is no violation.
+#[test]
+fn behind_two_switches() {
+    let two = RACK.replace("servers = 4,", "servers = 4, switches = 2,");
+    let event = "[[event]]\nat_s = 2\naction = \"switch-down\"\nswitch = 1\n";
+    for rack in [two.clone(), two + event] {
+        check_in(&rack, None, &[]);
+        check_in(&rack, Some(Fault::Misdeliver), &[Law::Consistency, Law::Dispatch]);
+        check_in(&rack, Some(Fault::Swallow), &[Law::Packets]);
+        check_in(&rack, Some(Fault::Duplicate), &[Law::Requests]);
+        check_in(&rack, Some(Fault::Corrupt), &[Law::Translation]);
+        check_in(&rack, Some(Fault::GhostReports), &[Law::Dispatch]);
+    }
 }

@@ -5,6 +5,7 @@ mod learning;
 mod network;
 mod queueing;
 mod racks;
+mod switches;
 
 use pointsman_balance::controller::Program;
 use pointsman_engine::Engine;
