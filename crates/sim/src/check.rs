@@ -274,7 +274,7 @@ impl Checker {
         }
     }
 
-    /// A device reset a connection, or was told so: the next packets belong to another one with the same number.
+    /// A device reset a connection, or got a reset: the next packets belong to another one with the same number.
     pub fn reset(&mut self, device: usize, connection: u32) {
         if let Some(c) = self.connections.get_mut(connection).filter(|c| c.device == device as u32) {
             c.device = NOWHERE;
@@ -304,7 +304,7 @@ impl Checker {
         }
     }
 
-    /// An answer with wrong addresses reached a client, from a switch in this life. Whether that is no violation, because the request
+    /// An answer with wrong addresses reached a client, from a switch in this life. Whether that is allowed, because the request
     /// came from another one: this one does not know the connection. The client refuses the answer, so the request is lost.
     pub fn is_refused(&mut self, request: u32, life: u16) -> bool {
         match self.requests.get_mut(request as usize) {
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(found(&checker), (1, 3));
     }
 
-    /// An answer from a wrong address is none of a violation only if it came over another switch than its request.
+    /// An answer from a wrong address violates nothing only if it came over another switch than its request.
     #[test]
     fn answers_that_are_refused() {
         let mut checker = Checker::new(1, 1, 1_000, None);

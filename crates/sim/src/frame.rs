@@ -203,10 +203,20 @@ pub fn segment(b: &[u8]) -> Option<Addresses> {
     Some(Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(tcp)?, half(tcp + 2)?) })
 }
 
+/// The flags of a TCP segment.
+fn flags(b: &[u8]) -> u8 {
+    let tcp = if b.get(12) == Some(&8) { UDP4 } else { UDP6 };
+    b.get(tcp + 13).copied().unwrap_or(0)
+}
+
 /// Whether a TCP segment resets its connection.
 pub fn is_reset(b: &[u8]) -> bool {
-    let tcp = if b.get(12) == Some(&8) { UDP4 } else { UDP6 };
-    b.get(tcp + 13).is_some_and(|flags| flags & 4 != 0)
+    flags(b) & 4 != 0
+}
+
+/// Whether a TCP segment opens a connection: SYN without ACK.
+pub fn opens(b: &[u8]) -> bool {
+    flags(b) & 18 == 2
 }
 
 /// The IP packet in a frame, without what pads the frame.

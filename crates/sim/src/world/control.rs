@@ -92,7 +92,7 @@ impl Control {
         self.told.push_back(if one { message } else { format!("switch {}: {message}", switch + 1) });
     }
 
-    /// The switch has power again: its server knows nobody.
+    /// The switch has power again: its server has no clients.
     pub fn replace_server(&mut self, switch: usize, server: ControlPlane) {
         self.sides[switch].server = server;
     }

@@ -203,7 +203,12 @@ impl<E: Executor> World<E> {
             }
         }
         let key = (device as u32, seen.ips.0, seen.ports.0);
-        let known = self.streams.as_ref().and_then(|s| s.by_peer.get(&key).copied());
+        let mut known = self.streams.as_ref().and_then(|s| s.by_peer.get(&key).copied());
+        // The client has opened the connection again, over another switch: smoltcp would ignore that.
+        if let Some(id) = known.filter(|id| frame::opens(packet) && self.life_of(*id) != Some(life)) {
+            self.remove_stream(id);
+            known = None;
+        }
         let id = match known {
             Some(id) => id,
             None => {
@@ -281,6 +286,11 @@ impl<E: Executor> World<E> {
             };
             self.work(device, job);
         }
+    }
+
+    /// The life of the switch that the last segment of a device's connection came from.
+    fn life_of(&self, id: u32) -> Option<u16> {
+        self.streams.as_ref()?.devices.get(&id).map(|s| s.life)
     }
 
     fn remove_stream(&mut self, id: u32) {

@@ -97,8 +97,8 @@ fn a_request_older_than_it_is() {
     check(Some(Fault::OldStamp), &[Law::Little]);
 }
 
-/// Behind two switches, while both are up and after one has lost its power: only what a connection that moved to the other switch
-/// may do is no violation.
+/// Behind two switches, while both are up and after one has lost its power: a connection that moved to the other
+/// switch may get another device, and nothing else is allowed.
 #[test]
 fn behind_two_switches() {
     let two = RACK.replace("servers = 4,", "servers = 4, switches = 2,");

@@ -153,7 +153,8 @@ fn connections_over_tcp() {
     let text = rack(true, "transport = \"tcp\"", &power(1.0, "down", 1));
     let outcome = run(&text, 5);
     let r = &outcome.requests;
-    assert!(r.lost > 20 && r.lost == r.lost_with_connections && r.answered > r.sent / 2, "{r:?}");
+    // Each of 200 connections loses the request that finds out, with those that wait at its device.
+    assert!((100..600).contains(&r.lost) && r.lost == r.lost_with_connections, "{r:?}");
     assert_eq!(outcome.json(), run(&text, 5).json(), "the same again");
 }
 
