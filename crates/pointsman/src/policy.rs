@@ -351,6 +351,17 @@ fn history(answer: &Value) -> String {
     table(&rows)
 }
 
+/// The primary of a switch.
+fn leader(s: &Value) -> String {
+    let leader = match text(&s["leader"]).as_str() {
+        "self" => "this controller".to_string(),
+        "pointsman" => "another Pointsman controller".to_string(),
+        "foreign" => "a client that is not a Pointsman controller".to_string(),
+        other => other.to_string(),
+    };
+    leader + &s["leader_id"].as_str().map(|id| format!(" ({id})")).unwrap_or_default()
+}
+
 fn status(s: &Value) -> String {
     let mut out = format!(
         "controller  {}\nswitch      {}\nentries     {}\n",
@@ -358,14 +369,18 @@ fn status(s: &Value) -> String {
         text(&s["switch"]),
         s["entries"]
     );
-    let leader = match text(&s["leader"]).as_str() {
-        "self" => "this controller".to_string(),
-        "pointsman" => "another Pointsman controller".to_string(),
-        "foreign" => "a client that is not a Pointsman controller".to_string(),
-        other => other.to_string(),
-    };
-    let id = s["leader_id"].as_str().map(|id| format!(" ({id})")).unwrap_or_default();
-    let _ = writeln!(out, "primary     {leader}{id}");
+    let _ = writeln!(out, "primary     {}", leader(s));
+    if let Some(switches @ [_, _, ..]) = s["switches"].as_array().map(Vec::as_slice) {
+        for switch in switches {
+            let [address, state] = ["p4runtime", "controller"].map(|name| text(&switch[name]));
+            let _ = writeln!(
+                out,
+                "  {address}  {state}, entries {}, primary {}",
+                switch["entries"],
+                leader(switch)
+            );
+        }
+    }
     let names: Vec<String> = s["unresolved"].as_array().into_iter().flatten().map(text).collect();
     if !names.is_empty() {
         let _ = writeln!(out, "unresolved  {}", names.join(", "));
@@ -550,4 +565,27 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         202 => ExitCode::from(PENDING),
         _ => ExitCode::FAILURE,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn several_switches() {
+        let switch = |address: &str, state: &str| {
+            json!({
+                "p4runtime": address, "controller": state, "leader": "none", "leader_id": null, "entries": 7,
+            })
+        };
+        let mut s = json!({
+            "controller": "disconnected", "switch": "a:1, b:1", "entries": 7, "leader": "none", "leader_id": null,
+            "switches": [switch("a:1", "in-sync"), switch("b:1", "disconnected")],
+        });
+        let said = status(&s);
+        assert!(said.contains("\n  a:1  in-sync, entries 7, primary none\n  b:1  disconnected, "), "{said}");
+        s["switches"] = json!([switch("a:1", "in-sync")]);
+        assert!(!status(&s).contains("  a:1  "), "one switch has nothing to add");
+    }
 }
