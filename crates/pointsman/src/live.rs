@@ -248,6 +248,12 @@ impl Live {
         if on { Ok(()) } else { self.stop_switch(switch) }
     }
 
+    /// Gives power to the switches without.
+    pub fn power_all(&mut self) -> Result<(), String> {
+        let off = (0..self.rack.spec.switches).filter(|switch| !self.switches.contains_key(switch));
+        off.collect::<Vec<_>>().into_iter().try_for_each(|switch| self.power(switch, true))
+    }
+
     /// Starts the agent of a device.
     pub fn start_agent(&mut self, device: &str) -> Result<(), String> {
         let host = self.rack.host(device).map_err(|e| e.to_string())?;

@@ -159,8 +159,8 @@ impl PortStats {
 }
 
 impl Stats {
-    /// Adds those of another worker.
-    pub(crate) fn add(&mut self, o: &Stats) {
+    /// Adds those of another worker or switch.
+    pub fn add(&mut self, o: &Stats) {
         let pairs = [
             (&mut self.received, o.received),
             (&mut self.received_from_cpu, o.received_from_cpu),

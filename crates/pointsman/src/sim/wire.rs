@@ -21,7 +21,6 @@ use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
 use pointsman_sim::scenario::{Action, Connections, Event, LearnModel};
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -367,8 +366,11 @@ impl OnWire {
             events.join().map_err(|_| "the events panicked".to_string())??;
             Ok::<_, String>(r)
         })?;
-        // All switches have power again.
-        restore(&mut self.live, &s.events)?;
+        if !s.events.is_empty() {
+            // For the next run.
+            self.live.power_all()?;
+            self.live.wait_in_sync(PATIENCE)?;
+        }
         // Busy devices get time to report that they are available.
         std::thread::sleep(Duration::from_millis(500));
         let ms = |percent| r.latencies.percentile(percent).as_secs_f64() * 1e3;
@@ -412,20 +414,6 @@ fn perform(live: &mut Live, events: &[Event]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Gives power to switches that a scenario left without, for the next one.
-fn restore(live: &mut Live, events: &[Event]) -> Result<(), String> {
-    let mut off = BTreeSet::new();
-    for event in events {
-        match event.action {
-            Action::Power(switch, true) => off.remove(&switch),
-            Action::Power(switch, false) => off.insert(switch),
-            _ => false,
-        };
-    }
-    off.into_iter().try_for_each(|switch| live.power(switch as u16, true))?;
-    if events.is_empty() { Ok(()) } else { live.wait_in_sync(PATIENCE) }
 }
 
 fn times_factor(ms: u32, factor: f64) -> u32 {

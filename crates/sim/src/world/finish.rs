@@ -1,7 +1,7 @@
 //! The end of a simulation: the last checks, and the results.
 
 use super::World;
-use super::switches::{RackSwitch, Tally};
+use super::switches::RackSwitch;
 use crate::check::{Balance, DeviceSums};
 use crate::device::DeviceCounts;
 use crate::frame;
@@ -9,6 +9,7 @@ use crate::link::{Link, LinkCounts};
 use crate::outcome::{Group, Latency, Outcome, Requests, SwitchPackets};
 use pointsman_balance::DeviceKind;
 use pointsman_ir::Executor;
+use pointsman_v1model::Stats;
 
 fn totals(links: &[Link]) -> (LinkCounts, u64) {
     let mut all = LinkCounts::default();
@@ -20,9 +21,9 @@ impl<E: Executor> World<E> {
     pub(super) fn finish(mut self) -> Outcome {
         let (up, on_way_up) = totals(&self.lines.up);
         let (down, on_way_down) = totals(&self.lines.down);
-        let tallies: Vec<Tally> = self.switches.iter_mut().map(RackSwitch::tally).collect();
-        let mut stats = Tally::default();
-        tallies.iter().for_each(|tally| stats.add(tally));
+        let each: Vec<Stats> = self.switches.iter_mut().map(RackSwitch::stats).collect();
+        let mut stats = Stats::default();
+        each.iter().for_each(|switch| stats.add(switch));
         let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;
         let balance = |part: &str, went_in, accounted| Balance { part: part.to_string(), went_in, accounted };
         let packets = [
@@ -30,7 +31,7 @@ impl<E: Executor> World<E> {
             balance("from links into the switch", up.delivered, stats.received - stats.received_from_cpu),
             balance(
                 "the switch",
-                stats.received + stats.made,
+                stats.received + stats.created(),
                 stats.transmitted + stats.to_cpu + stats.consumed + stats.dropped() + stats.queued,
             ),
             balance("from the switch to links", stats.transmitted, down.sent + self.unplugged),
@@ -67,10 +68,10 @@ impl<E: Executor> World<E> {
         let groups = self.groups();
         let learning = self.learning();
         let addresses = self.scenario.rack.switch.p4runtime.iter();
-        let switches = addresses.zip(&tallies).map(|(address, tally)| SwitchPackets {
+        let switches = addresses.zip(&each).map(|(address, stats)| SwitchPackets {
             p4runtime: address.clone(),
-            packets: tally.received,
-            drops: tally.dropped(),
+            packets: stats.received,
+            drops: stats.dropped(),
         });
         let mut latencies: Vec<u64> = self.latencies_ns.concat();
         let answered = self.measured_answered;

@@ -8,8 +8,7 @@ use crate::random::{Part, Stream};
 use pointsman_balance::Rack;
 use pointsman_ir::Executor;
 use pointsman_net::Node;
-use pointsman_v1model::{DropReason, Stats, Switch, SwitchConfig};
-use std::collections::BTreeMap;
+use pointsman_v1model::{Stats, Switch, SwitchConfig};
 use std::sync::Arc;
 
 /// Makes a switch without state, and its P4Runtime server, for a life with this number.
@@ -40,69 +39,20 @@ pub(super) struct RackSwitch<E: Executor> {
     pub node: Node<E>,
     pub on: bool,
     /// The packets of its former lives.
-    past: Tally,
+    past: Stats,
 }
 
 impl<E: Executor> RackSwitch<E> {
     /// A switch in its first life.
     pub fn new(node: Node<E>) -> Self {
-        RackSwitch { node, on: true, past: Tally::default() }
+        RackSwitch { node, on: true, past: Stats::default() }
     }
 
     /// The packets of all its lives.
-    pub fn tally(&mut self) -> Tally {
+    pub fn stats(&mut self) -> Stats {
         let mut all = self.past.clone();
-        all.add(&Tally::of(self.node.switch.stats()));
+        all.add(self.node.switch.stats());
         all
-    }
-}
-
-/// Numbers of packets.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    pub received: u64,
-    pub received_from_cpu: u64,
-    /// Copies that the switch made.
-    pub made: u64,
-    pub transmitted: u64,
-    pub to_cpu: u64,
-    pub consumed: u64,
-    /// Those that wait, or waited when it lost power.
-    pub queued: u64,
-    pub drops: BTreeMap<DropReason, u64>,
-}
-
-impl Tally {
-    fn of(stats: &Stats) -> Self {
-        Tally {
-            received: stats.received,
-            received_from_cpu: stats.received_from_cpu,
-            made: stats.ingress_clones + stats.egress_clones + stats.replicas,
-            transmitted: stats.transmitted,
-            to_cpu: stats.to_cpu,
-            consumed: stats.consumed,
-            queued: stats.queued,
-            drops: stats.drops.clone(),
-        }
-    }
-
-    /// Adds those of another switch or life.
-    pub fn add(&mut self, o: &Tally) {
-        self.received += o.received;
-        self.received_from_cpu += o.received_from_cpu;
-        self.made += o.made;
-        self.transmitted += o.transmitted;
-        self.to_cpu += o.to_cpu;
-        self.consumed += o.consumed;
-        self.queued += o.queued;
-        for (reason, n) in &o.drops {
-            *self.drops.entry(*reason).or_default() += n;
-        }
-    }
-
-    /// Packets dropped, for whatever reason.
-    pub fn dropped(&self) -> u64 {
-        self.drops.values().sum()
     }
 }
 
@@ -130,7 +80,7 @@ impl<E: Executor> World<E> {
             Err(message) => return self.control.tell(switch, message),
         };
         let its = &mut self.switches[switch];
-        its.past = its.tally();
+        its.past = its.stats();
         (its.node, its.on) = (node, true);
         self.control.replace_server(switch, server);
         let change = self.lines.power(switch, Some(self.lives));
