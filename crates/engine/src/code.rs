@@ -91,6 +91,8 @@ pub(crate) struct Code {
     pub(crate) cells: bool,
     /// It does so without comparing some index with a length.
     pub(crate) trusts_cells: bool,
+    /// It does something only where packets are processed at the same time.
+    pub(crate) shared: bool,
     /// Of a pass: every block is in it.
     pub(crate) whole: bool,
     /// It emits headers.

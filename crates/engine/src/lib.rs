@@ -99,8 +99,9 @@ pub struct Engine {
     cold: Cold,
     parsers: Vec<Block>,
     controls: Vec<Block>,
-    /// If it exists, the code of its blocks is compiled when they are needed separately.
-    pass: Option<PassCode>,
+    /// The passes that the architecture announced, if the first of them can be compiled: then the code of its blocks is compiled
+    /// when they are needed separately.
+    passes: Vec<PassCode>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -123,9 +124,11 @@ struct Block {
     ahead: Option<Code>,
 }
 
-/// Code of the pass that the architecture announced.
+/// Code of a pass.
+#[derive(Default)]
 struct PassCode {
-    code: Code,
+    /// None if it cannot be compiled.
+    code: OnceLock<Option<Code>>,
     /// Looks ahead, if that can gain anything. Made when everything else is.
     ahead: OnceLock<Option<Code>>,
 }
@@ -313,8 +316,8 @@ impl Engine {
         }
     }
 
-    /// Code of a whole pass, and code that looks ahead of it.
-    fn make_pass(&self, pass: &Pass) -> Result<Option<PassCode>, LoadError> {
+    /// Code of a pass.
+    fn make_pass(&self, pass: &Pass) -> Result<Option<Code>, LoadError> {
         let mut counted = false;
         for entry in pass_entries(pass) {
             // Slots are parameters only if they are in the frame.
@@ -325,23 +328,32 @@ impl Engine {
         }
         let Some(first) = pass_entries(pass).next() else { return Ok(None) };
         let source = Source { counted, ..self.source(first)? };
-        let code = generate::compile_pass(
-            &source,
-            &self.isa,
-            (pass, false),
-            &self.places_of_slots(),
-            8 * self.top as u32,
-        )?;
+        let (slots, at) = (self.places_of_slots(), 8 * self.top as u32);
+        generate::compile_pass(&source, &self.isa, (pass, false), &slots, at)
+    }
+
+    /// The code of the first pass, and places for that of the others.
+    fn make_passes(&self) -> Vec<PassCode> {
+        let Some(first) = self.known.passes.first() else { return Vec::new() };
+        // If it cannot be compiled, its blocks are, or they return the error.
+        let Ok(Some(code)) = self.make_pass(first) else { return Vec::new() };
         let ahead = OnceLock::new();
         if !generate::may_look_ahead(&self.program, &self.known) {
             let _ = ahead.set(None);
         }
-        Ok(code.map(|code| PassCode { code, ahead }))
+        let first = PassCode { code: OnceLock::from(Some(code)), ahead };
+        std::iter::once(first).chain(self.known.passes[1..].iter().map(|_| PassCode::default())).collect()
+    }
+
+    /// The code of a pass, if it has been made.
+    #[inline]
+    fn pass_code(&self, pass: usize) -> Option<&Code> {
+        self.passes.get(pass)?.code.get()?.as_ref()
     }
 
     /// Code that looks ahead of the pass. It is never required, so errors in it do not matter.
     fn make_ahead_of_pass(&self) {
-        let (Some(made), Some(pass)) = (&self.pass, &self.known.pass) else { return };
+        let (Some(made), Some(pass)) = (self.passes.first(), self.known.passes.first()) else { return };
         made.ahead.get_or_init(|| {
             let source = self.source(pass_entries(pass).next()?).ok()?;
             let at = 8 * self.top as u32;
@@ -424,7 +436,7 @@ impl Executor for Engine {
             isa,
             parsers,
             controls,
-            pass: None,
+            passes: Vec::new(),
             slots: slots.to_vec(),
             spans,
             words,
@@ -433,18 +445,17 @@ impl Executor for Engine {
             layouts,
             program,
         };
-        // If the pass cannot be compiled, the blocks are, or they return the error.
-        engine.pass = known.pass.as_ref().and_then(|pass| engine.make_pass(pass).ok().flatten());
+        engine.passes = engine.make_passes();
         for entry in engine.package() {
             // Blocks of a compiled pass can be compiled for sure, and are when they are needed separately.
-            let apart = match (&known.pass, &engine.pass) {
-                (Some(pass), Some(made)) => !made.code.whole || !pass_entries(pass).any(|e| e == entry),
+            let apart = match (known.passes.first(), engine.pass_code(0)) {
+                (Some(pass), Some(code)) => !code.whole || !pass_entries(pass).any(|e| e == entry),
                 _ => true,
             };
             if let Some((block, _)) = engine.block(entry).filter(|_| apart) {
                 engine.code(entry, block).as_ref().map_err(Clone::clone)?;
             }
-            if let (Entry::Control(id), None) = (entry, &engine.pass) {
+            if let (Entry::Control(id), None) = (entry, engine.pass_code(0)) {
                 let ahead = engine.make_ahead(id)?;
                 if let Some(block) = engine.controls.get_mut(id.index()) {
                     block.ahead = ahead;
@@ -583,7 +594,7 @@ impl Executor for Engine {
     }
 
     fn lookahead(&self) -> usize {
-        let passes = self.pass.as_ref().is_some_and(|p| !matches!(p.ahead.get(), Some(None)));
+        let passes = self.passes.first().is_some_and(|p| !matches!(p.ahead.get(), Some(None)));
         if passes || self.controls.iter().any(|c| c.ahead.is_some()) { AT_ONCE } else { 1 }
     }
 
@@ -591,12 +602,16 @@ impl Executor for Engine {
         self.fetch_ahead(control, slots, frames, env);
     }
 
-    fn passes(&self) -> bool {
-        self.pass.is_some()
+    #[inline]
+    fn passes(&self, pass: usize) -> bool {
+        self.pass_code(pass).is_some()
     }
 
     fn complete(&self) {
         self.make_ahead_of_pass();
+        for (made, pass) in self.passes.iter().zip(&self.known.passes) {
+            made.code.get_or_init(|| self.make_pass(pass).ok().flatten());
+        }
         for entry in self.package() {
             if let Some((block, _)) = self.block(entry) {
                 let _ = self.code(entry, block);
@@ -605,7 +620,7 @@ impl Executor for Engine {
     }
 
     fn foresees_pass(&self, frame: &mut Frame, env: &dyn Env) -> bool {
-        let ahead = self.pass.as_ref().and_then(|pass| pass.ahead.get()?.as_ref());
+        let ahead = self.passes.first().and_then(|pass| pass.ahead.get()?.as_ref());
         ahead.is_some_and(|code| {
             let worth = code.large_arrays && frame.foresight.get_or_insert_default().begin_batch();
             frame.large = self.large_tables(code, env);
@@ -618,8 +633,8 @@ impl Executor for Engine {
     }
 
     #[inline(always)]
-    fn pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
-        self.run_pass(frame, packets)
+    fn pass(&self, pass: usize, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+        self.run_pass(pass, frame, packets)
     }
 
     // Inlined, because arguments that are passed on through the stack have to wait for their own stores.

@@ -146,6 +146,9 @@ impl Engine {
                 let fits = all.len() >= self.program.tables.len();
                 (*at).tables = if fits { all.as_ptr() } else { std::ptr::null() };
             }
+            if code.shared {
+                (*at).shared = host.env.is_shared().into();
+            }
             if code.emits {
                 (*at).out = host.emitted.as_mut_ptr();
                 (*at).out_len = host.emitted.len() as u64;
@@ -218,13 +221,16 @@ impl Engine {
     /// See [`Executor::pass`].
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub(crate) fn run_pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+    pub(crate) fn run_pass(&self, pass: usize, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         let mut first = true;
         let mut emitted = Vec::new();
-        let set = packets.set();
+        let (code, resumes) =
+            (self.pass_code(pass), self.known.passes.get(pass).is_some_and(|pass| pass.resumes));
+        // What `Host::rest` counts from: before the parser of a packet has run, it has no rest.
+        let position = if resumes { 0 } else { u64::MAX };
         let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
         while let Some(Passing { buffer, start, given, env }) = packets.next() {
-            let Some(pass) = &self.pass else { return false };
+            let Some(code) = code else { return false };
             if start > buffer.len() {
                 return false;
             }
@@ -238,16 +244,20 @@ impl Engine {
                 }
                 debug_assert!(self.are_announced(cells));
                 // SAFETY: as below.
-                unsafe { ((*at).tables, (*at).cells, (*at).set) = (tables.as_ptr(), cells.as_ptr(), set) };
+                unsafe { ((*at).tables, (*at).cells) = (tables.as_ptr(), cells.as_ptr()) };
+                // SAFETY: as below.
+                unsafe { (*at).shared = env.is_shared().into() };
             }
             let packet_bits = (buffer.len() - start) as u64 * 8;
+            let packet_bytes =
+                if resumes { env.packet_bytes().into() } else { (buffer.len() - start) as u64 };
             // SAFETY: `start` lies within the buffer, or at its end.
             let packet = unsafe { buffer.as_mut_ptr().add(start) };
             // SAFETY: those are the packet's bytes. They are written last of all, when nothing looks at them as a slice any more.
             let bytes = unsafe { std::slice::from_raw_parts(packet, buffer.len() - start) };
             let mut host = Host {
                 layouts: &self.layouts,
-                strings: &pass.code.strings,
+                strings: &code.strings,
                 env,
                 packet: bytes,
                 pass: true,
@@ -262,13 +272,12 @@ impl Engine {
                 (*at).host = (&raw mut host).cast();
                 (*at).packet = packet;
                 (*at).packet_bits = packet_bits;
-                // The parser has not run.
-                (*at).position = u64::MAX;
+                (*at).position = position;
                 (*at).out_cap = start as u64;
-                (*at).packet_bytes = bytes.len() as u64;
+                (*at).packet_bytes = packet_bytes;
                 (*at).asked = 0;
                 (*at).given = given;
-                ((pass.code.entry)(at), &*at)
+                ((code.entry)(at), &*at)
             };
             let rejected = (ctx.error != ACCEPTED).then_some(ctx.error as u32);
             let passed = Passed {
@@ -340,12 +349,12 @@ impl Engine {
             cells,
             packet_bytes: 0,
             tables,
+            shared: 1,
             large,
             noted: std::ptr::null(),
             result: 0,
             asked: 0,
             given: [0; GIVEN],
-            set: 0,
             told: 0,
         };
         for frame in frames.iter_mut().filter(|f| f.end == self.words) {
@@ -369,7 +378,7 @@ impl Engine {
     /// See [`Executor::prefetch_pass`].
     #[allow(unsafe_code)]
     pub(crate) fn fetch_ahead_of_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {
-        let Some(code) = self.pass.as_ref().and_then(|pass| pass.ahead.get()?.as_ref()) else { return };
+        let Some(code) = self.passes.first().and_then(|pass| pass.ahead.get()?.as_ref()) else { return };
         if frame.end != self.words {
             return;
         }

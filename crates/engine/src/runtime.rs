@@ -62,6 +62,8 @@ pub(crate) struct Ctx<'a> {
     pub(crate) packet_bytes: u64,
     /// The flat tables of the architecture; null without any.
     pub(crate) tables: *const FlatTable,
+    /// [`Env::is_shared`]; only of code that looks.
+    pub(crate) shared: u64,
     /// Of code that looks ahead: which of its tables are large, a bit for each; where the addresses end that it has noted.
     pub(crate) large: u64,
     pub(crate) noted: *const u64,
@@ -70,8 +72,6 @@ pub(crate) struct Ctx<'a> {
     /// Of a pass: whether the architecture was called, the numbers given with the packet, its results.
     pub(crate) asked: u64,
     pub(crate) given: [u64; GIVEN],
-    /// See [`pointsman_ir::Convoy::set`].
-    pub(crate) set: u64,
     pub(crate) told: u64,
 }
 
@@ -90,6 +90,7 @@ pub(crate) mod at {
     pub(crate) const OUT: i32 = offset_of!(Ctx<'static>, out) as i32;
     pub(crate) const OUT_LEN: i32 = offset_of!(Ctx<'static>, out_len) as i32;
     pub(crate) const CELLS: i32 = offset_of!(Ctx<'static>, cells) as i32;
+    pub(crate) const SHARED: i32 = offset_of!(Ctx<'static>, shared) as i32;
     pub(crate) const LARGE: i32 = offset_of!(Ctx<'static>, large) as i32;
     pub(crate) const NOTED: i32 = offset_of!(Ctx<'static>, noted) as i32;
     pub(crate) const TABLES: i32 = offset_of!(Ctx<'static>, tables) as i32;
@@ -97,7 +98,6 @@ pub(crate) mod at {
     pub(crate) const RESULT: i32 = offset_of!(Ctx<'static>, result) as i32;
     pub(crate) const ASKED: i32 = offset_of!(Ctx<'static>, asked) as i32;
     pub(crate) const GIVEN: i32 = offset_of!(Ctx<'static>, given) as i32;
-    pub(crate) const SET: i32 = offset_of!(Ctx<'static>, set) as i32;
     pub(crate) const TOLD: i32 = offset_of!(Ctx<'static>, told) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
 }

@@ -102,8 +102,8 @@ pub trait Executor: Sized + 'static {
     ) {
     }
 
-    /// Whether it can take packets through [`Known::pass`]. If not, the architecture runs block by block.
-    fn passes(&self) -> bool {
+    /// Whether it can take packets through this one of [`Known::passes`] now. If not, the architecture runs block by block.
+    fn passes(&self, _pass: usize) -> bool {
         false
     }
 
@@ -111,7 +111,7 @@ pub trait Executor: Sized + 'static {
     /// it. Meanwhile others may use the executor.
     fn complete(&self) {}
 
-    /// Packets are about to go through the pass: as [`Executor::prefetch`], for the whole pass and with the packets as they came. `frame` is
+    /// Packets are about to go through the first pass: as [`Executor::prefetch`], for the whole pass and with the packets as they came. `frame` is
     /// memory to work with. Only for passes of which [`Executor::foresees_pass`].
     fn prefetch_pass(&self, _frame: &mut Self::Frame, _packets: &mut impl Coming) {}
 
@@ -120,10 +120,10 @@ pub trait Executor: Sized + 'static {
         false
     }
 
-    /// Takes packets through [`Known::pass`], one after the other. The frame's content is irrelevant before and after,
-    /// except for exits with a frame. False: nothing was done for the packet that came last, and the architecture has
-    /// to run block by block.
-    fn pass(&self, _frame: &mut Self::Frame, packets: &mut impl Convoy) -> bool {
+    /// Takes packets through one of [`Known::passes`], one after the other. The frame's content is irrelevant before and after,
+    /// except for exits with a frame, [`Pass::resumes`] and [`Pass::suspends`]. False: nothing was done for the packet that came
+    /// last, and the architecture has to run block by block.
+    fn pass(&self, _pass: usize, _frame: &mut Self::Frame, packets: &mut impl Convoy) -> bool {
         packets.next().is_none()
     }
 
@@ -148,8 +148,8 @@ pub struct Known {
     pub digests: Vec<Digest>,
     /// By [`ExternInstanceId`]: the arrays that [`Env::cells`] will give, in shape and length.
     pub arrays: Vec<CellShape>,
-    /// The way of an ordinary packet.
-    pub pass: Option<Pass>,
+    /// The ways of ordinary packets. The first is readied when the program is loaded, others by [`Executor::complete`].
+    pub passes: Vec<Pass>,
 }
 
 /// Why a program cannot be run.
@@ -300,6 +300,11 @@ pub trait Env {
     /// that [`Known`] announced says. Their addresses hold while a block runs.
     fn cells(&self) -> &[CellArray] {
         &[]
+    }
+
+    /// Whether other packets may be processed at the same time as this one: what [`Meaning::AskIfShared`] depends on.
+    fn is_shared(&self) -> bool {
+        true
     }
 
     /// Bytes that a counter adds for this packet.

@@ -33,7 +33,7 @@ pub use exec::{
     ParseOutcome,
 };
 pub use meaning::{Digest, DigestFn, Meaning};
-pub use pass::{Coming, Convoy, Pass, PassExit, PassField, PassStep, PassValue, Passed, Passing};
+pub use pass::{Coming, Convoy, KeptFields, Pass, PassExit, PassField, PassStep, PassValue, Passed, Passing};
 pub use program::*;
 pub use stmt::*;
 pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, TableStore};

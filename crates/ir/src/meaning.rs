@@ -82,6 +82,9 @@ pub enum Meaning {
         /// A `bool`.
         condition: u32,
     },
+    /// Only where packets are processed at the same time ([`Env::is_shared`](crate::Env::is_shared)) the architecture has to be
+    /// asked; otherwise it does nothing.
+    AskIfShared,
 }
 
 /// The hash or checksum of some bytes.

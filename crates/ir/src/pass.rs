@@ -36,8 +36,9 @@ pub enum PassValue {
 pub struct PassExit {
     /// Names it; every exit with the same number has to be the same.
     pub number: u32,
-    /// The frame must have the same content as if the blocks had been run one by one.
-    pub frame: bool,
+    /// The frame must have the same content as if the blocks had been run one by one, in these of [`Pass::kept`]. `None`: nothing reads
+    /// the frame.
+    pub frame: Option<usize>,
 }
 
 /// A step of a pass.
@@ -62,8 +63,6 @@ pub enum PassStep {
         /// Where to.
         exit: PassExit,
     },
-    /// Goes out if a scalar of at most 64 bits is in [`Convoy::set`].
-    ExitIfIn(PassField, PassExit),
     /// Remembers a scalar for the outcome.
     Tell(PassField),
     /// Runs a control and puts its emitted headers in front of the parser's rest, in the packet's buffer. Without room,
@@ -71,13 +70,21 @@ pub enum PassStep {
     Emit(ControlId, PassExit),
 }
 
-/// A pass. Every slot is at its default value when it starts. Parameter `i` of each block is bound to slot `i`.
+/// By slot: the fields that a frame has to hold; others are not read. `None`: all.
+pub type KeptFields = Vec<Option<Vec<u32>>>;
+
+/// A pass. Parameter `i` of each block is bound to slot `i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
     /// One after the other.
     pub steps: Vec<PassStep>,
-    /// By slot: the fields that a frame has to hold after an exit with a frame; others are not read. `None`: all.
-    pub kept: Vec<Option<Vec<u32>>>,
+    /// What a frame may have to hold.
+    pub kept: Vec<KeptFields>,
+    /// It continues a packet that is in the frame, and whose rest after the parser is in the buffer. Otherwise every slot is at
+    /// its default value when it starts, and the whole packet is in the buffer.
+    pub resumes: bool,
+    /// The frame has to hold these of `kept` at the end.
+    pub suspends: Option<usize>,
 }
 
 /// How far a packet went.
@@ -91,15 +98,15 @@ pub struct Passed {
     pub consumed_bits: usize,
     /// The last value of [`PassStep::Tell`].
     pub told: u64,
-    /// At the end: where in the buffer the packet now begins.
+    /// At the end of a pass that emits: where in the buffer the packet now begins.
     pub start: usize,
 }
 
 /// A packet that goes through a pass.
 pub struct Passing<'a> {
-    /// Room for longer headers, and the packet, which ends with the buffer.
+    /// Room for longer headers, and the packet (or its rest, see [`Pass::resumes`]), which ends with the buffer.
     pub buffer: &'a mut [u8],
-    /// Where in the buffer the packet begins.
+    /// Where in the buffer it begins.
     pub start: usize,
     /// The numbers that steps refer to.
     pub given: [u64; GIVEN],
@@ -115,9 +122,6 @@ pub trait Coming {
 
 /// Packets that go through a pass, one after the other.
 pub trait Convoy: Coming {
-    /// The set of numbers for [`PassStep::ExitIfIn`], asked for once: bit `n` for the number `n`, the last bit for 63 and all above.
-    fn set(&self) -> u64;
-
     /// How far the packet went that came last. False: none shall follow it.
     fn passed(&mut self, passed: Passed) -> bool;
 }

@@ -248,10 +248,10 @@ impl Executor for Runner {
         }
     }
 
-    fn passes(&self) -> bool {
+    fn passes(&self, pass: usize) -> bool {
         match self {
-            Runner::Native(e) => e.passes(),
-            Runner::Interpreted(i, _) => i.passes(),
+            Runner::Native(e) => e.passes(pass),
+            Runner::Interpreted(i, _) => i.passes(pass),
         }
     }
 
@@ -276,9 +276,9 @@ impl Executor for Runner {
     }
 
     #[inline(always)]
-    fn pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+    fn pass(&self, pass: usize, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         match (self, frame) {
-            (Runner::Native(e), Frame::Native(f)) => e.pass(f, packets),
+            (Runner::Native(e), Frame::Native(f)) => e.pass(pass, f, packets),
             _ => packets.next().is_none(),
         }
     }

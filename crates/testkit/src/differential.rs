@@ -10,7 +10,9 @@ use num_bigint::BigInt;
 use pointsman_ir::{
     ActionCall, Bits, Entry, EntryAction, Executor, ExternInstanceId, KeyMatch, TableId, Value, ValueSetId,
 };
-use pointsman_v1model::{Arrived, Keep, Output, Pipeline, Switch, SwitchConfig, Time};
+use pointsman_v1model::{
+    Arrived, ConfigError, Keep, Output, Pipeline, PortRate, QueueConfig, Switch, SwitchConfig, Time,
+};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Passes through the pipeline for one packet.
 const BUDGET: usize = 100;
+
+/// How long packets wait in queues that delay them.
+const DELAY_NS: u64 = 1_000;
 
 /// How long a failing program may be made smaller.
 const SHRINKING: Duration = Duration::from_secs(60);
@@ -117,6 +122,13 @@ struct Run<'a, E: Executor> {
 }
 
 impl<E: Executor> Run<'_, E> {
+    /// Limits ports, and readies what takes packets from and to their queues.
+    fn limit(&mut self, limits: impl Fn(&mut Switch<E>) -> Result<(), ConfigError>) -> Result<(), Failure> {
+        limits(&mut self.switch).map_err(|e| Failure::Load(e.to_string()))?;
+        self.switch.executor().into_iter().for_each(E::complete);
+        Ok(())
+    }
+
     fn add(&mut self) -> Result<(), Failure> {
         let (p, ir) = (self.p, self.ir.clone());
         let mut all = Vec::new();
@@ -223,7 +235,7 @@ impl<E: Executor> Run<'_, E> {
             let mut buffer = [&vec![0; room], bytes.as_slice()].concat();
             let arrived = Arrived { port: *port, buffer: &mut buffer, start: room };
             self.switch.process(self.now, BUDGET, &mut [arrived], &mut out);
-            self.switch.poll(self.now, BUDGET, &mut out);
+            self.switch.poll(self.now.plus_ns(DELAY_NS), BUDGET, &mut out);
             let have = match out.as_slice() {
                 [] => Fate::Dropped,
                 [Output::Port(port, bytes)] => Fate::Sent(*port, bytes.clone()),
@@ -281,6 +293,17 @@ pub fn compare<E: Executor>(p: &Program, tally: &mut Tally) -> Result<(), Failur
             .set_pipeline(run.now, pipeline, Keep::Nothing)
             .map_err(|e| Failure::Load(e.to_string()))?;
         run.add()?;
+        // Some packets go through in one go, some stop at the traffic manager, some wait there.
+        match text.len() % 4 {
+            1 => run.limit(|switch| {
+                let rate = Some(PortRate { bits_per_s: u64::MAX / 2, overhead_bytes: 0 });
+                (0..1 << 9).try_for_each(|port| switch.configure_port_rate(port, rate))
+            })?,
+            2 => run.limit(|switch| {
+                switch.configure_all_queues(QueueConfig { delay_ns: DELAY_NS, ..QueueConfig::default() })
+            })?,
+            _ => {}
+        }
         tally.programs += 1;
         run.packets(tally)
     };

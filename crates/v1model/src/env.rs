@@ -260,6 +260,10 @@ impl Env for BlockEnv<'_> {
         self.state.count_head(self.own, (self.now, self.bytes), table, head);
     }
 
+    fn is_shared(&self) -> bool {
+        matches!(self.state, Access::Shared(_))
+    }
+
     fn asked(&self) -> bool {
         self.effects.any
     }

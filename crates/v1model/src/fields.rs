@@ -133,6 +133,18 @@ pub(crate) struct FieldList {
 }
 
 impl FieldList {
+    /// The fields of a slot that are listed, whole or in part.
+    pub fn of_slot(&self, slot: usize) -> Reads {
+        let mut out = Reads::default();
+        for (_, path) in self.scalars.iter().chain(&self.others).filter(|(of, _)| *of == slot) {
+            match path.first() {
+                Some(field) => drop(out.fields.insert(*field)),
+                None => out.whole = true,
+            }
+        }
+        out
+    }
+
     /// Copies the listed fields from one frame to another.
     pub fn copy<E: Executor>(&self, exec: &E, from: &E::Frame, to: &mut E::Frame) {
         for of_slot in self.others.chunk_by(|a, b| a.0 == b.0) {

@@ -14,7 +14,7 @@ pub(crate) fn known(pipeline: &Pipeline, drop_port: u32) -> Known {
         meanings: pipeline.functions.iter().map(|f| meaning(*f, &pipeline.std, drop_port)).collect(),
         digests: pipeline.algorithms.iter().map(|a| digest(*a)).collect(),
         arrays: pipeline.cells(),
-        pass: None,
+        passes: Vec::new(),
     }
 }
 
@@ -39,6 +39,7 @@ fn meaning(function: Function, std: &StdFields, drop_port: u32) -> Meaning {
         Function::VerifyChecksum { payload: true } | Function::UpdateChecksum { payload: true } => {
             Meaning::AskIf { condition: 0 }
         }
+        Function::AtomicBegin | Function::AtomicEnd => Meaning::AskIfShared,
         _ => Meaning::Ask,
     }
 }

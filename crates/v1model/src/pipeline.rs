@@ -108,6 +108,8 @@ pub struct Pipeline {
     pub(crate) egress_reads_length: bool,
     /// Fields of `standard_metadata` that the program reads: the others are unobservable.
     pub(crate) std_reads: Reads,
+    /// Fields of the user metadata that are read behind the traffic manager: by blocks, or to be kept for a copy of the packet.
+    pub(crate) late_reads: Reads,
     /// Blocks that several workers must not run at the same time.
     pub(crate) sections: Sections,
     /// The parser calls no externs, so it depends on the packet and on value sets alone.
@@ -163,12 +165,20 @@ impl Pipeline {
         for (unit, _) in blocks.units() {
             std_reads.add(&usage(&program, unit, slots[STD]).reads);
         }
+        let mut late_reads = Reads::default();
+        for control in [blocks.egress, blocks.compute, blocks.deparser] {
+            late_reads.add(&usage(&program, Unit::Control(control), slots[META]).reads);
+        }
+        for list in field_lists.values().chain([&meta_headers]) {
+            late_reads.add(&list.of_slot(META));
+        }
         let parser = usage(&program, Unit::Parser(blocks.parser), slots[STD]);
         let egress = usage(&program, Unit::Control(blocks.egress), slots[STD]);
         Ok(Pipeline {
             parser_is_pure: parser.externs.is_empty(),
             egress_reads_length: egress.reads.has(std.packet_length),
             std_reads,
+            late_reads,
             sections: Sections::new(
                 &program,
                 &functions,

@@ -190,10 +190,9 @@ impl Gen<'_, '_> {
                 Some(Arg::Out(lv)) if self.is_own(scope, lv) && self.call_known(scope, called, args) => true,
                 _ => self.stop(),
             },
-            Meaning::UpdateDigest { .. } | Meaning::AskIf { .. } | Meaning::Ask if args.iter().all(is_in) => {
-                true
+            Meaning::UpdateDigest { .. } | Meaning::AskIf { .. } | Meaning::AskIfShared | Meaning::Ask => {
+                args.iter().all(is_in) || self.stop()
             }
-            Meaning::UpdateDigest { .. } | Meaning::AskIf { .. } | Meaning::Ask => self.stop(),
         }
     }
 

@@ -87,6 +87,7 @@ impl Gen<'_, '_> {
                 Some(condition) => self.ask_if(scope, called, args, condition),
                 None => None,
             },
+            Meaning::AskIfShared => args.is_empty().then(|| self.ask_if_shared(scope, called)),
         };
         done.is_some()
     }
@@ -444,6 +445,18 @@ impl Gen<'_, '_> {
         self.jump(done);
         self.start(done);
         Some(())
+    }
+
+    fn ask_if_shared(&mut self, scope: &Rc<Scope>, called: Called<'_>) {
+        self.uses_shared = true;
+        let shared = self.b.ins().load(types::I64, FLAGS.with_readonly(), self.ctx, at::SHARED);
+        let (ask, done) = (self.new_block(), self.new_block());
+        self.b.set_cold_block(ask);
+        self.branch(shared, ask, done);
+        self.start(ask);
+        self.call_through(scope, called, &[], None);
+        self.jump(done);
+        self.start(done);
     }
 
     /// The bytes of a digest, in pieces as large as they come; `None` if they are not all numbers.

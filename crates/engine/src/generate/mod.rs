@@ -134,6 +134,8 @@ struct Gen<'g, 'p> {
     /// Flat tables, or cells, are used in place.
     uses_tables: bool,
     uses_cells: bool,
+    /// It does something only where packets are processed at the same time.
+    uses_shared: bool,
     /// It takes cells to be there because there are as many as was announced.
     trusts_cells: bool,
     emits: bool,
@@ -242,7 +244,8 @@ fn make(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        let uses = (g.uses_tables, g.uses_cells, g.trusts_cells, g.emits, !g.lacks_deparser);
+        let lent = (g.uses_tables, g.uses_cells, g.trusts_cells, g.uses_shared);
+        let uses = (lent, g.emits, !g.lacks_deparser);
         // The stack is the scratch memory of a pass; its notes go behind the frame.
         let scratch = if g.is_pass { 8 * ahead::MOST as u32 * u32::from(ahead) } else { g.scratch_most };
         (scratch, g.sites, g.constants, g.strings, uses, (tables, large))
@@ -254,7 +257,7 @@ fn make(
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
     let (scratch, sites, constants, strings, uses, (foreseen, large_arrays)) = made;
-    let (tables, cells, trusts_cells, emits, whole) = uses;
+    let ((tables, cells, trusts_cells, shared), emits, whole) = uses;
     Ok(Some(Code {
         module: Some(module),
         entry: run,
@@ -264,6 +267,7 @@ fn make(
         strings,
         cells,
         trusts_cells,
+        shared,
         emits,
         whole,
         tables,
@@ -330,6 +334,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             ahead: None,
             uses_tables: false,
             uses_cells: false,
+            uses_shared: false,
             trusts_cells: false,
             emits: false,
             asks: false,

@@ -2,7 +2,8 @@
 //!
 //! The frame is a piece of the stack, which needs no register to be reached. Slots that are small structs of numbers
 //! are never in memory: their fields are variables, so unread fields are never written, and values written once are
-//! known. Only if the pass ends with a frame are they stored for the other blocks.
+//! known. Only if the pass ends with a frame are they stored for the other blocks. A pass that resumes a packet works in
+//! the frame where the packet is.
 //!
 //! The deparser writes the headers straight into the packet's buffer, the last one first, in front of the parser's
 //! rest.
@@ -16,8 +17,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value as V, types};
 use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
-    ControlId, Direction, Expr, ExprKind, Frame, LValue, Pass, PassExit, PassField, PassStep, PassValue,
-    Proj, Stmt, StmtKind, TypeId,
+    ControlId, Direction, Expr, ExprKind, Frame, KeptFields, LValue, Pass, PassExit, PassField, PassStep,
+    PassValue, Proj, Stmt, StmtKind, TypeId,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -49,11 +50,14 @@ impl Gen<'_, '_> {
         let mut places = Vec::with_capacity(slots.len());
         for (n, (ty, offset)) in slots.iter().enumerate() {
             let ty = self.repr(*ty);
+            let in_frame = Place { ty, at: At::Mem { base: self.ctx, off: *offset as i32 } };
             let place = match self.is_plain(ty) {
+                _ if pass.resumes => in_frame,
                 true => self.fresh_undefined(ty),
+                false if pass.suspends.is_some() => in_frame,
                 false => Place { ty, at: At::Mem { base, off: *offset as i32 } },
             };
-            if !cleared.contains(&n) {
+            if !pass.resumes && !cleared.contains(&n) {
                 self.clear(place);
             }
             places.push(place);
@@ -65,12 +69,16 @@ impl Gen<'_, '_> {
                 _ => self.step(&mut slots, step),
             }
         }
-        if self.emits || pass.steps.iter().filter(|s| matches!(s, PassStep::Parse(..))).count() > 1 {
+        let parsers = pass.steps.iter().filter(|s| matches!(s, PassStep::Parse(..))).count();
+        if self.emits || parsers + usize::from(pass.resumes) > 1 {
             self.refuse("a pass parses once, and emits in one of its steps alone".into());
         }
         if self.ahead.is_some() {
             self.stop();
         } else {
+            if let Some(kept) = pass.suspends {
+                self.keep(pass.kept.get(kept), &slots);
+            }
             let end = self.number(status::OK as u64);
             self.b.ins().return_(&[end]);
             self.exits(pass, &slots);
@@ -186,16 +194,6 @@ impl Gen<'_, '_> {
                 let condition = self.b.ins().icmp_imm_u(cc, v, *number as i64);
                 self.exit_if(slots, condition, *exit);
             }
-            PassStep::ExitIfIn(field, exit) => {
-                let place = self.place_of(slots, *field);
-                let v = self.word(place);
-                let set = self.b.ins().load(types::I64, FLAGS, self.ctx, at::SET);
-                let last = self.number(63);
-                let bit = self.b.ins().umin(v, last);
-                let shifted = self.b.ins().ushr(set, bit);
-                let condition = self.b.ins().band_imm_u(shifted, 1);
-                self.exit_if(slots, condition, *exit);
-            }
             PassStep::Tell(field) => {
                 let place = self.place_of(slots, *field);
                 let v = self.word(place);
@@ -305,23 +303,29 @@ impl Gen<'_, '_> {
     fn exits(&mut self, pass: &Pass, slots: &Slots<'_>) {
         for (exit, block) in slots.exits.values() {
             self.start(*block);
-            if exit.frame {
-                for (n, (place, (_, offset))) in slots.places.iter().zip(slots.types).enumerate() {
-                    let to = Place { ty: place.ty, at: At::Mem { base: self.ctx, off: *offset as i32 } };
-                    let kept = pass.kept.get(n).and_then(Option::as_ref);
-                    match (place.at, kept) {
-                        (At::Regs(_), Some(kept)) => {
-                            for field in kept {
-                                let (to, from) = (self.field(to, *field), self.field(*place, *field));
-                                self.copy(to, from);
-                            }
-                        }
-                        _ => self.copy(to, *place),
-                    }
-                }
+            if let Some(kept) = exit.frame {
+                self.keep(pass.kept.get(kept), slots);
             }
             let number = self.number(status::EXITS as u64 + u64::from(exit.number));
             self.b.ins().return_(&[number]);
+        }
+    }
+
+    /// Puts the packet into the frame.
+    fn keep(&mut self, kept: Option<&KeptFields>, slots: &Slots<'_>) {
+        for (n, (place, (_, offset))) in slots.places.iter().zip(slots.types).enumerate() {
+            let to = Place { ty: place.ty, at: At::Mem { base: self.ctx, off: *offset as i32 } };
+            let kept = kept.and_then(|k| k.get(n)?.as_ref());
+            match (place.at, kept) {
+                (At::Regs(_), Some(kept)) => {
+                    for field in kept {
+                        let (to, from) = (self.field(to, *field), self.field(*place, *field));
+                        self.copy(to, from);
+                    }
+                }
+                (At::Mem { base, .. }, _) if base == self.ctx => {}
+                _ => self.copy(to, *place),
+            }
         }
     }
 

@@ -143,6 +143,8 @@ struct Port<P> {
     len: u64,
     /// It is in [`Queues::agenda`].
     listed: bool,
+    /// It is counted in [`Queues::holding`].
+    holds: bool,
 }
 
 impl<P> Port<P> {
@@ -153,7 +155,9 @@ impl<P> Port<P> {
 
     fn without_packets<Q>(&self) -> Port<Q> {
         let queues = self.queues.iter().map(|q| Queue::new(q.config)).collect();
-        Port { queues, rate: self.rate, pace: Pace::default(), len: 0, listed: false }
+        let plain =
+            Port { queues, rate: self.rate, pace: Pace::default(), len: 0, listed: false, holds: false };
+        Port { holds: !plain.is_plain(), ..plain }
     }
 }
 
@@ -176,8 +180,8 @@ pub(crate) struct Queues<P> {
     ports: PortMap<Port<P>>,
     default: QueueConfig,
     buffer: Option<SharedBuffer>,
-    /// See [`Queues::held`].
-    held: u64,
+    /// Ports where packets wait, or would have to.
+    holding: usize,
     seq: u64,
     len: u64,
     /// Bytes in all queues.
@@ -187,18 +191,13 @@ pub(crate) struct Queues<P> {
 /// A port that is served late makes up for this long at most: it does not send a burst after a long pause.
 const MOST_LATE_NS: u64 = 1_000_000;
 
-/// The bit of a port in [`Queues::held`].
-fn bit(port: u32) -> u64 {
-    1 << port.min(63)
-}
-
 impl<P> Queues<P> {
     pub fn new(priorities: u8, default: QueueConfig) -> Self {
         Queues {
             waiting: (0..priorities.max(1)).map(|_| BinaryHeap::new()).collect(),
             agenda: BinaryHeap::new(),
             ports: PortMap::new(),
-            held: if default.is_prompt() { 0 } else { !0 },
+            holding: 0,
             default,
             buffer: None,
             seq: 0,
@@ -216,7 +215,28 @@ impl<P> Queues<P> {
             pace: Pace::default(),
             len: 0,
             listed: false,
+            holds: false,
         })
+    }
+
+    /// After a change of a port.
+    fn count_holding(&mut self, port: u32) {
+        let Some(p) = self.ports.find_mut(port) else { return };
+        match (p.holds, !p.is_plain()) {
+            (false, true) => self.holding += 1,
+            (true, false) => self.holding -= 1,
+            _ => return,
+        }
+        p.holds = !p.holds;
+    }
+
+    /// After a change of all ports.
+    fn recount_holding(&mut self) {
+        self.holding = 0;
+        for p in self.ports.values_mut() {
+            p.holds = !p.is_plain();
+            self.holding += usize::from(p.holds);
+        }
     }
 
     /// The queue of a priority; priorities that do not exist mean the highest.
@@ -252,7 +272,6 @@ impl<P> Queues<P> {
         self.seq += 1;
         self.len += 1;
         self.bytes += u64::from(bytes);
-        self.held |= bit(port);
         let seq = self.seq;
         let (at, queue) = self.queue(port, priority);
         queue.stats.queued += 1;
@@ -260,10 +279,14 @@ impl<P> Queues<P> {
         let waiting = Waiting { ready: queue.ready(now), seq, port, bytes, packet };
         let of_port = self.port(port);
         of_port.len += 1;
-        if of_port.rate.is_none() {
+        let paced = of_port.rate.is_some();
+        if !of_port.holds {
+            self.count_holding(port);
+        }
+        if !paced {
             return self.waiting[at].push(waiting);
         }
-        of_port.queues[at].packets.push_back(waiting);
+        self.port(port).queues[at].packets.push_back(waiting);
         self.list(port);
     }
 
@@ -310,16 +333,14 @@ impl<P> Queues<P> {
     fn departs(&mut self, priority: usize, w: Waiting<P>) -> Departure<P> {
         self.len -= 1;
         self.bytes -= u64::from(w.bytes);
-        let prompt = self.default.is_prompt();
         let port = self.port(w.port);
         port.len -= 1;
         let stats = &mut port.queues[priority].stats;
         stats.queued -= 1;
         stats.queued_bytes -= u64::from(w.bytes);
         let depth = stats.queued;
-        // Ports from 63 on share a bit, which stays.
-        if prompt && w.port < 63 && port.is_plain() {
-            self.held &= !bit(w.port);
+        if port.len == 0 {
+            self.count_holding(w.port);
         }
         Departure { port: w.port, packet: w.packet, depth }
     }
@@ -327,7 +348,7 @@ impl<P> Queues<P> {
     /// A packet of this length goes out on a port: the last one that left a queue of it, or one for which it opened.
     #[inline]
     pub fn sent(&mut self, port: u32, bytes: usize) {
-        if self.held & bit(port) != 0
+        if self.may_hold()
             && let Some(p) = self.ports.find_mut(port)
             && let Some(rate) = p.rate
         {
@@ -363,10 +384,10 @@ impl<P> Queues<P> {
         open
     }
 
-    /// The ports for which [`Queues::opens`] has to be asked, a bit each; those from 63 on share a bit.
+    /// Whether there is a port for which [`Queues::opens`] has to be asked.
     #[inline]
-    pub fn held(&self) -> u64 {
-        self.held
+    pub fn may_hold(&self) -> bool {
+        self.holding != 0 || !self.default.is_prompt()
     }
 
     /// Packets in the queues of `port`.
@@ -387,7 +408,7 @@ impl<P> Queues<P> {
             Some(p) => self.queue(port, p).1.config = config,
             None => self.port(port).queues.iter_mut().for_each(|q| q.config = config),
         }
-        self.held |= bit(port);
+        self.count_holding(port);
     }
 
     /// Configures all queues, also of ports that are added later, and takes the ports' rates away.
@@ -397,14 +418,13 @@ impl<P> Queues<P> {
             port.rate = None;
             port.queues.iter_mut().for_each(|q| q.config = config);
         }
-        // Ports that need no question are found again when a packet leaves them.
-        self.held = if config.is_prompt() && self.len == 0 { 0 } else { !0 };
+        self.recount_holding();
     }
 
     /// Sets the rate of a port. Packets that wait already are sent at the new rate, or at once.
     pub fn set_rate(&mut self, port: u32, rate: Option<PortRate>) {
         self.port(port).rate = rate;
-        self.held |= bit(port);
+        self.count_holding(port);
     }
 
     /// Sets or removes the buffer that all queues share.
@@ -416,8 +436,8 @@ impl<P> Queues<P> {
     pub fn alike<Q>(&self) -> Queues<Q> {
         let ports = self.ports.map(Port::without_packets);
         Queues {
+            holding: ports.iter().filter(|(_, p)| p.holds).count(),
             ports,
-            held: self.held,
             buffer: self.buffer,
             ..Queues::new(self.waiting.len() as u8, self.default)
         }
@@ -436,6 +456,7 @@ impl<P> Queues<P> {
         }
         (self.len, self.bytes) = (0, 0);
         self.agenda.clear();
+        self.recount_holding();
         all.into_iter().map(|w| w.packet).collect()
     }
 }

@@ -164,10 +164,10 @@ fn depth_in_bytes_and_a_shared_buffer() {
 #[test]
 fn open_and_held_ports() {
     let mut q = queues(1, None);
-    assert!(q.held() == 0 && q.opens(Time(0), 1));
+    assert!(!q.may_hold() && q.opens(Time(0), 1));
     q.set_rate(1, Some(PortRate::ethernet(1_000_000_000)));
     q.configure(2, None, QueueConfig { delay_ns: 1, ..QueueConfig::default() });
-    assert_eq!(q.held(), 0b110);
+    assert_eq!(q.holding, 2);
     assert!(q.opens(Time(0), 1) && !q.opens(Time(0), 2) && q.opens(Time(0), 3));
     // An idle port with a rate lets a packet through, then it is busy.
     q.sent(1, 100);
@@ -176,8 +176,18 @@ fn open_and_held_ports() {
     push(&mut q, 0, 3, 0, 0);
     push(&mut q, 0, 100, 0, 1);
     assert!(!q.opens(Time(0), 3) && q.opens(Time(0), 4) && !q.are_quiet(Time(0)));
-    assert_eq!(q.held(), 0b1110 | 1 << 63);
+    assert_eq!(q.holding, 4);
     assert_eq!(serve(&mut q).len(), 2);
-    assert_eq!(q.held(), 0b110 | 1 << 63);
+    assert_eq!(q.holding, 2);
     assert!(q.opens(Time(0), 3) && q.are_quiet(Time(0)));
+    // Settings that hold nothing, and queues that are emptied.
+    q.set_rate(1, None);
+    push(&mut q, 0, 3, 0, 0);
+    assert_eq!(q.holding, 2);
+    q.drain();
+    assert_eq!((q.holding, q.alike::<u32>().holding), (1, 1));
+    q.configure_all(QueueConfig { delay_ns: 1, ..QueueConfig::default() });
+    assert!(q.may_hold() && !q.opens(Time(0), 1) && !q.opens(Time(0), 9));
+    q.configure_all(QueueConfig::default());
+    assert!(!q.may_hold() && q.opens(Time(0), 9));
 }

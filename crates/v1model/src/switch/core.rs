@@ -69,6 +69,14 @@ pub(super) struct Way {
 impl Way {
     pub const START: Way =
         Way { bytes: 0, payload: 0, parsed_bits: 0, truncate: None, rejected: None, out: 0, thread: 0 };
+
+    /// The part of a packet that leaves.
+    pub fn truncated<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        match self.truncate {
+            Some(most) => bytes.get(..most as usize).unwrap_or(bytes),
+            None => bytes,
+        }
+    }
 }
 
 /// A packet that goes through the switch without a stop: it stays in the buffer in which it was received.
@@ -314,9 +322,14 @@ impl<F> Core<F> {
     /// port is open.
     #[inline]
     pub fn is_clear(&self, now: Time) -> bool {
+        self.is_idle(now) && self.queues.are_quiet(now)
+    }
+
+    /// The same, but packets may have to leave their queues first.
+    #[inline]
+    pub fn is_idle(&self, now: Time) -> bool {
         self.input.is_empty()
             && (self.again.is_empty() || self.again_pace.free_ns > now.0)
-            && self.queues.are_quiet(now)
             && self.generators.next().is_none_or(|t| t > now)
             && self.trace.is_none()
     }

@@ -174,6 +174,15 @@ impl<F> Core<F> {
             }
             let mut next = start;
             while next < end {
+                let (mut budget, mut end) = (budget, end);
+                // Packets that may leave do so first; if nothing else is due, this one need not wait.
+                if !clear && through && self.is_idle(now) {
+                    let left = drive.depart(self, now, budget, sink);
+                    (passes, budget) = (passes + left, budget - left);
+                    clear = budget >= 2 && self.is_clear(now);
+                    // The budget of those behind it is another one.
+                    end = next + 1;
+                }
                 if !clear {
                     let arrived = &batch[next];
                     self.receive(Some(drive.fixed), now, arrived.port, arrived.packet());

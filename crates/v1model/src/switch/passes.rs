@@ -4,6 +4,7 @@ use super::Sink;
 use super::core::{Boxed, Core, Packet, Way, instance};
 use super::drive::Drive;
 use super::path::{Given, Walker, exit, given};
+use super::through::Resumed;
 use crate::env::Effects;
 use crate::queue::Departure;
 use crate::stats::DropReason;
@@ -202,8 +203,18 @@ impl<E: Executor> Drive<'_, E> {
         given[given::WAITED] = waited;
         given[given::DEQ_DEPTH] = u64::from(depth);
         given[given::OUT] = u64::from(port);
-        let legs = self.fixed.path.egress();
-        let stop = self.walk_packet(core, now, &mut packet, legs, Effects::NONE, &given);
+        let Packet { frame, data, way, .. } = &mut *packet;
+        let stop = match self.resume(core, now, (frame, way), (data, way.payload), &given) {
+            Some(Resumed { exit: None, start, .. }) => {
+                core.send_bytes(port, 0, way.truncated(&data[start..]), None, sink);
+                return core.recycle(packet);
+            }
+            Some(Resumed { exit, effects, .. }) => Stop { exit, effects },
+            None => {
+                let legs = self.fixed.path.egress();
+                self.walk_packet(core, now, &mut packet, legs, Effects::NONE, &given)
+            }
+        };
         self.egress_from(core, now, port, packet, stop, sink);
     }
 
@@ -256,6 +267,24 @@ impl<E: Executor> Drive<'_, E> {
             None => core.send(port, packet, &emitted, sink),
         }
         core.emitted = emitted;
+    }
+
+    /// Takes packets out of their queues that may leave by now. Returns how many.
+    pub fn depart(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        budget: usize,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let mut passes = 0;
+        while passes < budget
+            && let Some(departure) = core.queues.pop(now)
+        {
+            self.egress(core, now, departure, sink);
+            passes += 1;
+        }
+        passes
     }
 
     /// Processes waiting packets, egress first: packets leave as soon as they may, and queues stay short.

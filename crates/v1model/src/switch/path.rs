@@ -43,7 +43,7 @@ pub(super) mod exit {
     pub const INGRESS: u32 = 1;
     /// Dropped by ingress.
     pub const REFUSED: u32 = 2;
-    /// Through ingress, to a port that may be closed.
+    /// Through ingress, at the traffic manager: the end of [`pass::FIRST`](super::pass::FIRST).
     pub const QUEUE: u32 = 3;
     /// Something was requested in egress.
     pub const EGRESS: u32 = 4;
@@ -53,17 +53,57 @@ pub(super) mod exit {
     pub const COMPUTED: u32 = 6;
 }
 
+/// The passes that an executor may compile, by their numbers.
+pub(super) mod pass {
+    /// The whole way of a packet that does not wait.
+    pub const WHOLE: usize = 0;
+    /// The way to the traffic manager.
+    pub const FIRST: usize = 1;
+    /// The way from there on, once the numbers that belong to the packet then are in its metadata.
+    pub const SECOND: usize = 2;
+}
+
+/// What a frame holds after an exit.
+mod kept {
+    use crate::pipeline::{META, Pipeline, STD};
+    use pointsman_ir::KeptFields;
+
+    /// Everything that any block may read.
+    pub const EARLY: usize = 0;
+    /// Everything that the blocks behind the traffic manager may read, and copies of the packet. Each field that an exit keeps
+    /// costs all packets something up to there.
+    pub const LATE: usize = 1;
+
+    /// The fields, by the numbers above.
+    pub fn fields(pipeline: &Pipeline) -> Vec<KeptFields> {
+        let (std, late) = (&pipeline.std, &pipeline.late_reads);
+        // The handles of `fields.rs`.
+        let ours = [std.egress_spec, std.mcast_grp, std.priority, std.egress_rid];
+        let of_slot = |slot: usize, keeps: &dyn Fn(&u32) -> bool| {
+            let fields = pipeline.program.types.struct_def(pipeline.slots[slot])?.fields.len() as u32;
+            Some((0..fields).filter(keeps).collect())
+        };
+        let mut early = vec![None; 3];
+        early[STD] = of_slot(STD, &|f| pipeline.std_reads.has(*f) || ours.contains(f));
+        let mut later = early.clone();
+        later[META] = of_slot(META, &|f| late.has(*f));
+        vec![early, later]
+    }
+}
+
 /// The steps of an ordinary packet, and the number of the first one behind the traffic manager.
 fn steps(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> (Vec<PassStep>, usize) {
     let (std, reads) = (&pipeline.std, &pipeline.std_reads);
     let field = |field: u32| PassField { slot: STD, field };
-    let exit = |number: u32, frame: bool| PassExit { number, frame };
+    let exit = |number: u32, kept: usize| PassExit { number, frame: Some(kept) };
     // Values that are never read need not be set.
     let set = |to: u32, value: PassValue| reads.has(to).then(|| PassStep::Set(field(to), value));
     let control = |run: &Run| PassStep::Control(run.control);
     let (spec, group, drop) = (field(std.egress_spec), field(std.mcast_grp), u64::from(drop_port));
-    let dropped =
-        |number: u32| PassStep::ExitIf { field: spec, number: drop, equal: true, exit: exit(number, false) };
+    let dropped = |number: u32| {
+        let exit = PassExit { number, frame: None };
+        PassStep::ExitIf { field: spec, number: drop, equal: true, exit }
+    };
     let mut steps = Vec::new();
     steps.extend(set(std.ingress_port, PassValue::Given(given::PORT)));
     steps.extend(set(std.packet_length, PassValue::Given(given::BYTES)));
@@ -71,9 +111,9 @@ fn steps(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> (Vec<PassStep>, us
     let error = reads.has(std.parser_error).then(|| field(std.parser_error));
     steps.push(PassStep::Parse(pipeline.blocks.parser, error));
     steps.extend(runs.verify.as_ref().map(control));
-    steps.push(PassStep::ExitIfAsked(exit(exit::VERIFIED, true)));
+    steps.push(PassStep::ExitIfAsked(exit(exit::VERIFIED, kept::EARLY)));
     steps.extend(runs.ingress.as_ref().map(control));
-    let ingress = exit(exit::INGRESS, true);
+    let ingress = exit(exit::INGRESS, kept::EARLY);
     steps.push(PassStep::ExitIfAsked(ingress));
     steps.push(PassStep::ExitIf { field: group, number: 0, equal: false, exit: ingress });
     steps.push(dropped(exit::REFUSED));
@@ -98,44 +138,39 @@ fn steps(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> (Vec<PassStep>, us
         // Anything but the drop port: a program that does not touch it does not drop.
         steps.push(PassStep::Set(spec, PassValue::Const(drop + 1)));
         steps.push(control(egress));
-        steps.push(PassStep::ExitIfAsked(exit(exit::EGRESS, true)));
+        steps.push(PassStep::ExitIfAsked(exit(exit::EGRESS, kept::LATE)));
         steps.push(dropped(exit::LOST));
     }
-    let computed = exit(exit::COMPUTED, true);
+    let computed = exit(exit::COMPUTED, kept::LATE);
     steps.extend(runs.compute.as_ref().map(control));
     steps.push(PassStep::ExitIfAsked(computed));
     steps.extend(runs.deparser.map(|r| PassStep::Emit(r.control, computed)));
     (steps, queue)
 }
 
-/// The whole way of a packet that does not wait, for an executor to compile; `None` if it needs a number that only the walk
-/// from step to step has.
-pub(super) fn pass(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<Pass> {
+/// The ways of ordinary packets for an executor to compile, by [`pass`]; none if they need a number that only the walk from step
+/// to step has.
+pub(super) fn passes(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Vec<Pass> {
     if pipeline.egress_reads_length || runs.deparser.is_none() {
-        return None;
+        return Vec::new();
     }
     let std = &pipeline.std;
-    let (mut steps, queue) = steps(pipeline, runs, drop_port);
-    // A packet for a port that may be closed continues step by step.
-    let spec = PassField { slot: STD, field: std.egress_spec };
-    let queued = PassExit { number: exit::QUEUE, frame: true };
-    steps.insert(queue, PassStep::ExitIfIn(spec, queued));
-    for step in &mut steps {
+    let (mut whole, queue) = steps(pipeline, runs, drop_port);
+    let first = whole[..queue].to_vec();
+    let second = whole[queue..].iter().skip_while(|s| matches!(s, PassStep::Set(_, PassValue::Given(_))));
+    let second = second.cloned().collect();
+    for step in &mut whole {
         let PassStep::Set(_, value) = step else { continue };
         *value = match *value {
             PassValue::Given(given::ENQUEUED | given::DEQUEUED) => PassValue::Given(given::STAMP),
             PassValue::Given(given::ENQ_DEPTH | given::WAITED | given::DEQ_DEPTH) => PassValue::Const(0),
-            PassValue::Given(given::OUT) => PassValue::Field(spec),
+            PassValue::Given(given::OUT) => PassValue::Field(PassField { slot: STD, field: std.egress_spec }),
             other => other,
         };
     }
-    // The handles of `fields.rs`.
-    let ours = [std.egress_spec, std.mcast_grp, std.priority, std.egress_rid];
-    let all = pipeline.program.types.struct_def(pipeline.slots[STD]).map_or(0, |d| d.fields.len() as u32);
-    let mut kept = vec![None; 3];
-    (kept[HEADERS], kept[META]) = (None, None);
-    kept[STD] = Some((0..all).filter(|f| pipeline.std_reads.has(*f) || ours.contains(f)).collect());
-    Some(Pass { steps, kept })
+    let kept = kept::fields(pipeline);
+    let pass = |steps, suspends, resumes| Pass { steps, kept: kept.clone(), resumes, suspends };
+    vec![pass(whole, None, false), pass(first, Some(kept::LATE), false), pass(second, None, true)]
 }
 
 /// What a field of the metadata is set to.
@@ -208,9 +243,6 @@ impl<F: Copy> Path<F> {
                     Leg::ExitIf(field(*of)?, *number, *equal, exit.number)
                 }
                 PassStep::Tell(from) => Leg::Tell(field(*from)?),
-                PassStep::ExitIfIn(..) => {
-                    return Err(LoadError("only a compiled pass exits there".into()));
-                }
             })
         };
         let legs: Vec<Leg<F>> = steps.iter().map(leg).collect::<Result<_, _>>()?;
@@ -226,6 +258,14 @@ impl<F: Copy> Path<F> {
     /// From the traffic manager to the end.
     pub fn egress(&self) -> Range<usize> {
         self.queue..self.legs.len()
+    }
+
+    /// Sets the numbers that belong to a packet behind the traffic manager.
+    pub fn settle<E: Executor<Field = F>>(&self, exec: &E, frame: &mut E::Frame, given: &Given) {
+        for leg in &self.legs[self.queue..] {
+            let Leg::Set(to, source @ Source::Given(_)) = leg else { break };
+            assign(exec, frame, *to, *source, given);
+        }
     }
 
     /// From behind an exit to the end of its half of the way.

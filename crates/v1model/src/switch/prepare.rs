@@ -2,7 +2,7 @@
 //! need not wait meanwhile.
 
 use super::drive::Runs;
-use super::path::{self, Path};
+use super::path::{self, Path, pass};
 use super::{PipelineError, SharedLoader};
 use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
@@ -92,12 +92,12 @@ impl<E: Executor> Preparer<E> {
             pipeline.program.clone(),
             &pipeline.slots,
             &Known {
-                pass: path::pass(&pipeline, &Runs::new(&pipeline), self.config.drop_port),
+                passes: path::passes(&pipeline, &Runs::new(&pipeline), self.config.drop_port),
                 ..meanings::known(&pipeline, self.config.drop_port)
             },
         );
         let exec = exec.map_err(PipelineError::Load)?;
-        let through = exec.passes();
+        let through = exec.passes(pass::WHOLE);
         let std = StdHandles::new(&*exec, &pipeline.std, &pipeline.std_reads).map_err(PipelineError::Load)?;
         let path = Path::new(&*exec, &pipeline, self.config.drop_port).map_err(PipelineError::Load)?;
         Ok(Prepared { exec, through, std, path, pipeline })

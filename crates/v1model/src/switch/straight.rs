@@ -7,6 +7,7 @@ use super::core::{Bench, Boxed, Core, Lane};
 use super::drive::Drive;
 use super::passes::Stop;
 use super::path::{Given, Walker, env, exit, given};
+use super::through::Resumed;
 use super::{Arrived, Sink};
 use crate::env::Effects;
 use crate::pipeline::ALL_SLOTS;
@@ -156,7 +157,20 @@ impl<E: Executor> Drive<'_, E> {
                 let mut given = [0; _];
                 (given[given::ENQUEUED], given[given::DEQUEUED]) = (self.stamp(now), self.stamp(now));
                 given[given::OUT] = u64::from(place.lane.way.out);
-                self.walk_in_place(core, now, &mut place, self.fixed.path.egress(), &given)
+                let Place { frame, lane, arrived, number, .. } = &mut place;
+                let rest = (&mut *arrived.buffer, arrived.start + lane.way.payload);
+                match self.resume(core, now, (frame, &lane.way), rest, &given) {
+                    Some(Resumed { exit: None, start, .. }) => {
+                        let packet = lane.way.truncated(arrived.buffer.get(start..).unwrap_or(&[]));
+                        core.send_bytes(lane.way.out, 0, packet, Some(*number), sink);
+                        return ENDED[2];
+                    }
+                    Some(Resumed { exit, effects, .. }) => {
+                        lane.effects = effects;
+                        exit
+                    }
+                    None => self.walk_in_place(core, now, &mut place, self.fixed.path.egress(), &given),
+                }
             }
         };
         if let Err(went) = self.through_egress(core, now, &mut place, left, sink) {

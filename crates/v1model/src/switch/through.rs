@@ -5,7 +5,7 @@
 use super::core::{Bench, Core, Lane, Way};
 use super::drive::Drive;
 use super::gate::Gate;
-use super::path::exit;
+use super::path::{Given, exit, pass};
 use super::straight::{ENDED, Place, Went};
 use super::{Arrived, Sink};
 use crate::env::{BlockEnv, Effects};
@@ -42,7 +42,8 @@ struct Train<'a, 'p> {
     /// Which of them is next, or on its way.
     at: usize,
     stamp: u64,
-    held: u64,
+    /// The pass ends at the traffic manager.
+    halts: bool,
     /// Passes of all of them through ingress or egress.
     passes: usize,
     /// One for which there is more to do, and where it has got to.
@@ -76,17 +77,16 @@ impl Coming for Train<'_, '_> {
 
 impl Convoy for Train<'_, '_> {
     #[inline(always)]
-    fn set(&self) -> u64 {
-        self.held
-    }
-
-    #[inline(always)]
     fn passed(&mut self, passed: Passed) -> bool {
         let Train { env, gate, chunk, at, .. } = self;
         let Some(arrived) = chunk.get(*at) else { return false };
         gate.arrives(arrived.port, env.bytes as usize, None);
         gate.count_parsed(passed.rejected);
         match passed.exit {
+            None if self.halts => {
+                self.ended = Some((exit::QUEUE, passed));
+                return false;
+            }
             None => {
                 let packet = arrived.buffer.get(passed.start..).unwrap_or(&[]);
                 gate.send(passed.told as u32, packet, Some(self.first + *at), self.sink);
@@ -111,6 +111,38 @@ impl Convoy for Train<'_, '_> {
         *at += 1;
         true
     }
+}
+
+/// A packet on the second half of its way.
+struct Single<'a, 'p> {
+    env: BlockEnv<'a>,
+    rest: Option<(&'p mut [u8], usize)>,
+    passed: Option<Passed>,
+}
+
+impl Coming for Single<'_, '_> {
+    #[inline]
+    fn next(&mut self) -> Option<Passing<'_>> {
+        let (buffer, start) = self.rest.take()?;
+        Some(Passing { buffer, start, given: [0; _], env: &mut self.env })
+    }
+}
+
+impl Convoy for Single<'_, '_> {
+    #[inline]
+    fn passed(&mut self, passed: Passed) -> bool {
+        self.passed = Some(passed);
+        false
+    }
+}
+
+/// How the second half of a packet's way ended.
+pub(super) struct Resumed {
+    pub exit: Option<u32>,
+    /// Without an exit: where in the buffer the packet now begins.
+    pub start: usize,
+    /// Requests that have not been acted on.
+    pub effects: Effects,
 }
 
 impl<E: Executor> Drive<'_, E> {
@@ -160,7 +192,8 @@ impl<E: Executor> Drive<'_, E> {
         let (fixed, stamp) = (self.fixed, self.stamp(now));
         let drop_port = core.config.drop_port;
         let frame = bench.first(fixed);
-        let held = core.queues.held();
+        // Ports that may be closed are seen to between the halves of the way.
+        let halts = core.queues.may_hold();
         let Core { own, gate, .. } = core;
         let env = BlockEnv::new(&fixed.pipeline, self.state.again(), own, now, drop_port);
         let mut train = Train {
@@ -171,11 +204,11 @@ impl<E: Executor> Drive<'_, E> {
             first,
             at: 0,
             stamp,
-            held,
+            halts,
             passes: 0,
             ended: None,
         };
-        let done = fixed.exec.pass(frame, &mut train);
+        let done = fixed.exec.pass(if halts { pass::FIRST } else { pass::WHOLE }, frame, &mut train);
         // Whoever leaves the middle of a block keeps others out until here, which is longer than need be and no harm.
         train.env.own.atomic.leave();
         let Train { at, passes, ended, env, .. } = train;
@@ -217,6 +250,37 @@ impl<E: Executor> Drive<'_, E> {
         let lane = &mut Lane { refused: None, way, effects };
         let left = (exit != exit::QUEUE).then_some(exit);
         self.onward(core, now, Place { frame, lane, emitted, arrived, number }, left, sink)
+    }
+
+    /// Takes a packet that is in its frame from the traffic manager to the end in one go. Behind `payload_at` in the buffer is what
+    /// the parser has left of it. `None`: nothing but metadata was set, and the packet has to go step by step.
+    #[inline]
+    pub fn resume(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        (frame, way): (&mut E::Frame, &Way),
+        (buffer, payload_at): (&mut [u8], usize),
+        given: &Given,
+    ) -> Option<Resumed> {
+        let fixed = self.fixed;
+        if core.trace.is_some() || !self.goes_through() {
+            return None;
+        }
+        fixed.path.settle(&*fixed.exec, frame, given);
+        let quiet =
+            BlockEnv::new(&fixed.pipeline, self.state.again(), &mut core.own, now, core.config.drop_port);
+        let mut single = Single {
+            env: BlockEnv { bytes: way.bytes, ..quiet },
+            rest: Some((buffer, payload_at)),
+            passed: None,
+        };
+        let done = fixed.exec.pass(pass::SECOND, frame, &mut single);
+        single.env.own.atomic.leave();
+        let asked = single.env.effects;
+        let passed = single.passed.filter(|_| done)?;
+        let effects = if asked.any { asked } else { Effects::NONE };
+        Some(Resumed { exit: passed.exit, start: passed.start, effects })
     }
 
     /// For an executor that cannot take this packet through.

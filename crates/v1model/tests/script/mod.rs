@@ -5,8 +5,8 @@ pub mod restored;
 use super::Tested;
 use pointsman_frontend::source::Loader;
 use pointsman_ir::{
-    ActionCall, Bits, Direction, Entry, EntryAction, ExternInstanceId, KeyMatch, MatchKind, TableId, Value,
-    ValueSetId,
+    ActionCall, Bits, Direction, Entry, EntryAction, Executor as _, ExternInstanceId, KeyMatch, MatchKind,
+    TableId, Value, ValueSetId,
 };
 use pointsman_v1model::{
     Arrived, CloneSession, ConfigError, CounterCell, CrcParams, DropReason, Event, EventKind, Group,
@@ -193,6 +193,10 @@ pub fn feed_both(
     let text = std::fs::read_to_string(dir.join(format!("{name}.test"))).map_err(|e| e.to_string())?;
     let new = || rig_of(&pipeline, &text, config.clone(), limits);
     let (mut single, mut batched, mut shared) = (new()?, new()?, new()?);
+    // The first one goes step by step, the others by compiled passes.
+    for rig in [&batched, &shared] {
+        rig.switch.executor().ok_or("no program")?.complete();
+    }
     // A single worker also does the same.
     let worker = &mut shared.switch.add_workers(1)[0];
     let (mut one, mut many, mut third) = (InOrder::default(), InOrder::default(), InOrder::default());
