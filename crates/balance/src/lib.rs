@@ -12,6 +12,7 @@
 //! - [`blocks`]: policies as configurations of the data plane's blocks;
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`program`]: the data plane, as P4 source;
+//! - [`state`]: what the data plane keeps in its registers and counters, decoded;
 //! - [`report`]: the load reports that agents send to the switch;
 //! - [`frame_report`]: the same in separate Ethernet frames;
 //! - [`trust`]: the keys that they are signed with.
@@ -30,6 +31,7 @@ pub mod plan;
 pub mod program;
 pub mod report;
 mod siphash;
+pub mod state;
 pub mod trust;
 pub mod types;
 

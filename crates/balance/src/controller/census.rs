@@ -5,6 +5,7 @@
 //! readings: the latest time in any entry, and how long ago it was read.
 
 use crate::plan::Schema;
+use crate::state::entry::{self, Phase, UNIT_US};
 use crate::types::DeviceNumber;
 use pointsman_control::bytestring::number;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
@@ -19,12 +20,8 @@ fn turn(schema: &Schema) -> u64 {
 /// Places of each way in one question: messages of some 100 KB.
 const PART: u64 = 1024;
 
-/// Flags of an entry: `CONN_*` of connections.p4.
-const LIVE: u64 = 1;
-const FINS: u64 = 2 | 4;
-const RESET: u64 = 8;
 /// The unit of `last_seen`.
-const UNIT: Duration = Duration::from_micros(1024);
+const UNIT: Duration = Duration::from_micros(UNIT_US);
 /// An entry's registers: its state, the time of its last packet, and in the middle word its device.
 const STATE: usize = 0;
 const SEEN: usize = 1;
@@ -118,9 +115,7 @@ impl Census {
             Some((way, word, e.index.as_ref()?.index, u64::try_from(number(bytes)?).ok()?))
         });
         if self.live.is_empty() {
-            let ended = |state: u64| state & RESET != 0 || state & FINS == FINS;
-            let live =
-                values.filter(|(_, word, _, state)| *word == STATE && state & LIVE != 0 && !ended(*state));
+            let live = values.filter(|(_, word, _, state)| *word == STATE && entry::may_be_open(*state));
             self.live = live.map(|(way, _, place, state)| ((way, place), state)).collect();
             if !self.live.is_empty() {
                 return Counted { more: true, ..Counted::default() };
@@ -129,10 +124,10 @@ impl Census {
             let live = std::mem::take(&mut self.live);
             let mut entries: BTreeMap<(usize, i64), (Option<u32>, Option<DeviceNumber>)> = BTreeMap::new();
             for (way, word, place, value) in values {
-                let entry = entries.entry((way, place)).or_default();
+                let words = entries.entry((way, place)).or_default();
                 match word {
-                    SEEN => entry.0 = Some(value as u32),
-                    MIDDLE => entry.1 = Some(DeviceNumber::from_bits((value >> 16) as u16)),
+                    SEEN => words.0 = Some(value as u32),
+                    MIDDLE => words.1 = Some(entry::device(value)),
                     _ => {}
                 }
             }
@@ -141,11 +136,8 @@ impl Census {
             }
             for (at, entry) in entries {
                 let (Some(state), (Some(seen), Some(device))) = (live.get(&at), entry) else { continue };
-                // 18 bits, in 64 units.
-                let limit = ((state >> 8 & 0x3_ffff) as u32) << 6;
-                let age = self.time(now).wrapping_sub(seen);
-                let silent = age > limit && age < u32::MAX / 2;
-                if self.of.contains(&device) && !silent {
+                let phase = Phase::of(*state, || seen, self.time(now));
+                if self.of.contains(&device) && phase.is_some_and(Phase::is_open) {
                     *self.counted.entry(device).or_default() += 1;
                 }
             }
@@ -184,6 +176,11 @@ mod tests {
     use super::*;
     use crate::plan::tests::p4info;
     use pointsman_control::bytestring::of_number;
+
+    /// Flags of an entry: `CONN_*` of connections.p4.
+    const LIVE: u64 = 1;
+    const FINS: u64 = 2 | 4;
+    const RESET: u64 = 8;
 
     const DEVICE: DeviceNumber = DeviceNumber::from_bits(17);
 

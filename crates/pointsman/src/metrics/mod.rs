@@ -3,12 +3,12 @@
 //! This module counts nothing. Switch and controller keep their own counters; each request renders a page from them. (An agent
 //! renders its own.)
 
-pub mod connections;
+mod balancer;
 pub mod controller;
-pub mod decisions;
 pub mod switch;
 
 use crate::http::server::{self as http, Request, Response};
+use pointsman_v1model::{State, Watch};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -86,7 +86,29 @@ impl Collector for Page {
     }
 }
 
+/// What metrics show of a program besides what they show of every program.
+pub trait Insight: Send {
+    /// Takes what can only be read while no packet passes.
+    fn glance(&mut self, state: &State);
+
+    /// Looks at one of `parts` equal parts of what takes long, while packets pass. `now_us`: the time that the program sees.
+    fn look(&mut self, cells: &Watch, now_us: u64, parts: u64);
+
+    /// Adds what it has found, and what is quickly read, to a page; without `cells` no program runs.
+    fn add_to(&self, cells: Option<&Watch>, now_us: u64, page: &mut Page);
+}
+
+/// Those of the programs that we know.
+pub fn insights() -> Vec<Box<dyn Insight>> {
+    vec![Box::new(balancer::Balancer::default())]
+}
+
 impl Page {
+    /// Adds all metrics of another page.
+    fn append(&mut self, mut other: Page) {
+        self.0.append(&mut other.0);
+    }
+
     /// Something that only grows. Its name gets `_total`.
     fn counter(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
         self.add(name, help, MetricType::Counter, samples, Value::Counter);

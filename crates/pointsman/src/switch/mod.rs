@@ -24,6 +24,7 @@ pub use args::{Args, without_separator};
 
 use crate::console::say;
 use crate::executor::Choice;
+use crate::metrics::Insight;
 use crate::sources::Sources;
 use boot::{boot, resume, save_on_request};
 use files::Delayed;
@@ -97,6 +98,8 @@ pub struct Setup {
     pub switch: SwitchConfig,
     /// How programs run.
     pub executor: Choice,
+    /// What metrics show of single programs.
+    pub insights: Vec<Box<dyn Insight>>,
     /// Queues that differ from that.
     pub queues: Vec<Setting>,
     /// Packet generators.
@@ -124,6 +127,7 @@ impl Default for Setup {
             use_files: None,
             switch,
             executor: Choice::default(),
+            insights: Vec::new(),
             queues: Vec::new(),
             generators: Vec::new(),
             device_id: 1,
@@ -182,7 +186,8 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     }
     let config = SwitchConfig { ports: Some(numbers), ..setup.switch };
     let server = ServerConfig { device_id: setup.device_id, ..ServerConfig::default() };
-    let mut runtime = Runtime::new(config, setup.executor, server, setup.sources, wires, setup.start)?;
+    let mut runtime =
+        Runtime::new(config, setup.executor, server, setup.sources, wires, setup.start, setup.insights)?;
     runtime.set_poll(setup.poll);
     runtime.set_queues(&setup.queues)?;
     runtime.set_generators(&setup.generators)?;
@@ -266,17 +271,17 @@ pub async fn serve(
     served.map_err(|e| format!("P4Runtime server: {e}"))
 }
 
-/// How often a part of the connection table is counted, and the number of parts: a count takes ten seconds.
-const COUNT_EVERY: Duration = Duration::from_millis(50);
-const COUNT_PARTS: u64 = 200;
+/// How often metrics look at a part of what takes long to look at, and the number of parts: ten seconds for all.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_PARTS: u64 = 200;
 
-/// Counts connections for metrics, as long as the switch lives.
-async fn count_connections(handle: Handle) {
-    let mut ticks = tokio::time::interval(COUNT_EVERY);
+/// Looks for metrics, as long as the switch lives.
+async fn look(handle: Handle) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if handle.call(|core| core.count_connections(COUNT_PARTS)).await.is_err() {
+        if handle.call(|core| core.look(LOOK_PARTS)).await.is_err() {
             return;
         }
     }
@@ -367,6 +372,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             ..SwitchConfig::default()
         },
         executor: args.executor,
+        insights: crate::metrics::insights(),
         queues: queues.clone(),
         generators: args.generator.clone(),
         device_id: args.device_id,
@@ -413,7 +419,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         let listener = tokio.block_on(crate::metrics::bind(at))?;
         say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
         tokio.spawn(serve_metrics(listener, handle.clone()));
-        tokio.spawn(count_connections(handle.clone()));
+        tokio.spawn(look(handle.clone()));
     }
     let how = match (&tls, &args.grpc_tls_ca) {
         (None, _) => "",

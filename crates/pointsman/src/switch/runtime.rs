@@ -15,8 +15,8 @@ use super::summary;
 use super::wires::Wires;
 use super::worker::{Common, Line, Notices, Order, Seat, Worker};
 use crate::executor::{Choice, Runner};
-use crate::metrics::connections::Census;
-use crate::metrics::switch::{Figures, Glance};
+use crate::metrics::switch::{self, Figures};
+use crate::metrics::{Insight, Page};
 use crate::sources::Sources;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
@@ -66,8 +66,8 @@ pub struct Core {
     clock: Clock,
     stop: bool,
     audit: Audit,
-    /// Occupancy of the balancer's connection table.
-    census: Census,
+    /// What metrics show of single programs.
+    insights: Vec<Box<dyn Insight>>,
     /// The registers and counters of the running program.
     cells: Option<Watch>,
     /// When an idle timeout of an entry may have passed.
@@ -228,18 +228,29 @@ impl Core {
 
     /// The data behind the metrics.
     pub fn figures(&mut self) -> Figures {
-        let (stats, now) = (self.stats(), self.now());
-        let glance = self.shared.read().state().map(Glance::of);
-        let figures = Figures::of(stats, glance, now.0 / 1000 + self.preparer.config().clock_offset_us);
-        Figures { connections: self.census.last().cloned(), waits: self.shared.waits(), ..figures }
+        let (stats, now_us) = (self.stats(), self.program_time_us());
+        let switch = self.shared.read();
+        let tables = switch.state().map(switch::tables).unwrap_or_default();
+        if let Some(state) = switch.state() {
+            self.insights.iter_mut().for_each(|i| i.glance(state));
+        }
+        drop(switch);
+        let mut program = Page::default();
+        self.insights.iter().for_each(|i| i.add_to(self.cells.as_ref(), now_us, &mut program));
+        Figures { stats, tables, waits: self.shared.waits(), program }
     }
 
-    /// Looks at one of `parts` parts of the balancer's table of connections.
-    pub fn count_connections(&mut self, parts: u64) {
-        let now = self.now();
+    /// Looks at one of `parts` parts of what takes long to look at.
+    pub fn look(&mut self, parts: u64) {
+        let now_us = self.program_time_us();
         if let Some(cells) = &self.cells {
-            self.census.step(cells, now.0 / 1000 + self.preparer.config().clock_offset_us, parts);
+            self.insights.iter_mut().for_each(|i| i.look(cells, now_us, parts));
         }
+    }
+
+    /// Microseconds, as the program sees them.
+    fn program_time_us(&self) -> u64 {
+        self.now().0 / 1000 + self.preparer.config().clock_offset_us
     }
 
     /// A new stream channel; the receiver yields the server's messages.
@@ -413,6 +424,7 @@ impl Runtime {
         sources: Sources,
         wires: Vec<Wires>,
         start: Time,
+        insights: Vec<Box<dyn Insight>>,
     ) -> Result<Self, String> {
         let (tx, jobs) = channel();
         let mut server = Server::new(server)?;
@@ -445,7 +457,7 @@ impl Runtime {
             clock,
             stop: false,
             audit: Audit::default(),
-            census: Census::default(),
+            insights,
             cells: None,
             idle_at: None,
         };

@@ -1,8 +1,7 @@
 //! Reasons of device choices, and the age of the reports behind decisions (tally.p4).
 
-use super::{Distribution, Labels, Page};
-use crate::metrics::switch::named;
-use pointsman_v1model::Watch;
+use super::Cells;
+use crate::types::DeviceNumber;
 
 /// Why a device was chosen (`REASON_*` of select.p4), by number.
 pub const REASONS: [&str; 14] = [
@@ -42,79 +41,49 @@ pub struct Staleness {
 /// Counts of decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// Server and slot of the device, number of the reason, and how often.
-    pub reasons: Vec<((u64, u64), u64, u64)>,
+    /// The device, number of the reason, and how often.
+    pub reasons: Vec<(DeviceNumber, u64, u64)>,
     /// By service.
     pub staleness: Vec<Staleness>,
 }
 
 impl Decisions {
     /// Of these devices and services: all others' counters are 0.
-    pub fn of(
-        watch: &Watch,
-        devices: impl Iterator<Item = u64>,
+    pub fn read<C: Cells>(
+        cells: &C,
+        devices: impl Iterator<Item = DeviceNumber>,
         services: impl Iterator<Item = u64>,
     ) -> Decisions {
-        let tally = |name: &str| named(watch.program(), &format!("BalancerIngress.tally.{name}"));
+        let tally = |name: &str| cells.find(&format!("BalancerIngress.tally.{name}"));
         let (Some(dispatches), Some(ages), Some(sums)) =
             (tally("dispatches"), tally("ages"), tally("age_us"))
         else {
             return Decisions::default();
         };
-        let count = |id, index| watch.counter(id, index).map_or(0, |c| c.packets);
+        let count = |array, index| cells.counter(array, index).map_or(0, |c| c[0]);
         let reasons = devices.flat_map(|d| {
-            let of = move |reason| ((d >> 3, d & 7), reason, count(dispatches, d * CASES + reason));
+            let of = move |reason| (d, reason, count(dispatches, u64::from(d.bits()) * CASES + reason));
             (0..CASES).map(of).filter(|(.., n)| *n > 0)
         });
         let staleness = services.map(|service| Staleness {
             service,
             decisions: std::array::from_fn(|i| count(ages, service * CASES + i as u64)),
-            sum_us: watch.register(sums, service).map_or(0, |b| b.low_u64()),
+            sum_us: cells.register(sums, service).unwrap_or(0),
         });
         let staleness = staleness.filter(|s| s.decisions.iter().any(|n| *n > 0));
         Decisions { reasons: reasons.collect(), staleness: staleness.collect() }
-    }
-
-    pub(super) fn add_to(&self, page: &mut Page) {
-        let reasons = self.reasons.iter().map(|((server, slot), reason, n)| {
-            let name = REASONS.get(*reason as usize).map_or(format!("number {reason}"), |r| r.to_string());
-            let labels: Labels =
-                vec![("server", server.to_string()), ("slot", slot.to_string()), ("reason", name)];
-            (labels, *n as f64)
-        });
-        page.counter(
-            "pointsman_balancer_dispatches",
-            "Connections dispatched to a device, by reason of the decision.",
-            reasons.collect(),
-        );
-        let service = |s: &Staleness| -> Labels { vec![("service", s.service.to_string())] };
-        let of = |s: &Staleness| {
-            let bounds = AGES.iter().copied().chain([f64::INFINITY]);
-            let buckets = bounds.zip(s.decisions).collect();
-            (service(s), Distribution { sum: s.sum_us as f64 / 1e6, buckets })
-        };
-        page.histogram(
-            "pointsman_balancer_decision_staleness_seconds",
-            "Age of the chosen device's last report at the decision, for policies that use reports.",
-            self.staleness.iter().map(of).collect(),
-        );
-        let never = self.staleness.iter().map(|s| (service(s), s.decisions[CASES as usize - 1] as f64));
-        page.counter(
-            "pointsman_balancer_decisions_without_report",
-            "Decisions for a device that never reported, for policies that use reports.",
-            never.collect(),
-        );
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program;
 
     /// Names and numbers are those of the data plane.
     #[test]
     fn reasons_and_ages_are_those_of_the_program() {
-        let text = include_str!("../../../../p4/programs/balancer/select.p4");
+        let text = program::file("select.p4").expect("a file of the program");
         let reasons = text.lines().filter_map(|l| l.strip_prefix("const bit<4> REASON_")?.split_once(" = "));
         let found: Vec<(usize, String)> = reasons
             .map(|(name, rest)| {
@@ -124,7 +93,7 @@ mod tests {
             .collect();
         let known: Vec<(usize, String)> = REASONS.iter().map(|r| r.to_string()).enumerate().collect();
         assert_eq!(found, known);
-        let text = include_str!("../../../../p4/programs/balancer/tally.p4");
+        let text = program::file("tally.p4").expect("a file of the program");
         let bounds = text.lines().filter_map(|l| l.split_once("(age <= ")?.1.split(' ').next());
         let bounds: Vec<f64> = bounds.map(|b| b.parse::<f64>().expect("a number") / 1e6).collect();
         assert_eq!(bounds, AGES);

@@ -1,0 +1,175 @@
+//! What the data plane keeps in its registers and counters, decoded: here alone, for all that read it.
+//!
+//! Numbers and names are those of `p4/programs/balancer`; tests compare them with its source.
+
+mod census;
+mod decisions;
+pub mod entry;
+
+pub use self::census::{Census, Connections};
+pub use self::decisions::{AGES, Decisions, REASONS, Staleness};
+use crate::types::DeviceNumber;
+use std::collections::BTreeSet;
+
+/// The registers and counters of a switch that runs the balancer, wherever they are read.
+pub trait Cells {
+    /// An array.
+    type Array: Copy;
+
+    /// The array of this name; `None` if the program has none.
+    fn find(&self, name: &str) -> Option<Self::Array>;
+
+    /// Cells of an array.
+    fn len(&self, array: Self::Array) -> u64;
+
+    /// The low 64 bits of a register's cell; `None` out of range.
+    fn register(&self, array: Self::Array, index: u64) -> Option<u64>;
+
+    /// Packets and bytes of a counter's cell; `None` out of range.
+    fn counter(&self, array: Self::Array, index: u64) -> Option<[u64; 2]>;
+}
+
+/// Reasons for which packets are dropped (`DROP_*` of headers.p4), by number from 1.
+pub const DROPS: [&str; 27] = [
+    "malformed",
+    "checksum",
+    "unknown_mac",
+    "no_route",
+    "ttl",
+    "vip_no_service",
+    "fragment",
+    "no_connection",
+    "table_full",
+    "no_server",
+    "no_device",
+    "report_malformed",
+    "report_source",
+    "report_stale",
+    "icmp_unmatched",
+    "arp",
+    "ethertype",
+    "address",
+    "packet_out",
+    "report_unsigned",
+    "report_key",
+    "report_digest",
+    "report_replayed",
+    "rate",
+    "idle",
+    "device_failed",
+    "spoofed",
+];
+
+/// `REPORT_ACCEPTED` of headers.p4.
+pub const REPORT_ACCEPTED: u64 = 32;
+
+/// Metrics reported by a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
+pub const METRICS: [&str; 4] = ["compute", "memory", "network", "queue"];
+
+/// A device with its counters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFigures {
+    /// Its number.
+    pub device: DeviceNumber,
+    /// Connections that were opened to it.
+    pub connections: u64,
+    /// Packets and bytes to it.
+    pub traffic: [u64; 2],
+    /// Count in flight.
+    pub in_flight: u64,
+    /// Microseconds since its last report; None without a report.
+    pub report_age_us: Option<u64>,
+    /// Its last report.
+    pub reported: [u64; 4],
+}
+
+/// Snapshot of the counters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Dropped packets, by number of the reason.
+    pub drops: Vec<(u64, u64)>,
+    /// Connections opened, by number of the service.
+    pub services: Vec<(u64, u64)>,
+    /// Devices with traffic, or configured.
+    pub devices: Vec<DeviceFigures>,
+    /// Why devices were chosen.
+    pub decisions: Decisions,
+}
+
+impl Figures {
+    /// Reads them. `configured` devices count even without traffic. `now_us` is the time that the program sees.
+    pub fn read<C: Cells>(cells: &C, configured: &BTreeSet<DeviceNumber>, now_us: u64) -> Figures {
+        let connections = counts(cells, "BalancerIngress.device_connections");
+        let packets = counts(cells, "BalancerIngress.device_packets");
+        let used = connections.iter().chain(&packets).map(|(i, _)| DeviceNumber::from_bits(*i as u16));
+        let devices: BTreeSet<DeviceNumber> = used.chain(configured.iter().copied()).collect();
+        let of = |list: &[(u64, [u64; 2])], device: DeviceNumber| {
+            let found = list.binary_search_by_key(&u64::from(device.bits()), |(i, _)| *i);
+            found.map_or([0, 0], |at| list[at].1)
+        };
+        let slot =
+            |register: &str, slot: u64| cells.find(&format!("BalancerIngress.load.device{slot}.{register}"));
+        let registers: Vec<[Option<C::Array>; 3]> =
+            (0..8).map(|s| ["last_heard", "in_flight", "reported"].map(|r| slot(r, s))).collect();
+        let read = |array: Option<C::Array>, index: u64| {
+            array.and_then(|array| cells.register(array, index)).unwrap_or(0)
+        };
+        let devices = devices.into_iter().map(|device| {
+            let [last_heard, in_flight, reported] = registers[usize::from(device.slot())];
+            let server = u64::from(device.server());
+            let heard = read(last_heard, server);
+            let reported = read(reported, server).to_be_bytes();
+            DeviceFigures {
+                device,
+                connections: of(&connections, device)[0],
+                traffic: of(&packets, device),
+                in_flight: read(in_flight, server),
+                // Never, or a failed health check: no times (`load.p4`).
+                report_age_us: (heard > 1).then(|| now_us.saturating_sub(heard)),
+                reported: [0, 1, 2, 3].map(|i: usize| u64::from(reported[i])),
+            }
+        });
+        let first = |(i, c): (u64, [u64; 2])| (i, c[0]);
+        let services: Vec<(u64, u64)> =
+            counts(cells, "BalancerIngress.service_connections").into_iter().map(first).collect();
+        let got_some = connections.iter().map(|(i, _)| DeviceNumber::from_bits(*i as u16));
+        Figures {
+            drops: counts(cells, "BalancerIngress.drops").into_iter().map(first).collect(),
+            decisions: Decisions::read(cells, got_some, services.iter().map(|(i, _)| *i)),
+            services,
+            devices: devices.collect(),
+        }
+    }
+}
+
+/// Non-zero values of a counter array.
+fn counts<C: Cells>(cells: &C, name: &str) -> Vec<(u64, [u64; 2])> {
+    let Some(array) = cells.find(name) else { return Vec::new() };
+    let all = (0..cells.len(array)).filter_map(|i| Some((i, cells.counter(array, i)?)));
+    all.filter(|(_, c)| *c != [0, 0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program;
+
+    /// The names are those of the data plane.
+    #[test]
+    fn reasons_are_those_of_the_program() {
+        let mut found = Vec::new();
+        for line in program::file("headers.p4").unwrap_or_default().lines() {
+            let Some(rest) = line.strip_prefix("const bit<8> ") else { continue };
+            let Some((name, value)) = rest.split_once(" = ") else { continue };
+            let number: u64 = value.split(';').next().and_then(|n| n.parse().ok()).expect("a number");
+            match name.strip_prefix("DROP_") {
+                Some("NONE") => {}
+                Some(reason) => found.push((number, reason.to_lowercase())),
+                None if name == "REPORT_ACCEPTED" => assert_eq!(number, REPORT_ACCEPTED),
+                None => {}
+            }
+        }
+        let known: Vec<(u64, String)> = (1..).zip(DROPS.iter().map(|d| d.to_string())).collect();
+        assert_eq!(found, known);
+    }
+}
