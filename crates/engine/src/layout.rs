@@ -70,6 +70,18 @@ impl Header {
     pub(crate) fn bytes(&self) -> u32 {
         self.bits.div_ceil(8)
     }
+
+    /// Whole bytes before its only varbit, and where that is.
+    pub(crate) fn loose(&self) -> Option<(u32, u32)> {
+        let mut varbits = self.fields.iter().filter_map(|(_, field)| match field {
+            HeaderField::Varbit(at) => Some(*at),
+            HeaderField::Packed(_) => None,
+        });
+        match (varbits.next(), varbits.next(), self.varbit) {
+            (Some(at), None, Some((bit, _))) if bit % 8 == 0 => Some((bit / 8, at)),
+            _ => None,
+        }
+    }
 }
 
 /// A type's place in memory.

@@ -294,11 +294,10 @@ impl Memory<'_> {
             }
             (Shape::Varbit(most), Value::Varbit(b), Spot::Natural(at)) => {
                 let width = b.width().min(*most);
-                mem[at..at + layout.size as usize].fill(0);
                 mem[at..at + 8].copy_from_slice(&u64::from(width).to_le_bytes());
-                let le = b.zero_extend(width).to_biguint().to_bytes_le();
-                let n = le.len().min(layout.size as usize - 8);
-                mem[at + 8..at + 8 + n].copy_from_slice(&le[..n]);
+                let end = at + 8 + width.div_ceil(8) as usize;
+                mem[at + 8..end].fill(0);
+                write_packed(&mut mem[at + 8..end], 0, &b.zero_extend(width));
             }
             (Shape::Struct(f), Value::Struct(v), _) | (Shape::Union(f), Value::Union(v), _)
                 if f.len() == v.len() =>
@@ -346,8 +345,8 @@ impl Memory<'_> {
                 a.0[x..x + size] == b.0[y..y + size]
             }
             (Shape::Varbit(_), Spot::Natural(x), Spot::Natural(y)) => {
-                let size = self.layouts.get(ty).size as usize;
-                a.0[x..x + size] == b.0[y..y + size]
+                let (a, b) = (varbit_bytes(&a.0[x..]), varbit_bytes(&b.0[y..]));
+                a == b
             }
             (Shape::Scalar(_, width), x, y) => {
                 let part = |(mem, spot): (&[u8], Spot), done: u32, n: u32| match spot {
@@ -409,15 +408,17 @@ impl Memory<'_> {
                     from += width;
                 }
                 HeaderField::Varbit(offset) => {
-                    let (width, bytes) = (varbits as usize, self.layouts.get(*ty).size as usize);
-                    let (size, limbs) = mem[offset as usize..offset as usize + bytes].split_at_mut(8);
-                    size.copy_from_slice(&u64::from(varbits).to_le_bytes());
-                    limbs.fill(0);
-                    for (i, limb) in limbs.chunks_exact_mut(8).enumerate().take(width.div_ceil(64)) {
-                        let n = (width - 64 * i).min(64);
-                        limb.copy_from_slice(
-                            &peek(packet, from + width - 64 * i - n, n as u32).to_le_bytes(),
-                        );
+                    let (width, at) = (varbits as usize, offset as usize);
+                    mem[at..at + 8].copy_from_slice(&u64::from(varbits).to_le_bytes());
+                    let bytes = &mut mem[at + 8..at + 8 + width.div_ceil(8)];
+                    match packet.get(from / 8..(from + width) / 8) {
+                        Some(whole) if from.is_multiple_of(8) && width.is_multiple_of(8) => {
+                            bytes.copy_from_slice(whole);
+                        }
+                        _ => {
+                            bytes.fill(0);
+                            copy_bits(bytes, packet, from, width);
+                        }
                     }
                     from += width;
                 }
@@ -469,10 +470,23 @@ pub(crate) fn fetch(at: *const u8) {
     let _ = at;
 }
 
-fn varbit(mem: &[u8]) -> Bits {
+/// Copies bits from bit `from` on to the start of `to`.
+fn copy_bits(to: &mut [u8], data: &[u8], from: usize, width: usize) {
+    for done in (0..width).step_by(64) {
+        let n = (width - done).min(64) as u32;
+        poke(to, done, n, peek(data, from + done, n));
+    }
+}
+
+/// A varbit is its width in a word, and its bits as in a packet, zero bits behind them up to whole bytes.
+fn varbit_bytes(mem: &[u8]) -> (u32, &[u8]) {
     let width = read_u64(mem, 8) as u32;
-    let limbs = width.div_ceil(64) as usize * 8;
-    Bits::from_biguint(width, &BigUint::from_bytes_le(&mem[8..8 + limbs]))
+    (width, &mem[8..8 + width.div_ceil(8) as usize])
+}
+
+fn varbit(mem: &[u8]) -> Bits {
+    let (width, bytes) = varbit_bytes(mem);
+    read_packed(bytes, 0, width)
 }
 
 /// Appends bits to a byte string. A last incomplete byte is filled with zeros.
@@ -495,16 +509,12 @@ impl Writer<'_> {
 
     /// A varbit in natural form.
     fn write_varbit(&mut self, varbit: &[u8]) {
-        let mut left = read_u64(varbit, 8) as u32;
-        while left > 0 {
-            // The most significant limb first.
-            let (at, n) = ((left - 1) / 64, (left - 1) % 64 + 1);
-            let limb = read_u64(&varbit[8 + 8 * at as usize..], 8);
-            let low = n.min(32);
-            self.push(n - low, limb >> low);
-            self.push(low, limb & (u64::MAX >> (64 - low)));
-            left -= n;
+        let (width, bytes) = varbit_bytes(varbit);
+        if self.used != 0 {
+            return self.write_packed(bytes, 0, width);
         }
+        self.out.extend_from_slice(bytes);
+        self.used = width % 8;
     }
 
     fn push(&mut self, width: u32, value: u64) {

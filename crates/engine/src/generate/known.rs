@@ -341,8 +341,13 @@ impl Gen<'_, '_> {
             return None;
         }
         let target = self.resolve(scope, to, true);
-        let pieces = self.pieces(scope, data)?;
-        let digest = self.digest(digest, &pieces)?;
+        let digest = match self.varbit_behind(scope, data) {
+            Some(varbit) => self.loose_digest(scope, digest, data, varbit)?,
+            None => {
+                let pieces = self.pieces(scope, data)?;
+                self.digest(digest, &pieces)?
+            }
+        };
         let (Val::Reg(base), Val::Reg(most)) = (self.expr(scope, base), self.expr(scope, max)) else {
             return None;
         };
@@ -467,6 +472,67 @@ impl Gen<'_, '_> {
         Some(pieces)
     }
 
+    /// The varbit with which the data of a digest ends, if whole bytes of numbers are before it.
+    fn varbit_behind(&mut self, scope: &Rc<Scope>, data: &Expr) -> Option<(V, i32)> {
+        let last = match &data.kind {
+            ExprKind::Aggregate(parts) => parts.last()?,
+            _ => data,
+        };
+        let (Shape::Varbit(_), ExprKind::Read(lv)) = (self.shape(last.ty), &last.kind) else { return None };
+        match self.resolve(scope, lv, false).place.at {
+            At::Mem { base, off } => Some((base, off)),
+            _ => None,
+        }
+    }
+
+    /// The digest of data that ends with a varbit, which is copied behind the rest, or used where it is if there is none.
+    fn loose_digest(
+        &mut self,
+        scope: &Rc<Scope>,
+        digest: Digest,
+        data: &Expr,
+        (base, off): (V, i32),
+    ) -> Option<V> {
+        let f = match digest {
+            // Fast ones are chosen for long data.
+            Digest::Sized(f) => f(usize::MAX),
+            Digest::Function(f) => f,
+            Digest::Ask | Digest::Sum16 => return None,
+        };
+        let mut pieces = Vec::new();
+        if let ExprKind::Aggregate(parts) = &data.kind {
+            let before = parts.split_last()?.1;
+            before.iter().try_for_each(|part| self.add_pieces(scope, part, &mut pieces))?;
+        }
+        let bits: u32 = pieces.iter().map(|p| p.width).sum();
+        let Shape::Varbit(most) = self.shape(self.last_type(data)) else { return None };
+        if !bits.is_multiple_of(8) {
+            return None;
+        }
+        let (from, width) = (self.pointer(base, off + 8), self.b.ins().load(types::I64, FLAGS, base, off));
+        let up = self.b.ins().iadd_imm_s(width, 7);
+        let len = self.b.ins().ushr_imm_u(up, 3);
+        let f = self.address(f as *const u8);
+        if bits == 0 {
+            return Some(self.call_runtime(runtime::digest as *const u8, &[f, from, len], true));
+        }
+        // The last word of the numbers may be stored whole.
+        let size = (bits / 8).next_multiple_of(8) + most.div_ceil(8);
+        let At::Mem { base, off } = self.scratch(size.next_multiple_of(8)) else { return None };
+        self.put_pieces(&pieces, base, off);
+        let behind = self.pointer(base, off + (bits / 8) as i32);
+        self.call_runtime(runtime::copy as *const u8, &[behind, from, len], false);
+        let (start, all) = (self.pointer(base, off), self.b.ins().iadd_imm_s(len, i64::from(bits / 8)));
+        Some(self.call_runtime(runtime::digest as *const u8, &[f, start, all], true))
+    }
+
+    fn last_type(&self, data: &Expr) -> pointsman_ir::TypeId {
+        match &data.kind {
+            ExprKind::Aggregate(parts) => parts.last().map_or(data.ty, |part| part.ty),
+            _ => data.ty,
+        }
+    }
+
     fn add_pieces(&mut self, scope: &Rc<Scope>, data: &Expr, pieces: &mut Vec<Piece>) -> Option<()> {
         match &data.kind {
             ExprKind::Aggregate(parts) => {
@@ -540,24 +606,7 @@ impl Gen<'_, '_> {
                 let bits: u32 = pieces.iter().map(|p| p.width).sum();
                 let bytes = bits.div_ceil(8);
                 let At::Mem { base, off } = self.scratch(bytes.next_multiple_of(8)) else { return None };
-                // Whole words, so that reading words finds each in one store.
-                let (mut word, mut used, mut at) = (self.number(0), 0, off);
-                for (v, width) in self.split(pieces, 64) {
-                    let free = 64 - used;
-                    let over = width.saturating_sub(free);
-                    let (high, up) = (self.shift_right(v, over), free.saturating_sub(width));
-                    let high = self.shift_left(high, up);
-                    word = if used == 0 { high } else { self.b.ins().bor(word, high) };
-                    used += width - over;
-                    if used == 64 {
-                        self.store_be(base, at, 8, word);
-                        (used, at) = (over, at + 8);
-                        word = if over == 0 { word } else { self.shift_left(v, 64 - over) };
-                    }
-                }
-                if used > 0 {
-                    self.store_be(base, at, 8, word);
-                }
+                self.put_pieces(pieces, base, off);
                 let f = match digest {
                     Digest::Sized(f) => f(bytes as usize),
                     Digest::Function(f) => f,
@@ -567,6 +616,27 @@ impl Gen<'_, '_> {
                 let len = self.number(u64::from(bytes));
                 Some(self.call_runtime(runtime::digest as *const u8, &[f, start, len], true))
             }
+        }
+    }
+
+    /// Stores pieces one behind the other, in whole words, so that reading words finds each in one store.
+    fn put_pieces(&mut self, pieces: &[Piece], base: V, off: i32) {
+        let (mut word, mut used, mut at) = (self.number(0), 0, off);
+        for (v, width) in self.split(pieces, 64) {
+            let free = 64 - used;
+            let over = width.saturating_sub(free);
+            let (high, up) = (self.shift_right(v, over), free.saturating_sub(width));
+            let high = self.shift_left(high, up);
+            word = if used == 0 { high } else { self.b.ins().bor(word, high) };
+            used += width - over;
+            if used == 64 {
+                self.store_be(base, at, 8, word);
+                (used, at) = (over, at + 8);
+                word = if over == 0 { word } else { self.shift_left(v, 64 - over) };
+            }
+        }
+        if used > 0 {
+            self.store_be(base, at, 8, word);
         }
     }
 

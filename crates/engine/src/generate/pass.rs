@@ -12,7 +12,7 @@ use super::place::{At, Place};
 use super::{FLAGS, Flow, Gen, Scope};
 use crate::MAX_LOOP_ROUNDS;
 use crate::layout::{Scalar, Shape};
-use crate::runtime::{ACCEPTED, at, status};
+use crate::runtime::{self, ACCEPTED, at, status};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value as V, types};
 use pointsman_ir::pass::GIVEN;
@@ -352,7 +352,8 @@ impl Gen<'_, '_> {
     fn add_headers(&self, place: Place, headers: &mut Vec<(Place, bool)>) -> Option<()> {
         match (self.shape(place.ty), place.at) {
             (Shape::Header(h), At::Mem { .. }) => {
-                let slow = h.varbit.is_some() || !h.bits.is_multiple_of(8) || h.bytes() > 256;
+                let loose = h.varbit.is_some() && h.loose().is_none();
+                let slow = loose || !h.bits.is_multiple_of(8) || h.bytes() > 256;
                 headers.push((place, slow));
             }
             (Shape::Stack { elem, size, first, stride }, At::Mem { base, off }) if *size <= UNROLLED => {
@@ -371,6 +372,34 @@ impl Gen<'_, '_> {
             _ => {}
         }
         Some(())
+    }
+
+    /// Puts a header of `fixed` bytes and a varbit, which is at `loose.1` and follows the first `loose.0` of them, before `behind` in
+    /// the buffer. Returns where it begins.
+    fn put_loose(
+        &mut self,
+        slots: &mut Slots<'_>,
+        exit: PassExit,
+        (buffer, behind): (V, V),
+        (base, off): (V, i32),
+        (fixed, loose): (u32, (u32, u32)),
+    ) -> V {
+        let (before, varbit) = (loose.0, off + loose.1 as i32);
+        let width = self.b.ins().load(types::I64, FLAGS, base, varbit);
+        let odd = self.b.ins().band_imm_u(width, 7);
+        self.exit_if(slots, odd, exit);
+        let bytes = self.b.ins().ushr_imm_u(width, 3);
+        let all = self.b.ins().iadd_imm_s(bytes, i64::from(fixed));
+        let outside = self.b.ins().icmp(IntCC::UnsignedLessThan, behind, all);
+        self.exit_if(slots, outside, exit);
+        let here = self.b.ins().isub(behind, all);
+        let to = self.b.ins().iadd(buffer, here);
+        self.copy_bytes((to, 0), (base, off), before);
+        let (middle, from) = (self.pointer(to, before as i32), self.pointer(base, varbit + 8));
+        self.call_runtime(runtime::copy as *const u8, &[middle, from, bytes], false);
+        let end = self.b.ins().iadd(middle, bytes);
+        self.copy_bytes((end, 0), (base, off + before as i32), fixed - before);
+        here
     }
 
     fn emit_step(&mut self, slots: &mut Slots<'_>, id: ControlId, exit: PassExit) {
@@ -406,11 +435,20 @@ impl Gen<'_, '_> {
             self.branch(valid, some, done);
             self.start(some);
             let behind = self.b.use_var(begin);
-            let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, behind, i64::from(h.bytes()));
-            self.exit_if(slots, outside, exit);
-            let here = self.b.ins().iadd_imm_s(behind, -i64::from(h.bytes()));
-            let to = self.b.ins().iadd(buffer, here);
-            self.copy_bytes((to, 0), (base, off), h.bytes());
+            let here = match h.loose() {
+                Some(varbit) => {
+                    self.put_loose(slots, exit, (buffer, behind), (base, off), (h.bytes(), varbit))
+                }
+                None => {
+                    let bytes = i64::from(h.bytes());
+                    let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, behind, bytes);
+                    self.exit_if(slots, outside, exit);
+                    let here = self.b.ins().iadd_imm_s(behind, -bytes);
+                    let to = self.b.ins().iadd(buffer, here);
+                    self.copy_bytes((to, 0), (base, off), h.bytes());
+                    here
+                }
+            };
             self.b.def_var(begin, here);
             self.jump(done);
             self.start(done);
