@@ -60,6 +60,13 @@ fn several_workers() {
     assert!(json["forwarded"].as_f64().is_some_and(|f| f > 0.999), "{json:#}");
 }
 
+/// So few that opened flows come again while the outputs are compared.
+#[test]
+fn few_flows_that_come_and_go() {
+    let args = ["balancer", "--flows", "300", "--mix", "churn"];
+    check("few", &args, 0.999);
+}
+
 #[test]
 fn a_larger_table_holds_more_connections() {
     // Twice the current places of the table: it has to grow.

@@ -125,8 +125,6 @@ impl<E: Executor> Program<E> {
         match &self.source {
             Source::Frames(_) => live.extend(0..load.flows as u32),
             Source::Connections(_) => {
-                let devices = scenario::devices();
-                let mut frame = [0; super::frame::SHORTEST];
                 while live.len() < load.flows {
                     if next as usize > 2 * load.flows + 1000 {
                         return Err(format!(
@@ -139,15 +137,7 @@ impl<E: Executor> Program<E> {
                     now += tick;
                     let step = Step::Opens(next);
                     if let Some(sent) = self.send(step, now) {
-                        let to = super::frame::get32(&sent, super::frame::IPV4 + 16);
-                        let device = devices.iter().position(|d| d.ipv4 == to).ok_or_else(|| {
-                            format!(
-                                "a new connection went to {}, which is not a device",
-                                std::net::Ipv4Addr::from(to)
-                            )
-                        })?;
-                        self.source.write(step, &mut frame);
-                        reference.learn(&frame, device as u16, (now / 1000) as u32);
+                        self.teach(reference, step, &sent, now)?;
                         live.push(next);
                     }
                     next += 1;
@@ -156,6 +146,18 @@ impl<E: Executor> Program<E> {
         }
         let next = next.max(load.flows as u32);
         self.sequence = Sequence::new(load.mix, live, next, now, tick);
+        Ok(())
+    }
+
+    /// Which device a new connection gets is the program's choice: the reference takes it over.
+    fn teach(&self, reference: &mut Reference, step: Step, sent: &[u8], now: u64) -> Result<(), String> {
+        let to = super::frame::get32(sent, super::frame::IPV4 + 16);
+        let device = scenario::devices().iter().position(|d| d.ipv4 == to).ok_or_else(|| {
+            format!("a new connection went to {}, which is not a device", std::net::Ipv4Addr::from(to))
+        })?;
+        let mut frame = [0; super::frame::SHORTEST];
+        self.source.write(step, &mut frame);
+        reference.learn(&frame, device as u16, (now / 1000) as u32);
         Ok(())
     }
 
@@ -178,12 +180,15 @@ impl<E: Executor> Program<E> {
             let mut frame = [0; super::frame::SHORTEST];
             source.write(step, &mut frame);
             let sent = self.send(step, now);
+            if let (Step::Opens(_), Some(sent)) = (step, &sent) {
+                self.teach(reference, step, sent, now)?;
+                continue;
+            }
             let same = match reference.handle(&mut frame, (now / 1000) as u32) {
                 true => sent.as_deref() == Some(&frame[..]),
                 false => sent.is_none(),
             };
-            // Which device a new connection gets is the program's choice.
-            if !same && !matches!(step, Step::Opens(_)) {
+            if !same {
                 return Err(format!(
                     "program and reference differ: output for {step:?}\n  {}\n  {}",
                     sent.map_or("nothing".to_string(), |s| hex(&s)),
