@@ -32,7 +32,7 @@ fn every_code_is_explained() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut used = BTreeSet::new();
     walk(&root.join("src"), &mut used);
-    walk(&root.join("../pointsman/src"), &mut used);
+    walk(&root.join("../compile/src"), &mut used);
     let explained: BTreeSet<String> = codes::ALL.iter().map(|e| e.code.to_string()).collect();
     let missing: Vec<_> = used.difference(&explained).collect();
     let gone: Vec<_> = explained.difference(&used).collect();

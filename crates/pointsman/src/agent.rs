@@ -5,10 +5,10 @@ mod nvml;
 mod orca;
 mod sources;
 
-use crate::console::say;
 use pointsman_balance::Mac;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
 use pointsman_balance::frame_report::ETHERTYPE;
+use pointsman_console::say;
 use pointsman_ports::{Observer, Poller, Waker, Way};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -268,7 +268,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    let mut hangup = tokio.block_on(async { crate::signals::hangup() })?;
+    let mut hangup = tokio.block_on(async { pointsman_console::signals::hangup() })?;
     tokio.spawn(async move {
         while hangup.recv().await.is_some() {
             say("SIGHUP: nothing to reload; restart the agent to change its settings");
@@ -295,7 +295,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let limit = args.duration_s.map(Duration::from_secs);
     tokio.spawn(async move {
         tokio::select! {
-            () = crate::signals::wait_for_stop() => {}
+            () = pointsman_console::signals::wait_for_stop() => {}
             () = async {
                 match limit {
                     Some(limit) => tokio::time::sleep(limit).await,
@@ -310,7 +310,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let agent = running.run(say)?;
     if limit.is_some() {
         let spent = processor_time().saturating_sub(before);
-        crate::console::print(&(cost(agent.reports(), spent, began.elapsed()) + "\n"));
+        pointsman_console::print(&(cost(agent.reports(), spent, began.elapsed()) + "\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `pointsman learn`: the state files of learning controllers.
 
-use crate::console::print;
 use pointsman_balance::learn::Kept;
+use pointsman_console::print;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -4,11 +4,8 @@
 
 pub mod agent;
 pub mod bench;
-pub mod compiler;
-pub mod console;
 pub mod controller;
 pub mod demo;
-pub mod executor;
 pub mod http;
 pub mod learn;
 pub mod live;
@@ -16,14 +13,10 @@ pub mod metrics;
 pub mod p4;
 mod parallel;
 pub mod policy;
-mod progress;
 pub mod rack_file;
 pub mod reproduce;
-pub mod results;
 pub mod siege;
-pub mod signals;
 pub mod sim;
-pub mod sources;
 pub mod stats;
 pub mod switch;
 pub mod tools;

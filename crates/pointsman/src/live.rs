@@ -9,7 +9,6 @@ pub use network::LiveNetwork;
 
 use crate::agent::{Running, Stopper};
 use crate::controller::{self, Command, Pump, Standing, program};
-use crate::executor::Choice;
 use crate::rack_file::new_keys;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
@@ -18,6 +17,7 @@ use pointsman_balance::config::{Program as ProgramName, RackFile};
 use pointsman_balance::controller::{Controllers, Program};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_compile::executor::Choice;
 use pointsman_lab::Namespace;
 use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};

@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use pointsman::console::say;
 use pointsman::{
     agent, bench, controller, demo, learn, policy, rack_file, reproduce, siege, sim, switch, tools, workload,
 };
+use pointsman_console::say;
 use std::process::ExitCode;
 
 /// Load balancing in a P4 switch: over servers and, inside each server, over its CPU and accelerators.

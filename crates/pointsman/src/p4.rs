@@ -1,9 +1,9 @@
 //! `pointsman p4 ...`
 
-use crate::compiler::{check, compile};
-use crate::console::show;
-use crate::sources::{Sources, parse_define, read_source};
 use clap::{Args, ValueEnum};
+use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_compile::{check, compile};
+use pointsman_console::show;
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
 use pointsman_frontend::diag::Diagnostic;

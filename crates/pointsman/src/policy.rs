@@ -1,10 +1,10 @@
 //! `pointsman policy`: shows and changes the policies of a running controller, over its API.
 
-use crate::console::print;
 use crate::http::client::{Ask, ask};
 use crate::switch::tls;
 use pointsman_balance::api::Document;
 use pointsman_balance::config::DEFAULT_API;
+use pointsman_console::print;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -558,7 +558,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
     print(&if args.reach.json { body.into_owned() } else { (q.show)(&answer) });
     if let Some(warning) = answer["warning"].as_str() {
-        crate::console::say(warning);
+        pointsman_console::say(warning);
     }
     Ok(match code {
         200 => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
 //! The rack description, its agents' keys and the API's tokens, as files; `pointsman keys` creates keys and a first token.
 
-use crate::console::say;
 use crate::controller::files::replace;
 use pointsman_balance::Rack;
 use pointsman_balance::trust::{ReportKeys, Trust};
+use pointsman_console::say;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! `pointsman siege`: attacks a rack of real processes on this machine.
 
-use crate::console::print;
-use crate::results::{self, check_writable};
-use crate::signals::end_process;
+use pointsman_console::print;
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::signals::end_process;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_siege::{FOLDER, Options, cases, list, prepare};
 use std::path::{Path, PathBuf};

@@ -7,12 +7,11 @@ mod serve;
 pub mod validate;
 pub mod wire;
 
-use crate::compiler;
-use crate::console::{print, say};
 use crate::controller;
 use crate::parallel;
-use crate::progress::Progress;
-use crate::sources::Sources;
+use pointsman_compile::sources::Sources;
+use pointsman_console::progress::Progress;
+use pointsman_console::{print, say};
 use pointsman_engine::Engine;
 use pointsman_sim::{DataPlane, Scenario, scenario, table};
 use serde_json::Value;
@@ -156,8 +155,8 @@ fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, String> {
 fn data_plane(scenario: &Scenario) -> Result<DataPlane<Engine>, String> {
     let program = controller::program(&scenario.rack.switch.program)?;
     let text = String::from_utf8_lossy(&program.device_config);
-    let compiled = compiler::compile("the balancer", &text, &Sources::default(), &[])
-        .map_err(|failure| compiler::rendered(&failure))?;
+    let compiled = pointsman_compile::compile("the balancer", &text, &Sources::default(), &[])
+        .map_err(|failure| pointsman_compile::rendered(&failure))?;
     Ok(DataPlane::new(program, Arc::new(compiled.program)))
 }
 

@@ -10,7 +10,6 @@
 
 use crate::support::programs::Program;
 use crate::support::{Finished, Running, Scratch, Switch, finish, pointsman};
-use pointsman::executor::Choice;
 use pointsman::live::{ClientsView, Live, Log};
 use pointsman_balance as balance;
 use pointsman_balance::config::file::{
@@ -20,6 +19,7 @@ use pointsman_balance::config::file::{
 use pointsman_balance::config::{NextHop, Route};
 use pointsman_balance::learn::{LearnerKind, Parameters, Settings};
 use pointsman_balance::{Policy, Prefix, Protocol};
+use pointsman_compile::executor::Choice;
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};

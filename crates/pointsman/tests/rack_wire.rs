@@ -2,10 +2,10 @@
 //! time. Rates are low and latencies are not judged, so that a busy machine also passes.
 
 use pointsman::demo::{self, PORT, SERVICE, Work, devices};
-use pointsman::executor::Choice;
 use pointsman::live::{Live, Log, p4runtime};
 use pointsman_balance::Policy;
 use pointsman_balance::config::file::{ApiSection, RackFile};
+use pointsman_compile::executor::Choice;
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, ConsistencyResult, Direction, LoadConfig, LoadResult,

@@ -8,13 +8,12 @@ use super::scenario::{self, Known};
 use super::stages::{self, Spent, Timed};
 use super::traffic::{Mix, Ring};
 use super::workers;
-use crate::compiler;
-use crate::console::{print, say, show};
-use crate::executor::{Choice, Runner};
-use crate::results::{self, check_writable};
-use crate::sources::{Sources, balancer, parse_define, read_source};
 use crate::switch::queues;
 use nix::time::{ClockId, clock_gettime};
+use pointsman_compile::executor::{Choice, Runner};
+use pointsman_compile::sources::{Sources, balancer, parse_define, read_source};
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::{print, say, show};
 use pointsman_frontend::{Compiled, Define};
 use pointsman_ir::{Executor, PackageArg};
 use pointsman_stf::{Line, parse};
@@ -170,10 +169,10 @@ impl MemoryArgs {
         // User definitions come later and win.
         let defines: Vec<Define> = places(self.flows).into_iter().chain(self.define.clone()).collect();
         if file == Path::new("balancer") && !file.exists() {
-            return compiler::compile("balancer", &balancer(), &sources, &defines)
-                .map_err(|e| compiler::rendered(&e));
+            return pointsman_compile::compile("balancer", &balancer(), &sources, &defines)
+                .map_err(|e| pointsman_compile::rendered(&e));
         }
-        let (compiled, warnings) = compiler::compile_file(file, &sources, &defines)?;
+        let (compiled, warnings) = pointsman_compile::compile_file(file, &sources, &defines)?;
         show(&warnings);
         Ok(compiled)
     }

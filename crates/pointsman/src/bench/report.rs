@@ -2,7 +2,7 @@
 
 use super::measure::Spread;
 use super::traffic::Mix;
-use crate::executor::Choice;
+use pointsman_compile::executor::Choice;
 use serde_json::{Value, json};
 use std::fmt;
 

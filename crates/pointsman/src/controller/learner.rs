@@ -290,7 +290,7 @@ impl Drop for Learner {
     /// State learnt since the last save must not be lost; failures can no longer be reported.
     fn drop(&mut self) {
         if let Some(Err(e)) = self.running.as_ref().map(save) {
-            crate::console::say(&e);
+            pointsman_console::say(&e);
         }
     }
 }

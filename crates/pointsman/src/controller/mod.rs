@@ -6,12 +6,10 @@ mod learner;
 pub(crate) mod link;
 mod reload;
 
-use crate::console::say;
 use crate::http::server as http;
 use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
 use crate::rack_file;
-use crate::sources::{self, Sources};
 use crate::switch::tls;
 use choice::Choosers;
 pub use learner::{Answer, Report};
@@ -21,6 +19,8 @@ use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
 use pointsman_balance::controller::{Controllers, Event, Input, Limiter, Program, Response, Status};
+use pointsman_compile::sources::{self, Sources};
+use pointsman_console::say;
 use pointsman_control::p4info::p4info;
 use reload::Follower;
 use std::net::SocketAddr;
@@ -70,8 +70,8 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
 /// A program for controllers and, compiled, for switches. `path` is how messages call it; `text` includes nothing but what is built
 /// into every switch.
 pub fn compiled(path: &str, text: String) -> Result<(Program, pointsman_ir::Program), String> {
-    let compiled = crate::compiler::compile(path, &text, &Sources::default(), &[])
-        .map_err(|failure| crate::compiler::rendered(&failure))?;
+    let compiled = pointsman_compile::compile(path, &text, &Sources::default(), &[])
+        .map_err(|failure| pointsman_compile::rendered(&failure))?;
     let p4info = p4info(&compiled.program).map_err(|e| format!("{path}: {e}"))?;
     Ok((Program { p4info, device_config: text.into_bytes() }, compiled.program))
 }
@@ -561,7 +561,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
     tokio.block_on(async {
-        let hangup = crate::signals::hangup()?;
+        let hangup = pointsman_console::signals::hangup()?;
         let (tx, rx) = mpsc::unbounded_channel();
         let (status, _) = watch::channel(Standing::START);
         if let Some(settings) = &rack.api {
@@ -581,7 +581,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         let pump = Pump::new(controller, &program, opened, say);
         tokio::select! {
             () = pump.run(rx, status) => {}
-            () = crate::signals::wait_for_stop() => {}
+            () = pointsman_console::signals::wait_for_stop() => {}
         }
         Ok::<(), String>(())
     })?;

@@ -1,10 +1,10 @@
 //! The watched files of a rack: detects complete changes, and decides whether to apply them.
 
 use super::{Command, files};
-use crate::console::say;
 use crate::rack_file;
 use pointsman_balance::Rack;
 use pointsman_balance::config::reload;
+use pointsman_console::say;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

@@ -5,13 +5,13 @@ mod stress;
 
 pub use rack::{PORT, SERVICE, Work, description, devices};
 
-use crate::console::{print, show};
-use crate::executor::Choice;
 use crate::live::{Live, Log};
-use crate::progress::Progress;
-use crate::results::{self, check_writable};
-use crate::signals::end_process;
 use pointsman_balance::Policy;
+use pointsman_compile::executor::Choice;
+use pointsman_console::progress::Progress;
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::signals::end_process;
+use pointsman_console::{print, show};
 use pointsman_lab::device::DeviceConfig;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::rack::RackSpec;

@@ -1,12 +1,11 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
-use crate::compiler;
 use crate::controller;
 use crate::parallel;
-use crate::progress::Progress;
 use crate::sim::validate::load_average;
 use crate::sim::wire::{OnWire, stretched};
-use crate::sources::Sources;
+use pointsman_compile::sources::Sources;
+use pointsman_console::progress::Progress;
 use pointsman_engine::Engine;
 use pointsman_sim::{DataPlane, Outcome, Scenario, Session, scenario};
 use std::any::Any;
@@ -118,8 +117,8 @@ impl Bench {
     ) -> Result<Self, String> {
         let program = controller::program(&pointsman_balance::config::Program::BuiltIn)?;
         let text = String::from_utf8_lossy(&program.device_config);
-        let compiled = compiler::compile("the balancer", &text, &Sources::default(), &[])
-            .map_err(|failure| compiler::rendered(&failure))?;
+        let compiled = pointsman_compile::compile("the balancer", &text, &Sources::default(), &[])
+            .map_err(|failure| pointsman_compile::rendered(&failure))?;
         let data_plane = DataPlane::new(program, Arc::new(compiled.program));
         let threads = match (threads, place) {
             (0, Where::Lab) => RACKS,

@@ -16,11 +16,11 @@ mod probes;
 pub mod setup;
 mod staleness;
 
-use crate::console::{print, say};
-use crate::results::{self, check_writable};
 use bench::{Bench, Coming, Where};
 use figure::{Figure, Place, Run};
 use output::Finished;
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::{print, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -136,7 +136,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     if args.place == Where::Lab {
         // First: namespaces can only be unshared with a single thread.
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
-        crate::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
+        pointsman_console::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
     let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.place, args.threads)?;
     let mut done = Vec::new();

@@ -1,8 +1,8 @@
 //! `pointsman sim SCENARIO --lab`: the same scenario in virtual time and on a rack of network namespaces, compared.
 
 use super::wire::{self, OnWire};
-use crate::console::{print, say};
 use crate::stats::{mean, median, spread};
+use pointsman_console::{print, say};
 use pointsman_engine::Engine;
 use pointsman_sim::arrivals::ArrivalModel;
 use pointsman_sim::{DataPlane, Scenario};

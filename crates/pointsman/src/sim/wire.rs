@@ -3,7 +3,6 @@
 //!
 //! Request times and service times are drawn by the simulator's own code from the same seeds.
 
-use crate::executor::Choice;
 use crate::live::{ClientsView, Live, Log, p4runtime};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::file::{
@@ -12,6 +11,7 @@ use pointsman_balance::config::file::{
 };
 use pointsman_balance::config::{AgentSettings, NextHop, Route};
 use pointsman_balance::{DeviceKind, Prefix, Protocol};
+use pointsman_compile::executor::Choice;
 use pointsman_lab::Namespace;
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
 use pointsman_lab::load::{self, LoadConfig, SourcePorts};

@@ -2,9 +2,8 @@
 
 use super::runtime::{Handle, Runtime};
 use super::state_file::{Fault, Saved};
-use crate::compiler;
-use crate::console::show;
-use crate::sources::{Sources, balancer, directives, flatten_file};
+use pointsman_compile::sources::{Sources, balancer, directives, flatten_file};
+use pointsman_console::show;
 use pointsman_frontend::Define;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::Signal;
@@ -25,9 +24,10 @@ fn config_text(file: &Path, sources: &Sources, defines: &[Define]) -> Result<Str
 /// Compiles `file`, reports its errors, and starts with it.
 pub fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
     let compiled = if is_built_in(file) {
-        compiler::compile("balancer", &balancer(), sources, defines).map_err(|e| compiler::rendered(&e))?
+        pointsman_compile::compile("balancer", &balancer(), sources, defines)
+            .map_err(|e| pointsman_compile::rendered(&e))?
     } else {
-        let (compiled, warnings) = compiler::compile_file(file, sources, defines)?;
+        let (compiled, warnings) = pointsman_compile::compile_file(file, sources, defines)?;
         show(&warnings);
         compiled
     };

@@ -2,10 +2,10 @@
 //! program is compiled.
 
 use super::shared::Shared;
-use crate::compiler::{self, rendered};
-use crate::executor::Runner;
-use crate::sources::{Confined, Sources};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use pointsman_compile::executor::Runner;
+use pointsman_compile::rendered;
+use pointsman_compile::sources::{Confined, Sources};
 use pointsman_control::Device;
 use pointsman_ir::Program;
 use pointsman_v1model::{Kept, Pipeline, Prepared, Preparer, State, Switch, SwitchConfig, Time};
@@ -192,7 +192,7 @@ pub fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String>
     let text = std::str::from_utf8(text).map_err(|e| {
         format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not compiler output")
     })?;
-    compiler::compile("p4_device_config", text, &Confined(sources), &[])
+    pointsman_compile::compile("p4_device_config", text, &Confined(sources), &[])
         .map(|c| c.program)
         .map_err(|failure| rendered(&failure))
 }
@@ -200,7 +200,7 @@ pub fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::Choice;
+    use pointsman_compile::executor::Choice;
     use pointsman_control::proto::p4rt as pb;
     use pointsman_control::{Server, ServerConfig};
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Log targets of a running switch: `--log-console`, `--log-file`, `--log-level`.
 
-use crate::console::say;
 use pointsman_balance::api::rfc3339;
+use pointsman_console::say;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -22,13 +22,13 @@ mod worker;
 
 pub use args::{Args, without_separator};
 
-use crate::console::say;
-use crate::executor::Choice;
 use crate::metrics::Insight;
-use crate::sources::Sources;
 use boot::{boot, resume, save_on_request};
 use files::Delayed;
 use log::Level;
+use pointsman_compile::executor::Choice;
+use pointsman_compile::sources::Sources;
+use pointsman_console::say;
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
@@ -345,7 +345,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         .on_thread_start(pointsman_lab::lower_priority)
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    let hangup = tokio.block_on(async { crate::signals::hangup() })?;
+    let hangup = tokio.block_on(async { pointsman_console::signals::hangup() })?;
     let tls = args.tls().map(|files| tls::load(&files, "h2", SystemTime::now())).transpose()?;
     let mut queues = args.queue.clone();
     if let Some(path) = &args.queue_file {
@@ -404,7 +404,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
     // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
     let stop = {
         let _inside = tokio.enter();
-        crate::signals::stop()
+        pointsman_console::signals::stop()
     };
     tokio.spawn(async move {
         stop.await;
@@ -412,7 +412,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
     });
     tokio.spawn(reload(hangup, handle.clone(), args.queue_file, args.queue));
     if let Some(path) = &args.state {
-        let request = tokio.block_on(async { crate::signals::user() })?;
+        let request = tokio.block_on(async { pointsman_console::signals::user() })?;
         tokio.spawn(save_on_request(request, handle.clone(), path.clone()));
     }
     if let Some(at) = args.metrics {

@@ -1,8 +1,8 @@
 //! The switch between workers and control plane.
 
-use crate::executor::Runner;
 use crate::metrics::Distribution;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use pointsman_compile::executor::Runner;
 use pointsman_v1model::Switch;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

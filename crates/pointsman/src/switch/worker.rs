@@ -6,7 +6,7 @@ use super::log::Level;
 use super::runtime::{Gone, Job, unix_ns};
 use super::shared::Shared;
 use super::wires::Wires;
-use crate::executor::Runner;
+use pointsman_compile::executor::Runner;
 use pointsman_ports::{PollMode, PollStrategy, Step, Waker};
 use pointsman_v1model::{self as v1model, Arrived, Digest, Event, Time};
 use std::sync::Arc;

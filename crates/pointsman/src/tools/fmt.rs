@@ -1,9 +1,9 @@
 //! `pointsman p4 fmt`: formats P4 source.
 
-use crate::console::say;
-use crate::sources::read_source;
 use crate::tools::{print, walk};
 use clap::Args as ClapArgs;
+use pointsman_compile::sources::read_source;
+use pointsman_console::say;
 use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::fmt::format;
 use pointsman_frontend::render;

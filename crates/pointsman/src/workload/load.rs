@@ -1,8 +1,8 @@
 //! `pointsman workload load`: an open-loop load generator.
 
 use super::seconds;
-use crate::console::print;
-use crate::results::{self, check_writable};
+use pointsman_console::print;
+use pointsman_console::results::{self, check_writable};
 use pointsman_lab::load::{self, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::raise_open_file_limit;
 use pointsman_lab::wire::Keyring;
@@ -134,12 +134,12 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         }
     }
     if !result.schedule_kept {
-        crate::console::say(
+        pointsman_console::say(
             "requests were sent late: this machine cannot sustain that rate, so latencies include its own delays",
         );
     }
     if let Some(e) = &result.first_error {
-        crate::console::say(&format!("{} requests could not be sent: {e}", result.not_sent));
+        pointsman_console::say(&format!("{} requests could not be sent: {e}", result.not_sent));
     }
     if let Some(path) = file {
         results::write(path, "--json", format!("{found}\n"))?;

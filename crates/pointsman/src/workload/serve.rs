@@ -1,7 +1,7 @@
 //! `pointsman workload serve`: a device that runs an application.
 
 use super::seconds;
-use crate::console::print;
+use pointsman_console::print;
 use pointsman_lab::Namespace;
 use pointsman_lab::compute::{Application, Work};
 use pointsman_lab::device::{Device, DeviceConfig, Model, release_cpu_groups};
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         .map_err(|e| format!("cannot wait for signals: {e}"))?;
     let caught = {
         let _guard = runtime.enter();
-        crate::signals::stop()
+        pointsman_console::signals::stop()
     };
     let flag = stopped.clone();
     std::thread::spawn(move || {

@@ -1,14 +1,14 @@
 //! Test beds: a client, a device under test, servers; all in namespaces of this process.
 
 use super::forwarder::Forwarder;
-use crate::console::show;
-use crate::executor::Choice;
 use crate::live::{Live, Log, Ports};
 use pointsman_balance as balance;
 use pointsman_balance::config::file::{
     DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
 };
 use pointsman_balance::config::{NextHop, Route};
+use pointsman_compile::executor::Choice;
+use pointsman_console::show;
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{
     ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec, allow_many_connections, join,

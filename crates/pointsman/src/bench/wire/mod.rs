@@ -10,11 +10,11 @@ pub mod peers;
 mod report;
 mod tcp;
 
-use crate::console::{print, say};
-use crate::results::{self, check_writable};
-use crate::signals::end_process;
 use bed::{Bed, PortKind};
 use packets::{Generator, Lane};
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::signals::end_process;
+use pointsman_console::{print, say};
 use pointsman_lab::frames::LossRule;
 use pointsman_lab::{ensure_privileges, pin_to_processor, raise_open_file_limit, unpin};
 use report::{Machine, PacketRun, Packets, Throughput, WireReport};

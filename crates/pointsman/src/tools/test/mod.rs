@@ -4,13 +4,13 @@ mod find;
 mod report;
 
 use self::find::{Target, Test};
-use crate::compiler::compile_file;
-use crate::console::say;
-use crate::executor::{Choice, Runner};
-use crate::results;
-use crate::sources::{Sources, parse_define, read_source};
 use crate::tools::print;
 use clap::Args as ClapArgs;
+use pointsman_compile::compile_file;
+use pointsman_compile::executor::{Choice, Runner};
+use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_console::results;
+use pointsman_console::say;
 use pointsman_frontend::Define;
 use pointsman_stf::{Rig, StfError, parse, run as run_lines};
 use pointsman_v1model::SwitchConfig;

@@ -3,10 +3,10 @@
 mod describe;
 mod show;
 
-use crate::compiler::compile_file;
-use crate::sources::{Sources, parse_define, read_source};
 use crate::tools::print;
 use clap::Args as ClapArgs;
+use pointsman_compile::compile_file;
+use pointsman_compile::sources::{Sources, parse_define, read_source};
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Reader;
 use pointsman_stf::{Rig, parse, run as run_lines};

@@ -1,4 +1,10 @@
-//! The front end with file access, followed by the architecture's checks.
+//! From a P4 program in files to what runs it: the front end with file access, followed by the architecture's checks; and the choice
+//! of the executor.
+
+#![forbid(unsafe_code)]
+
+pub mod executor;
+pub mod sources;
 
 use crate::sources::read_source;
 use pointsman_frontend::diag::{Diagnostic, Severity};

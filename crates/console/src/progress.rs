@@ -1,6 +1,6 @@
 //! A progress bar on standard error, if that is a terminal.
 
-use crate::console::show;
+use crate::show;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;

@@ -1,6 +1,6 @@
 //! Signals that stop a command or make it reload its file.
 
-use crate::console::show;
+use crate::show;
 use std::future::Future;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -1,4 +1,10 @@
-//! Messages of a command to its user, on standard error.
+//! What a command tells its user, and what it hears from them: messages, a progress bar, files of results, signals.
+
+#![forbid(unsafe_code)]
+
+pub mod progress;
+pub mod results;
+pub mod signals;
 
 use std::io::Write;
 
