@@ -1,4 +1,4 @@
-//! What a command tells its user, and what it hears from them: messages, a progress bar, files of results, signals.
+//! What passes between a command and its user: messages, a progress bar, files of results, signals.
 
 #![forbid(unsafe_code)]
 

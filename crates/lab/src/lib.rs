@@ -66,4 +66,4 @@ pub mod wiring;
 pub use error::{Error, Result};
 pub use netns::{Namespace, Privileges, ensure_privileges, memory_folder, private_folder};
 pub use rng::Rng;
-pub use sys::{lower_priority, pin_to_processor, raise_open_file_limit, unpin};
+pub use sys::{pin_to_processor, raise_open_file_limit, unpin};

@@ -47,13 +47,6 @@ pub(crate) fn minimise_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Lets threads of the usual priority run before the calling thread, if there are more of them than processors.
-pub fn lower_priority() {
-    const NICE: libc::c_int = 10;
-    // SAFETY: it takes numbers only. On Linux 0 means the calling thread, and whoever may run may lower the priority.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-}
-
 /// Keeps the calling thread, and the threads that it starts from now on, on one processor. Best effort: where it is
 /// refused, only repeatability suffers.
 pub fn pin_to_processor(processor: usize) -> bool {

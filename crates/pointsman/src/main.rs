@@ -3,10 +3,9 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use pointsman::{
-    agent, bench, controller, demo, learn, policy, rack_file, reproduce, siege, sim, switch, tools, workload,
-};
+use pointsman::{bench, demo, learn, policy, reproduce, siege, sim, tools, workload};
 use pointsman_console::say;
+use pointsman_node::{agent, controller, rack_file, switch};
 use std::process::ExitCode;
 
 /// Load balancing in a P4 switch: over servers and, inside each server, over its CPU and accelerators.

@@ -1,10 +1,10 @@
 //! `pointsman policy`: shows and changes the policies of a running controller, over its API.
 
-use crate::http::client::{Ask, ask};
-use crate::switch::tls;
 use pointsman_balance::api::Document;
 use pointsman_balance::config::DEFAULT_API;
 use pointsman_console::print;
+use pointsman_node::http::client::{Ask, ask};
+use pointsman_node::switch::tls;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -7,12 +7,12 @@ mod serve;
 pub mod validate;
 pub mod wire;
 
-use crate::controller;
 use crate::parallel;
 use pointsman_compile::sources::Sources;
 use pointsman_console::progress::Progress;
 use pointsman_console::{print, say};
 use pointsman_engine::Engine;
+use pointsman_node::controller;
 use pointsman_sim::{DataPlane, Scenario, scenario, table};
 use serde_json::Value;
 use std::collections::BTreeMap;

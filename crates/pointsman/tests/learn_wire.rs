@@ -282,9 +282,12 @@ impl Place {
     fn metrics(&self) -> Fallible<String> {
         let url = "http://127.0.0.1:9464/metrics";
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let ask = pointsman::http::client::Ask { method: "GET", url, ..Default::default() };
-        let (_, body) =
-            self.live.rack.switch.enter(|| tokio.block_on(pointsman::http::client::ask(ask, PATIENCE)))??;
+        let ask = pointsman_node::http::client::Ask { method: "GET", url, ..Default::default() };
+        let (_, body) = self
+            .live
+            .rack
+            .switch
+            .enter(|| tokio.block_on(pointsman_node::http::client::ask(ask, PATIENCE)))??;
         Ok(String::from_utf8(body)?)
     }
 
@@ -553,8 +556,8 @@ impl Bench {
         // Until it has scraped twice, so that a rate exists.
         let url = "http://127.0.0.1:9092/api/v1/query?query=rate(http_requests_total%5B1s%5D)";
         loop {
-            let ask = pointsman::http::client::Ask { method: "GET", url, ..Default::default() };
-            let get = || tokio.block_on(pointsman::http::client::ask(ask, Duration::from_secs(1)));
+            let ask = pointsman_node::http::client::Ask { method: "GET", url, ..Default::default() };
+            let get = || tokio.block_on(pointsman_node::http::client::ask(ask, Duration::from_secs(1)));
             let answer = self.live.rack.switch.enter(get)?;
             if answer.as_ref().is_ok_and(|(_, body)| String::from_utf8_lossy(body).contains("\"value\"")) {
                 return Ok(program);

@@ -1,9 +1,9 @@
 //! Metrics of switch, controller and agent, and that the dashboards use no others.
 
 use crate::support::{PATIENCE, Running, Scratch, Switch, file, root};
-use pointsman::http::client::{Ask, ask};
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig};
+use pointsman_node::http::client::{Ask, ask};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

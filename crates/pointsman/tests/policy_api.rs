@@ -2,8 +2,8 @@
 
 use crate::support::certificates::{authority, issue};
 use crate::support::{PATIENCE, Running, Switch, file, finish, pointsman};
-use pointsman::http::client::{Ask, ask};
 use pointsman_balance::Policy;
+use pointsman_node::http::client::{Ask, ask};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -3,10 +3,10 @@
 
 use crate::support::programs::Program;
 use crate::support::{PATIENCE, Running, Scratch, Switch, file};
-use pointsman::http::client::{Ask, ask};
 use pointsman_balance::mcdm::prometheus::{form, samples};
 use pointsman_control::proto::p4rt as pb;
 use pointsman_needs::programs;
+use pointsman_node::http::client::{Ask, ask};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};

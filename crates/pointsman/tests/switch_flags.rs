@@ -5,7 +5,7 @@ use crate::support::controller::connect;
 use crate::support::{Finished, PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
 use clap::Args as _;
 use nix::sys::signal::{Signal, kill};
-use pointsman::switch::Args;
+use pointsman_node::switch::Args;
 use pointsman_ports::pcap::{Reader, Writer};
 use std::collections::BTreeSet;
 use std::path::Path;

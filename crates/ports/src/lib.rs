@@ -86,5 +86,6 @@ pub use pcap::{Pace, PcapPort};
 pub use poll::{PollMode, PollStrategy, Step};
 pub use poller::{Poller, Ready, Waker};
 pub use port::Port;
+pub use sys::lower_priority;
 pub use tap::Tap;
 pub use traced::Traced;

@@ -26,6 +26,13 @@ pub(crate) const VLAN_ROOM: usize = 4;
 /// In u64, which aligns it for `cmsghdr`; room for one `tpacket_auxdata` (40 bytes) and some.
 const CONTROL_WORDS: usize = 8;
 
+/// Lets threads of the usual priority run before the calling thread, if there are more of them than processors.
+pub fn lower_priority() {
+    const NICE: libc::c_int = 10;
+    // SAFETY: it takes numbers only. On Linux 0 means the calling thread, and whoever may run may lower the priority.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
 fn check(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

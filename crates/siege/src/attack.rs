@@ -49,7 +49,7 @@ impl Attack {
                     let (stop, sent) = (stop.clone(), sent.clone());
                     let run = move || {
                         // The rack has the same processors, which a client elsewhere would not take from it.
-                        pointsman_lab::lower_priority();
+                        pointsman_ports::lower_priority();
                         p4runtime::bother(rack::p4runtime(), what, &stop, &sent)
                     };
                     self.threads.push(switch.spawn("p4runtime", run)?);

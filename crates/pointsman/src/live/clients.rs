@@ -1,7 +1,7 @@
 //! Client-side metrics of a live rack, served to its learner as by a Prometheus server.
 
-use crate::http::server::{self as http, Request, Response};
 use pointsman_balance::config::file::ClientsSection;
+use pointsman_node::http::server::{self as http, Request, Response};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};

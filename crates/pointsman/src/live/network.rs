@@ -2,10 +2,10 @@
 //! each.
 
 use super::{Log, SwitchPart, p4runtime, runtime_in, say};
-use crate::controller::link::Link;
-use crate::switch::{Interface, Setup};
 use pointsman_fabric::{Controller, Input};
 use pointsman_lab::wiring::Wiring;
+use pointsman_node::controller::link::Link;
+use pointsman_node::switch::{Interface, Setup};
 use pointsman_ports::Counters;
 use pointsman_session::{Output, Program, ReconcilerEvent};
 use pointsman_topology::{CPU_PORT, LinkId, SwitchId, Topology};
@@ -101,7 +101,7 @@ impl LiveNetwork {
         let (part, tokio) = &self.switches[switch.0 as usize];
         let asked = tokio.block_on(async {
             let stats = part.handle.call(|core| core.stats()).await?;
-            Ok::<_, crate::switch::runtime::Gone>((stats, part.handle.interfaces().await?))
+            Ok::<_, pointsman_node::switch::runtime::Gone>((stats, part.handle.interfaces().await?))
         });
         let (stats, interfaces) = asked.map_err(|_| "the switch has stopped".to_string())?;
         let ports = interfaces.into_iter().filter_map(|i| Some((u16::try_from(i.port).ok()?, i.counters)));
@@ -127,7 +127,7 @@ async fn carry(
     inputs: mpsc::UnboundedSender<Input>,
     report: impl Fn(&ReconcilerEvent),
 ) {
-    let mut link = Link::new();
+    let mut link = Link::default();
     loop {
         tokio::select! {
             action = actions.recv() => match action {
@@ -144,7 +144,11 @@ async fn carry(
 }
 
 /// Looks at the ports of a switch, as gNMI gives them.
-async fn look(id: SwitchId, handle: crate::switch::runtime::Handle, inputs: mpsc::UnboundedSender<Input>) {
+async fn look(
+    id: SwitchId,
+    handle: pointsman_node::switch::runtime::Handle,
+    inputs: mpsc::UnboundedSender<Input>,
+) {
     let mut known: BTreeMap<u16, bool> = BTreeMap::new();
     while let Ok(interfaces) = handle.interfaces().await {
         for i in interfaces {

@@ -1,12 +1,12 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
-use crate::controller;
 use crate::parallel;
 use crate::sim::validate::load_average;
 use crate::sim::wire::{OnWire, stretched};
 use pointsman_compile::sources::Sources;
 use pointsman_console::progress::Progress;
 use pointsman_engine::Engine;
+use pointsman_node::controller;
 use pointsman_sim::{DataPlane, Outcome, Scenario, Session, scenario};
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
 use super::{Args, Job, loader, network_lab, simulate, summary, verdict, write};
-use crate::controller::compiled;
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::print;
 use pointsman_engine::Engine;
+use pointsman_node::controller::compiled;
 use pointsman_session::Program;
 use pointsman_sim::network::{self, NetworkScenario};
 use serde_json::Value;

@@ -42,19 +42,22 @@ struct Connection {
 }
 
 /// The way to the switch.
-pub(crate) struct Link {
+pub struct Link {
     tell: mpsc::Sender<News>,
     news: mpsc::Receiver<News>,
     number: u64,
     connection: Option<Connection>,
 }
 
-impl Link {
-    pub fn new() -> Link {
+impl Default for Link {
+    /// Without a connection: the session asks for it.
+    fn default() -> Link {
         let (tell, news) = mpsc::channel(WAITING);
         Link { tell, news, number: 0, connection: None }
     }
+}
 
+impl Link {
     /// The session's next input.
     pub async fn next(&mut self) -> Input {
         poll_fn(|context| self.poll(context)).await

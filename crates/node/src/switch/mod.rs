@@ -342,7 +342,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         .worker_threads(1)
         .enable_all()
         // Clients of the control plane do not take processors from packets.
-        .on_thread_start(pointsman_lab::lower_priority)
+        .on_thread_start(pointsman_ports::lower_priority)
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
     let hangup = tokio.block_on(async { pointsman_console::signals::hangup() })?;

@@ -3,7 +3,7 @@
 mod choice;
 pub mod files;
 mod learner;
-pub(crate) mod link;
+pub mod link;
 mod reload;
 
 use crate::http::server as http;
@@ -190,7 +190,7 @@ impl<T: FnMut(&str)> Pump<T> {
         status: watch::Sender<Standing>,
     ) {
         loop {
-            self.links.resize_with(self.controller.each().len(), Link::new);
+            self.links.resize_with(self.controller.each().len(), Link::default);
             self.choosers.follow(&self.controller.rack().choices);
             self.learn();
             let step = [self.controller.next_deadline(), self.limiter.next_deadline()];
@@ -295,7 +295,7 @@ impl<T: FnMut(&str)> Pump<T> {
         let in_sync = self.controller.status() == Status::InSync;
         for (switch, output) in outputs {
             if switch >= self.links.len() {
-                self.links.resize_with(switch + 1, Link::new);
+                self.links.resize_with(switch + 1, Link::default);
             }
             if let Some(event) = self.links[switch].carry(output) {
                 self.happened(&event, Some(switch).filter(|_| !event.is_of_the_rack()));

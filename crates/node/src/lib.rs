@@ -1,0 +1,12 @@
+//! What runs on machines: the switch, the controller and agents as programs, with their threads, sockets, gRPC, HTTP, metrics and
+//! files, and the flags of their commands.
+//!
+//! All decisions are made elsewhere: by the state machines of `v1model`, `control` and `balance`, to which this crate gives time,
+//! frames and messages.
+
+pub mod agent;
+pub mod controller;
+pub mod http;
+pub mod metrics;
+pub mod rack_file;
+pub mod switch;
