@@ -3,9 +3,7 @@
 //! Only this crate uses flags, files, threads, sockets and the wall clock.
 
 pub mod bench;
-pub mod demo;
 pub mod learn;
-pub mod live;
 pub mod p4;
 mod parallel;
 pub mod policy;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use pointsman::{bench, demo, learn, policy, reproduce, siege, sim, tools, workload};
+use pointsman::{bench, learn, policy, reproduce, siege, sim, tools, workload};
 use pointsman_console::say;
 use pointsman_node::{agent, controller, rack_file, switch};
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ enum Command {
     Policy(policy::Args),
     Agent(agent::Args),
     Keys(rack_file::Args),
-    Demo(demo::Args),
+    Demo(pointsman_demo::Args),
     Bench(bench::Args),
     Siege(siege::Args),
     Sim(sim::Args),
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Command::Policy(args) => policy::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Keys(args) => rack_file::run(args),
-        Command::Demo(args) => demo::run(args),
+        Command::Demo(args) => pointsman_demo::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Siege(args) => siege::run(args),
         Command::Sim(args) => sim::run(args),

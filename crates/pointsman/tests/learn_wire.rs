@@ -10,7 +10,6 @@
 
 use crate::support::programs::Program;
 use crate::support::{Finished, Running, Scratch, Switch, finish, pointsman};
-use pointsman::live::{ClientsView, Live, Log};
 use pointsman_balance as balance;
 use pointsman_balance::config::file::{
     AgentSection, ApiSection, ClientsSection, DeviceSection, LearnSection, RackFile, ServerSection,
@@ -26,6 +25,7 @@ use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, RackSpec, ServerSpec};
 use pointsman_lab::wire::{Key, Keyring};
 use pointsman_lab::{Namespace, ensure};
+use pointsman_live::{ClientsView, Live, Log};
 use std::fmt::Write;
 use std::io::{Read, Write as _};
 use std::net::{IpAddr, TcpListener};

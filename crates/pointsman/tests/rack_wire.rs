@@ -1,11 +1,10 @@
 //! A whole rack on the wire: switch, controller, agents and devices in separate namespaces, disturbed one part at a
 //! time. Rates are low and latencies are not judged, so that a busy machine also passes.
 
-use pointsman::demo::{self, PORT, SERVICE, Work, devices};
-use pointsman::live::{Live, Log, p4runtime};
 use pointsman_balance::Policy;
 use pointsman_balance::config::file::{ApiSection, RackFile};
 use pointsman_compile::executor::Choice;
+use pointsman_demo::{PORT, SERVICE, Work, devices};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, ConsistencyResult, Direction, LoadConfig, LoadResult,
@@ -14,6 +13,7 @@ use pointsman_lab::load::{
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure};
+use pointsman_live::{Live, Log, p4runtime};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -205,7 +205,7 @@ impl Bench {
 
 /// The demo's rack.toml, patient with agents on a machine that is busy.
 fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> RackFile {
-    let mut file = demo::description(spec, policy, without);
+    let mut file = pointsman_demo::description(spec, policy, without);
     file.switch.report_timeout_ms = Some(1500);
     file.switch.p4runtime = (0..spec.switches as u8).map(p4runtime).collect();
     file

@@ -3,10 +3,10 @@
 use crate::rack_wire::{Bench, PATIENCE};
 use crate::support::{Scratch, Switch, assert_no_panic, file, finish, pointsman};
 use nix::sys::signal::{Signal, kill};
-use pointsman::live::p4runtime;
 use pointsman_balance::Policy;
 use pointsman_lab::ensure;
 use pointsman_lab::harness::Test;
+use pointsman_live::p4runtime;
 use std::time::{Duration, Instant};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;

@@ -5,16 +5,16 @@ use crate::support::{PATIENCE, Switch, assert_no_panic, file, finish, pointsman}
 use nix::sys::signal::Signal;
 use pb::entity::Entity;
 use pb::stream_message_response::Update;
-use pointsman::demo::{PORT, SERVICE, Work, description, devices};
-use pointsman::live::{Live, Log, Ports};
 use pointsman_balance::Policy;
 use pointsman_compile::executor::Choice;
 use pointsman_control::proto::p4rt as pb;
+use pointsman_demo::{PORT, SERVICE, Work, description, devices};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{self, BulkConfig, ConsistencyConfig, Direction, SourcePorts};
 use pointsman_lab::rack::{ClientSpec, Link, Mac, Rack, RackSpec};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure};
+use pointsman_live::{Live, Log, Ports};
 use pointsman_needs::skip;
 use pointsman_ports::Want;
 use std::collections::{BTreeMap, BTreeSet};

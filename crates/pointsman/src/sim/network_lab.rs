@@ -2,9 +2,9 @@
 //!
 //! The times of requests are drawn by the simulator's own code from the same seeds.
 
-use crate::live::{LiveNetwork, Log};
 use pointsman_console::say;
 use pointsman_lab::load::{MeshConfig, MeshHost, MeshResult, mesh};
+use pointsman_live::{LiveNetwork, Log};
 use pointsman_net::PortCounts;
 use pointsman_ports::Direction;
 use pointsman_session::Program;

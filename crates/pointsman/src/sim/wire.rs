@@ -3,7 +3,6 @@
 //!
 //! Request times and service times are drawn by the simulator's own code from the same seeds.
 
-use crate::live::{ClientsView, Live, Log, p4runtime};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, LearnSection, RackFile, ServerSection, ServiceSection, SourceSection,
@@ -17,6 +16,7 @@ use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
 use pointsman_lab::load::{self, LoadConfig, SourcePorts};
 use pointsman_lab::rack::{ClientSpec, DeviceKind as LabKind, DeviceSpec, Link, RackSpec, ServerSpec};
 use pointsman_lab::wire::{Key, Keyring};
+use pointsman_live::{ClientsView, Live, Log, p4runtime};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};

@@ -1,7 +1,6 @@
 //! Test beds: a client, a device under test, servers; all in namespaces of this process.
 
 use super::forwarder::Forwarder;
-use crate::live::{Live, Log, Ports};
 use pointsman_balance as balance;
 use pointsman_balance::config::file::{
     DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
@@ -15,6 +14,7 @@ use pointsman_lab::rack::{
     join_without_offloads,
 };
 use pointsman_lab::{Error, Namespace};
+use pointsman_live::{Live, Log, Ports};
 use pointsman_ports::{Port, PortError, Want, open_interface};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

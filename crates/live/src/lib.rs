@@ -1,5 +1,7 @@
 //! A whole running rack on this machine: the lab's namespaces and devices with our switch, agents and controller in
-//! them, each with its own threads. Used by the demo and the tests.
+//! them, each with its own threads; and a network of switches alike.
+
+#![forbid(unsafe_code)]
 
 mod clients;
 mod network;

@@ -1,11 +1,12 @@
 //! `pointsman demo`: a rack on this machine, the policies compared under rising load, connections checked end to end.
 
+#![forbid(unsafe_code)]
+
 mod rack;
 mod stress;
 
 pub use rack::{PORT, SERVICE, Work, description, devices};
 
-use crate::live::{Live, Log};
 use pointsman_balance::Policy;
 use pointsman_compile::executor::Choice;
 use pointsman_console::progress::Progress;
@@ -19,6 +20,7 @@ use pointsman_lab::ramp::{Ramp, RampPlan, ramp};
 use pointsman_lab::report::{PolicyReport, RackSummary, Report, SCHEMA, html, table};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
+use pointsman_live::{Live, Log};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;

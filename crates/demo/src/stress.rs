@@ -2,11 +2,11 @@
 
 use super::Client;
 use super::rack::{PORT, SERVICE, description};
-use crate::live::Live;
 use pointsman_balance::Policy;
 use pointsman_lab::load::{self, BulkConfig, ConsistencyConfig, Direction};
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::report::{BulkReport, ConsistencyReport};
+use pointsman_live::Live;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
