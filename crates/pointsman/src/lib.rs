@@ -2,7 +2,6 @@
 //!
 //! Only this crate uses flags, files, threads, sockets and the wall clock.
 
-pub mod bench;
 pub mod learn;
 pub mod p4;
 mod parallel;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use pointsman::{bench, learn, policy, reproduce, siege, sim, tools, workload};
+use pointsman::{learn, policy, reproduce, siege, sim, tools, workload};
 use pointsman_console::say;
 use pointsman_node::{agent, controller, rack_file, switch};
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ enum Command {
     Agent(agent::Args),
     Keys(rack_file::Args),
     Demo(pointsman_demo::Args),
-    Bench(bench::Args),
+    Bench(pointsman_bench::Args),
     Siege(siege::Args),
     Sim(sim::Args),
     Reproduce(reproduce::Args),
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(args),
         Command::Keys(args) => rack_file::run(args),
         Command::Demo(args) => pointsman_demo::run(args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => pointsman_bench::run(args),
         Command::Siege(args) => siege::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Reproduce(args) => reproduce::run(args),

@@ -1,5 +1,7 @@
 //! `pointsman bench`: performance measurements.
 
+#![forbid(unsafe_code)]
+
 mod frame;
 mod measure;
 pub mod memory;
