@@ -172,7 +172,7 @@ impl Live {
         let mut keys = ReportKeys::default();
         new_keys(&config, &mut keys, false)?;
         config.keys = keys.clone();
-        let program = program(&ProgramName::BuiltIn)?;
+        let (program, _) = program(&ProgramName::BuiltIn)?;
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
         // over that namespace's loopback.

@@ -1,9 +1,15 @@
-//! The command line of Pointsman.
+//! Pointsman: accelerator-aware load balancing of connections in the network, and the P4 switch for it. The command line.
 
 #![forbid(unsafe_code)]
 
+mod learn;
+mod p4;
+mod policy;
+mod siege;
+mod tools;
+mod workload;
+
 use clap::{Parser, Subcommand};
-use pointsman::{learn, policy, reproduce, siege, sim, tools, workload};
 use pointsman_console::say;
 use pointsman_node::{agent, controller, rack_file, switch};
 use std::process::ExitCode;
@@ -29,8 +35,8 @@ enum Command {
     Demo(pointsman_demo::Args),
     Bench(pointsman_bench::Args),
     Siege(siege::Args),
-    Sim(sim::Args),
-    Reproduce(reproduce::Args),
+    Sim(pointsman_trials::Args),
+    Reproduce(pointsman_reproduce::Args),
     #[command(subcommand)]
     Workload(workload::Command),
     #[command(subcommand)]
@@ -48,8 +54,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => pointsman_demo::run(args),
         Command::Bench(args) => pointsman_bench::run(args),
         Command::Siege(args) => siege::run(args),
-        Command::Sim(args) => sim::run(args),
-        Command::Reproduce(args) => reproduce::run(args),
+        Command::Sim(args) => pointsman_trials::run(args),
+        Command::Reproduce(args) => pointsman_reproduce::run(args),
         Command::Workload(command) => workload::run(command),
         Command::Learn(command) => learn::run(&command),
     };

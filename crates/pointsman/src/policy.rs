@@ -33,6 +33,7 @@ pub struct Args {
 #[derive(clap::Args)]
 struct Reach {
     /// URL of the controller's API (see `listen` in [api] of rack.toml).
+    #[allow(rustdoc::broken_intra_doc_links, reason = "a table of rack.toml, in the text of --help")]
     #[arg(long, global = true, env = "POINTSMAN_API", default_value_t = format!("http://{DEFAULT_API}"))]
     api: String,
     /// File with the API token: TOKEN, or a line NAME TOKEN as in the controller's token file.

@@ -53,8 +53,11 @@ pub struct Args {
     check: bool,
 }
 
-/// The program of a rack, compiled: its text for the switch, its P4Info for the controller.
-pub fn program(name: &ProgramName) -> Result<Program, String> {
+/// The program of a rack, for its controller and, compiled, for its switches.
+///
+/// # Errors
+/// It cannot be read, or does not compile.
+pub fn program(name: &ProgramName) -> Result<(Program, pointsman_ir::Program), String> {
     let (path, text) = match name {
         ProgramName::BuiltIn => ("balancer".to_string(), sources::balancer()),
         ProgramName::File(file) => {
@@ -64,7 +67,7 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
             (file.clone(), text)
         }
     };
-    Ok(compiled(&path, text)?.0)
+    compiled(&path, text)
 }
 
 /// A program for controllers and, compiled, for switches. `path` is how messages call it; `text` includes nothing but what is built
@@ -545,7 +548,7 @@ fn folder(path: &Path) -> PathBuf {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let rack = rack_file::read_complete(&args.rack)?;
-    let program = program(&rack.switch.program)?;
+    let (program, _) = program(&rack.switch.program)?;
     let opened =
         if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));

@@ -2,10 +2,10 @@
 //!
 //! Every input line is an object with one field, every output line answers one; docs/simulator.md has the protocol.
 
+use super::{Session, Simulator};
 use pointsman_balance::learn::Weights;
-use pointsman_engine::Engine;
 use pointsman_sim::scenario::LearnModel;
-use pointsman_sim::{DataPlane, Question, Scenario, Session};
+use pointsman_sim::{Question, Scenario};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const PROTOCOL: u64 = 1;
 
 /// An episode that waits for a decision.
 struct Episode {
-    session: Session<Engine>,
+    session: Session,
     question: Question,
 }
 
@@ -23,7 +23,7 @@ struct Episode {
 pub struct Server<'a> {
     scenario: &'a Arc<Scenario>,
     model: &'a LearnModel,
-    data_plane: &'a DataPlane<Engine>,
+    simulator: &'a Simulator,
     episode: Option<Episode>,
     /// Of the last episode.
     seed: Option<u64>,
@@ -34,7 +34,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// The scenario has no learner.
-    pub fn new(scenario: &'a Arc<Scenario>, data_plane: &'a DataPlane<Engine>) -> Result<Self, String> {
+    pub fn new(scenario: &'a Arc<Scenario>, simulator: &'a Simulator) -> Result<Self, String> {
         let model = scenario.learn.as_ref().ok_or(
             "--serve: the scenario has no table [learn], which defines the decision points: add one",
         )?;
@@ -43,7 +43,7 @@ impl<'a> Server<'a> {
                         weight: write learn.per_class = false"
                 .into());
         }
-        Ok(Server { scenario, model, data_plane, episode: None, seed: None })
+        Ok(Server { scenario, model, simulator, episode: None, seed: None })
     }
 
     /// Answers lines until the input ends, or until `close`.
@@ -103,7 +103,7 @@ impl<'a> Server<'a> {
             Value::Null => self.seed.map_or(self.scenario.seed, |last| last.wrapping_add(1)),
             given => given.as_u64().ok_or("reset.seed: write a whole number from 0")?,
         };
-        let mut session = Session::start(self.scenario, self.data_plane, seed, None)?;
+        let mut session = self.simulator.session(self.scenario, seed)?;
         let question =
             session.advance().ok_or("no decision to make: the scenario is shorter than learn.interval_s")?;
         let answer = json!({

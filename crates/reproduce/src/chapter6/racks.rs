@@ -1,11 +1,11 @@
 //! Figures 5.12 to 5.14: racks of 64, 128 and 256 servers with two SmartNICs each, under four policies.
 
-use crate::reproduce::apps::KNN;
-use crate::reproduce::bench::{Bench, p99_ms};
-use crate::reproduce::chapter5::POLICIES;
-use crate::reproduce::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
-use crate::reproduce::papers;
-use crate::reproduce::setup::{Setup, Unit, agents, as_published, coming};
+use crate::apps::KNN;
+use crate::bench::{Bench, p99_ms};
+use crate::chapter5::POLICIES;
+use crate::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
+use crate::papers;
+use crate::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_sim::{Outcome, Scenario};
 use std::sync::Arc;
 

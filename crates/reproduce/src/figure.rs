@@ -1,7 +1,7 @@
 //! Figures of the papers, their claims, and how a claim is judged.
 
 use super::bench::Bench;
-use crate::stats::{mean, median, spread};
+use pointsman_trials::stats::{mean, median, spread};
 use serde_json::{Value, json};
 
 /// A figure or table of a paper, or a question of ours that no paper answers.

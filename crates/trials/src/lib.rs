@@ -1,20 +1,22 @@
 //! `pointsman sim`: runs scenarios over seeds and sweep points, and stores the results.
 
+#![forbid(unsafe_code)]
+
 mod network;
 mod network_lab;
 mod page;
+pub mod parallel;
 mod serve;
+mod simulator;
+pub mod stats;
 pub mod validate;
 pub mod wire;
 
-use crate::parallel;
-use pointsman_compile::sources::Sources;
 use pointsman_console::progress::Progress;
 use pointsman_console::{print, say};
-use pointsman_engine::Engine;
-use pointsman_node::controller;
-use pointsman_sim::{DataPlane, Scenario, scenario, table};
+use pointsman_sim::{Scenario, scenario, table};
 use serde_json::Value;
+pub use simulator::{Session, Simulator};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -106,13 +108,13 @@ impl Job<'_> {
 }
 
 /// The simulation of a rack with one seed.
-fn job<'a>(scenario: &'a Arc<Scenario>, data_plane: &'a DataPlane<Engine>, seed: u64) -> Job<'a> {
-    let fingerprint = scenario.fingerprint(&data_plane.program.device_config);
+fn job<'a>(scenario: &'a Arc<Scenario>, simulator: &'a Simulator, seed: u64) -> Job<'a> {
+    let fingerprint = simulator.fingerprint(scenario);
     let (point, memory_bytes) = (scenario.point_text(), scenario::memory_bytes(scenario));
     let of = fingerprint.clone();
     let simulate = move || {
         let began = Instant::now();
-        let mut outcome = pointsman_sim::run(scenario, data_plane, seed, None)?;
+        let mut outcome = simulator.run(scenario, seed)?;
         outcome.wall_s = began.elapsed().as_secs_f64();
         outcome.fingerprint.clone_from(&of);
         Ok(outcome.json())
@@ -149,15 +151,6 @@ fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, String> {
         out.insert(key, result);
     }
     Ok(out)
-}
-
-/// The balancer of the rack, for the controller and for the switch.
-fn data_plane(scenario: &Scenario) -> Result<DataPlane<Engine>, String> {
-    let program = controller::program(&scenario.rack.switch.program)?;
-    let text = String::from_utf8_lossy(&program.device_config);
-    let compiled = pointsman_compile::compile("the balancer", &text, &Sources::default(), &[])
-        .map_err(|failure| pointsman_compile::rendered(&failure))?;
-    Ok(DataPlane::new(program, Arc::new(compiled.program)))
 }
 
 /// The text of a scenario.
@@ -330,12 +323,12 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         scenarios.extend(read(path, text)?);
     }
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
-    let data_plane = data_plane(first)?;
+    let simulator = Simulator::new(&first.rack.switch.program)?;
     if args.serve {
         if scenarios.len() > 1 {
             say("--serve: the scenario has a sweep: serving only its first point");
         }
-        let mut server = serve::Server::new(first, &data_plane)?;
+        let mut server = serve::Server::new(first, &simulator)?;
         server.run(std::io::stdin().lock(), std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -344,7 +337,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         pointsman_lab::raise_open_file_limit()
             .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
         let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
-        let (lines, violations) = validate::run(&scenarios, &data_plane, &seeds, args.threads.max(1))?;
+        let (lines, violations) = validate::run(&scenarios, &simulator, &seeds, args.threads.max(1))?;
         if let Some(path) = &args.json {
             write(path, &(lines.join("\n") + "\n"))?;
         }
@@ -353,7 +346,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let seeds = |s| (0..args.seeds).map(move |i| (s, seed.wrapping_add(i)));
     let all = scenarios.iter().flat_map(seeds);
     let mine = |(i, _): &(usize, _)| args.shard.is_none_or(|s| *i as u64 % s.count == s.index - 1);
-    let jobs = all.enumerate().filter(mine).map(|(_, (s, seed))| job(s, &data_plane, seed));
+    let jobs = all.enumerate().filter(mine).map(|(_, (s, seed))| job(s, &simulator, seed));
     let jobs: Vec<Job<'_>> = jobs.collect();
     let Some(results) = simulate(&args, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();

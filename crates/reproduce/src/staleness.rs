@@ -120,7 +120,7 @@ fn run(bench: &Bench) -> Result<Found, String> {
             curves.iter().find(|c| c.name == policy).and_then(|c| c.at(age)).unwrap_or_default()
         };
         let best = |of: &[&'static str], age: f64| {
-            let mean = |p: &str| crate::stats::mean(samples(p, age)).mean;
+            let mean = |p: &str| pointsman_trials::stats::mean(samples(p, age)).mean;
             of.iter().copied().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or("jsq")
         };
         let counters = best(&OWN_COUNTERS, 1.0);

@@ -1,13 +1,11 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
-use crate::parallel;
-use crate::sim::validate::load_average;
-use crate::sim::wire::{OnWire, stretched};
-use pointsman_compile::sources::Sources;
+use pointsman_balance::config::Program;
 use pointsman_console::progress::Progress;
-use pointsman_engine::Engine;
-use pointsman_node::controller;
-use pointsman_sim::{DataPlane, Outcome, Scenario, Session, scenario};
+use pointsman_sim::{Outcome, Scenario, scenario};
+use pointsman_trials::validate::load_average;
+use pointsman_trials::wire::{OnWire, stretched};
+use pointsman_trials::{Session, Simulator, parallel};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,7 +91,7 @@ pub struct Bench {
     /// Where experiments run.
     pub place: Where,
     lab: Mutex<LabTally>,
-    data_plane: DataPlane<Engine>,
+    simulator: Simulator,
     threads: usize,
     bar: Progress,
     simulations: AtomicU64,
@@ -115,11 +113,7 @@ impl Bench {
         place: Where,
         threads: usize,
     ) -> Result<Self, String> {
-        let program = controller::program(&pointsman_balance::config::Program::BuiltIn)?;
-        let text = String::from_utf8_lossy(&program.device_config);
-        let compiled = pointsman_compile::compile("the balancer", &text, &Sources::default(), &[])
-            .map_err(|failure| pointsman_compile::rendered(&failure))?;
-        let data_plane = DataPlane::new(program, Arc::new(compiled.program));
+        let simulator = Simulator::new(&Program::BuiltIn)?;
         let threads = match (threads, place) {
             (0, Where::Lab) => RACKS,
             (threads, _) => threads,
@@ -135,7 +129,7 @@ impl Bench {
             coming,
             place,
             lab,
-            data_plane,
+            simulator,
             threads,
             bar,
             simulations,
@@ -197,15 +191,15 @@ impl Bench {
     /// # Errors
     /// The rack does not come up.
     pub fn simulate(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, String> {
-        pointsman_sim::run(scenario, &self.data_plane, seed, None).map(|outcome| self.finished(outcome))
+        self.simulator.run(scenario, seed).map(|outcome| self.finished(outcome))
     }
 
     /// A simulation with an external decider. Its results go to [`Bench::finished`].
     ///
     /// # Errors
     /// The rack does not come up.
-    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session<Engine>, String> {
-        Session::start(scenario, &self.data_plane, seed, None)
+    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session, String> {
+        self.simulator.session(scenario, seed)
     }
 
     /// Counts a completed simulation.
@@ -378,7 +372,7 @@ fn on_wire(s: &Scenario, factor: f64) -> Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{apps, setup::Setup};
+    use crate::{apps, setup::Setup};
 
     #[test]
     fn stretched_for_the_lab() {
@@ -389,12 +383,12 @@ mod tests {
             let out = on_wire(&s, stretch(&s));
             assert_eq!(out.rack.servers[0].devices[0].agent.heartbeat_ms, heartbeat_ms);
             assert_eq!(out.duration_ns, (s.duration_ns as f64 * stretch(&s)).round() as u64);
-            crate::sim::wire::check(&out).expect("the lab has it");
+            pointsman_trials::wire::check(&out).expect("the lab has it");
             // The same number of requests, with intervals in proportion to service times.
             let busy = |s: &Scenario| s.clients[0].arrivals.expected(s.duration_ns);
             assert!((busy(&out) / busy(&s) - 1.0).abs() < 1e-6);
         };
-        for policy in crate::reproduce::chapter5::POLICIES {
+        for policy in crate::chapter5::POLICIES {
             check(apps::VGG.setup(&bench, 1, policy, 50.0), 20.0 / (82.0 / 0.87), 5);
             check(apps::AD.setup(&bench, 1, policy, 900.0), 4.0, 40);
         }

@@ -3,13 +3,13 @@
 
 use super::fast::{changing, decided_by, deciding, right, setup, steps};
 use super::network::{Example, Network, inputs};
-use crate::reproduce::bench::Bench;
-use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
-use crate::reproduce::papers;
-use crate::stats::mean;
+use crate::bench::Bench;
+use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use crate::papers;
 use pointsman_balance::learn::{Parameters, Weights};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
+use pointsman_trials::stats::mean;
 use std::sync::Arc;
 
 const DECISION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };

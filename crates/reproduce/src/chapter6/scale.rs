@@ -1,13 +1,13 @@
 //! Figures 6.2 and 6.4 to 6.7: P4Wise, trained, at different scales.
 
 use super::fast::{self, SERVERS, SPEED, decided_by, deciding, percent, right, setup, steps};
-use crate::reproduce::bench::{Bench, p99_ms};
-use crate::reproduce::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
-use crate::reproduce::papers;
-use crate::stats::mean;
+use crate::bench::{Bench, p99_ms};
+use crate::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
+use crate::papers;
 use pointsman_balance::learn::{Observation, Parameters, QTable, Step, Weigher, Weights};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
+use pointsman_trials::stats::mean;
 use std::sync::Arc;
 
 const SHARE: Quantity =

@@ -6,8 +6,8 @@ use super::bench::{Bench, p99_ms};
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
 use super::setup::{Setup, Unit, agents, by_outstanding, poisson};
-use crate::stats::mean;
 use pointsman_balance::Policy;
+use pointsman_trials::stats::mean;
 
 /// In no paper.
 pub const FIGURES: &[Figure] = &[FIFTH, APPLICATIONS];
@@ -268,7 +268,7 @@ fn fifth_in_lab(bench: &Bench) -> Result<Found, String> {
     }
     found.notes.push(format!(
         "the rack of `pointsman demo`: its loads, its criterion; server-only sustains {:.3} of the processors' capacity (mean)",
-        crate::stats::mean(&base).mean
+        pointsman_trials::stats::mean(&base).mean
     ));
     Ok(found)
 }

@@ -1,5 +1,7 @@
 //! `pointsman reproduce`: reproduces figures and tables of the papers, and judges their claims.
 
+#![forbid(unsafe_code)]
+
 mod apps;
 pub mod bench;
 mod capacity;

@@ -1,13 +1,13 @@
 //! Figure 6.3: how fast P4Wise converges.
 
 use super::fast::{changing, deciding, right, setup, steps};
-use crate::reproduce::bench::Bench;
-use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
-use crate::stats::mean;
+use crate::bench::Bench;
+use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
 use pointsman_balance::learn::Parameters;
 use pointsman_sim::Outcome;
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
+use pointsman_trials::stats::mean;
 use std::sync::Arc;
 
 const ITERATION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };

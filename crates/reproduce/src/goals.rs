@@ -115,7 +115,7 @@ fn tail(bench: &Bench) -> Result<Found, String> {
         found.charts.push(Chart { title: title.into(), x, y: super::figure::P99, ours, paper: vec![] });
     }
     let [fresh, old] = found.charts.as_slice() else { return Err("two charts were made".into()) };
-    let mean = |policy: &str| crate::stats::mean(fresh.samples(policy, 0.9)).mean;
+    let mean = |policy: &str| pointsman_trials::stats::mean(fresh.samples(policy, 0.9)).mean;
     let best = OWN_COUNTERS.into_iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or("jsq");
     let against = ratios(fresh.samples(best, 0.9), fresh.samples("wrr", 0.9));
     let degraded = ratios(old.samples(best, 0.9), fresh.samples(best, 0.9));

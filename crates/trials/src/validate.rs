@@ -1,11 +1,11 @@
 //! `pointsman sim SCENARIO --lab`: the same scenario in virtual time and on a rack of network namespaces, compared.
 
+use super::Simulator;
 use super::wire::{self, OnWire};
 use crate::stats::{mean, median, spread};
 use pointsman_console::{print, say};
-use pointsman_engine::Engine;
+use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::ArrivalModel;
-use pointsman_sim::{DataPlane, Scenario};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ const NAMES: [&str; 4] = ["p50_ms", "p99_ms", "answers_per_s", "lost"];
 /// The same in virtual time, so many times: requests at the very times at which the lab's client sends them.
 fn simulated(
     s: &Arc<Scenario>,
-    data_plane: &DataPlane<Engine>,
+    simulator: &Simulator,
     seed: u64,
     weighed: &mut Weighed,
 ) -> Result<(Vec<Measured>, u64), String> {
@@ -51,7 +51,7 @@ fn simulated(
     let (same, seconds) = (Arc::new(same), s.duration_ns as f64 / 1e9);
     let (mut out, mut violations) = (Vec::new(), 0);
     for i in 0..SIMULATED {
-        let o = pointsman_sim::run(&same, data_plane, seed.wrapping_add(i << 32), None)?;
+        let o = simulator.run(&same, seed.wrapping_add(i << 32))?;
         if let Some(l) = &o.learning {
             weighed.simulated.push(late(l.steps.iter().map(|s| s.next_weight)));
             weighed.oracle.push(late(l.steps.iter().map(|s| s.best_weight)));
@@ -154,10 +154,10 @@ pub fn load_average() -> Option<f64> {
 }
 
 /// One scenario, on both.
-fn compare(s: &Arc<Scenario>, data_plane: &DataPlane<Engine>, seeds: &[u64]) -> Result<(Value, u64), String> {
+fn compare(s: &Arc<Scenario>, simulator: &Simulator, seeds: &[u64]) -> Result<(Value, u64), String> {
     let (mut sim, mut violations, mut weighed) = (Vec::new(), 0, Weighed::default());
     for seed in seeds {
-        let (measured, violated) = simulated(s, data_plane, *seed, &mut weighed)?;
+        let (measured, violated) = simulated(s, simulator, *seed, &mut weighed)?;
         sim.extend(measured);
         violations += violated;
     }
@@ -174,7 +174,7 @@ fn compare(s: &Arc<Scenario>, data_plane: &DataPlane<Engine>, seeds: &[u64]) -> 
 /// Compares every scenario, this many racks in parallel; returns JSON lines of the results, and the checkers' findings.
 pub fn run(
     scenarios: &[Arc<Scenario>],
-    data_plane: &DataPlane<Engine>,
+    simulator: &Simulator,
     seeds: &[u64],
     racks: usize,
 ) -> Result<(Vec<String>, u64), String> {
@@ -193,8 +193,7 @@ pub fn run(
     let (mut lines, mut all, mut violations) = (Vec::new(), Vec::new(), 0);
     for part in scenarios.chunks(racks.max(1)) {
         let results: Vec<Result<(Value, u64), String>> = std::thread::scope(|scope| {
-            let started: Vec<_> =
-                part.iter().map(|s| scope.spawn(|| compare(s, data_plane, seeds))).collect();
+            let started: Vec<_> = part.iter().map(|s| scope.spawn(|| compare(s, simulator, seeds))).collect();
             let ended = |t: std::thread::ScopedJoinHandle<'_, _>| {
                 t.join().unwrap_or_else(|_| Err("a comparison panicked".into()))
             };

@@ -1,9 +1,9 @@
 //! Output of the results: a table on the terminal, CSV, JSON, HTML.
 
 use super::figure::{Chart, Curve, Figure, Found, Judged, Quantity, Rule};
-use crate::stats::{mean, median, spread};
 use pointsman_lab::report::chart::{Axis, Dot, Series, escape, lines, number};
 use pointsman_lab::report::{STYLE, legend};
+use pointsman_trials::stats::{mean, median, spread};
 use serde_json::json;
 use std::fmt::Write;
 

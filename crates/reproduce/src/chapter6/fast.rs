@@ -2,8 +2,8 @@
 //! scaled back.
 
 use super::racks::units;
-use crate::reproduce::bench::Bench;
-use crate::reproduce::setup::{Setup, Unit, agents, as_published, coming};
+use crate::bench::Bench;
+use crate::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_balance::learn::{QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
