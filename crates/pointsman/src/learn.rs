@@ -1,7 +1,7 @@
 //! `pointsman learn`: the state files of learning controllers.
 
-use pointsman_balance::learn::Kept;
 use pointsman_console::print;
+use pointsman_decide::Kept;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -16,9 +16,9 @@ use pointsman_balance::config::file::{
     ServiceSection, SourceSection, SwitchSection,
 };
 use pointsman_balance::config::{NextHop, Route};
-use pointsman_balance::learn::{LearnerKind, Parameters, Settings};
 use pointsman_balance::{Policy, Prefix, Protocol};
 use pointsman_compile::executor::Choice;
+use pointsman_decide::{LearnerKind, Parameters, Settings};
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};

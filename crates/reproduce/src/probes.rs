@@ -6,7 +6,7 @@ use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, 
 use super::setup::{Setup, Unit, poisson};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
-use pointsman_balance::mcdm::promethee::Goal;
+use pointsman_decide::promethee::Goal;
 
 /// In the paper's order.
 pub const FIGURES: &[Figure] = &[

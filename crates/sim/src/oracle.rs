@@ -9,7 +9,7 @@
 
 use crate::device::DeviceModel;
 use crate::random::{Part, Stream};
-use pointsman_balance::learn::{Observation, Parameters, Verdict, Weights};
+use pointsman_decide::{Observation, Parameters, Verdict, Weights};
 
 /// Draws that represent a distribution of service times.
 const DRAWS: usize = 256;

@@ -1,7 +1,7 @@
 //! The results of one simulation.
 
 use crate::check::{Law, Violations};
-use pointsman_balance::learn::{QTable, Verdict};
+use pointsman_decide::{QTable, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

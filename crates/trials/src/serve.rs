@@ -3,7 +3,7 @@
 //! Every input line is an object with one field, every output line answers one; docs/simulator.md has the protocol.
 
 use super::{Session, Simulator};
-use pointsman_balance::learn::Weights;
+use pointsman_decide::Weights;
 use pointsman_sim::scenario::LearnModel;
 use pointsman_sim::{Question, Scenario};
 use serde_json::{Value, json};

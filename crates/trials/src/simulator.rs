@@ -1,7 +1,7 @@
 //! The simulator of racks with native code. It is generic over the executor, and compiled for this one here, once for all who simulate.
 
 use pointsman_balance::config::Program;
-use pointsman_balance::learn::Weights;
+use pointsman_decide::Weights;
 use pointsman_engine::Engine;
 use pointsman_node::controller;
 use pointsman_sim::outcome::LearnStep;

@@ -429,7 +429,7 @@ fn a_learner_and_an_operator() {
     };
     let of = |cpu, accelerator| {
         let class = crate::learn::Class { name: "like-s1".into(), servers: vec![1, 2], learns: true };
-        let weights = crate::learn::Weights { cpu, accelerator };
+        let weights = pointsman_decide::Weights { cpu, accelerator };
         crate::learn::ServiceWeights(vec![crate::learn::ClassWeights { class, weights }])
     };
     let about = |paused: bool, weights: &str| {

@@ -27,12 +27,10 @@ written! {
     Prefix: |v| v;
     Protocol: |v| v;
     Policy: |v| v;
-    Goal: |v| v;
     DeviceKind: |v| v.name();
     Metric: |v| v.name();
     Servers: |v| v.name();
     Counting: |v| v.name();
-    LearnerKind: |v| v.name();
 }
 
 /// MAC addresses are of another crate.

@@ -1,9 +1,9 @@
 //! Classes of servers: equal servers share weights, and every class has its own learner.
 
-use super::Weights;
 use crate::config::{Member, Rack, Service};
 use crate::mcdm::chooser::Sample;
 use crate::types::DeviceKind;
+use pointsman_decide::Weights;
 use std::fmt;
 
 /// How many classes of servers can have their own weights.
@@ -192,4 +192,34 @@ pub fn of_classes(samples: &[Sample], classes: &[String]) -> Result<Vec<f64>, St
         }
     };
     classes.iter().map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_classes() {
+        let sample = |class: Option<&str>, value| Sample {
+            labels: class.map(|c| ("class".to_string(), c.to_string())).into_iter().collect(),
+            value,
+        };
+        let both = ["old".to_string(), "new".to_string()];
+        let (old, new, all) = (sample(Some("old"), 1.0), sample(Some("new"), 2.0), sample(None, 3.0));
+        assert_eq!(of_classes(std::slice::from_ref(&all), &both), Ok(vec![3.0, 3.0]));
+        assert_eq!(of_classes(&[new.clone(), old.clone()], &both), Ok(vec![1.0, 2.0]));
+        assert_eq!(of_classes(std::slice::from_ref(&new), &both[1..]), Ok(vec![2.0]));
+        let check = |samples: &[Sample], classes: &[String], message: &str| {
+            let e = of_classes(samples, classes).expect_err(message);
+            assert!(e.contains(message), "{e}");
+        };
+        check(&[], &both, "gives 0 samples: write an expression that gives one for all clients");
+        check(
+            &[all.clone(), all.clone()],
+            &both[..1],
+            "gives 2 samples: write an expression that gives one, for all",
+        );
+        check(std::slice::from_ref(&old), &both, "none of them for class new");
+        check(&[old.clone(), new, old], &both, "gives 3 samples");
+    }
 }

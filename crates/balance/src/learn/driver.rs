@@ -11,12 +11,11 @@
 //! as many of them as the guard's `hold`, the fallback weights take over, step by step, until data is available again.
 
 use super::classes::configured;
-use super::{
-    Class, ClassWeights, Kept, Observation, ServiceWeights, Settings, Telemetry, Verdict, Weigher, Weights,
-};
+use super::{Class, ClassWeights, ServiceWeights, Telemetry};
 use crate::config::{LearnConfig, Rack};
 use crate::types::DeviceNumber;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
+use pointsman_decide::{Kept, Knowledge, Observation, Settings, Verdict, Weigher, Weights};
 use pointsman_wire::random::mix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -211,7 +210,7 @@ pub struct Driver {
     /// Weights of classes without a choice between processors and accelerators.
     fixed: Vec<ClassWeights>,
     /// Saved knowledge of classes that the rack lacks now.
-    absent: BTreeMap<String, super::Knowledge>,
+    absent: BTreeMap<String, Knowledge>,
     phase: Phase,
     round: u64,
     situation: Situation,

@@ -4,7 +4,7 @@
 //! The messages are plain P4Runtime, so they go to a simulated switch and to one on the wire alike. A learner needs no
 //! mastership: it only reads, and hands its weights to the controller, which writes.
 
-use super::{Observation, ServiceWeights, Weights};
+use super::ServiceWeights;
 use crate::config::Rack;
 use crate::plan::Schema;
 use crate::report::Load;
@@ -12,6 +12,7 @@ use crate::types::{DeviceKind, DeviceNumber};
 use pointsman_control::bytestring::number;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
+use pointsman_decide::{Observation, Weights};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]

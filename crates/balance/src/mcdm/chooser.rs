@@ -5,8 +5,8 @@
 //! whenever it changes. Devices with a missing, stale or meaningless value (NaN, infinite) are skipped; if none is
 //! left, no device is named, and the data plane decides by itself.
 
-use super::promethee::{Criterion, best, net_flows};
 use crate::types::DeviceNumber;
+use pointsman_decide::promethee::{Criterion, best, net_flows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ impl Chooser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcdm::promethee::{Goal, Preference};
+    use pointsman_decide::promethee::{Goal, Preference};
 
     fn settings() -> Settings {
         let alternative =

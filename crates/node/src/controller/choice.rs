@@ -54,7 +54,7 @@ fn chosen(choice: &PrometheusChoice, device: Option<pointsman_balance::DeviceNum
 /// The weights of the criteria, as text.
 fn weights(choice: &PrometheusChoice) -> String {
     let total: f64 = choice.settings.criteria.iter().map(|(_, c)| c.weight).sum();
-    let one = |(name, (_, c)): (&String, &(String, pointsman_balance::mcdm::promethee::Criterion))| {
+    let one = |(name, (_, c)): (&String, &(String, pointsman_decide::promethee::Criterion))| {
         format!("{name} {:.3} ({})", c.weight / total, c.goal)
     };
     let all: Vec<String> = choice.names.iter().zip(&choice.settings.criteria).map(one).collect();

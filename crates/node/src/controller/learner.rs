@@ -7,12 +7,13 @@ use pointsman_balance::config::{ClientsSource, LearnConfig};
 use pointsman_balance::controller::{Controllers, Program, Request, Status};
 use pointsman_balance::learn::driver::{Input, Output, Situation};
 use pointsman_balance::learn::{
-    Class, Clients, Decision, Driver, Kept, ServiceWeights, Standing, State, of_classes,
+    Class, Clients, Decision, Driver, ServiceWeights, Standing, State, of_classes,
 };
 use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
 use pointsman_balance::{DeviceNumber, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
+use pointsman_decide::Kept;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -6,7 +6,7 @@ use super::network::{Example, Network, inputs};
 use crate::bench::Bench;
 use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
 use crate::papers;
-use pointsman_balance::learn::{Parameters, Weights};
+use pointsman_decide::{Parameters, Weights};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
 use pointsman_trials::stats::mean;

@@ -4,7 +4,7 @@
 use super::racks::units;
 use crate::bench::Bench;
 use crate::setup::{Setup, Unit, agents, as_published, coming};
-use pointsman_balance::learn::{QTable, Weigher};
+use pointsman_decide::{QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};

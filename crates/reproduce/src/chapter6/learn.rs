@@ -3,7 +3,7 @@
 use super::fast::{changing, deciding, right, setup, steps};
 use crate::bench::Bench;
 use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
-use pointsman_balance::learn::Parameters;
+use pointsman_decide::Parameters;
 use pointsman_sim::Outcome;
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;

@@ -1,7 +1,7 @@
 //! The supervised learner of section 6.5.3: a neural network with three layers of ten nodes, which learns right weights from
 //! recorded data, once.
 
-use pointsman_balance::learn::{Observation, Parameters, Step, Weigher, Weights};
+use pointsman_decide::{Observation, Parameters, Step, Weigher, Weights};
 use pointsman_sim::random::{Part, Stream};
 
 /// Inputs: utilisation of processors, of accelerators, current weight, each about 0 to 1.

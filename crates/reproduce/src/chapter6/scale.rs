@@ -4,7 +4,7 @@ use super::fast::{self, SERVERS, SPEED, decided_by, deciding, percent, right, se
 use crate::bench::{Bench, p99_ms};
 use crate::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
 use crate::papers;
-use pointsman_balance::learn::{Observation, Parameters, QTable, Step, Weigher, Weights};
+use pointsman_decide::{Observation, Parameters, QTable, Step, Weigher, Weights};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
 use pointsman_trials::stats::mean;

@@ -2,8 +2,8 @@
 
 use super::Load;
 use pointsman_balance::config::reader::{At, Problems, Table};
-use pointsman_balance::learn::{Learner, QTable, read_settings};
-pub use pointsman_balance::learn::{LearnerKind, Settings as LearnModel};
+use pointsman_decide::{Learner, QTable, read_settings};
+pub use pointsman_decide::{LearnerKind, Settings as LearnModel};
 
 pub(super) fn learn(
     mut t: Table<'_, '_>,

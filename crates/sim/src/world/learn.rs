@@ -7,9 +7,10 @@ use crate::oracle::{DeviceNow, Oracle};
 use crate::outcome::{Latency, LearnStep, Learning};
 use crate::scenario::{LearnModel, Scenario};
 use pointsman_balance::controller::{Program, Request};
-use pointsman_balance::learn::{Observation, Telemetry, Weights, with_weights_of};
+use pointsman_balance::learn::{Telemetry, with_weights_of};
 use pointsman_balance::{DeviceKind, DeviceNumber, Rack};
 use pointsman_control::proto::p4rt;
+use pointsman_decide::{Observation, Weights};
 use pointsman_ir::Executor;
 use std::collections::VecDeque;
 

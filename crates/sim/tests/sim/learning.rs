@@ -1,7 +1,7 @@
 //! Learners of weights, over the control plane of a whole rack.
 
 use crate::{load, run_with, scenarios};
-use pointsman_balance::learn::{Learner, Parameters, QTable};
+use pointsman_decide::{Learner, Parameters, QTable};
 use pointsman_sim::Outcome;
 
 /// `scenarios/p4wise.toml` with half the servers and requests, so that tests are quick.

@@ -1,4 +1,3 @@
-use super::super::{Bounds, Knowledge, LearnerKind, Parameters};
 use super::*;
 use crate::config::ClientsSource;
 use crate::plan::tests::p4info;
@@ -6,6 +5,7 @@ use crate::report::Load;
 use crate::types::DeviceKind;
 use p4rt::entity::Entity as Kind;
 use pointsman_control::bytestring::of_number;
+use pointsman_decide::{Bounds, Knowledge, LearnerKind, Parameters};
 
 /// Two servers with a processor and a SmartNIC each; processors have five times the weight.
 fn rack() -> Rack {
@@ -267,7 +267,7 @@ fn classes_learn_by_themselves() {
     let Some(Kept::Classes(begun)) = begun else { panic!("{begun:?}") };
     assert!(begun.values().all(|k| *k == all["old"]) && begun.len() == 2);
     // Another learner's is refused.
-    let other = Knowledge::Table(super::super::QTable::new(10));
+    let other = Knowledge::Table(pointsman_decide::QTable::new(10));
     let e = Driver::new(&config(&of_class), &rack(), &Kept::One(other), &p4info(), 1);
     assert!(e.err().is_some_and(|e| e.contains("belongs to \"q-learning\"")));
 }

@@ -357,31 +357,6 @@ fn files_of_noise() {
 }
 
 #[test]
-fn samples_of_classes() {
-    let sample = |class: Option<&str>, value| crate::mcdm::chooser::Sample {
-        labels: class.map(|c| ("class".to_string(), c.to_string())).into_iter().collect(),
-        value,
-    };
-    let both = ["old".to_string(), "new".to_string()];
-    let (old, new, all) = (sample(Some("old"), 1.0), sample(Some("new"), 2.0), sample(None, 3.0));
-    assert_eq!(of_classes(std::slice::from_ref(&all), &both), Ok(vec![3.0, 3.0]));
-    assert_eq!(of_classes(&[new.clone(), old.clone()], &both), Ok(vec![1.0, 2.0]));
-    assert_eq!(of_classes(std::slice::from_ref(&new), &both[1..]), Ok(vec![2.0]));
-    let check = |samples: &[crate::mcdm::chooser::Sample], classes: &[String], message: &str| {
-        let e = of_classes(samples, classes).expect_err(message);
-        assert!(e.contains(message), "{e}");
-    };
-    check(&[], &both, "gives 0 samples: write an expression that gives one for all clients");
-    check(
-        &[all.clone(), all.clone()],
-        &both[..1],
-        "gives 2 samples: write an expression that gives one, for all",
-    );
-    check(std::slice::from_ref(&old), &both, "none of them for class new");
-    check(&[old.clone(), new, old], &both, "gives 3 samples");
-}
-
-#[test]
 fn parameters() {
     for bad in [
         Parameters { ranges: 0, ..Parameters::default() },

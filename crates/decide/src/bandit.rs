@@ -53,7 +53,7 @@ pub struct Guesses {
     levels: BTreeMap<i32, Vec<Guess>>,
 }
 
-pub(super) const HEAD: &str = "pointsman thompson";
+pub(crate) const HEAD: &str = "pointsman thompson";
 const VERSION: &str = "1";
 
 impl Guesses {
@@ -84,7 +84,7 @@ impl Guesses {
         out
     }
 
-    pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
+    pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
         lines.head(HEAD, VERSION, "the state of `thompson`")?;
         let at = lines.number();
         let weights = lines.whole("weights", 256)? as usize;

@@ -30,18 +30,18 @@ const LASTS: u32 = 2;
 
 /// The estimate for one kind of device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Capacity {
-    pub(super) per_s: Option<f64>,
+pub(crate) struct Capacity {
+    pub(crate) per_s: Option<f64>,
     /// Observations in a row in which it was saturated.
     full: u32,
 }
 
 impl Capacity {
-    pub(super) fn known(per_s: Option<f64>) -> Self {
+    pub(crate) fn known(per_s: Option<f64>) -> Self {
         Capacity { per_s, full: 0 }
     }
 
-    pub(super) fn learn(&mut self, rate: f64, percent: f64) {
+    pub(crate) fn learn(&mut self, rate: f64, percent: f64) {
         if percent < SATURATED {
             self.full = 0;
         }
@@ -81,7 +81,7 @@ pub struct ServiceRates {
     target_percent: f64,
 }
 
-pub(super) const HEAD: &str = "pointsman service-rate";
+pub(crate) const HEAD: &str = "pointsman service-rate";
 const VERSION: &str = "1";
 /// Bounds of a device's estimated rate.
 const BELIEVABLE: (f64, f64) = (1e-9, 1e12);
@@ -115,7 +115,7 @@ impl ServiceRates {
         format!("{HEAD} {VERSION}\n{}", self.lines())
     }
 
-    pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
+    pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
         lines.head(HEAD, VERSION, "the state of `service-rate`")?;
         let updates = lines.whole("updates", MAX_UPDATES)?;
         let mut rate = |name| Ok(Capacity::known(lines.number_of(name, BELIEVABLE.0, BELIEVABLE.1)?));

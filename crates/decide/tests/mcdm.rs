@@ -1,7 +1,7 @@
 //! Weights and rankings against those of ahpy and pymcdm, on random judgements and values.
 
-use pointsman_balance::mcdm::ahp;
-use pointsman_balance::mcdm::promethee::{Criterion, Goal, Preference, net_flows};
+use pointsman_decide::ahp;
+use pointsman_decide::promethee::{Criterion, Goal, Preference, net_flows};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -5,6 +5,7 @@
 //! much it is preferred to the others, less how much they are preferred to it, each as a mean over the others. The
 //! largest net flow ranks first.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -138,6 +139,13 @@ impl fmt::Display for Goal {
             Goal::Benefit => "benefit",
             Goal::Cost => "cost",
         })
+    }
+}
+
+/// As in files.
+impl Serialize for Goal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -1,7 +1,8 @@
 //! How a learner is described, in a scenario and in `rack.toml` alike: the table `[learn]`.
 
 use super::{Bandit, Bounds, Fixed, Guard, Knowledge, Learner, Parameters, QTable, Rates, Weigher, Weights};
-use crate::config::reader::{Problems, Table};
+use pointsman_topology::reader::{Problems, Table};
+use serde::{Serialize, Serializer};
 
 /// A kind of learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,13 @@ impl LearnerKind {
     /// Its name in files and results.
     pub fn name(self) -> &'static str {
         LearnerKind::ALL.iter().find(|(k, _)| *k == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// As in files.
+impl Serialize for LearnerKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.name())
     }
 }
 

@@ -16,7 +16,7 @@ use super::Action;
 use super::lines::{Lines, MAX_UPDATES, numbers, wrong};
 use std::fmt;
 
-pub(super) const HEAD: &str = "pointsman q-table";
+pub(crate) const HEAD: &str = "pointsman q-table";
 const VERSION: &str = "1";
 const MAX_RANGES: usize = 1000;
 
@@ -65,18 +65,18 @@ impl QTable {
         self.updates
     }
 
-    pub(super) fn best_value(&self, row: usize) -> f64 {
+    pub(crate) fn best_value(&self, row: usize) -> f64 {
         self.rows[row].iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// Of equals, the first.
-    pub(super) fn best_action(&self, row: usize) -> Action {
+    pub(crate) fn best_action(&self, row: usize) -> Action {
         let values = &self.rows[row];
         let best = (0..3).fold(0, |b, i| if values[i] > values[b] { i } else { b });
         Action::ALL[best]
     }
 
-    pub(super) fn update(&mut self, row: usize, action: Action, target: f64, alpha: f64) {
+    pub(crate) fn update(&mut self, row: usize, action: Action, target: f64, alpha: f64) {
         let value = &mut self.rows[row][action as usize];
         *value += alpha * (target - *value);
         self.updates = self.updates.saturating_add(1);
@@ -113,7 +113,7 @@ impl QTable {
         QTable::read(&mut Lines::new(text))
     }
 
-    pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
+    pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
         lines.head(HEAD, VERSION, "a Q-table")?;
         let ranges = lines.whole("ranges", MAX_RANGES as u64)? as usize;
         let updates = lines.whole("updates", MAX_UPDATES)?;

@@ -4,17 +4,17 @@ use super::TableError;
 use std::str::SplitAsciiWhitespace;
 
 /// More updates than ever happen, and so few that those of all classes can be summed.
-pub(super) const MAX_UPDATES: u64 = 1 << 58;
+pub(crate) const MAX_UPDATES: u64 = 1 << 58;
 
 /// The lines of a text, or of a part of it.
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     lines: Vec<&'a str>,
     at: usize,
     /// Lines before the first of these.
     before: usize,
 }
 
-pub(super) fn wrong<T>(line: usize, message: impl Into<String>) -> Result<T, TableError> {
+pub(crate) fn wrong<T>(line: usize, message: impl Into<String>) -> Result<T, TableError> {
     Err(TableError { line, message: message.into() })
 }
 
@@ -99,7 +99,7 @@ fn rest<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// So many finite numbers, and no more.
-pub(super) fn numbers(words: SplitAsciiWhitespace<'_>, n: usize) -> Option<Vec<f64>> {
+pub(crate) fn numbers(words: SplitAsciiWhitespace<'_>, n: usize) -> Option<Vec<f64>> {
     // One more than wanted is enough to see that there are too many.
     let values: Option<Vec<f64>> =
         words.take(n + 1).map(|w| w.parse().ok().filter(|x: &f64| x.is_finite())).collect();
