@@ -9,7 +9,7 @@ use pointsman_balance::Mac;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_console::say;
-use pointsman_ports::{Observer, Poller, Waker, Way};
+use pointsman_ports::{Observer, Poller, PortError, Waker, Way};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -131,48 +131,20 @@ impl Running {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
         let start = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let settings = self.agent.config().settings.clone();
-        let samples: [(bool, &str, Reading); 3] = [
-            (true, "/proc/stat", |text| Input::Stat(text)),
-            (true, "/proc/meminfo", |text| Input::MemInfo(text)),
-            (settings.network_mbit_s.is_some(), "/proc/net/dev", |text| Input::NetDev(text)),
-        ];
-        let sampling = samples.iter().any(|s| s.0);
-        let mut sample_at = Duration::ZERO;
+        let mut sampler = Sampler::new(self.agent.config());
         let mut page_at = Duration::ZERO;
         let mut ready = Vec::new();
         let mut unreachable = false;
         let mut outputs = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
             let now = epoch + start.elapsed();
-            let agent = &mut self.agent;
-            let seen = self.observer.observe(|way, frame| {
-                let direction = if way == Way::In { Direction::In } else { Direction::Out };
-                outputs.extend(agent.step(now, Input::Packet { direction, frame }));
-            });
-            let seen = seen.unwrap_or_else(|e| {
+            let seen = self.observe(now, &mut outputs).unwrap_or_else(|e| {
                 // The link may return; until then nothing can be observed.
                 log(&e.to_string());
                 0
             });
-            if sampling && now >= sample_at {
-                sample_at = now + SAMPLE;
-                for (_, path, input) in samples.iter().filter(|s| s.0) {
-                    match std::fs::read_to_string(path) {
-                        Ok(text) => outputs.extend(self.agent.step(now, input(&text))),
-                        Err(e) => log(&format!("cannot read {path}: {e}")),
-                    }
-                }
-            }
-            while let Ok((device, source, reply)) = self.replies.try_recv() {
-                outputs.extend(
-                    reply.with(|answer| self.agent.step(now, Input::Source { device, source, answer })),
-                );
-            }
-            while let Ok((device, target, result)) = self.probers.verdicts.try_recv() {
-                let result = result.as_ref().copied().map_err(String::as_str);
-                outputs.extend(self.agent.step(now, Input::Probed { device, target, result }));
-            }
+            sampler.sample(now, &mut self.agent, &mut outputs, &mut log);
+            self.take_answers(now, &mut outputs);
             outputs.extend(self.agent.step(now, Input::Tick));
             if now >= page_at
                 && let Some(page) = &self.page
@@ -183,36 +155,10 @@ impl Running {
                 }
             }
             for output in outputs.drain(..) {
-                match output {
-                    Output::Send { to, payload } => match self.socket.send_to(&payload, to) {
-                        Ok(_) => unreachable = false,
-                        Err(e) if !unreachable => {
-                            unreachable = true;
-                            log(&format!("cannot send reports to {to}: {e}"));
-                        }
-                        Err(_) => {}
-                    },
-                    Output::Frame { to, payload } => match self.send_frame(to, &payload) {
-                        Ok(()) => unreachable = false,
-                        Err(e) if !unreachable => {
-                            unreachable = true;
-                            log(&e);
-                        }
-                        Err(_) => {}
-                    },
-                    Output::Probe { device, target, probe } => self.probers.order(device, target, probe),
-                    Output::Failed(why) => log(&why),
-                    Output::Healthy(name) => log(&format!("{name} passes its health check again")),
-                    Output::Busy(why) => log(&format!("busy: {why}")),
-                    Output::Available(name) => log(&format!("{name}: available")),
-                    Output::Problem(what) => log(&what),
-                }
+                self.perform(output, &mut unreachable, &mut log);
             }
             if seen == 0 {
-                let mut at = self.agent.next_deadline();
-                if sampling {
-                    at = at.min(sample_at);
-                }
+                let at = self.agent.next_deadline().min(sampler.at);
                 let wait = at.saturating_sub(epoch + start.elapsed());
                 self.poller
                     .wait(Some(Instant::now() + wait), &mut ready)
@@ -220,6 +166,89 @@ impl Running {
             }
         }
         Ok(self.agent)
+    }
+
+    /// Takes the frames that the interface has seen: their number.
+    fn observe(&mut self, now: Duration, outputs: &mut Vec<Output>) -> Result<usize, PortError> {
+        let agent = &mut self.agent;
+        self.observer.observe(|way, frame| {
+            let direction = if way == Way::In { Direction::In } else { Direction::Out };
+            outputs.extend(agent.step(now, Input::Packet { direction, frame }));
+        })
+    }
+
+    /// Takes what sources and probes have answered.
+    fn take_answers(&mut self, now: Duration, outputs: &mut Vec<Output>) {
+        while let Ok((device, source, reply)) = self.replies.try_recv() {
+            outputs
+                .extend(reply.with(|answer| self.agent.step(now, Input::Source { device, source, answer })));
+        }
+        while let Ok((device, target, result)) = self.probers.verdicts.try_recv() {
+            let result = result.as_ref().copied().map_err(String::as_str);
+            outputs.extend(self.agent.step(now, Input::Probed { device, target, result }));
+        }
+    }
+
+    /// Carries out an output. `unreachable`: the last report could not be sent, which is logged once.
+    fn perform(&mut self, output: Output, unreachable: &mut bool, log: &mut impl FnMut(&str)) {
+        let sent = match output {
+            Output::Send { to, payload } => {
+                let sent = self.socket.send_to(&payload, to);
+                sent.map(|_| ()).map_err(|e| format!("cannot send reports to {to}: {e}"))
+            }
+            Output::Frame { to, payload } => self.send_frame(to, &payload),
+            Output::Probe { device, target, probe } => return self.probers.order(device, target, probe),
+            Output::Failed(why) => return log(&why),
+            Output::Healthy(name) => return log(&format!("{name} passes its health check again")),
+            Output::Busy(why) => return log(&format!("busy: {why}")),
+            Output::Available(name) => return log(&format!("{name}: available")),
+            Output::Problem(what) => return log(&what),
+        };
+        let was_unreachable = std::mem::replace(unreachable, sent.is_err());
+        if let Err(e) = sent
+            && !was_unreachable
+        {
+            log(&e);
+        }
+    }
+}
+
+/// Reads what the kernel knows of the machine's use, at regular times.
+struct Sampler {
+    files: Vec<(&'static str, Reading)>,
+    /// The next time.
+    at: Duration,
+}
+
+impl Sampler {
+    /// Reads what an agent with this configuration needs.
+    fn new(config: &AgentConfig) -> Self {
+        let mut files: Vec<(&str, Reading)> =
+            vec![("/proc/stat", |text| Input::Stat(text)), ("/proc/meminfo", |text| Input::MemInfo(text))];
+        if config.settings.network_mbit_s.is_some() {
+            files.push(("/proc/net/dev", |text| Input::NetDev(text)));
+        }
+        Sampler { files, at: Duration::ZERO }
+    }
+
+    /// Reads, if it is time.
+    fn sample(
+        &mut self,
+        now: Duration,
+        agent: &mut Agent,
+        outputs: &mut Vec<Output>,
+        log: &mut impl FnMut(&str),
+    ) {
+        if now < self.at {
+            return;
+        }
+        self.at = now + SAMPLE;
+        for (path, input) in &self.files {
+            match std::fs::read_to_string(path) {
+                Ok(text) => outputs.extend(agent.step(now, input(&text))),
+                Err(e) => log(&format!("cannot read {path}: {e}")),
+            }
+        }
     }
 }
 

@@ -110,18 +110,20 @@ fn names(rack: &Rack, controller: &Controllers, page: &mut Page) {
     );
 }
 
+/// The labels of a learner's value.
+fn of_learner(r: &Report<'_>, class: Option<&str>, more: &[(&'static str, &str)]) -> Labels {
+    let own = [("name", r.service)].into_iter().chain(class.map(|c| ("class", c)));
+    own.chain(more.iter().copied()).map(|(n, v)| (n, v.to_string())).collect()
+}
+
+/// A value of each of a learner's classes.
+fn of_classes(r: &Report<'_>, value: impl Fn(&Standing<'_>) -> Option<f64>) -> Vec<(Labels, f64)> {
+    r.classes.iter().filter_map(|c| Some((of_learner(r, c.class, &[]), value(c)?))).collect()
+}
+
 /// A learner as metrics.
 fn learner(r: &Report<'_>, page: &mut Page) {
-    let of = |class: Option<&str>, more: &[(&'static str, &str)]| -> Labels {
-        let own = [("name", r.service)];
-        let class = class.map(|c| ("class", c));
-        own.iter()
-            .copied()
-            .chain(class)
-            .chain(more.iter().copied())
-            .map(|(n, v)| (n, v.to_string()))
-            .collect()
-    };
+    let of = |class, more: &[_]| of_learner(r, class, more);
     let states = State::ALL
         .map(|(s, name)| (of(None, &[("learner", r.learner), ("state", name)]), f64::from(s == r.state)));
     page.gauge("pointsman_controller_learner_state", "State of a service's learner; 1.", states.to_vec());
@@ -142,13 +144,10 @@ fn learner(r: &Report<'_>, page: &mut Page) {
         "Decisions of a learner, by its verdict on the previous weights.",
         decisions.collect(),
     );
-    let plain = |value: &dyn Fn(&Standing<'_>) -> Option<f64>| -> Vec<(Labels, f64)> {
-        r.classes.iter().filter_map(|c| Some((of(c.class, &[]), value(c)?))).collect()
-    };
     page.counter(
         "pointsman_controller_learner_interventions",
         "How often a learner's guard took over.",
-        plain(&|c| Some(c.interventions as f64)),
+        of_classes(r, |c| Some(c.interventions as f64)),
     );
     page.counter(
         "pointsman_controller_learner_skipped",
@@ -158,21 +157,26 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     page.counter(
         "pointsman_controller_learner_table_updates",
         "Updates of a learner's state since it was empty.",
-        plain(&|c| Some(c.updates as f64)),
+        of_classes(r, |c| Some(c.updates as f64)),
     );
+    behind_decision(r, page);
+}
+
+/// What a learner's last decision was based on.
+fn behind_decision(r: &Report<'_>, page: &mut Page) {
     page.gauge(
         "pointsman_controller_learner_p99_seconds",
         "P99 latency behind a learner's last decision.",
-        plain(&|c| Some(c.last?.seen.p99_ms / 1e3)),
+        of_classes(r, |c| Some(c.last?.seen.p99_ms / 1e3)),
     );
     page.gauge(
         "pointsman_controller_learner_loss_ratio",
         "Share of lost requests behind that decision.",
-        plain(&|c| Some(c.last?.seen.loss)),
+        of_classes(r, |c| Some(c.last?.seen.loss)),
     );
     let used = r.classes.iter().filter_map(|c| Some((c.class, &c.last?.seen))).flat_map(|(class, o)| {
         let used = [("cpu", o.cpu_mean_percent()), ("accelerator", o.accelerator_mean_percent())];
-        used.map(|(kind, percent)| (of(class, &[("kind", kind)]), percent))
+        used.map(|(kind, percent)| (of_learner(r, class, &[("kind", kind)]), percent))
     });
     page.gauge(
         "pointsman_controller_learner_use_percent",
@@ -182,7 +186,7 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     page.gauge(
         "pointsman_controller_learner_reward",
         "Reward of a learner at its last decision.",
-        plain(&|c| c.last?.reward),
+        of_classes(r, |c| c.last?.reward),
     );
 }
 

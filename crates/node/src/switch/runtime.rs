@@ -2,7 +2,9 @@
 //! worker reports one after the other.
 
 mod calls;
+mod handle;
 mod saved;
+mod streams;
 
 use super::audit::Audit;
 use super::clock::Clock;
@@ -18,36 +20,27 @@ use crate::metrics::switch::{self, Figures};
 use crate::metrics::{Insight, Page};
 use pointsman_compile::executor::{Choice, Runner};
 use pointsman_compile::sources::Sources;
-use pointsman_control::proto::p4rt;
-use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
+use pointsman_control::{ConnId, Device, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::{Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::{mpsc as stream, oneshot};
+use tokio::sync::oneshot;
 
-use calls::client;
 pub use calls::{Peer, ReadItem};
+pub use handle::{Gone, Handle, Job};
+use streams::Client;
+pub use streams::StreamItem;
 
 /// Jobs between two clock checks: a client that writes without end must not delay other clients' deadlines.
 const JOBS: usize = 64;
 
 /// Idle entries that are reported before packets get the switch again.
 const IDLE: usize = 64;
-
-/// Messages that may wait for a client that does not read them. More packets, digests and idle entries are dropped for
-/// that client, which may miss them anyway; a client too far behind for other messages is disconnected.
-const MAX_WAITING: usize = 1024;
-
-/// Of these, kept free for messages that must not be lost.
-const RESERVED: usize = 64;
-
-/// A message on a stream channel.
-pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 
 /// Everything that the control plane's thread owns.
 pub struct Core {
@@ -72,73 +65,6 @@ pub struct Core {
     cells: Option<Watch>,
     /// When an idle timeout of an entry may have passed.
     idle_at: Option<Time>,
-}
-
-/// The switch's end of a stream channel.
-struct Client {
-    /// Its address.
-    peer: Peer,
-    items: stream::Sender<StreamItem>,
-    /// Messages dropped since it last kept up.
-    dropped: u64,
-}
-
-/// Something to do on the control plane's thread.
-pub type Job = Box<dyn FnOnce(&mut Core) + Send>;
-
-/// Handle to the switch for other threads.
-#[derive(Clone)]
-pub struct Handle {
-    jobs: Sender<Job>,
-}
-
-/// The switch has ended.
-#[derive(Debug)]
-pub struct Gone;
-
-impl Handle {
-    /// Runs `job` on the control plane's thread.
-    pub fn post(&self, job: impl FnOnce(&mut Core) + Send + 'static) -> Result<(), Gone> {
-        self.jobs.send(Box::new(job)).map_err(|_| Gone)
-    }
-
-    /// The same, with an answer.
-    pub async fn call<R: Send + 'static>(
-        &self,
-        job: impl FnOnce(&mut Core) -> R + Send + 'static,
-    ) -> Result<R, Gone> {
-        let (tx, rx) = oneshot::channel();
-        self.post(move |core| {
-            // The caller may have disconnected: then the answer is discarded.
-            let _ = tx.send(job(core));
-        })?;
-        rx.await.map_err(|_| Gone)
-    }
-
-    /// The ports as they are now.
-    ///
-    /// # Errors
-    /// The switch has ended.
-    pub async fn interfaces(&self) -> Result<Vec<Interface>, Gone> {
-        let asked = self.call(|core| core.ask_workers()).await??;
-        let mut all: Vec<Interface> = Vec::new();
-        for answer in asked {
-            let interfaces = answer.await.map_err(|_| Gone)?;
-            if all.is_empty() {
-                all = interfaces;
-                continue;
-            }
-            // Workers have the same ports in the same order, and each its share of the traffic.
-            all.iter_mut().zip(&interfaces).for_each(|(sum, more)| sum.counters.add(&more.counters));
-        }
-        Ok(all)
-    }
-
-    /// Ends the switch.
-    pub fn stop(&self) {
-        // If it has ended already, all the better.
-        let _ = self.post(|core| core.stop = true);
-    }
 }
 
 impl Core {
@@ -251,92 +177,6 @@ impl Core {
     /// Microseconds, as the program sees them.
     fn program_time_us(&self) -> u64 {
         self.now().0 / 1000 + self.preparer.config().clock_offset_us
-    }
-
-    /// A new stream channel; the receiver yields the server's messages.
-    pub fn open_stream(&mut self, peer: Peer) -> (ConnId, stream::Receiver<StreamItem>) {
-        let conn = ConnId(self.next_conn);
-        self.next_conn += 1;
-        let (items, rx) = stream::channel(MAX_WAITING);
-        self.streams.insert(conn, Client { peer, items, dropped: 0 });
-        (conn, rx)
-    }
-
-    /// A message came on a stream channel.
-    pub fn stream_message(&mut self, conn: ConnId, message: &p4rt::StreamMessageRequest) {
-        let leads =
-            |server: &Server| server.standing(conn).filter(|(_, _, leads)| *leads).map(|(_, id, _)| id);
-        let before = leads(&self.server);
-        let outputs = self.server.stream_message(conn, message);
-        if before != leads(&self.server)
-            && let Some((role, id, true)) = self.server.standing(conn)
-        {
-            let peer = self.streams.get(&conn).and_then(|c| c.peer);
-            let who = client(peer, role, id);
-            self.deed(format!("{who} is now the primary"));
-        }
-        self.deliver(outputs);
-    }
-
-    /// A stream channel ended.
-    pub fn close_stream(&mut self, conn: ConnId) {
-        if self.streams.remove(&conn).is_some() {
-            let outputs = self.server.connection_closed(conn);
-            self.deliver(outputs);
-        }
-    }
-
-    fn deliver(&mut self, outputs: Vec<Output>) {
-        let mut outputs = VecDeque::from(outputs);
-        while let Some(output) = outputs.pop_front() {
-            match output {
-                Output::Send { conn, response } => {
-                    if !self.send(conn, response) {
-                        self.streams.remove(&conn);
-                        self.tell(
-                            Level::Warn,
-                            "a P4Runtime client that does not read was disconnected".to_string(),
-                        );
-                        outputs.extend(self.server.connection_closed(conn));
-                    }
-                }
-                Output::Close { conn, error } => {
-                    if let Some(client) = self.streams.remove(&conn) {
-                        // If there is no room, the stream just ends.
-                        let _ = client.items.try_send(Err(error));
-                    }
-                }
-                // To one worker, so that they stay in order. If it has ended, so does the switch.
-                Output::PacketOut { packet } => {
-                    let _ = self.workers.first().map(|line| line.order(Order::PacketOut(packet)));
-                }
-            }
-        }
-    }
-
-    /// Sends or drops; `false` if the client is too far behind for a message that must not be lost.
-    fn send(&mut self, conn: ConnId, response: p4rt::StreamMessageResponse) -> bool {
-        use p4rt::stream_message_response::Update;
-        // A disconnected client is reported by close_stream.
-        let Some(client) = self.streams.get_mut(&conn) else { return true };
-        let notice = matches!(
-            response.update,
-            Some(Update::Packet(_) | Update::Digest(_) | Update::IdleTimeoutNotification(_))
-        );
-        if notice && client.items.capacity() <= RESERVED {
-            if client.dropped == 0 {
-                let line = "dropping packets for a slow P4Runtime client".to_string();
-                self.news.push((Level::Warn, line));
-            }
-            client.dropped += 1;
-            return true;
-        }
-        if client.dropped > 0 && client.items.capacity() > MAX_WAITING / 2 {
-            let line = format!("{} packets for a P4Runtime client were dropped", client.dropped);
-            self.news.push((Level::Warn, line));
-            client.dropped = 0;
-        }
-        !matches!(client.items.try_send(Ok(response)), Err(stream::error::TrySendError::Full(_)))
     }
 
     /// A worker's report.

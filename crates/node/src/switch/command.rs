@@ -1,0 +1,223 @@
+//! The command: a switch with the settings of the command line, until a signal ends it.
+
+use super::args::{Args, Timestamps};
+use super::boot::{boot, resume, save_on_request};
+use super::log::{Level, Log};
+use super::queues::{self, Setting};
+use super::runtime::{Handle, Runtime};
+use super::state_file::{self, Saved};
+use super::wires::Watch;
+use super::{Setup, build, serve, tls};
+use pointsman_compile::sources::Sources;
+use pointsman_console::{say, signals};
+use pointsman_v1model::{SwitchConfig, Time};
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+use tokio::signal::unix::Signal;
+
+/// How often metrics look at a part of what takes long to look at, and the number of parts: ten seconds for all.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_PARTS: u64 = 200;
+
+/// Looks for metrics, as long as the switch lives.
+async fn look(handle: Handle) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if handle.call(|core| core.look(LOOK_PARTS)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Serves metrics on `listener`.
+async fn serve_metrics(listener: tokio::net::TcpListener, handle: Handle) {
+    crate::metrics::serve(listener, move || {
+        let handle = handle.clone();
+        async move {
+            let figures = handle.call(|core| core.figures()).await.ok()?;
+            let interfaces = handle.interfaces().await.ok()?;
+            Some(figures.page(&interfaces))
+        }
+    })
+    .await;
+}
+
+/// Exit code of a command line that cannot be honoured.
+const USAGE: u8 = 2;
+
+/// Reloads the file of `--queue-file`, if given, at each SIGHUP.
+async fn reload(mut hangup: Signal, handle: Handle, path: Option<PathBuf>, fixed: Vec<Setting>) {
+    while hangup.recv().await.is_some() {
+        let settings = path.as_deref().map(queues::read_file);
+        let fixed = fixed.clone();
+        let path = path.clone().unwrap_or_default();
+        let done = handle.post(move |core| {
+            let set = settings.map(|read| read.and_then(|more| core.set_queues(&[fixed, more].concat())));
+            match set {
+                None => {
+                    let line = "SIGHUP: nothing to reload without --queue-file";
+                    core.tell(Level::Info, line.to_string());
+                }
+                Some(Ok(())) => core.tell(Level::Info, format!("queues reloaded from {}", path.display())),
+                Some(Err(e)) => core.tell(Level::Error, format!("{e}; queues unchanged")),
+            }
+        });
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+/// The threads of the control plane: its clients do not take processors from packets.
+fn control_threads() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .on_thread_start(pointsman_ports::lower_priority)
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))
+}
+
+/// The switch that the command line asks for.
+fn setup(args: &Args, queues: &[Setting], sources: &Sources, saved: Option<&Saved>, watch: Watch) -> Setup {
+    Setup {
+        interfaces: args.interface.clone(),
+        port_kind: args.port_kind.into(),
+        poll: args.poll.into(),
+        workers: args.workers,
+        pcap: args.pcap.clone(),
+        use_files: args.use_files.map(|s| Duration::from_secs(s.into())),
+        switch: SwitchConfig {
+            cpu_port: Some(args.cpu_port),
+            drop_port: args.drop_port,
+            queues_per_port: args.priority_queues,
+            queue_depth_packets: args.queue_depth,
+            nanoseconds: args.timestamps == Timestamps::Ns,
+            max_descendants: (args.max_descendants != 0).then_some(args.max_descendants),
+            // Outsiders must not learn which keys of a table collide.
+            seed: RandomState::new().hash_one(std::process::id()),
+            ..SwitchConfig::default()
+        },
+        executor: args.executor,
+        insights: crate::metrics::insights(),
+        queues: queues.to_vec(),
+        generators: args.generator.clone(),
+        device_id: args.device_id,
+        sources: sources.clone(),
+        watch,
+        start: saved.map_or(Time::ZERO, |saved| saved.switch.taken()),
+    }
+}
+
+/// Makes the switch, with its saved state or its program if there is one.
+fn start(args: &Args, log: &Log) -> Result<Runtime, String> {
+    let mut queues = args.queue.clone();
+    if let Some(path) = &args.queue_file {
+        queues.extend(queues::read_file(path)?);
+    }
+    let sources = Sources { include_dirs: args.include.clone() };
+    let saved = args.state.as_deref().map(state_file::read).transpose().map_err(|e| e.to_string())?.flatten();
+    let watch = Watch { each: log.wants(Level::Debug), bytes: args.dump_packet_data };
+    let mut runtime = build(setup(args, &queues, &sources, saved.as_ref(), watch))?;
+    match (&saved, &args.file) {
+        (Some(saved), file) => {
+            resume(&mut runtime, saved, file.as_deref(), &sources, &args.define)?;
+            // Those of this command line.
+            runtime.set_queues(&queues)?;
+            runtime.set_generators(&args.generator)?;
+        }
+        (None, Some(file)) => boot(&mut runtime, file, &sources, &args.define)?,
+        (None, None) => {}
+    }
+    Ok(runtime)
+}
+
+/// Listens at an address, whose port may be any.
+fn listen(tokio: &tokio::runtime::Runtime, at: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
+    let listen = async {
+        let listener = TcpListener::bind(at).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    let wrong = |e: std::io::Error| format!("cannot listen on {at}: {e}; choose another with --p4runtime");
+    tokio.block_on(listen).map_err(wrong)
+}
+
+/// Handles signals and serves metrics from now on.
+fn attend(
+    tokio: &tokio::runtime::Runtime,
+    args: &Args,
+    handle: &Handle,
+    hangup: Signal,
+) -> Result<(), String> {
+    let stopper = handle.clone();
+    let stop = {
+        let _inside = tokio.enter();
+        signals::stop()
+    };
+    tokio.spawn(async move {
+        stop.await;
+        stopper.stop();
+    });
+    tokio.spawn(reload(hangup, handle.clone(), args.queue_file.clone(), args.queue.clone()));
+    if let Some(path) = &args.state {
+        let request = tokio.block_on(async { signals::user() })?;
+        tokio.spawn(save_on_request(request, handle.clone(), path.clone()));
+    }
+    if let Some(at) = args.metrics {
+        let listener = tokio.block_on(crate::metrics::bind(at))?;
+        say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
+        tokio.spawn(serve_metrics(listener, handle.clone()));
+        tokio.spawn(look(handle.clone()));
+    }
+    Ok(())
+}
+
+/// Runs the command.
+pub fn run(mut args: Args) -> Result<ExitCode, String> {
+    let mut log = match args.review() {
+        Ok(warnings) => {
+            warnings.iter().for_each(|w| say(&format!("warning: {w}")));
+            args.log()?
+        }
+        Err(message) => {
+            say(&message);
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    let tokio = control_threads()?;
+    let hangup = tokio.block_on(async { signals::hangup() })?;
+    let tls = args.tls().map(|files| tls::load(&files, "h2", SystemTime::now())).transpose()?;
+    let mut runtime = start(&args, &log)?;
+    let handle = runtime.handle();
+    let (listener, address) = listen(&tokio, args.p4runtime)?;
+    // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
+    attend(&tokio, &args, &handle, hangup)?;
+    let how = match (&tls, &args.grpc_tls_ca) {
+        (None, _) => "",
+        (Some(_), None) => ", TLS",
+        (Some(_), Some(_)) => ", mutual TLS",
+    };
+    tokio.spawn(async move {
+        if let Err(message) = serve(handle, listener, tls).await {
+            say(&message);
+        }
+    });
+    say(&format!("P4Runtime on {address}, device {}{how}", args.device_id));
+    runtime.run_until_stopped(|level, line| log.line(level, line))?;
+    for line in runtime.summary() {
+        say(&line);
+    }
+    if let Some(path) = &args.state {
+        say(&runtime.save(path).map_err(|e| e.to_string())?);
+    }
+    // Clients that are still connected must not keep it.
+    tokio.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
