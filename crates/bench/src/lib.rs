@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod experiment;
 mod frame;
 mod measure;
 pub mod memory;

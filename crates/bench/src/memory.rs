@@ -1,20 +1,16 @@
 //! In-memory packets through the complete switch.
 
-use super::measure::{Spread, in_turns};
-use super::program::{Load, Plain, Program};
+use super::experiment::{Experiment, config};
+use super::program::{Load, Program};
 use super::reference::Reference;
-use super::report::{Fewer, Report, Stages};
-use super::scenario::{self, Known};
-use super::stages::{self, Spent, Timed};
-use super::traffic::{Mix, Ring};
-use super::workers;
-use nix::time::{ClockId, clock_gettime};
-use pointsman_compile::executor::{Choice, Runner};
+use super::scenario::Known;
+use super::traffic::Mix;
+use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::{Sources, balancer, parse_define, read_source};
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say, show};
 use pointsman_frontend::{Compiled, Define};
-use pointsman_ir::{Executor, PackageArg};
+use pointsman_ir::Executor;
 use pointsman_node::switch::queues;
 use pointsman_stf::{Line, parse};
 use pointsman_v1model::{Switch, SwitchConfig};
@@ -33,19 +29,19 @@ pub struct MemoryArgs {
     entries: Option<PathBuf>,
     /// Number of known flows; packets use them in random order.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
-    flows: u64,
+    pub flows: u64,
     /// Packet mix: known flows, new flows, or nine known (one of which ends) to one new.
     #[arg(long, value_enum, default_value_t)]
-    mix: Mix,
+    pub mix: Mix,
     /// Number of router routes or packet filter rules [default: 10000, 4000].
     #[arg(long, value_name = "N")]
     size: Option<usize>,
     /// Processor cores that share the packets.
     #[arg(long, value_name = "N", default_value_t = 1)]
-    workers: usize,
+    pub workers: usize,
     /// Number of measurements; program and reference alternate.
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
-    runs: u16,
+    pub runs: u16,
     /// Packets per measurement [default: the number of flows, but at least 200000 and at most 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     packets: Option<u64>,
@@ -54,7 +50,7 @@ pub struct MemoryArgs {
     queue: Vec<queues::Setting>,
     /// How the program runs: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
-    executor: Choice,
+    pub executor: Choice,
     /// Write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -66,12 +62,6 @@ pub struct MemoryArgs {
     define: Vec<Define>,
 }
 
-/// Packets measured between two readings of the clock.
-const CHUNK: usize = Ring::SIZE;
-
-/// Packets with which program and reference are compared before they are measured.
-const COMPARED: usize = 2000;
-
 /// Memory that a flow takes at least: two places for it in the program's table and two to four in the reference's, its
 /// packet, and its place in the order of packets.
 const FLOW_BYTES: u64 = 320;
@@ -81,25 +71,6 @@ const PORTS: u32 = 64;
 
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
-
-/// CPU time of this thread in nanoseconds: unaffected by other load on the machine.
-fn thread_ns() -> u64 {
-    // The clock of every Linux.
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
-}
-
-/// Nanoseconds since whenever, cheap to ask for.
-fn wall_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
-}
-
-/// Bytes that this process has in memory.
-fn resident() -> u64 {
-    let pages = |text: String| text.split_whitespace().nth(1)?.parse::<u64>().ok();
-    std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0) * 4096
-}
 
 /// Bytes that this machine has left.
 fn available() -> Option<u64> {
@@ -184,7 +155,7 @@ impl MemoryArgs {
     }
 
     /// Puts the program on a new switch.
-    fn program<E: Executor>(
+    pub fn program<E: Executor>(
         &self,
         compiled: &Compiled,
         switch: Switch<E>,
@@ -203,11 +174,6 @@ impl MemoryArgs {
         }
         Ok(program)
     }
-}
-
-fn config() -> SwitchConfig {
-    // As `pointsman switch` has it.
-    SwitchConfig { cpu_port: Some(510), queue_depth_packets: 1024, ..SwitchConfig::default() }
 }
 
 /// Runs the command.
@@ -233,154 +199,15 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
         size: args.size.unwrap_or(known.map_or(0, Known::size)),
     };
     let packets = args.packets.unwrap_or(args.flows.clamp(200_000, 1_000_000)) as usize;
-
-    let before = resident();
-    let switch = args.executor.switch(config()).map_err(|e| e.to_string())?;
-    let mut reference = Reference::new(scenario::SERVICE, scenario::devices(), load.flows);
-    let mut program = args.program(&compiled, switch, lines.as_deref(), load, &mut reference)?;
-    let program_bytes = resident().saturating_sub(before + reference.bytes() as u64);
-    let mut runs_as = args.executor;
-    if let Some(runner) = program.switch().executor() {
-        runs_as = runner.choice();
-        runner.warning().iter().for_each(|w| say(&format!("warning: {w}")));
-    }
-    let executor_ms = load_time(&compiled, args.executor)?;
-    let start = Instant::now();
-    complete(&mut program);
-    let rest_ms = start.elapsed().as_secs_f64() * 1e3;
-    let mut plain = if known == Some(Known::Balancer) {
-        program.compare(&mut reference, COMPARED)?;
-        let (sequence, source) = program.packets();
-        Plain::new(reference, sequence, source)
-    } else {
-        Plain::alone(reference, load)
-    };
-
-    let runs = usize::from(args.runs);
-    let (received, sent, _) = program.account();
-    let (mut wall, mut cpu) = (wall_ns(), thread_ns());
-    // A worker that waits for another has no core: with several all time counts.
-    let clock: fn() -> u64 = if args.workers == 1 { thread_ns } else { wall_ns };
-    let (mut fewer, mut others_sent) = (None, 0);
-    let (ns, reference_ns) = if args.workers == 1 {
-        let spreads = in_turns(&mut [&mut program, &mut plain], runs, packets, CHUNK, &clock);
-        let mut spreads = spreads.into_iter();
-        (spreads.next().unwrap_or_default(), spreads.next().unwrap_or_default())
-    } else {
-        let share = Load { flows: load.flows.div_ceil(args.workers), ..load };
-        let mut apart = Vec::new();
-        for _ in 0..args.workers {
-            let switch = args.executor.switch(config()).map_err(|e| e.to_string())?;
-            let mut nobody = Reference::new(scenario::SERVICE, scenario::devices(), 1);
-            apart.push(args.program(&compiled, switch, lines.as_deref(), share, &mut nobody)?);
-        }
-        apart.iter_mut().for_each(complete);
-        let mut lanes = program.share(args.workers);
-        let mut spreads = [const { Spread { runs: Vec::new() } }; 4];
-        // The first run of each does not count.
-        for n in 0..=runs {
-            let times = [
-                workers::measure(program.switch(), &mut lanes, packets, clock),
-                super::measure::run(&mut program, packets, CHUNK, &clock),
-                workers::together(&mut apart, packets, clock),
-                super::measure::run(&mut plain, packets, CHUNK, &clock),
-            ];
-            spreads.iter_mut().zip(times).filter(|_| n > 0).for_each(|(s, ns)| s.runs.push(ns));
-        }
-        let [all, one, apart, reference] = spreads;
-        others_sent = lanes.iter().map(workers::Lane::forwarded).sum();
-        fewer = Some(Fewer { one, apart });
-        (all, reference)
-    };
-    (wall, cpu) = (wall_ns() - wall, thread_ns() - cpu);
-    let (received_after, sent_after, drops) = program.account();
-    let sent_after = sent_after + others_sent;
-    let reference_bytes = plain.reference.bytes();
-    let ring_bytes = program.ring_bytes();
-    drop((program, plain));
-
-    let stages =
-        breakdown(&args, &compiled, lines.as_deref(), load, packets, fewer.as_ref().map_or(&ns, |f| &f.one))?;
-    let report = Report {
-        program: file.display().to_string(),
-        flows: args.flows,
-        mix: args.mix,
-        workers: args.workers,
-        ns,
-        fewer,
-        reference_ns,
-        packets,
-        executor: runs_as,
-        front_end_ms,
-        executor_ms,
-        rest_ms,
-        stages,
-        forwarded: share(sent_after - sent, received_after - received),
-        drops: drops.into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
-        program_bytes,
-        reference_bytes,
-        ring_bytes,
-        share_of_core: share(cpu, wall),
-    };
+    let experiment =
+        Experiment { args: &args, compiled: &compiled, lines: lines.as_deref(), known, load, packets };
+    let report = experiment.report(&file, front_end_ms)?;
     print(&report.to_string());
     if let Some(path) = &args.json {
         results::write(path, "--json", report.json())?;
         print(&format!("figures: {}\n", path.display()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Finishes the background compilation of a switch.
-fn complete<E: Executor>(program: &mut Program<E>) {
-    if let Some(executor) = program.switch().executor() {
-        executor.complete();
-    }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
-}
-
-/// Milliseconds that the executor needs for the program.
-fn load_time(compiled: &Compiled, executor: Choice) -> Result<f64, String> {
-    let switch = executor.switch(config()).map_err(|e| e.to_string())?;
-    let pipeline = pointsman_v1model::Pipeline::load(compiled.program.clone())
-        .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
-    let start = Instant::now();
-    switch.check_pipeline(&pipeline).map_err(|e| e.to_string())?;
-    Ok(start.elapsed().as_secs_f64() * 1e3)
-}
-
-/// Measures again, on a separate switch, with the clock read around each block; the cost of the clock is subtracted.
-fn breakdown(
-    args: &MemoryArgs,
-    compiled: &Compiled,
-    lines: Option<&[Line]>,
-    load: Load,
-    packets: usize,
-    total: &Spread,
-) -> Result<Stages, String> {
-    let mut reference = Reference::new(scenario::SERVICE, scenario::devices(), 1);
-    let loader = match args.executor {
-        Choice::Engine => |p, slots: &_, known: &_| Runner::load_known(p, slots, known).map(Timed::new),
-        Choice::Interp => |p, slots: &_, known: &_| Runner::interpreted(p, slots, known).map(Timed::new),
-    };
-    let switch = Switch::with_loader(config(), loader).map_err(|e| e.to_string())?;
-    let mut program = args.program(compiled, switch, lines, load, &mut reference)?;
-    let clock_ns = stages::cost(wall_ns);
-    if let Some(timed) = program.switch().executor() {
-        timed.start(wall_ns);
-    }
-    super::measure::run(&mut program, packets, CHUNK, &|| 0);
-    let Some(timed) = program.switch().executor() else { return Ok(Stages::default()) };
-    let each = |s: Spent| s.total(clock_ns) / packets as f64;
-    let control = |name: &str| match compiled.program.package.arg(name) {
-        Some(PackageArg::Control(c)) => each(timed.control(*c)),
-        _ => 0.0,
-    };
-    let blocks =
-        [each(timed.parser()), control("vr"), control("ig"), control("eg"), control("ck"), control("dep")];
-    Ok(Stages::new(blocks, total.median()))
 }
 
 #[cfg(test)]
