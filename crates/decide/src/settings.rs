@@ -117,31 +117,31 @@ fn ns(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
-/// Reads the common fields of scenarios and `rack.toml`. The caller takes the other fields of the table: `table`, which
-/// is a file.
-pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Settings> {
-    let learner = kind(t, problems);
+/// A number within these bounds, or the default.
+fn number(
+    t: &mut Table<'_, '_>,
+    name: &'static str,
+    (min, max): (f64, f64),
+    default: f64,
+    problems: &mut Problems<'_>,
+) -> f64 {
+    t.number(name, min, max, problems).map_or(default, |v| v.value)
+}
+
+/// The same without a fraction.
+fn whole(
+    t: &mut Table<'_, '_>,
+    name: &'static str,
+    (min, max): (u64, u64),
+    default: u32,
+    problems: &mut Problems<'_>,
+) -> u32 {
+    t.integer(name, min, max, problems).map_or(default, |v| v.value as u32)
+}
+
+fn parameters(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Parameters {
     let before = Parameters::default();
-    let number = |t: &mut Table<'_, '_>, name, (min, max), default, problems: &mut Problems<'_>| {
-        t.number(name, min, max, problems).map_or(default, |v| v.value)
-    };
-    let seconds = |t: &mut Table<'_, '_>, name, min, default, problems: &mut Problems<'_>| {
-        ns(number(t, name, (min, 1e6), default, problems))
-    };
-    let whole = |t: &mut Table<'_, '_>, name, (min, max), default: u32, problems: &mut Problems<'_>| {
-        t.integer(name, min, max, problems).map_or(default, |v| v.value as u32)
-    };
-    let interval_ns = seconds(t, "interval_s", 1e-3, 1.0, problems);
-    let settle = t.place_of("settle_s");
-    let settle_ns = seconds(t, "settle_s", 0.0, 0.0, problems);
-    if settle_ns >= interval_ns {
-        problems.add(
-            &settle,
-            "learn.settle_s",
-            "must be shorter than `interval_s`: nothing would be measured",
-        );
-    }
-    let parameters = Parameters {
+    Parameters {
         ranges: whole(t, "ranges", (1, 1000), before.ranges as u32, problems) as usize,
         alpha: number(t, "alpha", (1e-6, 1.0), before.alpha, problems),
         gamma: number(t, "gamma", (0.0, 1.0), before.gamma, problems),
@@ -169,22 +169,41 @@ pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Opti
             before.load_change_percent,
             problems,
         ),
+    }
+}
+
+fn bounds(mut t: Table<'_, '_>, parameters: &Parameters, problems: &mut Problems<'_>) -> Bounds {
+    let bounds = Bounds {
+        p99_ms: number(&mut t, "p99_ms", (1e-6, 1e9), 2.0 * parameters.latency_ms, problems),
+        loss: number(&mut t, "loss", (0.0, 1.0), 0.01, problems),
+        fallback: whole(&mut t, "fallback", (0, u64::from(parameters.max_weight)), 1, problems),
+        hold: whole(&mut t, "hold", (1, 100_000), 5, problems),
+        max_change: whole(&mut t, "max_change", (1, 255), 2, problems),
+        max_use_percent: t.number("max_use_percent", 1.0, 100.0, problems).map(|v| v.value),
     };
+    t.finish(problems);
+    bounds
+}
+
+/// Reads the common fields of scenarios and `rack.toml`. The caller takes the other fields of the table: `table`, which
+/// is a file.
+pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Settings> {
+    let learner = kind(t, problems);
+    let interval_ns = ns(number(t, "interval_s", (1e-3, 1e6), 1.0, problems));
+    let settle = t.place_of("settle_s");
+    let settle_ns = ns(number(t, "settle_s", (0.0, 1e6), 0.0, problems));
+    if settle_ns >= interval_ns {
+        problems.add(
+            &settle,
+            "learn.settle_s",
+            "must be shorter than `interval_s`: nothing would be measured",
+        );
+    }
+    let parameters = parameters(t, problems);
     let per_class = t.boolean("per_class", problems).unwrap_or(true);
     let polls = whole(t, "polls", (1, 1000), 4, problems);
     let weight = whole(t, "weight", (0, u64::from(parameters.max_weight)), 0, problems);
-    let guard = t.table("guard", problems).map(|mut g| {
-        let bounds = Bounds {
-            p99_ms: number(&mut g, "p99_ms", (1e-6, 1e9), 2.0 * parameters.latency_ms, problems),
-            loss: number(&mut g, "loss", (0.0, 1.0), 0.01, problems),
-            fallback: whole(&mut g, "fallback", (0, u64::from(parameters.max_weight)), 1, problems),
-            hold: whole(&mut g, "hold", (1, 100_000), 5, problems),
-            max_change: whole(&mut g, "max_change", (1, 255), 2, problems),
-            max_use_percent: g.number("max_use_percent", 1.0, 100.0, problems).map(|v| v.value),
-        };
-        g.finish(problems);
-        bounds
-    });
+    let guard = t.table("guard", problems).map(|g| bounds(g, &parameters, problems));
     Some(Settings {
         learner: learner?,
         parameters,

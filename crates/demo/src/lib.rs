@@ -133,6 +133,30 @@ impl Client {
     }
 }
 
+/// Shows the log above the progress bar, or nowhere.
+fn log(bar: &Progress, verbose: bool) -> Log {
+    let bar = bar.clone();
+    Arc::new(Mutex::new(move |line: &str| {
+        if verbose {
+            bar.suspend(|| show(&format!("{line}\n")));
+        }
+    }))
+}
+
+/// Prints the figures, and writes the files asked for.
+fn write(report: &Report, args: &Args) -> Result<(), String> {
+    print(&table(report).to_string());
+    if let Some(path) = &args.html {
+        results::write(path, "--html", html(report, "Pointsman: a rack balanced by a P4 program"))?;
+        print(&format!("charts: {}\n", path.display()));
+    }
+    if let Some(path) = &args.json {
+        results::write(path, "--json", report.to_json().map_err(|e| e.to_string())?)?;
+        print(&format!("figures: {}\n", path.display()));
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let text = |e: pointsman_lab::Error| e.to_string();
@@ -154,16 +178,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let bar = Progress::new(false);
     bar.begin(total.as_millis() as u64, "building the rack");
 
-    let log: Log = {
-        let (bar, verbose) = (bar.clone(), args.verbose);
-        Arc::new(Mutex::new(move |line: &str| {
-            if verbose {
-                bar.suspend(|| show(&format!("{line}\n")));
-            }
-        }))
-    };
     let file = description(&spec, Policy::ServerOnly, None);
-    let mut live = Live::start(&spec, configs.clone(), &file, args.executor, log)?;
+    let mut live = Live::start(&spec, configs.clone(), &file, args.executor, log(&bar, args.verbose))?;
     live.start_controller()?;
     live.wait_in_sync(PATIENCE)?;
 
@@ -201,15 +217,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         setup: setup(&args, scale, &format!("{privileges:?}")),
         notes,
     };
-    print(&table(&report).to_string());
-    if let Some(path) = &args.html {
-        results::write(path, "--html", html(&report, "Pointsman: a rack balanced by a P4 program"))?;
-        print(&format!("charts: {}\n", path.display()));
-    }
-    if let Some(path) = &args.json {
-        results::write(path, "--json", report.to_json().map_err(text)?)?;
-        print(&format!("figures: {}\n", path.display()));
-    }
+    write(&report, &args)?;
     if report.consistency.violations > 0 {
         return Err(format!(
             "{} answers came from a device other than their connection's",

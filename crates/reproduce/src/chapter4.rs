@@ -297,6 +297,28 @@ fn apps() -> [App; 3] {
     ]
 }
 
+/// The claims about an application: by the load that each policy carried, and by the chart.
+fn claims_of(found: &mut Found, app: &str, chart: &Chart, carried: &[Vec<f64>]) {
+    let more = |policy: usize, than: usize| ratios(&carried[policy], &carried[than]);
+    match app {
+        "DNS" => found.claim("dns-p4mite", more(1, 0)),
+        "VGG16" => {
+            found.claim("vgg-p4mite", more(1, 0));
+            found.claim(
+                "vgg-latency",
+                ratios(chart.samples("p4mite", 85.0), chart.samples("server-only", 85.0)),
+            );
+            found.claim("vgg-wrr", more(2, 0));
+            found.claim("vgg-ecmp", more(3, 0));
+        }
+        _ => {
+            found.claim("knn-p4mite", more(1, 0));
+            found.claim("knn-ecmp", more(3, 0));
+            found.claim("knn-wrr", more(2, 1));
+        }
+    }
+}
+
 fn applications(bench: &Bench) -> Result<Found, String> {
     let load = Quantity {
         name: "load",
@@ -345,25 +367,8 @@ fn applications(bench: &Bench) -> Result<Found, String> {
             ours.push(Curve { name: policy.to_string(), points });
             carried.push(highest(&loads, &holds));
         }
-        let more = |policy: usize, than: usize| ratios(&carried[policy], &carried[than]);
         let chart = Chart { title: app.name.into(), x: load, y: P99, ours, paper: vec![] };
-        match app.name {
-            "DNS" => found.claim("dns-p4mite", more(1, 0)),
-            "VGG16" => {
-                found.claim("vgg-p4mite", more(1, 0));
-                found.claim(
-                    "vgg-latency",
-                    ratios(chart.samples("p4mite", 85.0), chart.samples("server-only", 85.0)),
-                );
-                found.claim("vgg-wrr", more(2, 0));
-                found.claim("vgg-ecmp", more(3, 0));
-            }
-            _ => {
-                found.claim("knn-p4mite", more(1, 0));
-                found.claim("knn-ecmp", more(3, 0));
-                found.claim("knn-wrr", more(2, 1));
-            }
-        }
+        claims_of(&mut found, app.name, &chart, &carried);
         found.charts.push(chart);
     }
     Ok(found)

@@ -7,6 +7,8 @@ use super::setup::{Setup, Unit, poisson};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
 use pointsman_decide::promethee::Goal;
+use pointsman_sim::{Outcome, Scenario};
+use std::sync::Arc;
 
 /// In the paper's order.
 pub const FIGURES: &[Figure] = &[
@@ -130,7 +132,8 @@ fn prometheus() -> PrometheusSection {
     }
 }
 
-fn compared(bench: &Bench) -> Result<Found, String> {
+/// Each balancer without stress, then with it.
+fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, String> {
     let machine =
         |name, kind, speed| Unit { name, kind, weight: 1, workers: 1, mean_ms: 5.0, sigma: 0.5, speed };
     let mut scenarios = Vec::new();
@@ -153,25 +156,28 @@ fn compared(bench: &Bench) -> Result<Found, String> {
             scenarios.push(s.scenario(bench)?);
         }
     }
-    let outcomes = bench.simulate_all("two machines", &scenarios)?;
+    Ok(scenarios)
+}
+
+/// Mean over all requests, in milliseconds: lost ones with the client's patience.
+fn mean_response(o: &Outcome) -> f64 {
+    let r = &o.requests;
+    let all = o.latency.mean_ms * r.answered as f64 + PATIENCE_S * 1e3 * r.lost as f64;
+    all / r.sent.max(1) as f64
+}
+
+/// Share of the first machine, in per cent.
+fn share_of_first(o: &Outcome) -> f64 {
+    let all: u64 = o.groups.iter().map(|g| g.answered).sum();
+    let stressed = o.groups.iter().find(|g| g.kind == "cpu").map_or(0, |g| g.answered);
+    100.0 * stressed as f64 / all.max(1) as f64
+}
+
+fn compared(bench: &Bench) -> Result<Found, String> {
+    let outcomes = bench.simulate_all("two machines", &scenarios(bench)?)?;
     let mut found = Found::default();
-    // Over all requests: lost ones with the client's patience.
-    let mean = |i: usize| -> Vec<f64> {
-        let of = |o: &pointsman_sim::Outcome| {
-            let r = &o.requests;
-            let all = o.latency.mean_ms * r.answered as f64 + PATIENCE_S * 1e3 * r.lost as f64;
-            all / r.sent.max(1) as f64
-        };
-        outcomes[i].iter().map(of).collect()
-    };
-    let share = |i: usize| -> Vec<f64> {
-        let of = |o: &pointsman_sim::Outcome| {
-            let all: u64 = o.groups.iter().map(|g| g.answered).sum();
-            let stressed = o.groups.iter().find(|g| g.kind == "cpu").map_or(0, |g| g.answered);
-            100.0 * stressed as f64 / all.max(1) as f64
-        };
-        outcomes[i].iter().map(of).collect()
-    };
+    let mean = |i: usize| -> Vec<f64> { outcomes[i].iter().map(mean_response).collect() };
+    let share = |i: usize| -> Vec<f64> { outcomes[i].iter().map(share_of_first).collect() };
     // Each balancer without stress, then with it.
     found.claim("rr-even", share(3));
     found.claim("probes-share", share(5));
@@ -180,6 +186,12 @@ fn compared(bench: &Bench) -> Result<Found, String> {
     found.claim("promethee-share", share(7));
     found.claim("promethee-response", ratios(&mean(7), &mean(3)));
     found.claim("promethee-idle", ratios(&mean(6), &mean(2)));
+    found.charts = charts(&mean, &share);
+    Ok(found)
+}
+
+/// Response time and share of the first machine, without stress and with it.
+fn charts(mean: &dyn Fn(usize) -> Vec<f64>, share: &dyn Fn(usize) -> Vec<f64>) -> Vec<Chart> {
     let stress = Quantity { name: "stressed", unit: "machines", label: "machines under stress", log: false };
     let response = Quantity { name: "response", unit: "ms", label: "mean response time, ms", log: true };
     let shares = Quantity {
@@ -201,23 +213,23 @@ fn compared(bench: &Bench) -> Result<Found, String> {
             .map(|(name, idle, stressed)| Curve::paper(name, &[(0.0, *idle), (1.0, *stressed)]))
             .collect()
     };
-    found.charts.push(Chart {
+    let response = Chart {
         title: "Response time".into(),
         x: stress,
         y: response,
-        ours: curves(&mean),
+        ours: curves(mean),
         paper: paper([
             ("hash", 1.305, 13.997),
             ("round robin", 1.072, 11.24),
             ("probes", 0.226, 0.4536),
             ("PROMETHEE", 0.387, 0.4763),
         ]),
-    });
-    found.charts.push(Chart {
+    };
+    let shares = Chart {
         title: "Share of the first machine".into(),
         x: stress,
         y: shares,
-        ours: curves(&share),
+        ours: curves(share),
         // The paper lists two numbers without attributing them; the smaller is taken as the stressed machine's.
         paper: paper([
             ("hash", 48.0, 47.0),
@@ -225,6 +237,6 @@ fn compared(bench: &Bench) -> Result<Found, String> {
             ("probes", 50.0, 42.0),
             ("PROMETHEE", 33.0, 17.0),
         ]),
-    });
-    Ok(found)
+    };
+    vec![response, shares]
 }

@@ -20,7 +20,7 @@ use pointsman_live::{ClientsView, Live, Log, p4runtime};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
-use pointsman_sim::scenario::{Action, Connections, Event, LearnModel};
+use pointsman_sim::scenario::{Action, ClientModel, Connections, Event, LearnModel};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -76,9 +76,8 @@ pub fn check(s: &Scenario) -> Result<(), String> {
     plan(s, 1).map(|_| ())
 }
 
-/// The lab's version of a scenario. Unsupported features are refused: omitting them would be a different experiment.
-fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
-    let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
+/// Refuses what the lab cannot do: omitting it would be a different experiment.
+fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), String> {
     if s.events.iter().any(|e| !matches!(e.action, Action::Power(..))) {
         return Err(refused("event", "omit all but switch-down and switch-up"));
     }
@@ -116,6 +115,19 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         return Err(refused("agents", "keep only `sampling_ms`"));
     }
     let service = s.rack.services.first().ok_or("the rack has no service")?;
+    if s.devices.iter().any(|model| model.contention != 0.0 || model.give_up_ns.is_some()) {
+        return Err(refused("device", "omit `contention` and `give_up_ms`"));
+    }
+    if !service.frontends().any(|f| f.protocol == Protocol::Udp) {
+        return Err(refused("rack", "the service must use UDP"));
+    }
+    Ok(())
+}
+
+/// The lab's version of a scenario.
+fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
+    let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
+    check_features(s, client)?;
     let switches = s.rack.switch.p4runtime.len() as u16;
     let mut spec = RackSpec { switches, servers: Vec::new(), offloads: true, ..RackSpec::demo() };
     let first = ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 };
@@ -127,9 +139,6 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         for device in &server.devices {
             let model = &s.devices[at];
             let name = format!("{}/{}", server.name, device.name);
-            if model.contention != 0.0 || model.give_up_ns.is_some() {
-                return Err(refused("device", "omit `contention` and `give_up_ms`"));
-            }
             let (mean_ns, times) = drawn(&model.service, seed, at);
             // Subnets of the devices: 10.0.1.0 to 10.0.48.0; the VIP is 10.0.100.1.
             let link = Link::in_subnet(2 + at as u16, 1 + at as u8);
@@ -155,9 +164,6 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
             at += 1;
         }
         spec.servers.push(ServerSpec { name: server.name.clone(), devices: own });
-    }
-    if !service.frontends().any(|f| f.protocol == Protocol::Udp) {
-        return Err(refused("rack", "the service must use UDP"));
     }
     let file = description(s, &spec)?;
     Ok(Plan { spec, devices, file })

@@ -9,6 +9,7 @@ mod packets;
 pub mod peers;
 mod report;
 mod tcp;
+mod text;
 
 use bed::{Bed, PortKind};
 use packets::{Generator, Lane};

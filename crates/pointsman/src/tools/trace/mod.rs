@@ -1,6 +1,7 @@
 //! `pointsman p4 trace`: traces a packet, step by step.
 
 mod describe;
+mod events;
 mod show;
 
 use crate::tools::print;
