@@ -276,9 +276,9 @@ impl Executor for Runner {
     }
 
     #[inline(always)]
-    fn pass(&self, pass: usize, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+    fn pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         match (self, frame) {
-            (Runner::Native(e), Frame::Native(f)) => e.pass(pass, f, packets),
+            (Runner::Native(e), Frame::Native(f)) => e.pass(f, packets),
             _ => packets.next().is_none(),
         }
     }

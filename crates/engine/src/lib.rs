@@ -71,7 +71,7 @@ const AT_ONCE: usize = 8;
 const LARGE_TABLE: usize = 1 << 26;
 
 /// Words in front of the slots.
-const HEAD: usize = 22;
+const HEAD: usize = 24;
 
 const _: () = assert!(size_of::<Ctx<'static>>() <= 8 * HEAD);
 
@@ -131,6 +131,8 @@ struct PassCode {
     code: OnceLock<Option<Code>>,
     /// Looks ahead, if that can gain anything. Made when everything else is.
     ahead: OnceLock<Option<Code>>,
+    /// See [`Pass::resumes`].
+    resumes: bool,
 }
 
 /// The blocks that a pass runs.
@@ -341,14 +343,16 @@ impl Engine {
         if !generate::may_look_ahead(&self.program, &self.known) {
             let _ = ahead.set(None);
         }
-        let first = PassCode { code: OnceLock::from(Some(code)), ahead };
-        std::iter::once(first).chain(self.known.passes[1..].iter().map(|_| PassCode::default())).collect()
+        let first = PassCode { code: OnceLock::from(Some(code)), ahead, resumes: first.resumes };
+        let other = |pass: &Pass| PassCode { resumes: pass.resumes, ..PassCode::default() };
+        std::iter::once(first).chain(self.known.passes[1..].iter().map(other)).collect()
     }
 
-    /// The code of a pass, if it has been made.
+    /// The code of a pass, if it has been made, and whether it resumes packets.
     #[inline]
-    fn pass_code(&self, pass: usize) -> Option<&Code> {
-        self.passes.get(pass)?.code.get()?.as_ref()
+    fn pass_code(&self, pass: usize) -> Option<(&Code, bool)> {
+        let made = self.passes.get(pass)?;
+        Some((made.code.get()?.as_ref()?, made.resumes))
     }
 
     /// Code that looks ahead of the pass. It is never required, so errors in it do not matter.
@@ -449,7 +453,7 @@ impl Executor for Engine {
         for entry in engine.package() {
             // Blocks of a compiled pass can be compiled for sure, and are when they are needed separately.
             let apart = match (known.passes.first(), engine.pass_code(0)) {
-                (Some(pass), Some(code)) => !code.whole || !pass_entries(pass).any(|e| e == entry),
+                (Some(pass), Some((code, _))) => !code.whole || !pass_entries(pass).any(|e| e == entry),
                 _ => true,
             };
             if let Some((block, _)) = engine.block(entry).filter(|_| apart) {
@@ -633,8 +637,8 @@ impl Executor for Engine {
     }
 
     #[inline(always)]
-    fn pass(&self, pass: usize, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
-        self.run_pass(pass, frame, packets)
+    fn pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+        self.run_passes(frame, packets)
     }
 
     // Inlined, because arguments that are passed on through the stack have to wait for their own stores.

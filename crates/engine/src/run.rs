@@ -221,16 +221,14 @@ impl Engine {
     /// See [`Executor::pass`].
     #[inline(always)]
     #[allow(unsafe_code)]
-    pub(crate) fn run_pass(&self, pass: usize, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+    pub(crate) fn run_passes(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         let mut first = true;
         let mut emitted = Vec::new();
-        let (code, resumes) =
-            (self.pass_code(pass), self.known.passes.get(pass).is_some_and(|pass| pass.resumes));
-        // What `Host::rest` counts from: before the parser of a packet has run, it has no rest.
-        let position = if resumes { 0 } else { u64::MAX };
         let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
-        while let Some(Passing { buffer, start, given, env }) = packets.next() {
-            let Some(code) = code else { return false };
+        while let Some(Passing { pass, buffer, start, given, env }) = packets.next() {
+            let Some((code, resumes)) = self.pass_code(pass) else { return false };
+            // What `Host::rest` counts from: before the parser of a packet has run, it has no rest.
+            let position = if resumes { 0 } else { u64::MAX };
             if start > buffer.len() {
                 return false;
             }
@@ -388,7 +386,7 @@ impl Engine {
         let mut first = true;
         let mut emitted = Vec::new();
         let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
-        while let Some(Passing { buffer, start, given, env }) = packets.next() {
+        while let Some(Passing { buffer, start, given, env, .. }) = packets.next() {
             if std::mem::take(&mut first) {
                 let (all, cells) = (env.tables(), env.cells());
                 if all.len() < self.program.tables.len() || cells.len() < self.no_cells.len() {

@@ -120,10 +120,10 @@ pub trait Executor: Sized + 'static {
         false
     }
 
-    /// Takes packets through one of [`Known::passes`], one after the other. The frame's content is irrelevant before and after,
+    /// Takes packets through [`Known::passes`], one after the other. The frame's content is irrelevant before and after,
     /// except for exits with a frame, [`Pass::resumes`] and [`Pass::suspends`]. False: nothing was done for the packet that came
     /// last, and the architecture has to run block by block.
-    fn pass(&self, _pass: usize, _frame: &mut Self::Frame, packets: &mut impl Convoy) -> bool {
+    fn pass(&self, _frame: &mut Self::Frame, packets: &mut impl Convoy) -> bool {
         packets.next().is_none()
     }
 

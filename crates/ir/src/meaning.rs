@@ -100,6 +100,6 @@ pub enum Digest {
     Sum16,
     /// A function, which must not panic.
     Function(DigestFn),
-    /// Returns such a function for data of this many bytes.
+    /// Returns such a function for data of this many bytes (`usize::MAX`: of any length).
     Sized(fn(usize) -> DigestFn),
 }

@@ -9,7 +9,7 @@ use crate::exec::Env;
 use crate::program::{ControlId, ParserId};
 
 /// Numbers that are given with each packet ([`PassValue::Given`]).
-pub const GIVEN: usize = 3;
+pub const GIVEN: usize = 6;
 
 /// A field of a slot whose type is a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub struct Passed {
 
 /// A packet that goes through a pass.
 pub struct Passing<'a> {
+    /// Which of [`Known::passes`](crate::Known::passes).
+    pub pass: usize,
     /// Room for longer headers, and the packet (or its rest, see [`Pass::resumes`]), which ends with the buffer.
     pub buffer: &'a mut [u8],
     /// Where in the buffer it begins.
@@ -114,13 +116,14 @@ pub struct Passing<'a> {
     pub env: &'a mut dyn Env,
 }
 
-/// Packets that come one after the other. [`Env::tables`] and [`Env::cells`] are the same for all.
+/// Packets that come one after the other; one that came to the end of a pass may come again, for one that resumes it.
+/// [`Env::tables`] and [`Env::cells`] are the same for all.
 pub trait Coming {
     /// The next packet, if any.
     fn next(&mut self) -> Option<Passing<'_>>;
 }
 
-/// Packets that go through a pass, one after the other.
+/// Packets that go through passes, one after the other.
 pub trait Convoy: Coming {
     /// How far the packet went that came last. False: none shall follow it.
     fn passed(&mut self, passed: Passed) -> bool;

@@ -342,7 +342,7 @@ impl Gen<'_, '_> {
         }
         let target = self.resolve(scope, to, true);
         let digest = match self.varbit_behind(scope, data) {
-            Some(varbit) => self.loose_digest(scope, digest, data, varbit)?,
+            Some((before, varbit)) => self.loose_digest(scope, digest, before, varbit)?,
             None => {
                 let pieces = self.pieces(scope, data)?;
                 self.digest(digest, &pieces)?
@@ -472,17 +472,14 @@ impl Gen<'_, '_> {
         Some(pieces)
     }
 
-    /// The varbit with which the data of a digest ends, if whole bytes of numbers are before it.
-    fn varbit_behind(&mut self, scope: &Rc<Scope>, data: &Expr) -> Option<(V, i32)> {
-        let last = match &data.kind {
-            ExprKind::Aggregate(parts) => parts.last()?,
-            _ => data,
+    /// The varbit with which the data of a digest ends, behind the parts before it.
+    fn varbit_behind<'d>(&mut self, scope: &Rc<Scope>, data: &'d Expr) -> Option<(&'d [Expr], Place)> {
+        let (last, before) = match &data.kind {
+            ExprKind::Aggregate(parts) => parts.split_last()?,
+            _ => (data, &[][..]),
         };
         let (Shape::Varbit(_), ExprKind::Read(lv)) = (self.shape(last.ty), &last.kind) else { return None };
-        match self.resolve(scope, lv, false).place.at {
-            At::Mem { base, off } => Some((base, off)),
-            _ => None,
-        }
+        Some((before, self.resolve(scope, lv, false).place))
     }
 
     /// The digest of data that ends with a varbit, which is copied behind the rest, or used where it is if there is none.
@@ -490,8 +487,8 @@ impl Gen<'_, '_> {
         &mut self,
         scope: &Rc<Scope>,
         digest: Digest,
-        data: &Expr,
-        (base, off): (V, i32),
+        before: &[Expr],
+        varbit: Place,
     ) -> Option<V> {
         let f = match digest {
             // Fast ones are chosen for long data.
@@ -500,12 +497,11 @@ impl Gen<'_, '_> {
             Digest::Ask | Digest::Sum16 => return None,
         };
         let mut pieces = Vec::new();
-        if let ExprKind::Aggregate(parts) = &data.kind {
-            let before = parts.split_last()?.1;
-            before.iter().try_for_each(|part| self.add_pieces(scope, part, &mut pieces))?;
-        }
+        before.iter().try_for_each(|part| self.add_pieces(scope, part, &mut pieces))?;
         let bits: u32 = pieces.iter().map(|p| p.width).sum();
-        let Shape::Varbit(most) = self.shape(self.last_type(data)) else { return None };
+        let (Shape::Varbit(most), At::Mem { base, off }) = (self.shape(varbit.ty), varbit.at) else {
+            return None;
+        };
         if !bits.is_multiple_of(8) {
             return None;
         }
@@ -524,13 +520,6 @@ impl Gen<'_, '_> {
         self.call_runtime(runtime::copy as *const u8, &[behind, from, len], false);
         let (start, all) = (self.pointer(base, off), self.b.ins().iadd_imm_s(len, i64::from(bits / 8)));
         Some(self.call_runtime(runtime::digest as *const u8, &[f, start, all], true))
-    }
-
-    fn last_type(&self, data: &Expr) -> pointsman_ir::TypeId {
-        match &data.kind {
-            ExprKind::Aggregate(parts) => parts.last().map_or(data.ty, |part| part.ty),
-            _ => data.ty,
-        }
     }
 
     fn add_pieces(&mut self, scope: &Rc<Scope>, data: &Expr, pieces: &mut Vec<Piece>) -> Option<()> {

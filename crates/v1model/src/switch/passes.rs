@@ -295,16 +295,13 @@ impl<E: Executor> Drive<'_, E> {
         budget: usize,
         sink: &mut dyn Sink,
     ) -> usize {
-        let mut passes = 0;
-        while passes < budget {
-            if let Some(departure) = core.queues.pop(now) {
-                self.egress(core, now, departure, sink);
-            } else if let Some(packet) = core.next_input(now) {
-                self.ingress(core, now, packet);
-            } else {
-                break;
-            }
+        let mut passes = self.depart(core, now, budget, sink);
+        while passes < budget
+            && let Some(packet) = core.next_input(now)
+        {
+            self.ingress(core, now, packet);
             passes += 1;
+            passes += self.depart(core, now, budget - passes, sink);
         }
         passes
     }

@@ -11,29 +11,30 @@ use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, 
 use crate::state::Access;
 use crate::time::Time;
 use crate::trace::{Block, StepKind};
+use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{ControlId, Executor, LoadError, Pass, PassExit, PassField, PassStep, PassValue, Value};
 use std::ops::Range;
 
-/// Numbers that belong to a packet at a point of its way, and go into its metadata.
+/// Numbers that belong to a packet on one half of its way, and go into its metadata.
 pub(super) mod given {
-    /// Those before the traffic manager, which a compiled pass gets, too.
+    /// Those before the traffic manager.
     pub const PORT: usize = 0;
     pub const BYTES: usize = 1;
     /// As the program sees it, as all points in time here.
     pub const STAMP: usize = 2;
     /// Those behind it. When the packet was enqueued.
-    pub const ENQUEUED: usize = 3;
-    pub const ENQ_DEPTH: usize = 4;
-    pub const DEQUEUED: usize = 5;
-    pub const WAITED: usize = 6;
-    pub const DEQ_DEPTH: usize = 7;
-    pub const OUT: usize = 8;
-    /// The packet's length with the headers as they are now.
-    pub const LENGTH: usize = 9;
+    pub const ENQUEUED: usize = 0;
+    pub const ENQ_DEPTH: usize = 1;
+    pub const DEQUEUED: usize = 2;
+    pub const WAITED: usize = 3;
+    pub const DEQ_DEPTH: usize = 4;
+    pub const OUT: usize = 5;
+    /// The packet's length with the headers as they are now, which only the walk from step to step has.
+    pub const LENGTH: usize = 6;
 }
 
 /// Numbers by [`given`].
-pub(super) type Given = [u64; 10];
+pub(super) type Given = [u64; GIVEN];
 
 /// The points where a packet may leave the ordinary way.
 pub(super) mod exit {
@@ -59,7 +60,7 @@ pub(super) mod pass {
     pub const WHOLE: usize = 0;
     /// The way to the traffic manager.
     pub const FIRST: usize = 1;
-    /// The way from there on, once the numbers that belong to the packet then are in its metadata.
+    /// The way from there on.
     pub const SECOND: usize = 2;
 }
 
@@ -156,10 +157,8 @@ pub(super) fn passes(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Vec<Pa
     }
     let std = &pipeline.std;
     let (mut whole, queue) = steps(pipeline, runs, drop_port);
-    let first = whole[..queue].to_vec();
-    let second = whole[queue..].iter().skip_while(|s| matches!(s, PassStep::Set(_, PassValue::Given(_))));
-    let second = second.cloned().collect();
-    for step in &mut whole {
+    let (first, second) = (whole[..queue].to_vec(), whole[queue..].to_vec());
+    for step in &mut whole[queue..] {
         let PassStep::Set(_, value) = step else { continue };
         *value = match *value {
             PassValue::Given(given::ENQUEUED | given::DEQUEUED) => PassValue::Given(given::STAMP),
@@ -258,14 +257,6 @@ impl<F: Copy> Path<F> {
     /// From the traffic manager to the end.
     pub fn egress(&self) -> Range<usize> {
         self.queue..self.legs.len()
-    }
-
-    /// Sets the numbers that belong to a packet behind the traffic manager.
-    pub fn settle<E: Executor<Field = F>>(&self, exec: &E, frame: &mut E::Frame, given: &Given) {
-        for leg in &self.legs[self.queue..] {
-            let Leg::Set(to, source @ Source::Given(_)) = leg else { break };
-            assign(exec, frame, *to, *source, given);
-        }
     }
 
     /// From behind an exit to the end of its half of the way.

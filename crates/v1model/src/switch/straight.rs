@@ -7,7 +7,7 @@ use super::core::{Bench, Boxed, Core, Lane};
 use super::drive::Drive;
 use super::passes::Stop;
 use super::path::{Given, Walker, env, exit, given};
-use super::through::Resumed;
+use super::through::{Resumed, unhindered};
 use super::{Arrived, Sink};
 use crate::env::Effects;
 use crate::pipeline::ALL_SLOTS;
@@ -153,10 +153,7 @@ impl<E: Executor> Drive<'_, E> {
                     self.enqueue(core, now, port, None, packet);
                     return Went { passes: 1, aside: true };
                 }
-                // Egress sees a packet that has waited in an empty queue for no time.
-                let mut given = [0; _];
-                (given[given::ENQUEUED], given[given::DEQUEUED]) = (self.stamp(now), self.stamp(now));
-                given[given::OUT] = u64::from(place.lane.way.out);
+                let given = unhindered(self.stamp(now), place.lane.way.out);
                 let Place { frame, lane, arrived, number, .. } = &mut place;
                 let rest = (&mut *arrived.buffer, arrived.start + lane.way.payload);
                 match self.resume(core, now, (frame, &lane.way), rest, &given) {

@@ -1,14 +1,16 @@
-//! Packets that go through the switch in one go: the executor has made one piece of code of the steps in `path.rs`.
+//! Packets that go through the switch in one go: the executor has made one piece of code of the steps in `path.rs`, or one for
+//! each side of the traffic manager.
 //!
 //! If a packet needs more than that, the pass ends and `straight.rs` continues.
 
-use super::core::{Bench, Core, Lane, Way};
+use super::core::{Bench, Boxed, Core, Lane, Way};
 use super::drive::Drive;
 use super::gate::Gate;
-use super::path::{Given, exit, pass};
+use super::path::{Given, exit, given, pass};
 use super::straight::{ENDED, Place, Went};
 use super::{Arrived, Sink};
 use crate::env::{BlockEnv, Effects};
+use crate::queue::Queues;
 use crate::state::Access;
 use crate::stats::DropReason;
 use crate::time::Time;
@@ -27,42 +29,66 @@ impl Coming for Nearing<'_, '_> {
     fn next(&mut self) -> Option<Passing<'_>> {
         let Nearing { env, gate, chunk, stamp } = self;
         let arrived = chunk.find(|a| gate.accepts(a.port, a.packet().len()).is_ok())?;
-        Some(passing(env, arrived, *stamp))
+        Some(passing(pass::WHOLE, env, arrived, *stamp))
     }
 }
 
 /// Packets that go through.
-struct Train<'a, 'p> {
+struct Train<'a, 'p, F> {
     env: BlockEnv<'a>,
     gate: &'a mut Gate,
+    queues: &'a mut Queues<Boxed<F>>,
     sink: &'a mut dyn Sink,
     chunk: &'a mut [Arrived<'p>],
     /// The number of the first of them in the batch.
     first: usize,
     /// Which of them is next, or on its way.
     at: usize,
+    now: Time,
     stamp: u64,
-    /// The pass ends at the traffic manager.
-    halts: bool,
+    /// The first pass of each packet: to the end, or to the traffic manager.
+    pass: usize,
+    /// How far it took the packet that has passed the traffic manager and is on the rest of its way.
+    halfway: Option<Passed>,
     /// Passes of all of them through ingress or egress.
     passes: usize,
     /// One for which there is more to do, and where it has got to.
     ended: Option<(u32, Passed)>,
 }
 
-/// A packet on its way into a pass.
+/// A packet on its way into its first pass.
 #[inline(always)]
-fn passing<'a>(env: &'a mut BlockEnv<'_>, arrived: &'a mut Arrived<'_>, stamp: u64) -> Passing<'a> {
+fn passing<'a>(
+    pass: usize,
+    env: &'a mut BlockEnv<'_>,
+    arrived: &'a mut Arrived<'_>,
+    stamp: u64,
+) -> Passing<'a> {
     let bytes = arrived.packet().len();
     env.bytes = bytes as u32;
-    let given = [u64::from(arrived.port), bytes as u64, stamp];
-    Passing { buffer: arrived.buffer, start: arrived.start, given, env }
+    let mut given = [0; _];
+    (given[given::PORT], given[given::BYTES], given[given::STAMP]) =
+        (arrived.port.into(), bytes as u64, stamp);
+    Passing { pass, buffer: arrived.buffer, start: arrived.start, given, env }
 }
 
-impl Coming for Train<'_, '_> {
+/// What belongs to a packet that has waited in an empty queue for no time.
+pub(super) fn unhindered(stamp: u64, out: u32) -> Given {
+    let mut given = [0; _];
+    (given[given::ENQUEUED], given[given::DEQUEUED], given[given::OUT]) = (stamp, stamp, out.into());
+    given
+}
+
+impl<F> Coming for Train<'_, '_, F> {
     #[inline(always)]
     fn next(&mut self) -> Option<Passing<'_>> {
-        let Train { env, gate, chunk, at, stamp, .. } = self;
+        let Train { env, gate, chunk, at, stamp, pass, halfway, .. } = self;
+        if let Some(first) = halfway {
+            let arrived = chunk.get_mut(*at)?;
+            let given = unhindered(*stamp, first.told as u32);
+            let start = arrived.start + payload_at(first, arrived);
+            return Some(Passing { pass: pass::SECOND, buffer: arrived.buffer, start, given, env });
+        }
         loop {
             let arrived = chunk.get(*at)?;
             let bytes = arrived.packet().len();
@@ -71,25 +97,43 @@ impl Coming for Train<'_, '_> {
             gate.drops(reason);
             *at += 1;
         }
-        Some(passing(env, chunk.get_mut(*at)?, *stamp))
+        Some(passing(*pass, env, chunk.get_mut(*at)?, *stamp))
     }
 }
 
-impl Convoy for Train<'_, '_> {
+/// Where in a packet its payload begins, as far as the parser is concerned.
+#[inline]
+fn payload_at(passed: &Passed, arrived: &Arrived<'_>) -> usize {
+    passed.consumed_bits.div_ceil(8).min(arrived.packet().len())
+}
+
+impl<F> Convoy for Train<'_, '_, F> {
     #[inline(always)]
     fn passed(&mut self, passed: Passed) -> bool {
-        let Train { env, gate, chunk, at, .. } = self;
+        let Train { env, gate, chunk, at, queues, .. } = self;
         let Some(arrived) = chunk.get(*at) else { return false };
-        gate.arrives(arrived.port, env.bytes as usize, None);
-        gate.count_parsed(passed.rejected);
-        match passed.exit {
-            None if self.halts => {
-                self.ended = Some((exit::QUEUE, passed));
-                return false;
-            }
+        let passed = match self.halfway.take() {
+            Some(first) => Passed { exit: passed.exit, start: passed.start, ..first },
             None => {
-                let packet = arrived.buffer.get(passed.start..).unwrap_or(&[]);
-                gate.send(passed.told as u32, packet, Some(self.first + *at), self.sink);
+                gate.arrives(arrived.port, env.bytes as usize, None);
+                gate.count_parsed(passed.rejected);
+                if passed.exit.is_none() && self.pass == pass::FIRST {
+                    env.own.atomic.leave();
+                    let open = queues.opens(self.now, passed.told as u32);
+                    match open {
+                        true => self.halfway = Some(passed),
+                        false => self.ended = Some((exit::QUEUE, passed)),
+                    }
+                    return open;
+                }
+                passed
+            }
+        };
+        match passed.exit {
+            None => {
+                let (port, packet) = (passed.told as u32, arrived.buffer.get(passed.start..).unwrap_or(&[]));
+                queues.sent(port, packet.len());
+                gate.send(port, packet, Some(self.first + *at), self.sink);
                 self.passes += ENDED[2].passes;
             }
             Some(exit::REFUSED) => {
@@ -117,6 +161,7 @@ impl Convoy for Train<'_, '_> {
 struct Single<'a, 'p> {
     env: BlockEnv<'a>,
     rest: Option<(&'p mut [u8], usize)>,
+    given: Given,
     passed: Option<Passed>,
 }
 
@@ -124,7 +169,7 @@ impl Coming for Single<'_, '_> {
     #[inline]
     fn next(&mut self) -> Option<Passing<'_>> {
         let (buffer, start) = self.rest.take()?;
-        Some(Passing { buffer, start, given: [0; _], env: &mut self.env })
+        Some(Passing { pass: pass::SECOND, buffer, start, given: self.given, env: &mut self.env })
     }
 }
 
@@ -192,26 +237,31 @@ impl<E: Executor> Drive<'_, E> {
         let (fixed, stamp) = (self.fixed, self.stamp(now));
         let drop_port = core.config.drop_port;
         let frame = bench.first(fixed);
-        // Ports that may be closed are seen to between the halves of the way.
-        let halts = core.queues.may_hold();
-        let Core { own, gate, .. } = core;
+        // The traffic manager is asked between the halves of the way, if it may hold packets up.
+        let pass = if core.queues.may_hold() { pass::FIRST } else { pass::WHOLE };
+        let Core { own, gate, queues, .. } = core;
         let env = BlockEnv::new(&fixed.pipeline, self.state.again(), own, now, drop_port);
         let mut train = Train {
             env,
             gate,
+            queues,
             sink: &mut *sink,
             chunk: &mut *chunk,
             first,
             at: 0,
+            now,
             stamp,
-            halts,
+            pass,
+            halfway: None,
             passes: 0,
             ended: None,
         };
-        let done = fixed.exec.pass(if halts { pass::FIRST } else { pass::WHOLE }, frame, &mut train);
+        let done = fixed.exec.pass(frame, &mut train);
         // Whoever leaves the middle of a block keeps others out until here, which is longer than need be and no harm.
         train.env.own.atomic.leave();
-        let Train { at, passes, ended, env, .. } = train;
+        let Train { at, passes, ended, env, halfway, .. } = train;
+        // There is no code for the second half.
+        let ended = ended.or(halfway.map(|passed| (exit::QUEUE, passed)));
         let effects = if env.effects.any { env.effects } else { Effects::NONE };
         if at > 0 {
             core.again_next = true;
@@ -244,7 +294,7 @@ impl<E: Executor> Drive<'_, E> {
         let Bench { frames, emitted, .. } = bench;
         let Some(frame) = frames.first_mut() else { return Went { passes: 0, aside: true } };
         let bytes = arrived.packet().len();
-        let payload = passed.consumed_bits.div_ceil(8).min(bytes);
+        let payload = payload_at(&passed, arrived);
         let (rejected, out) = (passed.rejected, passed.told as u32);
         let way = Way { bytes: bytes as u32, payload, rejected, out, ..Way::START };
         let lane = &mut Lane { refused: None, way, effects };
@@ -253,7 +303,7 @@ impl<E: Executor> Drive<'_, E> {
     }
 
     /// Takes a packet that is in its frame from the traffic manager to the end in one go. Behind `payload_at` in the buffer is what
-    /// the parser has left of it. `None`: nothing but metadata was set, and the packet has to go step by step.
+    /// the parser has left of it. `None`: nothing was done, and the packet has to go step by step.
     #[inline]
     pub fn resume(
         &mut self,
@@ -267,15 +317,15 @@ impl<E: Executor> Drive<'_, E> {
         if core.trace.is_some() || !self.goes_through() {
             return None;
         }
-        fixed.path.settle(&*fixed.exec, frame, given);
         let quiet =
             BlockEnv::new(&fixed.pipeline, self.state.again(), &mut core.own, now, core.config.drop_port);
         let mut single = Single {
             env: BlockEnv { bytes: way.bytes, ..quiet },
             rest: Some((buffer, payload_at)),
+            given: *given,
             passed: None,
         };
-        let done = fixed.exec.pass(pass::SECOND, frame, &mut single);
+        let done = fixed.exec.pass(frame, &mut single);
         single.env.own.atomic.leave();
         let asked = single.env.effects;
         let passed = single.passed.filter(|_| done)?;
