@@ -296,7 +296,7 @@ pub fn compare<E: Executor>(p: &Program, tally: &mut Tally) -> Result<(), Failur
         // Some packets go through in one go, some stop at the traffic manager, some wait there.
         match text.len() % 4 {
             1 => run.limit(|switch| {
-                let rate = Some(PortRate { bits_per_s: u64::MAX / 2, overhead_bytes: 0 });
+                let rate = Some(PortRate { bits_per_s: u64::MAX / 2, overhead_bytes: 0, burst_ns: 0 });
                 (0..1 << 9).try_for_each(|port| switch.configure_port_rate(port, rate))
             })?,
             2 => run.limit(|switch| {

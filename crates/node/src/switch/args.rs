@@ -142,10 +142,10 @@ pub struct Args {
     /// Queues per port, 1 to 8, selected by standard_metadata.priority; larger numbers are served first.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub priority_queues: u8,
-    /// Rate (packets per second, bits such as 10Gbit, or `max`), depth (packets, or bytes such as 200kB) and delay of queues:
-    /// 1=1000,64 for port 1, 1:7=500 for its priority 7 queue, all=max,256 for every port, 1=10Gbit,200kB,delay=5us;
+    /// Rate (packets per second, bits such as 10Gbit, or `max`), depth (packets, or bytes such as 200kB), delay, and burst (for a rate in
+    /// bits; 10us) of queues: 1=1000,64 for port 1, 1:7=500 for its priority 7 queue, all=max,256 for every port, 1=10Gbit,200kB,delay=5us;
     /// buffer=12MB,100% for a buffer that all queues share, recirculation=10Gbit for recirculated packets. Repeatable.
-    #[arg(long, value_name = "PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME]")]
+    #[arg(long, value_name = "PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME][,burst=TIME]")]
     pub queue: Vec<Setting>,
     /// Unit of the timestamps that programs see: `us`, as in BMv2, or `ns`.
     #[arg(long, value_enum, default_value_t)]

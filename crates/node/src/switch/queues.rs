@@ -7,7 +7,7 @@ use std::path::Path;
 /// One setting, as written on the command line or on a line of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// `PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME]`.
+    /// `PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME][,burst=TIME]`.
     Queue(Queue),
     /// `buffer=SIZE[,PERCENT%]`.
     Buffer(SharedBuffer),
@@ -28,7 +28,12 @@ pub struct Queue {
     pub depth: Option<Depth>,
     /// Nanoseconds for which each packet is held.
     pub delay_ns: u64,
+    /// Of a rate in bits: [`PortRate::burst_ns`].
+    pub burst_ns: u64,
 }
+
+/// The burst of a port if none is given: less than the time between two batches of packets.
+const BURST_NS: u64 = 10_000;
 
 /// A rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +61,8 @@ impl std::str::FromStr for Setting {
     fn from_str(s: &str) -> Result<Self, String> {
         let wrong = |what: &str| {
             format!(
-                "'{s}' {what}: write PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME], such as 1=1000,64, 1:7=500, all=max,256 or \
-                 1=10Gbit,200kB; or buffer=12MB,100%; or recirculation=10Gbit"
+                "'{s}' {what}: write PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME][,burst=TIME], such as 1=1000,64, 1:7=500, \
+                 all=max,256 or 1=10Gbit,200kB; or buffer=12MB,100%; or recirculation=10Gbit"
             )
         };
         let (left, right) = s.split_once('=').ok_or_else(|| wrong("has no `=`"))?;
@@ -121,24 +126,31 @@ impl Queue {
                 "has a rate in bits for one queue: it is the port's, which serves its queues by priority",
             );
         }
-        let mut this = Queue { port, priority, rate, depth: None, delay_ns: 0 };
-        for part in more {
-            match part.strip_prefix("delay=") {
-                Some(time) => {
-                    this.delay_ns = nanoseconds(time).ok_or("has a delay that is not like 5us or 1ms")?;
-                }
-                None if this.depth.is_none() => {
-                    let packets = part.parse().ok().filter(|d| *d > 0).map(Depth::Packets);
-                    let depth = packets.or_else(|| bytes(part).map(Depth::Bytes));
-                    this.depth =
-                        Some(depth.ok_or(
-                            "has a depth that is neither a positive number of packets nor like 200kB",
-                        )?);
-                }
-                None => return Err("has two depths"),
-            }
-        }
+        let burst_ns = if let Rate::Bits(_) = rate { BURST_NS } else { 0 };
+        let mut this = Queue { port, priority, rate, depth: None, delay_ns: 0, burst_ns };
+        more.try_for_each(|part| this.read_part(part))?;
         Ok(this)
+    }
+
+    fn read_part(&mut self, part: &str) -> Result<(), &'static str> {
+        if let Some(time) = part.strip_prefix("delay=") {
+            self.delay_ns = nanoseconds(time).ok_or("has a delay that is not like 5us or 1ms")?;
+        } else if let Some(time) = part.strip_prefix("burst=") {
+            if !matches!(self.rate, Rate::Bits(_)) {
+                return Err("has a burst without a rate in bits such as 10Gbit");
+            }
+            let none = (time == "0").then_some(0);
+            self.burst_ns =
+                none.or_else(|| nanoseconds(time)).ok_or("has a burst that is not 0 or like 5us")?;
+        } else if self.depth.is_some() {
+            return Err("has two depths");
+        } else {
+            let packets = part.parse().ok().filter(|d| *d > 0).map(Depth::Packets);
+            let depth = packets.or_else(|| bytes(part).map(Depth::Bytes));
+            self.depth =
+                Some(depth.ok_or("has a depth that is neither a positive number of packets nor like 200kB")?);
+        }
+        Ok(())
     }
 
     /// The settings of each of its queues.
@@ -160,7 +172,8 @@ impl Queue {
         default: &QueueConfig,
     ) -> Result<(), pointsman_v1model::ConfigError> {
         let limits = self.config(default);
-        let rate = if let Rate::Bits(n) = self.rate { Some(PortRate::ethernet(n)) } else { None };
+        let port_rate = |bits| PortRate { burst_ns: self.burst_ns, ..PortRate::ethernet(bits) };
+        let rate = if let Rate::Bits(n) = self.rate { Some(port_rate(n)) } else { None };
         if let (None, None) = (self.port, self.priority) {
             switch.configure_all_queues(limits)?;
         }
@@ -252,20 +265,30 @@ mod tests {
 
     #[test]
     fn settings() {
-        let plain =
-            Queue { port: Some(1), priority: None, rate: Rate::Packets(1000), depth: None, delay_ns: 0 };
+        let plain = Queue {
+            port: Some(1),
+            priority: None,
+            rate: Rate::Packets(1000),
+            depth: None,
+            delay_ns: 0,
+            burst_ns: 0,
+        };
         let packets = |n| Some(Depth::Packets(n));
         let ok = |queue| Ok(Setting::Queue(queue));
         check("1=1000", ok(plain));
         check("1=1000,64", ok(Queue { depth: packets(64), ..plain }));
         check(" 1:7 = 1000 , 64 ", ok(Queue { priority: Some(7), depth: packets(64), ..plain }));
         check("all=max,9", ok(Queue { port: None, rate: Rate::Max, depth: packets(9), ..plain }));
-        let gigabit = Queue { rate: Rate::Bits(10_000_000_000), ..plain };
+        let gigabit = Queue { rate: Rate::Bits(10_000_000_000), burst_ns: BURST_NS, ..plain };
         check("1=10Gbit", ok(gigabit));
         check(
             "1=10Gbit,200kB,delay=5us",
             ok(Queue { depth: Some(Depth::Bytes(200_000)), delay_ns: 5_000, ..gigabit }),
         );
+        check("1=10Gbit,burst=50us", ok(Queue { burst_ns: 50_000, ..gigabit }));
+        check("1=10Gbit,burst=0", ok(Queue { burst_ns: 0, ..gigabit }));
+        check("1=10Gbit,burst=1", Err("not 0 or like 5us"));
+        check("1=1000,burst=1us", Err("without a rate in bits"));
         check("1=max,delay=1ms", ok(Queue { rate: Rate::Max, delay_ns: 1_000_000, ..plain }));
         check("buffer=12MB", Ok(Setting::Buffer(SharedBuffer { bytes: 12_000_000, threshold_percent: 100 })));
         check("buffer=1kB,50%", Ok(Setting::Buffer(SharedBuffer { bytes: 1_000, threshold_percent: 50 })));

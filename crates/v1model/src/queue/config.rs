@@ -33,15 +33,18 @@ pub struct PortRate {
     pub bits_per_s: u64,
     /// Bytes that the wire carries for each packet besides the packet.
     pub overhead_bytes: u32,
+    /// Nanoseconds by which it may be ahead of its rate: as many packets as take this time leave at once. All packets of a batch come
+    /// at the same time, so without it a switch that takes batches lets all but one of them wait.
+    pub burst_ns: u64,
 }
 
 impl PortRate {
     /// Preamble, start of frame, checksum and gap (IEEE 802.3, clauses 3 and 4).
     pub const ETHERNET_OVERHEAD: u32 = 24;
 
-    /// That of an Ethernet link.
+    /// That of an Ethernet link, packet by packet.
     pub fn ethernet(bits_per_s: u64) -> PortRate {
-        PortRate { bits_per_s, overhead_bytes: PortRate::ETHERNET_OVERHEAD }
+        PortRate { bits_per_s, overhead_bytes: PortRate::ETHERNET_OVERHEAD, burst_ns: 0 }
     }
 }
 

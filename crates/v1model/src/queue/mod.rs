@@ -153,6 +153,11 @@ impl<P> Port<P> {
         self.len == 0 && self.rate.is_none() && self.queues.iter().all(|q| q.config.is_prompt())
     }
 
+    /// When it may send the next packet.
+    fn free(&self) -> Time {
+        Time(self.pace.free_ns.saturating_sub(self.rate.map_or(0, |rate| rate.burst_ns)))
+    }
+
     fn without_packets<Q>(&self) -> Port<Q> {
         let queues = self.queues.iter().map(|q| Queue::new(q.config)).collect();
         let plain =
@@ -245,19 +250,15 @@ impl<P> Queues<P> {
         (at, &mut self.port(port).queues[at])
     }
 
-    /// Packets in a queue.
-    pub fn depth(&mut self, port: u32, priority: u8) -> u32 {
-        self.queue(port, priority).1.stats.queued
-    }
-
-    /// Whether a queue, or the shared buffer, is too full for a packet.
-    pub fn refuses(&mut self, port: u32, priority: u8, bytes: u32) -> bool {
+    /// Packets in a queue, if neither it nor the shared buffer is too full for another one.
+    pub fn admits(&mut self, port: u32, priority: u8, bytes: u32) -> Option<u32> {
         let (buffer, used, more) = (self.buffer, self.bytes, u64::from(bytes));
         let q = self.queue(port, priority).1;
         let queued = q.stats.queued_bytes;
-        q.stats.queued >= q.config.depth_packets
+        let full = q.stats.queued >= q.config.depth_packets
             || q.config.depth_bytes.is_some_and(|most| queued + more > most)
-            || buffer.is_some_and(|b| !b.admits(used, queued, more))
+            || buffer.is_some_and(|b| !b.admits(used, queued, more));
+        (!full).then_some(q.stats.queued)
     }
 
     /// Counters of a queue.
@@ -297,7 +298,7 @@ impl<P> Queues<P> {
         let ready = p.queues.iter().filter_map(|q| q.packets.front().map(|w| w.ready)).min();
         let Some(ready) = ready else { return };
         p.listed = true;
-        self.agenda.push(Reverse((ready.max(Time(p.pace.free_ns)), seq, port)));
+        self.agenda.push(Reverse((ready.max(p.free()), seq, port)));
     }
 
     /// The next packet that may leave by now.
@@ -313,7 +314,7 @@ impl<P> Queues<P> {
             self.agenda.pop();
             let Some(p) = self.ports.find_mut(port) else { continue };
             p.listed = false;
-            let free = p.pace.free_ns <= now.0;
+            let free = p.free() <= now;
             let may_go = |q: &Queue<P>| q.packets.front().is_some_and(|w| w.ready <= now);
             let chosen = p.queues.iter().rposition(may_go).filter(|_| free);
             let gone = chosen.and_then(|at| Some((at, p.queues[at].packets.pop_front()?)));
@@ -377,7 +378,7 @@ impl<P> Queues<P> {
     /// Whether a packet that comes now may leave now, past the empty queues of the port.
     pub fn opens(&mut self, now: Time, port: u32) -> bool {
         let Some(p) = self.ports.find_mut(port) else { return self.default.is_prompt() };
-        let open = p.len == 0 && p.pace.free_ns <= now.0 && p.queues.iter().all(|q| q.config.is_prompt());
+        let open = p.len == 0 && p.free() <= now && p.queues.iter().all(|q| q.config.is_prompt());
         if open {
             p.pace.begin(now.0);
         }

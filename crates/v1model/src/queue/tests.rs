@@ -6,7 +6,7 @@ fn queues(priorities: u8, rate_pps: Option<u64>) -> Queues<u32> {
 
 /// A packet of 100 bytes.
 fn push(q: &mut Queues<u32>, now: u64, port: u32, priority: u8, packet: u32) {
-    assert!(!q.refuses(port, priority, 100), "packet {packet}");
+    assert!(q.admits(port, priority, 100).is_some(), "packet {packet}");
     q.push(Time(now), port, priority, 100, packet);
 }
 
@@ -42,7 +42,7 @@ fn rate_spaces_departures_exactly() {
     for i in 0..4 {
         push(&mut q, 0, 1, 0, i);
     }
-    assert!(q.refuses(1, 0, 100) && !q.refuses(2, 0, 100));
+    assert!(q.admits(1, 0, 100).is_none() && q.admits(2, 0, 100).is_some());
     assert_eq!(q.stats(1, 0), QueueStats { queued: 4, queued_bytes: 400 });
     assert!(q.pop(Time(0)).is_some() && q.pop(Time(333_333_332)).is_none());
     let rest = serve(&mut q);
@@ -68,7 +68,7 @@ fn ports_beyond_the_array() {
     let mut q = queues(1, None);
     q.configure(70_000, None, QueueConfig { depth_packets: 1, ..QueueConfig::default() });
     push(&mut q, 0, 70_000, 0, 1);
-    assert!(q.refuses(70_000, 0, 100));
+    assert!(q.admits(70_000, 0, 100).is_none());
     assert_eq!(q.config(70_001, 0).depth_packets, 4);
     assert_eq!(q.drain(), [1]);
     assert_eq!((q.len(), q.port_len(70_000)), (0, 0));
@@ -95,7 +95,7 @@ fn a_port_sends_one_packet_after_the_other() {
 #[test]
 fn a_port_that_is_served_late() {
     let mut q = queues(1, None);
-    q.set_rate(1, Some(PortRate { bits_per_s: 800_000_000, overhead_bytes: 0 }));
+    q.set_rate(1, Some(PortRate { bits_per_s: 800_000_000, overhead_bytes: 0, burst_ns: 0 }));
     for packet in 0..4 {
         push(&mut q, 0, 1, 0, packet);
     }
@@ -121,7 +121,7 @@ fn a_port_that_is_served_late() {
 #[test]
 fn priorities_within_a_port() {
     let mut q = queues(2, None);
-    q.set_rate(1, Some(PortRate { bits_per_s: 800_000_000, overhead_bytes: 0 }));
+    q.set_rate(1, Some(PortRate { bits_per_s: 800_000_000, overhead_bytes: 0, burst_ns: 0 }));
     push(&mut q, 0, 1, 0, 0);
     push(&mut q, 0, 1, 0, 1);
     assert_eq!(q.pop(Time(0)).unwrap().packet, 0);
@@ -140,7 +140,7 @@ fn a_delay_holds_each_packet() {
     push(&mut q, 100, 1, 0, 1);
     assert_eq!(serve(&mut q), [(700, 0, 1), (800, 1, 0)]);
     // Behind a rate in bits it is the same, as long as the port is free.
-    q.set_rate(1, Some(PortRate { bits_per_s: 8_000_000_000, overhead_bytes: 0 }));
+    q.set_rate(1, Some(PortRate { bits_per_s: 8_000_000_000, overhead_bytes: 0, burst_ns: 0 }));
     push(&mut q, 10_000, 1, 0, 2);
     push(&mut q, 10_010, 1, 0, 3);
     assert_eq!(serve(&mut q), [(10_700, 2, 1), (10_800, 3, 0)]);
@@ -152,12 +152,30 @@ fn depth_in_bytes_and_a_shared_buffer() {
     q.configure(1, None, QueueConfig { depth_bytes: Some(250), rate_pps: Some(1), ..QueueConfig::default() });
     push(&mut q, 0, 1, 0, 0);
     push(&mut q, 0, 1, 0, 1);
-    assert!(q.refuses(1, 0, 51) && !q.refuses(1, 0, 50));
+    assert!(q.admits(1, 0, 51).is_none() && q.admits(1, 0, 50).is_some());
     // Of 500 bytes 200 are taken: a queue may have as much as is free.
     q.set_buffer(Some(SharedBuffer { bytes: 500, threshold_percent: 100 }));
-    assert!(!q.refuses(2, 0, 300) && q.refuses(2, 0, 301));
+    assert!(q.admits(2, 0, 300).is_some() && q.admits(2, 0, 301).is_none());
     push(&mut q, 0, 2, 0, 2);
-    assert!(!q.refuses(2, 0, 100) && q.refuses(2, 0, 101) && !q.refuses(3, 0, 200));
+    assert!(q.admits(2, 0, 100).is_some() && q.admits(2, 0, 101).is_none() && q.admits(3, 0, 200).is_some());
+}
+
+/// Packets of 124 bytes on the wire, which take 992 ns each.
+#[test]
+fn a_port_is_ahead_of_its_rate_by_its_burst() {
+    let mut q = queues(1, None);
+    q.set_rate(1, Some(PortRate { burst_ns: 2_000, ..PortRate::ethernet(1_000_000_000) }));
+    for _ in 0..3 {
+        assert!(q.opens(Time(0), 1));
+        q.sent(1, 100);
+    }
+    assert!(!q.opens(Time(0), 1));
+    for i in 0..3 {
+        push(&mut q, 0, 1, 0, i);
+    }
+    let times: Vec<u64> = serve(&mut q).iter().map(|d| d.0).collect();
+    assert_eq!(times, [976, 1_968, 2_960]);
+    assert!(!q.opens(Time(3_951), 1) && q.opens(Time(3_952), 1));
 }
 
 /// The fast path asks only for ports that may be closed.

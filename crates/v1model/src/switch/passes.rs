@@ -170,17 +170,16 @@ impl<E: Executor> Drive<'_, E> {
             Some(p) => p,
             None => self.get(&packet.frame, self.fixed.std.priority) as u8,
         };
-        if core.queues.refuses(port, priority, packet.data.len() as u32) {
+        let bytes = packet.data.len() as u32;
+        let Some(depth) = core.queues.admits(port, priority, bytes) else {
             core.gate.port(port).queue_full += 1;
             return core.drop(packet, DropReason::QueueFull);
-        }
-        let depth = core.queues.depth(port, priority);
+        };
         (packet.enqueued, packet.enqueued_behind) = (now, depth);
         core.note(packet.way.thread, || {
             let instance = self.get(&packet.frame, self.fixed.std.egress_rid) as u16;
             StepKind::Enqueued { port, priority, depth, instance }
         });
-        let bytes = packet.data.len() as u32;
         core.queues.push(now, port, priority, bytes, packet);
     }
 

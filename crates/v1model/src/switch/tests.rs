@@ -421,7 +421,9 @@ fn a_rate_in_bits_and_timestamps_in_nanoseconds() {
     });
     let config = SwitchConfig { nanoseconds: true, clock_offset_us: 1, ..SwitchConfig::default() };
     let mut r = rig_with(config, script);
-    r.switch.configure_port_rate(0, Some(PortRate { bits_per_s: 8_000_000, overhead_bytes: 0 })).unwrap();
+    r.switch
+        .configure_port_rate(0, Some(PortRate { bits_per_s: 8_000_000, overhead_bytes: 0, burst_ns: 0 }))
+        .unwrap();
     for i in 0..3 {
         r.receive(100, 1, &[1, i]);
     }

@@ -141,9 +141,9 @@ type Limits = fn(&mut Switch<Tested>) -> Result<(), ConfigError>;
 
 /// Port 0 has no limit, and each of the next ones has another.
 fn limited(switch: &mut Switch<Tested>) -> Result<(), ConfigError> {
-    let rate = |bits_per_s| Some(PortRate { bits_per_s, overhead_bytes: 4 });
-    for (port, bits) in [(1, 100_000_000), (2, 10_000_000), (3, 1_000_000)] {
-        switch.configure_port_rate(port, rate(bits))?;
+    let rate = |bits_per_s, burst_ns| Some(PortRate { bits_per_s, overhead_bytes: 4, burst_ns });
+    for (port, bits, burst) in [(1, 100_000_000, 0), (2, 10_000_000, 100_000), (3, 1_000_000, 0)] {
+        switch.configure_port_rate(port, rate(bits, burst))?;
     }
     let delayed = QueueConfig { delay_ns: 15_000, depth_bytes: Some(500), ..QueueConfig::default() };
     if switch.config().queues_per_port > 1 {
@@ -151,7 +151,7 @@ fn limited(switch: &mut Switch<Tested>) -> Result<(), ConfigError> {
     }
     switch.configure_queue(4, None, delayed)?;
     switch.configure_queue(5, None, QueueConfig { rate_pps: Some(50_000), ..QueueConfig::default() })?;
-    switch.configure_recirculation(rate(50_000_000))?;
+    switch.configure_recirculation(rate(50_000_000, 0))?;
     switch.configure_buffer(Some(SharedBuffer { bytes: 2_000, threshold_percent: 50 }))
 }
 

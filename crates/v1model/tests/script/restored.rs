@@ -187,7 +187,7 @@ pub fn refusals(dir: &Path) -> Outcome {
     same(SwitchState::from_bytes(b"#include <core.p4>").err(), Some(RestoreError::NotAState))?;
     let mut newer = bytes.clone();
     newer[11] = 9;
-    same(SwitchState::from_bytes(&newer).err(), Some(RestoreError::Version { found: 9, known: 1 }))?;
+    same(SwitchState::from_bytes(&newer).err(), Some(RestoreError::Version { found: 9, known: 2 }))?;
     let longer = [&bytes[..], &[0]].concat();
     same(SwitchState::from_bytes(&longer).err(), Some(RestoreError::Damaged))?;
     let (mut other, _) = sample(dir, "selector")?;

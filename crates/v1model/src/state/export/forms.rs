@@ -21,7 +21,7 @@ coded! {
     CloneSession { replicas, multicast_group, truncate_bytes, class_of_service }
     CrcParams { polynomial, initial, final_xor, reflect_input, reflect_output }
     QueueConfig { depth_packets, depth_bytes, rate_pps, delay_ns }
-    PortRate { bits_per_s, overhead_bytes }
+    PortRate { bits_per_s, overhead_bytes, burst_ns }
     SharedBuffer { bytes, threshold_percent }
     PortSettings { port, rate, queues }
     QueueSettings { priorities, default, buffer, ports }

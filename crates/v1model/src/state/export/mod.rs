@@ -20,7 +20,7 @@ use sum::Sum;
 const MAGIC: &[u8; 8] = b"PTMSTATE";
 
 /// Another one with each change of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Magic number, version and length.
 const HEAD: usize = 20;
