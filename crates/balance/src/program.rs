@@ -1,5 +1,8 @@
 //! The data plane that the controller fills: the balancer, from `p4/programs/balancer`.
 
+use crate::config::Rack;
+use std::fmt;
+
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
         /// Every file of the program, by the name that the others include it by.
@@ -13,6 +16,7 @@ files! {
     "blocks.p4",
     "checksum.p4",
     "connections.p4",
+    "devices.p4",
     "fragments.p4",
     "headers.p4",
     "load.p4",
@@ -32,4 +36,45 @@ files! {
 /// The text of one of them.
 pub fn file(name: &str) -> Option<&'static str> {
     FILES.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+}
+
+/// How many devices a server can have: the program is compiled for one of these numbers. More make a decision slower, so that a rack has the
+/// smallest that suffices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServerDevices {
+    /// Slots 0 to 7.
+    #[default]
+    Eight,
+    /// Slots 0 to 15.
+    Sixteen,
+}
+
+impl ServerDevices {
+    /// What a rack's servers need.
+    pub fn of(rack: &Rack) -> Self {
+        if rack.devices().any(|(_, d)| d.number.slot() > 7) { Self::Sixteen } else { Self::Eight }
+    }
+
+    /// The number.
+    pub const fn count(self) -> usize {
+        match self {
+            Self::Eight => 8,
+            Self::Sixteen => 16,
+        }
+    }
+
+    /// The line in front of the program's text that has it compiled for this number.
+    pub const fn directive(self) -> &'static str {
+        match self {
+            // What it is compiled for by itself.
+            Self::Eight => "",
+            Self::Sixteen => "#define SERVER_DEVICES 16\n",
+        }
+    }
+}
+
+impl fmt::Display for ServerDevices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.count().fmt(f)
+    }
 }

@@ -95,6 +95,9 @@ struct connection_t {
     seen_t    worth;     // how much it is worth to take the place of the connection at `way`, which is not established
 }
 
+// The device in the word `middle` of an entry.
+#define DEVICE_IN(middle) WITH_HIGH(middle[31:16], middle[12:12])
+
 control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool opens, in seen_t now, inout connection_t conn)
                  (register<bit<64>> low, register<bit<64>> high, register<bit<64>> middle, register<bit<32>> state,
                   register<bit<32>> last_seen) {
@@ -119,7 +122,7 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
             conn.way = number;
             conn.version = s[31:26];
             conn.idle = s[25:8];
-            conn.device = m[31:16];
+            conn.device = DEVICE_IN(m);
             conn.flags = s[7:0];
             conn.options = m[11:6];
             conn.seen = seen;
@@ -131,7 +134,7 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
                 conn.way = number;
                 conn.version = s[31:26];
                 conn.idle = s[25:8];
-                conn.device = m[31:16];
+                conn.device = DEVICE_IN(m);
                 conn.flags = s[7:0];
                 conn.options = m[11:6];
                 conn.seen = seen;
@@ -144,7 +147,7 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
                 conn.way = free ? number : conn.way;
                 conn.version = free ? s[31:26] : conn.version;
                 // Whoever had the place may still be counted.
-                conn.device = free ? m[31:16] : conn.device;
+                conn.device = free ? DEVICE_IN(m) : conn.device;
                 conn.flags = free ? s[7:0] : conn.flags;
             }
         }
@@ -170,7 +173,7 @@ control WorthInWay(in bit<2> number, in place_t place, in seen_t now, inout conn
             conn.worth = worth;
             conn.way = number;
             conn.version = s[31:26];
-            conn.device = m[31:16];
+            conn.device = DEVICE_IN(m);
             conn.flags = s[7:0];
         }
     }
@@ -183,7 +186,7 @@ control KeepInWay(in place_t place, in bool is_new, in flow_t flow, in seen_t no
     apply {
         bit<32> at = (bit<32>)place;
         if (is_new) {
-            middle.write(at, flow.client[63:32] ++ conn.device ++ 4w0 ++ conn.options ++ conn.version);
+            middle.write(at, flow.client[63:32] ++ DEVICE_LOW(conn.device) ++ DEVICE_HIGH(conn.device, 4) ++ conn.options ++ conn.version);
             low.write(at, flow.client[31:0] ++ flow.client_port ++ flow.service);
             high.write(at, flow.client[127:64]);
         }

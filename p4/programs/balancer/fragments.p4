@@ -37,7 +37,7 @@ control Fragments(in bool is_first,
     register<bit<64>>(FRAGMENT_PLACES) source_low;
     register<bit<64>>(FRAGMENT_PLACES) destination_high;
     register<bit<64>>(FRAGMENT_PLACES) destination_low;
-    register<bit<64>>(FRAGMENT_PLACES) identity; // number, protocol, service, tunnelled, translated
+    register<bit<64>>(FRAGMENT_PLACES) identity; // number, protocol, service, rest of the device, tunnelled, translated
     register<bit<64>>(FRAGMENT_PLACES) seen;     // time, device
     register<bit<64>>(FRAGMENT_PLACES) address_high;
     register<bit<64>>(FRAGMENT_PLACES) address_low;
@@ -51,9 +51,9 @@ control Fragments(in bool is_first,
             source_low.write(at, source[63:0]);
             destination_high.write(at, destination[127:64]);
             destination_low.write(at, destination[63:0]);
-            identity.write(at, id ++ proto ++ fate.service ++ 6w0 ++ (fate.tunnelled ? 1w1 : 1w0)
+            identity.write(at, id ++ proto ++ fate.service ++ DEVICE_HIGH(fate.device, 6) ++ (fate.tunnelled ? 1w1 : 1w0)
                 ++ (fate.translated ? 1w1 : 1w0));
-            seen.write(at, now ++ fate.device);
+            seen.write(at, now ++ DEVICE_LOW(fate.device));
             address_high.write(at, fate.address[127:64]);
             address_low.write(at, fate.address[63:0]);
         } else {
@@ -76,7 +76,7 @@ control Fragments(in bool is_first,
             fate.known = s1 ++ s0 == source && d1 ++ d0 == destination && i[63:24] == id ++ proto
                          && now - t[63:16] < FRAGMENT_US;
             fate.service = i[23:8];
-            fate.device = t[15:0];
+            fate.device = WITH_HIGH(t[15:0], i[2:2]);
             fate.tunnelled = i[1:1] == 1;
             fate.translated = i[0:0] == 1;
             fate.address = a1 ++ a0;

@@ -4,6 +4,8 @@
 #ifndef BALANCER_HEADERS_P4
 #define BALANCER_HEADERS_P4
 
+#include "devices.p4"
+
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP = 0x0806;
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
@@ -32,6 +34,7 @@ const bit<8> FRAME_REPORT_SIGNED = 18;
 const bit<8> FRAME_REPORT_BUSY = 1;     // flag: it can take no new connections
 const bit<8> FRAME_REPORT_CORRECTS = 2; // flag: as METRICS_CORRECTS
 const bit<8> FRAME_REPORT_FAILED = 4;   // flag: as METRICS_FAILED
+const bit<8> FRAME_REPORT_HIGH = 8;     // flag: of sixteen devices, one of the second half
 
 // What the words behind a report are (bits of `metrics`).
 const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mask
@@ -44,12 +47,8 @@ typedef bit<32> ipv4_t;
 typedef bit<128> ipv6_t;
 typedef bit<48> time_us_t;
 
-// A service is a (VIP, protocol, port). A server has up to eight devices; a device is named by its server and its
-// place there, so that a bitmap of eight bits says something about every device of a server.
+// A service is a (VIP, protocol, port).
 typedef bit<16> service_t;
-typedef bit<13> server_t;
-typedef bit<3> slot_t;
-typedef bit<16> device_t; // server ++ slot
 
 @controller_header("packet_in")
 header packet_in_t {

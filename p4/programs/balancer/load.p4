@@ -2,8 +2,8 @@
 // What the switch knows about the load of devices: what they report, when they did, and what it counts itself.
 //
 // Every kind of state is one register array per device of a server, indexed by the server: a pipeline stage reads one cell of an
-// array per packet, and a decision looks at all devices of one server. Nothing here loops; eight devices are eight instances. The arrays
-// are in state.p4.
+// array per packet, and a decision looks at all devices of one server. Nothing here loops; every device is an instance (devices.p4).
+// The arrays are in state.p4.
 //
 // A packet that opens a connection reads these arrays when the device is chosen and writes those of the chosen device when
 // it is. Where a stage can touch its array only once per pass, that is two passes (the second by resubmission), for such packets
@@ -53,27 +53,27 @@ struct measure_t {
 }
 
 // One number for each device of a server.
+#define VALUE_OF_DEVICE(i) bit<48> d##i
 struct values_t {
-    bit<48> d0;
-    bit<48> d1;
-    bit<48> d2;
-    bit<48> d3;
-    bit<48> d4;
-    bit<48> d5;
-    bit<48> d6;
-    bit<48> d7;
+    EACH_DEVICE(VALUE_OF_DEVICE);
 }
 
+#define FACTOR_OF_DEVICE(i) bit<16> d##i
 struct factors_t {
-    bit<16> d0;
-    bit<16> d1;
-    bit<16> d2;
-    bit<16> d3;
-    bit<16> d4;
-    bit<16> d5;
-    bit<16> d6;
-    bit<16> d7;
+    EACH_DEVICE(FACTOR_OF_DEVICE);
 }
+
+// The same number for all.
+#define ZERO(i) 0
+#define ONE(i) 1
+
+// Names and parameters that stand for an array of each device.
+#define LAST_HEARD(i) last_heard##i
+#define LAST_HEARD_ARRAY(i) register<bit<48>> last_heard##i
+#define LOAD(i) reported##i, in_flight##i
+#define LOAD_ARRAYS(i) register<bit<64>> reported##i, register<bit<16>> in_flight##i
+#define STATE(i) last_heard##i, reported##i, in_flight##i
+#define STATE_ARRAYS(i) register<bit<48>> last_heard##i, register<bit<64>> reported##i, register<bit<16>> in_flight##i
 
 // A metric of a device. `reported` is compute, memory, network, queue, weight (8 bits each), 8 bits unused, and how many
 // connections it got since.
@@ -166,129 +166,65 @@ control CountDevice(in bool more, in server_t server, in bool less, in server_t 
 // What a report or probe says.
 struct note_t {
     bool       believed;
-    bit<8>     devices;   // of meta.server
-    bit<8>     available; // those of them that can take new connections
+    devices_t  devices;   // of meta.server
+    devices_t  available; // those of them that can take new connections
     bool       failed;    // they failed their health check
     reported_t load;      // meta.words are the values
 }
 
 // The devices whose last report was that of a failed health check.
-bit<8> failed_health_check(in values_t heard) {
-    return (heard.d7 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d6 == HEARD_FAILED ? 1w1 : 1w0)
-        ++ (heard.d5 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d4 == HEARD_FAILED ? 1w1 : 1w0)
-        ++ (heard.d3 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d2 == HEARD_FAILED ? 1w1 : 1w0)
-        ++ (heard.d1 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d0 == HEARD_FAILED ? 1w1 : 1w0);
+#define HAS_FAILED(i) (heard.d##i == HEARD_FAILED ? 1w1 : 1w0)
+devices_t failed_health_check(in values_t heard) {
+    return DEVICE_BITMAP(HAS_FAILED);
 }
 
 // Which of the enabled devices of a server have reported within the timeout, and when, if there is one or the policy `looks` at it.
-control HeardOf(in bool looks, in server_t server, in bit<8> enabled, in time_us_t timeout, in time_us_t now, out bit<8> fresh,
-                out values_t heard)
-               (register<bit<48>> last_heard0, register<bit<48>> last_heard1, register<bit<48>> last_heard2,
-                register<bit<48>> last_heard3, register<bit<48>> last_heard4, register<bit<48>> last_heard5,
-                register<bit<48>> last_heard6, register<bit<48>> last_heard7) {
+#define READ_LAST_HEARD(i) \
+    if (enabled[i:i] == 1) { \
+        last_heard##i.read(heard.d##i, (bit<32>)server); \
+    }
+#define IS_FRESH(i) (heard.d##i > HEARD_FAILED && (now <= heard.d##i || now - heard.d##i <= timeout) ? 1w1 : 1w0)
+control HeardOf(in bool looks, in server_t server, in devices_t enabled, in time_us_t timeout, in time_us_t now,
+                out devices_t fresh, out values_t heard)
+               (DEVICE_LIST(LAST_HEARD_ARRAY)) {
     apply {
         fresh = enabled; // no device has to report
-        heard = { 0, 0, 0, 0, 0, 0, 0, 0 };
+        heard = { DEVICE_LIST(ZERO) };
         if (looks || timeout != 0) {
-            if (enabled[0:0] == 1) {
-                last_heard0.read(heard.d0, (bit<32>)server);
-            }
-            if (enabled[1:1] == 1) {
-                last_heard1.read(heard.d1, (bit<32>)server);
-            }
-            if (enabled[2:2] == 1) {
-                last_heard2.read(heard.d2, (bit<32>)server);
-            }
-            if (enabled[3:3] == 1) {
-                last_heard3.read(heard.d3, (bit<32>)server);
-            }
-            if (enabled[4:4] == 1) {
-                last_heard4.read(heard.d4, (bit<32>)server);
-            }
-            if (enabled[5:5] == 1) {
-                last_heard5.read(heard.d5, (bit<32>)server);
-            }
-            if (enabled[6:6] == 1) {
-                last_heard6.read(heard.d6, (bit<32>)server);
-            }
-            if (enabled[7:7] == 1) {
-                last_heard7.read(heard.d7, (bit<32>)server);
-            }
+            EACH_DEVICE(READ_LAST_HEARD);
         }
         // A report may have come since this packet did.
         if (timeout != 0) {
-            fresh = enabled & ((heard.d7 > HEARD_FAILED && (now <= heard.d7 || now - heard.d7 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d6 > HEARD_FAILED && (now <= heard.d6 || now - heard.d6 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d5 > HEARD_FAILED && (now <= heard.d5 || now - heard.d5 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d4 > HEARD_FAILED && (now <= heard.d4 || now - heard.d4 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d3 > HEARD_FAILED && (now <= heard.d3 || now - heard.d3 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d2 > HEARD_FAILED && (now <= heard.d2 || now - heard.d2 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d1 > HEARD_FAILED && (now <= heard.d1 || now - heard.d1 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d0 > HEARD_FAILED && (now <= heard.d0 || now - heard.d0 <= timeout) ? 1w1 : 1w0));
+            fresh = enabled & (DEVICE_BITMAP(IS_FRESH));
         }
     }
 }
 
 // The load of each of the enabled devices of a server.
-control LookAtLoad(in server_t server, in bit<8> enabled, in measure_t measure, in factors_t factors, out values_t values)
-                  (register<bit<64>> reported0, register<bit<16>> in_flight0, register<bit<64>> reported1,
-                   register<bit<16>> in_flight1, register<bit<64>> reported2, register<bit<16>> in_flight2,
-                   register<bit<64>> reported3, register<bit<16>> in_flight3, register<bit<64>> reported4,
-                   register<bit<16>> in_flight4, register<bit<64>> reported5, register<bit<16>> in_flight5,
-                   register<bit<64>> reported6, register<bit<16>> in_flight6, register<bit<64>> reported7,
-                   register<bit<16>> in_flight7) {
-    LookAtDevice(reported0, in_flight0) device0;
-    LookAtDevice(reported1, in_flight1) device1;
-    LookAtDevice(reported2, in_flight2) device2;
-    LookAtDevice(reported3, in_flight3) device3;
-    LookAtDevice(reported4, in_flight4) device4;
-    LookAtDevice(reported5, in_flight5) device5;
-    LookAtDevice(reported6, in_flight6) device6;
-    LookAtDevice(reported7, in_flight7) device7;
+#define LOOK_AT(i) LookAtDevice(reported##i, in_flight##i) device##i
+#define LOOK(i) device##i.apply(server, enabled[i:i], measure, factors.d##i, values.d##i)
+control LookAtLoad(in server_t server, in devices_t enabled, in measure_t measure, in factors_t factors, out values_t values)
+                  (DEVICE_LIST(LOAD_ARRAYS)) {
+    EACH_DEVICE(LOOK_AT);
 
     apply {
-        device0.apply(server, enabled[0:0], measure, factors.d0, values.d0);
-        device1.apply(server, enabled[1:1], measure, factors.d1, values.d1);
-        device2.apply(server, enabled[2:2], measure, factors.d2, values.d2);
-        device3.apply(server, enabled[3:3], measure, factors.d3, values.d3);
-        device4.apply(server, enabled[4:4], measure, factors.d4, values.d4);
-        device5.apply(server, enabled[5:5], measure, factors.d5, values.d5);
-        device6.apply(server, enabled[6:6], measure, factors.d6, values.d6);
-        device7.apply(server, enabled[7:7], measure, factors.d7, values.d7);
+        EACH_DEVICE(LOOK);
     }
 }
 
-// Takes note of a report about devices of a server; `words` is the load of each.
+// Takes note of a report about devices of a server; `words` is the load of each of eight, in the half of the server that it is about.
+#define NOTE_OF(i) NoteOfDevice(last_heard##i, reported##i, in_flight##i) device##i
+#define NOTE(i) \
+    device##i.apply(note.devices[i:i] == 1, server, heard, note.load, words[255 - 32 * (i % 8):224 - 32 * (i % 8)])
 control NoteLoad(in note_t note, in server_t server, in time_us_t now, in bit<256> words)
-                (register<bit<48>> last_heard0, register<bit<64>> reported0, register<bit<16>> in_flight0,
-                 register<bit<48>> last_heard1, register<bit<64>> reported1, register<bit<16>> in_flight1,
-                 register<bit<48>> last_heard2, register<bit<64>> reported2, register<bit<16>> in_flight2,
-                 register<bit<48>> last_heard3, register<bit<64>> reported3, register<bit<16>> in_flight3,
-                 register<bit<48>> last_heard4, register<bit<64>> reported4, register<bit<16>> in_flight4,
-                 register<bit<48>> last_heard5, register<bit<64>> reported5, register<bit<16>> in_flight5,
-                 register<bit<48>> last_heard6, register<bit<64>> reported6, register<bit<16>> in_flight6,
-                 register<bit<48>> last_heard7, register<bit<64>> reported7, register<bit<16>> in_flight7,
-                 register<bit<8>> accel_state, register<bit<48>> server_heard, register<bit<48>> spare_heard) {
-    NoteOfDevice(last_heard0, reported0, in_flight0) device0;
-    NoteOfDevice(last_heard1, reported1, in_flight1) device1;
-    NoteOfDevice(last_heard2, reported2, in_flight2) device2;
-    NoteOfDevice(last_heard3, reported3, in_flight3) device3;
-    NoteOfDevice(last_heard4, reported4, in_flight4) device4;
-    NoteOfDevice(last_heard5, reported5, in_flight5) device5;
-    NoteOfDevice(last_heard6, reported6, in_flight6) device6;
-    NoteOfDevice(last_heard7, reported7, in_flight7) device7;
+                (DEVICE_LIST(STATE_ARRAYS), register<devices_t> accel_state, register<bit<48>> server_heard,
+                 register<bit<48>> spare_heard) {
+    EACH_DEVICE(NOTE_OF);
 
     apply {
         time_us_t heard = note.failed ? HEARD_FAILED : now;
-        device0.apply(note.devices[0:0] == 1, server, heard, note.load, words[255:224]);
-        device1.apply(note.devices[1:1] == 1, server, heard, note.load, words[223:192]);
-        device2.apply(note.devices[2:2] == 1, server, heard, note.load, words[191:160]);
-        device3.apply(note.devices[3:3] == 1, server, heard, note.load, words[159:128]);
-        device4.apply(note.devices[4:4] == 1, server, heard, note.load, words[127:96]);
-        device5.apply(note.devices[5:5] == 1, server, heard, note.load, words[95:64]);
-        device6.apply(note.devices[6:6] == 1, server, heard, note.load, words[63:32]);
-        device7.apply(note.devices[7:7] == 1, server, heard, note.load, words[31:0]);
-        bit<8> available;
+        EACH_DEVICE(NOTE);
+        devices_t available;
         accel_state.read(available, (bit<32>)server);
         accel_state.write((bit<32>)server, (available & ~note.devices) | (note.available & note.devices));
         if (!note.failed) {
@@ -299,33 +235,16 @@ control NoteLoad(in note_t note, in server_t server, in time_us_t now, in bit<25
 }
 
 // Counts what is in flight: one more at the device `to` if `more`, one less at `from` if `less`.
+#define COUNT_OF(i) CountDevice(reported##i, in_flight##i) device##i
+#define COUNT(i) device##i.apply(gets[i:i] == 1, SERVER_OF(to), loses[i:i] == 1, SERVER_OF(from))
 control CountLoad(in bool more, in device_t to, in bool less, in device_t from)
-                 (register<bit<64>> reported0, register<bit<16>> in_flight0, register<bit<64>> reported1,
-                  register<bit<16>> in_flight1, register<bit<64>> reported2, register<bit<16>> in_flight2,
-                  register<bit<64>> reported3, register<bit<16>> in_flight3, register<bit<64>> reported4,
-                  register<bit<16>> in_flight4, register<bit<64>> reported5, register<bit<16>> in_flight5,
-                  register<bit<64>> reported6, register<bit<16>> in_flight6, register<bit<64>> reported7,
-                  register<bit<16>> in_flight7) {
-    CountDevice(reported0, in_flight0) device0;
-    CountDevice(reported1, in_flight1) device1;
-    CountDevice(reported2, in_flight2) device2;
-    CountDevice(reported3, in_flight3) device3;
-    CountDevice(reported4, in_flight4) device4;
-    CountDevice(reported5, in_flight5) device5;
-    CountDevice(reported6, in_flight6) device6;
-    CountDevice(reported7, in_flight7) device7;
+                 (DEVICE_LIST(LOAD_ARRAYS)) {
+    EACH_DEVICE(COUNT_OF);
 
     apply {
-        bit<8> gets = more ? (bit<8>)1 << (bit<8>)to[2:0] : 8w0;
-        bit<8> loses = less ? (bit<8>)1 << (bit<8>)from[2:0] : 8w0;
-        device0.apply(gets[0:0] == 1, to[15:3], loses[0:0] == 1, from[15:3]);
-        device1.apply(gets[1:1] == 1, to[15:3], loses[1:1] == 1, from[15:3]);
-        device2.apply(gets[2:2] == 1, to[15:3], loses[2:2] == 1, from[15:3]);
-        device3.apply(gets[3:3] == 1, to[15:3], loses[3:3] == 1, from[15:3]);
-        device4.apply(gets[4:4] == 1, to[15:3], loses[4:4] == 1, from[15:3]);
-        device5.apply(gets[5:5] == 1, to[15:3], loses[5:5] == 1, from[15:3]);
-        device6.apply(gets[6:6] == 1, to[15:3], loses[6:6] == 1, from[15:3]);
-        device7.apply(gets[7:7] == 1, to[15:3], loses[7:7] == 1, from[15:3]);
+        devices_t gets = more ? SET_OF(SLOT_OF(to)) : 0;
+        devices_t loses = less ? SET_OF(SLOT_OF(from)) : 0;
+        EACH_DEVICE(COUNT);
     }
 }
 

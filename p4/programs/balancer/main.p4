@@ -43,8 +43,8 @@ control BalancerIngress(inout headers_t hdr,
     counter(64, CounterType.packets_and_bytes) drops;              // by reason
     counter(65536, CounterType.packets_and_bytes) service_packets; // towards devices, by service
     counter(65536, CounterType.packets) service_connections;       // opened, by service
-    counter(65536, CounterType.packets_and_bytes) device_packets;  // towards devices, by device
-    counter(65536, CounterType.packets) device_connections;        // opened, by device
+    counter(DEVICE_NUMBERS, CounterType.packets_and_bytes) device_packets;  // towards devices, by device
+    counter(DEVICE_NUMBERS, CounterType.packets) device_connections;        // opened, by device
 
 #include "state.p4"
 
@@ -57,15 +57,10 @@ control BalancerIngress(inout headers_t hdr,
     SawConnection(last_seen0, last_seen1, last_seen2, last_seen3) saw_connection;
     SecondHash() second_hash;
     CountConnection() count_connection;
-    HeardOf(last_heard0, last_heard1, last_heard2, last_heard3, last_heard4, last_heard5, last_heard6, last_heard7)
-        heard_of;
-    LookAtLoad(reported0, in_flight0, reported1, in_flight1, reported2, in_flight2, reported3, in_flight3, reported4,
-        in_flight4, reported5, in_flight5, reported6, in_flight6, reported7, in_flight7) look_at_load;
-    NoteLoad(last_heard0, reported0, in_flight0, last_heard1, reported1, in_flight1, last_heard2, reported2, in_flight2,
-        last_heard3, reported3, in_flight3, last_heard4, reported4, in_flight4, last_heard5, reported5, in_flight5,
-        last_heard6, reported6, in_flight6, last_heard7, reported7, in_flight7, accel_state, server_heard, spare_heard) note_load;
-    CountLoad(reported0, in_flight0, reported1, in_flight1, reported2, in_flight2, reported3, in_flight3, reported4,
-        in_flight4, reported5, in_flight5, reported6, in_flight6, reported7, in_flight7) count_load;
+    HeardOf(DEVICE_LIST(LAST_HEARD)) heard_of;
+    LookAtLoad(DEVICE_LIST(LOAD)) look_at_load;
+    NoteLoad(DEVICE_LIST(STATE), accel_state, server_heard, spare_heard) note_load;
+    CountLoad(DEVICE_LIST(LOAD)) count_load;
     Reports() reports;
     ServicePolicy() service_policy;
     DeviceSettings() device_settings;
@@ -258,7 +253,7 @@ control BalancerIngress(inout headers_t hdr,
         key = { meta.device: exact @name("device"); }
         actions = { is_failed; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     // Where a device is: on the way in.
@@ -271,7 +266,7 @@ control BalancerIngress(inout headers_t hdr,
         key = { meta.device: exact @name("device"); }
         actions = { set_device_v4; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     action set_device_v6(ipv6_t address, bit<9> port, mac_t mac) {
@@ -283,7 +278,7 @@ control BalancerIngress(inout headers_t hdr,
         key = { meta.device: exact @name("device"); }
         actions = { set_device_v6; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     // Whose answer it is: on the way out.
@@ -624,16 +619,16 @@ control BalancerIngress(inout headers_t hdr,
                     blocks_t blocks;
                     slot_t choice;
                     bool is_chosen;
-                    values_t heard = { 0, 0, 0, 0, 0, 0, 0, 0 }; // when devices reported
+                    values_t heard = { DEVICE_LIST(ZERO) }; // when devices reported
                     bit<4> reason = REASON_FALLBACK;
                     bool all_silent = false;
                     bool looks = false; // at reports
                     service_policy.apply(meta, blocks);
                     select_server.apply(blocks.servers, now, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
-                        bit<8> fresh;     // devices that have reported lately
-                        bit<8> available; // devices that can take new connections
-                        bit<8> candidates;
+                        devices_t fresh;     // devices that have reported lately
+                        devices_t available; // devices that can take new connections
+                        devices_t candidates;
                         slot_t slot = 0;
                         bool proposed = false;
                         accel_state.read(available, (bit<32>)meta.server);
@@ -691,7 +686,7 @@ control BalancerIngress(inout headers_t hdr,
                 }
                 if (one_more || one_less) {
                     count_load.apply(one_more, meta.device, one_less, left);
-                    count_servers.apply(one_more, meta.device[15:3], one_less, left[15:3]);
+                    count_servers.apply(one_more, SERVER_OF(meta.device), one_less, SERVER_OF(left));
                 }
             }
 

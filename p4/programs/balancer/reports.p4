@@ -17,22 +17,30 @@ const bit<2> TRUST_NONE = 0;
 const bit<2> TRUST_KEY = 1;    // they carry a digest
 const bit<2> TRUST_SOURCE = 2; // from the right place is enough
 
+// Which server a report speaks of: thirteen bits of the field. The one above says, if servers have sixteen devices, that the report's mask,
+// bitmap and words are about the second half of them; the flag FRAME_REPORT_HIGH says it of a frame.
+#if SERVER_DEVICES == 8
+#define REPORT_SERVER hdr.report.server
+#else
+#define REPORT_SERVER hdr.report.server[15:14] ++ 1w0 ++ hdr.report.server[12:0]
+#endif
+
 control Reports(inout headers_t hdr,
                 inout metadata_t meta,
                 inout standard_metadata_t standard_metadata,
                 out note_t note) {
     // Newest report, by device whose agent sent it. With a digest: number of the key, sender's microseconds; without:
     // the sender's milliseconds.
-    register<bit<64>>(65536) report_sequence;
+    register<bit<64>>(DEVICE_NUMBERS) report_sequence;
 
     // Why the last report from the place of a device's agent was refused (a drop reason), or 0: it was accepted. By device, for
     // the controller, which can then tell refused reports from silence.
-    register<bit<8>>(65536) report_refused;
+    register<bit<8>>(DEVICE_NUMBERS) report_refused;
 
     HalfSipHash() half_sip_hash;
 
     device_t sender = 0;
-    bit<8> may_report = 0;
+    devices_t may_report = 0;
     bit<8> key_number = 0; // 0 for none
     bit<2> trust = TRUST_NONE;
     bit<64> secret = 0;    // the key
@@ -43,7 +51,7 @@ control Reports(inout headers_t hdr,
     bit<8> probe_shift = 3;
 
     // The agent at this place reports for these devices of the server.
-    action accept_reports(bit<8> devices, device_t agent) {
+    action accept_reports(devices_t devices, device_t agent) {
         may_report = devices;
         sender = agent;
     }
@@ -52,33 +60,33 @@ control Reports(inout headers_t hdr,
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
             hdr.ipv4.src: exact @name("source");
-            hdr.report.server: exact @name("server");
+            REPORT_SERVER: exact @name("server");
         }
         actions = { accept_reports; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     table report_sources_v6 {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
             hdr.ipv6.src: exact @name("source");
-            hdr.report.server: exact @name("server");
+            REPORT_SERVER: exact @name("server");
         }
         actions = { accept_reports; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     table report_sources_mac {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
             hdr.ethernet.src: exact @name("source");
-            hdr.frame_report.device[15:3]: exact @name("server");
+            SERVER_OF(hdr.frame_report.device): exact @name("server");
         }
         actions = { accept_reports; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     action set_key(bit<64> value) {
@@ -99,13 +107,13 @@ control Reports(inout headers_t hdr,
         }
         actions = { set_key; trust_source; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 131072;
+        size = 2 * DEVICE_NUMBERS;
     }
 
     // The machine at this place sends probes about the device with this number.
     action accept_probe(device_t device) {
         sender = device;
-        may_report = (bit<8>)1 << (bit<8>)device[2:0];
+        may_report = SET_OF(SLOT_OF(device));
     }
 
     table probe_sources {
@@ -116,7 +124,7 @@ control Reports(inout headers_t hdr,
         }
         actions = { accept_probe; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = DEVICE_NUMBERS;
     }
 
     // The weight of a machine is (cpu * free processor + memory * free memory + link * free link) >> shift.
@@ -173,7 +181,7 @@ control Reports(inout headers_t hdr,
                 memory = 100 |-| memory * unit;
                 link = 100 |-| link * unit;
                 same_for_all(cpu[7:0] ++ memory[7:0] ++ link[7:0] ++ 8w0);
-                meta.server = sender[15:3];
+                meta.server = SERVER_OF(sender);
                 note.devices = may_report;
                 if (weight != 0) {
                     note.available = may_report;
@@ -187,7 +195,7 @@ control Reports(inout headers_t hdr,
             if (hdr.frame_report.isValid()) {
                 well_formed = hdr.frame_report.version == FRAME_REPORT_PLAIN
                     || hdr.frame_report.version == FRAME_REPORT_SIGNED && hdr.frame_report.key != 0;
-                note.devices = (bit<8>)1 << (bit<8>)hdr.frame_report.device[2:0];
+                note.devices = SET_OF(WITH_HIGH(hdr.frame_report.device[2:0], hdr.frame_report.flags[3:3]));
                 note.available = note.devices;
                 if ((hdr.frame_report.flags & FRAME_REPORT_BUSY) != 0) {
                     note.available = 0;
@@ -197,7 +205,7 @@ control Reports(inout headers_t hdr,
                     note.load.corrects = 1;
                 }
                 note.failed = (hdr.frame_report.flags & FRAME_REPORT_FAILED) != 0;
-                meta.server = hdr.frame_report.device[15:3];
+                meta.server = SERVER_OF(hdr.frame_report.device);
                 bit<32> load = hdr.frame_report.compute ++ hdr.frame_report.memory ++ hdr.frame_report.network
                     ++ hdr.frame_report.queue;
                 same_for_all(load);
@@ -211,8 +219,8 @@ control Reports(inout headers_t hdr,
             } else if (hdr.report.isValid()) {
                 well_formed = hdr.report.mask != 0 && (bit<16>)hdr.report.length << 2 == hdr.udp.len - 8
                     && hdr.udp.len <= meta.l4_len;
-                note.devices = hdr.report.mask;
-                note.available = hdr.report.available;
+                note.devices = OF_HALF(hdr.report.server[13:13], hdr.report.mask);
+                note.available = OF_HALF(hdr.report.server[13:13], hdr.report.available);
                 note.failed = (hdr.report.metrics & METRICS_FAILED) != 0;
                 if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
                     note.load.metrics = 1;

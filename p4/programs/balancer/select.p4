@@ -102,9 +102,16 @@ control ServicePolicy(in metadata_t meta, out blocks_t blocks) {
 }
 
 // The settings of each device of a server.
+#define FACTOR(i) bit<16> d##i
+#define FACTOR_NAME(i) d##i
+#define HIGH(i) bit<16> high##i
+#define HIGH_NAME(i) high##i
+#define LOW(i) bit<16> low##i
+#define LOW_NAME(i) low##i
+#define NO_LIMIT(i) 0xffff
 control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds_t thresholds) {
-    action set_factors(bit<16> d0, bit<16> d1, bit<16> d2, bit<16> d3, bit<16> d4, bit<16> d5, bit<16> d6, bit<16> d7) {
-        factors = { d0, d1, d2, d3, d4, d5, d6, d7 };
+    action set_factors(DEVICE_LIST(FACTOR)) {
+        factors = { DEVICE_LIST(FACTOR_NAME) };
     }
 
     // What the load of each device is multiplied with: its weight where more is better, the inverse where less is.
@@ -119,11 +126,9 @@ control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds
         size = 65536;
     }
 
-    action set_thresholds(bit<16> high0, bit<16> high1, bit<16> high2, bit<16> high3, bit<16> high4, bit<16> high5, bit<16> high6,
-                          bit<16> high7, bit<16> low0, bit<16> low1, bit<16> low2, bit<16> low3, bit<16> low4, bit<16> low5,
-                          bit<16> low6, bit<16> low7) {
-        thresholds.high = { high0, high1, high2, high3, high4, high5, high6, high7 };
-        thresholds.low = { low0, low1, low2, low3, low4, low5, low6, low7 };
+    action set_thresholds(DEVICE_LIST(HIGH), DEVICE_LIST(LOW)) {
+        thresholds.high = { DEVICE_LIST(HIGH_NAME) };
+        thresholds.low = { DEVICE_LIST(LOW_NAME) };
     }
 
     // Where each device is out, and in again.
@@ -139,8 +144,8 @@ control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds
     }
 
     apply {
-        factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
-        thresholds = { { 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
+        factors = { DEVICE_LIST(ONE) };
+        thresholds = { { DEVICE_LIST(NO_LIMIT) }, { DEVICE_LIST(ZERO) } };
         device_factors.apply();
         device_thresholds.apply();
     }
@@ -148,9 +153,10 @@ control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds
 
 // A proposal made of blocks: the devices that remain of the fresh ones (`candidates`), and of these the one to take. None, which
 // leaves it to dip_table, whose policy is priority.
-control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8> fresh, in bit<8> available, in values_t values,
-               in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice,
-               out bit<8> candidates, out slot_t proposal, out bool proposed, out bit<4> reason) {
+#define IS_IDLE(i) (values.d##i <= (bit<48>)thresholds.low.d##i ? 1w1 : 1w0)
+control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in devices_t fresh, in devices_t available,
+               in values_t values, in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice,
+               out devices_t candidates, out slot_t proposal, out bool proposed, out bit<4> reason) {
     Thresholds() thresholds_of_pool;
     Sample() sample;
     Weighted() weighted;
@@ -162,20 +168,13 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
         bit<16> draw1 = meta.hash_a[31:16] ^ meta.hash_b[15:0];
         bit<32> more;
         hash(more, HashAlgorithm.crc32, 32w0, { meta.hash_b, meta.flow.client_port, meta.hash_a }, 64w0x100000000);
-        bit<8> left = fresh;
+        devices_t left = fresh;
         if (blocks.narrow == NARROW_AVAILABLE) {
             left = available & fresh;
         } else if (blocks.narrow == NARROW_BELOW) {
             thresholds_of_pool.apply(pool, fresh, values, thresholds, left);
         } else if (blocks.narrow == NARROW_IDLE) {
-            left = fresh & ((values.d7 <= (bit<48>)thresholds.low.d7 ? 1w1 : 1w0)
-                ++ (values.d6 <= (bit<48>)thresholds.low.d6 ? 1w1 : 1w0)
-                ++ (values.d5 <= (bit<48>)thresholds.low.d5 ? 1w1 : 1w0)
-                ++ (values.d4 <= (bit<48>)thresholds.low.d4 ? 1w1 : 1w0)
-                ++ (values.d3 <= (bit<48>)thresholds.low.d3 ? 1w1 : 1w0)
-                ++ (values.d2 <= (bit<48>)thresholds.low.d2 ? 1w1 : 1w0)
-                ++ (values.d1 <= (bit<48>)thresholds.low.d1 ? 1w1 : 1w0)
-                ++ (values.d0 <= (bit<48>)thresholds.low.d0 ? 1w1 : 1w0));
+            left = fresh & (DEVICE_BITMAP(IS_IDLE));
         }
         // No device left: the block does not decide.
         bool none_left = left == 0;
@@ -184,7 +183,7 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
         }
         candidates = left;
         proposed = blocks.pick != PICK_PRIORITY;
-        bit<8> last = left;
+        devices_t last = left;
         if (blocks.pick == PICK_PRIORITY) {
             reason = REASON_PRIORITY;
         } else if (blocks.choices != 0) {
@@ -195,13 +194,13 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
             reason = REASON_MINIMUM;
         }
         if (blocks.pick == PICK_CHOSEN && is_chosen) {
-            last = (bit<8>)1 << (bit<8>)choice;
+            last = SET_OF(choice);
             reason = REASON_CHOSEN;
         } else if (blocks.pick == PICK_WEIGHTED || blocks.pick == PICK_CHANCE) {
             values_t shares = values;
             reason = REASON_WEIGHTED;
             if (blocks.pick == PICK_CHANCE) {
-                shares = { 0, 0, 0, 0, 0, 0, 0, 0 };
+                shares = { DEVICE_LIST(ZERO) };
                 reason = blocks.narrow == NARROW_IDLE ? REASON_IDLE : REASON_CHANCE;
             }
             weighted.apply(pool, left, shares, factors, last);
@@ -210,14 +209,14 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
                 reason = REASON_NO_CHOICE;
             }
             sample.apply(left, blocks.choices, draw1, more[31:16], more[15:0], last);
-            bit<8> sampled = last;
+            devices_t sampled = last;
             minimum.apply(sampled, values, last);
         }
         if (none_left && reason != REASON_CHOSEN) {
             reason = REASON_NONE_LEFT;
         }
         // Ties by chance, with bits that the sample did not look at first.
-        bit<8> tied = last;
+        devices_t tied = last;
         tie.apply(tied, 1, draw1[7:0] ++ draw1[15:8], 0, 0, last);
         position.apply(last, proposal);
     }
@@ -225,8 +224,8 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
 
 // Chooses meta.device of meta.server, given which devices of the pool are fresh and which available, and what blocks proposed of
 // which candidates and why.
-control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> fresh, in bit<8> available, inout bit<8> candidates,
-                     inout slot_t slot, inout bool proposed, inout bit<4> reason) {
+control SelectDevice(inout metadata_t meta, in pool_t pool, in devices_t fresh, in devices_t available,
+                     inout devices_t candidates, inout slot_t slot, inout bool proposed, inout bit<4> reason) {
     HashPosition() hash_position;
     NextPosition() next_position;
 
@@ -281,7 +280,7 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> fresh, in 
             }
             rings.apply();
         }
-        bit<8> choice_bit = (bit<8>)1 << (bit<8>)slot;
+        devices_t choice_bit = SET_OF(slot);
         if (!proposed || (choice_bit & fresh) == 0) {
             if (reason != REASON_PRIORITY && (proposed || reason != REASON_NONE_LEFT)) {
                 reason = REASON_FALLBACK;
@@ -290,7 +289,7 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> fresh, in 
             dip_table.apply();
         }
         if (proposed) {
-            meta.device = meta.server ++ slot;
+            meta.device = DEVICE_NUMBER(meta.server, slot);
         } else {
             meta.drop_reason = DROP_NO_DEVICE;
         }

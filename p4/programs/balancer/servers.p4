@@ -25,7 +25,7 @@ const bit<8> SERVERS_CHOSEN = 3;
 
 // What a service may use of a server.
 struct pool_t {
-    bit<8>    devices;     // enabled: one bit per device
+    devices_t devices;     // enabled: one bit per device
     bit<32>   ring;        // also the number of its other state: pointer, thresholds
     bit<16>   ring_length;
     time_us_t report_timeout;
@@ -119,7 +119,7 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
 
     // What a service uses of a server: enabled devices (a bitmap), its ring, and after how many milliseconds without
     // a report a device is out (0: reports are not needed).
-    action set_pool(bit<8> devices, bit<32> ring, bit<16> ring_length, bit<32> timeout_ms) {
+    action set_pool(devices_t devices, bit<32> ring, bit<16> ring_length, bit<32> timeout_ms) {
         pool.devices = devices;
         pool.ring = ring;
         pool.ring_length = ring_length;
@@ -159,8 +159,8 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
             bit<32> named;
             controllers_choice.read(named, (bit<32>)meta.flow.service);
             if (named[31:31] == 1) {
-                meta.server = named[15:3];
-                choice = named[2:0];
+                meta.server = SERVER_OF(named);
+                choice = SLOT_OF(named);
                 has_pool = chosen_pools.apply().hit;
                 found = has_pool;
                 chosen = has_pool && named[30:30] == 1;

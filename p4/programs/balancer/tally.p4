@@ -15,21 +15,17 @@ const bit<4> AGE_NEVER = 15;
 
 // Counts a new connection of meta.device by why it was chosen, and, where decisions look at reports, by how old the last report of that
 // device was. `heard` is when reports of each device came (HEARD_NEVER or HEARD_FAILED: no report counts), `looks` whether they were asked for.
+#define LAST_OF(i, next) (SLOT_OF(meta.device) == i ? heard.d##i :
+#define HEARD(i) heard.d##i
 control Tally(in metadata_t meta, in bit<4> reason, in bool looks, in values_t heard, in time_us_t now) {
-    counter(1048576, CounterType.packets) dispatches; // by device ++ reason
-    counter(1048576, CounterType.packets) ages;       // by service ++ age
-    register<bit<64>>(65536) age_us;                  // sum of ages, by service
+    counter(16 * DEVICE_NUMBERS, CounterType.packets) dispatches; // by device ++ reason
+    counter(1048576, CounterType.packets) ages;                  // by service ++ age
+    register<bit<64>>(65536) age_us;                             // sum of ages, by service
 
     apply {
         dispatches.count((bit<32>)(meta.device ++ reason));
         if (looks) {
-            time_us_t last = meta.device[2:0] == 0 ? heard.d0
-                : (meta.device[2:0] == 1 ? heard.d1
-                   : (meta.device[2:0] == 2 ? heard.d2
-                      : (meta.device[2:0] == 3 ? heard.d3
-                         : (meta.device[2:0] == 4 ? heard.d4
-                            : (meta.device[2:0] == 5 ? heard.d5
-                               : (meta.device[2:0] == 6 ? heard.d6 : heard.d7))))));
+            time_us_t last = EACH_STEP(LAST_OF) LAST_DEVICE(HEARD) END_STEPS;
             // A report may have come since this packet did.
             time_us_t age = now |-| last;
             bit<4> bucket = last <= HEARD_FAILED ? AGE_NEVER
