@@ -4,14 +4,15 @@
 //! | bytes | field |
 //! |---|---|
 //! | 1 | version: 17 without digest, 18 with one |
-//! | 1 | flags: 1, it can take no new connections; 2, the queue is all that is in flight; 4, it failed its health check |
-//! | 2 | device: server (13 bits) and slot |
+//! | 1 | flags: 1, it can take no new connections; 2, the queue is all that is in flight; 4, it failed its health check; 8, eight is to be
+//! added to the slot |
+//! | 2 | device: server (13 bits) and slot (3 bits) |
 //! | 1, 1, 1, 1 | compute, memory, network (per cent), queue (requests) |
 //! | 1 | number of the key, from 1 |
 //! | 7 | sequence: the sender's microseconds since 1970, each number used once, rising |
 //! | 8 | digest of the bytes before it, or zero |
 //!
-//! A [`Notice`] goes the other way, from the controller to an agent, in a frame of the same type: version 19, flags and load 0, number of
+//! A [`Notice`] goes the other way, from the controller to an agent, in a frame of the same type: version 19, load and all flags but 8 zero, number of
 //! the key and sequence of the newest accepted report, and its digest with this key.
 
 use crate::report::{Load, ReportError, Stamp};
@@ -28,6 +29,14 @@ pub const SIGNED: u8 = 18;
 pub const NOTICE: u8 = 19;
 /// Bytes behind the Ethernet header.
 pub const LEN: usize = 24;
+/// The flag of devices in slots above 7.
+const HIGH: u8 = 8;
+
+fn put_device(out: &mut [u8; LEN], device: DeviceNumber) {
+    let (low, high) = device.parts();
+    out[1] |= if high { HIGH } else { 0 };
+    out[2..4].copy_from_slice(&low.to_be_bytes());
+}
 
 /// The content of such a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +61,7 @@ impl FrameReport {
         let mut out = [0; LEN];
         out[0] = if key.is_some() { SIGNED } else { PLAIN };
         out[1] = u8::from(self.busy) | u8::from(self.corrects) << 1 | u8::from(self.failed) << 2;
-        out[2..4].copy_from_slice(&self.device.bits().to_be_bytes());
+        put_device(&mut out, self.device);
         out[4..8].copy_from_slice(&self.load.word().to_be_bytes());
         out[8..16].copy_from_slice(&self.stamp.bytes());
         if let Some(key) = key {
@@ -86,7 +95,7 @@ impl FrameReport {
             other => return Err(ReportError::Version(other)),
         }
         Ok(FrameReport {
-            device: DeviceNumber::from_bits(u16::from_be_bytes([d0, d1])),
+            device: DeviceNumber::from_parts(u16::from_be_bytes([d0, d1]), flags & HIGH != 0),
             busy: flags & 1 != 0,
             corrects: flags & 2 != 0,
             failed: flags & 4 != 0,
@@ -111,7 +120,7 @@ impl Notice {
     pub fn encode(&self, key: &ReportKey) -> [u8; LEN] {
         let mut out = [0; LEN];
         out[0] = NOTICE;
-        out[2..4].copy_from_slice(&self.device.bits().to_be_bytes());
+        put_device(&mut out, self.device);
         out[8..16].copy_from_slice(&self.newest.bytes());
         let digest = key.digest(&out[..16]);
         out[16..].copy_from_slice(&digest);
@@ -123,8 +132,10 @@ impl Notice {
         let b = bytes.first_chunk::<LEN>()?;
         let newest = Stamp::from_bytes(*b.get(8..)?.first_chunk()?);
         let genuine = b[0] == NOTICE && newest.number == number && key.digest(&b[..16]) == b[16..];
-        genuine
-            .then_some(Notice { device: DeviceNumber::from_bits(u16::from_be_bytes([b[2], b[3]])), newest })
+        genuine.then_some(Notice {
+            device: DeviceNumber::from_parts(u16::from_be_bytes([b[2], b[3]]), b[1] & HIGH != 0),
+            newest,
+        })
     }
 }
 

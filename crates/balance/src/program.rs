@@ -63,12 +63,11 @@ impl ServerDevices {
         }
     }
 
-    /// The line in front of the program's text that has it compiled for this number.
-    pub const fn directive(self) -> &'static str {
+    /// The macro (the argument of `-D`) that has the program compiled for this number; `None` for what it is compiled for without.
+    pub const fn define(self) -> Option<&'static str> {
         match self {
-            // What it is compiled for by itself.
-            Self::Eight => "",
-            Self::Sixteen => "#define SERVER_DEVICES 16\n",
+            Self::Eight => None,
+            Self::Sixteen => Some("SERVER_DEVICES=16"),
         }
     }
 }

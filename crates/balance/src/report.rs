@@ -5,8 +5,8 @@
 //! |---|---|
 //! | 1 | version, 1 |
 //! | 1 | length of the report in words of four bytes, at least 3 |
-//! | 2 | server |
-//! | 1 | mask: devices covered by the report |
+//! | 2 | server (13 bits); the bit above them (8192) says that the report is about devices 8 to 15 |
+//! | 1 | mask: devices covered by the report, of eight |
 //! | 1 | available: the subset that can take new connections |
 //! | 2 | metrics: which words follow |
 //! | 4 | sequence: the sender's milliseconds |
@@ -21,6 +21,8 @@
 //! | 8 | digest of all other bytes, in their order ([`ReportKey::digest`]) |
 //!
 //! and no metrics but those below, because the digest covers only fields that the data plane parses.
+//!
+//! A server with more than eight devices has two halves, and a report is about one of them: slots 0 to 7, or 8 to 15 with that bit.
 //!
 //! With [`METRICS_LOAD`] the first word is the [`Load`] of every device in the mask, with [`METRICS_LOADS`] the first eight are
 //! those of the devices in each slot.
@@ -44,7 +46,7 @@ pub const MAX_METRICS: usize = 255 - HEADER_LEN / 4;
 
 /// Bit of `metrics`: one word follows, the load of every device in the mask.
 pub const METRICS_LOAD: u16 = 1;
-/// Bit of `metrics`: eight words follow, the load of the device in each slot.
+/// Bit of `metrics`: eight words follow, the load of the device in each of eight slots.
 pub const METRICS_LOADS: u16 = 2;
 /// Bit of `metrics`: the queue is all that is in flight, and the switch's own count is to be set to it.
 pub const METRICS_CORRECTS: u16 = 4;
@@ -82,7 +84,9 @@ impl Load {
 pub struct Report {
     /// The server, 13 bits.
     pub server: u16,
-    /// Devices covered by this report, one bit per slot; never 0.
+    /// It is about the devices in slots 8 to 15.
+    pub high: bool,
+    /// Devices covered by this report, one bit per slot of the half; never 0.
     pub mask: u8,
     /// The subset that can take new connections.
     pub available: u8,
@@ -171,13 +175,28 @@ impl fmt::Display for ReportError {
 
 impl std::error::Error for ReportError {}
 
+/// The bit of the field `server` that says which half of the server's devices a report is about.
+const HIGH: u16 = MAX_SERVER + 1;
+
+/// The server and the half that a field `server` names.
+fn placed(field: [u8; 2]) -> Result<(u16, bool), ReportError> {
+    let field = u16::from_be_bytes(field);
+    let server = field & !HIGH;
+    if server > MAX_SERVER { Err(ReportError::Server(server)) } else { Ok((server, field & HIGH != 0)) }
+}
+
 impl Report {
+    /// The field `server`.
+    fn place(&self) -> [u8; 2] {
+        (self.server | if self.high { HIGH } else { 0 }).to_be_bytes()
+    }
+
     /// The datagram's payload. Metrics beyond [`MAX_METRICS`] are omitted.
     pub fn encode(&self) -> Vec<u8> {
         let words = &self.words[..self.words.len().min(MAX_METRICS)];
         let mut out = Vec::with_capacity(HEADER_LEN + 4 * words.len());
         out.extend([VERSION, (HEADER_LEN / 4 + words.len()) as u8]);
-        out.extend(self.server.to_be_bytes());
+        out.extend(self.place());
         out.extend([self.mask, self.available]);
         out.extend(self.metrics.to_be_bytes());
         out.extend(self.sequence.to_be_bytes());
@@ -191,7 +210,7 @@ impl Report {
     pub fn encode_signed(&self, key: &ReportKey, stamp: Stamp) -> Vec<u8> {
         let n = signed_words(self.metrics).unwrap_or(0);
         let mut head = vec![SIGNED_VERSION, (SIGNED_LEN / 4 + n) as u8];
-        head.extend(self.server.to_be_bytes());
+        head.extend(self.place());
         head.extend([self.mask, self.available]);
         head.extend(self.metrics.to_be_bytes());
         head.extend(stamp.bytes());
@@ -225,10 +244,7 @@ impl Report {
         if mask == 0 {
             return Err(ReportError::NoDevice);
         }
-        let server = u16::from_be_bytes([s0, s1]);
-        if server > MAX_SERVER {
-            return Err(ReportError::Server(server));
-        }
+        let (server, high) = placed([s0, s1])?;
         let stamp = Stamp::from_bytes(stamp);
         let key =
             Some(stamp.number).filter(|n| *n > 0).and_then(key).ok_or(ReportError::Key(stamp.number))?;
@@ -236,7 +252,7 @@ impl Report {
             return Err(ReportError::Digest);
         }
         let words = rest.as_chunks::<4>().0.iter().map(|w| u32::from_be_bytes(*w)).collect();
-        Ok((Report { server, mask, available, metrics, sequence: stamp.sequence as u32, words }, stamp))
+        Ok((Report { server, high, mask, available, metrics, sequence: stamp.sequence as u32, words }, stamp))
     }
 
     /// Reads a datagram's payload as strictly as the data plane does.
@@ -257,12 +273,10 @@ impl Report {
         if mask == 0 {
             return Err(ReportError::NoDevice);
         }
-        let server = u16::from_be_bytes([s0, s1]);
-        if server > MAX_SERVER {
-            return Err(ReportError::Server(server));
-        }
+        let (server, high) = placed([s0, s1])?;
         Ok(Report {
             server,
+            high,
             mask,
             available,
             metrics: u16::from_be_bytes([m0, m1]),
@@ -278,7 +292,15 @@ mod tests {
     use pointsman_wire::Random;
 
     fn report() -> Report {
-        Report { server: 0x1234, mask: 3, available: 2, metrics: 0, sequence: 0xa1b2_c3d4, words: vec![] }
+        Report {
+            server: 0x1234,
+            high: false,
+            mask: 3,
+            available: 2,
+            metrics: 0,
+            sequence: 0xa1b2_c3d4,
+            words: vec![],
+        }
     }
 
     #[test]
@@ -289,6 +311,18 @@ mod tests {
             with.encode(),
             [1, 5, 0x12, 0x34, 3, 2, 0x80, 1, 0xa1, 0xb2, 0xc3, 0xd4, 0, 0, 0, 1, 0xff, 0xff, 0, 0]
         );
+    }
+
+    /// The second half of a server is a bit above its number; the others are never set.
+    #[test]
+    fn halves() {
+        let with = Report { high: true, ..report() };
+        assert_eq!(with.encode()[..6], [1, 3, 0x32, 0x34, 3, 2]);
+        for bit in [0x40, 0x80] {
+            let mut bytes = with.encode();
+            bytes[2] |= bit;
+            assert!(matches!(Report::decode(&bytes), Err(ReportError::Server(_))), "{bit:#x}");
+        }
     }
 
     #[test]
@@ -313,7 +347,7 @@ mod tests {
         check(&|b| b[1] = 2, ReportError::Length { words: 2, bytes: 12 });
         check(&|b| b.push(0), ReportError::Length { words: 3, bytes: 13 });
         check(&|b| b[4] = 0, ReportError::NoDevice);
-        check(&|b| b[2] = 0x20, ReportError::Server(0x2034));
+        check(&|b| b[2] = 0x40, ReportError::Server(0x4034));
     }
 
     fn key(n: u8) -> Option<ReportKey> {
@@ -370,6 +404,7 @@ mod tests {
         for _ in 0..10_000 {
             let r = Report {
                 server: random.next_u64() as u16 & MAX_SERVER,
+                high: random.below(2) == 1,
                 mask: 1 << random.below(8) | random.next_u64() as u8,
                 available: random.next_u64() as u8,
                 metrics: random.next_u64() as u16,

@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Devices that one server can have: one for each bit of a bitmap.
-pub const MAX_DEVICES: usize = 8;
+/// Devices that one server can have: one for each bit of a bitmap ([`crate::program::ServerDevices`]).
+pub const MAX_DEVICES: usize = 16;
 /// Largest server number: `server_t` of the data plane has 13 bits.
 pub const MAX_SERVER: u16 = 8191;
 /// Largest port of the switch: ports have 9 bits and 511 drops.
@@ -171,34 +171,48 @@ impl FromStr for Protocol {
     }
 }
 
-/// A device as the data plane names it: server number and slot there (`device_t`).
+/// A device as the data plane names it: server number and slot there (`device_t`). In order of servers, then slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceNumber(u16);
+pub struct DeviceNumber {
+    server: u16,
+    slot: u8,
+}
 
 impl DeviceNumber {
-    /// The device in this slot of this server. Bits beyond 13 and 3 are ignored.
-    pub fn new(server: u16, slot: u8) -> Self {
-        DeviceNumber((server & MAX_SERVER) << 3 | u16::from(slot & 7))
+    /// The device in this slot of this server. Bits beyond 13 and 4 are ignored.
+    pub const fn new(server: u16, slot: u8) -> Self {
+        DeviceNumber { server: server & MAX_SERVER, slot: slot & 15 }
     }
 
-    /// From the 16 bits of `device_t`.
-    pub const fn from_bits(bits: u16) -> Self {
-        DeviceNumber(bits)
+    /// From the 17 bits of `device_t`; if servers have at most eight devices, the highest is 0.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self::from_parts(bits as u16, bits >> 16 & 1 == 1)
     }
 
-    /// The 16 bits of `device_t`.
-    pub fn bits(self) -> u16 {
-        self.0
+    /// The 17 bits of `device_t`: the highest bit of the slot, the server, the other bits of the slot.
+    pub const fn bits(self) -> u32 {
+        let (low, high) = self.parts();
+        low as u32 | (high as u32) << 16
+    }
+
+    /// The low 16 bits of `device_t`, and the highest: where a format has them in two places.
+    pub const fn parts(self) -> (u16, bool) {
+        (self.server << 3 | (self.slot & 7) as u16, self.slot > 7)
+    }
+
+    /// From the low 16 bits of `device_t`, and the highest.
+    pub const fn from_parts(low: u16, high: bool) -> Self {
+        Self::new(low >> 3, (low & 7) as u8 | (high as u8) << 3)
     }
 
     /// The server.
-    pub fn server(self) -> u16 {
-        self.0 >> 3
+    pub const fn server(self) -> u16 {
+        self.server
     }
 
-    /// The place among the server's devices, 0 to 7.
-    pub fn slot(self) -> u8 {
-        (self.0 & 7) as u8
+    /// The place among the server's devices, 0 to 15.
+    pub const fn slot(self) -> u8 {
+        self.slot
     }
 }
 
@@ -372,5 +386,9 @@ mod tests {
         let d = DeviceNumber::new(8191, 7);
         assert_eq!((d.bits(), d.server(), d.slot()), (0xffff, 8191, 7));
         assert_eq!(DeviceNumber::from_bits(17), DeviceNumber::new(2, 1));
+        let d = DeviceNumber::new(2, 9);
+        assert_eq!((d.bits(), d.parts()), (0x1_0011, (17, true)));
+        assert_eq!(DeviceNumber::from_bits(d.bits()), d);
+        assert!(DeviceNumber::new(2, 7) < d && d < DeviceNumber::new(3, 0));
     }
 }

@@ -12,6 +12,7 @@ pub use network::LiveNetwork;
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::{Program as ProgramName, RackFile};
 use pointsman_balance::controller::{Controllers, Program};
+use pointsman_balance::program::ServerDevices;
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_compile::executor::Choice;
@@ -172,7 +173,7 @@ impl Live {
         let mut keys = ReportKeys::default();
         new_keys(&config, &mut keys, false)?;
         config.keys = keys.clone();
-        let (program, _) = program(&ProgramName::BuiltIn)?;
+        let (program, _) = program(&ProgramName::BuiltIn, ServerDevices::of(&config))?;
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
         // over that namespace's loopback.

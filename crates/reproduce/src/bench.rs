@@ -1,6 +1,7 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
 use pointsman_balance::config::Program;
+use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
 use pointsman_sim::{Outcome, Scenario, scenario};
 use pointsman_trials::validate::load_average;
@@ -113,7 +114,8 @@ impl Bench {
         place: Where,
         threads: usize,
     ) -> Result<Self, String> {
-        let simulator = Simulator::new(&Program::BuiltIn)?;
+        // No paper has servers with more.
+        let simulator = Simulator::new(&Program::BuiltIn, ServerDevices::Eight)?;
         let threads = match (threads, place) {
             (0, Where::Lab) => RACKS,
             (threads, _) => threads,

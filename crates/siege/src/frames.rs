@@ -71,9 +71,9 @@ impl Ground {
 impl Agent {
     /// The agent's report: it can take no connections.
     fn signed(&self, micros: u64) -> Vec<u8> {
-        let mask = 1 << self.slot;
+        let (mask, high) = (1 << (self.slot & 7), self.slot > 7);
         let report =
-            Report { server: self.server, mask, available: 0, metrics: 0, sequence: 0, words: vec![] };
+            Report { server: self.server, high, mask, available: 0, metrics: 0, sequence: 0, words: vec![] };
         report.encode_signed(&self.key.1, Stamp { number: self.key.0, sequence: micros })
     }
 

@@ -1,5 +1,6 @@
 //! From a file to a program.
 
+use pointsman_frontend::Define;
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::{Loader, SourceMap};
 use pointsman_ir::Program;
@@ -62,9 +63,15 @@ pub fn compile_text(name: &str, text: &str, includes: &[&Path]) -> Result<Arc<Pr
 
 /// Compiles the program at `path`; `includes` are searched for `#include`. The text of the error has a line for each.
 pub fn compile(path: &Path, includes: &[&Path]) -> Result<Arc<Program>, String> {
+    compile_with(path, includes, &[])
+}
+
+/// The same with macros, as the arguments of `-D`.
+pub fn compile_with(path: &Path, includes: &[&Path], macros: &[&str]) -> Result<Arc<Program>, String> {
     let text = read(path)?;
     let loader = Dirs(includes.iter().map(|p| p.to_path_buf()).collect());
-    match pointsman_frontend::compile(&path.to_string_lossy(), &text, &loader, &[]) {
+    let defines: Vec<Define> = macros.iter().map(|m| Define::set(m)).collect();
+    match pointsman_frontend::compile(&path.to_string_lossy(), &text, &loader, &defines) {
         Ok(compiled) => Ok(Arc::new(compiled.program)),
         Err(failure) => Err(describe(&failure.source_map, &failure.diagnostics)),
     }

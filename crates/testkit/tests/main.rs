@@ -3,6 +3,7 @@
 
 mod balancer;
 mod balancer_engine;
+mod balancer_sixteen;
 mod p4c_programs;
 mod scale;
 mod stages;

@@ -12,7 +12,7 @@ use pointsman_ir::{
     Arg, BinaryOp, Callee, ControlId, Expr, ExprKind, ExternInstanceId, LValue, Program, Proj, Stmt,
     StmtKind, UnaryOp, VarRef,
 };
-use pointsman_testkit::compile::{compile, own_includes, own_program};
+use pointsman_testkit::compile::{compile_with, own_includes, own_program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a place: after which stage it is available, and its value if that is a constant.
@@ -435,43 +435,68 @@ fn row(program: &Program, name: &str, constants: &[(&str, u128)], title: &str) -
     format!("| {title} | {} | {} | {arrays} | {both} | {most} |", done.deepest, walk.tables.len())
 }
 
+/// A control, its parameters that are constant, and the title of its row.
+type Block = (&'static str, &'static [(&'static str, u128)], &'static str);
+
+const BLOCKS: [Block; 23] = [
+    ("find_connection", &[], "connection table: find"),
+    ("keep_connection", &[("is_new", 1)], "connection table: write a new one"),
+    ("saw_connection", &[], "connection table: note that it was seen"),
+    ("service_policy", &[], "settings of the policy"),
+    ("select_server", &[], "server (any of the ways)"),
+    ("count_servers", &[], "loads of servers: count"),
+    ("device_settings", &[], "settings of devices"),
+    ("heard_of", &[("looks", 1)], "state of eight devices: last reports"),
+    ("look_at_load", &[], "state of eight devices: value"),
+    ("find_least", &[], "connection table: find one to end"),
+    ("note_load", &[], "state of eight devices: note a report"),
+    ("count_load", &[], "state of eight devices: count"),
+    ("made_of_blocks.thresholds_of_pool", &[], "narrow: thresholds with hysteresis"),
+    ("made_of_blocks.sample", &[], "sample"),
+    ("made_of_blocks.minimum", &[], "minimum finder of eight"),
+    ("made_of_blocks.weighted", &[], "weighted ring"),
+    ("made_of_blocks", &[], "all blocks, one after the other"),
+    ("select_device", &[], "ring, priorities"),
+    ("tally", &[], "metrics of a decision"),
+    ("fragments", &[], "fragments"),
+    ("expiry", &[], "idle for too long?"),
+    ("make_reset", &[], "RST made of a segment"),
+    ("encapsulate", &[], "packet in a packet"),
+];
+
+/// The rows of the program compiled for so many devices a server.
+fn rows(devices: u32) -> Vec<String> {
+    let devices = format!("SERVER_DEVICES={devices}");
+    let program = compile_with(&own_program("balancer"), &[&own_includes()], &[&devices]);
+    let program = program.unwrap_or_else(|e| panic!("{e}"));
+    BLOCKS.iter().map(|(name, constants, title)| row(&program, name, constants, title)).collect()
+}
+
+/// A table of the README with these rows under this head.
+#[track_caller]
+fn check(readme: &str, head: &str, rows: &[String]) {
+    let lines = readme.lines().skip_while(|l| *l != head).skip(2);
+    let found: Vec<&str> = lines.take_while(|l| l.starts_with('|')).collect();
+    assert!(found == rows, "the table should be:\n{head}\n|---|---|---|---|---|---|\n{}", rows.join("\n"));
+}
+
 #[test]
-fn the_table_in_the_readme_is_right() {
-    let program = compile(&own_program("balancer"), &[&own_includes()]).unwrap_or_else(|e| panic!("{e}"));
-    let rows = [
-        ("find_connection", &[][..], "connection table: find"),
-        ("keep_connection", &[("is_new", 1)], "connection table: write a new one"),
-        ("saw_connection", &[], "connection table: note that it was seen"),
-        ("service_policy", &[], "settings of the policy"),
-        ("select_server", &[], "server (any of the ways)"),
-        ("count_servers", &[], "loads of servers: count"),
-        ("device_settings", &[], "settings of devices"),
-        ("heard_of", &[("looks", 1)], "state of eight devices: last reports"),
-        ("look_at_load", &[], "state of eight devices: value"),
-        ("find_least", &[], "connection table: find one to end"),
-        ("note_load", &[], "state of eight devices: note a report"),
-        ("count_load", &[], "state of eight devices: count"),
-        ("made_of_blocks.thresholds_of_pool", &[], "narrow: thresholds with hysteresis"),
-        ("made_of_blocks.sample", &[], "sample"),
-        ("made_of_blocks.minimum", &[], "minimum finder of eight"),
-        ("made_of_blocks.weighted", &[], "weighted ring"),
-        ("made_of_blocks", &[], "all blocks, one after the other"),
-        ("select_device", &[], "ring, priorities"),
-        ("tally", &[], "metrics of a decision"),
-        ("fragments", &[], "fragments"),
-        ("expiry", &[], "idle for too long?"),
-        ("make_reset", &[], "RST made of a segment"),
-        ("encapsulate", &[], "packet in a packet"),
-    ]
-    .map(|(name, constants, title)| row(&program, name, constants, title));
+fn the_tables_in_the_readme_are_right() {
     let path = own_program("balancer").with_file_name("README.md");
     let text = std::fs::read_to_string(&path).expect("README.md is readable");
-    let head = "| block | stages | tables | arrays | of these read and written | accesses of one array |";
-    let found: Vec<&str> =
-        text.lines().skip_while(|l| *l != head).skip(2).take_while(|l| l.starts_with('|')).collect();
-    assert!(found == rows, "the table should be:\n{head}\n|---|---|---|---|---|---|\n{}", rows.join("\n"));
+    let (eight, sixteen) = (rows(8), rows(16));
+    check(
+        &text,
+        "| block | stages | tables | arrays | of these read and written | accesses of one array |",
+        &eight,
+    );
+    let differ = sixteen.iter().filter(|row| !eight.contains(row));
+    let differ: Vec<String> = differ.map(|row| row.replace("of eight", "of sixteen")).collect();
+    let head = "| block, sixteen devices | stages | tables | arrays | of these read and written | accesses of one array |";
+    check(&text, head, &differ);
     // One access of an array on each way through a block (a read and a write of the same cell is one).
-    let over: Vec<&String> = rows.iter().filter(|r| !r.ends_with("| 0 |") && !r.ends_with("| 1 |")).collect();
+    let more = |r: &&String| !r.ends_with("| 0 |") && !r.ends_with("| 1 |");
+    let over: Vec<&String> = eight.iter().chain(&sixteen).filter(more).collect();
     let known = ["loads of servers: count", "state of eight devices: count"];
     assert!(over.iter().all(|r| known.iter().any(|k| r.contains(k))), "{over:?}");
 }

@@ -1,7 +1,8 @@
 //! The packet tests next to our programs: `p4/programs/<name>/tests/*.stf`.
 
-use pointsman_testkit::compile::{own_includes, own_program};
-use pointsman_testkit::stf::run_stf;
+use pointsman_testkit::compile::{compile_with, own_includes, own_program};
+use pointsman_testkit::rig::Rig;
+use pointsman_testkit::stf::run_stf_with;
 
 #[test]
 fn our_programs() {
@@ -16,23 +17,30 @@ fn our_programs_as_native_code() {
 /// Nothing in them keeps packets from going through native code in one piece.
 #[test]
 fn our_programs_in_one_go() {
-    for name in ["acl", "balancer", "router"] {
+    for (name, macros, _) in PROGRAMS {
         let config = pointsman_v1model::SwitchConfig::default();
-        let rig = pointsman_testkit::rig::load::<pointsman_engine::Engine>(
-            &own_program(name),
-            &[&own_includes()],
-            config,
-        );
+        let program = compile_with(&own_program(name), &[&own_includes()], macros);
+        let rig = program.and_then(|p| Rig::<pointsman_engine::Engine>::on(p, config));
         assert!(rig.unwrap_or_else(|e| panic!("{name}: {e}")).switch.goes_through(), "{name}");
     }
 }
 
+/// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
+/// devices a server, too.
+const PROGRAMS: [(&str, &[&str], &[&str]); 4] = [
+    ("acl", &[], &["tests"]),
+    ("balancer", &[], &["tests"]),
+    ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
+    ("router", &[], &["tests"]),
+];
+
 fn run<E: pointsman_ir::Executor>() {
     let mut failures = Vec::new();
     let mut ran = 0;
-    for name in ["acl", "balancer", "router"] {
+    for (name, macros, folder) in PROGRAMS.iter().flat_map(|(n, m, dirs)| dirs.iter().map(move |d| (n, m, d)))
+    {
         let program = own_program(name);
-        let dir = program.with_file_name("tests");
+        let dir = program.with_file_name(folder);
         let mut files: Vec<_> = std::fs::read_dir(&dir)
             .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
             .filter_map(|e| e.ok().map(|e| e.path()))
@@ -40,20 +48,16 @@ fn run<E: pointsman_ir::Executor>() {
             .collect();
         files.sort();
         for file in files {
-            let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            let report = run_stf::<E>(&program, &[&own_includes()], &text);
-            let report = report.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            assert_eq!(
-                report.unchecked,
-                0,
-                "{}: packets left on ports that it does not name",
-                file.display()
-            );
-            failures.extend(report.failures.iter().map(|f| format!("{}: {f}", file.display())));
+            let shown = format!("{} {}", file.display(), macros.join(" "));
+            let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{shown}: {e}"));
+            let report = run_stf_with::<E>(&program, &[&own_includes()], macros, &text);
+            let report = report.unwrap_or_else(|e| panic!("{shown}: {e}"));
+            assert_eq!(report.unchecked, 0, "{shown}: packets left on ports that it does not name");
+            failures.extend(report.failures.iter().map(|f| format!("{shown}: {f}")));
             ran += report.packets_in;
         }
     }
     println!("{ran} packets");
-    assert!(ran >= 70, "only {ran} packets: are the tests there?");
+    assert!(ran >= 150, "only {ran} packets: are the tests there?");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -7,7 +7,7 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use pointsman_testkit::Rig;
-use pointsman_testkit::compile::{compile_text, own_includes, own_program};
+use pointsman_testkit::compile::{compile_text, compile_with, own_includes, own_program};
 use pointsman_testkit::packet::{Packet, tcp_flags};
 use pointsman_testkit::random::Random;
 use pointsman_v1model::{Arrived, Output, Sink, Switch, SwitchConfig, Time, Worker};
@@ -30,12 +30,9 @@ const ROUND_ROBIN: u8 = 1;
 const BLOCKS: u8 = 3;
 
 fn rig<E: Executor>(policy: u8) -> Rig<E> {
-    let path = own_program("balancer");
-    let text = std::fs::read_to_string(&path).expect("the program is there");
-    let text = format!("#define CONNECTION_PLACE_BITS {PLACE_BITS}\n{text}");
-    let folder = path.parent().expect("a folder");
-    let program =
-        compile_text("main.p4", &text, &[folder, &own_includes()]).unwrap_or_else(|(_, e)| panic!("{e}"));
+    let places = format!("CONNECTION_PLACE_BITS={PLACE_BITS}");
+    let program = compile_with(&own_program("balancer"), &[&own_includes()], &[&places]);
+    let program = program.unwrap_or_else(|e| panic!("{e}"));
     let mut rig = Rig::<E>::on(program, SwitchConfig::default()).expect("it can run");
     let mut add = |entry: &str| rig.add(entry).unwrap_or_else(|e| panic!("{entry}: {e}"));
     add("local_v4 address=10.0.0.100 -> is_local");

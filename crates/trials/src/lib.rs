@@ -12,6 +12,7 @@ pub mod stats;
 pub mod validate;
 pub mod wire;
 
+use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
 use pointsman_console::{print, say};
 use pointsman_sim::{Scenario, scenario, table};
@@ -323,7 +324,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         scenarios.extend(read(path, text)?);
     }
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
-    let simulator = Simulator::new(&first.rack.switch.program)?;
+    let devices = scenarios.iter().map(|s| ServerDevices::of(&s.rack)).max().unwrap_or_default();
+    let simulator = Simulator::new(&first.rack.switch.program, devices)?;
     if args.serve {
         if scenarios.len() > 1 {
             say("--serve: the scenario has a sweep: serving only its first point");

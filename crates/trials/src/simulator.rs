@@ -1,6 +1,7 @@
 //! The simulator of racks with native code. It is generic over the executor, and compiled for this one here, once for all who simulate.
 
 use pointsman_balance::config::Program;
+use pointsman_balance::program::ServerDevices;
 use pointsman_decide::Weights;
 use pointsman_engine::Engine;
 use pointsman_node::controller;
@@ -12,12 +13,12 @@ use std::sync::Arc;
 pub struct Simulator(DataPlane<Engine>);
 
 impl Simulator {
-    /// Compiles the program.
+    /// Compiles the program, for racks whose servers have at most so many devices.
     ///
     /// # Errors
     /// It cannot be read, or does not compile.
-    pub fn new(program: &Program) -> Result<Self, String> {
-        let (program, compiled) = controller::program(program)?;
+    pub fn new(program: &Program, devices: ServerDevices) -> Result<Self, String> {
+        let (program, compiled) = controller::program(program, devices)?;
         Ok(Simulator(DataPlane::new(program, Arc::new(compiled))))
     }
 

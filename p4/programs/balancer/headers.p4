@@ -38,7 +38,7 @@ const bit<8> FRAME_REPORT_HIGH = 8;     // flag: of sixteen devices, one of the 
 
 // What the words behind a report are (bits of `metrics`).
 const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mask
-const bit<16> METRICS_LOADS = 2;    // eight words: load of the device in each slot
+const bit<16> METRICS_LOADS = 2;    // eight words: load of the device in each of eight slots
 const bit<16> METRICS_CORRECTS = 4; // the queue in it is what is in flight: the switch's own count is set to it
 const bit<16> METRICS_FAILED = 8;   // the devices in the mask failed their health check
 
@@ -171,7 +171,7 @@ header quoted_t {
     bit<32> rest;
 }
 
-// A load report. `length` counts the whole report in words of four bytes. The load of a device is one word: compute, memory,
+// A load report. `server` is 13 bits, and of sixteen devices one above them for the second half. `length` counts the whole report in words of four bytes. The load of a device is one word: compute, memory,
 // network, queue, eight bits each (per cent of what there is, and a number of requests). Reports are looked at, not extracted, so
 // that they are payload to the checksum, and are forwarded unchanged if they are not for us.
 header report_t {
@@ -202,7 +202,7 @@ header signed_report_t {
 header frame_report_t {
     bit<8>  version;
     bit<8>  flags;
-    bit<16> device; // server ++ slot
+    bit<16> device; // server ++ low bits of the slot
     bit<8>  compute;
     bit<8>  memory;
     bit<8>  network;
@@ -287,7 +287,7 @@ struct metadata_t {
     bool      rst;
     bit<8>    drop_reason;
     bit<16>   l4_len;
-    bit<256>  words;       // of a report: the load of the device in each slot
+    bit<256>  words;       // of a report: the load of the device in each of eight slots
     bit<2>    probe;       // PROBE_*
     bit<8>    probe_id;
     bit<8>    probe_cpu;   // free, in tenths or per cent

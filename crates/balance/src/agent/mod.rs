@@ -496,7 +496,9 @@ impl Agent {
             return;
         }
         for (parts, flag) in [(known, 0), (failed, METRICS_FAILED)] {
-            if !parts.is_empty() {
+            let (high, low): (Vec<usize>, Vec<usize>) =
+                parts.into_iter().partition(|i| self.parts[*i].device.slot() > 7);
+            for parts in [low, high] {
                 self.datagram(now, &parts, flag, out);
             }
         }
@@ -520,11 +522,13 @@ impl Agent {
         out.push(Output::Frame { to: self.config.switch_mac, payload });
     }
 
-    /// A report of some devices in a datagram.
+    /// A report of some devices, if there are any, in a datagram. They are of one half of the server.
     fn datagram(&mut self, now: Duration, parts: &[usize], flag: u16, out: &mut Vec<Output>) {
+        let Some(first) = parts.first().map(|i| self.parts[*i].device) else { return };
         let stamp = self.stamp(now);
         let mut report = Report {
-            server: self.config.device.server(),
+            server: first.server(),
+            high: first.slot() > 7,
             mask: 0,
             available: 0,
             metrics: METRICS_LOAD,
@@ -538,7 +542,7 @@ impl Agent {
         }
         report.metrics |= flag;
         for &i in parts {
-            let slot = self.parts[i].device.slot();
+            let slot = self.parts[i].device.slot() & 7;
             report.mask |= 1 << slot;
             report.available |= u8::from(!self.parts[i].busy && !self.parts[i].failed) << slot;
             if self.parts.len() > 1

@@ -131,7 +131,7 @@ pub struct Station {
     pub port: u16,
 }
 
-/// A server: up to eight devices that share a number.
+/// A server: up to [`MAX_DEVICES`](crate::types::MAX_DEVICES) devices that share a number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// Unique name.

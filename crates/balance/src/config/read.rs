@@ -347,7 +347,8 @@ fn device(
     let workers = t.integer("workers", 1, 4096, problems).map(|v| v.value as u16);
     let enabled = t.boolean("enabled", problems).unwrap_or(true);
     // A narrow probe with the id 15 is a wide one.
-    let probe_id = t.integer("probe_id", 0, 255, problems).map_or(slot, |v| v.value as u8);
+    let default_id = if slot == 15 { 16 } else { slot };
+    let probe_id = t.integer("probe_id", 0, 255, problems).map_or(default_id, |v| v.value as u8);
     if probe_id == 15 {
         problems.add(
             &t.place_of("probe_id"),

@@ -2,6 +2,7 @@ use super::file::{ClientsSection, LearnSection};
 use super::*;
 use crate::agent::source::{Reading, SourceKind};
 use crate::blocks::{Metric, Servers};
+use crate::program::ServerDevices;
 use pointsman_wire::Random;
 
 const EXAMPLE: &str = include_str!("../../../../examples/rack.toml");
@@ -271,7 +272,7 @@ fn fields() {
         "address = \"10.0.1.11\"\nweight = 1001",
         &["server.device.weight", "1 to 1000"],
     );
-    bad("address = \"10.0.1.11\"", "address = \"10.0.1.11\"\nslot = 8", &["server.device.slot", "0 to 7"]);
+    bad("address = \"10.0.1.11\"", "address = \"10.0.1.11\"\nslot = 16", &["server.device.slot", "0 to 15"]);
     bad("name = \"s1\"", "name = \"s1\"\nid = 8192", &["server.id", "1 to 8191"]);
 }
 
@@ -301,14 +302,20 @@ fn agreement() {
         &second.replace("\"s1\"", "\"s2\"\nid = 1"),
         &["server.id", "`s1` and `s2` both have number 1", "`id`"],
     );
-    let nine: String = (0..7)
-        .map(|i| {
-            format!(
-                "[[server.device]]\nname = \"d{i}\"\nkind = \"gpu\"\nport = 9\naddress = \"10.0.2.{i}\"\n"
-            )
-        })
-        .collect();
-    bad("[[service]]", &format!("{nine}[[service]]"), &["server.device", "at most 8 devices"]);
+    let more = |n: u8| -> String {
+        let device = |i: u8| {
+            let (name, address) = (format!("name = \"d{i}\""), format!("address = \"10.0.2.{i}\""));
+            format!("[[server.device]]\n{name}\nkind = \"gpu\"\nport = 9\n{address}\n")
+        };
+        (0..n).map(device).collect::<String>() + "[[service]]"
+    };
+    bad("[[service]]", &more(15), &["rack.toml:88:1: server.device.slot", "at most 16 devices"]);
+    let sixteen = good(&SMALL.replace("[[service]]", &more(14)));
+    assert_eq!(ServerDevices::of(&sixteen), ServerDevices::Sixteen);
+    assert_eq!(ServerDevices::of(&good(&SMALL.replace("[[service]]", &more(6)))), ServerDevices::Eight);
+    // Number 15 would make narrow probes wide ones.
+    let probes: Vec<u8> = sixteen.servers[0].devices.iter().map(|d| d.probe_id).collect();
+    assert_eq!(probes[13..], [13, 14, 16]);
     bad("vip = \"10.0.0.100\"", "vip = \"10.0.1.11\"", &["service.vip", "device `s1/cpu`"]);
     let message =
         Rack::parse("r", &SMALL.replace("10.0.0.100", "fd00::1")).expect_err("other family").to_string();

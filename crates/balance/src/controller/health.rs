@@ -179,14 +179,15 @@ impl Health {
 
     /// The registers to read.
     pub fn questions(&self, rack: &Rack, schema: &Schema) -> Vec<p4rt::Entity> {
-        let index = |i: u16| Some(p4rt::Index { index: i.into() });
+        let index = |i: u32| Some(p4rt::Index { index: i.into() });
         let mut out = Vec::new();
         if rack.switch.report_timeout_ms > 0 {
             for (_, d) in rack.devices().filter(|(_, d)| d.enabled) {
                 let Some(register_id) = schema.last_heard.get(usize::from(d.number.slot())).copied() else {
                     continue;
                 };
-                let entry = p4rt::RegisterEntry { register_id, index: index(d.number.server()), data: None };
+                let entry =
+                    p4rt::RegisterEntry { register_id, index: index(d.number.server().into()), data: None };
                 out.push(Kind::RegisterEntry(entry));
             }
         }
@@ -199,7 +200,7 @@ impl Health {
         for l in self.leaving.keys() {
             let (counter_id, i) = match l {
                 Leaving::Device(d) => (schema.device_packets, d.bits()),
-                Leaving::Service(s) => (schema.service_packets, *s),
+                Leaving::Service(s) => (schema.service_packets, u32::from(*s)),
             };
             out.push(Kind::CounterEntry(p4rt::CounterEntry { counter_id, index: index(i), data: None }));
         }
@@ -227,7 +228,7 @@ impl Health {
         for answer in answers {
             match &answer.entity {
                 Some(Kind::RegisterEntry(e)) => {
-                    let at = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok());
+                    let at = e.index.as_ref().and_then(|i| u32::try_from(i.index).ok());
                     let (Some(at), Some(value)) = (at, register_value(e)) else { continue };
                     if e.register_id == schema.report_sequence {
                         let stamp = Stamp::from_bytes((value as u64).to_be_bytes());
@@ -235,20 +236,20 @@ impl Health {
                     } else if e.register_id == schema.report_refused {
                         refusals.push((DeviceNumber::from_bits(at), value as u8));
                     } else if let Some(slot) = schema.last_heard.iter().position(|id| *id == e.register_id) {
-                        let device = DeviceNumber::new(at, slot as u8);
+                        let device = DeviceNumber::new(at as u16, slot as u8);
                         if rack.device(device).is_some() {
                             findings.extend(self.heard(now, device, value, timeout));
                         }
                     }
                 }
                 Some(Kind::CounterEntry(e)) => {
-                    let Some(i) = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok()) else {
+                    let Some(i) = e.index.as_ref().and_then(|i| u32::try_from(i.index).ok()) else {
                         continue;
                     };
                     let leaving = if e.counter_id == schema.device_packets {
                         Leaving::Device(DeviceNumber::from_bits(i))
                     } else {
-                        Leaving::Service(i)
+                        Leaving::Service(i as u16)
                     };
                     let count = e.data.as_ref().map_or(0, |d| d.packet_count);
                     findings.extend(self.counted(now, leaving, count));

@@ -224,7 +224,7 @@ impl Controller {
     /// The controller of the rack's first switch, which connects at its first step.
     ///
     /// # Errors
-    /// The program is not a balancer: it lacks something that the controller fills.
+    /// The program is not a balancer: it lacks something that the controller fills. Or it has fewer devices a server than the rack.
     pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
         Self::of_switch(rack, program, 0)
     }
@@ -232,9 +232,10 @@ impl Controller {
     /// The same for another switch: its place in `switch.p4runtime`.
     ///
     /// # Errors
-    /// The program is not a balancer: it lacks something that the controller fills.
+    /// The program is not a balancer: it lacks something that the controller fills. Or it has fewer devices a server than the rack.
     pub fn of_switch(rack: Rack, program: Program, switch: usize) -> Result<Self, String> {
         let schema = Schema::new(&program.p4info)?;
+        schema.suits(&rack).map_err(|e| format!("{e}: compile it with -D SERVER_DEVICES=16"))?;
         // Maps in protobuf messages have no order, so the ids represent the P4Info.
         let cookie = fnv(program.device_config.iter().copied()) ^ fnv(format!("{schema:?}").into_bytes());
         let mut resolver = Resolver::default();

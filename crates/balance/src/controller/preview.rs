@@ -3,6 +3,7 @@
 use super::{Controller, Phase, Status};
 use crate::config::Rack;
 use crate::plan::{self, Situation, Update};
+use crate::program::ServerDevices;
 use pointsman_control::proto::p4rt;
 
 /// The writes that would bring the switch from its entries to those of a configuration.
@@ -22,6 +23,12 @@ impl Controller {
         if rack.switch.program != self.rack.switch.program {
             Err("switch.program cannot change while connections are alive: restart the controller with it"
                 .into())
+        } else if let Err(reason) = self.schema.suits(rack) {
+            Err(format!(
+                "{reason}: restart the controller, which then gives the switch the program for {} (this ends the connections that exist), \
+                 or put the device into another server",
+                ServerDevices::of(rack)
+            ))
         } else if self.phase == Phase::Active {
             plan::conflict(&Situation { rack, ..self.situation() }, &self.have)
         } else {

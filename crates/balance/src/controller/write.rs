@@ -86,7 +86,7 @@ impl Controller {
             if let (Key::Service(f), Action::SetService { service, .. }) = (key, action)
                 && let Some(of) = self.rack.services.iter().find(|s| s.frontends().any(|g| g == *f))
             {
-                let chosen = self.choices.get(&of.name).map(|d| CHOSEN_DEVICE | u32::from(d.bits()));
+                let chosen = self.choices.get(&of.name).map(|d| CHOSEN_DEVICE | d.bits());
                 // If it would count, a former controller's choice must be removed.
                 let counts = of.blocks(f.protocol).servers == Servers::Chosen;
                 if let Some(value) = chosen.or(counts.then_some(0)) {

@@ -30,7 +30,7 @@ struct Seen {
 /// Collects the registers and counters of all devices of a rack.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
-    /// Register of the reports of devices in slot 0 to 7.
+    /// Register of the reports of devices, by slot.
     reported: Vec<u32>,
     /// Counter of packets towards devices.
     packets: u32,
@@ -63,7 +63,7 @@ impl Telemetry {
         };
         let of = |kind| Seen { accelerator: kind != DeviceKind::Cpu, ..Seen::default() };
         Ok(Telemetry {
-            reported: (0..8).map(register).collect::<Result<_, _>>()?,
+            reported: (0..schema.slots()).map(register).collect::<Result<_, _>>()?,
             packets: schema.device_packets,
             device_id: rack.switch.device_id,
             devices: rack
@@ -125,7 +125,7 @@ impl Telemetry {
                     }
                 }
                 Some(Kind::CounterEntry(e)) if e.counter_id == self.packets => {
-                    let Some(i) = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok()) else {
+                    let Some(i) = e.index.as_ref().and_then(|i| u32::try_from(i.index).ok()) else {
                         continue;
                     };
                     let count = e.data.as_ref().map_or(0, |d| d.packet_count);

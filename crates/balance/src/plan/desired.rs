@@ -6,7 +6,7 @@ use super::share::{MAX_RING, assign_slots, ring};
 use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses};
 use crate::config::{Device, DirectReturn, Frontend, Member, NextHop, Rack, ReportForm, Service};
 use crate::trust::Trust;
-use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Protocol};
+use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Mac, Policy, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -219,7 +219,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
         let Some(mac) = device_mac(device, s.neighbours) else { continue };
         let number = device.number;
         let reported = server.devices.iter().filter(|d| d.reporter == number);
-        let devices = reported.fold(0u8, |bits, d| bits | 1 << d.number.slot());
+        let devices = reported.fold(0u16, |bits, d| bits | 1 << d.number.slot());
         if devices == 0 {
             continue; // another agent reports for it
         }
@@ -340,9 +340,9 @@ fn pool(
     };
     let workers = |slot: u8| usable.iter().find(|d| d.number.slot() == slot).and_then(|d| d.workers);
     let per_slot = |values: Vec<u16>| {
-        let mut out = [0; 8];
+        let mut out = [0; MAX_DEVICES];
         for ((slot, _), value) in by_slot.iter().zip(values) {
-            out[usize::from(slot & 7)] = value;
+            out[usize::from(*slot)] = value;
         }
         out
     };
@@ -357,10 +357,10 @@ fn pool(
     };
     let narrowed = matches!(blocks.narrow, Narrow::Below | Narrow::Idle);
     let limits = narrowed.then(|| {
-        let mut limits = ([0; 8], [0; 8]);
-        for slot in 0..8u8 {
-            let at = usize::from(slot);
-            (limits.0[at], limits.1[at]) = blocks.thresholds(workers(slot));
+        let mut limits = ([0; MAX_DEVICES], [0; MAX_DEVICES]);
+        for (slot, _) in &by_slot {
+            let at = usize::from(*slot);
+            (limits.0[at], limits.1[at]) = blocks.thresholds(workers(*slot));
         }
         limits
     });

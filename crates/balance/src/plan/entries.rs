@@ -3,7 +3,7 @@
 use crate::blocks::{Blocks, Counting};
 use crate::config::{Frontend, Limit};
 use crate::trust::ReportKey;
-use crate::types::{DeviceNumber, Mac, Prefix};
+use crate::types::{DeviceNumber, MAX_DEVICES, Mac, Prefix};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -186,7 +186,7 @@ pub enum Action {
         vip: IpAddr,
     },
     AcceptReports {
-        devices: u8,
+        devices: u16,
         agent: DeviceNumber,
     },
     SetReportKey(ReportKey),
@@ -195,7 +195,7 @@ pub enum Action {
         slot: u8,
     },
     SetPool {
-        devices: u8,
+        devices: u16,
         ring: u32,
         ring_length: u16,
         timeout_ms: u32,
@@ -208,10 +208,10 @@ pub enum Action {
         factor: u16,
     },
     SetPolicy(BlockNumbers),
-    SetFactors([u16; 8]),
+    SetFactors([u16; MAX_DEVICES]),
     SetThresholds {
-        high: [u16; 8],
-        low: [u16; 8],
+        high: [u16; MAX_DEVICES],
+        low: [u16; MAX_DEVICES],
     },
     AcceptProbe {
         device: DeviceNumber,

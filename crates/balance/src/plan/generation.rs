@@ -1,6 +1,7 @@
 //! One generation of a service: slots, pools, rings and priorities, which change together.
 
 use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
+use crate::types::MAX_DEVICES;
 use std::collections::BTreeMap;
 
 /// The part of one server that a service uses. Devices are identified by their slot.
@@ -15,13 +16,13 @@ pub struct Pool {
     /// Whether it has a number without a ring, for other state that the data plane keeps for it.
     pub state: bool,
     /// The factor of each slot's device.
-    pub factors: Option<[u16; 8]>,
+    pub factors: Option<[u16; MAX_DEVICES]>,
     /// The thresholds at which the device in each slot is out, and in again.
-    pub thresholds: Option<([u16; 8], [u16; 8])>,
+    pub thresholds: Option<([u16; MAX_DEVICES], [u16; MAX_DEVICES])>,
 }
 
 impl Pool {
-    fn bitmap(&self) -> u8 {
+    fn bitmap(&self) -> u16 {
         self.order.iter().fold(0, |bits, slot| bits | 1 << slot)
     }
 }

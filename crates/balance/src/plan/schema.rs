@@ -1,9 +1,10 @@
 //! Names of the balancer's P4 objects to the ids of a P4Info, and entries to P4Runtime messages and back.
 
 use super::entries::{Action, BlockNumbers, Epoch, Key};
-use crate::config::{Frontend, Limit};
+use crate::config::{Frontend, Limit, Rack};
+use crate::program::ServerDevices;
 use crate::trust::ReportKey;
-use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_from_bits};
+use crate::types::{DeviceNumber, MAX_DEVICES, Mac, Prefix, Protocol, address_bits, address_from_bits};
 use pointsman_control::bytestring::{number, of_number};
 use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
 use pointsman_control::proto::p4rt;
@@ -75,7 +76,7 @@ const QUIET_SERVICES: usize = 32;
 /// Clone session of the copies that reset the other end of a connection (reset.p4).
 const RESET_SESSION: u32 = 1;
 
-/// Actions with their parameters.
+/// Actions with their parameters; `*` stands for the slot of each device.
 const ACTIONS: [(&str, &[&str]); 27] = [
     ("BalancerIngress.set_switch", &["mac"]),
     ("BalancerIngress.forward", &["port"]),
@@ -110,14 +111,8 @@ const ACTIONS: [(&str, &[&str]); 27] = [
             "second_only",
         ],
     ),
-    ("BalancerIngress.device_settings.set_factors", &["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"]),
-    (
-        "BalancerIngress.device_settings.set_thresholds",
-        &[
-            "high0", "high1", "high2", "high3", "high4", "high5", "high6", "high7", "low0", "low1", "low2",
-            "low3", "low4", "low5", "low6", "low7",
-        ],
-    ),
+    ("BalancerIngress.device_settings.set_factors", &["d*"]),
+    ("BalancerIngress.device_settings.set_thresholds", &["high*", "low*"]),
     ("BalancerIngress.reports.accept_probe", &["device"]),
     ("BalancerIngress.reports.set_key", &["value"]),
     ("BalancerIngress.reports.trust_source", &[]),
@@ -161,7 +156,7 @@ pub(crate) const WAYS: usize = 4;
 pub struct Schema {
     tables: Vec<(u32, Vec<(u32, MatchType)>)>,
     actions: Vec<(u32, Vec<u32>)>,
-    /// Register `last_heard` of the devices in slot 0 to 7.
+    /// Register `last_heard` of the devices in each slot: of as many as a server can have in this program.
     pub last_heard: Vec<u32>,
     /// Register with key and sequence of the newest accepted report, by device of the agent.
     pub report_sequence: u32,
@@ -223,20 +218,6 @@ impl Schema {
             }
             tables.push((table.preamble.as_ref().map_or(0, |p| p.id), ids));
         }
-        let mut actions = Vec::new();
-        for (name, params) in ACTIONS {
-            let found = info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.name == name));
-            let action = found.ok_or_else(|| missing("action", name))?;
-            let mut ids = Vec::new();
-            for param in params {
-                let found = action.params.iter().find(|p| p.name == *param);
-                ids.push(found.ok_or_else(|| missing("parameter", &format!("{name}.{param}")))?.id);
-            }
-            if action.params.len() != params.len() {
-                return Err(format!("action `{name}` has parameters other than: {}", params.join(", ")));
-            }
-            actions.push((action.preamble.as_ref().map_or(0, |p| p.id), ids));
-        }
         let sized = |name: String| {
             let of = |r: &&pointsman_control::proto::p4info::Register| {
                 r.preamble.as_ref().is_some_and(|p| p.name == name)
@@ -245,6 +226,28 @@ impl Schema {
             found.ok_or_else(|| missing("register", &name))
         };
         let register = |name: String| sized(name).map(|(id, _)| id);
+        let heard = |slot: usize| register(format!("BalancerIngress.load.device{slot}.last_heard"));
+        let slots = if heard(8).is_ok() { ServerDevices::Sixteen } else { ServerDevices::Eight }.count();
+        let last_heard = (0..slots).map(heard).collect::<Result<_, _>>()?;
+        let mut actions = Vec::new();
+        for (name, params) in ACTIONS {
+            let each = |param: &&str| match param.strip_suffix('*') {
+                Some(name) => (0..slots).map(|slot| format!("{name}{slot}")).collect(),
+                None => vec![param.to_string()],
+            };
+            let params: Vec<String> = params.iter().flat_map(each).collect();
+            let found = info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.name == name));
+            let action = found.ok_or_else(|| missing("action", name))?;
+            let mut ids = Vec::new();
+            for param in &params {
+                let found = action.params.iter().find(|p| p.name == *param);
+                ids.push(found.ok_or_else(|| missing("parameter", &format!("{name}.{param}")))?.id);
+            }
+            if action.params.len() != params.len() {
+                return Err(format!("action `{name}` has parameters other than: {}", params.join(", ")));
+            }
+            actions.push((action.preamble.as_ref().map_or(0, |p| p.id), ids));
+        }
         let mut ways = [[0; 3]; WAYS];
         for (i, way) in ways.iter_mut().enumerate() {
             for (id, what) in way.iter_mut().zip(["state", "last_seen", "middle"]) {
@@ -271,9 +274,7 @@ impl Schema {
         Ok(Schema {
             tables,
             actions,
-            last_heard: (0..8)
-                .map(|i| register(format!("BalancerIngress.load.device{i}.last_heard")))
-                .collect::<Result<_, _>>()?,
+            last_heard,
             ways,
             places: u64::try_from(sized("BalancerIngress.connections.way0.state".into())?.1).unwrap_or(0),
             controllers_choice: register("BalancerIngress.select_server.controllers_choice".into())?,
@@ -284,6 +285,29 @@ impl Schema {
             egress_port: metadata("packet_out", "egress_port")?,
             ingress_port: metadata("packet_in", "ingress_port")?,
         })
+    }
+
+    /// Devices that a server can have in this program.
+    pub fn slots(&self) -> usize {
+        self.last_heard.len()
+    }
+
+    /// Whether the program has a slot for every device of a rack.
+    ///
+    /// # Errors
+    /// The first device that it has none for, and how many it has.
+    pub fn suits(&self, rack: &Rack) -> Result<(), String> {
+        let slots = self.slots();
+        match rack.devices().find(|(_, d)| usize::from(d.number.slot()) >= slots) {
+            None => Ok(()),
+            Some((s, d)) => Err(format!(
+                "device `{}/{}` has slot {}, but the program has {slots} slots a server, from 0 to {}",
+                s.name,
+                d.name,
+                d.number.slot(),
+                slots - 1
+            )),
+        }
     }
 
     /// The ids of all tables that the controller fills.
@@ -445,6 +469,10 @@ impl Schema {
         }
     }
 
+    fn per_slot(&self, values: &[u16; MAX_DEVICES]) -> impl Iterator<Item = u128> {
+        values.iter().take(self.slots()).map(|n| u128::from(*n))
+    }
+
     fn action(&self, key: &Key, action: &Action) -> p4rt::Action {
         let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
         let (index, params): (usize, Vec<u128>) = match action {
@@ -491,9 +519,9 @@ impl Schema {
                 ];
                 (SET_POLICY, list.map(u128::from).to_vec())
             }
-            Action::SetFactors(factors) => (SET_FACTORS, factors.map(u128::from).to_vec()),
+            Action::SetFactors(factors) => (SET_FACTORS, self.per_slot(factors).collect()),
             Action::SetThresholds { high, low } => {
-                (SET_THRESHOLDS, high.iter().chain(low).map(|n| u128::from(*n)).collect())
+                (SET_THRESHOLDS, self.per_slot(high).chain(self.per_slot(low)).collect())
             }
             Action::SetReportKey(key) => (SET_KEY, vec![key.bits().into()]),
             Action::TrustSource => (TRUST_SOURCE, vec![]),
@@ -541,6 +569,7 @@ impl Schema {
         };
         let field = |i: usize| get(i).map(|(v, _)| v);
         let half = |i: usize| field(i).and_then(|v| u16::try_from(v).ok());
+        let device = |i: usize| field(i).and_then(|v| u32::try_from(v).ok()).map(DeviceNumber::from_bits);
         let byte = |i: usize| field(i).and_then(|v| u8::try_from(v).ok());
         let epoch = || Some(Epoch { service: half(0)?, epoch: byte(1)? });
         let v6 = |first: usize| table - first == 1;
@@ -553,7 +582,7 @@ impl Schema {
                 Key::Route(Prefix::new(address_from_bits(v6(ROUTES), bits), u8::try_from(len).ok()?).ok()?)
             }
             4..=5 => Key::Local(address(LOCAL, 0)?),
-            6..=7 => Key::Device { device: DeviceNumber::from_bits(half(0)?), v6: v6(DEVICES) },
+            6..=7 => Key::Device { device: device(0)?, v6: v6(DEVICES) },
             8..=9 => Key::Backend {
                 ingress: half(0)?,
                 address: address(BACKENDS, 1)?,
@@ -565,7 +594,7 @@ impl Schema {
             }
             DIP_TABLE => {
                 let (value, mask) = get(3)?;
-                let bit = u8::try_from(value).ok().filter(|v| v.is_power_of_two() && value == mask)?;
+                let bit = u16::try_from(value).ok().filter(|v| v.is_power_of_two() && value == mask)?;
                 let slot = bit.trailing_zeros() as u8;
                 Key::Dip { of: epoch()?, server: half(2)?, slot, priority: entry.priority }
             }
@@ -587,9 +616,9 @@ impl Schema {
                 let source = Mac::from_u64(u64::try_from(field(1)?).ok()?);
                 Key::ReportSourceMac { port: half(0)?, source, server: half(2)? }
             }
-            REPORT_KEYS => Key::ReportKey { agent: DeviceNumber::from_bits(half(0)?), number: byte(1)? },
+            REPORT_KEYS => Key::ReportKey { agent: device(0)?, number: byte(1)? },
             OPTIONS => Key::Options { service: half(0)? },
-            FAILED_DEVICES => Key::FailedDevice(DeviceNumber::from_bits(half(0)?)),
+            FAILED_DEVICES => Key::FailedDevice(device(0)?),
             TUNNELS => Key::Tunnel { service: half(0)? },
             30..=31 => Key::Source(address(SOURCES, 0)?),
             QUIET_SERVICES => Key::QuietService { service: half(0)? },
@@ -626,10 +655,10 @@ impl Schema {
         let byte = |i: usize| param(i).and_then(|v| u8::try_from(v).ok());
         let word = |i: usize| param(i).and_then(|v| u32::try_from(v).ok());
         let mac = |i: usize| param(i).map(|v| Mac::from_u64(v as u64));
-        let device = |i: usize| half(i).map(DeviceNumber::from_bits);
-        let eight = |first: usize| {
-            let mut out = [0; 8];
-            for (i, value) in out.iter_mut().enumerate() {
+        let device = |i: usize| word(i).map(DeviceNumber::from_bits);
+        let per_slot = |first: usize| {
+            let mut out = [0; MAX_DEVICES];
+            for (i, value) in out.iter_mut().take(self.slots()).enumerate() {
                 *value = half(first + i)?;
             }
             Some(out)
@@ -649,10 +678,10 @@ impl Schema {
                 device: device(1)?,
                 vip: address_from_bits(index - SET_BACKEND == 1, param(2)?),
             },
-            ACCEPT_REPORTS => Action::AcceptReports { devices: byte(0)?, agent: device(1)? },
+            ACCEPT_REPORTS => Action::AcceptReports { devices: half(0)?, agent: device(1)? },
             USE_DEVICE => Action::UseDevice { slot: byte(0)? },
             SET_POOL => Action::SetPool {
-                devices: byte(0)?,
+                devices: half(0)?,
                 ring: word(1)?,
                 ring_length: half(2)?,
                 timeout_ms: word(3)?,
@@ -671,8 +700,8 @@ impl Schema {
                 complement: byte(11)? != 0,
                 second_only: byte(12)? != 0,
             }),
-            SET_FACTORS => Action::SetFactors(eight(0)?),
-            SET_THRESHOLDS => Action::SetThresholds { high: eight(0)?, low: eight(8)? },
+            SET_FACTORS => Action::SetFactors(per_slot(0)?),
+            SET_THRESHOLDS => Action::SetThresholds { high: per_slot(0)?, low: per_slot(self.slots())? },
             SET_KEY => {
                 let bits = u64::try_from(param(0)?).ok()?;
                 Action::SetReportKey(ReportKey::new(bits.to_be_bytes()))

@@ -14,6 +14,31 @@ pub(crate) fn p4info() -> P4Info {
     pointsman_control::text::from_text(include_str!("../../tests/data/balancer.p4info.txtpb")).expect("valid")
 }
 
+/// The same, compiled for sixteen devices a server, as far as the controller sees it.
+pub(crate) fn wide_p4info() -> P4Info {
+    use pointsman_control::proto::p4info::{Preamble, Register, action};
+    let mut info = p4info();
+    for slot in 8..16 {
+        for (id, what) in ["last_heard", "reported"].iter().enumerate() {
+            let name = format!("BalancerIngress.load.device{slot}.{what}");
+            let preamble = Preamble { id: 0x7f00_0000 + 16 * id as u32 + slot, name, ..Preamble::default() };
+            info.registers.push(Register { preamble: Some(preamble), size: 8192, ..Register::default() });
+        }
+    }
+    for action in &mut info.actions {
+        let more: &[&str] = match action.preamble.as_ref().map(|p| p.name.as_str()) {
+            Some("BalancerIngress.device_settings.set_factors") => &["d"],
+            Some("BalancerIngress.device_settings.set_thresholds") => &["high", "low"],
+            _ => continue,
+        };
+        for name in more.iter().flat_map(|what| (8..16).map(move |slot| format!("{what}{slot}"))) {
+            let id = action.params.len() as u32 + 1;
+            action.params.push(action::Param { id, name, bitwidth: 16, ..action::Param::default() });
+        }
+    }
+    info
+}
+
 /// Policy, protocols, slots, servers with weights (none: all).
 type Service = (Policy, &'static [Protocol], u32, Vec<(u16, u32)>);
 
@@ -37,6 +62,15 @@ impl Shape {
             services: [(8000, service)].into(),
             macs: true,
         }
+    }
+
+    /// Two servers, of which one has so many devices.
+    pub fn with_devices(n: u8, policy: Policy) -> Shape {
+        let mut shape = Shape::new(2, policy);
+        let kinds = ["cpu", "gpu", "smartnic", "fpga"];
+        let all = (0..n).map(|slot| (slot, (kinds[usize::from(slot % 4)], 1 + u32::from(slot), true)));
+        shape.servers.insert(2, all.collect());
+        shape
     }
 
     fn file(&self) -> RackFile {
@@ -74,11 +108,12 @@ impl Shape {
     }
 
     fn device(&self, server: u16, slot: u8, (kind, weight, enabled): (&str, u32, bool)) -> DeviceSection {
-        let n = DeviceNumber::new(server, slot).bits();
+        let (n, high) = DeviceNumber::new(server, slot).parts();
+        let (n, net) = if high { (n | 0x8000, 2) } else { (n, 1) };
         let [high, low] = n.to_be_bytes();
         DeviceSection {
             slot: Some(slot),
-            address: Some([10, 1, high, low].into()),
+            address: Some([10, net, high, low].into()),
             address6: Some([0xfd01, 0, 0, 0, 0, 0, 0, n].into()),
             mac: self.macs.then(|| Mac::from_u64(0x0200_0000_0000 | u64::from(n))),
             weight: Some(weight),
@@ -171,7 +206,7 @@ pub(crate) fn assert_complete(entries: &Entries, rack: &Rack, when: &str) {
                     other => panic!("{when}: {f}: ring of server {server} has {other:?} at {position}"),
                 }
             }
-            for slot in (0..8).filter(|s| devices & 1 << s != 0) {
+            for slot in (0..16).filter(|s| devices & 1 << s != 0) {
                 let number = DeviceNumber::new(server, slot);
                 let found: Vec<i32> = entries
                     .iter()
@@ -505,7 +540,7 @@ fn random_changes() {
                 }
             }
             1 | 2 => {
-                let slot = 1 + random.below(7) as u8;
+                let slot = 1 + random.below(15) as u8;
                 let kind = kinds[random.below(4) as usize];
                 let device = (kind, 1 + random.below(300) as u32, random.below(4) > 0);
                 next.servers
@@ -513,7 +548,7 @@ fn random_changes() {
                     .or_insert_with(|| [(0, ("cpu", 3, true))].into())
                     .insert(slot, device);
             }
-            3 => drop(next.servers.get_mut(&server).and_then(|d| d.remove(&(1 + random.below(7) as u8)))),
+            3 => drop(next.servers.get_mut(&server).and_then(|d| d.remove(&(1 + random.below(15) as u8)))),
             4 => {
                 let port = 8000 + random.below(3) as u16;
                 let service = (
@@ -546,7 +581,8 @@ fn random_changes() {
         }
         if random.below(3) == 0 {
             // Everything that left has drained.
-            state.drained_devices = (0..=u16::MAX >> 6).map(DeviceNumber::from_bits).collect();
+            state.drained_devices =
+                (1..64).flat_map(|s| (0..16).map(move |slot| DeviceNumber::new(s, slot))).collect();
             state.drained_services = (1..100).collect();
         }
         let plan = state.plan(&rack, &have);
@@ -623,11 +659,15 @@ fn messages() {
     assert_eq!(count(&|k| matches!(k, Key::ReportSourceMac { .. })), devices);
     assert_eq!(count(&|k| matches!(k, Key::ReportKey { number: 1 | 2, .. })), 2 * devices);
     entries.iter().for_each(|(key, action)| check_message(&schema, key, action));
+    let wide = Schema::new(&wide_p4info()).expect("the balancer");
     for policy in Policy::ALL {
-        let entries = install(&Shape::new(2, policy).rack());
-        for (key, action) in &entries {
-            let message = schema.encode(key, action);
-            assert_eq!(schema.decode(&message), Some((*key, *action)), "{policy}: {key}");
+        let eight = install(&Shape::with_devices(8, policy).rack());
+        let sixteen = install(&Shape::with_devices(16, policy).rack());
+        for (schema, entries) in [(&schema, &eight), (&wide, &eight), (&wide, &sixteen)] {
+            for (key, action) in entries {
+                let message = schema.encode(key, action);
+                assert_eq!(schema.decode(&message), Some((*key, *action)), "{policy}: {key}");
+            }
         }
     }
 
@@ -740,7 +780,8 @@ fn workers() {
         let thresholds = plan.entries.get(&Key::Thresholds { of, server: 1 }).copied();
         (factors, thresholds, plan.notes)
     };
-    let factors = |a, b| Some(Action::SetFactors([a, b, 0, 0, 0, 0, 0, 0]));
+    let factors =
+        |a, b| Some(Action::SetFactors(std::array::from_fn(|i| [a, b].get(i).copied().unwrap_or(0))));
     let limits = |thresholds: Option<Action>| match thresholds {
         Some(Action::SetThresholds { high, low }) => [high[0], low[0], high[1], low[1]],
         other => panic!("{other:?}"),

@@ -74,7 +74,7 @@ pub fn may_be_open(state: u64) -> bool {
 
 /// The device in the word `middle` of an entry.
 pub fn device(middle: u64) -> DeviceNumber {
-    DeviceNumber::from_bits((middle >> 16) as u16)
+    DeviceNumber::from_parts((middle >> 16) as u16, middle >> 12 & 1 == 1)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub mod entry;
 
 pub use self::census::{Census, Connections};
 pub use self::decisions::{AGES, Decisions, REASONS, Staleness};
-use crate::types::DeviceNumber;
+use crate::types::{DeviceNumber, MAX_DEVICES};
 use std::collections::BTreeSet;
 
 /// The registers and counters of a switch that runs the balancer, wherever they are read.
@@ -101,7 +101,7 @@ impl Figures {
     pub fn read<C: Cells>(cells: &C, configured: &BTreeSet<DeviceNumber>, now_us: u64) -> Figures {
         let connections = counts(cells, "BalancerIngress.device_connections");
         let packets = counts(cells, "BalancerIngress.device_packets");
-        let used = connections.iter().chain(&packets).map(|(i, _)| DeviceNumber::from_bits(*i as u16));
+        let used = connections.iter().chain(&packets).map(|(i, _)| DeviceNumber::from_bits(*i as u32));
         let devices: BTreeSet<DeviceNumber> = used.chain(configured.iter().copied()).collect();
         let of = |list: &[(u64, [u64; 2])], device: DeviceNumber| {
             let found = list.binary_search_by_key(&u64::from(device.bits()), |(i, _)| *i);
@@ -109,8 +109,9 @@ impl Figures {
         };
         let slot =
             |register: &str, slot: u64| cells.find(&format!("BalancerIngress.load.device{slot}.{register}"));
-        let registers: Vec<[Option<C::Array>; 3]> =
-            (0..8).map(|s| ["last_heard", "in_flight", "reported"].map(|r| slot(r, s))).collect();
+        let registers: Vec<[Option<C::Array>; 3]> = (0..MAX_DEVICES as u64)
+            .map(|s| ["last_heard", "in_flight", "reported"].map(|r| slot(r, s)))
+            .collect();
         let read = |array: Option<C::Array>, index: u64| {
             array.and_then(|array| cells.register(array, index)).unwrap_or(0)
         };
@@ -132,7 +133,7 @@ impl Figures {
         let first = |(i, c): (u64, [u64; 2])| (i, c[0]);
         let services: Vec<(u64, u64)> =
             counts(cells, "BalancerIngress.service_connections").into_iter().map(first).collect();
-        let got_some = connections.iter().map(|(i, _)| DeviceNumber::from_bits(*i as u16));
+        let got_some = connections.iter().map(|(i, _)| DeviceNumber::from_bits(*i as u32));
         Figures {
             drops: counts(cells, "BalancerIngress.drops").into_iter().map(first).collect(),
             decisions: Decisions::read(cells, got_some, services.iter().map(|(i, _)| *i)),

@@ -63,7 +63,7 @@ fn a_service_that_does_not_answer() {
 
 /// The number of the newest report that the switch accepted of this device.
 fn newest(w: &mut World, device: DeviceNumber) -> u64 {
-    let schema = Schema::new(&super::p4info()).expect("the balancer");
+    let schema = Schema::new(&super::p4info(w.controller.rack())).expect("the balancer");
     let index = Some(p4rt::Index { index: device.bits().into() });
     let entry = p4rt::RegisterEntry { register_id: schema.report_sequence, index, data: None };
     let entity = p4rt::Entity { entity: Some(p4rt::entity::Entity::RegisterEntry(entry)) };

@@ -17,7 +17,7 @@ use pointsman_testkit::packet::Packet;
 use pointsman_testkit::random::Random;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::{World, example, p4info, with_keys};
+use world::{World, example, larger, p4info, with_keys};
 
 fn within(share: Option<&usize>, of: usize, expected: f64) {
     let share = share.copied().unwrap_or(0) as f64 / of as f64;
@@ -29,7 +29,7 @@ fn within(share: Option<&usize>, of: usize, expected: f64) {
 fn test_data_is_up_to_date() {
     let stored: P4Info =
         pointsman_control::text::from_text(include_str!("../data/balancer.p4info.txtpb")).expect("valid");
-    assert_eq!(Schema::new(&stored), Schema::new(&p4info()));
+    assert_eq!(Schema::new(&stored), Schema::new(&p4info(&with_keys(&example()))));
 }
 
 #[test]
@@ -112,6 +112,46 @@ fn every_policy() {
         w.input(Input::Choose { service: "inference".into(), device: Some(device) });
         w.run_for(Duration::from_millis(10));
         assert_eq!(w.shares(4000 + 100 * port..4020 + 100 * port), [(port, 20)].into());
+    }
+}
+
+/// With more than eight devices on a server all of them serve, under every policy that spreads connections over them; existing connections stay;
+/// reports of both halves are accepted; devices of the second half that fail or fall silent get no new connections.
+#[test]
+fn more_than_eight_devices() {
+    for devices in [12, 16] {
+        let mut w = World::of(with_keys(&larger(devices)));
+        w.run_for(Duration::from_secs(1));
+        assert_eq!((w.controller.status(), w.controller.unresolved()), (Status::InSync, Vec::new()));
+        let mut went: BTreeMap<u16, u16> = BTreeMap::new();
+        for (i, policy) in Policy::ALL.into_iter().enumerate() {
+            w.set_policy(policy);
+            for (client, port) in went.clone() {
+                assert_eq!(w.ask(client), port, "connection {client} moved under {policy}");
+            }
+            let first = 2000 + i as u16 * 10;
+            went.extend((first..first + 10).map(|client| (client, w.ask(client))).collect::<Vec<_>>());
+        }
+        let last = 3 + devices;
+        let all: Vec<u16> = (2..=last).collect();
+        for policy in [Policy::Wrr, Policy::Ecmp, Policy::LeastConnections] {
+            w.set_policy(policy);
+            let first = 10_000 + 1000 * policy as u16;
+            let shares = w.shares(first..first + 400);
+            assert_eq!(shares.keys().copied().collect::<Vec<_>>(), all, "{policy}");
+        }
+        w.set_policy(Policy::Chosen);
+        let device = Some(DeviceNumber::new(2, (devices - 1) as u8));
+        w.input(Input::Choose { service: "inference".into(), device });
+        w.run_for(Duration::from_millis(10));
+        assert_eq!(w.shares(4000..4020), [(last, 20)].into());
+        // The application in slot 8 fails, the agent in slot 10 falls silent.
+        w.set_policy(Policy::Ecmp);
+        w.dead.insert(12);
+        w.agents.retain(|(port, _)| *port != 14);
+        w.run_for(Duration::from_secs(3));
+        let left: Vec<u16> = all.into_iter().filter(|p| ![12, 14].contains(p)).collect();
+        assert_eq!(w.shares(5000..5400).keys().copied().collect::<Vec<_>>(), left);
     }
 }
 

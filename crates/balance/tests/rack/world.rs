@@ -4,13 +4,14 @@ use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::api::{Desk, Effect, Request as ApiRequest, Tokens};
 use pointsman_balance::controller::{Controllers, Input, Output, Program, Request, Response, Status};
 use pointsman_balance::frame_report::ETHERTYPE;
+use pointsman_balance::program::ServerDevices;
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
-use pointsman_testkit::compile::{compile, own_includes, own_program};
+use pointsman_testkit::compile::{compile_with, own_includes, own_program};
 use pointsman_testkit::packet::{Body, L4, Mac, Packet, check_checksums};
 use pointsman_v1model::{Output as Out, Switch, SwitchConfig, Time};
 use serde_json::Value;
@@ -40,17 +41,36 @@ pub fn with_keys(text: &str) -> Rack {
         n += 1;
         [n; 8]
     });
-    assert_eq!(made, Ok(rack.devices().count()));
+    assert_eq!(made, Ok(rack.devices().filter(|(_, d)| d.reporter == d.number).count()));
     rack.keys = keys;
     rack
 }
 
-pub fn program() -> Arc<pointsman_ir::Program> {
-    compile(&own_program("balancer"), &[&own_includes()]).unwrap_or_else(|e| panic!("{e}"))
+/// The program for as many devices a server as this rack has.
+pub fn program(rack: &Rack) -> Arc<pointsman_ir::Program> {
+    let macros: Vec<&str> = ServerDevices::of(rack).define().into_iter().collect();
+    compile_with(&own_program("balancer"), &[&own_includes()], &macros).unwrap_or_else(|e| panic!("{e}"))
 }
 
-pub fn p4info() -> P4Info {
-    pointsman_control::p4info::p4info(&program()).expect("the balancer has a P4Info")
+pub fn p4info(rack: &Rack) -> P4Info {
+    pointsman_control::p4info::p4info(&program(rack)).expect("the balancer has a P4Info")
+}
+
+/// The example with so many devices on its second server, each behind a port of its own. From slot 8 on, the agent of the first reports for every
+/// other one.
+pub fn larger(devices: u16) -> String {
+    let more = (2..devices).map(|slot| {
+        let (port, reporter) = (4 + slot, if slot > 7 && slot % 2 == 1 { "reported_by = \"cpu\"\n" } else { "" });
+        format!(
+            "[[server.device]]\nname = \"gpu{slot}\"\nkind = \"gpu\"\nport = {port}\naddress = \"10.0.1.{}\"\n\
+             address6 = \"fd00:0:0:1::{}\"\n{reporter}\n",
+            100 + slot,
+            100 + slot
+        )
+    });
+    let example = example();
+    let (before, after) = example.split_at(example.find("[[service]]").expect("a service"));
+    format!("{before}{}{after}", more.collect::<String>())
 }
 
 pub fn host_mac(port: u16) -> Mac {
@@ -61,6 +81,7 @@ pub struct World {
     pub controller: Controllers,
     pub server: Server,
     pub switch: Switch<Interp>,
+    program: Arc<pointsman_ir::Program>,
     pub now: Duration,
     pub inbox: VecDeque<Input>,
     /// Port and address of every station that answers ARP.
@@ -86,15 +107,20 @@ pub struct World {
 
 impl World {
     pub fn new() -> World {
-        let rack = with_keys(&example());
+        World::of(with_keys(&example()))
+    }
+
+    pub fn of(rack: Rack) -> World {
         let mut hosts: Vec<_> = rack.devices().filter_map(|(_, d)| Some((d.port, d.address?))).collect();
         hosts.push((1, CLIENT.parse().expect("valid")));
         let agent = |s: &str, d: &str| AgentConfig::from_rack(&rack, s, d, "eth0").expect("known");
-        let agents = rack.devices().map(|(s, d)| (d.port, Agent::new(agent(&s.name, &d.name)))).collect();
+        let with_agents = rack.devices().filter(|(_, d)| d.reporter == d.number);
+        let agents = with_agents.map(|(s, d)| (d.port, Agent::new(agent(&s.name, &d.name)))).collect();
         World {
             controller: Self::controller(&rack),
             server: Server::new(ServerConfig::default()).expect("valid"),
             switch: Self::switch(),
+            program: program(&rack),
             now: Duration::ZERO,
             inbox: VecDeque::new(),
             hosts,
@@ -121,7 +147,7 @@ impl World {
     }
 
     pub fn controller(rack: &Rack) -> Controllers {
-        let program = Program { p4info: p4info(), device_config: b"the balancer".to_vec() };
+        let program = Program { p4info: p4info(rack), device_config: b"the balancer".to_vec() };
         Controllers::new(rack.clone(), program).expect("a balancer")
     }
 
@@ -202,7 +228,7 @@ impl World {
                     self.deliver(outputs);
                 }
                 Output::Request { id, request } => {
-                    let compile = |_: &[u8]| Ok(program().as_ref().clone());
+                    let compile = |_: &[u8]| Ok(self.program.as_ref().clone());
                     let mut device = SwitchDevice { switch: &mut self.switch, compile };
                     let result = match &request {
                         Request::GetPipeline(r) => {
@@ -228,7 +254,7 @@ impl World {
 
     /// Reads as any P4Runtime client could.
     pub fn read(&mut self, entity: p4rt::Entity) -> Vec<p4rt::entity::Entity> {
-        let compile = |_: &[u8]| Ok(program().as_ref().clone());
+        let compile = |_: &[u8]| Ok(self.program.as_ref().clone());
         let mut device = SwitchDevice { switch: &mut self.switch, compile };
         let request = p4rt::ReadRequest { device_id: 1, entities: vec![entity], ..Default::default() };
         let read = self.server.read(&mut device, &request, Time(self.now.as_nanos() as u64));

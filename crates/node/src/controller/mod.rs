@@ -17,9 +17,11 @@ use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
 use pointsman_balance::controller::{Controllers, Program};
+use pointsman_balance::program::ServerDevices;
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::say;
 use pointsman_control::p4info::p4info;
+use pointsman_frontend::Define;
 pub use pump::{Command, Pump, Standing};
 use reload::Follower;
 use std::net::SocketAddr;
@@ -49,16 +51,22 @@ pub struct Args {
     check: bool,
 }
 
-/// The program of a rack, for its controller and, compiled, for its switches.
+/// The program of a rack whose servers have so many devices, for its controller and, compiled, for its switches.
 ///
 /// # Errors
 /// It cannot be read, or does not compile.
-pub fn program(name: &ProgramName) -> Result<(Program, pointsman_ir::Program), String> {
+pub fn program(
+    name: &ProgramName,
+    devices: ServerDevices,
+) -> Result<(Program, pointsman_ir::Program), String> {
+    let defines: Vec<Define> = devices.define().map(Define::set).into_iter().collect();
     let (path, text) = match name {
-        ProgramName::BuiltIn => ("balancer".to_string(), sources::balancer()),
+        ProgramName::BuiltIn => {
+            ("balancer".to_string(), sources::directives(&defines) + &sources::balancer())
+        }
         ProgramName::File(file) => {
             let path = Path::new(file);
-            let text = sources::flatten_file(path, &Sources::default(), &[])
+            let text = sources::flatten_file(path, &Sources::default(), &defines)
                 .map_err(|e| format!("switch.program: cannot read {file}: {e}"))?;
             (file.clone(), text)
         }
@@ -218,12 +226,19 @@ fn folder(path: &Path) -> PathBuf {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let rack = rack_file::read_complete(&args.rack)?;
-    let (program, _) = program(&rack.switch.program)?;
+    let devices = ServerDevices::of(&rack);
+    let (program, _) = program(&rack.switch.program, devices)?;
     let opened =
         if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
     opened.notes.iter().for_each(|n| say(n));
+    if devices > ServerDevices::default() {
+        say(&format!(
+            "the program is compiled for {devices} devices a server, because a server has more than {}",
+            ServerDevices::default()
+        ));
+    }
     let controller = Controllers::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
     if args.check {
         rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));

@@ -72,7 +72,7 @@ fn configured(state: &State) -> BTreeSet<DeviceNumber> {
         {
             for (_, entry) in held.store().iter() {
                 if let Some(KeyMatch::Exact(number)) = entry.matches.first() {
-                    out.insert(DeviceNumber::from_bits(number.low_u64() as u16));
+                    out.insert(DeviceNumber::from_bits(number.low_u64() as u32));
                 }
             }
         }

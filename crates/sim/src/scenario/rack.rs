@@ -113,11 +113,11 @@ impl Generated {
         let port = clients + 1 + server % (LAST_PORT - clients);
         let device = |(i, each): (usize, &Each)| {
             let number = (server * self.devices.len() + i) as u32;
-            let [_, _, high, low] = number.to_be_bytes();
+            let [_, more, high, low] = number.to_be_bytes();
             DeviceSection {
                 address: Some(Ipv4Addr::from(SERVERS + 16 + number)),
                 address6: v6.then(|| Ipv6Addr::from(SERVERS6 + 16 + u128::from(number))),
-                mac: Some(Mac([2, 0, 0, 2, high, low])),
+                mac: Some(Mac([2, 0, more, 2, high, low])),
                 weight: Some(each.weight),
                 priority: Some(each.priority),
                 enabled: Some(each.enabled),

@@ -120,8 +120,8 @@ pub(super) fn client_mac(rack: &Rack, model: &ClientModel) -> Mac {
 }
 
 fn device_mac(device: &RackDevice) -> Mac {
-    let [high, low] = device.number.bits().to_be_bytes();
-    device.mac.unwrap_or(Mac([2, 0, 0, 4, high, low]))
+    let [_, half, high, low] = device.number.bits().to_be_bytes();
+    device.mac.unwrap_or(Mac([2, 0, half, 4, high, low]))
 }
 
 /// A device's agent and the machine that it runs on.

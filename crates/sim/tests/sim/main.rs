@@ -8,7 +8,9 @@ mod racks;
 mod switches;
 
 use pointsman_balance::controller::Program;
+use pointsman_balance::program::ServerDevices;
 use pointsman_engine::Engine;
+use pointsman_frontend::Define;
 use pointsman_frontend::source::Loader;
 use pointsman_sim::{DataPlane, Fault, Outcome, Scenario, scenario};
 use std::sync::{Arc, OnceLock};
@@ -23,11 +25,14 @@ impl Loader for Repository {
     }
 }
 
-fn balancer() -> &'static DataPlane<Engine> {
-    static BALANCER: OnceLock<DataPlane<Engine>> = OnceLock::new();
-    BALANCER.get_or_init(|| {
+fn balancer(devices: ServerDevices) -> &'static DataPlane<Engine> {
+    static EIGHT: OnceLock<DataPlane<Engine>> = OnceLock::new();
+    static SIXTEEN: OnceLock<DataPlane<Engine>> = OnceLock::new();
+    let cell = if devices == ServerDevices::Eight { &EIGHT } else { &SIXTEEN };
+    cell.get_or_init(|| {
         let text = load("p4/programs/balancer/main.p4").unwrap_or_else(|e| panic!("{e}"));
-        let compiled = pointsman_frontend::compile("main.p4", &text, &Repository, &[]);
+        let defines: Vec<Define> = devices.define().map(Define::set).into_iter().collect();
+        let compiled = pointsman_frontend::compile("main.p4", &text, &Repository, &defines);
         let compiled = Arc::new(compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program);
         let p4info = pointsman_control::p4info::p4info(&compiled).expect("the balancer has a P4Info");
         DataPlane::new(Program { p4info, device_config: b"the balancer".to_vec() }, compiled)
@@ -46,7 +51,8 @@ fn scenarios(text: &str) -> Vec<Arc<Scenario>> {
 }
 
 fn run_with(scenario: &Arc<Scenario>, seed: u64, fault: Option<Fault>) -> Outcome {
-    pointsman_sim::run(scenario, balancer(), seed, fault).unwrap_or_else(|e| panic!("{e}"))
+    let data_plane = balancer(ServerDevices::of(&scenario.rack));
+    pointsman_sim::run(scenario, data_plane, seed, fault).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Runs the first point of a scenario; nothing may be violated.

@@ -1,7 +1,8 @@
 //! Racks: policies, failures, determinism.
 
-use crate::{load, run, run_with, scenarios};
+use crate::{balancer, load, run, run_with, scenarios};
 use pointsman_balance::Policy;
+use pointsman_balance::program::ServerDevices;
 use pointsman_sim::outcome::Group;
 use pointsman_sim::scenario;
 use std::sync::Arc;
@@ -59,6 +60,31 @@ fn every_policy() {
         println!("{policy}: {:.3} to SmartNICs", share(&outcome.groups, "smartnic"));
         assert_eq!(outcome.requests.lost, 0, "{policy}: {}", outcome.json());
         assert!(outcome.requests.sent > 9_000, "{policy}: {}", outcome.json());
+    }
+}
+
+/// Servers with sixteen devices, as in `scenarios/`: every kind serves, and the same seed gives the same result.
+#[test]
+fn sixteen_devices() {
+    let text = load("scenarios/sixteen-devices.toml").expect("there");
+    let outcome = run(&text, 1);
+    assert_eq!(outcome.requests.lost, 0);
+    for kind in ["cpu", "gpu", "smartnic", "fpga"] {
+        assert!(share(&outcome.groups, kind) > 0.02, "{}", outcome.json());
+    }
+    assert_eq!(outcome.json(), run(&text, 1).json());
+}
+
+/// The program for sixteen devices a server gives a smaller rack the same result as that for eight.
+#[test]
+fn the_program_for_more_devices_decides_alike() {
+    for policy in ["wrr", "p4mite", "least-utilised", "dynamic-wrr", "prt", "jiq", "power-of-two"] {
+        let scenario = &scenarios(&rack(policy, ""))[0];
+        let [eight, sixteen] = [ServerDevices::Eight, ServerDevices::Sixteen].map(|devices| {
+            let outcome = pointsman_sim::run(scenario, balancer(devices), 5, None);
+            outcome.unwrap_or_else(|e| panic!("{e}")).json()
+        });
+        assert_eq!(eight, sixteen, "{policy}");
     }
 }
 

@@ -40,53 +40,43 @@ fn set_blocks(w: &mut World, service: u16, epoch: u8, b: &Blocks) {
     ));
 }
 
-fn list(values: [u16; 8]) -> String {
+fn list(values: [u16; SLOTS]) -> String {
     values.map(|v| v.to_string()).join(", ")
 }
 
-/// Server 1 with eight devices, 8 to 15; services 1 (TCP) and 2 (UDP) with these blocks.
-fn eight(b: Blocks) -> World {
+/// The same eight values for each half of a server.
+fn halves<T: Copy>(values: [T; 8]) -> [T; SLOTS] {
+    std::array::from_fn(|i| values[i % 8])
+}
+
+/// Server 1 with a device in every slot; services 1 (TCP) and 2 (UDP) with these blocks.
+fn all_slots(b: Blocks) -> World {
     let mut w = World::one_server(BLOCKS);
-    for d in 10..16 {
-        w.add(&format!("devices_v4 device={d} -> set_device_v4(10.0.1.{d}, 2, 02:00:00:00:01:{d:02x})"));
-        w.add(&format!(
-            "backends_v4 ingress_port=2 address=10.0.1.{d} protocol=6 port=80 -> set_backend_v4(1, {d}, {VIP4})"
-        ));
-        w.add(&format!(
-            "backends_v4 ingress_port=2 address=10.0.1.{d} protocol=17 port=53 -> set_backend_v4(2, {d}, {VIP4})"
-        ));
-    }
-    w.set("report_sources_v4 ingress_port=2 source=10.0.1.8 server=1 -> accept_reports(0xff, 8)");
+    w.fill_slots();
     for service in [1, 2] {
-        w.pool(service, 0, 1, 0xff, 0, 0);
-        w.priorities(service, 0, 1, &[0, 1, 2, 3, 4, 5, 6, 7]);
         set_blocks(&mut w, service, 0, &b);
     }
     w
 }
 
-/// The agent of device 8 reports the load of all eight: compute, memory, network, queue.
-fn report_all(w: &mut World, loads: [[u8; 4]; 8], metrics: u16) {
+/// The agent of device 8 reports the load of all: compute, memory, network, queue.
+fn report_all(w: &mut World, loads: [[u8; 4]; SLOTS], metrics: u16) {
     w.wait(1);
-    let sequence = (w.rig.now.0 / 1_000_000) as u32;
-    let report = Report { length: 11, metrics, ..Report::new(1, 0xff, 0xff, sequence) };
-    let mut bytes = report.bytes();
-    bytes.extend(loads.iter().flatten());
-    w.dropped(2, &report_packet(8, true, &report).payload(bytes), "REPORT_ACCEPTED");
+    w.report_slots(ALL, ALL, metrics, &loads);
 }
 
-fn random_loads(r: &mut Random, below: usize) -> [[u8; 4]; 8] {
-    [0; 8].map(|_| [0; 4].map(|_| r.below(below) as u8))
+fn random_loads(r: &mut Random, below: usize) -> [[u8; 4]; SLOTS] {
+    [0; SLOTS].map(|_| [0; 4].map(|_| r.below(below) as u8))
 }
 
 /// The slot of the device that gets the packet.
 fn slot_of(w: &mut World, packet: &Packet) -> usize {
     let (_, got) = w.forward(CLIENTS, packet);
-    usize::from(got.dst_mac[5] - 8)
+    (0..SLOTS).find(|s| named(*s) == u16::from(got.dst_mac[5])).expect("a device of server 1")
 }
 
-fn in_flight(w: &mut World) -> [u64; 8] {
-    let mut out = [0; 8];
+fn in_flight(w: &mut World) -> [u64; SLOTS] {
+    let mut out = [0; SLOTS];
     for (i, n) in out.iter_mut().enumerate() {
         *n = w.rig.register(&format!("load.device{i}.in_flight"), 1).expect("a register").low_u64();
     }
@@ -114,7 +104,7 @@ fn minimum_finder() {
         [(NETWORK, 3), (QUEUE, 1)],
         [(COMPUTE, 255), (MEMORY, 254)],
     ] {
-        let mut w = eight(Blocks { metrics, ..Blocks::default() });
+        let mut w = all_slots(Blocks { metrics, ..Blocks::default() });
         for round in 0..20 {
             let loads = random_loads(&mut r, if round % 2 == 0 { 3 } else { 256 });
             report_all(&mut w, loads, 2);
@@ -122,7 +112,7 @@ fn minimum_finder() {
                 let used = metrics.iter().filter(|(m, _)| *m > 0);
                 used.map(|(m, weight)| u32::from(loads[i][usize::from(*m) - 1]) * u32::from(*weight)).sum()
             };
-            let least = (0..8).map(value).min().expect("eight");
+            let least = (0..SLOTS).map(value).min().expect("some");
             for _ in 0..5 {
                 n += 1;
                 let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
@@ -137,14 +127,14 @@ fn minimum_finder() {
 #[test]
 fn no_herding() {
     let b = Blocks { metrics: [(COMPUTE, 1), (0, 0)], step: 2, counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let mut r = Random::new(2);
     let mut n = 0;
     for _ in 0..5 {
         let loads = random_loads(&mut r, 40);
         report_all(&mut w, loads, 2);
         let mut model = loads.map(|l| u32::from(l[0]));
-        for _ in 0..100 {
+        for _ in 0..100 * SLOTS / 8 {
             n += 1;
             let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
             assert_eq!(Some(&model[slot]), model.iter().min(), "{model:?}");
@@ -154,18 +144,18 @@ fn no_herding() {
     }
 }
 
-/// Equal devices share ties evenly, whichever of the eight they are.
+/// Equal devices share ties evenly, whichever of them they are.
 #[test]
 fn ties_by_chance() {
     let b = Blocks { metrics: [(COMPUTE, 1), (0, 0)], ..Blocks::default() };
-    for tied in [0xffu8, 0b11, 0b1000_0001, 0b0101_1000] {
-        let mut w = eight(b);
-        let mut loads = [[50; 4]; 8];
-        (0..8).filter(|i| tied & 1 << i != 0).for_each(|i| loads[i][0] = 20);
+    for tied in [ALL, 0b11, 1 | 1 << (SLOTS - 1), 0b0101_1000 << (SLOTS - 8)] {
+        let mut w = all_slots(b);
+        let mut loads = [[50; 4]; SLOTS];
+        (0..SLOTS).filter(|i| tied & 1 << i != 0).for_each(|i| loads[i][0] = 20);
         report_all(&mut w, loads, 2);
-        let mut counts = [0; 8];
+        let mut counts = [0; SLOTS];
         (0..2000).for_each(|i| counts[slot_of(&mut w, &syn(&client4(i), WEB4))] += 1);
-        let weights: Vec<f64> = (0..8).map(|i| f64::from(tied >> i & 1)).collect();
+        let weights: Vec<f64> = (0..SLOTS).map(|i| f64::from(tied >> i & 1)).collect();
         assert_shares(&counts, &weights, 0.035);
         assert!(counts.iter().zip(&weights).all(|(c, w)| *w > 0.0 || *c == 0), "{counts:?}");
     }
@@ -175,27 +165,27 @@ fn ties_by_chance() {
 #[test]
 fn dynamic_weights() {
     let b = Blocks { pick: 2, metrics: [(COMPUTE, 1), (0, 0)], complement: 1, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let mut r = Random::new(3);
     let mut n = 0;
     for round in 0..4 {
-        let weights = [0; 8].map(|_| 1 + r.below(1000) as u16);
+        let weights = [0; SLOTS].map(|_| 1 + r.below(1000) as u16);
         w.set(&format!("device_factors service=1 epoch=0 server=1 -> set_factors({})", list(weights)));
         let mut loads = random_loads(&mut r, 101);
         match round {
             2 => loads[3][0] = 100,
-            3 => loads = [[100; 4]; 8],
+            3 => loads = [[100; 4]; SLOTS],
             _ => {}
         }
         report_all(&mut w, loads, 2);
-        let mut counts = [0; 8];
+        let mut counts = [0; SLOTS];
         for _ in 0..2048 {
             n += 1;
             counts[slot_of(&mut w, &syn(&client4(n), WEB4))] += 1;
         }
         // All at 100 per cent: the static weights.
         let left = |i: usize| if round == 3 { 1.0 } else { f64::from(100 - loads[i][0]) };
-        let want: Vec<f64> = (0..8).map(|i| f64::from(weights[i]) * left(i)).collect();
+        let want: Vec<f64> = (0..SLOTS).map(|i| f64::from(weights[i]) * left(i)).collect();
         assert_shares(&counts, &want, 0.001);
         assert!(round != 2 || counts[3] == 0);
     }
@@ -204,37 +194,40 @@ fn dynamic_weights() {
 /// The ring is spread evenly: already forty connections are right to a few.
 #[test]
 fn weights_are_spread() {
-    let mut w = eight(Blocks { pick: 2, offset: 1, ..Blocks::default() });
+    let mut w = all_slots(Blocks { pick: 2, offset: 1, ..Blocks::default() });
     w.set(&format!(
         "device_factors service=1 epoch=0 server=1 -> set_factors({})",
-        list([5, 1, 1, 1, 0, 0, 0, 0])
+        list(std::array::from_fn(|i| [5, 1, 1, 1].get(SLOTS - 1 - i).copied().unwrap_or(0)))
     ));
     for round in 0..10 {
-        let mut counts = [0; 8];
+        let mut counts = [0; SLOTS];
         (0..40).for_each(|i| counts[slot_of(&mut w, &syn(&client4(40 * round + i), WEB4))] += 1);
-        assert_shares(&counts, &[5.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0], 0.05);
+        counts.reverse();
+        assert_shares(&counts[..4], &[5.0, 1.0, 1.0, 1.0], 0.05);
+        assert_eq!(counts[4..], [0; SLOTS - 4]);
     }
 }
 
 /// Priorities with thresholds: the first device that is not out. Out at `high` or above, in again at `low` or below.
 #[test]
 fn thresholds_with_hysteresis() {
-    let mut w = eight(Blocks { narrow: 2, pick: 1, metrics: [(COMPUTE, 1), (0, 0)], ..Blocks::default() });
-    w.pool(1, 0, 1, 0xff, 0, 0);
+    let mut w =
+        all_slots(Blocks { narrow: 2, pick: 1, metrics: [(COMPUTE, 1), (0, 0)], ..Blocks::default() });
+    w.pool(1, 0, 1, ALL, 0, 0);
     let mut r = Random::new(4);
-    let high = [0; 8].map(|_| 50 + r.below(50) as u16);
+    let high = [0; SLOTS].map(|_| 50 + r.below(50) as u16);
     let low = high.map(|h| h - r.below(40) as u16 - 1);
     w.set(&format!(
         "device_thresholds service=1 epoch=0 server=1 -> set_thresholds({}, {})",
         list(high),
         list(low)
     ));
-    let mut out = [false; 8];
-    let mut used = [0; 8];
+    let mut out = [false; SLOTS];
+    let mut used = [0; SLOTS];
     for n in 0..300 {
         let loads = random_loads(&mut r, 130);
         report_all(&mut w, loads, 2);
-        for i in 0..8 {
+        for i in 0..SLOTS {
             let load = u16::from(loads[i][0]);
             out[i] = load >= high[i] || out[i] && load > low[i];
         }
@@ -245,22 +238,22 @@ fn thresholds_with_hysteresis() {
     assert!(used[..3].iter().all(|u| *u > 10), "{used:?}");
 }
 
-/// Of `k` devices by chance the least loaded: the i-th best of eight gets the share that combinatorics says.
+/// Of `k` devices by chance the least loaded: the i-th best of all gets the share that combinatorics says.
 #[test]
 fn power_of_k() {
     let choose = |n: u32, k: u32| (0..k).fold(1.0, |c, i| c * f64::from(n - i) / f64::from(i + 1));
     for k in [1u8, 2, 3, 0] {
-        let mut w = eight(Blocks { choices: k, metrics: [(COMPUTE, 1), (0, 0)], ..Blocks::default() });
+        let mut w = all_slots(Blocks { choices: k, metrics: [(COMPUTE, 1), (0, 0)], ..Blocks::default() });
         // Ranks in no order.
-        let ranks = [3, 0, 7, 5, 1, 6, 2, 4u8];
+        let ranks: [u8; SLOTS] = std::array::from_fn(|i| ((5 * i + 3) % SLOTS) as u8);
         report_all(&mut w, ranks.map(|rank| [10 * rank, 0, 0, 0]), 2);
-        let mut counts = [0; 8];
+        let mut counts = [0; SLOTS];
         (0..4000).for_each(|i| counts[slot_of(&mut w, &syn(&client4(i), WEB4))] += 1);
-        let k = if k == 0 { 8 } else { u32::from(k) };
+        let k = if k == 0 { SLOTS as u32 } else { u32::from(k) };
         let want: Vec<f64> = ranks
             .iter()
             .map(|rank| {
-                let above = 7 - u32::from(*rank);
+                let above = SLOTS as u32 - 1 - u32::from(*rank);
                 if above + 1 < k { 0.0 } else { choose(above, k - 1) }
             })
             .collect();
@@ -270,7 +263,7 @@ fn power_of_k() {
 
 /// How connections of a run end.
 fn end(w: &mut World, client: &str, slot: usize, r: &mut Random) {
-    let device = 8 + slot as u16;
+    let device = named(slot);
     let to = segment(client, WEB4, tcp_flags::FIN | tcp_flags::ACK);
     let back = reply(device, &to);
     if r.one_in(3) {
@@ -288,10 +281,10 @@ fn end(w: &mut World, client: &str, slot: usize, r: &mut Random) {
 #[test]
 fn least_connections() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let mut r = Random::new(5);
     let mut open: Vec<(String, usize)> = Vec::new();
-    let mut model = [0u64; 8];
+    let mut model = [0u64; SLOTS];
     for n in 0..800 {
         w.wait(1);
         if r.below(100) < if n / 100 % 2 == 0 { 30 } else { 60 } && !open.is_empty() {
@@ -308,7 +301,7 @@ fn least_connections() {
         // Packets that neither open nor end anything.
         if let Some((client, slot)) = open.first() {
             assert_eq!(slot_of(&mut w, &ack(client, WEB4)), *slot);
-            w.forward(2, &reply(8 + *slot as u16, &ack(client, WEB4)));
+            w.forward(2, &reply(named(*slot), &ack(client, WEB4)));
         }
         assert_eq!(in_flight(&mut w), model);
     }
@@ -319,30 +312,30 @@ fn least_connections() {
 fn weighted_least_connections() {
     let b =
         Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], offset: 1, counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = eight(b);
-    let weights = [10, 5, 2, 1, 1, 10, 5, 2u64];
+    let mut w = all_slots(b);
+    let weights = halves([10, 5, 2, 1, 1, 10, 5, 2u64]);
     w.set(&format!(
         "device_factors service=1 epoch=0 server=1 -> set_factors({})",
         list(weights.map(|weight| (10 / weight) as u16))
     ));
-    let mut model = [0u64; 8];
-    for n in 0..360 {
+    let mut model = [0u64; SLOTS];
+    for n in 0..45 * SLOTS as u32 {
         let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
         let value = |i: usize| (model[i] + 1) * 10 / weights[i];
-        assert_eq!(value(slot), (0..8).map(value).min().expect("eight"), "{model:?}");
+        assert_eq!(value(slot), (0..SLOTS).map(value).min().expect("some"), "{model:?}");
         model[slot] += 1;
     }
-    assert_eq!(model, weights.map(|weight| 10 * weight), "360 connections, weights of 36");
+    assert_eq!(model, weights.map(|weight| 10 * weight), "ten for each of the weights");
 }
 
 /// Datagrams: a flow counts from a request to its answer, once however often it is asked.
 #[test]
 fn requests_in_flight() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: REQUESTS, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let mut r = Random::new(6);
     let mut flows: Vec<(String, usize, bool)> = Vec::new();
-    let mut model = [0u64; 8];
+    let mut model = [0u64; SLOTS];
     for n in 0..600 {
         if r.one_in(3) || flows.is_empty() {
             let client = client4(n);
@@ -359,7 +352,7 @@ fn requests_in_flight() {
                 model[*slot] += u64::from(!*waits);
                 *waits = true;
             } else {
-                w.forward(2, &reply(8 + *slot as u16, &ask));
+                w.forward(2, &reply(named(*slot), &ask));
                 model[*slot] -= u64::from(*waits);
                 *waits = false;
             }
@@ -372,13 +365,13 @@ fn requests_in_flight() {
 #[test]
 fn requests_on_a_connection() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: REQUESTS, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let client = client4(1);
     let slot = slot_of(&mut w, &syn(&client, WEB4));
     let count = |w: &mut World| in_flight(w).iter().sum::<u64>();
     let bare = ack(&client, WEB4);
     let data = bare.clone().payload("GET");
-    let answer = |p: &Packet| reply(8 + slot as u16, p);
+    let answer = |p: &Packet| reply(named(slot), p);
     assert_eq!(count(&mut w), 1, "a new connection has a request");
     w.forward(2, &answer(&data));
     assert_eq!(count(&mut w), 0);
@@ -397,7 +390,7 @@ fn requests_on_a_connection() {
 #[test]
 fn forged_resets() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let client = client4(1);
     slot_of(&mut w, &syn(&client, WEB4));
     for _ in 0..3 {
@@ -412,7 +405,7 @@ fn forged_resets() {
 #[test]
 fn idle_connections() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     for n in 0..20 {
         slot_of(&mut w, &syn(&client4(n), WEB4));
     }
@@ -433,16 +426,16 @@ fn idle_devices_first() {
         counting: CONNECTIONS,
         ..Blocks::default()
     };
-    let mut w = eight(b);
+    let mut w = all_slots(b);
     let mut r = Random::new(7);
     let mut open: Vec<(String, usize)> = Vec::new();
-    let mut first = [0; 8];
+    let mut first = [0; SLOTS];
     for round in 0..60 {
         for i in 0..12 {
             let client = client4(100 * round + i);
             let slot = slot_of(&mut w, &syn(&client, WEB4));
             let busy = |s: usize| open.iter().any(|(_, o)| *o == s);
-            assert!(!busy(slot) || (0..8).all(busy), "{slot} of {open:?}");
+            assert!(!busy(slot) || (0..SLOTS).all(busy), "{slot} of {open:?}");
             first[slot] += u32::from(i == 0);
             open.push((client, slot));
         }
@@ -450,7 +443,7 @@ fn idle_devices_first() {
             end(&mut w, &client, slot, &mut r);
         }
     }
-    assert_shares(&first, &[1.0; 8], 0.16);
+    assert_shares(&first, &[1.0; SLOTS], 0.16);
 }
 
 /// A device that works on several requests at a time is idle while it has room. If none has room, and among those that
@@ -465,25 +458,25 @@ fn idle_below_a_number() {
         second_only: 1,
         ..Blocks::default()
     };
-    let mut w = eight(b);
-    let room = [4u16, 1, 8, 2, 1, 1, 3, 1];
-    let weights = [5u16, 1, 2, 1, 1, 1, 4, 1];
-    let all = |values: [u16; 8]| list(values);
+    let mut w = all_slots(b);
+    let room = halves([4u16, 1, 8, 2, 1, 1, 3, 1]);
+    let weights = halves([5u16, 1, 2, 1, 1, 1, 4, 1]);
+    let all = |values: [u16; SLOTS]| list(values);
     w.set(&format!("device_factors service=1 epoch=0 server=1 -> set_factors({})", all(weights)));
     w.set(&format!(
         "device_thresholds service=1 epoch=0 server=1 -> set_thresholds({}, {})",
         all(room),
         all(room.map(|r| r - 1))
     ));
-    w.pool(1, 0, 1, 0xff, 0, 0);
-    let mut open = [0u16; 8];
-    for n in 0..21 {
+    w.pool(1, 0, 1, ALL, 0, 0);
+    let mut open = [0u16; SLOTS];
+    for n in 0..21 * SLOTS as u32 / 8 {
         let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
         assert!(open[slot] < room[slot], "{slot} has no room: {open:?}");
         open[slot] += 1;
     }
     assert_eq!(open, room, "all have as many as they work on");
-    let mut counts = [0; 8];
+    let mut counts = [0; SLOTS];
     (100..2148).for_each(|n| counts[slot_of(&mut w, &syn(&client4(n), WEB4))] += 1);
     assert_shares(&counts, &weights.map(f64::from), 0.001);
 }
@@ -498,12 +491,12 @@ fn reports_with_what_is_in_flight() {
         second_only: 1,
         ..Blocks::default()
     };
-    let mut w = eight(b);
-    let workers = [8u32, 1, 4, 2, 16, 5, 3, 10];
+    let mut w = all_slots(b);
+    let workers = halves([8u32, 1, 4, 2, 16, 5, 3, 10]);
     let factors = workers.map(|n| (800 / n) as u16);
     w.set(&format!("device_factors service=1 epoch=0 server=1 -> set_factors({})", list(factors)));
     let mut r = Random::new(14);
-    let mut open = [0u32; 8];
+    let mut open = [0u32; SLOTS];
     let mut n = 0;
     for _ in 0..4 {
         let loads = random_loads(&mut r, 101);
@@ -511,7 +504,7 @@ fn reports_with_what_is_in_flight() {
         for _ in 0..60 {
             n += 1;
             let value = |i: usize| 8 * u32::from(loads[i][0]) + open[i] * u32::from(factors[i]);
-            let least = (0..8).map(value).min().expect("eight");
+            let least = (0..SLOTS).map(value).min().expect("some");
             let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
             assert_eq!(value(slot), least, "{loads:?} {open:?} gave {slot}");
             open[slot] += 1;
@@ -523,19 +516,22 @@ fn reports_with_what_is_in_flight() {
 #[test]
 fn reports_correct_the_count() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = eight(b);
-    (0..16).for_each(|n| _ = slot_of(&mut w, &syn(&client4(n), WEB4)));
-    assert_eq!(in_flight(&mut w), [2; 8]);
-    let queues = [5, 0, 9, 9, 9, 9, 9, 9u8].map(|q| [0, 0, 0, q]);
+    let mut w = all_slots(b);
+    let two_each = 2 * SLOTS as u32;
+    (0..two_each).for_each(|n| _ = slot_of(&mut w, &syn(&client4(n), WEB4)));
+    assert_eq!(in_flight(&mut w), [2; SLOTS]);
+    let counts: [u8; SLOTS] = std::array::from_fn(|i| [5, 0].get(SLOTS - 1 - i).copied().unwrap_or(9));
+    let queues = counts.map(|q| [0, 0, 0, q]);
     report_all(&mut w, queues, 2);
-    assert_eq!(in_flight(&mut w), [2; 8]);
+    assert_eq!(in_flight(&mut w), [2; SLOTS]);
     report_all(&mut w, queues, 2 | 4);
-    assert_eq!(in_flight(&mut w), [5, 0, 9, 9, 9, 9, 9, 9]);
-    (16..21).for_each(|n| assert_eq!(slot_of(&mut w, &syn(&client4(n), WEB4)), 1));
+    assert_eq!(in_flight(&mut w), counts.map(u64::from));
+    let more = two_each..two_each + 5;
+    more.clone().for_each(|n| assert_eq!(slot_of(&mut w, &syn(&client4(n), WEB4)), SLOTS - 2));
     // It never falls below nothing, whatever was lost on the way.
-    report_all(&mut w, [[0; 4]; 8], 2 | 4);
-    w.forward(CLIENTS, &segment(&client4(20), WEB4, tcp_flags::RST));
-    assert_eq!(in_flight(&mut w), [0; 8]);
+    report_all(&mut w, [[0; 4]; SLOTS], 2 | 4);
+    w.forward(CLIENTS, &segment(&client4(more.start + 4), WEB4, tcp_flags::RST));
+    assert_eq!(in_flight(&mut w), [0; SLOTS]);
 }
 
 /// One word for every device in the mask, from agents that each report for one.
@@ -792,7 +788,7 @@ fn servers_by_load() {
 #[test]
 fn only_candidates() {
     let mut r = Random::new(11);
-    let mut w = eight(Blocks::default());
+    let mut w = all_slots(Blocks::default());
     let mut n = 0;
     for _ in 0..150 {
         let b = Blocks {
@@ -808,15 +804,12 @@ fn only_candidates() {
             servers: 0,
         };
         set_blocks(&mut w, 1, 0, &b);
-        let pool = 1 + r.below(255) as u8;
+        let pool = 1 + r.below(usize::from(ALL)) as u16;
         w.pool(1, 0, 1, pool, 0, 50);
         w.wait(100);
-        let heard = 1 + r.below(255) as u8;
-        let sequence = (w.rig.now.0 / 1_000_000) as u32;
-        let report = Report { length: 11, metrics: 2, ..Report::new(1, heard, r.below(256) as u8, sequence) };
-        let mut bytes = report.bytes();
-        bytes.extend(random_loads(&mut r, 120).iter().flatten());
-        w.dropped(2, &report_packet(8, true, &report).payload(bytes), "REPORT_ACCEPTED");
+        let heard = 1 + r.below(usize::from(ALL)) as u16;
+        let available = r.below(usize::from(ALL) + 1) as u16;
+        w.report_slots(heard, available, 2, &random_loads(&mut r, 120));
         let candidates = if pool & heard != 0 { pool & heard } else { pool };
         for _ in 0..4 {
             n += 1;

@@ -98,6 +98,7 @@ fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
 /// A report of device 9, signed with a key of sevens.
 fn signed_by_9(number: u8, sequence: u64) -> Vec<u8> {
     let report = pointsman_balance::report::Report {
+        high: false,
         server: 1,
         mask: 2,
         available: 2,

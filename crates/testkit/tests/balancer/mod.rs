@@ -2,6 +2,9 @@
 
 use pointsman_interp::Interp as Tested;
 
+/// Devices a server that the program is compiled for.
+const SERVER_DEVICES: usize = 8;
+
 mod affinity;
 mod answers;
 mod blocks;

@@ -1,7 +1,6 @@
 //! Which server and which device a new connection gets.
 
 use super::world::*;
-use pointsman_testkit::packet::Report;
 use std::collections::BTreeMap;
 
 /// Opens `n` connections and counts them by device.
@@ -229,35 +228,59 @@ fn availability_of_each_server() {
     assert_eq!(counts.keys().collect::<Vec<_>>(), [&9, &16]);
 }
 
-/// Eight devices, each preferred in turn.
+/// As many devices as there are slots, each preferred in turn.
 #[test]
-fn a_server_with_eight_devices() {
+fn a_server_with_all_devices() {
     let mut w = World::one_server(AVAILABILITY);
-    for slot in 2..8 {
-        let d = 8 + slot;
-        w.add(&format!("devices_v4 device={d} -> set_device_v4(10.0.1.{d}, 2, 02:00:00:00:01:{d:02x})"));
-    }
-    w.pool(1, 0, 1, 0xff, 0, 500);
-    w.priorities(1, 0, 1, &[7, 6, 5, 4, 3, 2, 1, 0]);
-    // The agent of the CPU reports for all of them.
-    w.set("report_sources_v4 ingress_port=2 source=10.0.1.8 server=1 -> accept_reports(0xff, 8)");
+    w.fill_slots();
+    w.pool(1, 0, 1, ALL, 0, 500);
+    let order: Vec<u8> = (0..SLOTS as u8).rev().collect();
+    w.priorities(1, 0, 1, &order);
     let mut n = 0;
-    let mut check = |w: &mut World, mask: u8, available: u8, want: u8| {
+    let mut check = |w: &mut World, mask: u16, available: u16, want: usize| {
         n += 1;
-        let report = report_packet(8, true, &Report::new(1, mask, available, 100 * n));
-        w.dropped(2, &report, "REPORT_ACCEPTED");
+        w.wait(1);
+        w.report_slots(mask, available, 0, &[]);
         let (_, got) = w.forward(CLIENTS, &syn(&client4(n), WEB4));
-        assert_eq!(got.dst_mac, [2, 0, 0, 0, 1, 8 + want], "{mask:#x} {available:#x}");
+        assert_eq!(got.dst_mac, device_mac(named(want)), "{mask:#x} {available:#x}");
     };
-    for slot in 0..8 {
+    for slot in 0..SLOTS {
         // All have reported, one is available.
-        check(&mut w, 0xff, 1 << slot, slot);
+        check(&mut w, ALL, 1 << slot, slot);
         // Only one has reported, and it is busy.
         w.wait(501);
         check(&mut w, 1 << slot, 0, slot);
     }
-    check(&mut w, 0xff, 0xff, 7);
-    check(&mut w, 0xff, 0x3c, 5);
+    check(&mut w, ALL, ALL, SLOTS - 1);
+    check(&mut w, ALL, 0x3c, 5);
+}
+
+/// A ring of all slots: every device has its share of connections by hash, and in turns exactly one of each round. Its answers pass, and
+/// later packets of its connections find it.
+#[test]
+fn rings_of_all_devices() {
+    for policy in [HASH, ROUND_ROBIN] {
+        let mut w = World::one_server(policy);
+        w.fill_slots();
+        w.pool(1, 0, 1, ALL, SLOTS as u16, 0);
+        let ring: Vec<u8> = (0..SLOTS as u8).collect();
+        w.ring(1, 0, 1, &ring);
+        let mut counts = [0u32; SLOTS];
+        for n in 0..100 * SLOTS as u32 {
+            let client = client4(n);
+            let (_, got) = w.forward(CLIENTS, &syn(&client, WEB4));
+            let slot = (0..SLOTS).find(|s| device_mac(named(*s)) == got.dst_mac).expect("a device");
+            counts[slot] += 1;
+            if policy == ROUND_ROBIN {
+                assert_eq!(slot, n as usize % SLOTS);
+            }
+            let (port, answer) = w.forward(2, &reply(named(slot), &syn(&client, WEB4)));
+            assert_eq!((port, answer.dst_mac), (CLIENTS, ROUTER));
+            let (_, again) = w.forward(CLIENTS, &ack(&client, WEB4));
+            assert_eq!(again.dst_mac, got.dst_mac);
+        }
+        assert!(counts.iter().all(|n| (60..140).contains(n)), "{policy}: {counts:?}");
+    }
 }
 
 /// Only devices that the pool enables are candidates, whatever they report and wherever the ring points.

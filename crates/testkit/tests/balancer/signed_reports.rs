@@ -95,7 +95,7 @@ fn datagram_of(device: u16, words: usize) -> Datagram {
     let metrics = [(0, 0), (1, METRICS_LOAD), (8, METRICS_LOADS)];
     let metrics = metrics.iter().find(|(n, _)| *n == words).expect("none, one or eight").1;
     let words = (0..words as u32).map(|i| 0x0a14_1e28 + i).collect();
-    Datagram { server: device >> 3, mask: bit, available: bit, metrics, sequence: 0, words }
+    Datagram { server: device >> 3, high: false, mask: bit, available: bit, metrics, sequence: 0, words }
 }
 
 fn carried(device: u16, v4: bool, payload: Vec<u8>) -> Packet {
@@ -110,7 +110,7 @@ fn signed(device: u16, number: u8, sequence: u64) -> Packet {
 fn frame_of(device: u16, number: u8, sequence: u64) -> FrameReport {
     let load = Load { compute: 10, memory: 20, network: 30, queue: 40 };
     FrameReport {
-        device: DeviceNumber::from_bits(device),
+        device: DeviceNumber::from_bits(device.into()),
         busy: false,
         corrects: false,
         failed: false,

@@ -8,7 +8,7 @@
 
 use pointsman_ir::Program;
 use pointsman_testkit::Rig;
-use pointsman_testkit::compile::{compile, own_includes, own_program};
+use pointsman_testkit::compile::{compile_with, own_includes, own_program};
 use pointsman_testkit::packet::{Body, L4, Mac, Packet, Report, Sum, check_checksums, tcp_flags};
 use pointsman_v1model::{DropReason, Output, Replica, SwitchConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,21 @@ pub const DNS6: &str = "[fd00::100]:53";
 pub const SERVICES: [(&str, u8, u16); 4] = [(VIP4, 6, 80), (VIP4, 17, 53), (VIP6, 6, 80), (VIP6, 17, 53)];
 pub const DEVICES: [u16; 4] = [8, 9, 16, 17];
 
+/// Slots of a server.
+pub const SLOTS: usize = super::SERVER_DEVICES;
+/// A bit for every device of a server.
+pub const ALL: u16 = (u16::MAX as u32 >> (16 - SLOTS)) as u16;
+
+/// The number of the device in a slot of server 1.
+pub fn in_slot(slot: usize) -> usize {
+    8 + slot % 8 + ((slot / 8) << 16)
+}
+
+/// By the number in its addresses, which no other device has.
+pub fn named(slot: usize) -> u16 {
+    if slot < 8 { 8 + slot as u16 } else { 64 + slot as u16 }
+}
+
 pub const HASH: u8 = 0;
 pub const ROUND_ROBIN: u8 = 1;
 pub const AVAILABILITY: u8 = 2;
@@ -45,7 +60,9 @@ pub fn program() -> Arc<Program> {
     static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
     PROGRAM
         .get_or_init(|| {
-            compile(&own_program("balancer"), &[&own_includes()]).unwrap_or_else(|e| panic!("{e}"))
+            let devices = format!("SERVER_DEVICES={SLOTS}");
+            compile_with(&own_program("balancer"), &[&own_includes()], &[&devices])
+                .unwrap_or_else(|e| panic!("{e}"))
         })
         .clone()
 }
@@ -178,6 +195,52 @@ impl World {
         }
     }
 
+    /// Server 1 gets a device in every slot, services 1 (TCP) and 2 (UDP) use them all, and the agent of the first reports for all.
+    pub fn fill_slots(&mut self) {
+        for slot in 2..SLOTS {
+            let (d, name) = (in_slot(slot), named(slot));
+            self.add(&format!(
+                "devices_v4 device={d} -> set_device_v4(10.0.1.{name}, 2, 02:00:00:00:01:{name:02x})"
+            ));
+            for (service, protocol, port) in [(1, 6, 80), (2, 17, 53)] {
+                self.add(&format!(
+                    "backends_v4 ingress_port=2 address=10.0.1.{name} protocol={protocol} port={port} \
+                     -> set_backend_v4({service}, {d}, {VIP4})"
+                ));
+            }
+        }
+        self.set(&format!(
+            "report_sources_v4 ingress_port=2 source=10.0.1.8 server=1 -> accept_reports({ALL}, 8)"
+        ));
+        let order: Vec<u8> = (0..SLOTS as u8).collect();
+        for service in [1, 2] {
+            self.pool(service, 0, 1, ALL, 0, 0);
+            self.priorities(service, 0, 1, &order);
+        }
+    }
+
+    /// The agent of the first device reports for these devices of server 1, half by half; with their loads, if there are any.
+    #[track_caller]
+    pub fn report_slots(&mut self, mask: u16, available: u16, metrics: u16, loads: &[[u8; 4]]) {
+        let sequence = (self.rig.now.0 / 1_000_000) as u32;
+        for half in 0..SLOTS / 8 {
+            let part = |bits: u16| (bits >> (8 * half)) as u8;
+            if part(mask) == 0 {
+                continue;
+            }
+            let server = 1 | (half as u16) << 13;
+            let words = loads.chunks(8).nth(half).unwrap_or_default();
+            let report = Report {
+                length: 3 + words.len() as u8,
+                metrics,
+                ..Report::new(server, part(mask), part(available), sequence)
+            };
+            let mut bytes = report.bytes();
+            bytes.extend(words.iter().flatten());
+            self.dropped(2, &report_packet(8, true, &report).payload(bytes), "REPORT_ACCEPTED");
+        }
+    }
+
     /// Sixteen slots, dealt to these servers in turn.
     pub fn slots(&mut self, service: u16, epoch: u8, servers: &[u16]) {
         for slot in 0..16 {
@@ -207,7 +270,7 @@ impl World {
     }
 
     /// Which devices a service uses of a server; its ring has the number 100 * service + server.
-    pub fn pool(&mut self, service: u16, epoch: u8, server: u16, devices: u8, ring: u16, timeout_ms: u32) {
+    pub fn pool(&mut self, service: u16, epoch: u8, server: u16, devices: u16, ring: u16, timeout_ms: u32) {
         let number = 100 * service + server;
         self.set(&format!(
             "pools service={service} epoch={epoch} server={server} -> set_pool({devices}, {number}, {ring}, {timeout_ms})"
@@ -216,7 +279,7 @@ impl World {
 
     /// Slots of a server in order of preference.
     pub fn priorities(&mut self, service: u16, epoch: u8, server: u16, slots: &[u8]) {
-        for (slot, priority) in (0..8).flat_map(|s| (3..=10).map(move |p| (s, p))) {
+        for (slot, priority) in (0..SLOTS).flat_map(|s| (3..=18).map(move |p| (s, p))) {
             let bit = 1 << slot;
             // Most of them are missing.
             let _ = self.rig.remove(&format!(
@@ -225,7 +288,7 @@ impl World {
             ));
         }
         for (i, slot) in slots.iter().enumerate() {
-            let (bit, priority) = (1 << slot, 10 - i);
+            let (bit, priority) = (1 << slot, 18 - i);
             self.set(&format!(
                 "dip_table service={service} epoch={epoch} server={server} available={bit}&&&{bit} \
                  priority={priority} -> use_device({slot})"

@@ -3,7 +3,7 @@
 use pointsman_engine::Engine;
 use pointsman_ir::Program;
 use pointsman_testkit::Rig;
-use pointsman_testkit::compile::{compile_text, own_includes, own_program};
+use pointsman_testkit::compile::{compile_with, own_includes, own_program};
 use pointsman_testkit::packet::tcp_flags::*;
 use pointsman_testkit::random::Random;
 use pointsman_v1model::{Arrived, Sink, SwitchConfig};
@@ -47,11 +47,9 @@ pub fn program(bits: u32) -> Arc<Program> {
     static PROGRAMS: OnceLock<Mutex<BTreeMap<u32, Arc<Program>>>> = OnceLock::new();
     let mut programs = PROGRAMS.get_or_init(Mutex::default).lock().expect("no thread panicked");
     let made = programs.entry(bits).or_insert_with(|| {
-        let path = own_program("balancer");
-        let text = std::fs::read_to_string(&path).expect("the program is there");
-        let text = format!("#define CONNECTION_PLACE_BITS {bits}\n{text}");
-        let folder = path.parent().expect("a folder");
-        compile_text("main.p4", &text, &[folder, &own_includes()]).unwrap_or_else(|(_, e)| panic!("{e}"))
+        let places = format!("CONNECTION_PLACE_BITS={bits}");
+        let program = compile_with(&own_program("balancer"), &[&own_includes()], &[&places]);
+        program.unwrap_or_else(|e| panic!("{e}"))
     });
     made.clone()
 }

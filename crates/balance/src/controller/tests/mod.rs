@@ -9,7 +9,7 @@ use crate::types::{DeviceNumber, Mac, Protocol};
 use pointsman_wire::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use switch::Switch;
+use switch::{Switch, p4info_for};
 
 /// The controller as a client of the switch, and another client.
 const OWN: u32 = 0;
@@ -34,14 +34,20 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// The program for as many devices a server as this rack has.
+fn program_for(rack: &Rack) -> Program {
+    let p4info = p4info_for(rack);
+    Program { device_config: format!("the program, {} registers", p4info.registers.len()).into(), p4info }
+}
+
 fn program() -> Program {
-    Program { p4info: p4info(), device_config: b"the program".to_vec() }
+    program_for(&shape().rack())
 }
 
 impl World {
     fn new(rack: &Rack) -> World {
         World {
-            controller: Controller::new(rack.clone(), program()).expect("the balancer"),
+            controller: Controller::new(rack.clone(), program_for(rack)).expect("the balancer"),
             switch: Switch::new(rack.clone()),
             now: ms(0),
             connected: false,
@@ -56,7 +62,8 @@ impl World {
     /// The same switch under a controller that has just been started.
     fn restart_controller(&mut self) {
         let rack = self.controller.rack().clone();
-        self.controller = Controller::new(rack, program()).expect("the balancer");
+        let program = program_for(&rack);
+        self.controller = Controller::new(rack, program).expect("the balancer");
         self.switch.hang_up(OWN);
         self.connected = false;
         self.inbox.clear();
@@ -212,6 +219,54 @@ fn initial_install() {
     let n = expected.entries.len();
     assert_eq!(w.events.last(), Some(&Event::InSync { writes: n }));
     assert!(w.had(|e| matches!(e, Event::Primary { .. })) && w.had(|e| *e == Event::PipelineInstalled));
+}
+
+/// With more than eight devices on a server, under every policy: all entries are as wanted, read back by the next controller too.
+#[test]
+fn sixteen_devices() {
+    for devices in [12, 16] {
+        let mut w = World::new(&Shape::with_devices(devices, Policy::Ecmp).rack());
+        for policy in Policy::ALL {
+            w.config(&Shape::with_devices(devices, policy));
+            w.settle();
+            let before = w.switch.writes;
+            w.restart_controller();
+            w.settle();
+            assert_eq!((w.switch.writes - before, w.switch.installs), (0, 1), "{devices}, {policy}");
+        }
+        // One of the second half falls silent.
+        let device = DeviceNumber::new(2, devices - 1);
+        w.switch.speaking.remove(&device);
+        w.run_for(ms(2000));
+        let silent: Vec<_> = w.controller.unavailable().collect();
+        assert_eq!(silent, [(device, Unavailable::Silent)]);
+    }
+}
+
+/// A configuration with more devices on a server than the program has is refused, and the next controller replaces the program.
+#[test]
+fn more_devices_than_the_program_has() {
+    let mut w = World::new(&Shape::with_devices(8, Policy::Wrr).rack());
+    w.settle();
+    let writes = w.switch.writes;
+    let more = Shape::with_devices(9, Policy::Wrr).rack();
+    w.input(Input::Config(Box::new(more.clone())));
+    let says = |reason: &str| {
+        reason.contains("`s2/d8` has slot 8")
+            && reason.contains("8 slots a server")
+            && reason.contains("restart the controller")
+    };
+    assert!(w.had(|e| matches!(e, Event::ConfigRejected { reason } if says(reason))), "{:#?}", w.events);
+    assert!(w.controller.preview(&more).is_err_and(|e| says(&e)));
+    w.settle();
+    assert_eq!((w.switch.writes, w.switch.installs), (writes, 1));
+    let e = Controller::new(more.clone(), program()).expect_err("too few slots");
+    assert!(e.contains("-D SERVER_DEVICES=16"), "{e}");
+    w.controller = Controller::new(more.clone(), program_for(&more)).expect("the balancer");
+    w.switch.reload(more);
+    w.lose();
+    w.settle();
+    assert_eq!(w.switch.installs, 2);
 }
 
 #[test]
@@ -738,7 +793,7 @@ fn chaos() {
         let mut w = World::new(&s.rack());
         for slot in 0..8 {
             for server in 1..=5 {
-                let n = DeviceNumber::new(server, slot).bits();
+                let (n, _) = DeviceNumber::new(server, slot).parts();
                 let address = [10, 1, (n >> 8) as u8, n as u8];
                 w.switch.hosts.insert((2 + n % 500, address.into()), Mac([2, 0, 0, 0, 1, n as u8]));
             }

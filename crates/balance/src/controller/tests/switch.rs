@@ -3,9 +3,12 @@
 use super::super::{Output, Request, Response};
 use crate::config::Rack;
 use crate::controller::frames::tests::host;
-use crate::plan::{Entries, Key, Schema, tests::assert_complete, tests::p4info};
+use crate::plan::tests::{assert_complete, p4info, wide_p4info};
+use crate::plan::{Entries, Key, Schema};
+use crate::program::ServerDevices;
 use crate::types::{DeviceNumber, Mac};
 use pointsman_control::bytestring;
+use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use pointsman_control::{Code, EntityError, RpcError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +39,14 @@ pub(super) struct Switch {
     pub rack: Rack,
 }
 
+/// The P4Info of the program for this rack.
+pub fn p4info_for(rack: &Rack) -> P4Info {
+    match ServerDevices::of(rack) {
+        ServerDevices::Eight => p4info(),
+        ServerDevices::Sixteen => wide_p4info(),
+    }
+}
+
 fn key(e: &p4rt::TableEntry) -> Vec<u8> {
     let mut fields: Vec<String> = e.r#match.iter().map(|m| format!("{m:?}")).collect();
     fields.sort();
@@ -43,9 +54,16 @@ fn key(e: &p4rt::TableEntry) -> Vec<u8> {
 }
 
 impl Switch {
+    /// Another rack is expected from now on, with the program that it needs.
+    pub fn reload(&mut self, rack: Rack) {
+        self.schema = Schema::new(&p4info_for(&rack)).expect("the balancer");
+        self.speaking.extend(rack.devices().map(|(_, d)| d.number));
+        self.rack = rack;
+    }
+
     pub fn new(rack: Rack) -> Self {
         Switch {
-            schema: Schema::new(&p4info()).expect("the balancer"),
+            schema: Schema::new(&p4info_for(&rack)).expect("the balancer"),
             cookie: None,
             clients: BTreeMap::new(),
             highest: None,
