@@ -154,8 +154,8 @@ impl Board {
         self.join(first, after);
     }
 
-    /// Whether one run covers all of it.
-    fn is_sacked(&self, from: u64, to: u64) -> bool {
+    /// Whether all of it was received out of order, in one run.
+    pub fn is_sacked(&self, from: u64, to: u64) -> bool {
         let run = self.runs.get(self.runs.partition_point(|run| run.end <= from));
         run.is_some_and(|run| run.fate == Fate::Sacked && run.end >= to)
     }

@@ -27,7 +27,8 @@ impl Connection {
     fn on_answer(&mut self, now: u64, segment: &Segment) {
         let acked = segment.is(ACK) && segment.ack == self.sender.una as u32;
         if segment.is(ACK) && !acked {
-            // An earlier connection's: a reset would come from the host, which knows no such connection.
+            // The peer still has an earlier connection.
+            self.reset = (!segment.is(RST)).then_some(segment.ack);
             return;
         }
         if segment.is(RST) {
@@ -147,16 +148,16 @@ impl Connection {
     fn on_ack(&mut self, now: u64, seq: u64, segment: &Segment) -> bool {
         let s = &self.sender;
         let ack = expand(s.una, segment.ack);
-        // RFC 5961, section 5.2.
-        if ack > s.nxt || ack + u64::from(s.max_wnd) < s.una {
-            self.challenge(now);
-            return false;
-        }
         if self.state == State::SynReceived {
             if ack != s.una {
+                self.reset = Some(segment.ack);
                 return false;
             }
             self.establish(now);
+        } else if ack > s.nxt || ack + u64::from(s.max_wnd) < s.una {
+            // RFC 5961, section 5.2.
+            self.challenge(now);
+            return false;
         }
         let echo = if self.timestamps { segment.options.timestamps.map(|(_, echo)| echo) } else { None };
         let marked = self.sender.ecn && segment.is(ECE);

@@ -12,8 +12,11 @@ const MOST_OPTIONS: u32 = 40;
 impl Connection {
     /// The next segment to be sent now. Call it until it returns `None`.
     pub fn next_segment(&mut self, now: u64) -> Option<Segment> {
+        if let Some(seq) = self.reset.take() {
+            return Some(Segment { seq, flags: RST, ..Segment::default() });
+        }
         match self.state {
-            State::Closed => return self.last_reset(),
+            State::Closed => return None,
             State::SynSent | State::SynReceived => {
                 return self.syn(now).or_else(|| self.due_acknowledgment(now));
             }
@@ -45,16 +48,6 @@ impl Connection {
         let ack = self.acknowledgment(now, true);
         self.acknowledged();
         Some(ack)
-    }
-
-    /// A reset after [`Connection::abort`].
-    fn last_reset(&mut self) -> Option<Segment> {
-        std::mem::take(&mut self.reset).then(|| Segment {
-            seq: self.sender.nxt as u32,
-            ack: self.receiver.nxt as u32,
-            flags: RST | ACK,
-            ..Segment::default()
-        })
     }
 
     fn syn(&mut self, now: u64) -> Option<Segment> {
@@ -176,7 +169,7 @@ impl Connection {
         if now >= self.sender.at {
             self.ask |= self.sender.expire(now, &self.config);
             if self.sender.dead {
-                self.reset = true;
+                self.reset = Some(self.sender.nxt as u32);
                 self.finish(End::TimedOut);
             }
         }

@@ -78,8 +78,8 @@ pub struct Connection {
     /// Whether both ends use timestamps, and scale windows.
     timestamps: bool,
     scaled: bool,
-    /// Whether a reset is to be sent.
-    reset: bool,
+    /// A reset is to be sent, with this sequence number.
+    reset: Option<u32>,
     /// Whether a segment without data is to ask for the peer's window.
     ask: bool,
     /// When TIME_WAIT ends.
@@ -103,7 +103,7 @@ impl Connection {
             end: None,
             timestamps: false,
             scaled: false,
-            reset: false,
+            reset: None,
             ask: false,
             expires: NEVER,
             challenge_at: 0,
@@ -189,7 +189,8 @@ impl Connection {
     /// Ends the connection at once, with a reset.
     pub fn abort(&mut self) {
         if self.state != State::Closed {
-            self.reset = !matches!(self.state, State::SynSent | State::TimeWait);
+            let known = !matches!(self.state, State::SynSent | State::TimeWait);
+            self.reset = known.then_some(self.sender.nxt as u32);
             self.finish(End::Aborted);
         }
     }

@@ -99,7 +99,8 @@ impl Sender {
         self.leave();
         if a.marked {
             self.counts.marks += 1;
-            if self.recovery.phase == Phase::Open {
+            // Marks are reported until the peer has seen CWR, which leaves with the first data beyond the last reduction.
+            if self.recovery.phase == Phase::Open && self.una > self.recovery.high {
                 self.enter(Phase::Reduced, Reason::Mark, flight.0, flight.1);
             }
         }
@@ -122,6 +123,7 @@ impl Sender {
     #[inline]
     fn account(&mut self, a: &Ack<'_>, config: &Config) -> News {
         let mut news = News::default();
+        let duplicate = self.duplicate(a);
         let Sender { board, rack, .. } = self;
         let earlier =
             |run: &Run| run.again && a.echo.is_some_and(|echo| older(echo, config.timestamp(run.sent)));
@@ -139,33 +141,41 @@ impl Sender {
         if !self.sack || blocks.is_empty() {
             return news;
         }
-        let near = |block: &(u32, u32)| (expand(self.una, block.0), expand(self.una, block.1));
-        for (index, block) in blocks.iter().enumerate() {
-            let (from, to) = near(block);
-            if from >= to || to > self.nxt {
+        for block in &blocks[usize::from(duplicate.is_some())..] {
+            let (from, to) = (expand(self.una, block.0), expand(self.una, block.1));
+            if from >= to || to > self.nxt || from < a.ack {
                 continue;
             }
-            // RFC 2883, section 4: a first block that is acknowledged, or within the second one.
-            let within = blocks.get(1).map(near).is_some_and(|(begin, end)| begin <= from && to <= end);
-            if index == 0 && (to <= a.ack || within) {
-                news.duplicate = to - from;
-            } else if from >= a.ack {
-                board.sack(from, to, |bytes, run| {
-                    news.delivered += bytes;
-                    // The echo is that of the last segment in order: it says nothing of this one.
-                    rack.delivered(run, a.now, false);
-                    if !run.again {
-                        let rtt = a.now.saturating_sub(run.sent);
-                        news.sacked_rtt = Some(news.sacked_rtt.map_or(rtt, |least| least.min(rtt)));
-                    }
-                });
-            }
+            board.sack(from, to, |bytes, run| {
+                news.delivered += bytes;
+                // The echo is that of the last segment in order: it says nothing of this one.
+                rack.delivered(run, a.now, false);
+                if !run.again {
+                    let rtt = a.now.saturating_sub(run.sent);
+                    news.sacked_rtt = Some(news.sacked_rtt.map_or(rtt, |least| least.min(rtt)));
+                }
+            });
         }
-        if news.duplicate > 0 {
+        // Segmentation offload repeats the options of one segment in many.
+        if let Some((from, to)) = duplicate.filter(|found| self.reported != *found) {
+            self.reported = (from, to);
+            news.duplicate = to - from;
             self.counts.duplicates += 1;
             self.rack.duplicate(a.ack, self.nxt);
         }
         news
+    }
+
+    /// The data that a first block reports to have arrived twice (RFC 2883, section 4): it is acknowledged, or within the second
+    /// block. Linux may also repeat a block that was reported before, in the ACK that includes it: that is not a duplicate.
+    #[inline]
+    fn duplicate(&self, a: &Ack<'_>) -> Option<(u64, u64)> {
+        let [first, rest @ ..] = a.segment.options.sack.blocks() else { return None };
+        let near = |block: &(u32, u32)| (expand(self.una, block.0), expand(self.una, block.1));
+        let (from, to) = near(first);
+        let within = rest.first().map(near).is_some_and(|(begin, end)| begin <= from && to <= end);
+        let repeated = from >= self.una && self.board.is_sacked(from, to);
+        (self.sack && from < to && (within || to <= a.ack && !repeated)).then_some((from, to))
     }
 
     /// Measures the round-trip time. What was sent twice is measured by the echoed timestamp or not at all: then the back-off

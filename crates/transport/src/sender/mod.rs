@@ -84,6 +84,8 @@ pub(crate) struct Sender {
     pub controller: Controller,
     recovery: Recovery,
     probe: Option<Probe>,
+    /// The duplicate that was reported last.
+    reported: (u64, u64),
     /// Without SACK: bytes that duplicate ACKs show to have arrived.
     duplicates: u32,
     /// Most bytes in flight since `peak_end` was sent.
@@ -129,6 +131,7 @@ impl Sender {
             controller: Controller::new(config.algorithm),
             recovery: Recovery::new(first),
             probe: None,
+            reported: (0, 0),
             duplicates: 0,
             peak: 0,
             peak_end: first,

@@ -188,7 +188,7 @@ fn old_timestamps_are_refused() {
     net.ends[0].write(1000);
     net.run_until(net.now + 100 * MS);
     let (value, echo) = sent.options.timestamps.expect("timestamps");
-    // New data in the window, with a timestamp of before the last.
+    // New data in the window, with an older timestamp than the last one.
     let stale = Segment { seq: net.last[1].seq.wrapping_add(1000), ..sent };
     net.ends[1].on_segment(net.now, &stale);
     assert_eq!(net.ends[1].readable(), 0);
@@ -242,4 +242,24 @@ fn windows_smaller_than_a_packet() {
     let mut net = Net::established(config, path(), 1);
     net.transfer(100_000);
     assert!(net.ends[0].stats().segments <= 72, "{:?}", net.ends[0].stats());
+}
+
+/// RFC 9293, section 3.5.1, figure 9: the peer still has an earlier connection, which has to end first.
+#[test]
+fn a_forgotten_connection_is_reset() {
+    let config = Arc::new(Config::default());
+    let mut connection = Connection::connect(config.clone(), 0, 100);
+    connection.next_segment(0).expect("a SYN");
+    connection.on_segment(0, &Segment { seq: 7, ack: 300, flags: ACK, ..Segment::default() });
+    let reset = connection.next_segment(0).expect("a reset");
+    assert_eq!((reset.seq, reset.flags, connection.state()), (300, RST, State::SynSent));
+    connection.on_segment(0, &Segment { seq: 7, ack: 300, flags: RST | ACK, ..Segment::default() });
+    assert!(connection.next_segment(0).is_none() && connection.state() == State::SynSent);
+    // The same for one that has accepted.
+    let syn = Segment { seq: 100, flags: SYN, ..Segment::default() };
+    let mut connection = Connection::accept(config, 0, 100, &syn).expect("a SYN");
+    connection.next_segment(0).expect("an answer");
+    connection.on_segment(0, &Segment { seq: 101, ack: 100, flags: ACK, ..Segment::default() });
+    let reset = connection.next_segment(0).expect("a reset");
+    assert_eq!((reset.seq, reset.flags, connection.state()), (100, RST, State::SynReceived));
 }

@@ -181,3 +181,24 @@ fn lost_parts_of_handshake_and_close() {
     net.finish();
     assert_eq!(net.taken[1], 5000);
 }
+
+/// As Linux does under load: an ACK that includes what was received out of order repeats the block.
+#[test]
+fn a_block_that_was_reported_before_is_no_duplicate() {
+    let mut net = Net::established(Config { initial_window: 40, ..config() }, path(), 1);
+    net.run_until(net.now + 50 * MS);
+    let (first, mut last) = (net.packets[0], None);
+    net.filter = Box::new(move |way, number, packet| {
+        if way == 0 {
+            return number != first + 5;
+        }
+        match packet.options.sack.blocks().first() {
+            Some(block) => last = Some(*block),
+            None => last.take().into_iter().for_each(|block| packet.options.sack.push(block)),
+        }
+        true
+    });
+    net.transfer(40 * 1448);
+    let stats = net.ends[0].stats();
+    assert_eq!((stats.retransmitted_segments, stats.duplicates, stats.spurious), (1, 0, 0), "{stats:?}");
+}
