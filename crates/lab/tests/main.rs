@@ -1,10 +1,11 @@
 //! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
 
 mod rates;
+mod tcp;
 mod wire;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pointsman_lab::harness::run("lab", &[("wire", wire::TESTS), ("rates", rates::TESTS)])
+    pointsman_lab::harness::run("lab", &[("wire", wire::TESTS), ("rates", rates::TESTS), ("tcp", tcp::TESTS)])
 }
