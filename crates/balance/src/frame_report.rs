@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn notices() {
         let newest = Stamp { number: 7, sequence: 0x0012_3456_789a_bcde };
-        let notice = Notice { device: DeviceNumber::new(5, 3), newest };
+        let notice = Notice { device: DeviceNumber::new(5, 11), newest };
         let key = ReportKey::new([7; 8]);
         let bytes = notice.encode(&key);
         assert_eq!(Notice::decode(&[&bytes[..], &[0; 22]].concat(), (7, &key)), Some(notice));
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        for bits in 0..8u8 {
+        for bits in 0..16u8 {
             let report = FrameReport {
-                device: DeviceNumber::new(5, 3),
+                device: DeviceNumber::new(5, 3 | bits & 8),
                 busy: bits & 1 != 0,
                 corrects: bits & 2 != 0,
                 failed: bits & 4 != 0,

@@ -306,6 +306,29 @@ fn frames() {
     assert_eq!(w.rig.register("load.device0.in_flight", 1).expect("a register").low_u64(), 40);
 }
 
+/// Frames of the first device's agent about the device in every slot: flags and number together name it.
+#[test]
+fn frames_of_all_slots() {
+    let mut w = keyed_frames();
+    w.set(&format!(
+        "report_sources_mac ingress_port=2 source=02:00:00:00:01:08 server=1 -> accept_reports({ALL}, 8)"
+    ));
+    for slot in 0..SLOTS {
+        let report = FrameReport {
+            device: DeviceNumber::new(1, slot as u8),
+            load: Load { compute: slot as u8, ..Load::default() },
+            ..frame_of(8, 1, 10 + slot as u64)
+        };
+        w.wait(1);
+        w.dropped(2, &frame(8, &report.encode(Some(&key(8, 1)))), "REPORT_ACCEPTED");
+        for other in 0..SLOTS {
+            let cell = w.rig.register(&format!("load.device{other}.reported"), 1).expect("a register");
+            let compute = if other <= slot { other as u64 } else { 0 };
+            assert_eq!(cell.low_u64() >> 56, compute, "{other} after {slot}");
+        }
+    }
+}
+
 #[test]
 fn frames_refused() {
     let mut w = keyed_frames();
