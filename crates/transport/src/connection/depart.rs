@@ -3,7 +3,7 @@
 use super::{Connection, End, State, uses_ecn};
 use crate::Algorithm;
 use crate::receiver::NEVER;
-use crate::segment::{ACK, CWR, ECE, Ecn, FIN, Options, PSH, RST, SACK_BLOCKS, SYN, Segment};
+use crate::segment::{ACK, CWR, ECE, Ecn, FIN, Options, PSH, RST, SACK_BLOCKS, SYN, Sack, Segment};
 use crate::sender::Piece;
 
 /// Bytes of options in a header.
@@ -93,51 +93,52 @@ impl Connection {
     /// A segment without data. `report`: with SACK blocks, if there are any.
     #[inline]
     fn acknowledgment(&mut self, now: u64, report: bool) -> Segment {
-        let mut options = Options::default();
-        if self.timestamps {
-            options.timestamps = Some((self.config.timestamp(now), self.receiver.stamp));
-        }
-        if report && self.sender.sack && self.receiver.has_blocks() {
-            options.sack = self.receiver.blocks(SACK_BLOCKS - usize::from(self.timestamps));
-        }
+        // RFC 8257, section 3.4, and Linux: queues that mark for DCTCP would drop what is not capable.
         let dctcp = self.config.algorithm == Algorithm::Dctcp && self.sender.ecn;
+        let ecn = if dctcp { Ecn::Capable0 } else { Ecn::NotCapable };
+        self.segment(now, (self.sender.nxt, 0), 0, ecn, report)
+    }
+
+    /// A segment with these numbers (first, length) and flags, and all that the receiving half has to say. It is made in one
+    /// piece: moving a value that was just written in parts stalls the processor.
+    #[inline(always)]
+    fn segment(&mut self, now: u64, numbers: (u64, u32), flags: u8, ecn: Ecn, report: bool) -> Segment {
+        let sack = if report && self.sender.sack && self.receiver.has_blocks() {
+            self.receiver.blocks(SACK_BLOCKS - usize::from(self.timestamps))
+        } else {
+            Sack::default()
+        };
+        let timestamps = self.timestamps.then(|| (self.config.timestamp(now), self.receiver.stamp));
         Segment {
-            seq: self.sender.nxt as u32,
+            seq: numbers.0 as u32,
             ack: self.receiver.nxt as u32,
-            len: 0,
+            len: numbers.1,
             window: self.receiver.window(&self.config),
-            flags: ACK | if self.receiver.echo { ECE } else { 0 },
-            // RFC 8257, section 3.4, and Linux: DCTCP's queues would drop what is not marked as capable.
-            ecn: if dctcp { Ecn::Capable0 } else { Ecn::NotCapable },
-            options,
+            flags: flags | ACK | if self.receiver.echo { ECE } else { 0 },
+            ecn,
+            options: Options { timestamps, sack, ..Options::default() },
         }
     }
 
     /// The segment of a piece of the stream.
-    #[inline]
+    #[inline(always)]
     fn data(&mut self, now: u64, piece: Piece) -> Segment {
         // With a full packet there is no room for SACK blocks: then an ACK of its own has to follow, if one was due.
         let fits = !self.receiver.has_blocks() || piece.len + MOST_OPTIONS <= u32::from(self.config.mss);
-        let mut segment = self.acknowledgment(now, fits);
         if fits {
             self.acknowledged();
         }
-        segment.seq = piece.from as u32;
-        segment.len = piece.len;
-        if piece.fin {
-            segment.flags |= FIN;
+        let last = piece.from + u64::from(piece.len) == self.sender.written;
+        let mut flags = if piece.fin { FIN } else { 0 } | if last { PSH } else { 0 };
+        // RFC 3168, sections 6.1.2 and 6.1.5; DCTCP's queues would drop what is not capable.
+        let dctcp = self.config.algorithm == Algorithm::Dctcp;
+        let capable = self.sender.ecn && (dctcp || !piece.again && piece.len > 0);
+        if self.sender.cwr && capable && !piece.again && piece.len > 0 {
+            self.sender.cwr = false;
+            flags |= CWR;
         }
-        if piece.from + u64::from(piece.len) == self.sender.written {
-            segment.flags |= PSH;
-        }
-        // RFC 3168, sections 6.1.2 and 6.1.5.
-        if self.sender.ecn && !piece.again && piece.len > 0 {
-            segment.ecn = Ecn::Capable0;
-            if std::mem::take(&mut self.sender.cwr) {
-                segment.flags |= CWR;
-            }
-        }
-        segment
+        let ecn = if capable { Ecn::Capable0 } else { Ecn::NotCapable };
+        self.segment(now, (piece.from, piece.len), flags, ecn, fits)
     }
 
     /// An ACK for everything received has left.

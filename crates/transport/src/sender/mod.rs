@@ -196,7 +196,8 @@ impl Sender {
             None if self.probe_due => self.probe_piece(now)?,
             None => self.new_piece(now, config)?,
         };
-        self.counts.segments += u64::from(piece.len.div_ceil(self.mss).max(1));
+        self.counts.segments +=
+            if piece.len <= self.mss { 1 } else { u64::from(piece.len.div_ceil(self.mss)) };
         if piece.again {
             self.counts.resent_segments += 1;
             self.counts.resent_bytes += u64::from(piece.len);
@@ -258,22 +259,24 @@ impl Sender {
         let (mss, flight) = (u64::from(self.mss), self.in_flight());
         let (budget, usable) = (u64::from(self.window.cwnd.saturating_sub(flight)), self.usable());
         let most = unsent.min(mss * u64::from(config.burst.max(1)));
-        let mut len = most.min(budget).min(usable);
+        let room = most.min(budget).min(usable);
+        let mut len = room;
         if len < unsent {
             // Only full packets, unless the peer's window never has room for one (RFC 9293, section 3.8.6.2.1).
-            let whole = len - len % mss;
-            len = if whole == 0 && usable <= budget && usable >= u64::from(self.max_wnd / 2) {
-                len
-            } else {
-                whole
-            };
+            len = if room == mss { mss } else { room - room % mss };
+            if len == 0 && usable <= budget && usable >= u64::from(self.max_wnd / 2) {
+                len = usable;
+            }
         }
-        // Wait for room for a train, or for a quarter of the window.
-        let train = most.min(u64::from(self.window.cwnd / 4)).max(1);
-        if len == 0 || len < train && len == budget - budget % mss && flight > 0 {
+        if len == 0 || config.burst > 1 && room == budget && flight > 0 && self.may_wait(len, most) {
             return None;
         }
         Some(self.send_new(self.nxt + len, now))
+    }
+
+    /// Whether to wait for room for a whole train, or for a quarter of the window.
+    fn may_wait(&self, len: u64, train: u64) -> bool {
+        len < train.min(u64::from(self.window.cwnd / 4))
     }
 
     fn send_new(&mut self, to: u64, now: u64) -> Piece {

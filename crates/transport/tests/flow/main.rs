@@ -8,3 +8,4 @@ mod laws;
 mod loss;
 mod net;
 mod properties;
+mod speed;
