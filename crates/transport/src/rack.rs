@@ -189,7 +189,14 @@ mod tests {
         let (mut board, mut rack) = ten();
         sack(&mut board, &mut rack, 1300, 23 * MS);
         assert_eq!(rack.expire(&mut board, 25 * MS, 0), 500);
+        // The first one in any case.
+        let (mut board, mut rack) = ten();
+        sack(&mut board, &mut rack, 1300, 23 * MS);
+        assert_eq!(rack.expire(&mut board, 15 * MS, 0), 100);
         // The receiver has dropped what it had.
+        let (mut board, mut rack) = ten();
+        sack(&mut board, &mut rack, 1300, 23 * MS);
+        assert_eq!(rack.expire(&mut board, 25 * MS, 0), 500);
         board.acknowledge(1300, |_, _| ());
         assert_eq!((rack.expire(&mut board, 25 * MS, 0), board.lost()), (0, 300));
     }

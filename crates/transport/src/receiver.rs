@@ -180,6 +180,11 @@ impl Receiver {
         }
     }
 
+    /// The connection has ended: nothing is to be acknowledged.
+    pub fn release(&mut self) {
+        (self.due, self.owed, self.later) = (NEVER, None, None);
+    }
+
     /// The end of the window that the buffer allows.
     fn allowed(&self, config: &Config) -> u64 {
         self.nxt + u64::from(config.receive_buffer).saturating_sub(self.unread)

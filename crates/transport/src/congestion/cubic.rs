@@ -189,6 +189,20 @@ mod tests {
     }
 
     #[test]
+    fn the_curve_stops_while_nothing_is_sent() {
+        let grown = |idle: u64| {
+            let mut cubic = Cubic { w_max: 1000.0, ..Cubic::default() };
+            let mut window = Window { cwnd: 700 * MSS, ssthresh: 700 * MSS, mss: MSS, step: 2 * MSS };
+            let d = Delivery { now: 0, bytes: 700 * MSS, marked: false, una: 0, nxt: 0, srtt: 100_000_000 };
+            cubic.grow(&mut window, &d);
+            cubic.idle(idle);
+            cubic.grow(&mut window, &Delivery { now: idle + 100_000_000, ..d });
+            window.cwnd
+        };
+        assert_eq!(grown(0), grown(9_000_000_000));
+    }
+
+    #[test]
     fn fast_convergence_and_undo() {
         let mut cubic = Cubic::default();
         let mut window = Window { cwnd: 100 * MSS, ssthresh: 0, mss: MSS, step: 2 * MSS };

@@ -198,12 +198,11 @@ impl Connection {
     fn finish(&mut self, end: End) {
         self.state = State::Closed;
         self.end.get_or_insert(end);
-        self.sender.at = NEVER;
         self.handshake.at = NEVER;
         self.handshake.due = false;
-        self.receiver.due = NEVER;
-        self.receiver.owed = None;
         self.expires = NEVER;
+        self.sender.release();
+        self.receiver.release();
     }
 
     /// Takes the bytes that were received in order since the last call, which opens the window again. Call

@@ -199,7 +199,9 @@ impl Sender {
             let known = u64::from(self.duplicates).min(advanced.saturating_sub(u64::from(self.mss)));
             news.delivered -= known.min(news.delivered);
             self.duplicates -= known as u32;
-            if self.recovery.phase == Phase::Recovery && self.una < self.recovery.high {
+            if self.recovery.phase != Phase::Recovery {
+                self.duplicates = 0;
+            } else if self.una < self.recovery.high {
                 self.board.lose_head(u64::from(self.mss));
             }
         } else if repeated {

@@ -305,6 +305,12 @@ impl Sender {
         }
     }
 
+    /// The connection has ended: nothing is to be sent again.
+    pub fn release(&mut self) {
+        self.at = NEVER;
+        self.board = Board::new(self.nxt);
+    }
+
     /// Whether the window was used to the full lately: otherwise it must not grow (RFC 7661, section 4.3).
     fn is_limited(&self, config: &Config) -> bool {
         let cwnd = self.window.cwnd;

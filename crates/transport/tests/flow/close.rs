@@ -76,6 +76,10 @@ fn both_close_at_once() {
     net.deliver(0, &fin);
     assert_eq!(net.ends[0].next_segment(net.now).map(|s| s.flags), Some(ACK));
     assert!(net.ends[0].deadline() > Some(expires));
+    // A reset does not end it (RFC 1337).
+    let reset = Segment { flags: RST, seq: net.last[0].seq.wrapping_add(1), ..net.last[0] };
+    net.deliver(0, &reset);
+    assert_eq!(net.ends[0].state(), State::TimeWait);
 }
 
 #[test]
@@ -228,6 +232,19 @@ fn a_closed_window_is_probed_until_it_opens() {
     assert_eq!(net.ends[0].state(), State::Established);
     net.takes[1] = true;
     assert!(net.run(|net| net.taken[1] == 100_000));
+}
+
+#[test]
+fn a_reader_announces_the_window_that_it_opens() {
+    let config = Config { receive_buffer: 20_000, ..Config::default() };
+    let mut net = Net::established(config, path(), 1);
+    net.takes[1] = false;
+    net.ends[0].write(40_000);
+    net.run_until(net.now + 300 * MS);
+    assert_eq!(net.ends[1].readable(), 20_000);
+    net.takes[1] = true;
+    net.run_until(net.now + 11 * MS);
+    assert_eq!(net.taken[1], 40_000);
 }
 
 #[test]

@@ -70,6 +70,51 @@ fn marks_reduce_the_window_without_losses() {
     assert!(net.drops[0] > 0 && net.ends[0].stats().retransmitted_segments > 0);
 }
 
+/// RFC 3168, section 6.1.5: what is sent again is not capable. For DCTCP everything is, or queues would drop it.
+#[test]
+fn what_is_sent_again_is_capable_for_dctcp_only() {
+    for algorithm in [Algorithm::Reno, Algorithm::Dctcp] {
+        let lossy = Path { loss: 10_000, ..Path::new(1_000_000_000, MS) };
+        let mut net = Net::established(config(algorithm), lossy, 1);
+        let again: Rc<RefCell<[u32; 2]>> = Rc::default();
+        let (seen, mut highest) = (again.clone(), None);
+        net.filter = Box::new(move |way, _, packet| {
+            if way == 0 && packet.len > 0 {
+                let end = packet.seq.wrapping_add(packet.len);
+                if highest.is_some_and(|highest| (end.wrapping_sub(highest) as i32) <= 0) {
+                    seen.borrow_mut()[usize::from(packet.ecn == Ecn::Capable0)] += 1;
+                } else {
+                    highest = Some(end);
+                }
+            }
+            true
+        });
+        net.transfer(2_000_000);
+        let [not, capable] = *again.borrow();
+        let dctcp = algorithm == Algorithm::Dctcp;
+        assert!(not + capable > 5 && if dctcp { not == 0 } else { capable == 0 }, "{not} {capable}");
+    }
+}
+
+/// Marks are echoed until CWR arrives, a round trip later: still one reduction.
+#[test]
+fn one_mark_is_one_reduction() {
+    let mut net = Net::established(config(Algorithm::Reno), Path::new(100_000_000, 5 * MS), 1);
+    let reductions: Rc<RefCell<u32>> = Rc::default();
+    let (seen, first) = (reductions.clone(), net.packets[0]);
+    net.filter = Box::new(move |way, number, packet| {
+        *seen.borrow_mut() += u32::from(packet.is(CWR));
+        if way == 0 && number == first + 200 {
+            packet.ecn = Ecn::Congested;
+        }
+        true
+    });
+    net.transfer(2_000_000);
+    let stats = net.ends[0].stats();
+    assert!(*reductions.borrow() == 1 && net.ends[1].stats().marks == 1, "{stats:?}");
+    assert!(stats.marked_acks > 10 && stats.ssthresh > 40 * 1448, "{stats:?}");
+}
+
 /// The queue stays at the threshold, with hardly any loss of throughput (RFC 8257, section 1), and alpha is what was marked.
 #[test]
 fn dctcp_keeps_the_queue_short() {

@@ -2,7 +2,9 @@
 
 use crate::net::{MS, Net, Path, US};
 use pointsman_transport::segment::FIN;
-use pointsman_transport::{Algorithm, Config, Stats};
+use pointsman_transport::{Algorithm, Config, State, Stats};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// 10 Gbit/s, a round trip of 10 ms.
 fn path() -> Path {
@@ -84,6 +86,124 @@ fn a_lost_tail_is_found_by_a_probe() {
     assert!((4..=6).contains(&stats.retransmitted_segments), "{stats:?}");
 }
 
+/// Full packets have no room for SACK blocks: ACKs of their own carry them.
+#[test]
+fn losses_in_both_directions_at_once() {
+    let lossy = Path { loss: 10_000, ..Path::new(1_000_000_000, 5 * MS) };
+    let mut net = Net::established(config(), lossy, 1);
+    net.ends.iter_mut().for_each(|end| end.write(3_000_000));
+    assert!(net.run(|net| net.taken == [3_000_000; 2]));
+    for end in &net.ends {
+        let stats = end.stats();
+        assert!(stats.timeouts == 0 && stats.fast_recoveries > 3, "{stats:?}");
+    }
+    let again: u64 = net.ends.iter().map(|end| u64::from(end.stats().retransmitted_segments)).sum();
+    assert!(again < net.drops.iter().sum::<u64>() * 5 / 4, "{again} {:?}", net.drops);
+}
+
+/// The ACK of a single segment may be delayed: it is not a reason for a probe.
+#[test]
+fn a_delayed_ack_is_waited_for() {
+    let slow = Config { quick_acks: 0, ack_delay_ns: 40 * MS, peer_ack_delay_ns: 40 * MS, ..config() };
+    let mut net = Net::established(slow, path(), 1);
+    // The first ACK also announces the scaled window.
+    net.transfer(1448);
+    let took = net.transfer(1448);
+    assert!((50 * MS..51 * MS).contains(&took), "{took}");
+    assert_eq!(net.ends[0].stats().probes, 0);
+}
+
+/// RFC 8985, section 7.4: a loss that the probe alone has repaired is a loss.
+#[test]
+fn a_probe_that_repairs_reduces_the_window() {
+    for lost in [true, false] {
+        let mut net = Net::established(Config { initial_window: 40, ..config() }, path(), 1);
+        net.run_until(net.now + 50 * MS);
+        let first = net.packets[0];
+        // Either the last segment is lost, or its ACKs are, so that the receiver reports the probe as a duplicate.
+        let from = net.now;
+        let until = from + 15 * MS;
+        net.filter = Box::new(move |way, number, _| way == 1 || !lost || number != first + 39);
+        net.ends[0].write(40 * 1448);
+        net.run_until(from + MS);
+        if !lost {
+            net.filter = Box::new(|way, _, _| way == 0);
+            net.run_until(until);
+            net.filter = Box::new(|_, _, _| true);
+        }
+        net.run_until(from + 100 * MS);
+        net.transfer(5 * 1448);
+        let stats = net.ends[0].stats();
+        assert_eq!((stats.probes, stats.timeouts, stats.retransmitted_segments), (1, 0, 1), "{stats:?}");
+        assert_eq!(stats.ssthresh < u32::MAX, lost, "{stats:?}");
+    }
+}
+
+/// RFC 6582: what arrives twice after a time-out causes repeated ACKs, which are no sign of a loss.
+#[test]
+fn repeated_acks_after_a_timeout_start_no_recovery() {
+    let config = Config { sack: false, timestamps: false, initial_window: 40, ..config() };
+    let mut net = Net::established(config, path(), 1);
+    net.paths[1].delay_ns += 300 * MS;
+    net.transfer(40 * 1460);
+    net.paths[1].delay_ns -= 300 * MS;
+    net.transfer(40 * 1460);
+    let stats = net.ends[0].stats();
+    assert!(stats.timeouts > 0 && stats.fast_recoveries == 0, "{stats:?}");
+}
+
+/// What was received behind a gap was sent a round trip before it is acknowledged: that is not its round-trip time.
+#[test]
+fn repaired_losses_are_not_measured() {
+    let config = Config { sack: false, timestamps: false, initial_window: 5, ..config() };
+    let (stats, _) = lose(config, 5, &[0]);
+    assert!(stats.retransmitted_segments == 1 && stats.srtt_ns < 10_300_000, "{stats:?}");
+}
+
+#[test]
+fn two_packets_that_overtake_one_are_no_loss() {
+    let mut net = Net::established(Config { initial_window: 40, ..config() }, path(), 1);
+    net.run_until(net.now + 50 * MS);
+    let (first, held) = (net.packets[0], Rc::new(RefCell::new(None)));
+    let holds = held.clone();
+    net.filter = Box::new(move |way, number, packet| {
+        let hold = way == 0 && number == first + 5;
+        if hold {
+            *holds.borrow_mut() = Some(*packet);
+        }
+        !hold
+    });
+    net.ends[0].write(8 * 1448);
+    net.run(|net| net.ends[1].readable() + net.taken[1] == 5 * 1448);
+    net.run_until(net.now + 100 * US);
+    let packet = held.borrow_mut().take().expect("it was held");
+    net.deliver(1, &packet);
+    assert!(net.run(|net| net.ends[0].unacknowledged() == 0));
+    let stats = net.ends[0].stats();
+    assert_eq!((stats.retransmitted_segments, stats.fast_recoveries), (0, 0), "{stats:?}");
+}
+
+/// A time-out in a recovery belongs to the same loss: one reduction. The first retransmission leaves with the ACK that has
+/// revealed the loss.
+#[test]
+fn a_timeout_during_a_recovery_reduces_once() {
+    let mut net = Net::established(Config { initial_window: 40, ..config() }, path(), 1);
+    net.run_until(net.now + 50 * MS);
+    let first = net.packets[0];
+    net.filter = Box::new(move |way, number, _| {
+        way == 1 || number < first + 5 || (first + 6..first + 40).contains(&number)
+    });
+    net.ends[0].write(40 * 1448);
+    net.run(|net| net.ends[0].stats().fast_recoveries == 1);
+    let begun = net.ends[0].stats();
+    assert_eq!(begun.retransmitted_segments, 1);
+    net.run(|net| net.ends[0].stats().timeouts == 1);
+    net.filter = Box::new(|_, _, _| true);
+    assert!(net.run(|net| net.ends[0].unacknowledged() == 0));
+    let stats = net.ends[0].stats();
+    assert_eq!((stats.ssthresh, stats.timeouts), (begun.ssthresh, 2), "{stats:?}");
+}
+
 #[test]
 fn a_lost_retransmission_needs_no_timeout() {
     // Packet 40 is the retransmission of packet 5, if no new data leaves before it.
@@ -128,6 +248,8 @@ fn a_timeout_without_a_loss_is_undone() {
     net.transfer(10 * 1448);
     let stats = net.ends[0].stats();
     assert!(stats.timeouts >= 1 && stats.spurious == 1, "{stats:?}");
+    // One segment for the probe and each time-out; the others are taken to be on their way again.
+    assert_eq!(stats.retransmitted_segments, stats.probes + stats.timeouts, "{stats:?}");
     assert!(stats.cwnd >= before.cwnd && stats.ssthresh == u32::MAX, "{stats:?} {before:?}");
 }
 
@@ -138,7 +260,7 @@ fn duplicates_undo_a_recovery() {
     net.run_until(net.now + 50 * MS);
     let first = net.packets[0];
     let mut held = Vec::new();
-    let sent: std::rc::Rc<std::cell::RefCell<Vec<_>>> = Default::default();
+    let sent: Rc<RefCell<Vec<_>>> = Rc::default();
     let kept = sent.clone();
     net.filter = Box::new(move |way, number, packet| {
         let hold = way == 0 && (first + 5..first + 10).contains(&number);
@@ -171,6 +293,13 @@ fn lost_parts_of_handshake_and_close() {
             net.finish();
             assert_eq!(net.taken, [0, 3000], "{way} {lost}");
         }
+    }
+    // After a lost SYN the window is one segment (RFC 5681, section 3.1).
+    for lost in [false, true] {
+        let mut net = Net::new([config(), config()], path(), 9);
+        net.filter = Box::new(move |way, number, _| !lost || way != 0 || number != 0);
+        assert!(net.run(|net| net.ends.len() == 2 && net.ends[0].state() == State::Established));
+        assert_eq!(net.ends[0].stats().cwnd, 1448 * if lost { 1 } else { 10 });
     }
     // A FIN whose every first copy is lost, with data.
     let mut net = Net::established(config(), path(), 2);

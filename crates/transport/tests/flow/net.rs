@@ -49,8 +49,8 @@ pub struct Net {
     /// Packets that each end has sent, and those that were dropped.
     pub packets: [u64; 2],
     pub drops: [u64; 2],
-    /// Bytes of data that the path of the first end has carried.
-    pub carried: u64,
+    /// Segments with data that the first end has sent: trains, before they are cut.
+    pub trains: u64,
     /// The packet that each end has received last.
     pub last: [Segment; 2],
     /// Returns whether a packet passes; may change it.
@@ -81,7 +81,7 @@ impl Net {
             taken: [0; 2],
             packets: [0; 2],
             drops: [0; 2],
-            carried: 0,
+            trains: 0,
             last: Default::default(),
             filter: Box::new(|_, _, _| true),
             free: [0; 2],
@@ -132,9 +132,6 @@ impl Net {
             self.serial += 1;
             self.travelling.insert((at + copy * path.delay_ns / 3, self.serial), (way, packet));
         }
-        if way == 0 {
-            self.carried += u64::from(packet.len);
-        }
     }
 
     /// Both ends send what they can.
@@ -148,6 +145,7 @@ impl Net {
             let mut guard = 0;
             while let Some(segment) = self.ends[way].next_segment(self.now) {
                 let mss = self.ends[way].packet_bytes();
+                self.trains += u64::from(way == 0 && segment.len > 0);
                 segment.cut(mss).for_each(|packet| self.send(way, packet));
                 guard += 1;
                 assert!(guard < 100_000, "segments without end");
