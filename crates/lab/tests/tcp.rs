@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("files_pass_both_ways", files_pass_both_ways),
@@ -30,8 +30,8 @@ pub const TESTS: &[(&str, Test)] = &[
 ];
 
 /// Linux's port, and the first of ours: each connection has its own, because Linux remembers those that have ended.
-const PORTS: (u16, u16) = (7000, 40_000);
-const MS: u64 = 1_000_000;
+pub(crate) const PORTS: (u16, u16) = (7000, 40_000);
+pub(crate) const MS: u64 = 1_000_000;
 
 /// What happens to a thousand frames of either direction.
 #[derive(Clone, Copy, Default)]
@@ -45,11 +45,11 @@ struct Faults {
 }
 
 /// One transfer.
-struct Case {
+pub(crate) struct Case {
     name: &'static str,
     v6: bool,
     faults: Faults,
-    config: Config,
+    pub config: Config,
     /// Bytes to Linux, and from it.
     bytes: (usize, usize),
     linux_connects: bool,
@@ -57,7 +57,7 @@ struct Case {
     port: u16,
 }
 
-fn case(name: &'static str) -> Case {
+pub(crate) fn case(name: &'static str) -> Case {
     let config = Config { ecn: true, time_wait_ns: 50 * MS, ..Config::default() };
     let bytes = (1 << 20, 1 << 20);
     static NEXT: AtomicU16 = AtomicU16::new(PORTS.1);
@@ -66,15 +66,15 @@ fn case(name: &'static str) -> Case {
 }
 
 /// A cable between Linux and us. Our own kernel has other addresses, so it does not interfere.
-struct Cable {
-    linux: Namespace,
-    ours: Namespace,
+pub(crate) struct Cable {
+    pub linux: Namespace,
+    pub ours: Namespace,
     link: Link,
     mac: Mac,
 }
 
 impl Cable {
-    fn new() -> Outcome<Self> {
+    pub fn new() -> Outcome<Self> {
         let link = Link::in_subnet(1, 0);
         let mut other = link.clone();
         std::mem::swap(&mut other.ipv4, &mut other.gateway_ipv4);
@@ -94,7 +94,7 @@ impl Cable {
     }
 
     /// Linux's address, and ours, which no kernel has.
-    fn addresses(&self, v6: bool) -> (IpAddr, IpAddr) {
+    pub fn addresses(&self, v6: bool) -> (IpAddr, IpAddr) {
         let mut last = self.link.ipv6.segments();
         last[7] = 9;
         let [a, b, c, _] = self.link.ipv4.octets();
@@ -107,7 +107,7 @@ impl Cable {
 }
 
 /// Our host: a packet socket, and frames that wait for their time. Both ways take half a millisecond.
-struct Host<'a> {
+pub(crate) struct Host<'a> {
     cable: &'a Cable,
     route: Route,
     port: AfPacket,
@@ -119,11 +119,13 @@ struct Host<'a> {
     /// By time and number: whether outwards, and the frame.
     waiting: BTreeMap<(u64, u64), (bool, Frame)>,
     number: u64,
+    /// What was sent last.
+    pub last: Segment,
 }
 
 impl<'a> Host<'a> {
     /// In our namespace.
-    fn open(cable: &'a Cable, case: &Case) -> Outcome<Self> {
+    pub fn open(cable: &'a Cable, case: &Case) -> Outcome<Self> {
         let port = AfPacket::open("eth0", AfPacketConfig { join: false, ..AfPacketConfig::default() })?;
         let mut poller = Poller::new()?;
         poller.add(0, port.raw_fd().ok_or("no descriptor")?);
@@ -139,10 +141,11 @@ impl<'a> Host<'a> {
             start: Instant::now(),
             waiting: BTreeMap::new(),
             number: 0,
+            last: Segment::default(),
         })
     }
 
-    fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64 + 1
     }
 
@@ -169,8 +172,20 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// Sends what waits to leave, without the rest of its delay.
+    pub fn flush(&mut self) -> Outcome<()> {
+        let now = self.now();
+        let (leaving, rest) = std::mem::take(&mut self.waiting).into_iter().partition(|(_, (out, _))| *out);
+        self.waiting = rest;
+        let leaving: BTreeMap<_, (bool, Frame)> = leaving;
+        let mut frames = leaving.into_values().map(|(_, frame)| frame).collect();
+        self.port.transmit(now, &mut self.pool, &mut frames)?;
+        Ok(())
+    }
+
     /// Sends a segment.
-    fn send(&mut self, now: u64, segment: &Segment, data: &[u8]) -> Outcome<()> {
+    pub fn send(&mut self, now: u64, segment: &Segment, data: &[u8]) -> Outcome<()> {
+        self.last = *segment;
         let mut bytes = Vec::new();
         encode(segment, &self.route, data, &mut bytes)?;
         let (from, to) = self.route.addresses;
@@ -224,7 +239,7 @@ impl<'a> Host<'a> {
     }
 
     /// Moves frames until `done`, with segments for `stream`, which the first SYN may create.
-    fn run(
+    pub fn run(
         &mut self,
         stream: &mut Option<Stream>,
         accept: impl Fn(u64, &Segment) -> Option<Stream>,
