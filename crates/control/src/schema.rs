@@ -65,9 +65,7 @@ pub(crate) struct TableSchema {
 impl TableSchema {
     /// Whether the key leaves open which of several matching entries wins.
     pub fn needs_priority(&self) -> bool {
-        self.fields
-            .iter()
-            .any(|f| matches!(f.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
+        self.fields.iter().any(|f| f.kind.needs_priority())
     }
 
     /// The P4Info id of one of the table's actions.

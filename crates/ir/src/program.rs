@@ -289,6 +289,13 @@ pub enum MatchKind {
     Selector,
 }
 
+impl MatchKind {
+    /// Several entries may match a key of this kind, and only a priority says which of them counts.
+    pub fn needs_priority(self) -> bool {
+        matches!(self, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
+    }
+}
+
 /// A key field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {

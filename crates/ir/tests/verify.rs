@@ -585,11 +585,11 @@ fn tables() {
         ("entry 0: 4 keys instead of 5", &|t| {
             t.entries[0].matches.pop();
         }),
-        ("key k5 is matched as Optional", &key_match(4, KeyMatch::Optional(None))),
-        ("key k5 does not fit 8 bits", &key_match(4, exact(9, 1))),
-        ("key k1 does not fit 8 bits, or its mask", &key_match(1, ternary(1, 0x80))),
-        ("key k0 does not fit 16 bits, or its mask", &key_match(0, lpm(0xab01, 8))),
-        ("key k0 does not fit 16 bits", &key_match(0, lpm(0, 17))),
+        ("key k5: a match of kind exact is needed", &key_match(4, KeyMatch::Optional(None))),
+        ("key k5: a value of 9 bits for a field of 8 bits", &key_match(4, exact(9, 1))),
+        ("key k1: bits outside of the mask are not zero", &key_match(1, ternary(1, 0x80))),
+        ("key k0: bits after the prefix are not zero", &key_match(0, lpm(0xab01, 8))),
+        ("key k0: a prefix of 17 bits for a field of 16 bits", &key_match(0, lpm(0, 17))),
     ];
     for (expected, change) in cases {
         mutated(expected, |b| change(&mut b.program.tables[0]));

@@ -20,23 +20,25 @@ pub const TESTS: &[(&str, Test)] = &[
 const DURATION: Duration = Duration::from_secs(30);
 
 /// A switch process in the place of the rack's switch, without a program of its own.
-fn start(bench: &Bench, state: &str) -> Fallible<Switch> {
+fn start(bench: &Bench, state: &str, workers: usize) -> Fallible<Switch> {
+    let workers = format!("--workers={workers}");
     let ports = bench.live.rack.ports.iter();
     let ports: Vec<String> = ports.map(|p| format!("-i{}@{}", p.number, p.interface)).collect();
-    let mut args = vec!["--state", state, "--executor", "interp"];
+    let mut args = vec!["--state", state, "--executor", "interp", &workers];
     args.extend(ports.iter().map(String::as_str));
     let address = p4runtime(0).to_string();
     Ok(bench.live.rack.switch.enter(|| Switch::start_at(&address, &args))?)
 }
 
 /// Connections are opened, the switch is stopped and started again, and each connection continues on its device, while the controller
-/// finds everything as it left it.
+/// finds everything as it left it. The state is that of all workers, and another number of them takes it over.
 fn connections_outlive_a_restart() -> Fallible<()> {
     let dir = Scratch::new("state");
     let path = dir.path("switch.state");
     let mut bench = Bench::new(Policy::Wrr)?;
     bench.live.stop_switch(0)?;
-    let mut switch = Some(start(&bench, &path)?);
+    let workers = std::thread::available_parallelism()?.get().min(2);
+    let mut switch = Some(start(&bench, &path, workers)?);
     bench.live.wait_in_sync(PATIENCE)?;
     bench.client.answered(false, 20)?;
     let mut dark = Duration::ZERO;
@@ -50,7 +52,7 @@ fn connections_outlive_a_restart() -> Fallible<()> {
         assert_no_panic(&finished);
         ensure!(finished.code == Some(0) && finished.stderr.contains("state saved to"), "{finished:?}");
         ensure!(saved > 1000 && std::fs::metadata(&path)?.len() > 1000, "{saved} bytes");
-        switch = Some(start(bench, &path)?);
+        switch = Some(start(bench, &path, 1)?);
         dark = begin.elapsed();
         bench.wait_for(mark, "up to date (0 changes)")?;
         let said = bench.since(mark);

@@ -380,8 +380,7 @@ pub fn build_matches(program: &Program, text: &EntryText) -> Result<(TableId, Ve
         if key.match_kind == MatchKind::Selector {
             continue;
         }
-        needs_priority |=
-            matches!(key.match_kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
+        needs_priority |= key.match_kind.needs_priority();
         let width =
             program.types.scalar_width(key.expr.ty).ok_or_else(|| place("is not a scalar".to_string()))?;
         matches.push(match value {

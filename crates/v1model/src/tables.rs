@@ -221,9 +221,7 @@ impl TableState {
 
     /// Whether entries of this table need a priority.
     pub fn needs_priority(&self) -> bool {
-        self.keys
-            .iter()
-            .any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
+        self.keys.iter().any(|k| k.kind.needs_priority())
     }
 
     /// The unit of the direct counter, if any.
@@ -289,7 +287,7 @@ impl TableState {
             )));
         }
         for (m, key) in matches.iter().zip(&self.keys) {
-            check_match(m, key.kind, key.width)
+            m.check(key.kind, key.width)
                 .map_err(|e| TableError::BadMatch(format!("key {}: {e}", key.name)))?;
         }
         Ok(())
@@ -379,42 +377,6 @@ impl TableState {
             hits.default_meter = old_hits.default_meter.clone();
         }
     }
-}
-
-/// Checks that `m` is a match for a field of this kind and width, in the form that look-ups rely on.
-pub(crate) fn check_match(m: &KeyMatch, kind: MatchKind, width: u32) -> Result<(), String> {
-    if m.kind() != kind {
-        return Err(format!("a match of kind {:?} is needed", kind).to_lowercase());
-    }
-    let widths: Vec<u32> = match m {
-        KeyMatch::Exact(v) => vec![v.width()],
-        KeyMatch::Lpm { value, .. } => vec![value.width()],
-        KeyMatch::Ternary { value, mask } => vec![value.width(), mask.width()],
-        KeyMatch::Range { lo, hi } => vec![lo.width(), hi.width()],
-        KeyMatch::Optional(v) => v.iter().map(|v| v.width()).collect(),
-    };
-    if let Some(w) = widths.iter().find(|w| **w != width) {
-        return Err(format!("a value of {w} bits for a field of {width} bits"));
-    }
-    match m {
-        KeyMatch::Lpm { value, prefix_len } => {
-            if *prefix_len > width {
-                return Err(format!("a prefix of {prefix_len} bits for a field of {width} bits"));
-            }
-            let rest = u64::from(width - prefix_len);
-            if value.shr(rest).shl(rest) != *value {
-                return Err("bits after the prefix are not zero".into());
-            }
-        }
-        KeyMatch::Ternary { value, mask } if value.and(mask) != *value => {
-            return Err("bits outside of the mask are not zero".into());
-        }
-        KeyMatch::Range { lo, hi } if lo.cmp_unsigned(hi).is_gt() => {
-            return Err("the range is empty: its low end is above its high end".into());
-        }
-        _ => {}
-    }
-    Ok(())
 }
 
 /// Whether `value` has type `ty`.

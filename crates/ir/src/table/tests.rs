@@ -1,6 +1,8 @@
 //! Matching, precedence, and the store against the obvious way to do it.
 
 use super::*;
+use crate::bits::Bits;
+use crate::program::MatchKind;
 
 fn call(n: u32) -> EntryAction {
     EntryAction::Call(Arc::new(ActionCall { action: n, args: Vec::new() }))

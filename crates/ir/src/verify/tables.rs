@@ -4,9 +4,8 @@ use super::Report;
 use super::calls::{Node, Work};
 use super::code::{Code, Kind};
 use super::types::{Known, fits};
-use crate::bits::Bits;
 use crate::program::{Action, Direction, MatchKind, Table};
-use crate::table::{ActionCall, Entry, EntryAction, KeyMatch};
+use crate::table::{ActionCall, Entry, EntryAction};
 
 pub(super) fn check<'a>(report: &mut Report<'a>, known: &Known, table: &'a Table) -> Work {
     let program = report.program;
@@ -95,24 +94,9 @@ fn matches(report: &mut Report<'_>, table: &Table, place: &str, entry: &Entry) {
         return report.add(place, format!("{n} keys instead of {should}"));
     }
     for (key, m) in keys.iter().zip(&entry.matches) {
-        if m.kind() != key.match_kind {
-            report.add(place, format!("key {} is matched as {:?}", key.name, m.kind()));
-            continue;
-        }
         let width = report.types().scalar_width(key.expr.ty).unwrap_or(0);
-        let wide = |b: &Bits| b.width() == width;
-        let right = match m {
-            KeyMatch::Exact(v) => wide(v),
-            KeyMatch::Optional(v) => v.as_ref().is_none_or(wide),
-            KeyMatch::Range { lo, hi } => wide(lo) && wide(hi),
-            KeyMatch::Ternary { value, mask } => wide(value) && wide(mask) && &value.and(mask) == value,
-            KeyMatch::Lpm { value, prefix_len } => {
-                let drop = u64::from(width.saturating_sub(*prefix_len));
-                wide(value) && *prefix_len <= width && &value.shr(drop).shl(drop) == value
-            }
-        };
-        if !right {
-            report.add(place, format!("key {} does not fit {width} bits, or its mask", key.name));
+        if let Err(misfit) = m.check(key.match_kind, width) {
+            report.add(place, format!("key {}: {misfit}", key.name));
         }
     }
 }

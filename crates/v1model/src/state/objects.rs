@@ -7,7 +7,6 @@ use crate::meter::{Meter, MeterArray, MeterConfig};
 use crate::profile::{ActionProfile, Group, OneShot, ProfileError};
 use crate::register::Register;
 use crate::state::State;
-use crate::tables::check_match;
 use crate::time::Time;
 use pointsman_ir::{ActionCall, Bits, EntryAction, ExternInstanceId, KeyMatch, TableId, Type, ValueSetId};
 use std::sync::Arc;
@@ -189,7 +188,7 @@ impl State {
                 )));
             }
             for (m, width) in member.iter().zip(&widths) {
-                check_match(m, m.kind(), *width).map_err(StateError::BadMember)?;
+                m.check(m.kind(), *width).map_err(|e| StateError::BadMember(e.to_string()))?;
             }
         }
         *slot = members;
