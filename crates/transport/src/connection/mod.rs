@@ -208,6 +208,9 @@ impl Connection {
     /// Takes the bytes that were received in order since the last call, which opens the window again. Call
     /// [`Connection::next_segment`] afterwards.
     pub fn take(&mut self) -> u64 {
+        if self.state == State::Closed {
+            return std::mem::take(&mut self.receiver.unread);
+        }
         self.receiver.take(&self.config)
     }
 

@@ -69,9 +69,10 @@ impl Sender {
             self.una = a.ack;
             (self.base, self.probe_base) = (a.now, a.now);
             self.probe_due = false;
+            self.tries = 0;
         } else if self.timer == Timer::Persist {
             // The peer answers: it may keep its window closed for as long as it likes.
-            self.rtt.backoff = self.rtt.backoff.min(config.retries / 2);
+            self.tries = 0;
         }
         self.measure(a, &news, flight, config);
         if !self.sack {

@@ -65,7 +65,8 @@ pub(crate) struct Sender {
     pub ecn: bool,
     /// Whether the next new data has to carry CWR.
     pub cwr: bool,
-    /// The timer has expired too often.
+    /// Expirations of the timer since the last progress, and whether they are too many.
+    tries: u8,
     pub dead: bool,
     /// A tail loss probe, or a segment beyond what the window usually allows, is due.
     probe_due: bool,
@@ -117,6 +118,7 @@ impl Sender {
             sack: false,
             ecn: false,
             cwr: false,
+            tries: 0,
             dead: false,
             probe_due: false,
             scale: 0,

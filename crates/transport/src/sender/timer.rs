@@ -96,7 +96,8 @@ impl Sender {
 
     fn back_off(&mut self, config: &Config) {
         self.rtt.backoff = self.rtt.backoff.saturating_add(1);
-        self.dead |= self.rtt.backoff > config.retries;
+        self.tries = self.tries.saturating_add(1);
+        self.dead |= self.tries > config.retries;
     }
 
     /// RFC 6298, sections 5.4 to 5.6, and RFC 5681, section 3.1.

@@ -135,10 +135,16 @@ fn resets_end_a_connection() {
     assert_eq!(refused.state(), State::SynSent);
     refused.on_segment(0, &reset);
     assert_eq!(refused.end(), Some(End::Refused));
-    let mut net = net();
+    // Data that waits to be read stays, and reading it starts nothing.
+    let mut net = Net::established(Config { receive_buffer: 20_000, ..Config::default() }, path(), 1);
+    net.takes[1] = false;
+    net.ends[0].write(20_000);
+    net.run_until(net.now + 50 * MS);
     net.ends[0].abort();
     net.run_until(net.now + 10 * MS);
+    assert_eq!(net.ends[1].readable(), 20_000);
     assert_eq!((net.ends[0].end(), net.ends[1].end()), (Some(End::Aborted), Some(End::Reset)));
+    net.ends[1].take();
     assert!(net.ends.iter().all(|end| end.deadline().is_none()));
     assert!(net.ends.iter_mut().all(|end| end.next_segment(0).is_none()));
 }

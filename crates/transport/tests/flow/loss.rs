@@ -160,6 +160,21 @@ fn repaired_losses_are_not_measured() {
     assert!(stats.retransmitted_segments == 1 && stats.srtt_ns < 10_300_000, "{stats:?}");
 }
 
+/// Without timestamps the back-off lasts until something is measured, but slow progress is not silence.
+#[test]
+fn many_timeouts_with_progress_end_nothing() {
+    let config =
+        Config { sack: false, timestamps: false, ranges: 1, initial_window: 40, retries: 4, ..config() };
+    let mut net = Net::established(config, path(), 1);
+    let mut n = 0;
+    net.filter = Box::new(move |way, _, _| {
+        n += u32::from(way == 0);
+        way == 1 || n % 3 > 0
+    });
+    net.transfer(60_000);
+    assert!(net.ends[0].stats().timeouts > 4, "{:?}", net.ends[0].stats());
+}
+
 #[test]
 fn two_packets_that_overtake_one_are_no_loss() {
     let mut net = Net::established(Config { initial_window: 40, ..config() }, path(), 1);
