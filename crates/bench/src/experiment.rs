@@ -15,7 +15,8 @@ use pointsman_console::say;
 use pointsman_frontend::Compiled;
 use pointsman_ir::{Executor, PackageArg};
 use pointsman_stf::Line;
-use pointsman_v1model::{Switch, SwitchConfig};
+use pointsman_v1model::{ConfigError, Switch, SwitchConfig};
+use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
@@ -62,12 +63,12 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Milliseconds that the executor needs for the program.
-fn load_time(compiled: &Compiled, executor: Choice) -> Result<f64, String> {
-    let switch = executor.switch(config()).map_err(|e| e.to_string())?;
+fn load_time(compiled: &Compiled, executor: Choice) -> Result<f64, Box<dyn Error>> {
+    let switch = executor.switch(config())?;
     let pipeline = pointsman_v1model::Pipeline::load(compiled.program.clone())
         .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
     let start = Instant::now();
-    switch.check_pipeline(&pipeline).map_err(|e| e.to_string())?;
+    switch.check_pipeline(&pipeline)?;
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
@@ -103,16 +104,16 @@ impl Experiment<'_> {
         switch: Switch<E>,
         load: Load,
         reference: &mut Reference,
-    ) -> Result<Program<E>, String> {
+    ) -> Result<Program<E>, Box<dyn Error>> {
         self.args.program(self.compiled, switch, self.lines, load, reference)
     }
 
-    fn switch(&self) -> Result<Switch<Runner>, String> {
-        self.args.executor.switch(config()).map_err(|e| e.to_string())
+    fn switch(&self) -> Result<Switch<Runner>, ConfigError> {
+        self.args.executor.switch(config())
     }
 
     /// Measures everything. The front end needed this time.
-    pub fn report(&self, file: &Path, front_end_ms: f64) -> Result<Report, String> {
+    pub fn report(&self, file: &Path, front_end_ms: f64) -> Result<Report, Box<dyn Error>> {
         let before = resident();
         let switch = self.switch()?;
         let mut reference = Reference::new(scenario::SERVICE, scenario::devices(), self.load.flows);
@@ -166,7 +167,11 @@ impl Experiment<'_> {
     }
 
     /// The plain loop: with the balancer's packets, if that is the program, and then both must do the same.
-    fn plain(&self, program: &mut Program<Runner>, mut reference: Reference) -> Result<Plain, String> {
+    fn plain(
+        &self,
+        program: &mut Program<Runner>,
+        mut reference: Reference,
+    ) -> Result<Plain, Box<dyn Error>> {
         if self.known != Some(Known::Balancer) {
             return Ok(Plain::alone(reference, self.load));
         }
@@ -189,7 +194,7 @@ impl Experiment<'_> {
     }
 
     /// Several workers that share a switch, in turns with one worker, with as many switches, and with the loop.
-    fn shared(&self, program: &mut Program<Runner>, plain: &mut Plain) -> Result<Measured, String> {
+    fn shared(&self, program: &mut Program<Runner>, plain: &mut Plain) -> Result<Measured, Box<dyn Error>> {
         let (workers, packets) = (self.args.workers, self.packets);
         // A worker that waits for another has no core: with several all time counts.
         let clock: fn() -> u64 = wall_ns;
@@ -218,13 +223,13 @@ impl Experiment<'_> {
     }
 
     /// Measures again, on a separate switch, with the clock read around each block; the cost of the clock is subtracted.
-    fn breakdown(&self, total: &Spread) -> Result<Stages, String> {
+    fn breakdown(&self, total: &Spread) -> Result<Stages, Box<dyn Error>> {
         let mut reference = Reference::new(scenario::SERVICE, scenario::devices(), 1);
         let loader = match self.args.executor {
             Choice::Engine => |p, slots: &_, known: &_| Runner::load_known(p, slots, known).map(Timed::new),
             Choice::Interp => |p, slots: &_, known: &_| Runner::interpreted(p, slots, known).map(Timed::new),
         };
-        let switch = Switch::with_loader(config(), loader).map_err(|e| e.to_string())?;
+        let switch = Switch::with_loader(config(), loader)?;
         let mut program = self.program(switch, self.load, &mut reference)?;
         let clock_ns = stages::cost(wall_ns);
         if let Some(timed) = program.switch().executor() {

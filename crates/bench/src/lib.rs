@@ -15,6 +15,7 @@ mod traffic;
 pub mod wire;
 mod workers;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 /// Measure how fast a program runs: packets in memory pass through the complete switch, from parser to deparser, alternating
@@ -41,7 +42,7 @@ enum Over {
 ///
 /// # Errors
 /// The reason why it cannot be measured.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     match args.over {
         Some(Over::Wire(args)) => wire::run(args),
         Some(Over::Peers(args)) => wire::peers::run(args),

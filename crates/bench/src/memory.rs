@@ -14,6 +14,7 @@ use pointsman_ir::Executor;
 use pointsman_node::switch::queues;
 use pointsman_stf::{Line, parse};
 use pointsman_v1model::{Switch, SwitchConfig};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -135,13 +136,13 @@ impl MemoryArgs {
         Ok(file)
     }
 
-    fn compile(&self, file: &Path) -> Result<Compiled, String> {
+    fn compile(&self, file: &Path) -> Result<Compiled, Box<dyn Error>> {
         let sources = Sources { include_dirs: self.include.clone() };
         // User definitions come later and win.
         let defines: Vec<Define> = places(self.flows).into_iter().chain(self.define.clone()).collect();
         if file == Path::new("balancer") && !file.exists() {
             return pointsman_compile::compile("balancer", &balancer(), &sources, &defines)
-                .map_err(|e| pointsman_compile::rendered(&e));
+                .map_err(|e| pointsman_compile::rendered(&e).into());
         }
         let (compiled, warnings) = pointsman_compile::compile_file(file, &sources, &defines)?;
         show(&warnings);
@@ -149,9 +150,9 @@ impl MemoryArgs {
     }
 
     /// The statements of --entries.
-    fn lines(&self) -> Result<Option<Vec<Line>>, String> {
+    fn lines(&self) -> Result<Option<Vec<Line>>, Box<dyn Error>> {
         let Some(path) = &self.entries else { return Ok(None) };
-        parse(&read_source(path)?).map(Some).map_err(|e| format!("{}: {e}", path.display()))
+        parse(&read_source(path)?).map(Some).map_err(|e| format!("{}: {e}", path.display()).into())
     }
 
     /// Puts the program on a new switch.
@@ -162,7 +163,7 @@ impl MemoryArgs {
         lines: Option<&[Line]>,
         load: Load,
         reference: &mut Reference,
-    ) -> Result<Program<E>, String> {
+    ) -> Result<Program<E>, Box<dyn Error>> {
         let mut program =
             Program::new(compiled, switch, lines, load, reference).map_err(|e| match &self.entries {
                 Some(path) => format!("{}: {e}", path.display()),
@@ -180,7 +181,7 @@ impl MemoryArgs {
 ///
 /// # Errors
 /// The reason why it cannot be measured.
-pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
+pub fn run(args: MemoryArgs) -> Result<ExitCode, Box<dyn Error>> {
     let file = match args.review() {
         Ok(file) => file.to_path_buf(),
         Err(message) => {

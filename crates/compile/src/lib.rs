@@ -6,11 +6,13 @@
 pub mod executor;
 pub mod sources;
 
-use crate::sources::read_source;
+use crate::sources::{SourceError, read_source};
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::Loader;
 use pointsman_frontend::{Checked, Compiled, Define, Failure, render};
 use pointsman_v1model::{Pipeline, Problem};
+use std::error::Error;
+use std::fmt;
 use std::path::Path;
 
 /// The package of programs for v1model.
@@ -74,7 +76,27 @@ pub fn rendered(failure: &Failure) -> String {
     render::all_to_text(&failure.source_map, &failure.diagnostics, false)
 }
 
-/// Compiles a file for this switch. Warnings and errors are text.
+/// A file whose program cannot run.
+#[derive(Debug)]
+pub enum FileError {
+    /// It cannot be read.
+    Source(SourceError),
+    /// The program in this file does not compile.
+    Program(String, Box<Failure>),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileError::Source(e) => e.fmt(f),
+            FileError::Program(name, failure) => write!(f, "cannot run {name}:\n{}", rendered(failure)),
+        }
+    }
+}
+
+impl Error for FileError {}
+
+/// Compiles a file for this switch. Warnings are text.
 ///
 /// # Errors
 /// An error in the file or in the program.
@@ -82,11 +104,11 @@ pub fn compile_file(
     path: &Path,
     loader: &dyn Loader,
     defines: &[Define],
-) -> Result<(Compiled, String), String> {
-    let text = read_source(path)?;
+) -> Result<(Compiled, String), FileError> {
+    let text = read_source(path).map_err(FileError::Source)?;
     let name = path.display().to_string();
-    let compiled = compile(&name, &text, loader, defines)
-        .map_err(|failure| format!("cannot run {name}:\n{}", rendered(&failure)))?;
+    let compiled =
+        compile(&name, &text, loader, defines).map_err(|failure| FileError::Program(name, failure))?;
     let warnings = render::all_to_text(&compiled.source_map, &compiled.warnings, false);
     Ok((compiled, warnings))
 }

@@ -4,6 +4,8 @@ use pointsman_balance::program;
 use pointsman_frontend::Define;
 use pointsman_frontend::source::Loader;
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
@@ -71,20 +73,36 @@ fn read_text(path: &Path) -> io::Result<String> {
     })
 }
 
-/// Reads a program's main file.
-///
-/// # Errors
-/// The error contains the file and a remedy.
-pub fn read_source(path: &Path) -> Result<String, String> {
-    read_text(path).map_err(|e| {
-        let remedy = match e.kind() {
+/// A file of source that cannot be read.
+#[derive(Debug)]
+pub struct SourceError {
+    /// The file.
+    pub path: PathBuf,
+    /// The reason.
+    pub error: io::Error,
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SourceError { path, error } = self;
+        let remedy = match error.kind() {
             io::ErrorKind::IsADirectory => "give the program's main file in it",
             io::ErrorKind::NotFound => "check the path",
             io::ErrorKind::PermissionDenied => "make it readable",
             _ => "give a file of P4 source text",
         };
-        format!("cannot read {}: {e}; {remedy}", path.display())
-    })
+        write!(f, "cannot read {}: {error}; {remedy}", path.display())
+    }
+}
+
+impl Error for SourceError {}
+
+/// Reads a program's main file.
+///
+/// # Errors
+/// It cannot be read, or is not text.
+pub fn read_source(path: &Path) -> Result<String, SourceError> {
+    read_text(path).map_err(|error| SourceError { path: path.to_path_buf(), error })
 }
 
 /// The argument of `-D`.

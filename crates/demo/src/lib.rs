@@ -22,6 +22,7 @@ use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
 use pointsman_live::{Live, Log};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -158,14 +159,13 @@ fn write(report: &Report, args: &Args) -> Result<(), String> {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
-    let text = |e: pointsman_lab::Error| e.to_string();
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     for (path, option) in [(&args.html, "--html"), (&args.json, "--json")] {
         if let Some(path) = path {
             check_writable(path, option)?;
         }
     }
-    let privileges = ensure_privileges().map_err(text)?;
+    let privileges = ensure_privileges()?;
     // Control groups do not go with the process.
     end_process(pointsman_lab::device::release_cpu_groups)?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
@@ -210,7 +210,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let report = Report {
         schema: SCHEMA,
         seed: args.seed,
-        rack: RackSummary::new(&spec, &configs).map_err(text)?,
+        rack: RackSummary::new(&spec, &configs)?,
         policies,
         consistency,
         bulk,
@@ -222,7 +222,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         return Err(format!(
             "{} answers came from a device other than their connection's",
             report.consistency.violations
-        ));
+        )
+        .into());
     }
     Ok(ExitCode::SUCCESS)
 }

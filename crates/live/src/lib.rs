@@ -67,11 +67,12 @@ impl SwitchPart {
         tokio: &Runtime,
         log: &Log,
     ) -> Result<SwitchPart, String> {
-        let runtime = namespace.enter(|| build(setup)).map_err(|e| e.to_string())??;
+        let runtime = namespace.enter(|| build(setup)).map_err(|e| e.to_string())?;
+        let runtime = runtime.map_err(|e| e.to_string())?;
         let handle = runtime.handle();
         let (teller, name) = (log.clone(), who.to_string());
         let thread = namespace
-            .spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)))
+            .spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)).map_err(|e| e.to_string()))
             .map_err(|e| e.to_string())?;
         // A socket belongs to the namespace of the thread that makes it.
         let bind = || tokio.block_on(tokio::net::TcpListener::bind(at));
@@ -171,9 +172,10 @@ impl Live {
     ) -> Result<Self, String> {
         let mut config = file.rack().map_err(|e| e.to_string())?;
         let mut keys = ReportKeys::default();
-        new_keys(&config, &mut keys, false)?;
+        new_keys(&config, &mut keys, false).map_err(|e| e.to_string())?;
         config.keys = keys.clone();
-        let (program, _) = program(&ProgramName::BuiltIn, ServerDevices::of(&config))?;
+        let (program, _) =
+            program(&ProgramName::BuiltIn, ServerDevices::of(&config)).map_err(|e| e.to_string())?;
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
         // over that namespace's loopback.
@@ -263,12 +265,15 @@ impl Live {
         let (server, name) =
             device.split_once('/').ok_or_else(|| format!("{device} is not SERVER/DEVICE"))?;
         let config = AgentConfig::from_rack(&self.config, server, name, &host.interface)?;
-        let running = host.namespace.enter(|| Running::open(config)).map_err(|e| e.to_string())??;
+        let running = host.namespace.enter(|| Running::open(config)).map_err(|e| e.to_string())?;
+        let running = running.map_err(|e| e.to_string())?;
         let stopper = running.stopper();
         let (log, who) = (self.log.clone(), format!("agent {device}"));
         let thread = host
             .namespace
-            .spawn(&who.clone(), move || running.run(|line| say(&log, &who, line)).map(|_| ()))
+            .spawn(&who.clone(), move || {
+                running.run(|line| say(&log, &who, line)).map(drop).map_err(|e| e.to_string())
+            })
             .map_err(|e| e.to_string())?;
         self.agents.insert(device.to_string(), (stopper, thread));
         Ok(())
@@ -283,7 +288,7 @@ impl Live {
 
     /// Starts the controller.
     pub fn start_controller(&mut self) -> Result<(), String> {
-        let opened = controller::open(&self.config, Path::new("."))?;
+        let opened = controller::open(&self.config, Path::new(".")).map_err(|e| e.to_string())?;
         let controller = Controllers::new(opened.desk.rack().clone(), self.program.clone())?;
         let (commands, rx) = mpsc::unbounded_channel();
         let (tx, status) = watch::channel(Standing::START);

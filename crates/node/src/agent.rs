@@ -1,15 +1,18 @@
 //! `pointsman agent`: the agent of one device, with its interface, sockets and clock.
 
+mod error;
 mod health;
 mod nvml;
 mod orca;
 mod sources;
 
+pub use error::AgentError;
 use pointsman_balance::Mac;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_console::say;
 use pointsman_ports::{Observer, Poller, PortError, Waker, Way};
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -80,8 +83,11 @@ impl Stopper {
 
 impl Running {
     /// Opens its resources, in the calling thread's network namespace.
-    pub fn open(config: AgentConfig) -> Result<Self, String> {
-        let observer = Observer::open(&config.interface).map_err(|e| e.to_string())?;
+    ///
+    /// # Errors
+    /// The kernel refuses one of them, or a library is missing.
+    pub fn open(config: AgentConfig) -> Result<Self, AgentError> {
+        let observer = Observer::open(&config.interface).map_err(AgentError::Observe)?;
         let any: IpAddr = match config.report_to {
             to if to.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
             _ => Ipv6Addr::UNSPECIFIED.into(),
@@ -89,18 +95,14 @@ impl Running {
         // Reports must come from the device's own address: the switch rejects others.
         let own = config.addresses.iter().copied().find(|a| a.is_ipv4() == config.report_to.is_ipv4());
         let from = own.unwrap_or(any);
-        let socket = UdpSocket::bind((from, 0)).map_err(|e| {
-            format!(
-                "{}: cannot send from {from}: {e}; run the agent on the host with that address",
-                config.name
-            )
-        })?;
-        let mut poller = Poller::new().map_err(|e| format!("cannot wait: {e}"))?;
+        let socket = UdpSocket::bind((from, 0));
+        let socket = socket.map_err(|e| AgentError::Socket(config.name.clone(), from, e))?;
+        let mut poller = Poller::new().map_err(AgentError::Wait)?;
         poller.add(0, observer.raw_fd());
         let mac = mac_of(&config.interface);
         let stop = Arc::default();
         let replies = sources::start(&config, &stop, &poller.waker())?;
-        let probers = health::Probers::start(&config, &poller.waker())?;
+        let probers = health::Probers::start(&config, &poller.waker()).map_err(AgentError::Thread)?;
         let agent = Agent::new(config);
         Ok(Running { agent, observer, poller, socket, mac, replies, probers, page: None, stop })
     }
@@ -119,7 +121,10 @@ impl Running {
     }
 
     /// Serves its metrics at this address.
-    pub fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), AgentError> {
         let page = Arc::new(Mutex::new(String::new()));
         sources::serve(address, page.clone())?;
         self.page = Some(page);
@@ -127,7 +132,10 @@ impl Running {
     }
 
     /// Runs until it is stopped. `log` gets lines for the operator.
-    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Agent, String> {
+    ///
+    /// # Errors
+    /// The kernel does not let it wait.
+    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Agent, AgentError> {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
         let start = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -160,9 +168,7 @@ impl Running {
             if seen == 0 {
                 let at = self.agent.next_deadline().min(sampler.at);
                 let wait = at.saturating_sub(epoch + start.elapsed());
-                self.poller
-                    .wait(Some(Instant::now() + wait), &mut ready)
-                    .map_err(|e| format!("cannot wait: {e}"))?;
+                self.poller.wait(Some(Instant::now() + wait), &mut ready).map_err(AgentError::Wait)?;
             }
         }
         Ok(self.agent)
@@ -184,7 +190,8 @@ impl Running {
                 .extend(reply.with(|answer| self.agent.step(now, Input::Source { device, source, answer })));
         }
         while let Ok((device, target, result)) = self.probers.verdicts.try_recv() {
-            let result = result.as_ref().copied().map_err(String::as_str);
+            let why = result.as_ref().err().map(ToString::to_string);
+            let result = why.as_deref().map_or(Ok(()), Err);
             outputs.extend(self.agent.step(now, Input::Probed { device, target, result }));
         }
     }
@@ -291,7 +298,7 @@ fn interface_with(addresses: &[IpAddr]) -> Option<String> {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod controller;
 pub mod http;
+mod listen;
 pub mod metrics;
 pub mod rack_file;
 pub mod switch;

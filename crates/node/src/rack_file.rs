@@ -1,11 +1,13 @@
 //! The rack description, its agents' keys and the API's tokens, as files; `pointsman keys` creates keys and a first token.
 
-use crate::controller::files::replace;
-use pointsman_balance::Rack;
+use crate::controller::files::{FileError, replace};
 use pointsman_balance::trust::{ReportKeys, Trust};
+use pointsman_balance::{ConfigErrors, Rack};
 use pointsman_console::say;
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,16 +25,77 @@ pub struct Args {
     renew: bool,
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+/// What is wrong with a description or with the files that it names.
+#[derive(Debug)]
+pub enum RackError {
+    /// A file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// The description is wrong.
+    Description(ConfigErrors),
+    /// The keys cannot be read.
+    NoKeys {
+        /// Their file.
+        keys: PathBuf,
+        /// The description's.
+        rack: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The file of keys is wrong, or has no room for more.
+    Keys(String),
+    /// These devices have no key, says this description.
+    Keyless(Vec<String>, PathBuf),
+    /// The description names no file of keys.
+    NoKeyFile,
+    /// The kernel has no random numbers.
+    Random(io::Error),
+    /// A file cannot be written.
+    Unwritable(FileError),
 }
 
-fn parse(path: &Path, text: &str) -> Result<Rack, String> {
-    Rack::parse(&path.display().to_string(), text).map_err(|e| e.to_string())
+impl fmt::Display for RackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RackError::Unreadable(path, e) => write!(f, "cannot read {}: {e}", path.display()),
+            RackError::Description(e) => e.fmt(f),
+            RackError::NoKeys { keys, rack, error } => {
+                let (keys, rack) = (keys.display(), rack.display());
+                write!(
+                    f,
+                    "switch.report_keys: cannot read {keys}: {error}; create it with `pointsman keys {rack}`"
+                )
+            }
+            RackError::Keys(why) => f.write_str(why),
+            RackError::Keyless(devices, rack) => write!(
+                f,
+                "{} have no key in the file of switch.report_keys: run `pointsman keys {}`",
+                devices.join(", "),
+                rack.display()
+            ),
+            RackError::NoKeyFile => {
+                f.write_str("switch.report_keys is not set: write report_keys = \"report-keys.txt\"")
+            }
+            RackError::Random(e) => write!(f, "cannot read /dev/urandom: {e}"),
+            RackError::Unwritable(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Error for RackError {}
+
+fn text_of(path: &Path) -> Result<String, RackError> {
+    std::fs::read_to_string(path).map_err(|e| RackError::Unreadable(path.to_path_buf(), e))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Rack, RackError> {
+    Rack::parse(&path.display().to_string(), text).map_err(RackError::Description)
 }
 
 /// Reads a description.
-pub fn describe(path: &Path) -> Result<Rack, String> {
+///
+/// # Errors
+/// It cannot be read, or is wrong.
+pub fn describe(path: &Path) -> Result<Rack, RackError> {
     parse(path, &text_of(path)?)
 }
 
@@ -42,27 +105,29 @@ pub fn key_file(path: &Path, rack: &Rack) -> Option<PathBuf> {
     Some(path.parent().unwrap_or(Path::new("")).join(keys))
 }
 
-fn take_keys(rack: &mut Rack, file: &Path, text: &str) -> Result<(), String> {
+fn take_keys(rack: &mut Rack, file: &Path, text: &str) -> Result<(), RackError> {
     let shown = file.display();
-    for name in rack.read_keys(&shown.to_string(), text)? {
+    for name in rack.read_keys(&shown.to_string(), text).map_err(RackError::Keys)? {
         say(&format!("{shown}: the rack has no device `{name}`: key ignored"));
     }
     Ok(())
 }
 
 /// Reads a description and the keys that it names.
-pub fn read(path: &Path) -> Result<Rack, String> {
+///
+/// # Errors
+/// A file cannot be read, or is wrong.
+pub fn read(path: &Path) -> Result<Rack, RackError> {
     with_keys(path, describe(path)?)
 }
 
-fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, String> {
+fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, RackError> {
     if let Some(file) = key_file(path, &rack) {
         let shown = file.display();
-        let text = std::fs::read_to_string(&file).map_err(|e| {
-            format!(
-                "switch.report_keys: cannot read {shown}: {e}; create it with `pointsman keys {}`",
-                path.display()
-            )
+        let text = std::fs::read_to_string(&file).map_err(|error| RackError::NoKeys {
+            keys: file.clone(),
+            rack: path.to_path_buf(),
+            error,
         })?;
         if std::fs::metadata(&file).is_ok_and(|m| m.permissions().mode() & 0o077 != 0) {
             say(&format!("{shown}: other users can read these keys and forge reports: chmod 600 {shown}"));
@@ -73,32 +138,38 @@ fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, String> {
 }
 
 /// The same, and each of its agents has a key.
-pub fn read_complete(path: &Path) -> Result<Rack, String> {
+///
+/// # Errors
+/// As of [`read`], or an agent has none.
+pub fn read_complete(path: &Path) -> Result<Rack, RackError> {
     complete(path, &text_of(path)?)
 }
 
 /// The same from a text that was read from `path`.
-pub fn complete(path: &Path, text: &str) -> Result<Rack, String> {
+///
+/// # Errors
+/// As of [`read_complete`].
+pub fn complete(path: &Path, text: &str) -> Result<Rack, RackError> {
     let rack = with_keys(path, parse(path, text)?)?;
-    let without = rack.without_key();
-    if without.is_empty() {
-        return Ok(rack);
-    }
-    let command = format!("pointsman keys {}", path.display());
-    Err(format!("{} have no key in the file of switch.report_keys: run `{command}`", without.join(", ")))
+    let without: Vec<String> = rack.without_key().iter().map(ToString::to_string).collect();
+    if without.is_empty() { Ok(rack) } else { Err(RackError::Keyless(without, path.to_path_buf())) }
 }
 
 /// Random bytes for secrets.
-fn random<const N: usize>() -> Result<[u8; N], String> {
+fn random<const N: usize>() -> Result<[u8; N], RackError> {
     let mut bytes = [0; N];
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map(|()| bytes).map_err(|e| format!("cannot read /dev/urandom: {e}"))
+    read.map(|()| bytes).map_err(RackError::Random)
 }
 
 /// Random numbers for keys.
-pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, String> {
+///
+/// # Errors
+/// There is no room for them, or the kernel has none.
+pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, RackError> {
     let mut failed = None;
-    let made = keys.extend(rack, renew, || random().map_err(|e| failed = Some(e)).unwrap_or_default())?;
+    let made = keys.extend(rack, renew, || random().map_err(|e| failed = Some(e)).unwrap_or_default());
+    let made = made.map_err(RackError::Keys)?;
     failed.map_or(Ok(made), Err)
 }
 
@@ -106,7 +177,7 @@ pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize
 const OPERATOR: &str = "operator";
 
 /// Creates an API token if the token file does not exist, and prints the file's name.
-fn make_token(path: &Path, rack: &Rack) -> Result<Option<PathBuf>, String> {
+fn make_token(path: &Path, rack: &Rack) -> Result<Option<PathBuf>, RackError> {
     let Some(api) = &rack.api else { return Ok(None) };
     let file = path.parent().unwrap_or(Path::new("")).join(&api.tokens);
     if file.exists() {
@@ -114,12 +185,12 @@ fn make_token(path: &Path, rack: &Rack) -> Result<Option<PathBuf>, String> {
     }
     let token = random::<16>()?;
     let digits: String = token.iter().map(|b| format!("{b:02x}")).collect();
-    replace(&file, &format!("{OPERATOR} {digits}\n"))?;
+    replace(&file, &format!("{OPERATOR} {digits}\n")).map_err(RackError::Unwritable)?;
     Ok(Some(file))
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut rack = describe(&args.rack)?;
     let token = make_token(&args.rack, &rack)?;
     if let Some(file) = &token {
@@ -130,13 +201,13 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         if token.is_some() {
             return Ok(ExitCode::SUCCESS);
         }
-        return Err("switch.report_keys is not set: write report_keys = \"report-keys.txt\"".into());
+        return Err(RackError::NoKeyFile.into());
     };
     let shown = file.display().to_string();
     match std::fs::read_to_string(&file) {
         Ok(text) => take_keys(&mut rack, &file, &text)?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-        Err(e) => return Err(format!("cannot read {shown}: {e}")),
+        Err(e) => return Err(RackError::Unreadable(file, e).into()),
     }
     let mut keys = rack.keys.clone();
     let made = new_keys(&rack, &mut keys, args.renew)?;

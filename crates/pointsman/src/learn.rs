@@ -2,6 +2,7 @@
 
 use pointsman_console::print;
 use pointsman_decide::Kept;
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,7 +21,7 @@ pub enum Command {
 }
 
 /// Runs the command.
-pub fn run(command: &Command) -> Result<ExitCode, String> {
+pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
     let Command::Show { table: path, csv } = command;
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| {

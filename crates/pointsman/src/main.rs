@@ -61,8 +61,8 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        Err(message) => {
-            say(&message);
+        Err(e) => {
+            say(&e.to_string());
             ExitCode::FAILURE
         }
     }

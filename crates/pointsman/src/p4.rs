@@ -1,7 +1,7 @@
 //! `pointsman p4 ...`
 
 use clap::{Args, ValueEnum};
-use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_compile::sources::{SourceError, Sources, parse_define, read_source};
 use pointsman_compile::{check, compile};
 use pointsman_console::show;
 use pointsman_control::p4info::p4info;
@@ -10,6 +10,7 @@ use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::source::SourceMap;
 use pointsman_frontend::{Compiled, Define, codes, render};
 use prost::Message;
+use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,7 +79,7 @@ impl Source {
         &self,
         compile: impl FnOnce(&str, &str, &Sources, &[Define]) -> T,
         said: impl FnOnce(&T) -> (&SourceMap, &[Diagnostic]),
-    ) -> Result<T, String> {
+    ) -> Result<T, SourceError> {
         let path = self.file.display().to_string();
         let text = read_source(&self.file)?;
         let sources = Sources { include_dirs: self.include.clone() };
@@ -93,7 +94,7 @@ impl Source {
     }
 
     /// Checks the program for any architecture. Is it valid?
-    fn check(&self) -> Result<bool, String> {
+    fn check(&self) -> Result<bool, SourceError> {
         let checked = self.read(
             |path, text, sources, defines| check(path, text, sources, defines),
             |checked| (&checked.source_map, &checked.diagnostics),
@@ -102,7 +103,7 @@ impl Source {
     }
 
     /// Compiles the program for this switch. `None` if there were errors.
-    fn compile(&self) -> Result<Option<Compiled>, String> {
+    fn compile(&self) -> Result<Option<Compiled>, SourceError> {
         let result = self.read(
             |path, text, sources, defines| compile(path, text, sources, defines),
             |result| match result {
@@ -115,14 +116,16 @@ impl Source {
 }
 
 /// Runs the command. The exit code is that of a failure if the program is invalid.
-pub fn run(command: Command) -> Result<ExitCode, String> {
+pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let output = match &command {
         Command::Check { source } => {
             return Ok(if source.check()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::Explain { code } => {
             let Some(e) = codes::explain(code) else {
-                return Err(format!("unknown code '{code}'; docs/diagnostics.md lists them, from P0101 on"));
+                return Err(
+                    format!("unknown code '{code}'; docs/diagnostics.md lists them, from P0101 on").into()
+                );
             };
             format!("{}: {}\n\n{}\n", e.code, e.title, e.text).into_bytes()
         }
@@ -132,18 +135,14 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
         }
         Command::Info { source, binary } => {
             let Some(compiled) = source.compile()? else { return Ok(ExitCode::FAILURE) };
-            let info = p4info(&compiled.program).map_err(|e| e.to_string())?;
-            if *binary {
-                info.encode_to_vec()
-            } else {
-                to_text(&info).map_err(|e| e.to_string())?.into_bytes()
-            }
+            let info = p4info(&compiled.program)?;
+            if *binary { info.encode_to_vec() } else { to_text(&info)?.into_bytes() }
         }
     };
     match std::io::stdout().write_all(&output).and_then(|()| std::io::stdout().flush()) {
         // The reader, such as `head`, has seen enough.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(e) => Err(format!("cannot write to standard output: {e}")),
+        Err(e) => Err(format!("cannot write to standard output: {e}").into()),
         Ok(()) => Ok(ExitCode::SUCCESS),
     }
 }

@@ -11,6 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use show::{dry_run, history, list, outcome, show, status};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -262,7 +263,7 @@ fn question(command: &Command) -> Question {
 }
 
 /// The trusted CA, for an address with `https://`.
-fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
+fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, Box<dyn Error>> {
     if !reach.api.starts_with("https://") {
         return Ok(None);
     }
@@ -289,7 +290,7 @@ fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let trusted = trust(&args.reach)?;
     let file = args.reach.token_file.ok_or(
         "no API token (see `tokens` in [api] of rack.toml): pass --token-file FILE or set POINTSMAN_TOKEN_FILE",
@@ -324,7 +325,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let answer: Value = serde_json::from_str(&body)
         .map_err(|_| format!("{} does not answer like a controller: check --api", args.reach.api))?;
     if let Some(message) = answer["error"].as_str() {
-        return Err(message.to_string());
+        return Err(message.into());
     }
     print(&if args.reach.json { body.into_owned() } else { (q.show)(&answer) });
     if let Some(warning) = answer["warning"].as_str() {

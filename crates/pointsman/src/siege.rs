@@ -5,6 +5,7 @@ use pointsman_console::results::{self, check_writable};
 use pointsman_console::signals::end_process;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_siege::{FOLDER, Options, cases, list, prepare};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,8 +41,7 @@ fn refuse_hidden(path: &Path) -> Result<(), String> {
 }
 
 /// Runs the command. Exit code 1: a case broke its limits.
-pub fn run(args: Args) -> Result<ExitCode, String> {
-    let text = |e: pointsman_siege::Error| e.to_string();
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let chosen = cases::choose(&args.cases, args.quick)?;
     if args.list {
         print(&list(chosen));
@@ -59,12 +59,12 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .canonicalize()
         .map_err(|e| format!("--binary {}: {e}; choose an executable `pointsman`", binary.display()))?;
     refuse_hidden(&binary)?;
-    ensure_privileges().map_err(text)?;
-    prepare().map_err(text)?;
+    ensure_privileges()?;
+    prepare()?;
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let show = |line: &str| print(&format!("{line}\n"));
-    let found = pointsman_siege::run(&chosen, &Options { binary, own }, show).map_err(text)?;
+    let found = pointsman_siege::run(&chosen, &Options { binary, own }, show)?;
     if let Some(path) = &json {
         let text = serde_json::to_string_pretty(&found.json()).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;

@@ -6,7 +6,7 @@ use crate::support::{PATIENCE, Running, Scratch, Switch, file};
 use pointsman_balance::mcdm::prometheus::{form, samples};
 use pointsman_control::proto::p4rt as pb;
 use pointsman_needs::programs;
-use pointsman_node::http::client::{Ask, ask};
+use pointsman_node::http::client::{Ask, AskError, ask};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
 }
 
-fn get(url: &str, token: Option<&str>) -> Result<(u16, Vec<u8>), String> {
+fn get(url: &str, token: Option<&str>) -> Result<(u16, Vec<u8>), AskError> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     tokio.block_on(ask(Ask { method: "GET", url, token, ..Ask::default() }, PATIENCE))
 }
@@ -322,7 +322,7 @@ fn dashboards_with_two_racks() {
     );
     let ask = |promql: &str| {
         let url = format!("http://127.0.0.1:{port}/api/v1/query?{}", form(promql));
-        let (status, body) = get(&url, None)?;
+        let (status, body) = get(&url, None).map_err(|e| e.to_string())?;
         Ok::<_, String>((status, String::from_utf8_lossy(&body).into_owned()))
     };
     wait_until("all targets", || {

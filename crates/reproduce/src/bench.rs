@@ -115,7 +115,7 @@ impl Bench {
         threads: usize,
     ) -> Result<Self, String> {
         // No paper has servers with more.
-        let simulator = Simulator::new(&Program::BuiltIn, ServerDevices::Eight)?;
+        let simulator = Simulator::new(&Program::BuiltIn, ServerDevices::Eight).map_err(|e| e.to_string())?;
         let threads = match (threads, place) {
             (0, Where::Lab) => RACKS,
             (threads, _) => threads,

@@ -23,6 +23,7 @@ use figure::{Figure, Place, Run};
 use output::Finished;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -121,7 +122,7 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.list {
         print(&list());
         return Ok(ExitCode::SUCCESS);
@@ -137,7 +138,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
     if args.place == Where::Lab {
         // First: namespaces can only be unshared with a single thread.
-        pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
+        pointsman_lab::ensure_privileges()?;
         pointsman_console::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
     let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.place, args.threads)?;

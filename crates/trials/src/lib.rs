@@ -19,6 +19,7 @@ use pointsman_sim::{Scenario, scenario, table};
 use serde_json::Value;
 pub use simulator::{Session, Simulator};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -301,10 +302,10 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.lab {
         // Before threads are started.
-        pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
+        pointsman_lab::ensure_privileges()?;
     }
     if args.scenario.len() > 1 && !args.lab {
         return Err("several scenarios are only allowed with --lab".into());

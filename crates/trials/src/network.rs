@@ -8,6 +8,7 @@ use pointsman_node::controller::compiled;
 use pointsman_session::Program;
 use pointsman_sim::network::{self, NetworkScenario};
 use serde_json::Value;
+use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ fn lab(
     program: &Program,
     first: u64,
     fingerprint: &str,
-) -> Result<ExitCode, String> {
+) -> Result<ExitCode, Box<dyn Error>> {
     pointsman_lab::raise_open_file_limit()
         .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut lines = Vec::new();
@@ -65,10 +66,9 @@ fn lab(
 }
 
 /// Runs the command.
-pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, String> {
+pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<dyn Error>> {
     check(args)?;
-    let scenario =
-        network::read(&path.display().to_string(), text, &loader(path)).map_err(|e| e.to_string())?;
+    let scenario = network::read(&path.display().to_string(), text, &loader(path))?;
     let (name, text) = program(&scenario, path.parent().unwrap_or(Path::new("")))?;
     let (program, switch) = compiled(&name, text)?;
     let (scenario, switch) = (&scenario, &Arc::new(switch));

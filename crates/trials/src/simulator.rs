@@ -4,7 +4,7 @@ use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
 use pointsman_decide::Weights;
 use pointsman_engine::Engine;
-use pointsman_node::controller;
+use pointsman_node::controller::{self, ProgramError};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::{DataPlane, Outcome, Question, Scenario};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl Simulator {
     ///
     /// # Errors
     /// It cannot be read, or does not compile.
-    pub fn new(program: &Program, devices: ServerDevices) -> Result<Self, String> {
+    pub fn new(program: &Program, devices: ServerDevices) -> Result<Self, ProgramError> {
         let (program, compiled) = controller::program(program, devices)?;
         Ok(Simulator(DataPlane::new(program, Arc::new(compiled))))
     }

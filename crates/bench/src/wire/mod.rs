@@ -20,6 +20,7 @@ use pointsman_lab::frames::LossRule;
 use pointsman_lab::{ensure_privileges, pin_to_processor, raise_open_file_limit, unpin};
 use report::{Machine, PacketRun, Packets, Throughput, WireReport};
 use serde::Serialize;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -109,11 +110,11 @@ fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: WireArgs) -> Result<ExitCode, String> {
+pub fn run(args: WireArgs) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &args.json {
         check_writable(path, "--json")?;
     }
-    let privileges = ensure_privileges().map_err(|e| e.to_string())?;
+    let privileges = ensure_privileges()?;
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut machine = Machine::now(format!("{privileges:?}"));

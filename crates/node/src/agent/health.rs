@@ -3,7 +3,8 @@
 use pointsman_balance::agent::{AgentConfig, Probe};
 use pointsman_balance::config::ProbeKind;
 use pointsman_ports::Waker;
-use std::io::{Read, Write};
+use std::fmt;
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -11,8 +12,45 @@ use std::time::{Duration, Instant};
 /// Maximum prefix of an HTTP answer to read, in bytes.
 const MAX_STATUS: usize = 1024;
 
+/// Why a probe failed.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// No answer in time.
+    Late,
+    /// Nothing listens there.
+    Refused,
+    /// Another error of the connection.
+    Io(io::Error),
+    /// An HTTP status that is not a success, for this path.
+    Status(u16, String),
+    /// An answer that is not HTTP, for this path.
+    NotHttp(String),
+}
+
+impl From<io::Error> for ProbeError {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ProbeError::Late,
+            io::ErrorKind::ConnectionRefused => ProbeError::Refused,
+            _ => ProbeError::Io(e),
+        }
+    }
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::Late => f.write_str("no answer in time"),
+            ProbeError::Refused => f.write_str("connection refused"),
+            ProbeError::Io(e) => e.fmt(f),
+            ProbeError::Status(status, path) => write!(f, "HTTP status {status} for {path}"),
+            ProbeError::NotHttp(path) => write!(f, "no HTTP answer for {path}"),
+        }
+    }
+}
+
 /// Result of a probe: device, target, and the error if it failed.
-pub type Verdict = (usize, usize, Result<(), String>);
+pub type Verdict = (usize, usize, Result<(), ProbeError>);
 
 /// The threads that probe.
 pub struct Probers {
@@ -27,7 +65,7 @@ impl Probers {
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub fn start(config: &AgentConfig, waker: &Waker) -> Result<Self, String> {
+    pub fn start(config: &AgentConfig, waker: &Waker) -> io::Result<Self> {
         let (tx, verdicts) = channel();
         let mut orders = Vec::new();
         let checks = std::iter::once(&config.checks).chain(config.others.iter().map(|o| &o.checks));
@@ -45,10 +83,7 @@ impl Probers {
                         let _ = waker.wake();
                     }
                 };
-                std::thread::Builder::new()
-                    .name(format!("probe {device}.{target}"))
-                    .spawn(run)
-                    .map_err(|e| format!("cannot start a thread: {e}"))?;
+                std::thread::Builder::new().name(format!("probe {device}.{target}")).spawn(run)?;
                 of_device.push(order);
             }
             orders.push(of_device);
@@ -66,7 +101,7 @@ impl Probers {
 }
 
 /// Probes, within the given time.
-fn perform(probe: &Probe) -> Result<(), String> {
+fn perform(probe: &Probe) -> Result<(), ProbeError> {
     let end = Instant::now() + probe.timeout;
     match &probe.kind {
         ProbeKind::Tcp => connect(probe.to, end).map(drop),
@@ -79,32 +114,24 @@ fn left(end: Instant) -> Duration {
     end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-fn plain(e: std::io::Error) -> String {
-    match e.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => "no answer in time".into(),
-        std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
-        _ => e.to_string(),
-    }
-}
-
-fn connect(to: SocketAddr, end: Instant) -> Result<TcpStream, String> {
-    TcpStream::connect_timeout(&to, left(end)).map_err(plain)
+fn connect(to: SocketAddr, end: Instant) -> Result<TcpStream, ProbeError> {
+    Ok(TcpStream::connect_timeout(&to, left(end))?)
 }
 
 /// HTTP 1.0, so that the server closes the connection.
-fn http(to: SocketAddr, path: &str, end: Instant) -> Result<(), String> {
+fn http(to: SocketAddr, path: &str, end: Instant) -> Result<(), ProbeError> {
     let mut stream = connect(to, end)?;
-    stream.set_write_timeout(Some(left(end))).map_err(plain)?;
+    stream.set_write_timeout(Some(left(end)))?;
     let question = format!("GET {path} HTTP/1.0\r\nHost: {to}\r\nUser-Agent: pointsman\r\n\r\n");
-    stream.write_all(question.as_bytes()).map_err(plain)?;
+    stream.write_all(question.as_bytes())?;
     let mut answer = Vec::new();
     let mut part = [0; MAX_STATUS];
     while !answer.contains(&b'\n') && answer.len() < MAX_STATUS {
         if Instant::now() >= end {
-            return Err("no answer in time".into());
+            return Err(ProbeError::Late);
         }
-        stream.set_read_timeout(Some(left(end))).map_err(plain)?;
-        match stream.read(&mut part).map_err(plain)? {
+        stream.set_read_timeout(Some(left(end)))?;
+        match stream.read(&mut part)? {
             0 => break,
             n => answer.extend_from_slice(&part[..n]),
         }
@@ -115,22 +142,23 @@ fn http(to: SocketAddr, path: &str, end: Instant) -> Result<(), String> {
     let status = words.next().and_then(|w| w.parse::<u16>().ok()).filter(|_| version.starts_with("HTTP/"));
     match status {
         Some(200..=399) => Ok(()),
-        Some(status) => Err(format!("HTTP status {status} for {path}")),
-        None => Err(format!("no HTTP answer for {path}")),
+        Some(status) => Err(ProbeError::Status(status, path.to_string())),
+        None => Err(ProbeError::NotHttp(path.to_string())),
     }
 }
 
 /// A closed port answers by ICMP, which the next call reports.
-fn udp(to: SocketAddr, send: &str, end: Instant) -> Result<(), String> {
+fn udp(to: SocketAddr, send: &str, end: Instant) -> Result<(), ProbeError> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind((any, 0)).map_err(plain)?;
-    socket.connect(to).map_err(plain)?;
-    socket.send(send.as_bytes()).map_err(plain)?;
-    socket.set_read_timeout(Some(left(end))).map_err(plain)?;
-    socket.recv(&mut [0; 1]).map(drop).map_err(plain)
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(to)?;
+    socket.send(send.as_bytes())?;
+    socket.set_read_timeout(Some(left(end)))?;
+    socket.recv(&mut [0; 1])?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -139,7 +167,7 @@ mod tests {
     use std::net::TcpListener;
 
     fn probe(kind: ProbeKind, to: SocketAddr) -> Result<(), String> {
-        perform(&Probe { kind, to, timeout: Duration::from_secs(5) })
+        perform(&Probe { kind, to, timeout: Duration::from_secs(5) }).map_err(|e| e.to_string())
     }
 
     fn closed() -> SocketAddr {
@@ -191,6 +219,6 @@ mod tests {
         let mute = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let to = mute.local_addr().expect("an address");
         let timeout = Duration::from_millis(20);
-        assert_eq!(perform(&Probe { kind, to, timeout }), Err("no answer in time".into()));
+        assert!(matches!(perform(&Probe { kind, to, timeout }), Err(ProbeError::Late)));
     }
 }

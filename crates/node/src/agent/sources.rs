@@ -1,14 +1,15 @@
 //! Queries an agent's sources, each in its own thread, so that one without an answer does not delay the others.
 
+use super::error::AgentError;
 use super::nvml::Nvml;
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::agent::source::{Answer, SourceKind};
 use pointsman_ports::Waker;
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The longest answer that is read.
@@ -105,7 +106,7 @@ pub fn start(
     config: &AgentConfig,
     stop: &Arc<AtomicBool>,
     waker: &Waker,
-) -> Result<Receiver<(usize, usize, Reply)>, String> {
+) -> Result<Receiver<(usize, usize, Reply)>, AgentError> {
     let (tx, rx): (Sender<(usize, usize, Reply)>, _) = channel();
     let settings = std::iter::once(&config.settings).chain(config.others.iter().map(|o| &o.settings));
     let sources: Vec<_> = settings
@@ -116,10 +117,8 @@ pub fn start(
         .collect();
     let wants_nvml = sources.iter().any(|(_, _, s)| matches!(s.kind, SourceKind::Nvml(_)));
     let library = if wants_nvml {
-        let why = |e| {
-            format!("{}: {e}; install the driver, or remove `nvml` from the agent's sources", config.name)
-        };
-        Some(Arc::new(Nvml::load().map_err(why)?))
+        let library = Nvml::load().map_err(|e| AgentError::Library(config.name.clone(), e))?;
+        Some(Arc::new(library))
     } else {
         None
     };
@@ -149,18 +148,14 @@ pub fn start(
                 }
             }
         };
-        std::thread::Builder::new()
-            .name(format!("source {index}"))
-            .spawn(run)
-            .map_err(|e| format!("cannot start a thread: {e}"))?;
+        std::thread::Builder::new().name(format!("source {index}")).spawn(run).map_err(AgentError::Thread)?;
     }
     Ok(rx)
 }
 
 /// Serves an agent's metrics over HTTP until the process ends.
-pub fn serve(address: std::net::SocketAddr, page: Arc<std::sync::Mutex<String>>) -> Result<(), String> {
-    let listener = std::net::TcpListener::bind(address)
-        .map_err(|e| format!("--metrics: cannot listen on {address}: {e}"))?;
+pub fn serve(address: SocketAddr, page: Arc<Mutex<String>>) -> Result<(), AgentError> {
+    let listener = TcpListener::bind(address).map_err(|e| AgentError::Metrics(address, e))?;
     let run = move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { continue };
@@ -174,17 +169,12 @@ pub fn serve(address: std::net::SocketAddr, page: Arc<std::sync::Mutex<String>>)
             let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
         }
     };
-    std::thread::Builder::new()
-        .name("metrics".into())
-        .spawn(run)
-        .map(|_| ())
-        .map_err(|e| format!("cannot start a thread: {e}"))
+    std::thread::Builder::new().name("metrics".into()).spawn(run).map(|_| ()).map_err(AgentError::Thread)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
 
     /// Answers once with these bytes.
     fn server(answer: &'static [u8]) -> String {

@@ -86,7 +86,7 @@ async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
                         let body = Some(("application/x-www-form-urlencoded", form(&promql)));
                         let asked =
                             ask(Ask { method: "POST", url: &url, body, ..Ask::default() }, patience).await;
-                        let result = asked.and_then(|(status, body)| {
+                        let result = asked.map_err(|e| e.to_string()).and_then(|(status, body)| {
                             samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))
                         });
                         let _ = tell.send(Input::Answer { id, result });

@@ -1,7 +1,7 @@
 //! The learner next to the controller: queries Prometheus for client metrics, saves its state in a file, and passes readings and weights
 //! between switch, desk and [`Driver`].
 
-use super::files;
+use super::files::{self, FileError};
 use crate::http::client::{Ask, ask};
 use pointsman_balance::config::{ClientsSource, LearnConfig};
 use pointsman_balance::controller::{Controllers, Program, Request, Status};
@@ -13,10 +13,12 @@ use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
 use pointsman_balance::{DeviceNumber, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
-use pointsman_decide::Kept;
+use pointsman_decide::{Kept, TableError};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Ids of a learner's requests start here, out of reach of the controller's own.
@@ -83,21 +85,49 @@ pub(super) struct Learner {
     open: BTreeMap<u64, (u64, u64)>,
 }
 
+/// What is wrong with the file of a learner's state.
+#[derive(Debug)]
+pub enum KeptError {
+    /// It cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It is not such a file.
+    Malformed(PathBuf, TableError),
+    /// It belongs to a learner with other settings.
+    Unfit(PathBuf, String),
+}
+
+impl fmt::Display for KeptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const REMEDY: &str = "or move it away to start from scratch";
+        match self {
+            KeptError::Unreadable(path, e) => {
+                write!(f, "cannot read {} for learn.table: {e}", path.display())
+            }
+            KeptError::Malformed(path, e) => write!(f, "{}: {e}; restore it, {REMEDY}", path.display()),
+            KeptError::Unfit(path, why) => write!(f, "{}: {why}, {REMEDY}", path.display()),
+        }
+    }
+}
+
+impl Error for KeptError {}
+
 /// Loads the learner state of a configuration. A missing file means an empty state.
-pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, String> {
+pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, KeptError> {
     let Some(name) = &config.table else { return Ok(None) };
     let path = folder.join(name);
-    let shown = path.display();
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(format!("cannot read {shown} for learn.table: {e}")),
+        Err(e) => return Err(KeptError::Unreadable(path, e)),
     };
-    let remedy = "or move it away to start from scratch";
-    let kept = Kept::load(&text).map_err(|e| format!("{shown}: {e}; restore it, {remedy}"))?;
-    kept.fits(config.settings.learner, &config.settings.parameters)
-        .map_err(|e| format!("{shown}: {e}, {remedy}"))?;
-    Ok(Some(kept))
+    let kept = match Kept::load(&text) {
+        Ok(kept) => kept,
+        Err(e) => return Err(KeptError::Malformed(path, e)),
+    };
+    match kept.fits(config.settings.learner, &config.settings.parameters) {
+        Ok(()) => Ok(Some(kept)),
+        Err(why) => Err(KeptError::Unfit(path, why)),
+    }
 }
 
 pub fn random_seed() -> u64 {
@@ -141,7 +171,7 @@ impl Learner {
         }
         // It saves its state, which the next one may load.
         if let Some(problem) = self.running.take().and_then(|r| save(&r).err()) {
-            wishes.push(Wish::Say(problem));
+            wishes.push(Wish::Say(problem.to_string()));
         }
         self.refused = None;
         let Some(basis) = wanted else { return };
@@ -160,7 +190,7 @@ impl Learner {
 
     fn begin(&mut self, basis: &Basis, file: &Rack) -> Result<(Running, String), String> {
         let config = &basis.config;
-        let found = kept(config, &self.folder)?;
+        let found = kept(config, &self.folder).map_err(|e| e.to_string())?;
         let seed = config.seed.unwrap_or_else(random_seed);
         let start = found.clone().unwrap_or_default();
         let driver = Driver::new(config, file, &start, &self.info, seed)?;
@@ -239,7 +269,7 @@ impl Learner {
                 Output::Weigh(weights) => wishes.push(Wish::Weigh { service: service.clone(), weights }),
                 Output::Save(text) => {
                     if let Some(Err(e)) = r.file.as_ref().map(|f| files::replace(f, &text)) {
-                        wishes.push(Wish::Say(e));
+                        wishes.push(Wish::Say(e.to_string()));
                     }
                 }
                 Output::Decided(decision) => {
@@ -280,7 +310,7 @@ pub struct Report<'a> {
     pub skipped: u64,
 }
 
-fn save(r: &Running) -> Result<(), String> {
+fn save(r: &Running) -> Result<(), FileError> {
     match (&r.file, r.driver.kept()) {
         (Some(file), Some(kept)) => files::replace(file, &kept.save()),
         _ => Ok(()),
@@ -291,7 +321,7 @@ impl Drop for Learner {
     /// State learnt since the last save must not be lost; failures can no longer be reported.
     fn drop(&mut self) {
         if let Some(Err(e)) = self.running.as_ref().map(save) {
-            pointsman_console::say(&e);
+            pointsman_console::say(&e.to_string());
         }
     }
 }
@@ -324,7 +354,7 @@ async fn numbers(source: &ClientsSource, promql: &str, classes: &[String]) -> Re
     let url = format!("{}{QUERY_PATH}", source.url.trim_end_matches('/'));
     let body = Some(("application/x-www-form-urlencoded", form(promql)));
     let request = Ask { method: "POST", url: &url, body, ..Ask::default() };
-    let (status, body) = ask(request, source.patience).await?;
+    let (status, body) = ask(request, source.patience).await.map_err(|e| e.to_string())?;
     let found = samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))?;
     of_classes(&found, classes).map_err(|e| format!("`{promql}` {e}"))
 }

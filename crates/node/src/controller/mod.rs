@@ -8,11 +8,13 @@ mod pump;
 mod reload;
 
 use crate::http::server as http;
+use crate::listen::listen;
 use crate::metrics;
 use crate::rack_file;
 use crate::switch::tls;
-use learner::random_seed;
+use files::FileError;
 pub use learner::{Answer, Report};
+use learner::{KeptError, random_seed};
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
@@ -20,15 +22,17 @@ use pointsman_balance::controller::{Controllers, Program};
 use pointsman_balance::program::ServerDevices;
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::say;
-use pointsman_control::p4info::p4info;
-use pointsman_frontend::Define;
+use pointsman_control::p4info::{P4InfoError, p4info};
+use pointsman_frontend::{Define, Failure};
 pub use pump::{Command, Pump, Standing};
 use reload::Follower;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -51,6 +55,29 @@ pub struct Args {
     check: bool,
 }
 
+/// Why a program is none for a rack.
+#[derive(Debug)]
+pub enum ProgramError {
+    /// Its file cannot be read.
+    Unreadable(String, io::Error),
+    /// It does not compile.
+    Malformed(Box<Failure>),
+    /// It has no P4Info.
+    P4Info(String, P4InfoError),
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramError::Unreadable(file, e) => write!(f, "switch.program: cannot read {file}: {e}"),
+            ProgramError::Malformed(failure) => f.write_str(&pointsman_compile::rendered(failure)),
+            ProgramError::P4Info(path, e) => write!(f, "{path}: {e}"),
+        }
+    }
+}
+
+impl Error for ProgramError {}
+
 /// The program of a rack whose servers have so many devices, for its controller and, compiled, for its switches.
 ///
 /// # Errors
@@ -58,7 +85,7 @@ pub struct Args {
 pub fn program(
     name: &ProgramName,
     devices: ServerDevices,
-) -> Result<(Program, pointsman_ir::Program), String> {
+) -> Result<(Program, pointsman_ir::Program), ProgramError> {
     let defines: Vec<Define> = devices.define().map(Define::set).into_iter().collect();
     let (path, text) = match name {
         ProgramName::BuiltIn => {
@@ -67,7 +94,7 @@ pub fn program(
         ProgramName::File(file) => {
             let path = Path::new(file);
             let text = sources::flatten_file(path, &Sources::default(), &defines)
-                .map_err(|e| format!("switch.program: cannot read {file}: {e}"))?;
+                .map_err(|e| ProgramError::Unreadable(file.clone(), e))?;
             (file.clone(), text)
         }
     };
@@ -76,10 +103,13 @@ pub fn program(
 
 /// A program for controllers and, compiled, for switches. `path` is how messages call it; `text` includes nothing but what is built
 /// into every switch.
-pub fn compiled(path: &str, text: String) -> Result<(Program, pointsman_ir::Program), String> {
-    let compiled = pointsman_compile::compile(path, &text, &Sources::default(), &[])
-        .map_err(|failure| pointsman_compile::rendered(&failure))?;
-    let p4info = p4info(&compiled.program).map_err(|e| format!("{path}: {e}"))?;
+///
+/// # Errors
+/// It does not compile.
+pub fn compiled(path: &str, text: String) -> Result<(Program, pointsman_ir::Program), ProgramError> {
+    let compiled =
+        pointsman_compile::compile(path, &text, &Sources::default(), &[]).map_err(ProgramError::Malformed)?;
+    let p4info = p4info(&compiled.program).map_err(|e| ProgramError::P4Info(path.to_string(), e))?;
     Ok((Program { p4info, device_config: text.into_bytes() }, compiled.program))
 }
 
@@ -143,22 +173,42 @@ pub struct Opened {
     pub notes: Vec<String>,
 }
 
+/// Why a controller cannot open its files.
+#[derive(Debug)]
+pub enum OpenError {
+    /// One of the API's.
+    File(FileError),
+    /// The learner's.
+    Learner(KeptError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::File(e) => e.fmt(f),
+            OpenError::Learner(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Error for OpenError {}
+
 /// Reads tokens and saved state, and checks that the learner state is readable. `folder` is the base of paths in the rack file.
 ///
 /// # Errors
 /// A file is unreadable or invalid.
-pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
+pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, OpenError> {
     let mut opened = look(rack, folder)?;
     if let (Some(path), Some(text)) = (&opened.keep, opened.changed.take()) {
-        files::replace(path, &text)?;
+        files::replace(path, &text).map_err(OpenError::File)?;
     }
     Ok(opened)
 }
 
 /// The same, but writes nothing.
-fn look(rack: &Rack, folder: &Path) -> Result<Opened, String> {
+fn look(rack: &Rack, folder: &Path) -> Result<Opened, OpenError> {
     if let Some(learn) = &rack.learn {
-        learner::kept(learn, folder)?;
+        learner::kept(learn, folder).map_err(OpenError::Learner)?;
     }
     let mut opened = Opened {
         desk: Desk::new(rack.clone(), Tokens::default()),
@@ -168,16 +218,17 @@ fn look(rack: &Rack, folder: &Path) -> Result<Opened, String> {
         notes: Vec::new(),
     };
     let Some(settings) = &rack.api else { return Ok(opened) };
-    let tokens = files::tokens(&folder.join(&settings.tokens), &mut opened.notes)?;
+    let tokens = files::tokens(&folder.join(&settings.tokens), &mut opened.notes).map_err(OpenError::File)?;
     opened.desk.set_tokens(tokens);
     opened.keep = settings.state.as_ref().map(|s| folder.join(s));
     let Some(path) = &opened.keep else { return Ok(opened) };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(opened),
-        Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
+        Err(e) => return Err(OpenError::File(FileError::Unreadable(path.clone(), e))),
     };
-    let effects = opened.desk.restore(unix_ms(), &text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let restored = opened.desk.restore(unix_ms(), &text);
+    let effects = restored.map_err(|e| OpenError::File(FileError::Wrong(path.clone(), e.to_string())))?;
     for effect in effects {
         match effect {
             Effect::Say(line) => opened.notes.push(line),
@@ -224,7 +275,7 @@ fn folder(path: &Path) -> PathBuf {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let rack = rack_file::read_complete(&args.rack)?;
     let devices = ServerDevices::of(&rack);
     let (program, _) = program(&rack.switch.program, devices)?;
@@ -253,16 +304,13 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         let (tx, rx) = mpsc::unbounded_channel();
         let (status, _) = watch::channel(Standing::START);
         if let Some(settings) = &rack.api {
-            let listener = tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| {
-                format!("cannot listen on {}: {e}; choose another with api.listen", settings.listen)
-            })?;
-            let at = listener.local_addr().unwrap_or(settings.listen);
+            let (listener, at) = listen(settings.listen, "api.listen").await?;
             say(&format!("API on {}://{at}", if api_tls.is_some() { "https" } else { "http" }));
             tokio::spawn(serve(listener, api_tls, tx.clone()));
         }
         if let Some(at) = args.metrics {
-            let listener = metrics::bind(at).await?;
-            say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
+            let (listener, at) = listen(at, "--metrics").await?;
+            say(&format!("metrics on http://{at}/metrics"));
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, hangup, tx));
@@ -271,7 +319,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             () = pump.run(rx, status) => {}
             () = pointsman_console::signals::wait_for_stop() => {}
         }
-        Ok::<(), String>(())
+        Ok::<(), Box<dyn Error>>(())
     })?;
     Ok(ExitCode::SUCCESS)
 }

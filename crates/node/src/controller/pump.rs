@@ -307,7 +307,7 @@ impl<T: FnMut(&str)> Pump<T> {
     /// Saves this over a restart, if a file is configured. A full disk may have room again: failed saves are retried.
     fn save(&mut self, text: String) {
         let Some(path) = self.keep.clone() else { return };
-        let result = files::replace(&path, &text);
+        let result = files::replace(&path, &text).map_err(|e| e.to_string());
         match (&result, self.unsaved.take()) {
             (Err(why), None) => self.warn(why.clone()),
             (Ok(()), Some(_)) => self.warn(format!("{} can be saved again", path.display())),

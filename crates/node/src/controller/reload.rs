@@ -131,7 +131,7 @@ impl Follower {
         let path = &self.rack.path;
         let text = self.rack.last.as_ref().map(|l| l.text.clone());
         let text = text.ok_or_else(|| format!("cannot read {}", path.display()))?;
-        let rack = rack_file::complete(path, &text)?;
+        let rack = rack_file::complete(path, &text).map_err(|e| e.to_string())?;
         let doubts = reload::doubts((&self.in_force.0, &self.in_force.1), (&rack, &text));
         let confirmed = asked && self.refused.as_ref() == Some(&text);
         if !doubts.is_empty() && !confirmed {

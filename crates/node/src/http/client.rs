@@ -4,10 +4,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::http::uri::InvalidUri;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -30,21 +33,79 @@ pub struct Ask<'a> {
     pub body: Option<(&'static str, String)>,
 }
 
-/// Asks and gives status and content.
-///
-/// # Errors
-/// No answer; the message contains the address and the reason.
-pub async fn ask(ask: Ask<'_>, patience: Duration) -> Result<(u16, Vec<u8>), String> {
-    let url = ask.url;
-    match tokio::time::timeout(patience, exchange(ask)).await {
-        Ok(result) => result.map_err(|e| format!("{}: {e}", shown(url))),
-        Err(_) => Err(format!("{}: no answer within {} s", shown(url), patience.as_secs_f64())),
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// The address is not a URL.
+    Url(InvalidUri),
+    /// It begins with neither `http://` nor `https://`.
+    Scheme,
+    /// It has no host.
+    NoHost,
+    /// It is `https://`, and no CA is trusted.
+    NoCa,
+    /// Its host cannot be the name in a certificate.
+    Name(String, InvalidDnsNameError),
+    /// There is no connection.
+    Connect(io::Error),
+    /// There is one, without TLS.
+    Tls(io::Error),
+    /// The request cannot be sent.
+    Request(hyper::http::Error),
+    /// The connection ended, or the answer is not HTTP.
+    Http(hyper::Error),
+    /// The answer ended early, or is too long.
+    Body(Box<dyn Error + Send + Sync>),
+    /// It has not come in this time.
+    Late(Duration),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unanswered::Url(e) => write!(f, "invalid URL: {e}; write http://host:port"),
+            Unanswered::Scheme => f.write_str("the address must begin with http:// or https://"),
+            Unanswered::NoHost => f.write_str("the address has no host: write http://host:port"),
+            Unanswered::NoCa => f.write_str("https:// needs a trusted CA"),
+            Unanswered::Name(name, e) => write!(f, "`{name}`: {e}"),
+            Unanswered::Connect(e) => write!(f, "{e}"),
+            Unanswered::Tls(e) => write!(f, "TLS failed: {e}; check the CA and the host name"),
+            Unanswered::Request(e) => write!(f, "{e}"),
+            Unanswered::Http(e) => write!(f, "{e}"),
+            Unanswered::Body(e) => write!(f, "{e}"),
+            Unanswered::Late(patience) => write!(f, "no answer within {} s", patience.as_secs_f64()),
+        }
     }
 }
 
-/// The address without its query, which can be long.
-fn shown(url: &str) -> &str {
-    url.split('?').next().unwrap_or(url)
+/// A request without an answer.
+#[derive(Debug)]
+pub struct AskError {
+    /// The address, without its query, which can be long.
+    pub url: String,
+    /// The reason.
+    pub why: Unanswered,
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.url, self.why)
+    }
+}
+
+impl Error for AskError {}
+
+/// Asks and gives status and content.
+///
+/// # Errors
+/// No answer.
+pub async fn ask(ask: Ask<'_>, patience: Duration) -> Result<(u16, Vec<u8>), AskError> {
+    let url = ask.url;
+    let answer = tokio::time::timeout(patience, exchange(ask)).await;
+    answer.unwrap_or(Err(Unanswered::Late(patience))).map_err(|why| {
+        let url = url.split('?').next().unwrap_or(url).to_string();
+        AskError { url, why }
+    })
 }
 
 /// Transport.
@@ -52,29 +113,30 @@ trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
-async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
-    let uri: Uri = ask.url.parse().map_err(|e| format!("invalid URL: {e}; write http://host:port"))?;
+async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), Unanswered> {
+    let uri: Uri = ask.url.parse().map_err(Unanswered::Url)?;
     let tls = match (uri.scheme_str(), ask.tls) {
         (Some("http"), _) => None,
         (Some("https"), Some(tls)) => Some(tls),
-        (Some("https"), None) => return Err("https:// needs a trusted CA".into()),
-        _ => return Err("the address must begin with http:// or https://".into()),
+        (Some("https"), None) => return Err(Unanswered::NoCa),
+        _ => return Err(Unanswered::Scheme),
     };
-    let host = uri.host().ok_or("the address has no host: write http://host:port")?;
+    let host = uri.host().ok_or(Unanswered::NoHost)?;
     let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
     let name = host.trim_matches(['[', ']']);
-    let stream = TcpStream::connect((name, port)).await.map_err(|e| e.to_string())?;
+    let stream = TcpStream::connect((name, port)).await.map_err(Unanswered::Connect)?;
     let _ = stream.set_nodelay(true);
     let stream: Box<dyn Wire> = match tls {
         None => Box::new(stream),
         Some(tls) => {
-            let name = ServerName::try_from(name.to_string()).map_err(|e| format!("`{name}`: {e}"))?;
-            let secured = TlsConnector::from(tls).connect(name, stream).await;
-            Box::new(secured.map_err(|e| format!("TLS failed: {e}; check the CA and the host name"))?)
+            let server = ServerName::try_from(name.to_string());
+            let server = server.map_err(|e| Unanswered::Name(name.to_string(), e))?;
+            let secured = TlsConnector::from(tls).connect(server, stream).await;
+            Box::new(secured.map_err(Unanswered::Tls)?)
         }
     };
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(Unanswered::Http)?;
     let driver = tokio::spawn(async move {
         // Connection errors surface as request errors.
         let _ = connection.await;
@@ -95,12 +157,12 @@ async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
         }
         None => Full::new(Bytes::new()),
     };
-    let request = request.body(body).map_err(|e| e.to_string())?;
+    let request = request.body(body).map_err(Unanswered::Request)?;
     let answer = async {
-        let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
+        let response = sender.send_request(request).await.map_err(Unanswered::Http)?;
         let status = response.status().as_u16();
-        let body =
-            Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|e| e.to_string())?;
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = body.map_err(Unanswered::Body)?;
         Ok((status, body.to_bytes().to_vec()))
     };
     let result = answer.await;

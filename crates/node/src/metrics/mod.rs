@@ -17,7 +17,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::future::Future;
-use std::net::SocketAddr;
 
 /// The type of the content.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -155,15 +154,6 @@ fn one(value: u64) -> Vec<(Labels, f64)> {
 /// One number with one label.
 fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (Labels, f64) {
     (vec![(name, value.into())], number as f64)
-}
-
-/// Binds the address for metrics.
-///
-/// # Errors
-/// The address is taken or not of this machine.
-pub async fn bind(at: SocketAddr) -> Result<tokio::net::TcpListener, String> {
-    let bound = tokio::net::TcpListener::bind(at).await;
-    bound.map_err(|e| format!("cannot listen on {at}: {e}; choose another with --metrics"))
 }
 
 /// Serves pages at `/metrics`. `page` returns `None` when the source has stopped.

@@ -2,7 +2,7 @@
 //! `docs/switch.md` lists them all in one table; a test compares the two.
 
 use super::Interface;
-use super::log::{Level, Log, Rotation};
+use super::log::{Level, Log, LogError, Rotation};
 use super::queues::Setting;
 use super::tls;
 use pointsman_compile::executor::Choice;
@@ -406,7 +406,7 @@ impl Args {
     ///
     /// # Errors
     /// Its file cannot be written.
-    pub fn log(&self) -> Result<Log, String> {
+    pub fn log(&self) -> Result<Log, LogError> {
         let level = self.level();
         match &self.log_file {
             Some(path) => {

@@ -5,6 +5,7 @@ use super::state_file::{Fault, Saved};
 use pointsman_compile::sources::{Sources, balancer, directives, flatten_file};
 use pointsman_console::show;
 use pointsman_frontend::Define;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::Signal;
 
@@ -14,15 +15,20 @@ fn is_built_in(file: &Path) -> bool {
 }
 
 /// The text of `file` with everything that it includes: controllers may ask for it, and send it to the next switch.
-fn config_text(file: &Path, sources: &Sources, defines: &[Define]) -> Result<String, String> {
+fn config_text(file: &Path, sources: &Sources, defines: &[Define]) -> Result<String, Box<dyn Error>> {
     if is_built_in(file) {
         return Ok(directives(defines) + &balancer());
     }
-    flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()))
+    flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()).into())
 }
 
 /// Compiles `file`, reports its errors, and starts with it.
-pub fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
+pub fn boot(
+    runtime: &mut Runtime,
+    file: &Path,
+    sources: &Sources,
+    defines: &[Define],
+) -> Result<(), Box<dyn Error>> {
     let compiled = if is_built_in(file) {
         pointsman_compile::compile("balancer", &balancer(), sources, defines)
             .map_err(|e| pointsman_compile::rendered(&e))?
@@ -31,7 +37,9 @@ pub fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[De
         show(&warnings);
         compiled
     };
-    runtime.boot(&compiled.program, &config_text(file, sources, defines)?)
+    let config = config_text(file, sources, defines)?;
+    runtime.boot(&compiled.program, &config).map_err(|e| e.message)?;
+    Ok(())
 }
 
 /// Starts with a saved state, whose program must be `file` if there is one.
@@ -41,7 +49,7 @@ pub fn resume(
     file: Option<&Path>,
     sources: &Sources,
     defines: &[Define],
-) -> Result<(), String> {
+) -> Result<(), Box<dyn Error>> {
     if let Some(file) = file
         && config_text(file, sources, defines)?.as_bytes() != saved.server.device_config()
     {
@@ -51,9 +59,10 @@ pub fn resume(
             given: file.to_path_buf(),
             id: runtime.program_id().ok_or("no program runs")?,
         };
-        return Err(saved.error(fault).to_string());
+        return Err(saved.error(fault).into());
     }
-    runtime.restore(saved).map_err(|e| e.to_string())
+    runtime.restore(saved)?;
+    Ok(())
 }
 
 /// Saves the state at each SIGUSR1.

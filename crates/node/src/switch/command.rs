@@ -8,11 +8,12 @@ use super::runtime::{Handle, Runtime};
 use super::state_file::{self, Saved};
 use super::wires::Watch;
 use super::{Setup, build, serve, tls};
+use crate::listen::listen;
 use pointsman_compile::sources::Sources;
 use pointsman_console::{say, signals};
 use pointsman_v1model::{SwitchConfig, Time};
+use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -36,7 +37,7 @@ async fn look(handle: Handle) {
 }
 
 /// Serves metrics on `listener`.
-async fn serve_metrics(listener: tokio::net::TcpListener, handle: Handle) {
+async fn serve_metrics(listener: TcpListener, handle: Handle) {
     crate::metrics::serve(listener, move || {
         let handle = handle.clone();
         async move {
@@ -75,13 +76,13 @@ async fn reload(mut hangup: Signal, handle: Handle, path: Option<PathBuf>, fixed
 }
 
 /// The threads of the control plane: its clients do not take processors from packets.
-fn control_threads() -> Result<tokio::runtime::Runtime, String> {
+fn control_threads() -> Result<tokio::runtime::Runtime, Box<dyn Error>> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .on_thread_start(pointsman_ports::lower_priority)
         .build()
-        .map_err(|e| format!("cannot start: {e}"))
+        .map_err(|e| format!("cannot start: {e}").into())
 }
 
 /// The switch that the command line asks for.
@@ -116,13 +117,13 @@ fn setup(args: &Args, queues: &[Setting], sources: &Sources, saved: Option<&Save
 }
 
 /// Makes the switch, with its saved state or its program if there is one.
-fn start(args: &Args, log: &Log) -> Result<Runtime, String> {
+fn start(args: &Args, log: &Log) -> Result<Runtime, Box<dyn Error>> {
     let mut queues = args.queue.clone();
     if let Some(path) = &args.queue_file {
         queues.extend(queues::read_file(path)?);
     }
     let sources = Sources { include_dirs: args.include.clone() };
-    let saved = args.state.as_deref().map(state_file::read).transpose().map_err(|e| e.to_string())?.flatten();
+    let saved = args.state.as_deref().map(state_file::read).transpose()?.flatten();
     let watch = Watch { each: log.wants(Level::Debug), bytes: args.dump_packet_data };
     let mut runtime = build(setup(args, &queues, &sources, saved.as_ref(), watch))?;
     match (&saved, &args.file) {
@@ -138,24 +139,13 @@ fn start(args: &Args, log: &Log) -> Result<Runtime, String> {
     Ok(runtime)
 }
 
-/// Listens at an address, whose port may be any.
-fn listen(tokio: &tokio::runtime::Runtime, at: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
-    let listen = async {
-        let listener = TcpListener::bind(at).await?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    };
-    let wrong = |e: std::io::Error| format!("cannot listen on {at}: {e}; choose another with --p4runtime");
-    tokio.block_on(listen).map_err(wrong)
-}
-
 /// Handles signals and serves metrics from now on.
 fn attend(
     tokio: &tokio::runtime::Runtime,
     args: &Args,
     handle: &Handle,
     hangup: Signal,
-) -> Result<(), String> {
+) -> Result<(), Box<dyn Error>> {
     let stopper = handle.clone();
     let stop = {
         let _inside = tokio.enter();
@@ -171,8 +161,8 @@ fn attend(
         tokio.spawn(save_on_request(request, handle.clone(), path.clone()));
     }
     if let Some(at) = args.metrics {
-        let listener = tokio.block_on(crate::metrics::bind(at))?;
-        say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
+        let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
+        say(&format!("metrics on http://{at}/metrics"));
         tokio.spawn(serve_metrics(listener, handle.clone()));
         tokio.spawn(look(handle.clone()));
     }
@@ -180,7 +170,7 @@ fn attend(
 }
 
 /// Runs the command.
-pub fn run(mut args: Args) -> Result<ExitCode, String> {
+pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut log = match args.review() {
         Ok(warnings) => {
             warnings.iter().for_each(|w| say(&format!("warning: {w}")));
@@ -196,7 +186,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
     let tls = args.tls().map(|files| tls::load(&files, "h2", SystemTime::now())).transpose()?;
     let mut runtime = start(&args, &log)?;
     let handle = runtime.handle();
-    let (listener, address) = listen(&tokio, args.p4runtime)?;
+    let (listener, address) = tokio.block_on(listen(args.p4runtime, "--p4runtime"))?;
     // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
     attend(&tokio, &args, &handle, hangup)?;
     let how = match (&tls, &args.grpc_tls_ca) {
@@ -215,7 +205,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         say(&line);
     }
     if let Some(path) = &args.state {
-        say(&runtime.save(path).map_err(|e| e.to_string())?);
+        say(&runtime.save(path)?);
     }
     // Clients that are still connected must not keep it.
     tokio.shutdown_background();

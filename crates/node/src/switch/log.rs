@@ -2,8 +2,10 @@
 
 use pointsman_balance::api::rfc3339;
 use pointsman_console::say;
+use std::error::Error;
+use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -60,6 +62,19 @@ enum Target {
     Lost,
 }
 
+/// A log file that cannot be written.
+#[derive(Debug)]
+pub struct LogError(PathBuf, io::Error);
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LogError(path, e) = self;
+        write!(f, "cannot write the log {}: {e}; give --log-file another path", path.display())
+    }
+}
+
+impl Error for LogError {}
+
 /// Log target.
 pub struct Log {
     level: Level,
@@ -81,9 +96,8 @@ impl Log {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn file(level: Level, path: &Path, rotation: Rotation) -> Result<Log, String> {
-        let failed =
-            |e| format!("cannot write the log {}: {e}; give --log-file another path", path.display());
+    pub fn file(level: Level, path: &Path, rotation: Rotation) -> Result<Log, LogError> {
+        let failed = |e| LogError(path.to_path_buf(), e);
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
         Ok(Log { level, target: Target::File { path: path.into(), file, bytes, rotation } })
@@ -169,6 +183,8 @@ mod tests {
         assert!(!dir.join("s1.log.3").exists());
         assert!(!read("s1.log").contains("not this"));
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(Log::file(Level::Info, &dir.join("x/y"), rotation).is_err_and(|e| e.contains("x/y")));
+        assert!(
+            Log::file(Level::Info, &dir.join("x/y"), rotation).is_err_and(|e| e.to_string().contains("x/y"))
+        );
     }
 }

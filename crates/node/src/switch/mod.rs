@@ -3,6 +3,7 @@
 pub mod args;
 mod audit;
 mod boot;
+mod build_error;
 mod certificate;
 mod clock;
 mod command;
@@ -22,6 +23,7 @@ pub mod wires;
 mod worker;
 
 pub use args::{Args, without_separator};
+pub use build_error::{BuildError, NoWorkers};
 pub use command::run;
 
 use crate::metrics::Insight;
@@ -33,9 +35,7 @@ use pointsman_control::ServerConfig;
 use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_ports::pcap::Pace;
-use pointsman_ports::{
-    PcapPort, PollMode, Port, PortError, Traced, Want, open_interface, open_interface_shared,
-};
+use pointsman_ports::{PcapPort, PollMode, Port, Traced, Want, open_interface, open_interface_shared};
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::{SwitchConfig, Time};
 use queues::Setting;
@@ -136,26 +136,28 @@ impl Default for Setup {
 }
 
 /// Opens the ports (in the calling thread's network namespace) and makes the switch.
-pub fn build(setup: Setup) -> Result<Runtime, String> {
+///
+/// # Errors
+/// The settings do not go together, or the kernel does not let it.
+pub fn build(setup: Setup) -> Result<Runtime, BuildError> {
     let mut numbers = BTreeSet::new();
     let mut names = BTreeSet::new();
     for Interface { number, name } in &setup.interfaces {
         if !numbers.insert(*number) {
-            return Err(format!("port {number} is given to two interfaces: give each its own number"));
+            return Err(BuildError::SamePort(*number));
         }
         if !names.insert(name) {
-            return Err(format!("interface '{name}' is given to two ports: give each port its own"));
+            return Err(BuildError::SameInterface(name.clone()));
         }
     }
     if let Some(port) = setup.switch.cpu_port.filter(|p| numbers.contains(p)) {
-        return Err(format!("port {port} is the control plane port: choose another number, or --cpu-port"));
+        return Err(BuildError::CpuPort(port));
     }
     if let Some(dir) = &setup.pcap {
-        std::fs::create_dir_all(dir).map_err(|e| {
-            format!("cannot make {} for captures: {e}; give --pcap a directory", dir.display())
-        })?;
+        std::fs::create_dir_all(dir).map_err(|e| BuildError::Captures(dir.clone(), e))?;
     }
-    check_workers(&setup, std::thread::available_parallelism().map_or(1, usize::from))?;
+    check_workers(&setup, std::thread::available_parallelism().map_or(1, usize::from))
+        .map_err(|why| BuildError::Workers(setup.workers, why))?;
     // For each worker, its ports.
     let mut ports: Vec<Vec<(u32, Box<dyn Port>)>> = Vec::new();
     ports.resize_with(setup.workers, Vec::new);
@@ -166,11 +168,11 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
         ports.iter_mut().zip(opened).for_each(|(of, port)| of.push((*number, port)));
     }
     let wires = ports.into_iter().enumerate().map(|(n, of)| {
-        let mut wires = Wires::new(of, n == 0).map_err(|e| format!("cannot wait for packets: {e}"))?;
+        let mut wires = Wires::new(of, n == 0).map_err(BuildError::Wait)?;
         wires.watch = setup.watch;
         Ok(wires)
     });
-    let mut wires = wires.collect::<Result<Vec<Wires>, String>>()?;
+    let mut wires = wires.collect::<Result<Vec<Wires>, BuildError>>()?;
     if let Some(first) = wires.first_mut() {
         kinds.into_iter().for_each(|line| first.tell(Level::Info, line));
         if setup.workers > 1 {
@@ -186,58 +188,43 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     let mut runtime =
         Runtime::new(config, setup.executor, server, setup.sources, wires, setup.start, setup.insights)?;
     runtime.set_poll(setup.poll);
-    runtime.set_queues(&setup.queues)?;
-    runtime.set_generators(&setup.generators)?;
+    runtime.set_queues(&setup.queues).map_err(BuildError::Queues)?;
+    runtime.set_generators(&setup.generators).map_err(BuildError::Generators)?;
     Ok(runtime)
 }
 
 /// Checks that these workers can share these ports.
-fn check_workers(setup: &Setup, processors: usize) -> Result<(), String> {
-    let workers = setup.workers;
+fn check_workers(setup: &Setup, processors: usize) -> Result<(), NoWorkers> {
     let tap = setup.interfaces.iter().find(|i| i.name.starts_with("tap:"));
-    let refusal = match workers {
-        0 => "at least 1 is needed".to_string(),
-        1 => return Ok(()),
-        _ if workers > processors => {
-            format!("this machine has only {processors} processors: give at most that many")
-        }
-        _ if setup.use_files.is_some() => {
-            "captures are read by one worker: omit --workers or --use-files".to_string()
-        }
-        _ if setup.pcap.is_some() => {
-            "only one worker can record packets: omit --workers or --pcap".to_string()
-        }
-        _ => match tap {
-            Some(tap) => format!("'{}' is a tap, which has only one queue: omit --workers", tap.name),
-            None => return Ok(()),
-        },
-    };
-    Err(format!("--workers {workers}: {refusal}"))
+    match setup.workers {
+        0 => Err(NoWorkers::None),
+        1 => Ok(()),
+        workers if workers > processors => Err(NoWorkers::Processors(processors)),
+        _ if setup.use_files.is_some() => Err(NoWorkers::Captured),
+        _ if setup.pcap.is_some() => Err(NoWorkers::Recorded),
+        _ => tap.map_or(Ok(()), |tap| Err(NoWorkers::Tap(tap.name.clone()))),
+    }
 }
 
 /// Opens an interface as a port for each worker and returns a description of their kind.
-fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), String> {
-    let text = |e: PortError| e.to_string();
+fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), BuildError> {
     if let Some(delay) = setup.use_files {
-        let port = PcapPort::in_directory(interface, Path::new("."), Pace::Recorded).map_err(text)?;
+        let port =
+            PcapPort::in_directory(interface, Path::new("."), Pace::Recorded).map_err(BuildError::Port)?;
         return Ok((vec![Box::new(Delayed::new(port, delay))], "captures".to_string()));
     }
     if setup.workers > 1 {
-        let (ports, kind) = open_interface_shared(interface, setup.port_kind, setup.workers).map_err(text)?;
+        let shared = open_interface_shared(interface, setup.port_kind, setup.workers);
+        let (ports, kind) = shared.map_err(BuildError::Port)?;
         if ports.len() < setup.workers {
-            return Err(format!(
-                "--workers {}: '{interface}' has {} receive queue(s) for AF_XDP, and each worker needs one: add queues \
-                 (`ethtool -L {interface} combined {0}`; for a veth pair at creation, `numrxqueues {0} \
-                 numtxqueues {0}` at both ends), or use --port-kind af-packet",
-                setup.workers,
-                ports.len()
-            ));
+            let why = NoWorkers::Queues { interface: interface.to_string(), queues: ports.len() };
+            return Err(BuildError::Workers(setup.workers, why));
         }
         return Ok((ports, kind));
     }
-    let (port, kind) = open_interface(interface, setup.port_kind).map_err(text)?;
+    let (port, kind) = open_interface(interface, setup.port_kind).map_err(BuildError::Port)?;
     Ok(match &setup.pcap {
-        Some(dir) => (vec![Box::new(Traced::new(port, dir).map_err(text)?)], kind + ", recorded"),
+        Some(dir) => (vec![Box::new(Traced::new(port, dir).map_err(BuildError::Port)?)], kind + ", recorded"),
         None => (vec![port], kind),
     })
 }

@@ -1,8 +1,10 @@
 //! Settings of the traffic manager: `--queue`, `--queue-file`.
 
 use pointsman_v1model::units::{bits, bytes, nanoseconds, with_unit};
-use pointsman_v1model::{PortRate, QueueConfig, SharedBuffer, Switch, SwitchConfig};
-use std::path::Path;
+use pointsman_v1model::{ConfigError, PortRate, QueueConfig, SharedBuffer, Switch, SwitchConfig};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// One setting, as written on the command line or on a line of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +172,7 @@ impl Queue {
         switch: &mut Switch<E>,
         config: &SwitchConfig,
         default: &QueueConfig,
-    ) -> Result<(), pointsman_v1model::ConfigError> {
+    ) -> Result<(), ConfigError> {
         let limits = self.config(default);
         let port_rate = |bits| PortRate { burst_ns: self.burst_ns, ..PortRate::ethernet(bits) };
         let rate = if let Rate::Bits(n) = self.rate { Some(port_rate(n)) } else { None };
@@ -189,19 +191,54 @@ impl Queue {
     }
 }
 
+/// What is wrong with settings.
+#[derive(Debug)]
+pub enum QueueError {
+    /// Their file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// A line of it is wrong: path, line, and why.
+    Line(PathBuf, usize, String),
+    /// There is no such port.
+    Port(u32),
+    /// Ports have no queue of this priority.
+    Priority(u8),
+    /// The switch cannot have them.
+    Switch(ConfigError),
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueueError::Unreadable(path, e) => {
+                write!(f, "cannot read {}: {e}; give --queue-file a file", path.display())
+            }
+            QueueError::Line(path, line, why) => write!(f, "{}:{line}: {why}", path.display()),
+            QueueError::Port(port) => {
+                write!(f, "port {port} does not exist: add it with -i {port}@INTERFACE")
+            }
+            QueueError::Priority(priority) => write!(
+                f,
+                "no queue of priority {priority}: start with --priority-queues {} or more",
+                priority + 1
+            ),
+            QueueError::Switch(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Error for QueueError {}
+
 /// Reads a file of settings, one a line; `#` begins a comment.
 ///
 /// # Errors
-/// Names the line.
-pub fn read_file(path: &Path) -> Result<Vec<Setting>, String> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| format!("cannot read {name}: {e}; give --queue-file a file"))?;
+/// The file or a line of it is wrong.
+pub fn read_file(path: &Path) -> Result<Vec<Setting>, QueueError> {
+    let text = std::fs::read_to_string(path).map_err(|e| QueueError::Unreadable(path.to_path_buf(), e))?;
     let lines =
         text.lines().enumerate().map(|(n, line)| (n + 1, line.split('#').next().unwrap_or("").trim()));
     lines
         .filter(|(_, line)| !line.is_empty())
-        .map(|(n, line)| line.parse().map_err(|e| format!("{name}:{n}: {e}")))
+        .map(|(n, line)| line.parse().map_err(|e| QueueError::Line(path.to_path_buf(), n, e)))
         .collect()
 }
 
@@ -213,7 +250,7 @@ pub fn apply<E: pointsman_ir::Executor>(
     switch: &mut Switch<E>,
     config: &SwitchConfig,
     settings: &[Setting],
-) -> Result<(), String> {
+) -> Result<(), QueueError> {
     let queues = settings.iter().filter_map(|s| if let Setting::Queue(q) = s { Some(q) } else { None });
     queues.into_iter().try_for_each(|q| check(q, config))?;
     let (depth_packets, rate_pps) = (config.queue_depth_packets, config.queue_rate_pps);
@@ -231,22 +268,19 @@ pub fn apply<E: pointsman_ir::Executor>(
         }
         Ok(())
     };
-    applied().map_err(|e: pointsman_v1model::ConfigError| e.to_string())
+    applied().map_err(QueueError::Switch)
 }
 
 /// Checks that such queues exist.
-fn check(setting: &Queue, config: &SwitchConfig) -> Result<(), String> {
+fn check(setting: &Queue, config: &SwitchConfig) -> Result<(), QueueError> {
     if let Some(port) = setting.port
         && config.cpu_port != Some(port)
         && config.ports.as_ref().is_some_and(|all| !all.contains(&port))
     {
-        return Err(format!("port {port} does not exist: add it with -i {port}@INTERFACE"));
+        return Err(QueueError::Port(port));
     }
     if let Some(priority) = setting.priority.filter(|p| *p >= config.queues_per_port) {
-        return Err(format!(
-            "no queue of priority {priority}: start with --priority-queues {} or more",
-            priority + 1
-        ));
+        return Err(QueueError::Priority(priority));
     }
     Ok(())
 }

@@ -7,11 +7,12 @@ mod saved;
 mod streams;
 
 use super::audit::Audit;
+use super::build_error::BuildError;
 use super::clock::Clock;
 use super::device::{Cache, Turn, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
-use super::queues::{self, Setting};
+use super::queues::{self, QueueError, Setting};
 use super::shared::Shared;
 use super::summary;
 use super::wires::Wires;
@@ -20,15 +21,16 @@ use crate::metrics::switch::{self, Figures};
 use crate::metrics::{Insight, Page};
 use pointsman_compile::executor::{Choice, Runner};
 use pointsman_compile::sources::Sources;
-use pointsman_control::{ConnId, Device, Server, ServerConfig};
+use pointsman_control::{ConnId, Device, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
 use pointsman_stf::generator::Numbered;
-use pointsman_v1model::{Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
+use pointsman_v1model::{ConfigError, Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 use tokio::sync::oneshot;
 
 pub use calls::{Peer, ReadItem};
@@ -121,7 +123,7 @@ impl Core {
     ///
     /// # Errors
     /// The queue does not exist.
-    pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
+    pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), QueueError> {
         let config = self.preparer.config();
         self.shared.change(|switch| queues::apply(switch, config, settings))
     }
@@ -130,19 +132,20 @@ impl Core {
     ///
     /// # Errors
     /// Names the generator, and what is wrong with it.
-    pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), String> {
+    pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), GeneratorError> {
         let now = self.now();
         self.shared.change(|switch| {
             let old = switch.generators();
             for (number, _) in old.iter().filter(|(n, _)| all.iter().all(|new| new.number != *n)) {
-                switch.set_generator(now, *number, None).map_err(|e| e.to_string())?;
+                let cleared = switch.set_generator(now, *number, None);
+                cleared.map_err(|error| GeneratorError { number: *number, error })?;
             }
             let stays = |new: &&Numbered| {
                 old.iter().any(|(n, g)| *n == new.number && Some(g) == new.generator.as_ref())
             };
             all.iter().filter(|new| !stays(new)).try_for_each(|Numbered { number, generator }| {
                 let set = switch.set_generator(now, *number, generator.clone());
-                set.map_err(|e| format!("--generator {number}: {e}"))
+                set.map_err(|error| GeneratorError { number: *number, error })
             })
         })
     }
@@ -236,6 +239,44 @@ impl Core {
     }
 }
 
+/// Why a switch ended before it was stopped.
+#[derive(Debug)]
+pub enum RunError {
+    /// The kernel refuses a thread for packets.
+    Thread(io::Error),
+    /// The kernel does not let a worker wait for packets.
+    Wait(io::Error),
+    /// A worker panicked.
+    Panicked,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Thread(e) => write!(f, "cannot start a thread for packets: {e}"),
+            RunError::Wait(e) => write!(f, "cannot wait for packets: {e}"),
+            RunError::Panicked => f.write_str("a worker panicked; the switch has stopped"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// A packet generator that the switch cannot have.
+#[derive(Debug)]
+pub struct GeneratorError {
+    number: u16,
+    error: ConfigError,
+}
+
+impl fmt::Display for GeneratorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--generator {}: {}", self.number, self.error)
+    }
+}
+
+impl std::error::Error for GeneratorError {}
+
 /// The log line of an event.
 fn told(event: Event) -> (Level, String) {
     let (level, what) = match event.kind {
@@ -265,14 +306,14 @@ impl Runtime {
         wires: Vec<Wires>,
         start: Time,
         insights: Vec<Box<dyn Insight>>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, BuildError> {
         let (tx, jobs) = channel();
-        let mut server = Server::new(server)?;
+        let mut server = Server::new(server).map_err(BuildError::Server)?;
         // Translated port numbers may be interfaces.
         for (number, name) in wires.iter().flat_map(Wires::names) {
             server.set_port_name(number, Some(name.to_string()));
         }
-        let mut switch = executor.switch(switch).map_err(|e| e.to_string())?;
+        let mut switch = executor.switch(switch).map_err(BuildError::Switch)?;
         let preparer = switch.preparer();
         let seats: Vec<Seat> = match wires.len() {
             1 => vec![Seat::Alone],
@@ -318,7 +359,7 @@ impl Runtime {
     ///
     /// # Errors
     /// The queue does not exist.
-    pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
+    pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), QueueError> {
         self.core.set_queues(settings)
     }
 
@@ -326,29 +367,38 @@ impl Runtime {
     ///
     /// # Errors
     /// Names the generator, and what is wrong with it.
-    pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), String> {
+    pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), GeneratorError> {
         self.core.set_generators(all)
     }
 
     /// Starts with a compiled program. Controllers get `config` as its `p4_device_config`.
-    pub fn boot(&mut self, program: &Program, config: &str) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// It cannot run here.
+    pub fn boot(&mut self, program: &Program, config: &str) -> Result<(), RpcError> {
         let core = &mut self.core;
         let now = core.now();
         let compile = |_: &[u8]| Ok(program.clone());
         let mut turn = Turn::new(&core.shared, &core.preparer, &compile, &core.cache);
-        core.server.boot(&mut turn, config.as_bytes(), now).map_err(|e| e.message)?;
+        core.server.boot(&mut turn, config.as_bytes(), now)?;
         drop(turn);
         core.look_at_program();
         Ok(())
     }
 
     /// Runs until it is stopped. `log` gets lines for the operator.
-    pub fn run(mut self, log: impl FnMut(Level, &str)) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// A worker ended before it was stopped.
+    pub fn run(mut self, log: impl FnMut(Level, &str)) -> Result<(), RunError> {
         self.run_until_stopped(log)
     }
 
     /// The same, and returns the switch for inspection.
-    pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// As of [`Runtime::run`].
+    pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), RunError> {
         let Runtime { core, workers, jobs, handle } = self;
         // Pending lines are logged before the first packet.
         for worker in workers.iter_mut() {
@@ -376,8 +426,8 @@ impl Runtime {
                 let _ = line.order(Order::Stop);
             }
             let ended = threads.into_iter().map(|thread| {
-                let thread = thread.map_err(|e| format!("cannot start a thread for packets: {e}"))?;
-                thread.join().unwrap_or_else(|_| Err("a worker panicked; the switch has stopped".to_string()))
+                let worked = thread.map_err(RunError::Thread)?.join();
+                worked.map_err(|_| RunError::Panicked)?.map_err(RunError::Wait)
             });
             // All of them, even if the first one fails.
             ended.collect::<Vec<_>>().into_iter().collect()

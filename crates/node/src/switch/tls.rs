@@ -10,12 +10,13 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use std::fmt::Display;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use std::error::Error;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
@@ -41,23 +42,110 @@ pub struct Files {
     pub client_ca: Option<PathBuf>,
 }
 
-fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path)
-        .map_err(|e| format!("cannot read {} for the {what}: {e}; give a PEM file", path.display()))
+/// What is wrong with the files. Where two kinds of files have the same contents, with what the file is for.
+#[derive(Debug)]
+pub enum TlsError {
+    /// A file cannot be read.
+    Unreadable(PathBuf, &'static str, io::Error),
+    /// It is not a file of certificates.
+    Certificates(PathBuf, &'static str, pem::Error),
+    /// It has none.
+    NoCertificate(PathBuf, &'static str),
+    /// The key has a passphrase.
+    Protected(PathBuf),
+    /// It is not a file with a key.
+    Key(PathBuf, pem::Error),
+    /// The certificate is not one of X.509.
+    NotX509(PathBuf),
+    /// The certificate was valid until then.
+    Expired(PathBuf, String),
+    /// It is not valid before.
+    Early(PathBuf, String),
+    /// A certificate does not go as an authority of clients.
+    Authority(PathBuf, rustls::Error),
+    /// Nor do all of them together.
+    Authorities(PathBuf, VerifierBuilderError),
+    /// Certificate and key are not a pair.
+    NoPair(Box<Files>),
+    /// They are no good otherwise.
+    Pair(Box<Files>, rustls::Error),
+    /// The library supports no version of TLS.
+    Library(rustls::Error),
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use TlsError as E;
+        match self {
+            E::Unreadable(path, what, e) => {
+                write!(f, "cannot read {} for the {what}: {e}; give a PEM file", path.display())
+            }
+            E::Certificates(path, what, e) => {
+                write!(f, "{} is not a PEM certificate file for the {what}: {e}", path.display())
+            }
+            E::NoCertificate(path, what) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} is not a PEM certificate file for the {what}: no -----BEGIN CERTIFICATE-----"
+                )
+            }
+            E::Protected(path) => {
+                let name = path.display();
+                write!(f, "{name} is protected by a passphrase: remove it (openssl pkey -in {name})")
+            }
+            E::Key(path, pem::Error::NoItemsFound) => {
+                write!(f, "{} is not a PEM key file: no -----BEGIN PRIVATE KEY-----", path.display())
+            }
+            E::Key(path, e) => write!(f, "{} is not a PEM key file: {e}", path.display()),
+            E::NotX509(path) => {
+                let name = path.display();
+                write!(f, "the first certificate in {name} cannot be read: it is not an X.509 certificate")
+            }
+            E::Expired(path, ends) => {
+                let name = path.display();
+                write!(f, "the certificate in {name} expired at {ends}: no client would accept it; renew it")
+            }
+            E::Early(path, begins) => {
+                let name = path.display();
+                write!(
+                    f,
+                    "the certificate in {name} is not valid before {begins}: wait, or check this machine's clock"
+                )
+            }
+            E::Authority(path, e) => {
+                write!(f, "a certificate in {} cannot be used as client CA: {e}", path.display())
+            }
+            E::Authorities(path, e) => write!(f, "{}: {e}", path.display()),
+            E::NoPair(files) => {
+                let (key, cert) = (files.key.display(), files.cert.display());
+                write!(f, "the key in {key} does not match the certificate in {cert}: give a matching pair")
+            }
+            E::Pair(files, e) => {
+                let (cert, key) = (files.cert.display(), files.key.display());
+                write!(f, "cannot serve TLS with {cert} and {key}: {e}")
+            }
+            E::Library(e) => write!(f, "TLS: {e}"),
+        }
+    }
+}
+
+impl Error for TlsError {}
+
+fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|e| TlsError::Unreadable(path.to_path_buf(), what, e))
 }
 
 /// Certificates of a PEM file; `what` describes them in messages.
 ///
 /// # Errors
-/// The error contains the file and a remedy.
-pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+/// The file cannot be read, or has none.
+pub fn certificates(path: &Path, what: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bytes = read(path, what)?;
-    let bad =
-        |e: &dyn Display| format!("{} is not a PEM certificate file for the {what}: {e}", path.display());
-    let all: Vec<_> =
-        CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, pem::Error>>().map_err(|e| bad(&e))?;
+    let all = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, pem::Error>>();
+    let all = all.map_err(|e| TlsError::Certificates(path.to_path_buf(), what, e))?;
     if all.is_empty() {
-        return Err(bad(&"no -----BEGIN CERTIFICATE-----"));
+        return Err(TlsError::NoCertificate(path.to_path_buf(), what));
     }
     Ok(all)
 }
@@ -65,41 +153,27 @@ pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'stati
 /// The private key of a PEM file; `what` describes it in messages.
 ///
 /// # Errors
-/// The error contains the file and a remedy.
-pub fn key(path: &Path, what: &str) -> Result<PrivateKeyDer<'static>, String> {
+/// The file cannot be read, or has none.
+pub fn key(path: &Path, what: &'static str) -> Result<PrivateKeyDer<'static>, TlsError> {
     let bytes = read(path, what)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
-        let name = path.display();
-        let text = String::from_utf8_lossy(&bytes);
-        if text.contains("ENCRYPTED") {
-            return format!("{name} is protected by a passphrase: remove it (openssl pkey -in {name})");
-        }
-        match e {
-            pem::Error::NoItemsFound => {
-                format!("{name} is not a PEM key file: no -----BEGIN PRIVATE KEY-----")
-            }
-            e => format!("{name} is not a PEM key file: {e}"),
+        match String::from_utf8_lossy(&bytes).contains("ENCRYPTED") {
+            true => TlsError::Protected(path.to_path_buf()),
+            false => TlsError::Key(path.to_path_buf(), e),
         }
     })
 }
 
 /// Checks that the certificate is valid now.
-fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) -> Result<(), String> {
-    let name = path.display();
-    let [begins, ends] = validity(certificate).ok_or_else(|| {
-        format!("the first certificate in {name} cannot be read: it is not an X.509 certificate")
-    })?;
+fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) -> Result<(), TlsError> {
+    let [begins, ends] = validity(certificate).ok_or_else(|| TlsError::NotX509(path.to_path_buf()))?;
     let now = rfc3339(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64);
     // Text of this form is in the order of time.
     if now > ends {
-        return Err(format!(
-            "the certificate in {name} expired at {ends}: no client would accept it; renew it"
-        ));
+        return Err(TlsError::Expired(path.to_path_buf(), ends));
     }
     if now < begins {
-        return Err(format!(
-            "the certificate in {name} is not valid before {begins}: wait, or check this machine's clock"
-        ));
+        return Err(TlsError::Early(path.to_path_buf(), begins));
     }
     Ok(())
 }
@@ -107,8 +181,8 @@ fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) ->
 /// Reads the files and checks that they match. `protocol` is the inner protocol's ALPN name: `h2` for gRPC.
 ///
 /// # Errors
-/// The error contains the file and a remedy.
-pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
+/// A file is wrong, or they do not go together.
+pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, TlsError> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&files.cert, "server certificate")?;
     let key = key(&files.key, "server key")?;
@@ -117,27 +191,21 @@ pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<Server
     }
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|e| format!("TLS: {e}"))?;
+        .map_err(TlsError::Library)?;
     let builder = match &files.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
             for certificate in certificates(path, "client CA")? {
-                roots.add(certificate).map_err(|e| {
-                    format!("a certificate in {} cannot be used as client CA: {e}", path.display())
-                })?;
+                roots.add(certificate).map_err(|e| TlsError::Authority(path.clone(), e))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.map_err(|e| format!("{}: {e}", path.display()))?)
+            builder.with_client_cert_verifier(verifier.map_err(|e| TlsError::Authorities(path.clone(), e))?)
         }
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| match e {
-        rustls::Error::InconsistentKeys(_) => format!(
-            "the key in {} does not match the certificate in {}: give a matching pair",
-            files.key.display(),
-            files.cert.display()
-        ),
-        e => format!("cannot serve TLS with {} and {}: {e}", files.cert.display(), files.key.display()),
+        rustls::Error::InconsistentKeys(_) => TlsError::NoPair(files.clone().into()),
+        e => TlsError::Pair(files.clone().into(), e),
     })?;
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     Ok(Arc::new(config))

@@ -9,6 +9,7 @@ use super::wires::Wires;
 use pointsman_compile::executor::Runner;
 use pointsman_ports::{PollMode, PollStrategy, Step, Waker};
 use pointsman_v1model::{self as v1model, Arrived, Digest, Event, Time};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
@@ -221,7 +222,7 @@ impl Worker {
     ///
     /// # Errors
     /// The kernel does not let it wait.
-    pub fn run(&mut self) -> Result<(), String> {
+    pub fn run(&mut self) -> io::Result<()> {
         let mut more = false;
         loop {
             let mut orders = 0;
@@ -268,7 +269,7 @@ impl Worker {
             if orders == 0 && frames == 0 && !more && step == Step::Sleep {
                 let left = self.deadline.map(|at| Duration::from_nanos(at.since(self.now())));
                 let deadline = left.map(|left| Instant::now() + left);
-                self.wires.wait(unix_ns(), deadline).map_err(|e| format!("cannot wait for packets: {e}"))?;
+                self.wires.wait(unix_ns(), deadline)?;
             }
         }
     }

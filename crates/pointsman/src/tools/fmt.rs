@@ -8,6 +8,7 @@ use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::fmt::format;
 use pointsman_frontend::render;
 use pointsman_frontend::source::SourceMap;
+use std::error::Error;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +31,7 @@ pub struct Args {
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut files = Vec::new();
     for path in &args.files {
         match path.is_dir() {
@@ -40,7 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
     if files.is_empty() {
         let given: Vec<_> = args.files.iter().map(|p| p.display().to_string()).collect();
-        return Err(format!("no P4 source in {}: files are named NAME.p4", given.join(", ")));
+        return Err(format!("no P4 source in {}: files are named NAME.p4", given.join(", ")).into());
     }
     let mut code = ExitCode::SUCCESS;
     for path in files {

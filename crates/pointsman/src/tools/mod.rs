@@ -5,6 +5,7 @@ pub mod test;
 pub mod trace;
 
 use clap::Subcommand;
+use std::error::Error;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ pub enum Tool {
 ///
 /// # Errors
 /// The reason for the failure.
-pub fn run(command: P4) -> Result<ExitCode, String> {
+pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         P4::Program(command) => crate::p4::run(command),
         P4::Tool(Tool::Fmt(args)) => fmt::run(args),

@@ -7,6 +7,7 @@ use pointsman_lab::load::{self, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::raise_open_file_limit;
 use pointsman_lab::wire::Keyring;
 use serde_json::{Value, json};
+use std::error::Error;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,17 +90,15 @@ fn json_of(args: &Args, r: &LoadResult) -> Value {
 }
 
 /// Sends, waits, prints.
-pub fn run(args: &Args) -> Result<ExitCode, String> {
-    let text = |e: pointsman_lab::Error| e.to_string();
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let to_stdout = args.json.as_deref() == Some(std::path::Path::new("-"));
     let file = args.json.as_deref().filter(|_| !to_stdout);
     if let Some(path) = file {
         check_writable(path, "--json")?;
     }
-    let keys = Keyring::derive(args.seed, args.devices.iter().cloned()).map_err(text)?;
+    let keys = Keyring::derive(args.seed, args.devices.iter().cloned())?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
-    let mut ports = SourcePorts::new(vec![source(args.target)?], 20_000..=60_999, Duration::from_secs(1))
-        .map_err(text)?;
+    let mut ports = SourcePorts::new(vec![source(args.target)?], 20_000..=60_999, Duration::from_secs(1))?;
     let most = args.requests.map_or(f64::INFINITY, |n| n as f64 / args.rate);
     let config = LoadConfig {
         arrivals: match args.arrivals {
@@ -111,7 +110,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         payload: usize::from(args.payload),
         ..LoadConfig::new(args.target, args.rate, Duration::from_secs_f64(args.duration.min(most)), args.seed)
     };
-    let result = load::run(&config, &mut ports, &keys, |_| {}).map_err(text)?;
+    let result = load::run(&config, &mut ports, &keys, |_| {})?;
     let found = json_of(args, &result);
     if to_stdout {
         print(&format!("{found}\n"));

@@ -3,6 +3,7 @@
 mod load;
 mod serve;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 /// Serve real applications and send them requests, to measure a rack.
@@ -29,7 +30,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// The reason for the failure.
-pub fn run(command: Command) -> Result<ExitCode, String> {
+pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Load(args) => load::run(&args),

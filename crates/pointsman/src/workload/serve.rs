@@ -7,6 +7,7 @@ use pointsman_lab::compute::{Application, Work};
 use pointsman_lab::device::{Device, DeviceConfig, Model, release_cpu_groups};
 use pointsman_lab::wire::Key;
 use serde_json::json;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -59,11 +60,11 @@ fn cores(text: &str) -> Result<f64, String> {
 }
 
 /// Serves until time, count or a signal ends it.
-pub fn run(args: &Args) -> Result<ExitCode, String> {
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let text = |e: pointsman_lab::Error| e.to_string();
     let mut work = Work::new(args.application, args.seed);
     work.size = args.size.unwrap_or(work.size);
-    work.validate().map_err(text)?;
+    work.validate()?;
     let port = args.listen.first().map_or(0, SocketAddr::port);
     if args.listen.iter().any(|a| a.port() != port) {
         return Err("--listen: all addresses must have the same port".into());
@@ -98,7 +99,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         runtime.block_on(caught);
         flag.store(true, Relaxed);
     });
-    let device = Device::start(&Namespace::here().map_err(text)?, config).map_err(text)?;
+    let device = Device::start(&Namespace::here()?, config)?;
     // Whoever started this waits for the line: the data is ready, the sockets are open.
     print(&format!(
         "serving {} (size {}) on {} as {}\n",

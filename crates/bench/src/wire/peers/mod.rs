@@ -15,6 +15,7 @@ use pointsman_console::signals::end_process;
 use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use requests::{Scale, measure};
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,11 +48,11 @@ pub struct PeersArgs {
 }
 
 /// Runs the command.
-pub fn run(args: PeersArgs) -> Result<ExitCode, String> {
+pub fn run(args: PeersArgs) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &args.json {
         check_writable(path, "--json")?;
     }
-    let privileges = ensure_privileges().map_err(|e| e.to_string())?;
+    let privileges = ensure_privileges()?;
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut machine = Machine::now(format!("{privileges:?}"));

@@ -14,6 +14,7 @@ use pointsman_console::say;
 use pointsman_frontend::Define;
 use pointsman_stf::{Rig, StfError, parse, run as run_lines};
 use pointsman_v1model::SwitchConfig;
+use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,12 +92,12 @@ struct Finished {
 ///
 /// # Errors
 /// There is nothing to run, or a report cannot be written.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut tests = find::find(&args.paths, args.program.as_deref())?;
     if !args.filter.is_empty() {
         tests.retain(|t| args.filter.iter().any(|f| t.name.contains(f)));
         if tests.is_empty() {
-            return Err(format!("no test's name contains {}: see --list", args.filter.join(" or ")));
+            return Err(format!("no test's name contains {}: see --list", args.filter.join(" or ")).into());
         }
     }
     if args.list {
@@ -203,7 +204,7 @@ fn attempt(args: &Args, test: &Test) -> Finished {
                 Some(package) => ended(Outcome::Skipped(format!(
                     "for a custom architecture (package {package}): this switch supports only v1model"
                 ))),
-                None => failed(e),
+                None => failed(e.to_string()),
             };
         }
     };

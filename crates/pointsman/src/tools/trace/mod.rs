@@ -12,6 +12,7 @@ use pointsman_frontend::Define;
 use pointsman_ports::pcap::Reader;
 use pointsman_stf::{Rig, parse, run as run_lines};
 use pointsman_v1model::SwitchConfig;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,7 +62,7 @@ const MAX_PACKETS: usize = 10_000;
 ///
 /// # Errors
 /// The program, the entries or the packets cannot be read or used.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let sources = Sources { include_dirs: args.include.clone() };
     let (compiled, _) = compile_file(&args.file, &sources, &args.define)?;
     let config = SwitchConfig { cpu_port: args.cpu_port, ..SwitchConfig::default() };
