@@ -145,14 +145,14 @@ fn log(bar: &Progress, verbose: bool) -> Log {
 }
 
 /// Prints the figures, and writes the files asked for.
-fn write(report: &Report, args: &Args) -> Result<(), String> {
+fn write(report: &Report, args: &Args) -> Result<(), Box<dyn Error>> {
     print(&table(report).to_string());
     if let Some(path) = &args.html {
         results::write(path, "--html", html(report, "Pointsman: a rack balanced by a P4 program"))?;
         print(&format!("charts: {}\n", path.display()));
     }
     if let Some(path) = &args.json {
-        results::write(path, "--json", report.to_json().map_err(|e| e.to_string())?)?;
+        results::write(path, "--json", report.to_json()?)?;
         print(&format!("figures: {}\n", path.display()));
     }
     Ok(())
@@ -237,7 +237,7 @@ fn ramp_of(
     scale: &Scale,
     yardsticks: (f64, Duration),
     bar: &Progress,
-) -> Result<Ramp<LoadResult>, String> {
+) -> Result<Ramp<LoadResult>, Box<dyn Error>> {
     let (cpus, unloaded) = yardsticks;
     bar.message(format!("{}: setting the policy", policy.name()));
     live.set_policy(SERVICE, policy)?;
@@ -248,7 +248,7 @@ fn ramp_of(
         ..RampPlan::new(scale.loads.iter().map(|l| l * cpus).collect(), Some(unloaded))
     };
     let limit = unloaded.mul_f64(plan.latency_factor);
-    ramp(&plan, |rate| {
+    let found = ramp(&plan, |rate| {
         bar.message(format!("{}: {rate:.0} requests/s", policy.name()));
         let duration = scale.duration(rate / cpus);
         let result = client.measure(rate, duration, Arrivals::Poisson)?;
@@ -257,21 +257,24 @@ fn ramp_of(
         let overloaded = result.lost > 0 || result.latencies.percentile(99.0) > limit;
         std::thread::sleep(Duration::from_millis(if overloaded { 1000 } else { 100 }));
         Ok(result)
-    })
-    .map_err(|e: pointsman_lab::Error| e.to_string())
+    });
+    Ok(found?)
 }
 
 /// The client of a rack that runs.
-fn client_of(live: &Live, spec: &RackSpec, configs: &[DeviceConfig], seed: u64) -> Result<Client, String> {
-    let text = |e: pointsman_lab::Error| e.to_string();
+fn client_of(
+    live: &Live,
+    spec: &RackSpec,
+    configs: &[DeviceConfig],
+    seed: u64,
+) -> Result<Client, Box<dyn Error>> {
     let client = spec.clients.first().ok_or("the rack has no client")?;
     Ok(Client {
-        namespace: live.rack.host(&client.name).map_err(text)?.namespace.clone(),
+        namespace: live.rack.host(&client.name)?.namespace.clone(),
         target: SocketAddr::new(spec.vip_ipv4.into(), PORT),
         // Longer than the service's idle time: a port that is used again is a new connection.
-        ports: SourcePorts::new(client.ipv4_addresses(), 1024..=65535, Duration::from_secs(10))
-            .map_err(text)?,
-        keys: Keyring::derive(seed, configs.iter().map(|c| c.name.clone())).map_err(text)?,
+        ports: SourcePorts::new(client.ipv4_addresses(), 1024..=65535, Duration::from_secs(10))?,
+        keys: Keyring::derive(seed, configs.iter().map(|c| c.name.clone()))?,
         seed,
     })
 }
@@ -281,7 +284,7 @@ fn client_of(live: &Live, spec: &RackSpec, configs: &[DeviceConfig], seed: u64) 
 ///
 /// # Errors
 /// The rack does not come up.
-pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<Vec<f64>>, String> {
+pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<Vec<f64>>, Box<dyn Error>> {
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let scale = if quick { &QUICK } else { &FULL };
     let first = seeds.first().copied().unwrap_or(1);
@@ -314,19 +317,19 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
 
 /// The latency of a request in an otherwise idle rack: the yardstick of all policies. Other load on the machine
 /// inflates it, so the best of a few short runs counts.
-fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, String> {
+fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, Box<dyn Error>> {
     let mut best: Option<Duration> = None;
     for _ in 0..3 {
-        let run = client
-            .measure(rate_rps, Duration::from_millis(500), Arrivals::Constant)
-            .map_err(|e| e.to_string())?;
+        let run = client.measure(rate_rps, Duration::from_millis(500), Arrivals::Constant)?;
         if run.answered == 0 {
-            return Err(format!("none of {} requests was answered on an idle rack; see --verbose", run.sent));
+            return Err(
+                format!("none of {} requests was answered on an idle rack; see --verbose", run.sent).into()
+            );
         }
         let median = run.latencies.percentile(50.0);
         best = Some(best.map_or(median, |b| b.min(median)));
     }
-    best.ok_or_else(|| "nothing was measured".to_string())
+    best.ok_or_else(|| "nothing was measured".into())
 }
 
 /// Details for repeating the experiment.

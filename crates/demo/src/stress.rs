@@ -7,6 +7,7 @@ use pointsman_lab::load::{self, BulkConfig, ConsistencyConfig, Direction};
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::report::{BulkReport, ConsistencyReport};
 use pointsman_live::Live;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ pub fn run(
     spec: &RackSpec,
     scale: &Scale,
     mut progress: impl FnMut(Duration, String),
-) -> Result<(ConsistencyReport, Vec<BulkReport>), String> {
+) -> Result<(ConsistencyReport, Vec<BulkReport>), Box<dyn Error>> {
     let target = SocketAddr::new(spec.vip_ipv4.into(), PORT);
     let config = ConsistencyConfig {
         // Shorter than the service's idle time, so that every connection lives through all of it.
@@ -58,7 +59,7 @@ pub fn run(
             scope.spawn(|| namespace.enter(|| load::check_consistency(&config, ports, keys, &stop, |_| {})));
         let transfer = scope.spawn(|| namespace.enter(|| load::transfer(&bulk, keys, |_| {})));
         // The policy changes every second; the device is away in the middle third.
-        let mut disturb = || -> Result<(), String> {
+        let mut disturb = || -> Result<(), Box<dyn Error>> {
             let start = Instant::now();
             let mut turn = 0u32;
             let mut away = false;
@@ -88,9 +89,8 @@ pub fn run(
     });
     disturbed?;
     let panicked = |_| "the load generator panicked".to_string();
-    let checked = checked.map_err(panicked)?.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
-    let transferred =
-        transferred.map_err(panicked)?.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+    let checked = checked.map_err(panicked)???;
+    let transferred = transferred.map_err(panicked)???;
     Ok((
         ConsistencyReport::new(&checked, disturbances),
         vec![BulkReport::new(Direction::Download, &transferred)],

@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod clients;
+mod error;
 mod network;
 
 pub use clients::ClientsView;
+pub use error::{Error, Late};
 pub use network::LiveNetwork;
 
 use pointsman_balance::agent::AgentConfig;
@@ -19,19 +21,21 @@ use pointsman_compile::executor::Choice;
 use pointsman_lab::Namespace;
 use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};
-use pointsman_node::agent::{Running, Stopper};
+use pointsman_node::agent::{AgentError, Running, Stopper};
 use pointsman_node::controller::{self, Command, Pump, Standing, program};
 use pointsman_node::rack_file::new_keys;
-use pointsman_node::switch::runtime::Handle;
+use pointsman_node::switch::runtime::{Handle, RunError};
 use pointsman_node::switch::{Interface, Setup, build, serve};
 use pointsman_ports::Want;
 use pointsman_v1model::Stats;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
@@ -53,7 +57,7 @@ fn say(log: &Log, who: &str, line: &str) {
 
 struct SwitchPart {
     handle: Handle,
-    thread: JoinHandle<Result<(), String>>,
+    thread: JoinHandle<Result<(), RunError>>,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -66,20 +70,14 @@ impl SwitchPart {
         setup: Setup,
         tokio: &Runtime,
         log: &Log,
-    ) -> Result<SwitchPart, String> {
-        let runtime = namespace.enter(|| build(setup)).map_err(|e| e.to_string())?;
-        let runtime = runtime.map_err(|e| e.to_string())?;
+    ) -> Result<SwitchPart, Error> {
+        let runtime = namespace.enter(|| build(setup))?.map_err(Error::Build)?;
         let handle = runtime.handle();
         let (teller, name) = (log.clone(), who.to_string());
-        let thread = namespace
-            .spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)).map_err(|e| e.to_string()))
-            .map_err(|e| e.to_string())?;
+        let thread = namespace.spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)))?;
         // A socket belongs to the namespace of the thread that makes it.
-        let bind = || tokio.block_on(tokio::net::TcpListener::bind(at));
-        let listener = namespace
-            .enter(bind)
-            .map_err(|e| e.to_string())?
-            .map_err(|e| format!("cannot listen for P4Runtime: {e}"))?;
+        let bind = || tokio.block_on(TcpListener::bind(at));
+        let listener = namespace.enter(bind)?.map_err(|e| Error::Listen("for P4Runtime".into(), e))?;
         let (served, log, name) = (handle.clone(), log.clone(), who.to_string());
         let server = tokio.spawn(async move {
             if let Err(e) = serve(served, listener, None).await {
@@ -90,19 +88,19 @@ impl SwitchPart {
     }
 
     /// Stops it, with all its state.
-    fn stop(self, tokio: &Runtime) -> Result<(), String> {
+    fn stop(self, tokio: &Runtime) -> Result<(), Error> {
         self.server.abort();
         self.handle.stop();
         // The listener's port is free again when the aborted task has ended.
         let _ = tokio.block_on(self.server);
-        self.thread.join().map_err(|_| "the switch panicked".to_string())?
+        self.thread.join().map_err(|_| Error::Panicked("switch".into()))?.map_err(Error::Run)
     }
 }
 
 /// The asynchronous runtime of a namespace: all its threads, and so all its sockets, are there.
-fn runtime_in(namespace: &Namespace) -> Result<Runtime, String> {
+fn runtime_in(namespace: &Namespace) -> Result<Runtime, Error> {
     let make = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    namespace.enter(make).map_err(|e| e.to_string())?.map_err(|e| format!("cannot start: {e}"))
+    namespace.enter(make)?.map_err(Error::Start)
 }
 
 struct ControllerPart {
@@ -145,7 +143,7 @@ pub struct Live {
     switches: BTreeMap<u16, SwitchPart>,
     controller: Option<ControllerPart>,
     devices: BTreeMap<String, Device>,
-    agents: BTreeMap<String, (Stopper, JoinHandle<Result<(), String>>)>,
+    agents: BTreeMap<String, (Stopper, JoinHandle<Result<(), AgentError>>)>,
 }
 
 impl Live {
@@ -157,7 +155,7 @@ impl Live {
         file: &RackFile,
         executor: Choice,
         log: Log,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         Self::start_on(spec, devices, file, executor, Ports::default(), log)
     }
 
@@ -169,14 +167,14 @@ impl Live {
         executor: Choice,
         ports: Ports,
         log: Log,
-    ) -> Result<Self, String> {
-        let mut config = file.rack().map_err(|e| e.to_string())?;
+    ) -> Result<Self, Error> {
+        let mut config = file.rack().map_err(Error::Config)?;
         let mut keys = ReportKeys::default();
-        new_keys(&config, &mut keys, false).map_err(|e| e.to_string())?;
+        new_keys(&config, &mut keys, false).map_err(Error::Keys)?;
         config.keys = keys.clone();
-        let (program, _) =
-            program(&ProgramName::BuiltIn, ServerDevices::of(&config)).map_err(|e| e.to_string())?;
-        let rack = Rack::build(spec).map_err(|e| e.to_string())?;
+        let of = ServerDevices::of(&config);
+        let (program, _) = program(&ProgramName::BuiltIn, of).map_err(Error::Program)?;
+        let rack = Rack::build(spec)?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
         // over that namespace's loopback.
         let tokio = runtime_in(&rack.switch)?;
@@ -199,8 +197,8 @@ impl Live {
             live.start_switch(switch)?;
         }
         for config in live.device_configs.clone() {
-            let host = live.rack.host(&config.name).map_err(|e| e.to_string())?;
-            let device = Device::start(&host.namespace, config.clone()).map_err(|e| e.to_string())?;
+            let host = live.rack.host(&config.name)?;
+            let device = Device::start(&host.namespace, config.clone())?;
             live.devices.insert(config.name.clone(), device);
             live.start_agent(&config.name)?;
         }
@@ -218,7 +216,7 @@ impl Live {
     }
 
     /// Starts a switch, numbered from 0, without a program: the controller brings it.
-    pub fn start_switch(&mut self, switch: u16) -> Result<(), String> {
+    pub fn start_switch(&mut self, switch: u16) -> Result<(), Error> {
         let interfaces = self.rack.ports_of(switch);
         let mut setup = Setup {
             interfaces: interfaces
@@ -240,64 +238,59 @@ impl Live {
     }
 
     /// Stops a switch, with all its state.
-    pub fn stop_switch(&mut self, switch: u16) -> Result<(), String> {
+    pub fn stop_switch(&mut self, switch: u16) -> Result<(), Error> {
         self.switches.remove(&switch).map_or(Ok(()), |part| part.stop(&self.tokio))
     }
 
     /// Cuts the power of a switch, so that hosts lose the carrier, or gives it back.
-    pub fn power(&mut self, switch: u16, on: bool) -> Result<(), String> {
+    pub fn power(&mut self, switch: u16, on: bool) -> Result<(), Error> {
         if on {
             self.start_switch(switch)?;
         }
-        self.rack.set_links(switch, on).map_err(|e| e.to_string())?;
+        self.rack.set_links(switch, on)?;
         if on { Ok(()) } else { self.stop_switch(switch) }
     }
 
     /// Gives power to the switches without.
-    pub fn power_all(&mut self) -> Result<(), String> {
+    pub fn power_all(&mut self) -> Result<(), Error> {
         let off = (0..self.rack.spec.switches).filter(|switch| !self.switches.contains_key(switch));
         off.collect::<Vec<_>>().into_iter().try_for_each(|switch| self.power(switch, true))
     }
 
     /// Starts the agent of a device.
-    pub fn start_agent(&mut self, device: &str) -> Result<(), String> {
-        let host = self.rack.host(device).map_err(|e| e.to_string())?;
-        let (server, name) =
-            device.split_once('/').ok_or_else(|| format!("{device} is not SERVER/DEVICE"))?;
-        let config = AgentConfig::from_rack(&self.config, server, name, &host.interface)?;
-        let running = host.namespace.enter(|| Running::open(config)).map_err(|e| e.to_string())?;
-        let running = running.map_err(|e| e.to_string())?;
+    pub fn start_agent(&mut self, device: &str) -> Result<(), Error> {
+        let host = self.rack.host(device)?;
+        let (server, name) = device.split_once('/').ok_or_else(|| Error::NoDevice(device.to_string()))?;
+        let config =
+            AgentConfig::from_rack(&self.config, server, name, &host.interface).map_err(Error::Settings)?;
+        let running = host.namespace.enter(|| Running::open(config))?.map_err(Error::Agent)?;
         let stopper = running.stopper();
         let (log, who) = (self.log.clone(), format!("agent {device}"));
         let thread = host
             .namespace
-            .spawn(&who.clone(), move || {
-                running.run(|line| say(&log, &who, line)).map(drop).map_err(|e| e.to_string())
-            })
-            .map_err(|e| e.to_string())?;
+            .spawn(&who.clone(), move || running.run(|line| say(&log, &who, line)).map(drop))?;
         self.agents.insert(device.to_string(), (stopper, thread));
         Ok(())
     }
 
     /// Stops the agent of a device; the device keeps running.
-    pub fn stop_agent(&mut self, device: &str) -> Result<(), String> {
+    pub fn stop_agent(&mut self, device: &str) -> Result<(), Error> {
         let Some((stopper, thread)) = self.agents.remove(device) else { return Ok(()) };
         stopper.stop();
-        thread.join().map_err(|_| format!("the agent of {device} panicked"))?
+        thread.join().map_err(|_| Error::Panicked(format!("agent of {device}")))?.map_err(Error::Agent)
     }
 
     /// Starts the controller.
-    pub fn start_controller(&mut self) -> Result<(), String> {
-        let opened = controller::open(&self.config, Path::new(".")).map_err(|e| e.to_string())?;
-        let controller = Controllers::new(opened.desk.rack().clone(), self.program.clone())?;
+    pub fn start_controller(&mut self) -> Result<(), Error> {
+        let opened = controller::open(&self.config, Path::new(".")).map_err(Error::Open)?;
+        let controller =
+            Controllers::new(opened.desk.rack().clone(), self.program.clone()).map_err(Error::Settings)?;
         let (commands, rx) = mpsc::unbounded_channel();
         let (tx, status) = watch::channel(Standing::START);
         let api = match &self.config.api {
             Some(settings) => {
-                let bind = tokio::net::TcpListener::bind(settings.listen);
-                // Bound by a thread inside of the switch's namespace.
-                let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
-                let listener = bound.map_err(|e| format!("cannot listen on {}: {e}", settings.listen))?;
+                let bind = TcpListener::bind(settings.listen);
+                let listener = self.bound(bind, || format!("on {}", settings.listen))?;
                 Some(self.tokio.spawn(controller::serve(listener, None, commands.clone())))
             }
             None => None,
@@ -309,11 +302,20 @@ impl Live {
         Ok(())
     }
 
+    /// A listener that a thread inside of the switch's namespace bound.
+    fn bound(
+        &self,
+        bind: impl Future<Output = io::Result<TcpListener>> + Send + 'static,
+        what: impl FnOnce() -> String,
+    ) -> Result<TcpListener, Error> {
+        let bound = self.tokio.block_on(self.tokio.spawn(bind));
+        bound.map_err(|_| Error::Panicked("listener".into()))?.map_err(|e| Error::Listen(what(), e))
+    }
+
     /// From now on learners can query client metrics. Ends with the rack.
-    pub fn serve_clients(&mut self, view: ClientsView) -> Result<(), String> {
-        let bind = tokio::net::TcpListener::bind(SocketAddr::from(clients::CLIENTS));
-        let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
-        let listener = bound.map_err(|e| format!("cannot listen for client metrics: {e}"))?;
+    pub fn serve_clients(&mut self, view: ClientsView) -> Result<(), Error> {
+        let bind = TcpListener::bind(SocketAddr::from(clients::CLIENTS));
+        let listener = self.bound(bind, || "for client metrics".into())?;
         self.tokio.spawn(view.serve(listener));
         Ok(())
     }
@@ -338,50 +340,48 @@ impl Live {
     }
 
     /// Gives the controller another configuration, with the same keys.
-    pub fn configure(&mut self, mut config: RackConfig) -> Result<(), String> {
+    pub fn configure(&mut self, mut config: RackConfig) -> Result<(), Error> {
         config.keys = self.keys.clone();
         self.config = config.clone();
         self.tell(Command::File(Box::new(config)))
     }
 
     /// Gives a service another policy.
-    pub fn set_policy(&mut self, service: &str, policy: Policy) -> Result<(), String> {
-        self.config = self.config.with_policy(service, policy)?;
+    pub fn set_policy(&mut self, service: &str, policy: Policy) -> Result<(), Error> {
+        self.config = self.config.with_policy(service, policy).map_err(Error::Settings)?;
         self.tell(Command::File(Box::new(self.config.clone())))
     }
 
-    fn tell(&self, command: Command) -> Result<(), String> {
-        let part = self.controller.as_ref().ok_or("the controller is not running")?;
-        part.commands.send(command).map_err(|_| "the controller has stopped".to_string())
+    fn tell(&self, command: Command) -> Result<(), Error> {
+        let part = self.controller.as_ref().ok_or(Error::NotRunning("controller"))?;
+        part.commands.send(command).map_err(|_| Error::Stopped("controller"))
     }
 
     /// Waits until the switch holds the configuration and all MAC addresses are resolved.
-    pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
-        let part = self.controller.as_ref().ok_or("the controller is not running")?;
+    pub fn wait_in_sync(&self, patience: Duration) -> Result<(), Error> {
+        let part = self.controller.as_ref().ok_or(Error::NotRunning("controller"))?;
         let mut status = part.status.clone();
         let wait = async {
             // The last input may not have been processed yet: an idle controller is in sync with the old state.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| "the controller has stopped")
+            status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| Error::Stopped("controller"))
         };
         let result = self.tokio.block_on(async { tokio::time::timeout(patience, wait).await });
         match result {
-            Ok(r) => r.map_err(str::to_string),
-            Err(_) => Err(format!("the switch is not up to date after {} s", patience.as_secs_f64())),
+            Ok(r) => r,
+            Err(_) => Err(Error::Late(patience, Late::Switch)),
         }
     }
 
     /// Counters of the first switch.
-    pub fn stats(&self) -> Result<Stats, String> {
+    pub fn stats(&self) -> Result<Stats, Error> {
         self.stats_of(0)
     }
 
     /// Counters of a switch.
-    pub fn stats_of(&self, switch: u16) -> Result<Stats, String> {
-        let part = self.switches.get(&switch).ok_or("the switch is not running")?;
-        self.tokio
-            .block_on(part.handle.call(|core| core.stats()))
-            .map_err(|_| "the switch has stopped".to_string())
+    pub fn stats_of(&self, switch: u16) -> Result<Stats, Error> {
+        let part = self.switches.get(&switch).ok_or(Error::NotRunning("switch"))?;
+        self.tokio.block_on(part.handle.call(|core| core.stats())).map_err(|_| Error::Stopped("switch"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A network of switches on this machine: the lab's namespaces and cables, our switches in them, and one controller with a session for
 //! each.
 
-use super::{Log, SwitchPart, p4runtime, runtime_in, say};
+use super::{Error, Late, Log, SwitchPart, p4runtime, runtime_in, say};
 use pointsman_fabric::{Controller, Input};
 use pointsman_lab::wiring::Wiring;
 use pointsman_node::controller::link::Link;
@@ -38,11 +38,11 @@ impl LiveNetwork {
     ///
     /// # Errors
     /// The kernel refuses a part of it, or the program is not one that the controller can fill.
-    pub fn start(topology: &Topology, program: &Program, log: &Log) -> Result<Self, String> {
+    pub fn start(topology: &Topology, program: &Program, log: &Log) -> Result<Self, Error> {
         let address = p4runtime(0).to_string();
         let controller =
-            Controller::new(topology.clone(), program, |_| address.clone()).map_err(|e| e.to_string())?;
-        let wiring = Wiring::build(topology).map_err(|e| e.to_string())?;
+            Controller::new(topology.clone(), program, |_| address.clone()).map_err(Error::Fabric)?;
+        let wiring = Wiring::build(topology)?;
         let (inputs, received) = mpsc::unbounded_channel();
         let (told, in_sync) = watch::channel(false);
         let mut network = LiveNetwork { wiring, switches: Vec::new(), controller: None, in_sync };
@@ -75,35 +75,35 @@ impl LiveNetwork {
     ///
     /// # Errors
     /// They do not after this time.
-    pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
+    pub fn wait_in_sync(&self, patience: Duration) -> Result<(), Error> {
         let Some((_, tokio)) = self.switches.first() else { return Ok(()) };
         let mut state = self.in_sync.clone();
         let wait = async { tokio::time::timeout(patience, state.wait_for(|good| *good)).await.is_ok() };
         if tokio.block_on(wait) {
             return Ok(());
         }
-        Err(format!("the switches do not hold their entries after {} s", patience.as_secs_f64()))
+        Err(Error::Late(patience, Late::Switches))
     }
 
     /// Cuts a link, or restores it.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn set_link(&self, link: LinkId, up: bool) -> Result<(), String> {
-        self.wiring.set_link(link, up).map_err(|e| e.to_string())
+    pub fn set_link(&self, link: LinkId, up: bool) -> Result<(), Error> {
+        Ok(self.wiring.set_link(link, up)?)
     }
 
     /// Counters of a switch and of its ports.
     ///
     /// # Errors
     /// It has stopped.
-    pub fn counters(&self, switch: SwitchId) -> Result<(Stats, Ports), String> {
+    pub fn counters(&self, switch: SwitchId) -> Result<(Stats, Ports), Error> {
         let (part, tokio) = &self.switches[switch.0 as usize];
         let asked = tokio.block_on(async {
             let stats = part.handle.call(|core| core.stats()).await?;
             Ok::<_, pointsman_node::switch::runtime::Gone>((stats, part.handle.interfaces().await?))
         });
-        let (stats, interfaces) = asked.map_err(|_| "the switch has stopped".to_string())?;
+        let (stats, interfaces) = asked.map_err(|_| Error::Stopped("switch"))?;
         let ports = interfaces.into_iter().filter_map(|i| Some((u16::try_from(i.port).ok()?, i.counters)));
         Ok((stats, ports.collect()))
     }

@@ -236,7 +236,8 @@ fn a_restarted_switch_is_filled_again() -> Fallible<()> {
 /// Stations use the second switch while the first one has no power, and the first one again afterwards.
 fn a_switch_without_power() -> Fallible<()> {
     let mut bench = Bench::behind(2, Policy::P4mite)?;
-    let sent = |bench: &Bench, switch| Ok::<_, String>(bench.live.stats_of(switch)?.transmitted);
+    let sent =
+        |bench: &Bench, switch| Ok::<_, pointsman_live::Error>(bench.live.stats_of(switch)?.transmitted);
     for v6 in [false, true] {
         bench.client.answered(v6, 50)?;
     }

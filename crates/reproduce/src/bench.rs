@@ -5,7 +5,7 @@ use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
 use pointsman_sim::{Outcome, Scenario, scenario};
 use pointsman_trials::validate::load_average;
-use pointsman_trials::wire::{OnWire, stretched};
+use pointsman_trials::wire::{OnWire, WireError, stretched};
 use pointsman_trials::{Session, Simulator, parallel};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -291,10 +291,11 @@ impl Bench {
     ) -> Result<Vec<Ran>, String> {
         let first = scenario(self.first_seed)?;
         let factor = stretch(&first);
-        let mut rack = OnWire::start(&on_wire(&first, factor), self.first_seed)?;
+        let text = |e: WireError| e.to_string();
+        let mut rack = OnWire::start(&on_wire(&first, factor), self.first_seed).map_err(text)?;
         let mut out = Vec::new();
         for seed in self.seeds() {
-            let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed)?;
+            let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed).map_err(text)?;
             let mut tally = self.lab.lock().unwrap_or_else(PoisonError::into_inner);
             tally.runs += 1;
             tally.late += u64::from(r.late);

@@ -260,7 +260,7 @@ const IN_LAB: [Policy; 4] =
 
 fn fifth_in_lab(bench: &Bench) -> Result<Found, String> {
     let seeds: Vec<u64> = bench.seeds().collect();
-    let sustained = pointsman_demo::sustained(&IN_LAB, &seeds, bench.quick)?;
+    let sustained = pointsman_demo::sustained(&IN_LAB, &seeds, bench.quick).map_err(|e| e.to_string())?;
     let base = sustained.first().cloned().unwrap_or_default();
     let mut found = Found { partial: true, ..Found::default() };
     for (policy, samples) in IN_LAB.iter().zip(&sustained).skip(1) {

@@ -18,6 +18,7 @@ use pointsman_topology::{End, LinkId, SwitchId, Topology};
 use pointsman_v1model::Stats;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ struct Counters {
     ports: BTreeMap<Port, pointsman_ports::Counters>,
 }
 
-fn counters(network: &LiveNetwork) -> Result<Counters, String> {
+fn counters(network: &LiveNetwork) -> Result<Counters, pointsman_live::Error> {
     let (mut stats, mut ports) = (Vec::new(), BTreeMap::new());
     for id in (0..network.wiring.switches.len() as u32).map(SwitchId) {
         let (of_switch, of_ports) = network.counters(id)?;
@@ -58,7 +59,7 @@ pub(super) fn run(
     program: &Program,
     seed: u64,
     fingerprint: &str,
-) -> Result<Value, String> {
+) -> Result<Value, Box<dyn Error>> {
     let began = Instant::now();
     let log: Log = Arc::new(Mutex::new(|_: &str| {}));
     let network = LiveNetwork::start(&scenario.topology, program, &log)?;
@@ -83,7 +84,8 @@ pub(super) fn run(
             network.set_link(event.link, event.up)?;
             cut.insert(event.link);
         }
-        running.join().map_err(|_| "the hosts panicked".to_string())?
+        let result = running.join().map_err(|_| "the hosts panicked")??;
+        Ok::<_, Box<dyn Error>>(result)
     })?;
     std::thread::sleep(SETTLE);
     let now = counters(&network)?;
@@ -97,10 +99,10 @@ pub(super) fn run(
     let outcome = outcome(scenario, seed, &result, (&before, &now), &cut, counting.spread_percent());
     let outcome =
         NetworkOutcome { fingerprint: fingerprint.into(), wall_s: began.elapsed().as_secs_f64(), ..outcome };
-    serde_json::from_str(&outcome.json()).map_err(|e| e.to_string())
+    Ok(serde_json::from_str(&outcome.json())?)
 }
 
-type Running<'s> = std::thread::ScopedJoinHandle<'s, Result<MeshResult, String>>;
+type Running<'s> = std::thread::ScopedJoinHandle<'s, Result<MeshResult, pointsman_lab::Error>>;
 
 /// Starts the hosts; when their first requests may leave.
 fn start<'s>(
@@ -112,7 +114,7 @@ fn start<'s>(
     let sockets = hosts.len() as u32 * u32::from(config.flows);
     let start = Instant::now() + LEAD + Duration::from_micros(50) * sockets;
     let running = std::thread::Builder::new()
-        .spawn_scoped(scope, move || mesh(hosts, config, start).map_err(|e| e.to_string()))
+        .spawn_scoped(scope, move || mesh(hosts, config, start))
         .map_err(|e| format!("cannot start a thread: {e}"))?;
     Ok((start, running))
 }

@@ -7,6 +7,7 @@ use pointsman_console::{print, say};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::ArrivalModel;
 use serde_json::{Value, json};
+use std::error::Error;
 use std::sync::Arc;
 
 /// Each run of the lab is simulated so often: requests come at the same times, all else that is random (when agents report, how long
@@ -69,10 +70,10 @@ fn on_the_wire(
     seeds: &[u64],
     weighed: &mut Weighed,
 ) -> Result<(Vec<Measured>, u64, usize), String> {
-    let mut rack = OnWire::start(s, seeds.first().copied().unwrap_or(1))?;
+    let mut rack = OnWire::start(s, seeds.first().copied().unwrap_or(1)).map_err(|e| e.to_string())?;
     let (mut out, mut requests, mut behind) = (Vec::new(), 0, 0);
     for seed in seeds {
-        let r = rack.run(s, *seed)?;
+        let r = rack.run(s, *seed).map_err(|e| e.to_string())?;
         requests += r.sent;
         behind += usize::from(r.late);
         if s.learn.is_some() {
@@ -177,7 +178,7 @@ pub fn run(
     simulator: &Simulator,
     seeds: &[u64],
     racks: usize,
-) -> Result<(Vec<String>, u64), String> {
+) -> Result<(Vec<String>, u64), Box<dyn Error>> {
     // Scenarios that cannot be compared are refused before anything runs.
     for s in scenarios {
         wire::check(s)?;

@@ -21,6 +21,8 @@ use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
 use pointsman_sim::scenario::{Action, ClientModel, Connections, Event, LearnModel};
+use std::error::Error;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -64,20 +66,67 @@ struct Plan {
     file: RackFile,
 }
 
-fn refused(field: &str, remedy: &str) -> String {
-    format!("in the lab: {field}: {remedy}")
+/// Why a scenario does not run in the lab.
+#[derive(Debug)]
+pub enum WireError {
+    /// The lab does not support the value of this field; the remedy.
+    Refused(&'static str, String),
+    /// The rack has no service.
+    NoService,
+    /// An agent or a learner does not take its settings.
+    Settings(String),
+    /// The lab refuses clients or devices.
+    Lab(pointsman_lab::Error),
+    /// The rack does not run.
+    Live(pointsman_live::Error),
+    /// The scenario is one of another rack.
+    OtherRack,
+    /// The thread of the scenario's events panicked.
+    Panicked,
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WireError::Refused(field, remedy) => write!(f, "in the lab: {field}: {remedy}"),
+            WireError::NoService => f.write_str("the rack has no service"),
+            WireError::Settings(why) => f.write_str(why),
+            WireError::Lab(e) => e.fmt(f),
+            WireError::Live(e) => e.fmt(f),
+            WireError::OtherRack => f.write_str("the scenario has a different rack"),
+            WireError::Panicked => f.write_str("the events panicked"),
+        }
+    }
+}
+
+impl Error for WireError {}
+
+impl From<pointsman_lab::Error> for WireError {
+    fn from(e: pointsman_lab::Error) -> Self {
+        WireError::Lab(e)
+    }
+}
+
+impl From<pointsman_live::Error> for WireError {
+    fn from(e: pointsman_live::Error) -> Self {
+        WireError::Live(e)
+    }
+}
+
+fn refused(field: &'static str, remedy: &str) -> WireError {
+    WireError::Refused(field, remedy.to_string())
 }
 
 /// Whether the lab supports everything in the scenario.
 ///
 /// # Errors
 /// An unsupported field, with an alternative.
-pub fn check(s: &Scenario) -> Result<(), String> {
+pub fn check(s: &Scenario) -> Result<(), WireError> {
     plan(s, 1).map(|_| ())
 }
 
 /// Refuses what the lab cannot do: omitting it would be a different experiment.
-fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), String> {
+fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), WireError> {
     if s.events.iter().any(|e| !matches!(e.action, Action::Power(..))) {
         return Err(refused("event", "omit all but switch-down and switch-up"));
     }
@@ -114,7 +163,7 @@ fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), String> {
     {
         return Err(refused("agents", "keep only `sampling_ms`"));
     }
-    let service = s.rack.services.first().ok_or("the rack has no service")?;
+    let service = s.rack.services.first().ok_or(WireError::NoService)?;
     if s.devices.iter().any(|model| model.contention != 0.0 || model.give_up_ns.is_some()) {
         return Err(refused("device", "omit `contention` and `give_up_ms`"));
     }
@@ -125,7 +174,7 @@ fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), String> {
 }
 
 /// The lab's version of a scenario.
-fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
+fn plan(s: &Scenario, seed: u64) -> Result<Plan, WireError> {
     let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
     check_features(s, client)?;
     let switches = s.rack.switch.p4runtime.len() as u16;
@@ -187,7 +236,7 @@ pub fn schedule(s: &Scenario, seed: u64) -> Vec<Duration> {
 }
 
 /// The rack.toml of the scenario's rack, with the lab's addresses.
-fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, String> {
+fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, WireError> {
     let gateways = spec.hosts().flat_map(|(_, l)| [l.gateway_ipv4.into(), l.gateway_ipv6.into()]);
     let route = |client: &ClientSpec| Route {
         prefix: Prefix::containing(client.link.ipv4.into(), 24),
@@ -200,7 +249,9 @@ fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, String> {
     for (server, own) in s.rack.servers.iter().zip(&spec.servers) {
         let mut devices = Vec::new();
         for (device, place) in server.devices.iter().zip(&own.devices) {
-            let settings = AgentConfig::from_rack(&s.rack, &server.name, &device.name, "eth0")?.settings;
+            let settings = AgentConfig::from_rack(&s.rack, &server.name, &device.name, "eth0")
+                .map_err(WireError::Settings)?
+                .settings;
             let member = service.members.iter().flat_map(|m| &m.devices).find(|d| d.number == device.number);
             let (weight, priority, enabled) =
                 member.map_or((1, 1, false), |d| (d.weight, d.priority, d.enabled));
@@ -247,9 +298,9 @@ fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, String> {
     })
 }
 
-fn learn_section(learn: &LearnModel) -> Result<LearnSection, String> {
+fn learn_section(learn: &LearnModel) -> Result<LearnSection, WireError> {
     Ok(LearnSection {
-        first_weight: Some(learn.weigher()?.weights().accelerator),
+        first_weight: Some(learn.weigher().map_err(WireError::Settings)?.weights().accelerator),
         // Servers that are alike here may differ in the file: `plan` has checked that they form one class.
         per_class: false,
         ..LearnSection::new(learn, ClientsView::section())
@@ -302,10 +353,9 @@ impl OnWire {
     ///
     /// # Errors
     /// The lab does not support the scenario, or the rack does not come up.
-    pub fn start(s: &Scenario, seed: u64) -> Result<Self, String> {
-        let text = |e: pointsman_lab::Error| e.to_string();
+    pub fn start(s: &Scenario, seed: u64) -> Result<Self, WireError> {
         let plan = plan(s, seed)?;
-        plan.spec.validate().map_err(text)?;
+        plan.spec.validate()?;
         let decisions: Arc<Mutex<Vec<String>>> = Arc::default();
         let kept = decisions.clone();
         let log: Log = Arc::new(Mutex::new(move |line: &str| {
@@ -329,12 +379,12 @@ impl OnWire {
         live.wait_in_sync(PATIENCE)?;
         // Every agent must have reported twice.
         std::thread::sleep(Duration::from_secs(1));
-        let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone())).map_err(text)?;
+        let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone()))?;
         let sources: Vec<IpAddr> = plan.spec.clients.iter().flat_map(|c| c.ipv4_addresses()).collect();
         let idle_ms = s.rack.services.iter().map(|s| s.idle_timeout_ms).max().unwrap_or(0);
         let rest = Duration::from_millis(u64::from(idle_ms)) + Duration::from_secs(1);
-        let ports = SourcePorts::new(sources, 1024..=65535, rest).map_err(text)?;
-        let client = live.rack.host("client").map_err(text)?.namespace.clone();
+        let ports = SourcePorts::new(sources, 1024..=65535, rest)?;
+        let client = live.rack.host("client")?.namespace.clone();
         let port = s.clients.first().map_or(0, |c| c.service.1);
         let target = (plan.spec.vip_ipv4, port).into();
         Ok(OnWire { live, learner, target, keys, ports, client, scenario: without_requests(s) })
@@ -344,9 +394,9 @@ impl OnWire {
     ///
     /// # Errors
     /// The scenario differs from the rack's in more than its requests, or they cannot be sent.
-    pub fn run(&mut self, s: &Scenario, seed: u64) -> Result<Ran, String> {
+    pub fn run(&mut self, s: &Scenario, seed: u64) -> Result<Ran, WireError> {
         if without_requests(s) != self.scenario {
-            return Err("the scenario has a different rack".into());
+            return Err(WireError::OtherRack);
         }
         self.learn_anew(seed)?;
         let times = schedule(s, seed);
@@ -363,14 +413,12 @@ impl OnWire {
                 eyes.view.saw(latencies);
             }
         };
-        let text = |e: pointsman_lab::Error| e.to_string();
         let client = &self.client;
         let r = std::thread::scope(|scope| {
             let events = scope.spawn(|| perform(live, &s.events));
-            let r =
-                client.enter(|| load::watched(&config, ports, keys, watch)).map_err(text)?.map_err(text)?;
-            events.join().map_err(|_| "the events panicked".to_string())??;
-            Ok::<_, String>(r)
+            let r = client.enter(|| load::watched(&config, ports, keys, watch))??;
+            events.join().map_err(|_| WireError::Panicked)??;
+            Ok::<_, WireError>(r)
         })?;
         if !s.events.is_empty() {
             // For the next run.
@@ -394,7 +442,7 @@ impl OnWire {
     }
 
     /// Each run has its own, empty learner, which starts with the controller.
-    fn learn_anew(&mut self, seed: u64) -> Result<(), String> {
+    fn learn_anew(&mut self, seed: u64) -> Result<(), WireError> {
         let Some(eyes) = &self.learner else { return Ok(()) };
         let mut config = self.live.config().clone();
         if let Some(learn) = &mut config.learn {
@@ -410,7 +458,7 @@ impl OnWire {
 }
 
 /// Performs the events of a scenario in real time, from now on.
-fn perform(live: &mut Live, events: &[Event]) -> Result<(), String> {
+fn perform(live: &mut Live, events: &[Event]) -> Result<(), WireError> {
     let start = Instant::now();
     for event in events {
         let at = start + Duration::from_nanos(event.at_ns);

@@ -249,6 +249,7 @@ impl Bed {
             }
         }));
         let before = threads();
+        let failed = |e: pointsman_live::Error| e.to_string();
         let mut live = Live::start_on(
             &spec,
             Vec::new(),
@@ -256,9 +257,10 @@ impl Bed {
             Choice::default(),
             Ports { kind: kind.want(), workers: 1 },
             log,
-        )?;
-        live.start_controller()?;
-        live.wait_in_sync(PATIENCE)?;
+        )
+        .map_err(failed)?;
+        live.start_controller().map_err(failed)?;
+        live.wait_in_sync(PATIENCE).map_err(failed)?;
         let rack = live.rack.clone();
         let bed = Self::of(&format!("pointsman {}", kind.name()), &rack, Middle::Switch(Box::new(live)))?;
         Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })
@@ -312,7 +314,7 @@ impl Bed {
     /// The switch's counters, for messages.
     pub fn story(&self) -> String {
         match &self.middle {
-            Middle::Switch(live) => live.stats().map_or_else(|e| e, |stats| format!("{stats:?}")),
+            Middle::Switch(live) => live.stats().map_or_else(|e| e.to_string(), |stats| format!("{stats:?}")),
             _ => String::new(),
         }
     }
