@@ -73,7 +73,7 @@ impl Board {
         self.runs.back().map_or(self.start, |run| run.end)
     }
 
-    /// The first run, if it is lost: begin and end.
+    /// Each run with its begin.
     pub fn runs(&self) -> impl Iterator<Item = (u64, &Run)> {
         self.runs.iter().scan(self.start, |from, run| Some((std::mem::replace(from, run.end), run)))
     }
@@ -237,11 +237,12 @@ impl Board {
         }
     }
 
-    /// Begin and end of the last `most` bytes, or less, that were sent together.
-    pub fn tail(&self, most: u64) -> Option<(u64, u64)> {
+    /// Begin and end of the last packet. Packets have `mss` bytes, except the last of those that were sent together; `fin` is 1 if
+    /// a FIN is part of it.
+    pub fn tail(&self, mss: u64, fin: u64) -> Option<(u64, u64)> {
         let end = self.runs.back()?.end;
         let from = if self.runs.len() > 1 { self.runs[self.runs.len() - 2].end } else { self.start };
-        Some((from.max(end.saturating_sub(most)), end))
+        Some((from + (end - fin - from).saturating_sub(1) / mss * mss, end))
     }
 }
 
@@ -284,7 +285,8 @@ mod tests {
         board.acknowledge(1800, |bytes, run| seen.push((bytes, run.end)));
         assert_eq!(seen, [(200, 1200), (100, 1300), (100, 1800)]);
         check(&board);
-        assert_eq!(board.tail(150), Some((1850, 2000)));
+        assert_eq!((board.tail(150, 0), board.tail(200, 0)), (Some((1950, 2000)), Some((1800, 2000))));
+        assert_eq!((board.tail(199, 1), board.tail(199, 0)), (Some((1800, 2000)), Some((1999, 2000))));
         board.acknowledge(2000, |_, _| ());
         assert!(board.is_empty() && board.is_clean() && board.flying + board.lost + board.sacked == 0);
     }

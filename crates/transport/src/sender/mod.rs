@@ -214,7 +214,7 @@ impl Sender {
 
     fn lost_piece(&mut self, now: u64) -> Option<Piece> {
         let (from, end) = self.board.first_lost()?;
-        let to = end.min(from + u64::from(self.mss));
+        let to = self.with_fin(end.min(from + u64::from(self.mss)), end);
         let flight = self.in_flight();
         if flight > 0 && u64::from(self.window.cwnd.saturating_sub(flight)) < to - from {
             return None;
@@ -238,7 +238,7 @@ impl Sender {
         let piece = if len > 0 && usable >= len {
             self.send_new(self.nxt + len, now)
         } else {
-            let (from, to) = self.board.tail(u64::from(self.mss))?;
+            let (from, to) = self.board.tail(u64::from(self.mss), u64::from(self.nxt > self.written))?;
             self.board.resend(from, to, now);
             self.piece(from, to, true)
         };
@@ -273,7 +273,14 @@ impl Sender {
         if len == 0 || config.burst > 1 && room == budget && flight > 0 && self.may_wait(len, most) {
             return None;
         }
-        Some(self.send_new(self.nxt + len, now))
+        let to = self.with_fin(self.nxt + len, self.nxt + usable);
+        Some(self.send_new(to, now))
+    }
+
+    /// The FIN takes a sequence number and no room in a packet: it leaves with the last byte.
+    #[inline]
+    fn with_fin(&self, to: u64, limit: u64) -> u64 {
+        if self.fin && to == self.written && to < limit { to + 1 } else { to }
     }
 
     /// Whether to wait for room for a whole train, or for a quarter of the window.

@@ -286,3 +286,19 @@ fn a_forgotten_connection_is_reset() {
     let reset = connection.next_segment(0).expect("a reset");
     assert_eq!((reset.seq, reset.flags, connection.state()), (100, RST, State::SynReceived));
 }
+
+#[test]
+fn a_fin_needs_no_packet_of_its_own() {
+    for lost in [false, true] {
+        let mut net = net();
+        net.run_until(net.now + 20 * MS);
+        let last = net.packets[0] + 9;
+        net.filter = Box::new(move |way, number, _| !lost || way != 0 || number != last);
+        net.ends[0].write(10 * 1448);
+        net.ends[0].close();
+        net.run_until(net.now + SECOND);
+        let stats = net.ends[0].stats();
+        assert_eq!((stats.segments, stats.retransmitted_segments), (10 + u64::from(lost), u32::from(lost)));
+        assert_eq!((net.taken[1], states(&net)), (14_480, (State::FinWait2, State::CloseWait)));
+    }
+}
