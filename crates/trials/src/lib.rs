@@ -11,6 +11,7 @@ mod simulator;
 pub mod stats;
 pub mod validate;
 pub mod wire;
+mod wire_error;
 
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;

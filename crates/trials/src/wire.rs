@@ -3,6 +3,7 @@
 //!
 //! Request times and service times are drawn by the simulator's own code from the same seeds.
 
+pub use crate::wire_error::WireError;
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, LearnSection, RackFile, ServerSection, ServiceSection, SourceSection,
@@ -21,8 +22,6 @@ use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
 use pointsman_sim::scenario::{Action, ClientModel, Connections, Event, LearnModel};
-use std::error::Error;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -64,53 +63,6 @@ struct Plan {
     spec: RackSpec,
     devices: Vec<DeviceConfig>,
     file: RackFile,
-}
-
-/// Why a scenario does not run in the lab.
-#[derive(Debug)]
-pub enum WireError {
-    /// The lab does not support the value of this field; the remedy.
-    Refused(&'static str, String),
-    /// The rack has no service.
-    NoService,
-    /// An agent or a learner does not take its settings.
-    Settings(String),
-    /// The lab refuses clients or devices.
-    Lab(pointsman_lab::Error),
-    /// The rack does not run.
-    Live(pointsman_live::Error),
-    /// The scenario is one of another rack.
-    OtherRack,
-    /// The thread of the scenario's events panicked.
-    Panicked,
-}
-
-impl fmt::Display for WireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WireError::Refused(field, remedy) => write!(f, "in the lab: {field}: {remedy}"),
-            WireError::NoService => f.write_str("the rack has no service"),
-            WireError::Settings(why) => f.write_str(why),
-            WireError::Lab(e) => e.fmt(f),
-            WireError::Live(e) => e.fmt(f),
-            WireError::OtherRack => f.write_str("the scenario has a different rack"),
-            WireError::Panicked => f.write_str("the events panicked"),
-        }
-    }
-}
-
-impl Error for WireError {}
-
-impl From<pointsman_lab::Error> for WireError {
-    fn from(e: pointsman_lab::Error) -> Self {
-        WireError::Lab(e)
-    }
-}
-
-impl From<pointsman_live::Error> for WireError {
-    fn from(e: pointsman_live::Error) -> Self {
-        WireError::Live(e)
-    }
 }
 
 fn refused(field: &'static str, remedy: &str) -> WireError {

@@ -2,6 +2,7 @@
 //! worker reports one after the other.
 
 mod calls;
+mod error;
 mod handle;
 mod saved;
 mod streams;
@@ -25,15 +26,15 @@ use pointsman_control::{ConnId, Device, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
 use pointsman_stf::generator::Numbered;
-use pointsman_v1model::{ConfigError, Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
+use pointsman_v1model::{Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{fmt, io};
 use tokio::sync::oneshot;
 
 pub use calls::{Peer, ReadItem};
+pub use error::{GeneratorError, RunError};
 pub use handle::{Gone, Handle, Job};
 use streams::Client;
 pub use streams::StreamItem;
@@ -238,44 +239,6 @@ impl Core {
         }
     }
 }
-
-/// Why a switch ended before it was stopped.
-#[derive(Debug)]
-pub enum RunError {
-    /// The kernel refuses a thread for packets.
-    Thread(io::Error),
-    /// The kernel does not let a worker wait for packets.
-    Wait(io::Error),
-    /// A worker panicked.
-    Panicked,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Thread(e) => write!(f, "cannot start a thread for packets: {e}"),
-            RunError::Wait(e) => write!(f, "cannot wait for packets: {e}"),
-            RunError::Panicked => f.write_str("a worker panicked; the switch has stopped"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-/// A packet generator that the switch cannot have.
-#[derive(Debug)]
-pub struct GeneratorError {
-    number: u16,
-    error: ConfigError,
-}
-
-impl fmt::Display for GeneratorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--generator {}: {}", self.number, self.error)
-    }
-}
-
-impl std::error::Error for GeneratorError {}
 
 /// The log line of an event.
 fn told(event: Event) -> (Level, String) {
