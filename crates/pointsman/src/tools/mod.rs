@@ -1,6 +1,7 @@
-//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter.
+//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter, the resources of a chip.
 
 pub mod fmt;
+pub mod resources;
 pub mod test;
 pub mod trace;
 
@@ -26,6 +27,8 @@ pub enum P4 {
 pub enum Tool {
     /// Format source; comments and preprocessor lines are kept.
     Fmt(fmt::Args),
+    /// What a program takes of a pipeline chip.
+    Resources(resources::Args),
     /// Run packet tests (STF) against their programs.
     Test(test::Args),
     /// Trace a packet through a program, step by step.
@@ -40,6 +43,7 @@ pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         P4::Program(command) => crate::p4::run(command),
         P4::Tool(Tool::Fmt(args)) => fmt::run(args),
+        P4::Tool(Tool::Resources(args)) => Ok(resources::run(&args)),
         P4::Tool(Tool::Test(args)) => test::run(args),
         P4::Tool(Tool::Trace(args)) => trace::run(args),
     }

@@ -1,0 +1,126 @@
+//! `pointsman p4 resources`: what a program takes of a pipeline chip.
+
+mod page;
+
+use clap::Args as ClapArgs;
+use pointsman_compile::check;
+use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_console::{print, results, say, show};
+use pointsman_frontend::{Define, render};
+use pointsman_pisa::arch::Arch;
+use pointsman_pisa::{BUDGET, BUILT_IN, GraphFile, Report, Target, resources, resources_of_graph};
+use std::error::Error;
+use std::fmt;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a program takes of a pipeline chip: stages, memory, crossbars, ALUs, words of the packet header vector
+/// (docs/resources.md).
+///
+/// The exit status is 0 if it fits, 1 if it does not, 2 if the program or the target is not valid.
+#[derive(ClapArgs)]
+pub struct Args {
+    /// The program's main file; or a table graph, if it ends in `.toml`.
+    file: PathBuf,
+    /// The chip: rmt, tofino, tofino2, or a file that describes it.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    target: String,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as a page for browsers.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Folder to search for included files. Repeatable.
+    #[arg(short = 'I', long = "include", value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Macro to define.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
+    define: Vec<Define>,
+}
+
+/// Something is wrong with the program or the target.
+const BAD_INPUT: u8 = 2;
+
+/// Why there is no report.
+#[derive(Debug)]
+enum Refused {
+    UnknownTarget(String),
+    NoTables(PathBuf),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::UnknownTarget(name) => {
+                let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+                write!(f, "unknown target '{name}': use {}, or a file that ends in .toml", known.join(", "))
+            }
+            Refused::NoTables(path) => write!(
+                f,
+                "{} has no `main`, or constructs of its architecture that are not supported, so that its tables are not known",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl Error for Refused {}
+
+/// Prints the report.
+pub fn run(args: &Args) -> ExitCode {
+    let done = report(args).and_then(|report| report.map(|r| write(args, &r)).transpose());
+    match done {
+        Ok(Some(true)) => ExitCode::SUCCESS,
+        Ok(Some(false)) => ExitCode::FAILURE,
+        Ok(None) => ExitCode::from(BAD_INPUT),
+        Err(e) => {
+            say(&e.to_string());
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+/// Writes the report. Does the program fit?
+fn write(args: &Args, report: &Report) -> Result<bool, Box<dyn Error>> {
+    if let Some(path) = &args.json {
+        results::write(path, "--json", format!("{}\n", report.json()))?;
+    }
+    if let Some(path) = &args.html {
+        results::write(path, "--html", page::page(report))?;
+    }
+    print(&report.text());
+    Ok(report.fits())
+}
+
+/// The report; `None` if the program has errors, which were shown.
+fn report(args: &Args) -> Result<Option<Report>, Box<dyn Error>> {
+    let target = target(&args.target)?;
+    let path = args.file.display().to_string();
+    let text = read_source(&args.file)?;
+    if args.file.extension().is_some_and(|e| e == "toml") {
+        let file = GraphFile::read(&path, &text)?;
+        return Ok(Some(resources_of_graph(&file.name, &file.graph, &target, BUDGET)));
+    }
+    let sources = Sources { include_dirs: args.include.clone() };
+    let checked = check(&path, &text, &sources, &args.define);
+    show(&render::all_to_text(&checked.source_map, &checked.diagnostics, std::io::stderr().is_terminal()));
+    if !checked.is_right() {
+        return Ok(None);
+    }
+    let package = checked.package.map_or_else(String::new, |(name, _)| name);
+    let program = checked.program.ok_or_else(|| Refused::NoTables(args.file.clone()))?;
+    Ok(Some(resources(&path, &program, Arch::of(&package), &target, BUDGET)))
+}
+
+fn target(name: &str) -> Result<Target, Box<dyn Error>> {
+    if let Some(target) = Target::named(name) {
+        return Ok(target);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|e| e != "toml") {
+        return Err(Refused::UnknownTarget(name.into()).into());
+    }
+    Ok(Target::read(name, &read_source(path)?)?)
+}
