@@ -19,7 +19,13 @@ struct Server {
 }
 
 impl Server {
+    /// Other tests may take the port before the server does: then it gets another one.
     fn start(application: &str, more: &[&str]) -> Self {
+        let started = (0..5).find_map(|_| Server::try_start(application, more));
+        started.expect("a port that stays free")
+    }
+
+    fn try_start(application: &str, more: &[&str]) -> Option<Self> {
         let at = format!("127.0.0.1:{}", free_port());
         let args = ["workload", "serve", application, "--listen", &at, "--for", "60"];
         let mut command = pointsman(&args);
@@ -27,8 +33,12 @@ impl Server {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.as_mut().expect("piped"));
         out.read_line(&mut line).expect("a line");
+        if line.is_empty() {
+            child.wait().expect("it ends");
+            return None;
+        }
         assert!(line.starts_with("serving "), "{line}");
-        Server { child, at }
+        Some(Server { child, at })
     }
 
     /// Its last output.
