@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arch;
+mod chain;
 mod cost;
 mod fold;
 mod graph;
@@ -20,6 +21,7 @@ mod resource;
 mod target;
 mod walk;
 
+pub use chain::{Chain, chain};
 pub use graph::{Array, ArrayKind, Cycle, Demand, Dependency, Graph, Matching, Node, NodeKind};
 pub use graph_file::GraphFile;
 pub use phv::PhvUse;
