@@ -26,7 +26,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("marks_are_understood", marks_are_understood),
     ("simpler_peers_are_understood", simpler_peers_are_understood),
     ("linux_connects", linux_connects),
-    ("nobody_listens", nobody_listens),
+    ("a_closed_port_refuses", a_closed_port_refuses),
 ];
 
 /// Linux's port, and the first of ours: each connection has its own, because Linux remembers those that have ended.
@@ -322,7 +322,7 @@ fn is_clean(stats: &Stats) -> bool {
     stats.timeouts > 0 || stats.retransmitted_segments <= stats.probes && stats.fast_recoveries == 0
 }
 
-/// Linux's side: sends its file, and returns what it has received.
+/// Linux's side: sends its file, and returns the received one.
 fn linux_side(mut socket: TcpStream, file: &[u8]) -> std::io::Result<Vec<u8>> {
     socket.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut received = Vec::new();
@@ -464,7 +464,7 @@ fn linux_connects() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn nobody_listens() -> Result<(), Box<dyn Error>> {
+fn a_closed_port_refuses() -> Result<(), Box<dyn Error>> {
     let cable = Cable::new()?;
     let case = case("refused");
     let end = cable.ours.enter(|| -> Result<Option<End>, String> {

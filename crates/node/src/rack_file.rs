@@ -165,7 +165,7 @@ fn random<const N: usize>() -> Result<[u8; N], RackError> {
 /// Random numbers for keys.
 ///
 /// # Errors
-/// There is no room for them, or the kernel has none.
+/// All numbers of keys are taken, or the kernel gives no random numbers.
 pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, RackError> {
     let mut failed = None;
     let made = keys.extend(rack, renew, || random().map_err(|e| failed = Some(e)).unwrap_or_default());

@@ -1,7 +1,7 @@
 //! Several accesses of an array: one operation of its ALU, or impossible.
 //!
-//! A packet accesses an array once. A read and a write of the same cell are one operation if what is between them is no more than
-//! the ALU can compute.
+//! A packet can access each array only once. A read and a write of the same cell are one operation if the ALU can compute everything
+//! in between.
 
 use crate::report::Violation;
 use crate::target::Target;

@@ -89,9 +89,7 @@ fn graph(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<GraphFile> {
                 let edge = edges.entry((*from, to)).or_insert(dependency);
                 *edge = dependency.max(*edge);
             }
-            None => {
-                p.add(&name.place, field, format!("there is no table `{}`: correct the name", name.value))
-            }
+            None => p.add(&name.place, field, format!("unknown table `{}`: correct the name", name.value)),
         }
     }
     let found = Graph::new(nodes, edges).map_err(|Cycle(names)| {

@@ -334,7 +334,7 @@ fn accesses(ops: &[Op], node_of: &[usize], node: usize) -> usize {
     here.filter(|(op, _)| matches!(op.what, What::Table(_) | What::Access { .. })).count()
 }
 
-/// Removes dependencies until there is no circle: those against the order of the program. Returns the tables and arrays in circles
+/// Breaks cycles by removing dependencies against the order of the program. Returns the tables and arrays in cycles
 /// that need more than one stage, of those that the program has in several places.
 fn without_circles(
     edges: &mut BTreeMap<(usize, usize), Dependency>,

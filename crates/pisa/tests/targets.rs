@@ -71,7 +71,7 @@ fn bad_graphs() {
         ("match = \"fuzzy\"\nkey_bits = 8\nentries = 4", "write none, exact, lpm or ternary"),
         ("match = \"exact\"\nentries = 4", "table.key_bits: missing"),
         ("match = \"exact\"\nkey_bits = 8\nentries = 0", "from 1 to"),
-        ("match = \"none\"\nmatch_after = [\"b\"]", "there is no table `b`"),
+        ("match = \"none\"\nmatch_after = [\"b\"]", "unknown table `b`"),
         ("match = \"none\"\nmatch_after = [\"a\"]", "cannot depend on itself"),
         ("match = \"none\"\nwidth = 3", "unknown field"),
         ("match = \"none\"\n[[table]]\nname = \"a\"\nmatch = \"none\"", "already a table `a`"),

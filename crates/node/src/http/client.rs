@@ -33,7 +33,7 @@ pub struct Ask<'a> {
     pub body: Option<(&'static str, String)>,
 }
 
-/// Why there is no answer.
+/// Reasons for a request without an answer.
 #[derive(Debug)]
 pub enum Unanswered {
     /// The address is not a URL.
@@ -46,9 +46,9 @@ pub enum Unanswered {
     NoCa,
     /// Its host cannot be the name in a certificate.
     Name(String, InvalidDnsNameError),
-    /// There is no connection.
+    /// The host cannot be reached.
     Connect(io::Error),
-    /// There is one, without TLS.
+    /// The TLS handshake failed.
     Tls(io::Error),
     /// The request cannot be sent.
     Request(hyper::http::Error),

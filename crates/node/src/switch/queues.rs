@@ -198,7 +198,7 @@ pub enum QueueError {
     Unreadable(PathBuf, io::Error),
     /// A line of it is wrong: path, line, and why.
     Line(PathBuf, usize, String),
-    /// There is no such port.
+    /// The port does not exist.
     Port(u32),
     /// Ports have no queue of this priority.
     Priority(u8),

@@ -8,4 +8,3 @@ mod laws;
 mod loss;
 mod net;
 mod properties;
-mod speed;

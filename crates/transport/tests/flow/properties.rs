@@ -88,3 +88,10 @@ fn runs_repeat() {
     };
     (0..20).for_each(|seed| assert_eq!(run(seed), run(seed)));
 }
+
+/// A fabric has a hundred thousand of them.
+#[test]
+fn connections_are_small() {
+    let bytes = size_of::<pointsman_transport::Connection>();
+    assert!(bytes <= 1024, "{bytes}");
+}
