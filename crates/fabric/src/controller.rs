@@ -1,7 +1,7 @@
 //! The controller of all switches of a network: one session with each, and routes that follow the links.
 
 use crate::book::{Book, UnknownName};
-use crate::ecmp;
+use crate::scheme::{Choice, Place};
 use pointsman_session::{
     DesiredError, Input as SessionInput, Output, Program, Reconciler, ReconcilerConfig, ReconcilerEvent,
     SessionConfig,
@@ -58,6 +58,7 @@ pub type Action = (SwitchId, Output<ReconcilerEvent>);
 /// The controller of a network. Times count from any fixed moment and must not run backwards.
 pub struct Controller {
     topology: Topology,
+    choice: Choice,
     book: Book,
     sessions: Vec<Reconciler>,
     /// Ports without a carrier. A link is down if either end has none.
@@ -68,9 +69,10 @@ impl Controller {
     /// A controller that connects at its first step; the P4Runtime address of each switch is `address`'s.
     ///
     /// # Errors
-    /// The program has not the tables that the controller fills.
+    /// The program has not the tables that the scheme fills.
     pub fn new(
         topology: Topology,
+        choice: Choice,
         program: &Program,
         address: impl Fn(SwitchId) -> String,
     ) -> Result<Self, FillError> {
@@ -80,8 +82,8 @@ impl Controller {
             Reconciler::new(ReconcilerConfig { session, seed: 0, batch: BATCH }, program.clone())
         };
         let sessions = (0..topology.switches().len() as u32).map(session).collect();
-        let mut new =
-            Controller { book: Book::new(&program.p4info), topology, sessions, down: BTreeSet::new() };
+        let book = Book::new(&program.p4info);
+        let mut new = Controller { topology, choice, book, sessions, down: BTreeSet::new() };
         new.route()?;
         Ok(new)
     }
@@ -139,8 +141,14 @@ impl Controller {
     fn route(&mut self) -> Result<(), FillError> {
         let routes = Routes::of(&self.topology, &self.links_down());
         for (id, session) in (0..).map(SwitchId).zip(&mut self.sessions) {
-            let entities =
-                ecmp::entities(&self.book, &self.topology, &routes, id).map_err(FillError::Unknown)?;
+            let place = Place {
+                book: &self.book,
+                topology: &self.topology,
+                routes: &routes,
+                switch: id,
+                choice: &self.choice,
+            };
+            let entities = (self.choice.scheme.entities)(&place).map_err(FillError::Unknown)?;
             session.set_desired(entities).map_err(FillError::Desired)?;
         }
         Ok(())

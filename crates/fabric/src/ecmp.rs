@@ -1,12 +1,20 @@
 //! Routing over equal-cost paths: what `p4/programs/ecmp` needs in its tables.
 
-use crate::book::{Book, Does, UnknownName, Value};
+use crate::book::{Does, UnknownName, Value};
+use crate::scheme::{Place, Scheme, no_generators};
 use pointsman_control::proto::p4rt::Entity;
-use pointsman_topology::{HostId, Routes, SwitchId, Topology};
+use pointsman_topology::HostId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The program, as text.
-pub const PROGRAM: &str = include_str!("../../../p4/programs/ecmp/main.p4");
+/// Flows spread by a hash over equal-cost paths.
+pub const SCHEME: Scheme = Scheme {
+    name: "ecmp",
+    says: "a hash of the flow chooses among the shortest paths",
+    program: include_str!("../../../p4/programs/ecmp/main.p4"),
+    settings: &[],
+    entities,
+    generators: no_generators,
+};
 
 const PROFILE: &str = "EcmpIngress.next_hops";
 const ROUTES: &str = "EcmpIngress.routes_v4";
@@ -22,12 +30,8 @@ const ROTATION: u32 = 11;
 ///
 /// # Errors
 /// The program is another one.
-pub fn entities(
-    book: &Book,
-    topology: &Topology,
-    routes: &Routes,
-    switch: SwitchId,
-) -> Result<Vec<Entity>, UnknownName> {
+fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
+    let Place { book, topology, routes, switch, .. } = *place;
     let mut out = Vec::new();
     let own = topology.switches()[switch.0 as usize].mac;
     let mac = |mac: [u8; 6]| mac.iter().fold(0u128, |n, b| n << 8 | u128::from(*b));

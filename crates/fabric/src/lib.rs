@@ -4,7 +4,9 @@
 
 mod book;
 mod controller;
-pub mod ecmp;
+mod ecmp;
+mod scheme;
 
 pub use book::{Book, Does, UnknownName, Value};
 pub use controller::{Action, Controller, FillError, Input};
+pub use scheme::{Choice, Place, SCHEMES, Scheme, Setting};

@@ -2,12 +2,13 @@
 //! each.
 
 use super::{Error, Late, Log, SwitchPart, p4runtime, runtime_in, say};
-use pointsman_fabric::{Controller, Input};
+use pointsman_fabric::{Choice, Controller, Input};
 use pointsman_lab::wiring::Wiring;
 use pointsman_node::controller::link::Link;
 use pointsman_node::switch::{Interface, Setup};
 use pointsman_ports::Counters;
 use pointsman_session::{Output, Program, ReconcilerEvent};
+use pointsman_stf::generator::Numbered;
 use pointsman_topology::{CPU_PORT, LinkId, SwitchId, Topology};
 use pointsman_v1model::{Stats, SwitchConfig};
 use std::collections::BTreeMap;
@@ -38,10 +39,10 @@ impl LiveNetwork {
     ///
     /// # Errors
     /// The kernel refuses a part of it, or the program is not one that the controller can fill.
-    pub fn start(topology: &Topology, program: &Program, log: &Log) -> Result<Self, Error> {
+    pub fn start(topology: &Topology, choice: &Choice, program: &Program, log: &Log) -> Result<Self, Error> {
         let address = p4runtime(0).to_string();
-        let controller =
-            Controller::new(topology.clone(), program, |_| address.clone()).map_err(Error::Fabric)?;
+        let controller = Controller::new(topology.clone(), choice.clone(), program, |_| address.clone())
+            .map_err(Error::Fabric)?;
         let wiring = Wiring::build(topology)?;
         let (inputs, received) = mpsc::unbounded_channel();
         let (told, in_sync) = watch::channel(false);
@@ -53,7 +54,10 @@ impl LiveNetwork {
             let ports = network.wiring.ports(id).into_iter();
             let interfaces = ports.map(|(number, name)| Interface { number: number.into(), name }).collect();
             let config = SwitchConfig { cpu_port: Some(CPU_PORT.into()), ..Setup::default().switch };
-            let setup = Setup { interfaces, switch: config, ..Setup::default() };
+            let made = (choice.scheme.generators)(topology, id, choice).into_iter();
+            let generators =
+                made.map(|(number, generator)| Numbered { number, generator: Some(generator) }).collect();
+            let setup = Setup { interfaces, switch: config, generators, ..Setup::default() };
             let tokio = runtime_in(namespace)?;
             let part = SwitchPart::start(namespace, &spec.name, p4runtime(0), setup, &tokio, log)?;
             let (way, actions) = mpsc::unbounded_channel();

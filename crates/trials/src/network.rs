@@ -35,7 +35,8 @@ fn check(args: &Args) -> Result<(), String> {
 /// The text of the switches' program.
 fn program(scenario: &NetworkScenario, beside: &Path) -> Result<(String, String), String> {
     let Some(file) = &scenario.program else {
-        return Ok(("ecmp".into(), pointsman_fabric::ecmp::PROGRAM.into()));
+        let scheme = scenario.choice.scheme;
+        return Ok((scheme.name.into(), scheme.program.into()));
     };
     let path = beside.join(file);
     let text = sources::flatten_file(&path, &Sources::default(), &[])

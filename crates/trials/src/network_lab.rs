@@ -62,7 +62,7 @@ pub(super) fn run(
 ) -> Result<Value, Box<dyn Error>> {
     let began = Instant::now();
     let log: Log = Arc::new(Mutex::new(|_: &str| {}));
-    let network = LiveNetwork::start(&scenario.topology, program, &log)?;
+    let network = LiveNetwork::start(&scenario.topology, &scenario.choice, program, &log)?;
     network.wiring.warnings.iter().for_each(|w| say(w));
     network.wait_in_sync(PATIENCE)?;
     let before = counters(&network)?;

@@ -2,7 +2,7 @@
 
 use crate::control_plane::{CONNECTION, ControlPlane};
 use pointsman_control::Output as ServerOutput;
-use pointsman_fabric::{Action, Controller, Input};
+use pointsman_fabric::{Action, Choice, Controller, Input};
 use pointsman_ir::{Executor, Program as Compiled};
 use pointsman_session::{Input as SessionInput, Output, Program, Request};
 use pointsman_topology::{SwitchId, Topology};
@@ -43,9 +43,15 @@ pub(super) struct Control {
 const TOLD: usize = 8;
 
 impl Control {
-    pub fn new(topology: &Topology, program: &Program, compiled: &Arc<Compiled>) -> Result<Self, String> {
+    pub fn new(
+        topology: &Topology,
+        choice: &Choice,
+        program: &Program,
+        compiled: &Arc<Compiled>,
+    ) -> Result<Self, String> {
         let address = |s: SwitchId| format!("switch {}", s.0);
-        let controller = Controller::new(topology.clone(), program, address).map_err(|e| e.to_string())?;
+        let controller =
+            Controller::new(topology.clone(), choice.clone(), program, address).map_err(|e| e.to_string())?;
         let line = |_| {
             let plane = ControlPlane::new(1, compiled.clone())?;
             Ok(Line { plane, to_switch: VecDeque::new(), to_controller: VecDeque::new() })

@@ -14,6 +14,7 @@ pub use read::{is_network, read};
 pub use run::run;
 
 use crate::arrivals::ArrivalModel;
+use pointsman_fabric::Choice;
 use pointsman_topology::{LinkId, Topology};
 
 /// Requests between all pairs of hosts.
@@ -51,7 +52,9 @@ pub struct NetworkScenario {
     pub duration_ns: u64,
     /// For how long a host waits for an answer.
     pub patience_ns: u64,
-    /// The program of all switches: a path, or `None` for the included one (`p4/programs/ecmp`).
+    /// How switches choose paths.
+    pub choice: Choice,
+    /// The program of all switches: a path, or `None` for the scheme's own.
     pub program: Option<String>,
     /// Switches, hosts and links.
     pub topology: Topology,

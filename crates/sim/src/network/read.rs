@@ -3,6 +3,7 @@
 use super::{LinkEvent, NetworkScenario, Traffic};
 use crate::scenario::Load;
 use crate::scenario::parts::{LONGEST_S, arrivals, choice, needed, ns, payload};
+use pointsman_fabric::Choice;
 use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
 use pointsman_topology::{Topology, read as topology};
 
@@ -47,6 +48,10 @@ fn scenario(
         (latency * 1e3).round() as u64
     });
     let (control_delay_ns, detection_ns) = control(top.table("control", problems), problems);
+    let choice = match top.table("scheme", problems) {
+        Some(t) => Choice::read(t, problems),
+        None => Choice::named("ecmp"),
+    };
     let program = match top.table("program", problems) {
         Some(mut t) => {
             let file: Option<At<String>> = t.text("file", "write the path of a P4 program", problems);
@@ -72,12 +77,13 @@ fn scenario(
     if network.hosts().len() < 2 {
         problems.add(&network_place, "network", "traffic needs two hosts or more: add some");
     }
-    let (name, duration, traffic) = (name?, duration?, traffic?);
+    let (name, duration, choice, traffic) = (name?, duration?, choice?, traffic?);
     let found = NetworkScenario {
         name: name.value,
         seed,
         duration_ns: ns(duration),
         patience_ns: ns(patience),
+        choice,
         program,
         topology: network,
         switch_latency_ns,

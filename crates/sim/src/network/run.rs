@@ -14,6 +14,7 @@ use pointsman_ir::Executor;
 use pointsman_net::{Happened, Loader, Network, NetworkConfig, Packet};
 use pointsman_session::Program;
 use pointsman_topology::{End, HostId, SwitchId};
+use pointsman_v1model::Time;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -98,7 +99,7 @@ pub fn run<E: Executor + Send + Sync>(
         scenario,
         counting: Counting::new(uplinks(&network)),
         network,
-        control: Control::new(&scenario.topology, program, compiled)?,
+        control: Control::new(&scenario.topology, &scenario.choice, program, compiled)?,
         checker: Checker::default(),
         gateways,
         senders: Vec::new(),
@@ -121,6 +122,7 @@ pub fn run<E: Executor + Send + Sync>(
 impl<E: Executor + Send + Sync> World<'_, E> {
     /// Runs until all switches hold their entries.
     fn set_up(&mut self) -> Result<(), String> {
+        self.generators()?;
         let sent = self.control.step(0, Input::Tick);
         self.deliver(sent);
         if self.go(SETUP_LIMIT_NS, |w| w.control.in_sync()) {
@@ -130,6 +132,19 @@ impl<E: Executor + Send + Sync> World<'_, E> {
         let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
         let limit = SETUP_LIMIT_NS / 1_000_000_000;
         Err(format!("the switches do not hold their entries within {limit} s of virtual time:{told}"))
+    }
+
+    /// Sets the switches' generators.
+    fn generators(&mut self) -> Result<(), String> {
+        let NetworkScenario { topology, choice, .. } = self.scenario;
+        for id in (0..topology.switches().len() as u32).map(SwitchId) {
+            let switch = self.network.switch(id);
+            for (number, generator) in (choice.scheme.generators)(topology, id, choice) {
+                switch.set_generator(Time(0), number, Some(generator)).map_err(|e| e.to_string())?;
+            }
+            self.network.touched(id);
+        }
+        Ok(())
     }
 
     fn begin(&mut self, seed: u64) {

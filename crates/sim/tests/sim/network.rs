@@ -10,7 +10,7 @@ type Program = (pointsman_session::Program, Arc<pointsman_ir::Program>);
 fn ecmp() -> &'static Program {
     static ECMP: OnceLock<Program> = OnceLock::new();
     ECMP.get_or_init(|| {
-        let text = pointsman_fabric::ecmp::PROGRAM;
+        let text = pointsman_fabric::Choice::named("ecmp").expect("a scheme").scheme.program;
         let compiled = pointsman_frontend::compile("main.p4", text, &super::Repository, &[]);
         let compiled = compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program;
         let p4info = pointsman_control::p4info::p4info(&compiled).expect("it has a P4Info");
