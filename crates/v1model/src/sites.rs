@@ -7,7 +7,7 @@
 
 use crate::externs::Function;
 use crate::fields::FieldList;
-use crate::pipeline::{META, Problem, STD};
+use crate::pipeline::{HEADERS, META, Problem, STD};
 use pointsman_ir::{
     Arg, Bits, Callee, Expr, ExprKind, LValue, Program, Proj, Span, Stmt, StmtKind, Type, TypeId, Value, Var,
     VarRef,
@@ -136,8 +136,8 @@ impl Walk<'_> {
         {
             let mut list = FieldList::default();
             match &*last {
-                Arg::In(data) => self.names(data, &mut list),
-                Arg::Out(place) | Arg::InOut(place) => self.name(place, span, &mut list),
+                Arg::In(data) => self.names(function, data, &mut list),
+                Arg::Out(place) | Arg::InOut(place) => self.name(function, place, span, &mut list),
             }
             let next = FIRST_LIST + self.sites.lists.len() as u32;
             let number = self.sites.lists.iter().find(|(_, l)| **l == list).map_or(next, |(n, _)| *n);
@@ -152,23 +152,27 @@ impl Walk<'_> {
     }
 
     /// The metadata that an expression lists.
-    fn names(&mut self, data: &Expr, list: &mut FieldList) {
+    fn names(&mut self, function: Function, data: &Expr, list: &mut FieldList) {
         match &data.kind {
-            ExprKind::Aggregate(elements) => elements.iter().for_each(|e| self.names(e, list)),
-            ExprKind::Cast(inner) => self.names(inner, list),
-            ExprKind::Read(place) => self.name(place, data.span, list),
+            ExprKind::Aggregate(elements) => elements.iter().for_each(|e| self.names(function, e, list)),
+            ExprKind::Cast(inner) => self.names(function, inner, list),
+            ExprKind::Read(place) => self.name(function, place, data.span, list),
             // There is nothing that it could be kept in.
             ExprKind::Const(_) => {}
             _ => self.refuse(data.span),
         }
     }
 
-    fn name(&mut self, place: &LValue, span: Span, list: &mut FieldList) {
+    fn name(&mut self, function: Function, place: &LValue, span: Span, list: &mut FieldList) {
         let var = match place.root {
             VarRef::Local(i) => self.scope.local.get(i as usize),
             VarRef::Outer(i) => self.scope.outer.get(i as usize),
         };
         let Some(var) = var else { return };
+        // The packet has its headers when it is parsed again.
+        if function != Function::CloneData && var.ty == self.slots[HEADERS] {
+            return;
+        }
         let Some(slot) = [META, STD].into_iter().find(|s| self.slots[*s] == var.ty) else {
             return self.refuse(span);
         };

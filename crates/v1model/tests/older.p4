@@ -67,7 +67,8 @@ control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
             h.h.type = (bit<8>) s.checksum_error;
         } else if (h.h.what == 10 && s.egress_port == 1) {
             m.inner.b = 7;
-            recirculate({ m.inner.b });
+            // The headers are in the packet anyway.
+            recirculate({ m.inner.b, h.h });
         } else if (h.h.what == 11 && s.egress_port == 1) {
             h.h.what = 0;
             recirculate(m.inner);

@@ -176,6 +176,8 @@ impl Checker<'_> {
             Some(n) => n.to_string(),
             None => match self.key_name(&k.expr) {
                 Some(n) => n,
+                // Controllers do not see it.
+                None if kind == MatchKind::Selector => "selector".into(),
                 None => {
                     let help = "give it one: `... : exact @name(\"name\")`";
                     self.error("P0602", expr.span, "this key needs a name for the control plane", help);
