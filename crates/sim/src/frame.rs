@@ -1,13 +1,16 @@
-//! The frames that hosts send and read: requests, answers, load reports (UDP over IPv4 or IPv6) and ARP.
+//! The frames that hosts send and read: requests, answers, load reports (UDP over IPv4 or IPv6), TCP
+//! segments and ARP.
 //!
 //! Requests and answers carry their numbers in their payload. Checkers use these, so the switch's changes to addresses
 //! and ports do not matter to them.
 
 use pointsman_balance::types::Address;
 pub use pointsman_net::Packet;
+use pointsman_transport::header::{self, HeaderError, Parsed, Route};
+use pointsman_transport::{Ecn, Segment};
 use pointsman_wire::Mac;
 use pointsman_wire::checksum::{folded, of_udp, sum};
-use pointsman_wire::frame as wire;
+use pointsman_wire::frame::{self as wire, RST, TCP, UDP};
 use std::net::Ipv4Addr;
 
 /// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
@@ -38,6 +41,15 @@ pub struct Addresses {
     pub ips: (Address, Address),
     /// Source and destination port.
     pub ports: (u16, u16),
+}
+
+impl Addresses {
+    /// Those of the opposite direction.
+    #[inline(always)]
+    pub fn back(&self) -> Self {
+        let Addresses { macs, ips, ports } = self;
+        Addresses { macs: (macs.1, macs.0), ips: (ips.1, ips.0), ports: (ports.1, ports.0) }
+    }
 }
 
 /// Marks of a request or answer.
@@ -77,45 +89,73 @@ pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id:
     *out = wire::packet((macs.1, macs.0), ips.0.into(), ips.1.into(), 42, body, wire::USUAL);
 }
 
-/// Writes the headers of a UDP datagram over the beginning of a frame, up to its payload, given by its length and its
-/// sum for the checksum. Sums are taken of the numbers and not of the bytes: reading bytes just after writing them in
-/// other pieces is slow.
-fn headers(out: &mut [u8], a: &Addresses, congestion: bool, (payload_bytes, payload): (usize, u64)) {
+/// The sum of both addresses. Sums are taken of the numbers and not of the bytes: reading bytes just after writing them in other
+/// pieces is slow.
+#[inline(always)]
+fn ip_sum(a: &Addresses) -> u64 {
     let half = |n: u128| (n & 0xffff_ffff) as u64;
     let words = |a: Address| half(a.bits) + half(a.bits >> 32) + half(a.bits >> 64) + half(a.bits >> 96);
-    let (ecn, len) = (if congestion { 2 } else { 0 }, (8 + payload_bytes) as u16);
-    let ips = words(a.ips.0) + words(a.ips.1);
-    let ports = u64::from(a.ports.0) + u64::from(a.ports.1);
-    // The pseudo header, the header and its payload.
-    let check = of_udp(ips + 17 + u64::from(len) + ports + u64::from(len) + payload);
-    let udp = match (a.ips.0.v6, out.len()) {
-        (false, UDP4_END..) => {
-            let header = (0x4500 | u64::from(ecn)) + u64::from(len + 20) + 0x4000 + (64 << 8 | 17) + ips;
+    words(a.ips.0) + words(a.ips.1)
+}
+
+/// Writes the headers of Ethernet and IP over the beginning of a frame that has room for them. `len` is the length of what
+/// follows, with `protocol`.
+#[inline(always)]
+fn ip_headers(out: &mut [u8], a: &Addresses, ecn: u8, protocol: u8, len: u16) {
+    match (a.ips.0.v6, out.len()) {
+        (false, UDP4..) => {
+            let numbers = u64::from(0x4500 | u16::from(ecn)) + u64::from(len + 20) + 0x4000;
+            let header = numbers + u64::from(64 << 8 | u16::from(protocol)) + ip_sum(a);
             out[12..14].copy_from_slice(&[8, 0]);
             out[14..16].copy_from_slice(&[0x45, ecn]);
             out[16..18].copy_from_slice(&(len + 20).to_be_bytes());
-            out[18..24].copy_from_slice(&[0, 0, 0x40, 0, 64, 17]);
+            out[18..24].copy_from_slice(&[0, 0, 0x40, 0, 64, protocol]);
             out[24..26].copy_from_slice(&(!folded(header)).to_be_bytes());
             out[26..30].copy_from_slice(&(a.ips.0.bits as u32).to_be_bytes());
             out[30..34].copy_from_slice(&(a.ips.1.bits as u32).to_be_bytes());
-            UDP4
         }
-        (true, UDP6_END..) => {
+        (true, UDP6..) => {
             out[12..18].copy_from_slice(&[0x86, 0xdd, 0x60, ecn << 4, 0, 0]);
             out[18..20].copy_from_slice(&len.to_be_bytes());
-            out[20..22].copy_from_slice(&[17, 64]);
+            out[20..22].copy_from_slice(&[protocol, 64]);
             out[22..38].copy_from_slice(&a.ips.0.bits.to_be_bytes());
             out[38..54].copy_from_slice(&a.ips.1.bits.to_be_bytes());
-            UDP6
         }
         _ => return,
-    };
+    }
     out[..6].copy_from_slice(&a.macs.1.0);
     out[6..12].copy_from_slice(&a.macs.0.0);
+}
+
+/// Writes the headers of a UDP datagram over the beginning of a frame, up to its payload, given by its length and its
+/// sum for the checksum.
+fn headers(out: &mut [u8], a: &Addresses, congestion: bool, (payload_bytes, payload): (usize, u64)) {
+    let (ecn, len) = (if congestion { 2 } else { 0 }, (8 + payload_bytes) as u16);
+    let ports = u64::from(a.ports.0) + u64::from(a.ports.1);
+    // The pseudo header, the header and its payload.
+    let check = of_udp(ip_sum(a) + 17 + u64::from(len) + ports + u64::from(len) + payload);
+    ip_headers(out, a, ecn, UDP, len);
     let fields = [a.ports.0, a.ports.1, len, check];
-    for (to, field) in out[udp..udp + 8].as_chunks_mut::<2>().0.iter_mut().zip(fields) {
+    let at = payload_at(a) - 8;
+    let Some(udp) = out.get_mut(at..at + 8) else { return };
+    for (to, field) in udp.as_chunks_mut::<2>().0.iter_mut().zip(fields) {
         *to = field.to_be_bytes();
     }
+}
+
+/// Writes the frame of a TCP segment with its data, replacing `out`.
+///
+/// # Errors
+/// As of [`header::encode`].
+pub fn tcp(out: &mut Vec<u8>, a: &Addresses, segment: &Segment, data: &[u8]) -> Result<(), HeaderError> {
+    let at = payload_at(a) - 8;
+    out.clear();
+    out.resize(at, 0);
+    let route = Route { addresses: (a.ips.0.into(), a.ips.1.into()), ports: a.ports };
+    header::encode(segment, &route, data, out)?;
+    let len = out.len() - at;
+    ip_headers(&mut out[..at], a, segment.ecn as u8, TCP, len as u16);
+    Ok(())
 }
 
 /// Where the payload begins.
@@ -148,8 +188,7 @@ pub fn answer(out: &mut Vec<u8>, marks: Marks, len: usize) -> Option<()> {
     let (a, _) = addresses(out)?;
     // Marks of congestion are not sent back, but that they are understood.
     let congestion = out[15] & if a.ips.0.v6 { 0x30 } else { 3 } != 0;
-    let (macs, ips, ports) = ((a.macs.1, a.macs.0), (a.ips.1, a.ips.0), (a.ports.1, a.ports.0));
-    marked(out, &Addresses { macs, ips, ports }, congestion, marks, len);
+    marked(out, &a.back(), congestion, marks, len);
     Some(())
 }
 
@@ -192,51 +231,18 @@ pub fn take_message(bytes: &mut Vec<u8>) -> Option<Marks> {
     Some(Marks { kind, connection: whole(4), request: whole(8), tag: head[3] })
 }
 
-/// Addresses and ports of a TCP segment, source first; `None` for any other frame.
-pub fn segment(b: &[u8]) -> Option<Addresses> {
-    let half = |at: usize| Some(u16::from_be_bytes(*b.get(at..at + 2)?.first_chunk()?));
-    let (ips, tcp) = match b.get(12..15)? {
-        [8, 0, 0x45] if *b.get(23)? == 6 => ((four(b, 26)?, four(b, 30)?), UDP4),
-        [0x86, 0xdd, v] if v >> 4 == 6 && *b.get(20)? == 6 => ((six(b, 22)?, six(b, 38)?), UDP6),
-        _ => return None,
-    };
-    Some(Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(tcp)?, half(tcp + 2)?) })
-}
-
-/// The flags of a TCP segment.
-fn flags(b: &[u8]) -> u8 {
-    let tcp = if b.get(12) == Some(&8) { UDP4 } else { UDP6 };
-    b.get(tcp + 13).copied().unwrap_or(0)
+/// Reads a TCP segment, its addresses source first; `None` for any other frame, and if a checksum is wrong.
+pub fn segment(b: &[u8]) -> Option<(Addresses, Parsed<'_>)> {
+    let start = payload_of(b, TCP)?;
+    let (ips, ip) = (ips(b, start)?, ip_header(b, start)?);
+    let bytes = b.get(start..start + ip.len).filter(|_| ip.intact)?;
+    let parsed = header::parse(bytes, (ips.0.into(), ips.1.into()), Ecn::from_bits(ip.ecn)).ok()?;
+    Some((Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: parsed.ports }, parsed))
 }
 
 /// Whether a TCP segment resets its connection.
 pub fn is_reset(b: &[u8]) -> bool {
-    flags(b) & 4 != 0
-}
-
-/// Whether a TCP segment opens a connection: SYN without ACK.
-pub fn opens(b: &[u8]) -> bool {
-    flags(b) & 18 == 2
-}
-
-/// The IP packet in a frame, without what pads the frame.
-pub fn packet_of(b: &[u8]) -> &[u8] {
-    let half = |at: usize| b.get(at..at + 2).map_or(0, |h| usize::from(h[0]) << 8 | usize::from(h[1]));
-    let len = match b.get(12) {
-        Some(8) => half(16),
-        _ => half(18) + 40,
-    };
-    b.get(14..14 + len).unwrap_or_default()
-}
-
-/// Writes the frame of an IP packet, replacing `out`.
-pub fn carry(out: &mut Vec<u8>, macs: (Mac, Mac), packet: &[u8]) {
-    out.clear();
-    out.extend_from_slice(&macs.1.0);
-    out.extend_from_slice(&macs.0.0);
-    let six = packet.first().is_some_and(|v| v >> 4 == 6);
-    out.extend_from_slice(if six { &[0x86, 0xdd] } else { &[8, 0] });
-    out.extend_from_slice(packet);
+    payload_of(b, TCP).and_then(|at| b.get(at + 13)).is_some_and(|flags| flags & RST != 0)
 }
 
 fn word(b: &[u8], at: usize) -> Option<[u8; 4]> {
@@ -247,20 +253,49 @@ fn mac(b: &[u8], at: usize) -> Option<Mac> {
     b.get(at..at + 6)?.first_chunk().copied().map(Mac)
 }
 
-/// Where UDP begins in a frame with UDP; `None` in other frames.
-#[inline]
-fn udp_at(b: &[u8]) -> Option<usize> {
+/// Where the payload of an IP packet with this protocol begins; `None` in other frames.
+#[inline(always)]
+fn payload_of(b: &[u8], protocol: u8) -> Option<usize> {
     match b.get(12..24)? {
-        [8, 0, 0x45, .., 17] => Some(UDP4),
-        [0x86, 0xdd, v, _, _, _, _, _, 17, ..] if v >> 4 == 6 => Some(UDP6),
+        [8, 0, 0x45, .., p] if *p == protocol => Some(UDP4),
+        [0x86, 0xdd, v, _, _, _, _, _, p, ..] if v >> 4 == 6 && *p == protocol => Some(UDP6),
         _ => None,
     }
+}
+
+/// What an IP header says besides its addresses.
+struct IpHeader {
+    /// Bytes of the payload.
+    len: usize,
+    /// The ECN field, in the lower two bits.
+    ecn: u8,
+    /// Whether its checksum is right.
+    intact: bool,
+}
+
+/// Reads the header of a packet whose payload begins at `start`.
+#[inline(always)]
+fn ip_header(b: &[u8], start: usize) -> Option<IpHeader> {
+    let header = b.get(14..start)?;
+    let half = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
+    Some(match start {
+        UDP4 => {
+            IpHeader { len: half(2).checked_sub(20)?, ecn: header[1], intact: folded(sum(header)) == 0xffff }
+        }
+        _ => IpHeader { len: half(4), ecn: header[1] >> 4, intact: true },
+    })
+}
+
+/// Its addresses.
+#[inline(always)]
+fn ips(b: &[u8], start: usize) -> Option<(Address, Address)> {
+    Some(if start == UDP4 { (four(b, 26)?, four(b, 30)?) } else { (six(b, 22)?, six(b, 38)?) })
 }
 
 /// Whether a frame that a host or switch made is a request or answer.
 #[inline]
 pub fn is_marked(b: &[u8]) -> bool {
-    udp_at(b).is_some_and(|udp| b.get(udp + 8..udp + 10) == Some(&MAGIC.to_be_bytes()))
+    payload_of(b, UDP).is_some_and(|udp| b.get(udp + 8..udp + 10) == Some(&MAGIC.to_be_bytes()))
 }
 
 fn four(b: &[u8], at: usize) -> Option<Address> {
@@ -275,23 +310,19 @@ fn six(b: &[u8], at: usize) -> Option<Address> {
 /// Addresses and ports of a datagram that has room for marks, and where UDP begins.
 #[inline(always)]
 fn addresses(b: &[u8]) -> Option<(Addresses, usize)> {
-    let start = udp_at(b)?;
+    let start = payload_of(b, UDP)?;
     let udp = b.get(start..)?.first_chunk::<{ 8 + MIN_PAYLOAD }>()?;
-    let ips = if start == UDP4 { (four(b, 26)?, four(b, 30)?) } else { (six(b, 22)?, six(b, 38)?) };
     let ports = (u16::from_be_bytes([udp[0], udp[1]]), u16::from_be_bytes([udp[2], udp[3]]));
-    Some((Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports }, start))
+    Some((Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips: ips(b, start)?, ports }, start))
 }
 
 /// Reads a request or answer; `None` for anything else.
 #[inline(always)]
 pub fn read(b: &[u8]) -> Option<Seen> {
     let (addresses, start) = addresses(b)?;
-    let half = |at: usize| usize::from(u16::from_be_bytes([b[at], b[at + 1]]));
+    let IpHeader { len, ecn, intact } = ip_header(b, start)?;
     // Both addresses precede the datagram: the checksum covers them and it.
-    let (len, from, ecn, header) = match start {
-        UDP4 => (half(16).checked_sub(20)?, 26, b[15], folded(sum(&b[14..34])) == 0xffff),
-        _ => (half(18), 22, b[15] >> 4, true),
-    };
+    let from = if start == UDP4 { 26 } else { 22 };
     let covered = b.get(from..start + len.max(8 + MIN_PAYLOAD))?;
     let marks: &[u8; MIN_PAYLOAD] = b.get(start + 8..)?.first_chunk()?;
     let kind = match marks[2] {
@@ -306,7 +337,7 @@ pub fn read(b: &[u8]) -> Option<Seen> {
         marks: Marks { kind, connection: whole(4), request: whole(8), tag: marks[3] },
         congested: ecn & 3 == 3,
         understands: ecn & 3 != 0,
-        intact: header && folded(sum(covered) + 17 + len as u64) == 0xffff,
+        intact: intact && folded(sum(covered) + 17 + len as u64) == 0xffff,
     })
 }
 
@@ -378,6 +409,34 @@ mod tests {
         assert_eq!((read(&other), is_marked(&other), check_checksums(&other)), (None, false, true));
     }
 
+    #[test]
+    fn segments() {
+        for a in [addresses(), addresses6()] {
+            let data = [1, 2, 3, 4, 5];
+            let segment = Segment { seq: 7, ack: 9, len: 5, window: 99, flags: 0x18, ..Segment::default() };
+            let mut out = vec![1, 2, 3];
+            tcp(&mut out, &a, &segment, &data).expect("it fits");
+            // Ethernet pads short frames.
+            out.extend([0; 6]);
+            let (from, seen) = super::segment(&out).expect("a segment");
+            assert_eq!((from, seen.segment, seen.data), (a, segment, &data[..]));
+            assert!(!is_reset(&out) && !is_marked(&out) && read(&out).is_none());
+            let header = if a.ips.0.v6 { 22..out.len() - 6 } else { 14..out.len() - 6 };
+            for at in header {
+                out[at] ^= 0x10;
+                assert_eq!(super::segment(&out), None, "byte {at}");
+                out[at] ^= 0x10;
+            }
+            (0..out.len() - 6).for_each(|len| assert_eq!(super::segment(&out[..len]), None));
+            let reset = Segment { flags: RST, ..Segment::default() };
+            tcp(&mut out, &a, &reset, &[]).expect("it fits");
+            assert!(is_reset(&out));
+            let marked = Segment { ecn: Ecn::Congested, ..reset };
+            tcp(&mut out, &a, &marked, &[]).expect("it fits");
+            assert_eq!(super::segment(&out).expect("a segment").1.segment, marked);
+        }
+    }
+
     /// An answer made from its request equals one written from scratch.
     #[test]
     fn answers() {
@@ -392,11 +451,8 @@ mod tests {
                     assert!(mark_congestion(&mut request));
                 }
                 assert_eq!(answer(&mut request, of(Kind::Answer, 9), len), Some(()));
-                let back = Addresses {
-                    macs: (a.macs.1, a.macs.0),
-                    ips: (a.ips.1, a.ips.0),
-                    ports: (a.ports.1, a.ports.0),
-                };
+                let (macs, ips) = ((a.macs.1, a.macs.0), (a.ips.1, a.ips.0));
+                let back = Addresses { macs, ips, ports: (a.ports.1, a.ports.0) };
                 let mut anew = Vec::new();
                 marked(&mut anew, &back, congestion, of(Kind::Answer, 9), len);
                 assert_eq!(request, anew);

@@ -25,7 +25,7 @@ pub mod oracle;
 pub mod outcome;
 pub mod scenario;
 pub mod table;
-pub mod tcp;
+mod tcp;
 mod window;
 mod world;
 

@@ -1,282 +1,309 @@
-//! One end of a TCP connection: the part of a host's kernel, implemented by smoltcp. Segments in, segments out, in
-//! virtual time.
+//! One end of a TCP connection: the part of a host's kernel. Segments in, frames out, in virtual time.
 
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
-use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint, IpListenEndpoint};
-use std::collections::VecDeque;
-use std::net::IpAddr;
+use crate::frame::{self, Addresses, Packet};
+use pointsman_transport::header::Parsed;
+use pointsman_transport::{Config, Connection, Segment, State, Stream};
+use std::sync::Arc;
 
-/// Bytes of each of the two buffers.
-pub const BUFFER: usize = 8 << 10;
 /// Largest IP packet.
-const MTU: usize = 1500;
+const MTU: u16 = 1500;
+/// Bytes of the fixed parts of the headers: IPv4 or IPv6, and TCP.
+const HEADERS: (u16, u16) = (20 + 20, 40 + 20);
 
-/// The place of packets until they are taken.
-#[derive(Default)]
-struct Wire {
-    incoming: VecDeque<Vec<u8>>,
-    outgoing: Vec<Vec<u8>>,
+/// The settings of all ends.
+pub struct Settings {
+    /// For connections over IPv4, and over IPv6.
+    configs: (Arc<Config>, Arc<Config>),
+    patience_ns: u64,
 }
 
-struct Incoming(Vec<u8>);
-
-struct Outgoing<'a>(&'a mut Vec<Vec<u8>>);
-
-impl RxToken for Incoming {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        f(&self.0)
+impl Settings {
+    /// Hosts are Linux machines: [`Config`]'s defaults are close to Linux's. An end whose peer sends nothing for `patience_ns`
+    /// gives its connection up.
+    pub fn new(patience_ns: u64) -> Self {
+        let config = |headers| Arc::new(Config { mss: MTU - headers, ..Config::default() });
+        Settings { configs: (config(HEADERS.0), config(HEADERS.1)), patience_ns }
     }
-}
 
-impl TxToken for Outgoing<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let mut packet = vec![0; len];
-        let result = f(&mut packet);
-        self.0.push(packet);
-        result
+    fn config(&self, a: &Addresses) -> Arc<Config> {
+        if a.ips.0.v6 { self.configs.1.clone() } else { self.configs.0.clone() }
     }
 }
 
-impl Device for Wire {
-    type RxToken<'a> = Incoming;
-    type TxToken<'a> = Outgoing<'a>;
-
-    fn receive(&mut self, _: Instant) -> Option<(Incoming, Outgoing<'_>)> {
-        let packet = self.incoming.pop_front()?;
-        Some((Incoming(packet), Outgoing(&mut self.outgoing)))
-    }
-
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        Some(Outgoing(&mut self.outgoing))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut of = DeviceCapabilities::default();
-        of.medium = Medium::Ip;
-        of.max_transmission_unit = MTU;
-        of
-    }
-}
-
-/// One end of a connection.
+/// One end of a connection. After each call that may change something, [`Endpoint::send`] is to be called.
 pub struct Endpoint {
-    interface: Interface,
-    sockets: SocketSet<'static>,
-    handle: SocketHandle,
-    wire: Wire,
-    /// Written, but not sent yet for lack of room.
-    unsent: Vec<u8>,
-    /// Received, but not taken yet.
+    /// Those of its own frames: source first.
+    addresses: Addresses,
+    stream: Stream,
+    patience_ns: u64,
+    /// When the peer sent something, or was given something to answer after a silence.
+    heard: u64,
+    /// Read, but not taken yet.
     received: Vec<u8>,
 }
 
-/// smoltcp counts microseconds.
-fn instant(now: u64) -> Instant {
-    Instant::from_micros((now / 1000) as i64)
-}
-
 impl Endpoint {
-    fn new(now: u64, own: IpAddr, timeout_ns: u64, seed: u64) -> Self {
-        let mut wire = Wire::default();
-        let mut config = Config::new(HardwareAddress::Ip);
-        config.random_seed = seed;
-        let mut interface = Interface::new(config, &mut wire, instant(now));
-        // Every station is a neighbour: the switch at the other end does the routing.
-        interface.update_ip_addrs(|all| {
-            let _ = all.push(IpCidr::new(own.into(), 0));
-        });
-        let buffer = || SocketBuffer::new(vec![0; BUFFER]);
-        let mut socket = Socket::new(buffer(), buffer());
-        socket.set_timeout(Some(Duration::from_micros(timeout_ns / 1000)));
-        // Requests are small and wait for nothing.
-        socket.set_nagle_enabled(false);
-        socket.set_congestion_control(CongestionControl::Reno);
-        let mut sockets = SocketSet::new(Vec::new());
-        let handle = sockets.add(socket);
-        Endpoint { interface, sockets, handle, wire, unsent: Vec::new(), received: Vec::new() }
+    fn new(settings: &Settings, now: u64, addresses: &Addresses, connection: Connection, isn: u32) -> Self {
+        Endpoint {
+            addresses: *addresses,
+            stream: Stream::new(connection, isn),
+            patience_ns: settings.patience_ns,
+            heard: now,
+            received: Vec::new(),
+        }
     }
 
-    /// One that connects. `timeout_ns` is how long it tries.
-    ///
-    /// # Errors
-    /// An address or port is none that can be connected.
-    pub fn connect(
+    /// One that connects. `isn` is its initial sequence number; `addresses` are those of its frames, source first.
+    pub fn connect(settings: &Settings, now: u64, addresses: &Addresses, isn: u32) -> Self {
+        let connection = Connection::connect(settings.config(addresses), now, isn);
+        Endpoint::new(settings, now, addresses, connection, isn)
+    }
+
+    /// One that answers a SYN. `None`: the segment is none, and is to be answered with a reset.
+    pub fn accept(
+        settings: &Settings,
         now: u64,
-        own: (IpAddr, u16),
-        to: (IpAddr, u16),
-        timeout_ns: u64,
-        seed: u64,
-    ) -> Result<Self, String> {
-        let mut it = Endpoint::new(now, own.0, timeout_ns, seed);
-        let socket = it.sockets.get_mut::<Socket<'_>>(it.handle);
-        let local = IpListenEndpoint { addr: Some(own.0.into()), port: own.1 };
-        let remote = IpEndpoint { addr: to.0.into(), port: to.1 };
-        socket
-            .connect(it.interface.context(), remote, local)
-            .map_err(|e| format!("{}:{} cannot connect to {}:{}: {e}", own.0, own.1, to.0, to.1))?;
-        Ok(it)
+        addresses: &Addresses,
+        isn: u32,
+        syn: &Segment,
+    ) -> Option<Self> {
+        let connection = Connection::accept(settings.config(addresses), now, isn, syn)?;
+        Some(Endpoint::new(settings, now, addresses, connection, isn))
     }
 
-    /// One that waits for a connection. All segments but a SYN are answered with a reset.
-    pub fn listen(now: u64, own: (IpAddr, u16), timeout_ns: u64, seed: u64) -> Self {
-        let mut it = Endpoint::new(now, own.0, timeout_ns, seed);
-        let local = IpListenEndpoint { addr: Some(own.0.into()), port: own.1 };
-        // It fails for port 0 only, whose segments smoltcp does not read either.
-        let _ = it.sockets.get_mut::<Socket<'_>>(it.handle).listen(local);
-        it
+    /// The addresses of its frames, source first.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
-    fn socket(&mut self) -> &mut Socket<'static> {
-        self.sockets.get_mut::<Socket<'static>>(self.handle)
+    /// Whether a segment with these addresses belongs to the connection.
+    pub fn is_for(&self, from: &Addresses) -> bool {
+        let own = self.addresses.back();
+        (own.ips, own.ports) == (from.ips, from.ports)
     }
 
-    fn state(&self) -> State {
-        self.sockets.get::<Socket<'static>>(self.handle).state()
-    }
-
-    /// An IP packet came.
-    pub fn receive(&mut self, packet: Vec<u8>) {
-        self.wire.incoming.push_back(packet);
+    /// A segment came.
+    pub fn receive(&mut self, now: u64, seen: &Parsed<'_>) {
+        self.heard = now;
+        self.stream.on_segment(now, &seen.segment, seen.data);
     }
 
     /// Something to send.
-    pub fn write(&mut self, bytes: &[u8]) {
-        self.unsent.extend_from_slice(bytes);
+    pub fn write(&mut self, now: u64, bytes: &[u8]) {
+        if self.stream.connection.unacknowledged() == 0 {
+            self.heard = now;
+        }
+        self.stream.write(bytes);
     }
 
     /// Nothing more is to be sent.
     pub fn close(&mut self) {
-        self.socket().close();
+        self.stream.connection.close();
     }
 
-    /// Sends pending data and reads received data: IP packets to put on the wire.
-    pub fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
-        loop {
-            self.interface.poll(instant(now), &mut self.wire, &mut self.sockets);
-            let socket = self.sockets.get_mut::<Socket<'static>>(self.handle);
-            let mut moved = 0;
-            while socket.can_recv() {
-                let received = &mut self.received;
-                let taken = socket.recv(|bytes| {
-                    received.extend_from_slice(bytes);
-                    (bytes.len(), bytes.len())
-                });
-                match taken {
-                    Ok(n) if n > 0 => moved += n,
-                    _ => break,
-                }
-            }
-            if socket.can_send() && !self.unsent.is_empty() {
-                let sent = socket.send_slice(&self.unsent).unwrap_or(0);
-                self.unsent.drain(..sent);
-                moved += sent;
-            }
-            if moved == 0 {
-                return std::mem::take(&mut self.wire.outgoing);
-            }
+    /// Time has passed: does what is due.
+    pub fn wake(&mut self, now: u64) {
+        if now >= self.gives_up_at() {
+            self.stream.connection.abort();
         }
+        self.stream.connection.on_deadline(now);
     }
 
-    /// When it has to be polled again without input.
-    pub fn next_at(&mut self, now: u64) -> Option<u64> {
-        let at = self.interface.poll_at(instant(now), &self.sockets)?;
-        Some((at.total_micros().max(0) as u64).saturating_mul(1000).max(now + 1000))
+    fn gives_up_at(&self) -> u64 {
+        self.heard.saturating_add(self.patience_ns)
+    }
+
+    /// When it is to be woken. It may be woken earlier, and may have nothing to do then.
+    pub fn next_at(&self) -> u64 {
+        self.stream.connection.deadline().unwrap_or(u64::MAX).min(self.gives_up_at())
+    }
+
+    /// Appends the frames that are to be sent now to `out`, in buffers from `spare` if there are any.
+    pub fn send(&mut self, now: u64, spare: &mut Vec<Packet>, out: &mut Vec<Packet>) {
+        let mut data = Vec::new();
+        while let Some(segment) = self.stream.next_segment(now, &mut data) {
+            let mut packet = spare.pop().unwrap_or_default();
+            // All options of a connection's segments fit the header.
+            if frame::tcp(&mut packet, &self.addresses, &segment, &data).is_ok() {
+                out.push(packet);
+            }
+            data.clear();
+        }
     }
 
     /// Received data that was not taken yet.
     pub fn received(&mut self) -> &mut Vec<u8> {
+        self.stream.read(&mut self.received);
         &mut self.received
     }
 
     /// Whether the other end has closed, and this one has not.
     pub fn is_left(&self) -> bool {
-        self.state() == State::CloseWait
+        self.stream.connection.state() == State::CloseWait
     }
 
-    /// Whether the connection has ended, or never existed.
+    /// Whether the connection has ended.
     pub fn is_over(&self) -> bool {
-        matches!(self.state(), State::Closed | State::Listen | State::TimeWait)
+        matches!(self.stream.connection.state(), State::Closed | State::TimeWait)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pointsman_transport::reset_for;
+    use pointsman_wire::Mac;
+    use std::net::IpAddr;
 
-    const A: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 1234);
-    const B: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 9)), 8000);
-    const TIMEOUT: u64 = 5_000_000_000;
+    const SECOND: u64 = 1_000_000_000;
 
-    /// Carries packets between two ends; every `lost`-th one gets lost. Returns the time, and how many packets there were.
-    fn talk(
-        a: &mut Endpoint,
-        b: &mut Endpoint,
+    fn addresses(v6: bool) -> Addresses {
+        let ip = |last| -> IpAddr {
+            if v6 {
+                [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last].into()
+            } else {
+                [10, 0, 0, last].into()
+            }
+        };
+        let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+        Addresses { macs, ips: (ip(2).into(), ip(9).into()), ports: (1234, 8000) }
+    }
+
+    /// A client, the host that it connects to, and a network without delay between them.
+    struct Pair {
+        settings: Settings,
+        client: Endpoint,
+        server: Option<Endpoint>,
+        /// Whether the server's host accepts connections.
+        listens: bool,
+        now: u64,
+        frames: usize,
+        /// Every such frame gets lost; 0 for none.
         lost: usize,
-        until: impl Fn(&Endpoint, &Endpoint) -> bool,
-    ) -> (u64, usize) {
-        let (mut now, mut n) = (0, 0);
-        for _ in 0..100_000 {
-            if until(a, b) {
-                break;
-            }
-            let keep = |n: &mut usize| {
-                *n += 1;
-                lost == 0 || !n.is_multiple_of(lost)
-            };
-            let from_a = a.poll(now);
-            let from_b = b.poll(now);
-            let quiet = from_a.is_empty() && from_b.is_empty();
-            from_a.into_iter().filter(|_| keep(&mut n)).for_each(|p| b.receive(p));
-            from_b.into_iter().filter(|_| keep(&mut n)).for_each(|p| a.receive(p));
-            if quiet {
-                let next = a.next_at(now).into_iter().chain(b.next_at(now)).min();
-                now = next.unwrap_or(now + 1_000_000);
-            }
+    }
+
+    impl Pair {
+        fn new(v6: bool, lost: usize, patience_ns: u64) -> Self {
+            let settings = Settings::new(patience_ns);
+            let client = Endpoint::connect(&settings, 0, &addresses(v6), u32::MAX - 5);
+            Pair { settings, client, server: None, listens: true, now: 0, frames: 0, lost }
         }
-        (now, n)
+
+        /// Frames of one end reach the other; those of the client if `up`.
+        fn carry(&mut self, up: bool) -> bool {
+            let mut frames = Vec::new();
+            let from = if up { Some(&mut self.client) } else { self.server.as_mut() };
+            from.into_iter().for_each(|e| e.send(self.now, &mut Vec::new(), &mut frames));
+            for frame in &frames {
+                self.frames += 1;
+                if self.lost != 0 && self.frames.is_multiple_of(self.lost) {
+                    continue;
+                }
+                let (from, seen) = frame::segment(frame).expect("an intact segment");
+                if !up {
+                    self.client.receive(self.now, &seen);
+                } else if let Some(server) = &mut self.server {
+                    server.receive(self.now, &seen);
+                } else {
+                    let new = Endpoint::accept(&self.settings, self.now, &from.back(), 7, &seen.segment);
+                    self.server = new.filter(|_| self.listens);
+                    if let (None, Some(reset)) = (&self.server, reset_for(&seen.segment)) {
+                        let mut frame = Vec::new();
+                        frame::tcp(&mut frame, &from.back(), &reset, &[]).expect("a frame");
+                        let (_, seen) = frame::segment(&frame).expect("an intact segment");
+                        self.client.receive(self.now, &seen);
+                    }
+                }
+            }
+            !frames.is_empty()
+        }
+
+        fn run(&mut self, until: impl Fn(&mut Self) -> bool) {
+            for _ in 0..100_000 {
+                if until(self) {
+                    return;
+                }
+                if !(self.carry(true) | self.carry(false)) {
+                    let next = self.server.as_ref().map_or(u64::MAX, Endpoint::next_at);
+                    self.now = self.client.next_at().min(next).max(self.now + 1);
+                    self.client.wake(self.now);
+                    self.server.iter_mut().for_each(|s| s.wake(self.now));
+                }
+            }
+            panic!("it does not happen, until {} ns", self.now);
+        }
+
+        fn received(&mut self) -> usize {
+            self.server.as_mut().map_or(0, |s| s.received().len())
+        }
     }
 
     /// Everything arrives in order, however much gets lost on the way: lost segments are sent again.
     #[test]
     fn what_is_lost_is_sent_again() {
-        let sent: Vec<u8> = (0..40_000u32).map(|i| (i * 7 % 251) as u8).collect();
-        let mut times = Vec::new();
-        for lost in [0, 11] {
-            // Long enough that no connection times out.
-            let mut a = Endpoint::connect(0, A, B, 100 * TIMEOUT, 1).expect("good addresses");
-            let mut b = Endpoint::listen(0, B, 100 * TIMEOUT, 2);
-            a.write(&sent);
-            let (time, packets) = talk(&mut a, &mut b, lost, |_, b| b.received.len() == 40_000);
-            assert!(b.received == sent, "{} bytes", b.received.len());
-            times.push((time, packets));
+        let sent: Vec<u8> = (0..400_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        for v6 in [false, true] {
+            let mut frames = Vec::new();
+            for lost in [0, 11] {
+                let mut pair = Pair::new(v6, lost, 500 * SECOND);
+                pair.client.write(0, &sent);
+                pair.run(|pair| pair.received() == sent.len());
+                let server = pair.server.as_mut().expect("it was accepted");
+                assert!(server.received() == &sent, "the same bytes");
+                frames.push(pair.frames);
+            }
+            // At least one in eleven of about 280 segments was sent again.
+            assert!(frames[1] > frames[0] + 25, "{frames:?}");
         }
-        assert!(times[1].0 > times[0].0 + 100_000_000 && times[1].1 > times[0].1, "{times:?}");
     }
 
     #[test]
-    fn the_end() {
-        let mut a = Endpoint::connect(0, A, B, TIMEOUT, 1).expect("good addresses");
-        let mut b = Endpoint::listen(0, B, TIMEOUT, 2);
-        a.write(b"x");
-        talk(&mut a, &mut b, 0, |_, b| b.received.len() == 1);
-        a.close();
-        talk(&mut a, &mut b, 0, |_, b| b.is_left());
-        assert!(b.is_left() && !b.is_over());
-        b.close();
-        talk(&mut a, &mut b, 0, |a, b| a.is_over() && b.is_over());
-        assert!(a.is_over() && b.is_over());
-        // Without a server: it gives up.
-        let mut alone = Endpoint::connect(0, A, B, TIMEOUT, 1).expect("good addresses");
-        let mut nobody = Endpoint::listen(0, (B.0, 1), TIMEOUT, 2);
-        let (_, packets) = talk(&mut alone, &mut nobody, 1, |a, _| a.is_over());
-        assert!(alone.is_over() && packets > 2, "{packets}");
-        // A segment of a connection that it does not know is answered with a reset.
-        let mut other = Endpoint::connect(0, A, B, TIMEOUT, 1).expect("good addresses");
-        let mut closed = Endpoint::listen(0, (B.0, 1), TIMEOUT, 2);
-        talk(&mut other, &mut closed, 0, |a, _| a.is_over());
-        assert!(other.is_over());
+    fn both_close() {
+        let mut pair = Pair::new(false, 0, 5 * SECOND);
+        pair.client.write(0, b"x");
+        pair.run(|pair| pair.received() == 1);
+        pair.client.close();
+        pair.run(|pair| pair.server.as_ref().is_some_and(Endpoint::is_left));
+        assert!(!pair.client.is_over());
+        pair.server.iter_mut().for_each(Endpoint::close);
+        pair.run(|pair| pair.client.is_over() && pair.server.as_ref().is_some_and(Endpoint::is_over));
+        assert!(pair.now < SECOND / 10, "{}", pair.now);
+    }
+
+    /// SYNs leave after 0, 1, 3, 7 s, and so on. A host that is silent ends the connection after its patience.
+    #[test]
+    fn a_silent_peer() {
+        let mut pair = Pair::new(false, 1, 5 * SECOND);
+        pair.run(|pair| pair.client.is_over());
+        assert_eq!((pair.now, pair.frames), (5 * SECOND, 3));
+        // Once connected, after the last that was heard, with a reset.
+        let mut pair = Pair::new(false, 0, 5 * SECOND);
+        pair.client.write(0, b"x");
+        pair.run(|pair| pair.received() == 1);
+        assert_eq!(pair.client.next_at(), 5 * SECOND);
+        // The peer was quiet until then because it had nothing to answer.
+        (pair.server, pair.lost, pair.now) = (None, 1, 3 * SECOND);
+        pair.client.write(pair.now, b"y");
+        pair.run(|pair| pair.client.is_over());
+        assert_eq!(pair.now, 8 * SECOND);
+        let mut frames = Vec::new();
+        pair.client.send(pair.now, &mut Vec::new(), &mut frames);
+        assert!(frames.iter().any(|f| frame::is_reset(f)), "{}", frames.len());
+    }
+
+    /// A host that does not know the connection answers with a reset.
+    #[test]
+    fn an_unknown_connection() {
+        let mut pair = Pair::new(false, 0, 5 * SECOND);
+        pair.listens = false;
+        pair.run(|pair| pair.client.is_over());
+        assert_eq!((pair.now, pair.frames), (0, 1));
+        let mut pair = Pair::new(true, 0, 5 * SECOND);
+        pair.client.write(0, b"x");
+        pair.run(|pair| pair.received() == 1);
+        pair.server = None;
+        pair.client.write(pair.now, b"y");
+        pair.run(|pair| pair.client.is_over());
+        assert!(pair.now < SECOND, "{}", pair.now);
     }
 }

@@ -9,8 +9,8 @@ pub const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
 /// A request is remembered until the end: for percentiles and for the checkers.
 const REQUEST: f64 = 64.0;
 const CONNECTION: f64 = 24.0;
-/// A connection over TCP: two ends with two buffers each, and smoltcp's other state.
-const STREAM: f64 = (4 * crate::tcp::BUFFER + 8192) as f64;
+/// A connection over TCP: two ends, and the segments and messages that each remembers.
+const STREAM: f64 = (2 * (size_of::<crate::tcp::Endpoint>() + 2048)) as f64;
 /// With its agent, link and table entries.
 const DEVICE: f64 = 16_384.0;
 /// A switch with the balancer's tables and registers, whatever the rack.

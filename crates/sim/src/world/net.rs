@@ -144,10 +144,10 @@ impl<E: Executor> World<E> {
                     }
                 }
             }
-            None if self.streams.is_some() && frame::segment(&packet).is_some() => {
-                self.segment(link, &packet);
-            }
-            None => self.other_frame(link, &packet),
+            None => match frame::segment(&packet).filter(|_| self.streams.is_some()) {
+                Some((addresses, seen)) => self.segment(link, &addresses, &seen, &packet),
+                None => self.other_frame(link, &packet),
+            },
         }
         self.recycle(packet);
     }

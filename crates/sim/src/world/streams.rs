@@ -4,22 +4,22 @@
 use super::hosts::{head, is_client};
 use super::{Event, Host, World};
 use crate::device::{By, Job};
-use crate::frame::{self, Addresses, Marks};
+use crate::frame::{self, Addresses, Marks, Packet};
 use crate::random::{Part, Stream};
 use crate::scenario::{Connections, Scenario};
-use crate::tcp::Endpoint;
+use crate::tcp::{Endpoint, Settings};
+use pointsman_balance::Protocol;
 use pointsman_balance::agent::{self, Direction};
 use pointsman_balance::types::Address;
-use pointsman_balance::{Mac, Protocol};
 use pointsman_ir::Executor;
+use pointsman_transport::header::Parsed;
+use pointsman_transport::segment::{ACK, RST, SYN, Segment, reset_for};
 use std::collections::BTreeMap;
 
 /// A client's end of a connection.
 struct ClientStream {
     client: u32,
-    endpoint: Endpoint,
-    /// When it is to be polled.
-    at: u64,
+    end: End,
     /// Requests without an answer.
     open: Vec<u32>,
 }
@@ -27,16 +27,59 @@ struct ClientStream {
 /// A device's.
 struct DeviceStream {
     device: u32,
-    endpoint: Endpoint,
-    at: u64,
+    end: End,
     /// The life of the switch that its last segment came from.
     life: u16,
-    /// Its peer, source and destination as in its own frames.
-    addresses: Addresses,
+    /// Sequence number of the SYN that opened it.
+    syn: u32,
+}
+
+/// Either end.
+struct End {
+    endpoint: Endpoint,
+    /// When it is to be woken.
+    at: u64,
+}
+
+/// What an end has to give to others.
+struct Given {
+    frames: Vec<Packet>,
+    messages: Vec<Marks>,
+    /// When to wake it, if that is news.
+    wake_at: Option<u64>,
+    /// Whether it has ended.
+    over: bool,
+}
+
+impl End {
+    fn new(endpoint: Endpoint) -> Self {
+        End { endpoint, at: u64::MAX }
+    }
+
+    /// Sends and reads what there is. `is_last` says of the read messages whether to close; an end that its peer has closed sends
+    /// nothing more.
+    fn drive(&mut self, now: u64, spare: &mut Vec<Packet>, is_last: impl FnOnce(&[Marks]) -> bool) -> Given {
+        let (endpoint, mut frames) = (&mut self.endpoint, Vec::new());
+        endpoint.wake(now);
+        endpoint.send(now, spare, &mut frames);
+        let received = endpoint.received();
+        let messages: Vec<Marks> = std::iter::from_fn(|| frame::take_message(received)).collect();
+        if is_last(&messages) || endpoint.is_left() {
+            endpoint.close();
+        }
+        endpoint.send(now, spare, &mut frames);
+        let (next, over) = (endpoint.next_at().max(now + 1), endpoint.is_over());
+        let news = !over && (next < self.at || self.at <= now);
+        if news {
+            self.at = next;
+        }
+        Given { frames, messages, wake_at: news.then_some(next), over }
+    }
 }
 
 /// All connections.
 pub(super) struct Streams {
+    settings: Settings,
     clients: BTreeMap<u32, ClientStream>,
     devices: BTreeMap<u32, DeviceStream>,
     /// The devices' ends, by device and the client's address and port.
@@ -51,6 +94,7 @@ impl Streams {
     /// Where clients use TCP.
     pub fn of(scenario: &Scenario) -> Option<Self> {
         scenario.clients.iter().any(|c| c.transport == Protocol::Tcp).then(|| Streams {
+            settings: Settings::new(scenario.patience_ns),
             clients: BTreeMap::new(),
             devices: BTreeMap::new(),
             by_peer: BTreeMap::new(),
@@ -65,99 +109,88 @@ impl Streams {
     }
 }
 
-impl<E: Executor> World<E> {
-    fn seed_of(&self, id: u32, side: u64) -> u64 {
-        Stream::new(self.seed, Part::Transport, u64::from(id) << 1 | side).bits()
-    }
+/// The sides of a connection.
+#[derive(Clone, Copy)]
+enum Side {
+    Client = 0,
+    Device = 1,
+}
 
-    fn send_packets(&mut self, station: u32, macs: (Mac, Mac), packets: &[Vec<u8>]) {
-        for packet in packets {
-            let mut out = self.buffer();
-            frame::carry(&mut out, macs, packet);
-            self.host_send(station, out);
-        }
+impl<E: Executor> World<E> {
+    /// An initial sequence number. The time is a part of it, so that a connection that is opened again does not use the numbers of the one
+    /// before (RFC 9293, section 3.4.1).
+    fn sequence(&self, id: u32, side: Side) -> u32 {
+        let random = Stream::new(self.seed, Part::Transport, u64::from(id) << 1 | side as u64).bits();
+        (random as u32).wrapping_add((self.now / 4000) as u32)
     }
 
     // --- Clients ---
 
     /// A client asks over the connection that its request belongs to, which is opened if it is not.
     pub(super) fn request_over_stream(&mut self, client: usize, addresses: &Addresses, marks: Marks) {
-        let (id, patience) = (marks.connection, self.scenario.patience_ns);
-        let seed = self.seed_of(id, 0);
+        let id = marks.connection;
+        let sequence = self.sequence(id, Side::Client);
         let len = self.clients[client].model.request_bytes as usize;
-        let (now, a) = (self.now, addresses);
         let Some(streams) = &mut self.streams else { return };
-        if !streams.clients.contains_key(&id) {
-            let own = (a.ips.0.into(), a.ports.0);
-            let Ok(endpoint) = Endpoint::connect(now, own, (a.ips.1.into(), a.ports.1), patience, seed)
-            else {
-                // Only for addresses that scenarios cannot have.
-                streams.lost += 1;
-                self.open = self.open.saturating_sub(1);
-                return;
-            };
-            let stream = ClientStream { client: client as u32, endpoint, at: u64::MAX, open: Vec::new() };
-            streams.clients.insert(id, stream);
-        }
-        let Some(stream) = streams.clients.get_mut(&id) else { return };
+        let stream = streams.clients.entry(id).or_insert_with(|| {
+            let endpoint = Endpoint::connect(&streams.settings, self.now, addresses, sequence);
+            ClientStream { client: client as u32, end: End::new(endpoint), open: Vec::new() }
+        });
         let mut message = Vec::new();
         frame::message(&mut message, marks, len);
-        stream.endpoint.write(&message);
+        stream.end.endpoint.write(self.now, &message);
         stream.open.push(marks.request);
         self.drive_client(id);
     }
 
     fn drive_client(&mut self, id: u32) {
-        let now = self.now;
         let Some(stream) = self.streams.as_mut().and_then(|s| s.clients.get_mut(&id)) else { return };
-        let client = stream.client as usize;
+        let (client, open) = (stream.client as usize, &mut stream.open);
         let lasting = matches!(self.clients[client].model.connections, Connections::Lasting(_));
-        let mut packets = stream.endpoint.poll(now);
-        let mut answers = Vec::new();
-        while let Some(marks) = frame::take_message(stream.endpoint.received()) {
-            let asked = stream.open.iter().position(|r| *r == marks.request);
-            if let Some(at) = asked {
-                stream.open.swap_remove(at);
-            }
-            answers.push((marks, asked.is_some()));
-        }
-        if !lasting && !answers.is_empty() && stream.open.is_empty() {
-            stream.endpoint.close();
-            packets.extend(stream.endpoint.poll(now));
-        }
-        if stream.endpoint.is_left() {
-            // A device that ends a connection sends nothing more.
-            stream.endpoint.close();
-            packets.extend(stream.endpoint.poll(now));
-        }
-        let over = stream.endpoint.is_over();
-        let next = stream.endpoint.next_at(now);
-        let lost = if over { stream.open.len() as u64 } else { 0 };
-        if let Some(at) = next.filter(|at| !over && (*at < stream.at || stream.at <= now)) {
-            stream.at = at;
+        let mut asked = Vec::new();
+        let given = stream.end.drive(self.now, &mut self.buffers, |answers| {
+            asked.extend(answers.iter().map(|marks| {
+                let at = open.iter().position(|r| *r == marks.request);
+                at.map(|at| open.swap_remove(at)).is_some()
+            }));
+            !lasting && !answers.is_empty() && open.is_empty()
+        });
+        if let Some(at) = given.wake_at {
             self.calendar.enter(at, Event::ClientStream(id));
         }
-        if let Some(streams) = self.streams.as_mut().filter(|_| over) {
-            streams.clients.remove(&id);
-            streams.lost += lost;
+        if given.over {
+            let lost = stream.open.len() as u64;
+            if let Some(streams) = &mut self.streams {
+                streams.clients.remove(&id);
+                streams.lost += lost;
+            }
             self.open = self.open.saturating_sub(lost);
         }
-        let macs = (self.clients[client].mac, self.scenario.rack.switch.mac);
-        self.send_packets(self.clients[client].station, macs, &packets);
-        for (marks, asked) in answers {
+        let station = self.clients[client].station;
+        given.frames.into_iter().for_each(|frame| self.host_send(station, frame));
+        for (marks, asked) in given.messages.into_iter().zip(asked) {
             let own = self.requests.get(marks.request as usize).is_some_and(|r| r.client as usize == client);
             self.answered(marks, asked && own && marks.connection == id);
         }
     }
 
     pub(super) fn client_stream_due(&mut self, id: u32) {
-        let due = self.streams.as_ref().and_then(|s| s.clients.get(&id)).is_some_and(|s| s.at == self.now);
+        let due =
+            self.streams.as_ref().and_then(|s| s.clients.get(&id)).is_some_and(|s| s.end.at == self.now);
         if due {
             self.drive_client(id);
         }
     }
 
     // --- Segments ---
+
+    /// What a host answers to a segment that belongs to none of its connections.
+    fn refusal(&mut self, from: &Addresses, segment: &Segment) -> Option<Packet> {
+        let reset = reset_for(segment)?;
+        let mut frame = self.buffer();
+        frame::tcp(&mut frame, &from.back(), &reset, &[]).ok()?;
+        Some(frame)
+    }
 
     /// The connection that a client's address and port belong to.
     fn connection_of(&self, ip: Address, port: u16) -> Option<u32> {
@@ -166,142 +199,134 @@ impl<E: Executor> World<E> {
         Some(client.first_connection.unwrap_or(self.lasting).saturating_add(n))
     }
 
-    /// A TCP segment reaches the hosts behind a port.
-    pub(super) fn segment(&mut self, link: usize, packet: &[u8]) {
-        let Some(seen) = frame::segment(packet) else { return };
-        let to = seen.ips.1;
+    /// A TCP segment reaches the hosts behind a port, in this frame.
+    pub(super) fn segment(&mut self, link: usize, addresses: &Addresses, seen: &Parsed<'_>, packet: &[u8]) {
+        let to = addresses.ips.1;
         let found = self.lines.hosts(link).iter().find(|h| h.has(&self.clients, to));
         match found.copied() {
-            Some(Host::Device { device, .. }) => {
+            Some(Host::Device { device, .. }) if self.devices[device as usize].is_up() => {
                 let life = self.lines.ends[link].life;
-                self.device_segment(device as usize, &seen, life, packet);
+                self.device_segment(device as usize, addresses, life, (seen, packet));
             }
-            Some(Host::Client(_)) => {
-                let id = self.connection_of(to, seen.ports.1);
+            Some(Host::Client(client)) => {
+                let id = self.connection_of(to, addresses.ports.1);
                 let stream = id.and_then(|id| self.streams.as_mut()?.clients.get_mut(&id));
-                // This end of the connection has ended: the device's end gives it up in time.
-                if let (Some(id), Some(stream)) = (id, stream) {
-                    stream.endpoint.receive(frame::packet_of(packet).to_vec());
-                    self.drive_client(id);
+                match stream.filter(|s| s.end.endpoint.is_for(addresses)).zip(id) {
+                    Some((stream, id)) => {
+                        stream.end.endpoint.receive(self.now, seen);
+                        self.drive_client(id);
+                    }
+                    None => {
+                        let station = self.clients[client as usize].station;
+                        let reset = self.refusal(addresses, &seen.segment);
+                        reset.into_iter().for_each(|frame| self.host_send(station, frame));
+                    }
                 }
             }
-            None => {}
+            _ => {}
         }
     }
 
     // --- Devices ---
 
-    fn device_segment(&mut self, device: usize, seen: &Addresses, life: u16, packet: &[u8]) {
-        if !self.devices[device].is_up() {
-            return;
-        }
+    fn device_segment(
+        &mut self,
+        device: usize,
+        from: &Addresses,
+        life: u16,
+        (seen, packet): (&Parsed<'_>, &[u8]),
+    ) {
         self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(packet) });
-        if let Some(connection) = self.connection_of(seen.ips.0, seen.ports.0) {
+        if let Some(connection) = self.connection_of(from.ips.0, from.ports.0) {
             self.checker.touched(self.now, device, life, connection);
-            if frame::is_reset(packet) {
+            if seen.segment.is(RST) {
                 self.checker.reset(device, connection);
             }
         }
-        let key = (device as u32, seen.ips.0, seen.ports.0);
-        let mut known = self.streams.as_ref().and_then(|s| s.by_peer.get(&key).copied());
-        // The client has opened the connection again, over another switch: smoltcp would ignore that.
-        if let Some(id) = known.filter(|id| frame::opens(packet) && self.life_of(*id) != Some(life)) {
-            self.remove_stream(id);
-            known = None;
-        }
-        let id = match known {
-            Some(id) => id,
-            None => {
-                let Some(id) = self.streams.as_ref().map(|s| s.next) else { return };
-                let seed = self.seed_of(id, 1);
-                let endpoint = Endpoint::listen(
-                    self.now,
-                    (seen.ips.1.into(), seen.ports.1),
-                    self.scenario.patience_ns,
-                    seed,
-                );
-                let addresses = Addresses {
-                    macs: (seen.macs.1, seen.macs.0),
-                    ips: (seen.ips.1, seen.ips.0),
-                    ports: (seen.ports.1, seen.ports.0),
-                };
-                let stream = DeviceStream { device: device as u32, endpoint, at: u64::MAX, life, addresses };
-                if let Some(streams) = &mut self.streams {
-                    streams.next += 1;
-                    streams.devices.insert(id, stream);
-                    streams.by_peer.insert(key, id);
-                }
-                id
-            }
+        let Some(id) = self.stream_of(device, from, &seen.segment) else {
+            let reset = self.refusal(from, &seen.segment);
+            reset.into_iter().for_each(|frame| self.device_sends(device, &from.back(), frame));
+            return;
         };
         if let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) {
             stream.life = life;
-            stream.endpoint.receive(frame::packet_of(packet).to_vec());
+            stream.end.endpoint.receive(self.now, seen);
         }
         self.drive_device(id);
     }
 
-    fn drive_device(&mut self, id: u32) {
-        let now = self.now;
-        let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };
-        let (device, life, addresses) = (stream.device as usize, stream.life, stream.addresses);
-        let mut packets = stream.endpoint.poll(now);
-        let mut requests = Vec::new();
-        while let Some(marks) = frame::take_message(stream.endpoint.received()) {
-            requests.push(marks);
-        }
-        if stream.endpoint.is_left() {
-            stream.endpoint.close();
-            packets.extend(stream.endpoint.poll(now));
-        }
-        let over = stream.endpoint.is_over();
-        if let Some(at) =
-            stream.endpoint.next_at(now).filter(|at| !over && (*at < stream.at || stream.at <= now))
+    /// The device's end that a segment belongs to. A SYN gets a new one, unless it is sent again: a client that opens a connection
+    /// again uses its port again, unlike a real one.
+    fn stream_of(&mut self, device: usize, from: &Addresses, segment: &Segment) -> Option<u32> {
+        let key = (device as u32, from.ips.0, from.ports.0);
+        let opens = segment.flags & (SYN | ACK) == SYN;
+        let streams = self.streams.as_ref()?;
+        if let Some((id, stream)) =
+            streams.by_peer.get(&key).and_then(|id| Some((*id, streams.devices.get(id)?)))
         {
-            stream.at = at;
-            self.calendar.enter(at, Event::DeviceStream(id));
-        }
-        if over {
+            if !opens || stream.syn == segment.seq {
+                return Some(id).filter(|_| stream.end.endpoint.is_for(from));
+            }
             self.remove_stream(id);
         }
-        let station = self.device_stations[device];
-        for packet in &packets {
-            let mut out = self.buffer();
-            frame::carry(&mut out, addresses.macs, packet);
-            if frame::is_reset(&out)
-                && let Some(connection) = self.connection_of(addresses.ips.1, addresses.ports.1)
-            {
-                self.checker.reset(device, connection);
-            }
-            self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&out) });
-            self.host_send(station, out);
+        let id = self.streams.as_ref()?.next;
+        let sequence = self.sequence(id, Side::Device);
+        let streams = self.streams.as_mut()?;
+        let endpoint = Endpoint::accept(&streams.settings, self.now, &from.back(), sequence, segment)?;
+        let stream =
+            DeviceStream { device: device as u32, end: End::new(endpoint), life: 0, syn: segment.seq };
+        streams.next += 1;
+        streams.devices.insert(id, stream);
+        streams.by_peer.insert(key, id);
+        Some(id)
+    }
+
+    fn drive_device(&mut self, id: u32) {
+        let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };
+        let (device, life) = (stream.device as usize, stream.life);
+        let addresses = *stream.end.endpoint.addresses();
+        let given = stream.end.drive(self.now, &mut self.buffers, |_| false);
+        if let Some(at) = given.wake_at {
+            self.calendar.enter(at, Event::DeviceStream(id));
         }
-        for marks in requests {
-            self.checker.reached(now, device, life, (marks.request, marks.connection), true);
+        if given.over {
+            self.remove_stream(id);
+        }
+        given.frames.into_iter().for_each(|frame| self.device_sends(device, &addresses, frame));
+        for marks in given.messages {
+            self.checker.reached(self.now, device, life, (marks.request, marks.connection), true);
             let job = Job {
                 request: marks.request,
                 connection: marks.connection,
-                arrived: now,
+                arrived: self.now,
                 by: By::Stream(id),
             };
             self.work(device, job);
         }
     }
 
-    /// The life of the switch that the last segment of a device's connection came from.
-    fn life_of(&self, id: u32) -> Option<u16> {
-        self.streams.as_ref()?.devices.get(&id).map(|s| s.life)
+    /// A device sends a segment.
+    fn device_sends(&mut self, device: usize, addresses: &Addresses, packet: Packet) {
+        if frame::is_reset(&packet)
+            && let Some(connection) = self.connection_of(addresses.ips.1, addresses.ports.1)
+        {
+            self.checker.reset(device, connection);
+        }
+        self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
+        self.host_send(self.device_stations[device], packet);
     }
 
     fn remove_stream(&mut self, id: u32) {
         let Some(streams) = &mut self.streams else { return };
         if let Some(s) = streams.devices.remove(&id) {
-            streams.by_peer.remove(&(s.device, s.addresses.ips.1, s.addresses.ports.1));
+            let client = s.end.endpoint.addresses();
+            streams.by_peer.remove(&(s.device, client.ips.1, client.ports.1));
         }
     }
 
     pub(super) fn device_stream_due(&mut self, id: u32) {
-        let due = self.streams.as_ref().and_then(|s| s.devices.get(&id)).is_some_and(|s| s.at == self.now);
+        let due =
+            self.streams.as_ref().and_then(|s| s.devices.get(&id)).is_some_and(|s| s.end.at == self.now);
         if due {
             self.drive_device(id);
         }
@@ -313,7 +338,7 @@ impl<E: Executor> World<E> {
         let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };
         let mut message = Vec::new();
         frame::message(&mut message, marks, len);
-        stream.endpoint.write(&message);
+        stream.end.endpoint.write(self.now, &message);
         self.checker.answering(self.now, marks.connection);
         self.drive_device(id);
     }

@@ -274,8 +274,8 @@ fn requests_over_tcp() {
     let lossy = run(&over_tcp("request_bytes = 1400", "[link]\nloss = 0.01"), 2);
     let r = &lossy.requests;
     assert!(r.lost * 200 < r.sent, "{r:?}");
-    // smoltcp sends again after a second at first.
-    assert!(lossy.latency.p99_ms > 5.0 * without.latency.p99_ms, "{:?} {:?}", lossy.latency, without.latency);
+    // One in 25 connections loses its SYN or the answer to it, which is sent again after a second; other segments are sent again sooner.
+    assert!((1000.0..1100.0).contains(&lossy.latency.p99_ms), "{:?}", lossy.latency);
     let lasting = run(&over_tcp("ip = 6\nconnections = 64", "[link]\nloss = 0.002"), 3);
     let r = &lasting.requests;
     assert!(r.sent > 9_000 && r.lost * 100 < r.sent, "{r:?}");
