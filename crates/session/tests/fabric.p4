@@ -1,4 +1,4 @@
-// What the reconciler is tested on: a table over an action selector, one with a default action, and a constant one.
+// What the reconciler is tested on: a table over an action selector, one with a default action, a constant one, and a meter.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -25,6 +25,8 @@ control V(inout headers hdr, inout meta m) { apply {} }
 control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
     action_selector(HashAlgorithm.crc16, 16, 16) paths;
 
+    meter(16, MeterType.bytes) rates;
+
     action send(bit<9> port) { s.egress_spec = port; }
     action flood(bit<16> group) { s.mcast_grp = group; }
     action drop() { mark_to_drop(s); }
@@ -49,6 +51,8 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
         const entries = { 0xff: drop(); }
     }
     apply {
+        bit<2> color;
+        rates.execute_meter(0, color);
         routes.apply();
         acl.apply();
         reserved.apply();

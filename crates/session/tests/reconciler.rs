@@ -18,7 +18,8 @@ impl Fabric {
         let info = &self.0;
         let all = (info.tables.iter().map(|t| &t.preamble))
             .chain(info.actions.iter().map(|a| &a.preamble))
-            .chain(info.action_profiles.iter().map(|p| &p.preamble));
+            .chain(info.action_profiles.iter().map(|p| &p.preamble))
+            .chain(info.meters.iter().map(|m| &m.preamble));
         let found = all.flatten().find(|p: &&Preamble| p.alias == alias);
         found.unwrap_or_else(|| panic!("nothing is called {alias}")).id
     }
@@ -95,6 +96,29 @@ impl Fabric {
         let group = p4rt::MulticastGroupEntry { multicast_group_id, replicas, ..Default::default() };
         entity(Kind::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry {
             r#type: Some(Replication::MulticastGroupEntry(group)),
+        }))
+    }
+
+    fn session(&self, session_id: u32, port: u8) -> p4rt::Entity {
+        let replica = p4rt::Replica {
+            port_kind: Some(p4rt::replica::PortKind::Port(vec![port])),
+            instance: 1,
+            ..Default::default()
+        };
+        let session = p4rt::CloneSessionEntry { session_id, replicas: vec![replica], ..Default::default() };
+        entity(Kind::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry {
+            r#type: Some(Replication::CloneSessionEntry(session)),
+        }))
+    }
+
+    fn rate(&self, index: i64, rate: i64) -> p4rt::Entity {
+        let config =
+            p4rt::MeterConfig { cir: rate, cburst: 1500, pir: rate, pburst: 3000, ..Default::default() };
+        entity(Kind::MeterEntry(p4rt::MeterEntry {
+            meter_id: self.id("rates"),
+            index: Some(p4rt::Index { index }),
+            config: Some(config),
+            ..Default::default()
         }))
     }
 
@@ -199,6 +223,24 @@ fn default_actions() {
     assert_eq!((w.default_action(acl), w.reconciler.in_sync()), (f.call("drop", None), true));
     w.desire(&f.desired());
     assert_eq!((w.default_action(acl), w.reconciler.in_sync()), (none, true));
+}
+
+#[test]
+fn clone_sessions_and_rates_of_meters() {
+    let (mut w, f) = filled(100);
+    let with = |more: &[p4rt::Entity]| [f.desired(), more.to_vec()].concat();
+    let first = with(&[f.session(7, 1), f.rate(0, 1000), f.rate(3, 2000)]);
+    assert_eq!((w.desire(&first), kinds(&w)), (vec![1, 2], vec![Type::Insert, Type::Modify, Type::Modify]));
+    assert_eq!(w.held(), texts(&first));
+    assert_eq!(w.desire(&first), Vec::<usize>::new());
+    // A cell without rates is changed, not deleted.
+    let second = with(&[f.session(7, 2), f.rate(3, 2500)]);
+    assert_eq!((w.desire(&second), kinds(&w)), (vec![1, 2], vec![Type::Modify, Type::Modify, Type::Modify]));
+    assert_eq!(w.held(), texts(&second));
+    w.rival(Type::Modify, f.rate(5, 99));
+    w.run_for(ms(1000));
+    assert_eq!(w.held(), texts(&second), "another client's rates are removed");
+    assert_eq!((w.desire(&f.desired()), w.held()), (vec![1, 1], texts(&f.desired())));
 }
 
 #[test]

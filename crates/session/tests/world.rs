@@ -204,16 +204,23 @@ impl World {
     /// Everything that the switch holds, apart from default actions, as sorted text.
     pub fn held(&mut self) -> Vec<String> {
         use p4rt::packet_replication_engine_entry::Type;
-        let groups = Type::MulticastGroupEntry(p4rt::MulticastGroupEntry::default());
+        let replication =
+            |of| Kind::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry { r#type: Some(of) });
         let all = [
             Kind::TableEntry(p4rt::TableEntry::default()),
             Kind::ActionProfileMember(p4rt::ActionProfileMember::default()),
             Kind::ActionProfileGroup(p4rt::ActionProfileGroup::default()),
-            Kind::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry { r#type: Some(groups) }),
+            replication(Type::MulticastGroupEntry(p4rt::MulticastGroupEntry::default())),
+            replication(Type::CloneSessionEntry(p4rt::CloneSessionEntry::default())),
+            Kind::MeterEntry(p4rt::MeterEntry::default()),
         ];
         let held = self.read(all.to_vec());
-        let constant = |e: &p4rt::Entity| matches!(&e.entity, Some(Kind::TableEntry(e)) if e.is_const);
-        texts(held.iter().filter(|e| !constant(e)))
+        let ours = |e: &&p4rt::Entity| match &e.entity {
+            Some(Kind::TableEntry(e)) => !e.is_const,
+            Some(Kind::MeterEntry(e)) => e.config.is_some(),
+            _ => true,
+        };
+        texts(held.iter().filter(ours))
     }
 
     /// The default action of a table.

@@ -2,7 +2,7 @@
 
 use super::entity::Key;
 use super::scope::Entities;
-use pointsman_control::proto::p4rt::{self, update::Type};
+use pointsman_control::proto::p4rt::{self, entity::Entity as Kind, update::Type};
 use std::collections::BTreeMap;
 
 /// The updates in steps: those of one step may be made in any order, each step after the one before. What is used is inserted
@@ -12,14 +12,19 @@ pub(super) fn steps(have: &Entities, desired: &Entities) -> impl Iterator<Item =
     for (key, entity) in desired {
         match have.get(key) {
             Some(old) if old == entity => {}
-            // A table always has a default action.
-            None if !matches!(key, Key::Default { .. }) => add(&mut inserts, Type::Insert, key, entity),
+            None if !key.always_there() => add(&mut inserts, Type::Insert, key, entity),
             Some(_) | None => add(&mut modifies, Type::Modify, key, entity),
         }
     }
     for (key, entity) in have.iter().filter(|(key, _)| !desired.contains_key(key)) {
-        if !matches!(key, Key::Default { .. }) {
-            add(&mut deletes, Type::Delete, key, entity);
+        match &entity.entity {
+            Some(Kind::MeterEntry(m)) => {
+                let unset = p4rt::MeterEntry { config: None, ..m.clone() };
+                let entity = p4rt::Entity { entity: Some(Kind::MeterEntry(unset)) };
+                add(&mut modifies, Type::Modify, key, &entity);
+            }
+            _ if key.always_there() => {}
+            _ => add(&mut deletes, Type::Delete, key, entity),
         }
     }
     inserts.into_values().chain(modifies.into_values()).chain(deletes.into_values().rev())
@@ -33,7 +38,8 @@ fn add(steps: &mut BTreeMap<u8, Vec<p4rt::Update>>, kind: Type, key: &Key, entit
 /// Makes the updates of a write that succeeded.
 pub(super) fn apply(updates: Vec<p4rt::Update>, have: &mut Entities) {
     for update in updates {
-        let deleted = update.r#type == i32::from(Type::Delete);
+        let unset = |e: &p4rt::Entity| matches!(&e.entity, Some(Kind::MeterEntry(m)) if m.config.is_none());
+        let deleted = update.r#type == i32::from(Type::Delete) || update.entity.as_ref().is_some_and(unset);
         let Some((key, entity)) = update.entity.and_then(|e| Some((Key::of(&e)?, e))) else { continue };
         if deleted {
             have.remove(&key);

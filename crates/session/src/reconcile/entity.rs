@@ -11,22 +11,29 @@ type FieldKey = (u32, u8, Vec<u8>, Vec<u8>, i32);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Multicast(u32),
+    Clone(u32),
     Member { profile: u32, member: u32 },
     Group { profile: u32, group: u32 },
     Entry { table: u32, priority: i32, fields: Vec<FieldKey> },
     Default { table: u32 },
+    Meter { meter: u32, index: i64 },
 }
 
 impl Key {
     /// Entities of one rank do not use each other.
     pub fn rank(&self) -> u8 {
         match self {
-            Key::Multicast(_) => 0,
+            Key::Multicast(_) | Key::Clone(_) => 0,
             Key::Member { .. } => 1,
             Key::Group { .. } => 2,
             Key::Entry { .. } => 3,
-            Key::Default { .. } => 4,
+            Key::Default { .. } | Key::Meter { .. } => 4,
         }
+    }
+
+    /// What it names is always there: it can only be changed.
+    pub fn always_there(&self) -> bool {
+        matches!(self, Key::Default { .. } | Key::Meter { .. })
     }
 
     /// What identifies this entity, whose values are in their shortest form; None if it is of another kind.
@@ -42,8 +49,9 @@ impl Key {
             Kind::ActionProfileGroup(g) => Key::Group { profile: g.action_profile_id, group: g.group_id },
             Kind::PacketReplicationEngineEntry(e) => match e.r#type.as_ref()? {
                 Replication::MulticastGroupEntry(g) => Key::Multicast(g.multicast_group_id),
-                Replication::CloneSessionEntry(_) => return None,
+                Replication::CloneSessionEntry(s) => Key::Clone(s.session_id),
             },
+            Kind::MeterEntry(m) => Key::Meter { meter: m.meter_id, index: m.index.as_ref()?.index },
             _ => return None,
         })
     }
@@ -77,9 +85,12 @@ pub(super) fn canonical(mut entity: p4rt::Entity) -> p4rt::Entity {
             }
         }
         Some(Kind::PacketReplicationEngineEntry(e)) => {
-            if let Some(Replication::MulticastGroupEntry(g)) = &mut e.r#type {
-                g.replicas.iter_mut().for_each(canonical_replica);
-            }
+            let replicas = match &mut e.r#type {
+                Some(Replication::MulticastGroupEntry(g)) => &mut g.replicas,
+                Some(Replication::CloneSessionEntry(s)) => &mut s.replicas,
+                None => return entity,
+            };
+            replicas.iter_mut().for_each(canonical_replica);
         }
         _ => {}
     }
@@ -142,11 +153,12 @@ fn shorten(value: &mut Vec<u8>) {
 /// Why a list of entities cannot be a switch's desired state. Entities are named by their index in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DesiredError {
-    /// The entity is not a table entry, default action, action profile member or group, or multicast group.
+    /// The entity is not a table entry, default action, action profile member or group, multicast group, clone session, or the rates
+    /// of a meter's cell.
     Kind(usize),
     /// The entity sets a meter, counts, or the time since the last hit.
     Attached(usize),
-    /// The program has no such table or action profile, or it is constant.
+    /// The program has no such table, action profile or meter, or it is constant.
     Unknown(usize),
     /// An entity earlier in the list has the same identity.
     Repeated(usize),
@@ -157,13 +169,17 @@ impl fmt::Display for DesiredError {
         match self {
             DesiredError::Kind(i) => write!(
                 f,
-                "entity {i}: use table entries, default actions, action profile members and groups, and multicast groups"
+                "entity {i}: use table entries, default actions, action profile members and groups, multicast groups, clone sessions, and the \
+                 rates of a meter's cells"
             ),
             DesiredError::Attached(i) => {
                 write!(f, "entity {i}: meters, counts and times of table entries are not supported")
             }
             DesiredError::Unknown(i) => {
-                write!(f, "entity {i}: the program has no such table or action profile that can be written")
+                write!(
+                    f,
+                    "entity {i}: the program has no such table, action profile or meter that can be written"
+                )
             }
             DesiredError::Repeated(i) => write!(f, "entity {i}: its identity is that of an earlier one"),
         }

@@ -111,7 +111,7 @@ impl Reconciler {
     }
 
     /// Sets everything that the switch should hold: table entries, default actions, members and groups of action
-    /// profiles, and multicast groups. All others are deleted; default actions that are not given become those of the
+    /// profiles, multicast groups, clone sessions, and rates of meters' cells. All others are deleted; default actions that are not given become those of the
     /// program. Values are compared as unsigned numbers of any length. It takes effect at the next step.
     ///
     /// # Errors

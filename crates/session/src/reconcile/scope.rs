@@ -16,12 +16,17 @@ pub(super) struct Scope {
     /// Tables whose default action can be changed, with the one in the program.
     defaults: BTreeMap<u32, Option<p4rt::Action>>,
     profiles: BTreeSet<u32>,
+    meters: BTreeSet<u32>,
 }
 
 impl Scope {
     pub fn new(p4info: &P4Info) -> Self {
-        let mut scope =
-            Scope { tables: BTreeSet::new(), defaults: BTreeMap::new(), profiles: BTreeSet::new() };
+        let mut scope = Scope {
+            tables: BTreeSet::new(),
+            defaults: BTreeMap::new(),
+            profiles: BTreeSet::new(),
+            meters: BTreeSet::new(),
+        };
         for table in &p4info.tables {
             let Some(id) = table.preamble.as_ref().map(|p| p.id) else { continue };
             if !table.is_const_table {
@@ -41,15 +46,17 @@ impl Scope {
         }
         scope.profiles =
             p4info.action_profiles.iter().filter_map(|p| Some(p.preamble.as_ref()?.id)).collect();
+        scope.meters = p4info.meters.iter().filter_map(|m| Some(m.preamble.as_ref()?.id)).collect();
         scope
     }
 
     fn has(&self, key: &Key) -> bool {
         match key {
-            Key::Multicast(_) => true,
+            Key::Multicast(_) | Key::Clone(_) => true,
             Key::Member { profile, .. } | Key::Group { profile, .. } => self.profiles.contains(profile),
             Key::Entry { table, .. } => self.tables.contains(table),
             Key::Default { table } => self.defaults.contains_key(table),
+            Key::Meter { meter, .. } => self.meters.contains(meter),
         }
     }
 
@@ -64,13 +71,17 @@ impl Scope {
         let group = |action_profile_id| {
             Kind::ActionProfileGroup(p4rt::ActionProfileGroup { action_profile_id, ..Default::default() })
         };
-        let groups = Replication::MulticastGroupEntry(p4rt::MulticastGroupEntry::default());
-        let replication = p4rt::PacketReplicationEngineEntry { r#type: Some(groups) };
+        let replication =
+            |of| Kind::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry { r#type: Some(of) });
+        let groups = replication(Replication::MulticastGroupEntry(p4rt::MulticastGroupEntry::default()));
+        let sessions = replication(Replication::CloneSessionEntry(p4rt::CloneSessionEntry::default()));
+        let meter = |meter_id| Kind::MeterEntry(p4rt::MeterEntry { meter_id, ..Default::default() });
         let all = (self.tables.iter().map(|id| entry(*id, false)))
             .chain(self.defaults.keys().map(|id| entry(*id, true)))
             .chain(self.profiles.iter().map(|id| member(*id)))
             .chain(self.profiles.iter().map(|id| group(*id)))
-            .chain([Kind::PacketReplicationEngineEntry(replication)]);
+            .chain([groups, sessions])
+            .chain(self.meters.iter().map(|id| meter(*id)));
         all.map(|kind| p4rt::Entity { entity: Some(kind) }).collect()
     }
 
@@ -116,7 +127,8 @@ impl Scope {
     /// The entities that were read, apart from constants of the program.
     pub fn found(&self, entities: Vec<p4rt::Entity>) -> Entities {
         let constant = |e: &p4rt::Entity| matches!(&e.entity, Some(Kind::TableEntry(e)) if e.is_const);
-        let own = entities.into_iter().filter(|e| !constant(e)).map(canonical);
+        let unset = |e: &p4rt::Entity| matches!(&e.entity, Some(Kind::MeterEntry(m)) if m.config.is_none());
+        let own = entities.into_iter().filter(|e| !constant(e) && !unset(e)).map(canonical);
         own.filter_map(|e| Some((Key::of(&e)?, e))).filter(|(key, _)| self.has(key)).collect()
     }
 }
