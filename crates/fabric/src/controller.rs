@@ -1,7 +1,8 @@
 //! The controller of all switches of a network: one session with each, and routes that follow the links.
 
 use crate::book::{Book, UnknownName};
-use crate::scheme::{Choice, Place};
+use crate::scheme::{Choice, Place, Reports};
+use pointsman_control::proto::p4rt::stream_message_response::Update;
 use pointsman_session::{
     DesiredError, Input as SessionInput, Output, Program, Reconciler, ReconcilerConfig, ReconcilerEvent,
     SessionConfig,
@@ -63,6 +64,10 @@ pub struct Controller {
     sessions: Vec<Reconciler>,
     /// Ports without a carrier. A link is down if either end has none.
     down: BTreeSet<(SwitchId, u16)>,
+    /// By switch.
+    reports: Vec<Reports>,
+    /// Over the links that are up.
+    routes: Routes,
 }
 
 impl Controller {
@@ -83,7 +88,9 @@ impl Controller {
         };
         let sessions = (0..topology.switches().len() as u32).map(session).collect();
         let book = Book::new(&program.p4info);
-        let mut new = Controller { topology, choice, book, sessions, down: BTreeSet::new() };
+        let (down, reports) = (BTreeSet::new(), vec![Reports::new(); topology.switches().len()]);
+        let routes = Routes::of(&topology, &BTreeSet::new());
+        let mut new = Controller { topology, choice, book, sessions, down, reports, routes };
         new.route()?;
         Ok(new)
     }
@@ -110,8 +117,11 @@ impl Controller {
     pub fn step(&mut self, now: Duration, input: Input) -> Vec<Action> {
         match input {
             Input::Session(switch, input) => {
-                let session = self.sessions.get_mut(switch.0 as usize);
-                let out = session.map(|s| s.step(now, input)).unwrap_or_default();
+                let Some(session) = self.sessions.get_mut(switch.0 as usize) else { return Vec::new() };
+                let mut out = session.step(now, input);
+                if self.heard(switch, &out) && self.fill(switch).is_ok() {
+                    out.extend(self.sessions[switch.0 as usize].step(now, SessionInput::Tick));
+                }
                 out.into_iter().map(|o| (switch, o)).collect()
             }
             Input::Port { switch, port, up } => {
@@ -139,18 +149,39 @@ impl Controller {
 
     /// Gives every session what its switch has to hold.
     fn route(&mut self) -> Result<(), FillError> {
-        let routes = Routes::of(&self.topology, &self.links_down());
-        for (id, session) in (0..).map(SwitchId).zip(&mut self.sessions) {
-            let place = Place {
-                book: &self.book,
-                topology: &self.topology,
-                routes: &routes,
-                switch: id,
-                choice: &self.choice,
-            };
-            let entities = (self.choice.scheme.entities)(&place).map_err(FillError::Unknown)?;
-            session.set_desired(entities).map_err(FillError::Desired)?;
+        self.routes = Routes::of(&self.topology, &self.links_down());
+        (0..self.sessions.len() as u32).try_for_each(|i| self.fill(SwitchId(i)))
+    }
+
+    /// Gives a session what its switch has to hold.
+    fn fill(&mut self, switch: SwitchId) -> Result<(), FillError> {
+        let at = switch.0 as usize;
+        let place = Place {
+            book: &self.book,
+            topology: &self.topology,
+            routes: &self.routes,
+            switch,
+            choice: &self.choice,
+            reports: &self.reports[at],
+        };
+        let entities = (self.choice.scheme.entities)(&place).map_err(FillError::Unknown)?;
+        self.sessions[at].set_desired(entities).map_err(FillError::Desired)
+    }
+
+    /// Takes down what a switch reports in these messages: whether any of it is news.
+    fn heard(&mut self, switch: SwitchId, out: &[Output<ReconcilerEvent>]) -> bool {
+        let packet = |o: &Output<ReconcilerEvent>| match o {
+            Output::Event(ReconcilerEvent::Message(Update::Packet(packet))) => {
+                (self.choice.scheme.report)(&self.choice, &packet.payload)
+            }
+            _ => None,
+        };
+        let all: Vec<(u32, u32)> = out.iter().filter_map(packet).collect();
+        let reports = &mut self.reports[switch.0 as usize];
+        let mut news = false;
+        for (subject, number) in all {
+            news |= reports.insert(subject, number) != Some(number);
         }
-        Ok(())
+        news
     }
 }

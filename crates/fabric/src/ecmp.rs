@@ -1,7 +1,7 @@
 //! Routing over equal-cost paths: what `p4/programs/ecmp` needs in its tables.
 
 use crate::book::{Does, UnknownName, Value};
-use crate::scheme::{Place, Scheme, no_generators};
+use crate::scheme::{Place, Scheme, no_generators, no_reports};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::HostId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ pub const SCHEME: Scheme = Scheme {
     settings: &[],
     entities,
     generators: no_generators,
+    report: no_reports,
 };
 
 const PROFILE: &str = "EcmpIngress.next_hops";

@@ -6,6 +6,7 @@ use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::reader::{At, Problems, Table};
 use pointsman_topology::{Routes, SwitchId, Topology};
 use pointsman_v1model::Generator;
+use std::collections::BTreeMap;
 
 /// A number that changes how a scheme works.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +34,12 @@ pub struct Place<'a> {
     pub switch: SwitchId,
     /// The scheme and its settings.
     pub choice: &'a Choice,
+    /// What its data plane has reported last, by subject: see [`Scheme::report`].
+    pub reports: &'a Reports,
 }
+
+/// What the data plane of a switch has reported last: numbers by subject, both of the scheme's choice.
+pub type Reports = BTreeMap<u32, u32>;
 
 /// A way to choose paths.
 #[derive(Clone, Copy)]
@@ -50,6 +56,9 @@ pub struct Scheme {
     pub entities: fn(&Place<'_>) -> Result<Vec<Entity>, UnknownName>,
     /// The packet generators of a switch, by number. Switches are started with them: P4Runtime has none.
     pub generators: fn(&Topology, SwitchId, &Choice) -> Vec<(u16, Generator)>,
+    /// What a packet from the switch to its controller reports: a subject and its number. The switch's tables are filled again when the
+    /// number is another one than before, so that it should be no finer than what they depend on. `None`: nothing.
+    pub report: fn(&Choice, &[u8]) -> Option<(u32, u32)>,
 }
 
 impl std::fmt::Debug for Scheme {
@@ -70,6 +79,11 @@ pub static SCHEMES: &[Scheme] = &[ecmp::SCHEME];
 /// For [`Scheme::generators`]: a scheme that needs none.
 pub fn no_generators(_: &Topology, _: SwitchId, _: &Choice) -> Vec<(u16, Generator)> {
     Vec::new()
+}
+
+/// For [`Scheme::report`]: a scheme whose switches report nothing.
+pub fn no_reports(_: &Choice, _: &[u8]) -> Option<(u32, u32)> {
+    None
 }
 
 /// A scheme with its settings.

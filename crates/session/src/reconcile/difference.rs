@@ -19,7 +19,7 @@ pub(super) fn steps(have: &Entities, desired: &Entities) -> impl Iterator<Item =
     for (key, entity) in have.iter().filter(|(key, _)| !desired.contains_key(key)) {
         match &entity.entity {
             Some(Kind::MeterEntry(m)) => {
-                let unset = p4rt::MeterEntry { config: None, ..m.clone() };
+                let unset = p4rt::MeterEntry { config: None, ..*m };
                 let entity = p4rt::Entity { entity: Some(Kind::MeterEntry(unset)) };
                 add(&mut modifies, Type::Modify, key, &entity);
             }
