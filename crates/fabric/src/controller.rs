@@ -1,7 +1,7 @@
 //! The controller of all switches of a network: one session with each, and routes that follow the links.
 
 use crate::book::{Book, UnknownName};
-use crate::scheme::{Choice, Place, Reports};
+use crate::scheme::{Choice, Place, Report, Reports};
 use pointsman_control::proto::p4rt::stream_message_response::Update;
 use pointsman_session::{
     DesiredError, Input as SessionInput, Output, Program, Reconciler, ReconcilerConfig, ReconcilerEvent,
@@ -176,7 +176,7 @@ impl Controller {
             }
             _ => None,
         };
-        let all: Vec<(u32, u32)> = out.iter().filter_map(packet).collect();
+        let all: Vec<Report> = out.iter().filter_map(packet).collect();
         let reports = &mut self.reports[switch.0 as usize];
         let mut news = false;
         for (subject, number) in all {

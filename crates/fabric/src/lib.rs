@@ -9,4 +9,4 @@ mod scheme;
 
 pub use book::{Book, Does, UnknownName, Value};
 pub use controller::{Action, Controller, FillError, Input};
-pub use scheme::{Choice, Place, Reports, SCHEMES, Scheme, Setting};
+pub use scheme::{Choice, Place, Report, Reports, SCHEMES, Scheme, Setting};

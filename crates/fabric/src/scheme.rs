@@ -38,6 +38,9 @@ pub struct Place<'a> {
     pub reports: &'a Reports,
 }
 
+/// A subject and its number.
+pub type Report = (u32, u32);
+
 /// What the data plane of a switch has reported last: numbers by subject, both of the scheme's choice.
 pub type Reports = BTreeMap<u32, u32>;
 
@@ -58,7 +61,7 @@ pub struct Scheme {
     pub generators: fn(&Topology, SwitchId, &Choice) -> Vec<(u16, Generator)>,
     /// What a packet from the switch to its controller reports: a subject and its number. The switch's tables are filled again when the
     /// number is another one than before, so that it should be no finer than what they depend on. `None`: nothing.
-    pub report: fn(&Choice, &[u8]) -> Option<(u32, u32)>,
+    pub report: fn(&Choice, &[u8]) -> Option<Report>,
 }
 
 impl std::fmt::Debug for Scheme {
@@ -82,7 +85,7 @@ pub fn no_generators(_: &Topology, _: SwitchId, _: &Choice) -> Vec<(u16, Generat
 }
 
 /// For [`Scheme::report`]: a scheme whose switches report nothing.
-pub fn no_reports(_: &Choice, _: &[u8]) -> Option<(u32, u32)> {
+pub fn no_reports(_: &Choice, _: &[u8]) -> Option<Report> {
     None
 }
 
