@@ -26,6 +26,6 @@ pub use graph::{Array, ArrayKind, Cycle, Demand, Dependency, Graph, Matching, No
 pub use graph_file::GraphFile;
 pub use phv::PhvUse;
 pub use place::{BUDGET, Part, Placed, Placement, place};
-pub use report::{InStage, Report, Violation, graph_of, resources, resources_of_graph};
+pub use report::{InStage, Report, Violation, graph_of, resize, resources, resources_of_graph};
 pub use resource::{Amounts, Resource};
 pub use target::{Arrays, BUILT_IN, Crossbar, Phv, Sram, Target, Tcam, UNLIMITED, WORD_BITS};

@@ -66,6 +66,20 @@ pub fn resources(name: &str, program: &Program, arch: &Arch, target: &Target, bu
     report(name, &analysed.graph, placed, phv, analysed.violations, target)
 }
 
+/// Gives a table of a program another number of entries. `name` is its name, or the end of it behind a dot. False, and nothing changes: no
+/// table, or more than one, has this name.
+pub fn resize(program: &mut Program, name: &str, entries: u64) -> bool {
+    let ends = format!(".{name}");
+    let mut named = program.tables.iter_mut().filter(|t| t.name == name || t.name.ends_with(&ends));
+    match (named.next(), named.next()) {
+        (Some(table), None) => {
+            table.size = Some(entries);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// What a table graph takes of a target.
 pub fn resources_of_graph(name: &str, graph: &Graph, target: &Target, budget: u64) -> Report {
     report(name, graph, place(graph, target, budget), PhvUse::default(), Vec::new(), target)

@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod nsdi15;
+mod p4te;
 mod placing;
 mod programs;
 mod support;

@@ -1,5 +1,6 @@
 //! From text and files to programs.
 
+use pointsman_frontend::Define;
 use pointsman_frontend::source::Loader;
 use pointsman_ir::Program;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,13 @@ impl Loader for Dirs {
 
 /// Compiles a program.
 pub fn compile(name: &str, text: &str) -> Program {
-    match pointsman_frontend::compile(name, text, &Dirs, &[]) {
+    compile_with(name, text, &[])
+}
+
+/// Compiles a program with these macros defined.
+pub fn compile_with(name: &str, text: &str, defines: &[&str]) -> Program {
+    let defines: Vec<Define> = defines.iter().map(|d| Define::set(d)).collect();
+    match pointsman_frontend::compile(name, text, &Dirs, &defines) {
         Ok(compiled) => compiled.program,
         Err(failure) => panic!("{name}: {:?}", failure.diagnostics),
     }

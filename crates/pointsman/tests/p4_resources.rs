@@ -64,6 +64,21 @@ fn table_graphs() {
 }
 
 #[test]
+fn entries_of_tables() {
+    let blocks = |more: &[&str]| {
+        let done = run(&[&["p4", "resources", ECMP, "--target", "tofino"], more].concat());
+        let line = done.stdout.lines().find(|l| l.starts_with("tcam")).expect("a line").to_string();
+        line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a number")
+    };
+    let few = ["--entries", "routes_v4=512", "--entries", "EcmpIngress.routes_v6=512"];
+    assert!(blocks(&few) < blocks(&[]) / 4);
+    for (entries, message) in [("routes=5", "no table has this name"), ("routes_v4=0", "a number")] {
+        let done = run(&["p4", "resources", ECMP, "--target", "rmt", "--entries", entries]);
+        assert!(done.code == Some(2) && done.stderr.contains(message), "{entries}: {done:?}");
+    }
+}
+
+#[test]
 fn bad_input() {
     let dir = Scratch::new("resources-bad");
     let target = dir.write("t.toml", "name = \"t\"\nstages = 0\n");

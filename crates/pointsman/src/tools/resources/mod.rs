@@ -8,7 +8,7 @@ use pointsman_compile::sources::{Sources, parse_define, read_source};
 use pointsman_console::{print, results, say, show};
 use pointsman_frontend::{Define, render};
 use pointsman_pisa::arch::Arch;
-use pointsman_pisa::{BUDGET, BUILT_IN, GraphFile, Report, Target, resources, resources_of_graph};
+use pointsman_pisa::{BUDGET, BUILT_IN, GraphFile, Report, Target, resize, resources, resources_of_graph};
 use std::error::Error;
 use std::fmt;
 use std::io::IsTerminal;
@@ -26,6 +26,9 @@ pub struct Args {
     /// The chip: rmt, tofino, tofino2, or a file that describes it.
     #[arg(long, value_name = "NAME|FILE.toml")]
     target: String,
+    /// Count this many entries of a table instead of those that the program declares. Repeatable.
+    #[arg(long, value_name = "TABLE=N", value_parser = parse_entries)]
+    entries: Vec<(String, u64)>,
     /// Write the report as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -40,6 +43,12 @@ pub struct Args {
     define: Vec<Define>,
 }
 
+/// `TABLE=N`.
+fn parse_entries(text: &str) -> Result<(String, u64), String> {
+    let parts = text.split_once('=').and_then(|(table, n)| Some((table.to_string(), n.parse().ok()?)));
+    parts.filter(|(_, n)| *n > 0).ok_or_else(|| "write the name of a table and a number: routes=1000".into())
+}
+
 /// Something is wrong with the program or the target.
 const BAD_INPUT: u8 = 2;
 
@@ -48,6 +57,7 @@ const BAD_INPUT: u8 = 2;
 enum Refused {
     UnknownTarget(String),
     NoTables(PathBuf),
+    NoTable(String),
 }
 
 impl fmt::Display for Refused {
@@ -56,6 +66,12 @@ impl fmt::Display for Refused {
             Refused::UnknownTarget(name) => {
                 let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
                 write!(f, "unknown target '{name}': use {}, or a file that ends in .toml", known.join(", "))
+            }
+            Refused::NoTable(name) => {
+                write!(
+                    f,
+                    "--entries {name}: no table has this name, or more than one has: write the full name"
+                )
             }
             Refused::NoTables(path) => write!(
                 f,
@@ -110,7 +126,12 @@ fn report(args: &Args) -> Result<Option<Report>, Box<dyn Error>> {
         return Ok(None);
     }
     let package = checked.package.map_or_else(String::new, |(name, _)| name);
-    let program = checked.program.ok_or_else(|| Refused::NoTables(args.file.clone()))?;
+    let mut program = checked.program.ok_or_else(|| Refused::NoTables(args.file.clone()))?;
+    for (table, entries) in &args.entries {
+        if !resize(&mut program, table, *entries) {
+            return Err(Refused::NoTable(table.clone()).into());
+        }
+    }
     Ok(Some(resources(&path, &program, Arch::of(&package), &target, BUDGET)))
 }
 
