@@ -20,6 +20,11 @@ macro_rules! carried {
 const SYSTEM: &[(&str, &str)] = carried! {
     "core.p4" => "../../../p4/include/core.p4",
     "v1model.p4" => "../../../p4/include/v1model.p4",
+    "pointsman/fabric/checksum.p4" => "../../../p4/lib/pointsman/fabric/checksum.p4",
+    "pointsman/fabric/headers.p4" => "../../../p4/lib/pointsman/fabric/headers.p4",
+    "pointsman/fabric/mark.p4" => "../../../p4/lib/pointsman/fabric/mark.p4",
+    "pointsman/fabric/parse_ip.p4" => "../../../p4/lib/pointsman/fabric/parse_ip.p4",
+    "pointsman/fabric/routes.p4" => "../../../p4/lib/pointsman/fabric/routes.p4",
     "pointsman/generator.p4" => "../../../p4/lib/pointsman/generator.p4",
 };
 

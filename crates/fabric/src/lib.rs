@@ -5,6 +5,7 @@
 mod book;
 mod controller;
 mod ecmp;
+mod paths;
 mod scheme;
 
 pub use book::{Book, Does, UnknownName, Value};

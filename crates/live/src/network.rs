@@ -53,7 +53,11 @@ impl LiveNetwork {
             let namespace = &network.wiring.switches[i];
             let ports = network.wiring.ports(id).into_iter();
             let interfaces = ports.map(|(number, name)| Interface { number: number.into(), name }).collect();
-            let config = SwitchConfig { cpu_port: Some(CPU_PORT.into()), ..Setup::default().switch };
+            let config = SwitchConfig {
+                cpu_port: Some(CPU_PORT.into()),
+                nanoseconds: true,
+                ..Setup::default().switch
+            };
             let made = (choice.scheme.generators)(topology, id, choice).into_iter();
             let generators =
                 made.map(|(number, generator)| Numbered { number, generator: Some(generator) }).collect();

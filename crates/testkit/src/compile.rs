@@ -31,6 +31,11 @@ pub fn own_includes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include")
 }
 
+/// Our own libraries.
+pub fn own_libraries() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/lib")
+}
+
 /// One of our programs: `p4/programs/<name>/main.p4`.
 pub fn own_program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/programs").join(name).join("main.p4")

@@ -4,6 +4,7 @@
 mod balancer;
 mod balancer_engine;
 mod balancer_sixteen;
+mod fabric;
 mod p4c_programs;
 mod scale;
 mod stages;

@@ -1,6 +1,6 @@
 //! The packet tests next to our programs: `p4/programs/<name>/tests/*.stf`.
 
-use pointsman_testkit::compile::{compile_with, own_includes, own_program};
+use pointsman_testkit::compile::{compile_with, own_includes, own_libraries, own_program};
 use pointsman_testkit::rig::Rig;
 use pointsman_testkit::stf::run_stf_with;
 
@@ -19,7 +19,7 @@ fn our_programs_as_native_code() {
 fn our_programs_in_one_go() {
     for (name, macros, _) in PROGRAMS {
         let config = pointsman_v1model::SwitchConfig::default();
-        let program = compile_with(&own_program(name), &[&own_includes()], macros);
+        let program = compile_with(&own_program(name), &[&own_includes(), &own_libraries()], macros);
         let rig = program.and_then(|p| Rig::<pointsman_engine::Engine>::on(p, config));
         assert!(rig.unwrap_or_else(|e| panic!("{name}: {e}")).switch.goes_through(), "{name}");
     }
@@ -27,10 +27,11 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 4] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 5] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
+    ("ecmp", &[], &["tests"]),
     ("router", &[], &["tests"]),
 ];
 
@@ -50,7 +51,7 @@ fn run<E: pointsman_ir::Executor>() {
         for file in files {
             let shown = format!("{} {}", file.display(), macros.join(" "));
             let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{shown}: {e}"));
-            let report = run_stf_with::<E>(&program, &[&own_includes()], macros, &text);
+            let report = run_stf_with::<E>(&program, &[&own_includes(), &own_libraries()], macros, &text);
             let report = report.unwrap_or_else(|e| panic!("{shown}: {e}"));
             assert_eq!(report.unchecked, 0, "{shown}: packets left on ports that it does not name");
             failures.extend(report.failures.iter().map(|f| format!("{shown}: {f}")));

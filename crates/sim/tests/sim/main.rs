@@ -15,13 +15,14 @@ use pointsman_frontend::source::Loader;
 use pointsman_sim::{DataPlane, Fault, Outcome, Scenario, scenario};
 use std::sync::{Arc, OnceLock};
 
-/// The balancer's parts and our own core.p4 and v1model.p4.
+/// The balancer's parts, our own core.p4 and v1model.p4, and our libraries.
 struct Repository;
 
 impl Loader for Repository {
     fn include(&self, name: &str, quoted: bool, _: &str) -> Option<(String, String)> {
-        let folder = if quoted { "p4/programs/balancer" } else { "p4/include" };
-        load(&format!("{folder}/{name}")).ok().map(|text| (name.to_string(), text))
+        let folders: &[&str] = if quoted { &["p4/programs/balancer"] } else { &["p4/include", "p4/lib"] };
+        let text = folders.iter().find_map(|folder| load(&format!("{folder}/{name}")).ok());
+        text.map(|text| (name.to_string(), text))
     }
 }
 

@@ -1,0 +1,77 @@
+// Headers of the fabric's programs, and what the parts of this library keep for a packet.
+//
+// A program includes this file, declares `headers_t` with at least the members `ethernet`, `ipv4`, `ipv6` and `ports`, and
+// `metadata_t` with at least `fabric_t fabric`, and then includes the other parts, which use these names.
+
+#ifndef POINTSMAN_FABRIC_HEADERS_P4
+#define POINTSMAN_FABRIC_HEADERS_P4
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_IPV6 = 0x86dd;
+const bit<8> PROTO_TCP = 6;
+const bit<8> PROTO_UDP = 17;
+
+// RFC 3168: a sender that understands marks sets ECT(0) or ECT(1), both not 0; a switch marks by CE.
+const bit<2> ECN_NOT_ECT = 0;
+const bit<2> ECN_CE = 3;
+
+typedef bit<48> mac_t;
+typedef bit<9> port_t;
+
+header ethernet_t {
+    mac_t   dst;
+    mac_t   src;
+    bit<16> ethertype;
+}
+
+header ipv4_t {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<6>  dscp;
+    bit<2>  ecn;
+    bit<16> len;
+    bit<16> id;
+    bit<3>  flags;
+    bit<13> fragment;
+    bit<8>  ttl;
+    bit<8>  proto;
+    bit<16> checksum;
+    bit<32> src;
+    bit<32> dst;
+}
+
+header ipv6_t {
+    bit<4>   version;
+    bit<6>   dscp;
+    bit<2>   ecn;
+    bit<20>  flow_label;
+    bit<16>  len;
+    bit<8>   next_header;
+    bit<8>   hop_limit;
+    bit<128> src;
+    bit<128> dst;
+}
+
+// The part that TCP and UDP have in common.
+header ports_t {
+    bit<16> src;
+    bit<16> dst;
+}
+
+struct fabric_t {
+    // The switch's own, for its hash of flows.
+    bit<32> seed;
+    bit<8>  rotation;
+    // Source and destination port, or 0 without ports.
+    bit<32> ports;
+    // The hash of the flow.
+    bit<32> flow;
+    // What chooses within a group of next hops.
+    bit<32> hash;
+    // Whether a next hop was found.
+    bool    forwarded;
+    // In ticks of the switch's timestamps: the time in the queue from which on packets are marked, 0 for never.
+    bit<32> mark_after;
+}
+
+#endif
