@@ -125,6 +125,12 @@ impl Link {
         Ok((self.wire.len() == 1).then_some(at))
     }
 
+    /// When the last bit of all frames so far has left, in nanoseconds.
+    #[inline]
+    pub fn busy_until(&self) -> u64 {
+        self.free_ps.div_ceil(1000)
+    }
+
     /// The frame that arrives now, and when the next one does.
     #[inline]
     pub fn arrive(&mut self) -> (Option<Packet>, Option<u64>) {

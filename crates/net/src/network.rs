@@ -4,7 +4,7 @@ use crate::calendar::Calendar;
 use crate::link::{Link, LinkCounts, LinkModel};
 use crate::loader::Loader;
 use crate::node::Node;
-use crate::packet::Packet;
+use crate::packet::{Packet, is_marked};
 use crate::random::{Part, Stream};
 use pointsman_ir::Executor;
 use pointsman_topology::{CPU_PORT, End, HostId, LinkId, SwitchId, Topology};
@@ -65,6 +65,8 @@ pub struct PortCounts {
     pub bytes: u64,
     /// Frames for this port that did not reach the other end.
     pub drops: u64,
+    /// Frames sent with a mark of congestion, made here or before.
+    pub marks: u64,
 }
 
 /// A running network. `A` is the caller's kind of event.
@@ -78,6 +80,7 @@ pub struct Network<E: Executor, A> {
     /// Two for each link: from its first end to its second, and back.
     wires: Vec<Link>,
     bytes: Vec<u64>,
+    marks: Vec<u64>,
     /// By switch and port: the wire that leaves there.
     ports: Vec<Vec<u32>>,
     /// By host.
@@ -156,6 +159,7 @@ impl<E: Executor + Send + Sync, A: Copy> Network<E, A> {
             polls: vec![u64::MAX; nodes.len()],
             nodes,
             bytes: vec![0; wires.len()],
+            marks: vec![0; wires.len()],
             wires,
             ports,
             uplinks,
@@ -205,12 +209,20 @@ impl<E: Executor, A: Copy> Network<E, A> {
         }
     }
 
+    /// When all that a host has sent so far will have left it, in nanoseconds; in the past if it has.
+    #[inline]
+    pub fn busy_until(&self, host: HostId) -> u64 {
+        let wire = self.uplinks.get(host.0 as usize).copied().unwrap_or(UNPLUGGED);
+        self.wires.get(wire as usize).map_or(0, Link::busy_until)
+    }
+
     fn onto(&mut self, wire: u32, at: u64, frame: Packet) {
         let Some(link) = self.wires.get_mut(wire as usize) else {
             self.unplugged += 1;
             return self.recycle(frame);
         };
         self.bytes[wire as usize] += frame.len() as u64;
+        self.marks[wire as usize] += u64::from(is_marked(&frame));
         match link.send(at, frame) {
             Ok(Some(at)) => self.calendar.enter(at, Event::Arrive(wire)),
             Ok(None) => {}
@@ -326,6 +338,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
         PortCounts {
             packets: c.sent,
             bytes: self.bytes[wire as usize],
+            marks: self.marks[wire as usize],
             drops: full + c.full + c.lost + c.down,
         }
     }

@@ -50,3 +50,13 @@ pub fn mark_congestion(b: &mut [u8]) -> bool {
         _ => false,
     }
 }
+
+/// Whether a queue on the way has marked a frame.
+#[inline]
+pub fn is_marked(b: &[u8]) -> bool {
+    match b {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 8, 0, 0x45, ecn, ..] => *ecn & 3 == 3,
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, _, ecn, ..] => *ecn & 0x30 == 0x30,
+        _ => false,
+    }
+}

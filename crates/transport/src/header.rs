@@ -1,7 +1,7 @@
 //! TCP headers as bytes (RFC 9293, section 3.1).
 
 use crate::segment::{Ecn, Options, Segment};
-use pointsman_wire::checksum::folded;
+use pointsman_wire::checksum::{folded, sum};
 use pointsman_wire::frame::{TCP, transport_sum};
 use std::fmt;
 use std::net::IpAddr;
@@ -68,55 +68,96 @@ impl std::error::Error for HeaderError {}
 /// # Errors
 /// The options do not fit, or `data` has another length than the segment.
 pub fn encode(segment: &Segment, route: &Route, data: &[u8], out: &mut Vec<u8>) -> Result<(), HeaderError> {
-    let header = segment.header_bytes();
-    if header > LONGEST {
-        return Err(HeaderError::Options(header - FIXED));
-    }
     if data.len() != segment.len as usize {
         return Err(HeaderError::Length(segment.len));
     }
     let start = out.len();
-    out.extend(route.ports.0.to_be_bytes());
-    out.extend(route.ports.1.to_be_bytes());
-    out.extend(segment.seq.to_be_bytes());
-    out.extend(segment.ack.to_be_bytes());
-    out.extend([(header as u8 / 4) << 4, segment.flags]);
-    out.extend(segment.window.to_be_bytes());
-    // Checksum and urgent pointer.
-    out.extend([0; 4]);
-    encode_options(&segment.options, out);
+    out.resize(start + segment.header_bytes(), 0);
+    let from_route = address_sum(route.addresses) + sum(data);
+    if let Err(error) = encode_zeros(segment, route.ports, from_route, &mut out[start..]) {
+        out.truncate(start);
+        return Err(error);
+    }
     out.extend(data);
-    let sum = transport_sum(route.addresses.0, route.addresses.1, TCP, &out[start..]);
-    out[start + 16..start + 18].copy_from_slice(&(!folded(sum)).to_be_bytes());
     Ok(())
 }
 
-/// Options are padded in front, so that their numbers are at even places.
-fn encode_options(options: &Options, out: &mut Vec<u8>) {
+/// What the checksum of a segment has from its addresses.
+pub fn address_sum(addresses: (IpAddr, IpAddr)) -> u64 {
+    transport_sum(addresses.0, addresses.1, 0, &[])
+}
+
+/// Writes the header of a segment whose data are zeros over the beginning of `out`, checksum complete, and returns its
+/// length. The data are not written. `addresses` is their [`address_sum`].
+///
+/// # Errors
+/// The options do not fit, or `out` is shorter than the header.
+pub fn encode_zeros(
+    segment: &Segment,
+    ports: (u16, u16),
+    addresses: u64,
+    out: &mut [u8],
+) -> Result<usize, HeaderError> {
+    let options = segment.options.bytes();
+    let header = FIXED + options;
+    if header > LONGEST {
+        return Err(HeaderError::Options(options));
+    }
+    let Some(out) = out.get_mut(..header) else { return Err(HeaderError::Short) };
+    let (fixed, rest) = out.split_at_mut(FIXED);
+    encode_options(&segment.options, rest);
+    let offset = (header as u16 / 4) << 12 | u16::from(segment.flags);
+    // Numbers are summed instead of the bytes: reading what was just written in other pieces is slow.
+    let numbers = [ports.0, ports.1, offset, segment.window].iter().map(|n| u64::from(*n)).sum::<u64>();
+    let numbers = numbers + u64::from(segment.seq) + u64::from(segment.ack);
+    let options_sum = if options == 0 { 0 } else { sum(rest) };
+    let length = u64::from(TCP) + header as u64 + u64::from(segment.len);
+    let check = !folded(addresses + length + numbers + options_sum);
+    fixed[0..2].copy_from_slice(&ports.0.to_be_bytes());
+    fixed[2..4].copy_from_slice(&ports.1.to_be_bytes());
+    fixed[4..8].copy_from_slice(&segment.seq.to_be_bytes());
+    fixed[8..12].copy_from_slice(&segment.ack.to_be_bytes());
+    fixed[12..14].copy_from_slice(&offset.to_be_bytes());
+    fixed[14..16].copy_from_slice(&segment.window.to_be_bytes());
+    fixed[16..18].copy_from_slice(&check.to_be_bytes());
+    // The urgent pointer.
+    fixed[18..20].fill(0);
+    Ok(header)
+}
+
+/// Writes options over `out`, which has their length. They are padded in front, so that their numbers are at even places.
+fn encode_options(options: &Options, out: &mut [u8]) {
+    let mut rest = out;
+    let mut put = |bytes: &[u8]| {
+        if let Some((here, after)) = std::mem::take(&mut rest).split_at_mut_checked(bytes.len()) {
+            here.copy_from_slice(bytes);
+            rest = after;
+        }
+    };
     if let Some(mss) = options.mss {
-        out.extend([MSS, 4]);
-        out.extend(mss.to_be_bytes());
+        put(&[MSS, 4]);
+        put(&mss.to_be_bytes());
     }
     match (options.sack_permitted, options.timestamps) {
-        (true, Some(_)) => out.extend([PERMITTED, 2]),
-        (true, None) => out.extend([NOP, NOP, PERMITTED, 2]),
-        (false, Some(_)) => out.extend([NOP, NOP]),
+        (true, Some(_)) => put(&[PERMITTED, 2]),
+        (true, None) => put(&[NOP, NOP, PERMITTED, 2]),
+        (false, Some(_)) => put(&[NOP, NOP]),
         (false, None) => {}
     }
     if let Some((value, echo)) = options.timestamps {
-        out.extend([TIMESTAMPS, 10]);
-        out.extend(value.to_be_bytes());
-        out.extend(echo.to_be_bytes());
+        put(&[TIMESTAMPS, 10]);
+        put(&value.to_be_bytes());
+        put(&echo.to_be_bytes());
     }
     if let Some(scale) = options.scale {
-        out.extend([NOP, SCALE, 3, scale]);
+        put(&[NOP, SCALE, 3, scale]);
     }
     let blocks = options.sack.blocks();
     if !blocks.is_empty() {
-        out.extend([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+        put(&[NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
         for (from, to) in blocks {
-            out.extend(from.to_be_bytes());
-            out.extend(to.to_be_bytes());
+            put(&from.to_be_bytes());
+            put(&to.to_be_bytes());
         }
     }
 }
@@ -145,6 +186,31 @@ pub struct Parsed<'a> {
 /// # Errors
 /// It is not a segment, or its checksum is wrong.
 pub fn parse(bytes: &[u8], addresses: (IpAddr, IpAddr), ecn: Ecn) -> Result<Parsed<'_>, HeaderError> {
+    let parsed = read(bytes, ecn)?;
+    if folded(transport_sum(addresses.0, addresses.1, TCP, bytes)) != 0xffff {
+        return Err(HeaderError::Checksum);
+    }
+    Ok(parsed)
+}
+
+/// As [`parse`], for a segment whose data are zeros: they are not read. `addresses` is their [`address_sum`].
+///
+/// # Errors
+/// As of [`parse`].
+#[inline]
+pub fn parse_zeros(bytes: &[u8], addresses: u64, ecn: Ecn) -> Result<Parsed<'_>, HeaderError> {
+    let parsed = read(bytes, ecn)?;
+    let header = bytes.len() - parsed.data.len();
+    let length = u64::from(TCP) + bytes.len() as u64;
+    if folded(addresses + length + sum(&bytes[..header])) != 0xffff {
+        return Err(HeaderError::Checksum);
+    }
+    Ok(parsed)
+}
+
+/// Reads everything but the checksum.
+#[inline]
+fn read(bytes: &[u8], ecn: Ecn) -> Result<Parsed<'_>, HeaderError> {
     if bytes.len() < FIXED {
         return Err(HeaderError::Short);
     }
@@ -152,9 +218,6 @@ pub fn parse(bytes: &[u8], addresses: (IpAddr, IpAddr), ecn: Ecn) -> Result<Pars
     let header = usize::from(words) * 4;
     if header < FIXED || header > bytes.len() {
         return Err(HeaderError::Offset(words));
-    }
-    if folded(transport_sum(addresses.0, addresses.1, TCP, bytes)) != 0xffff {
-        return Err(HeaderError::Checksum);
     }
     let (head, data) = bytes.split_at(header);
     let segment = Segment {

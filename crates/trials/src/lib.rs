@@ -200,22 +200,37 @@ fn capture_times(bytes: &[u8]) -> Result<String, String> {
 
 /// A line for people.
 fn summary(result: &Value) -> String {
-    let r = &result["requests"];
     let number = |v: &Value| v.as_f64().unwrap_or(0.0);
     let (point, wall) = (key_of(result).map(|k| k.1).unwrap_or_default(), number(&result["wall_s"]));
     format!(
-        "{point}{}seed {}: {} of {} requests answered, P50 {:.3} ms, P99 {:.3} ms; {} packets in {wall:.2} s ({:.0} per \
-         second); {} violations\n",
+        "{point}{}seed {}: {}; {} packets in {wall:.2} s ({:.0} per second); {} violations\n",
         if point.is_empty() { "" } else { ", " },
         result["seed"],
-        r["answered"],
-        r["sent"],
-        number(&r["p50_ms"]),
-        number(&r["p99_ms"]),
+        done(result),
         result["packets"],
         number(&result["packets"]) / wall.max(1e-9),
         result["checks"]["violations"],
     ) + &learnt(&result["learning"])
+}
+
+/// The fate of requests or flows.
+fn done(result: &Value) -> String {
+    let number = |v: &Value| v.as_f64().unwrap_or(0.0);
+    let (r, f) = (&result["requests"], &result["fabric"]);
+    if f.is_null() {
+        let (p50, p99) = (number(&r["p50_ms"]), number(&r["p99_ms"]));
+        return format!(
+            "{} of {} requests answered, P50 {p50:.3} ms, P99 {p99:.3} ms",
+            r["answered"], r["sent"]
+        );
+    }
+    let mut text = format!("{} of {} flows finished", f["flows"]["finished"], f["flows"]["started"]);
+    for class in f["fct"].as_array().into_iter().flatten().filter(|c| c["n"] != 0) {
+        let (name, mean, p99) =
+            (class["class"].as_str(), number(&class["mean_ms"]), number(&class["p99_ms"]));
+        text.push_str(&format!(", {} {mean:.3} ms (P99 {p99:.3} ms)", name.unwrap_or_default()));
+    }
+    text
 }
 
 /// A line about a learner.

@@ -6,7 +6,7 @@ use pointsman_console::print;
 use pointsman_engine::Engine;
 use pointsman_node::controller::compiled;
 use pointsman_session::Program;
-use pointsman_sim::network::{self, NetworkScenario};
+use pointsman_sim::network::{self, NetworkScenario, Work};
 use serde_json::Value;
 use std::error::Error;
 use std::path::Path;
@@ -52,11 +52,16 @@ fn lab(
     first: u64,
     fingerprint: &str,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let Work::Requests(traffic) = &scenario.work else {
+        return Err(
+            "--lab: flows run in the simulator only: write a table [traffic] instead of [flows]".into()
+        );
+    };
     pointsman_lab::raise_open_file_limit()
         .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut lines = Vec::new();
     for i in 0..args.seeds {
-        let result = network_lab::run(scenario, program, first.wrapping_add(i), fingerprint)?;
+        let result = network_lab::run(scenario, traffic, program, first.wrapping_add(i), fingerprint)?;
         print(&summary(&result));
         lines.push(result);
     }

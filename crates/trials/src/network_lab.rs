@@ -11,7 +11,7 @@ use pointsman_session::Program;
 use pointsman_sim::arrivals::Arrivals;
 use pointsman_sim::check::{Law, Violations};
 use pointsman_sim::link::LinkCounts;
-use pointsman_sim::network::{Counting, NetworkOutcome, NetworkScenario, Port, uplink_ports};
+use pointsman_sim::network::{Counting, NetworkOutcome, NetworkScenario, Port, Traffic, uplink_ports};
 use pointsman_sim::outcome::{Latency, Requests};
 use pointsman_sim::random::{Part, Stream};
 use pointsman_topology::{End, LinkId, SwitchId, Topology};
@@ -56,6 +56,7 @@ fn sent(topology: &Topology, now: &Counters) -> BTreeMap<Port, u64> {
 /// The kernel refuses a part of the network, or the switches do not come up.
 pub(super) fn run(
     scenario: &NetworkScenario,
+    traffic: &Traffic,
     program: &Program,
     seed: u64,
     fingerprint: &str,
@@ -67,10 +68,10 @@ pub(super) fn run(
     network.wait_in_sync(PATIENCE)?;
     let before = counters(&network)?;
     let mut counting = Counting::new(sent(&scenario.topology, &before));
-    let hosts = hosts(scenario, &network, seed);
+    let hosts = hosts(scenario, traffic, &network, seed);
     let config = MeshConfig {
-        flows: u16::try_from(scenario.traffic.flows).unwrap_or(u16::MAX),
-        payload: scenario.traffic.request_bytes.max(scenario.traffic.answer_bytes).max(16) as usize,
+        flows: u16::try_from(traffic.flows).unwrap_or(u16::MAX),
+        payload: traffic.request_bytes.max(traffic.answer_bytes).max(16) as usize,
         timeout: Duration::from_nanos(scenario.patience_ns),
     };
     let mut cut = BTreeSet::new();
@@ -120,10 +121,10 @@ fn start<'s>(
 }
 
 /// All hosts, with the departures of their requests.
-fn hosts(scenario: &NetworkScenario, network: &LiveNetwork, seed: u64) -> Vec<MeshHost> {
+fn hosts(scenario: &NetworkScenario, traffic: &Traffic, network: &LiveNetwork, seed: u64) -> Vec<MeshHost> {
     let departures = |host: usize| {
         let random = Stream::new(seed, Part::Arrivals, host as u64);
-        let times = Arrivals::all(&scenario.traffic.arrivals, scenario.duration_ns, random);
+        let times = Arrivals::all(&traffic.arrivals, scenario.duration_ns, random);
         times.into_iter().map(Duration::from_nanos).collect()
     };
     let host = |(i, host): (usize, &pointsman_topology::Host)| MeshHost {
@@ -179,7 +180,7 @@ fn outcome(
         let id = SwitchId(i as u32);
         let count = |port: u16| {
             let (packets, bytes, _, drops) = since(before, now, (id, port));
-            (port, PortCounts { packets, bytes, drops })
+            (port, PortCounts { packets, bytes, drops, marks: 0 })
         };
         (switch.name.clone(), topology.ports(id).into_iter().map(|(port, ..)| count(port)).collect())
     });
@@ -190,17 +191,18 @@ fn outcome(
         packets,
         wall_s: 0.0,
         virtual_s: scenario.duration_ns as f64 / 1e9,
-        requests: Requests {
+        requests: Some(Requests {
             sent: result.sent,
             answered: result.answered,
             lost: result.sent - result.answered,
             all_sent: result.sent,
             ..Requests::default()
-        },
+        }),
         latency: Latency::of(&mut result.latencies_ns.clone()),
         drops,
         on_links,
         strays: result.wrong,
+        fabric: None,
         switches: switches.collect(),
         spread_percent,
         violations,

@@ -36,6 +36,8 @@ pub(super) enum Sent {
 pub(super) struct Control {
     controller: Controller,
     lines: Vec<Line>,
+    /// Updates in all write requests that have reached switches.
+    pub writes: u64,
     /// Its last messages to the operator.
     pub told: VecDeque<String>,
 }
@@ -57,7 +59,7 @@ impl Control {
             Ok(Line { plane, to_switch: VecDeque::new(), to_controller: VecDeque::new() })
         };
         let lines = topology.switches().iter().map(line).collect::<Result<_, String>>()?;
-        Ok(Control { controller, lines, told: VecDeque::new() })
+        Ok(Control { controller, lines, writes: 0, told: VecDeque::new() })
     }
 
     /// Whether all switches hold what they have to.
@@ -113,6 +115,9 @@ impl Control {
             None => {}
             Some(Question::Connect) => line.to_controller.push_back(SessionInput::Connected),
             Some(Question::Request(id, request)) => {
+                if let Request::Write(write) = &request {
+                    self.writes += write.updates.len() as u64;
+                }
                 let result = line.plane.serve(switch, Time(now), &request);
                 line.to_controller.push_back(SessionInput::Response { id, result });
             }

@@ -1,15 +1,19 @@
 //! A network of switches with traffic between hosts: the smallest simulation of a fabric.
 //!
-//! Every host sends requests to all others, which answer at once. Each switch runs the same compiled program and has a P4Runtime
+//! Hosts send requests to all others, which answer at once, or flows over TCP. Each switch runs the same compiled program and has a P4Runtime
 //! server; one controller keeps a session with each.
 
 mod check;
 mod control;
+mod flows;
+mod hosts;
 mod outcome;
 mod read;
+mod requests;
 mod run;
 
-pub use outcome::{Counting, NetworkOutcome, Port, uplink_ports};
+pub use flows::{Class, ClassResults, FlowResults, Flows, Load, Pattern, Sizes, Starts};
+pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
 pub use read::{is_network, read};
 pub use run::run;
 
@@ -30,6 +34,15 @@ pub struct Traffic {
     pub answer_bytes: u32,
 }
 
+/// What the hosts do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Requests and answers.
+    Requests(Traffic),
+    /// Flows over TCP.
+    Flows(Flows),
+}
+
 /// A link goes down or up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkEvent {
@@ -48,9 +61,9 @@ pub struct NetworkScenario {
     pub name: String,
     /// The file's own seed.
     pub seed: u64,
-    /// For how long hosts send.
+    /// For how long hosts send, or start flows.
     pub duration_ns: u64,
-    /// For how long a host waits for an answer.
+    /// For how long a host waits for an answer, or how long the run continues after the last flow has started.
     pub patience_ns: u64,
     /// How switches choose paths.
     pub choice: Choice,
@@ -64,8 +77,8 @@ pub struct NetworkScenario {
     pub control_delay_ns: u64,
     /// Until a switch reports to the controller that a port lost its carrier, or has it again.
     pub detection_ns: u64,
-    /// Requests.
-    pub traffic: Traffic,
+    /// What the hosts do.
+    pub work: Work,
     /// Events, in order.
     pub events: Vec<LinkEvent>,
 }
@@ -84,7 +97,10 @@ impl NetworkScenario {
     /// The approximate memory of a simulation.
     pub fn memory_bytes(&self) -> f64 {
         let hosts = self.topology.hosts().len() as f64;
-        let requests = self.traffic.arrivals.expected(self.duration_ns) * hosts;
-        self.topology.switches().len() as f64 * SWITCH_BYTES + requests * REQUEST_BYTES
+        let work = match &self.work {
+            Work::Requests(t) => t.arrivals.expected(self.duration_ns) * hosts * REQUEST_BYTES,
+            Work::Flows(f) => f.memory_bytes(&self.topology, self.duration_ns),
+        };
+        self.topology.switches().len() as f64 * SWITCH_BYTES + work
     }
 }

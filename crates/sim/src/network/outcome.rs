@@ -1,6 +1,7 @@
 //! The results of one simulation of a network.
 
 use super::check::LAWS;
+use super::flows::FlowResults;
 use crate::check::Violations;
 use crate::link::LinkCounts;
 use crate::outcome::{Latency, Requests, latency_fields};
@@ -25,8 +26,8 @@ pub struct NetworkOutcome {
     pub wall_s: f64,
     /// Virtual time from the first request on.
     pub virtual_s: f64,
-    /// Requests.
-    pub requests: Requests,
+    /// Requests, if hosts send any.
+    pub requests: Option<Requests>,
     /// From a request to its answer.
     pub latency: Latency,
     /// The switches' drops, by reason.
@@ -35,6 +36,8 @@ pub struct NetworkOutcome {
     pub on_links: LinkCounts,
     /// Frames that reached a host that they were not for, and frames for the controller.
     pub strays: u64,
+    /// What belongs to flows, if hosts send any.
+    pub fabric: Option<Fabric>,
     /// By switch: its name, and its ports.
     pub switches: Vec<(String, Vec<(u16, PortCounts)>)>,
     /// Over all switches with hosts: how far a port to another switch differs from the mean of that switch's, in per cent of it, counted
@@ -44,16 +47,33 @@ pub struct NetworkOutcome {
     pub violations: Violations,
 }
 
+/// What flows met in a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fabric {
+    /// How switches chose paths.
+    pub scheme: String,
+    /// The flows.
+    pub flows: FlowResults,
+    /// By port of [`uplink_ports`]: what it has sent.
+    pub uplinks: Vec<(Port, PortCounts)>,
+    /// What switches and their controller had to do with each other.
+    pub control: ControlCounts,
+}
+
+/// Work besides forwarding, since the hosts began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControlCounts {
+    /// Packets and digests for the controller.
+    pub events: u64,
+    /// Updates in P4Runtime write requests.
+    pub writes: u64,
+    /// Packets that went through a switch again.
+    pub recirculated: u64,
+}
+
 impl NetworkOutcome {
     /// One line of JSON.
     pub fn json(&self) -> String {
-        let r = &self.requests;
-        let mut requests = Map::new();
-        for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
-            requests.insert(name.into(), json!(n));
-        }
-        latency_fields(&mut requests, &self.latency);
-        requests.insert("fates".into(), json!({ "late": r.late }));
         let port = |(number, c): &(u16, PortCounts)| json!({"port": number, "packets": c.packets, "bytes": c.bytes, "drops": c.drops});
         let switches = self.switches.iter().map(
             |(name, ports)| json!({"name": name, "ports": ports.iter().map(port).collect::<Vec<Value>>()}),
@@ -63,7 +83,7 @@ impl NetworkOutcome {
             .map(|l| (l.name().into(), json!(self.violations.counts.get(l).unwrap_or(&0))))
             .collect();
         let l = &self.on_links;
-        json!({
+        let mut line = json!({
             "scenario": self.scenario,
             "point": {},
             "seed": self.seed,
@@ -71,7 +91,6 @@ impl NetworkOutcome {
             "packets": self.packets,
             "wall_s": self.wall_s,
             "virtual_s": self.virtual_s,
-            "requests": requests,
             "switch_drops": self.drops,
             "network": {
                 "switches": switches.collect::<Vec<Value>>(),
@@ -84,8 +103,48 @@ impl NetworkOutcome {
                 "by_law": laws,
                 "first": self.violations.first,
             },
+        });
+        if let Some(r) = &self.requests {
+            let mut requests = Map::new();
+            for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
+                requests.insert(name.into(), json!(n));
+            }
+            latency_fields(&mut requests, &self.latency);
+            requests.insert("fates".into(), json!({ "late": r.late }));
+            line["requests"] = requests.into();
+        }
+        if let Some(fabric) = &self.fabric {
+            line["fabric"] = self.fabric(fabric);
+        }
+        line.to_string()
+    }
+
+    /// What belongs to flows.
+    fn fabric(&self, fabric: &Fabric) -> Value {
+        let uplink = |((switch, port), c): &(Port, PortCounts)| {
+            let name = self.switches.get(switch.0 as usize).map(|(name, _)| name);
+            json!({"switch": name, "port": port, "packets": c.packets, "drops": c.drops, "marks": c.marks})
+        };
+        let (flows, c) = (&fabric.flows, &fabric.control);
+        json!({
+            "scheme": fabric.scheme,
+            "rate_control": "none",
+            "flows": {
+                "started": flows.started,
+                "finished": flows.finished,
+                "longest_stall_ms": flows.longest_stall_ms,
+            },
+            "fct": flows.fct(),
+            "uplinks": fabric.uplinks.iter().map(uplink).collect::<Vec<Value>>(),
+            "reordered": flows.reordered,
+            "control": {
+                "events": c.events,
+                "writes": c.writes,
+                "recirculated": c.recirculated,
+                "facks": 0,
+                "probe_bytes": 0,
+            },
         })
-        .to_string()
     }
 }
 
@@ -158,6 +217,14 @@ impl Counting {
 pub(super) fn uplinks<E: Executor + Send + Sync, A: Copy>(network: &Network<E, A>) -> BTreeMap<Port, u64> {
     let ports = uplink_ports(network.topology()).into_iter();
     ports.map(|(s, port)| ((s, port), network.port_counts(s, port).packets)).collect()
+}
+
+/// The traffic of all [`uplink_ports`].
+pub(super) fn uplink_counts<E: Executor + Send + Sync, A: Copy>(
+    network: &Network<E, A>,
+) -> Vec<(Port, PortCounts)> {
+    let ports = uplink_ports(network.topology()).into_iter();
+    ports.map(|(s, port)| ((s, port), network.port_counts(s, port))).collect()
 }
 
 /// All ports with links, by switch.

@@ -1,6 +1,6 @@
 //! From TOML to network scenarios.
 
-use super::{LinkEvent, NetworkScenario, Traffic};
+use super::{LinkEvent, NetworkScenario, Traffic, Work, flows};
 use crate::scenario::Load;
 use crate::scenario::parts::{LONGEST_S, arrivals, choice, needed, ns, payload};
 use pointsman_fabric::Choice;
@@ -62,13 +62,8 @@ fn scenario(
     };
     let network_place = top.place_of("network");
     let network = top.table("network", problems).and_then(|t| topology(t, problems));
-    let traffic = match top.table("traffic", problems) {
-        Some(t) => traffic(t, load, problems),
-        None => {
-            top.missing("traffic", "write a table [traffic] with the hosts' `arrivals`", problems);
-            None
-        }
-    };
+    let work_place = top.place_of(if top.place_of("traffic") == top.place { "flows" } else { "traffic" });
+    let work = work(top, network.as_ref(), load, problems);
     let events = top.tables("event", problems);
     let network = network?;
     let mut events: Vec<LinkEvent> =
@@ -77,7 +72,7 @@ fn scenario(
     if network.hosts().len() < 2 {
         problems.add(&network_place, "network", "traffic needs two hosts or more: add some");
     }
-    let (name, duration, choice, traffic) = (name?, duration?, choice?, traffic?);
+    let (name, duration, choice, work) = (name?, duration?, choice?, work?);
     let found = NetworkScenario {
         name: name.value,
         seed,
@@ -89,7 +84,7 @@ fn scenario(
         switch_latency_ns,
         control_delay_ns,
         detection_ns,
-        traffic,
+        work,
         events,
     };
     let (needed, gib) = (found.memory_bytes(), f64::from(1 << 30));
@@ -98,9 +93,32 @@ fn scenario(
         let message = format!(
             "needs about {needed:.1} GiB of memory; the limit is {limit:.0} GiB: lower the rate or the duration"
         );
-        problems.add(&top.place_of("traffic"), "traffic.arrivals", message);
+        problems.add(&work_place, "traffic.arrivals", message);
     }
     Some(found)
+}
+
+/// What the hosts do: exactly one of `[traffic]` and `[flows]`.
+fn work(
+    top: &mut Table<'_, '_>,
+    network: Option<&Topology>,
+    load: &Load<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Work> {
+    let place = top.place_of("flows");
+    match (top.table("traffic", problems), top.table("flows", problems)) {
+        (Some(_), Some(_)) => {
+            problems.add(&place, "flows", "hosts send requests or flows: remove this table, or [traffic]");
+            None
+        }
+        (Some(t), None) => traffic(t, load, problems).map(Work::Requests),
+        (None, Some(t)) => flows::read(t, network?, problems).map(Work::Flows),
+        (None, None) => {
+            let remedy = "write a table [traffic] with the hosts' `arrivals`, or a table [flows]";
+            top.missing("traffic", remedy, problems);
+            None
+        }
+    }
 }
 
 /// `[control]`: the delay of messages, and of news about ports.

@@ -1,35 +1,27 @@
 //! One simulation of a network.
 
-use super::check::{self, Checker};
 use super::control::{Control, Sent};
-use super::outcome::{Counting, NetworkOutcome, switches, uplinks};
-use super::{LinkEvent, NetworkScenario};
-use crate::arrivals::Arrivals;
-use crate::frame::{self, Addresses, Kind, Marks};
-use crate::outcome::{Latency, Requests};
-use crate::random::{Part, Stream};
-use pointsman_balance::Mac;
+use super::flows::Senders;
+use super::hosts::{Ended, Hosts};
+use super::outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, switches, uplink_counts, uplinks};
+use super::requests::Requesters;
+use super::{LinkEvent, NetworkScenario, Work};
 use pointsman_fabric::Input;
 use pointsman_ir::Executor;
-use pointsman_net::{Happened, Loader, Network, NetworkConfig, Packet};
+use pointsman_net::{Happened, Loader, Network, NetworkConfig};
 use pointsman_session::Program;
-use pointsman_topology::{End, HostId, SwitchId};
+use pointsman_topology::{End, SwitchId};
 use pointsman_v1model::Time;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// All switches must hold their entries within this virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
-/// Port of the hosts' service.
-const SERVICE: u16 = 7;
-/// First source port of the flows.
-const FIRST_PORT: u16 = 1024;
 
 /// What happens to others than switches and links.
 #[derive(Clone, Copy, Debug)]
-enum Actor {
-    /// This host's next request.
-    Request(u32),
+pub(super) enum Actor<T> {
+    /// The hosts' own.
+    Hosts(T),
     /// The next event of the scenario.
     Event,
     /// A message of the control plane arrives.
@@ -40,40 +32,20 @@ enum Actor {
     Tick,
 }
 
-/// A host that sends requests.
-struct Sender {
-    arrivals: Arrivals,
-    requests: u64,
-}
-
-/// A request that was sent.
-#[derive(Clone, Copy)]
-struct Request {
-    sent: u64,
-    from: u32,
-    to: u32,
-    port: u16,
-    answered: bool,
-}
-
-struct World<'s, E: Executor> {
+struct World<'s, E: Executor, H: Hosts> {
     scenario: &'s NetworkScenario,
-    network: Network<E, Actor>,
+    network: Network<E, Actor<H::Timer>>,
+    hosts: H,
     control: Control,
-    checker: Checker,
     counting: Counting,
-    /// By host: the address of its switch.
-    gateways: Vec<Mac>,
-    senders: Vec<Sender>,
-    requests: Vec<Request>,
-    latencies: Vec<u64>,
-    late: u64,
     start: u64,
     next_event: usize,
     /// When the controller is to be stepped.
     tick_at: u64,
-    answers: u64,
-    strays: u64,
+    /// Frames for the controller.
+    events: u64,
+    /// Updates that switches got before the hosts began.
+    writes_before: u64,
 }
 
 /// Simulates a network once.
@@ -86,40 +58,47 @@ pub fn run<E: Executor + Send + Sync>(
     compiled: &Arc<pointsman_ir::Program>,
     seed: u64,
 ) -> Result<NetworkOutcome, String> {
-    let config = NetworkConfig { latency_ns: scenario.switch_latency_ns, seed };
-    let network = Network::<E, Actor>::new(scenario.topology.clone(), config, &Loader::default())
-        .map_err(|e| e.to_string())?;
-    let topology = &scenario.topology;
-    let gateway = |host: u32| {
-        let mac = topology.uplink(HostId(host)).map(|(s, ..)| topology.switches()[s.0 as usize].mac);
-        Mac(mac.unwrap_or_default())
-    };
-    let gateways = (0..topology.hosts().len() as u32).map(gateway).collect();
-    let mut world = World {
-        scenario,
-        counting: Counting::new(uplinks(&network)),
-        network,
-        control: Control::new(&scenario.topology, &scenario.choice, program, compiled)?,
-        checker: Checker::default(),
-        gateways,
-        senders: Vec::new(),
-        requests: Vec::new(),
-        latencies: Vec::new(),
-        late: 0,
-        start: 0,
-        next_event: 0,
-        tick_at: u64::MAX,
-        answers: 0,
-        strays: 0,
-    };
-    world.set_up()?;
-    world.begin(seed);
-    let end = world.start + scenario.duration_ns + scenario.patience_ns;
-    world.go(end, |_| false);
-    Ok(world.finish(seed))
+    match &scenario.work {
+        Work::Requests(traffic) => {
+            let hosts = Requesters::new(scenario, traffic, seed);
+            World::<E, _>::run(scenario, (program, compiled), seed, hosts)
+        }
+        Work::Flows(flows) => {
+            let hosts = Senders::new(scenario, flows, seed);
+            World::<E, _>::run(scenario, (program, compiled), seed, hosts)
+        }
+    }
 }
 
-impl<E: Executor + Send + Sync> World<'_, E> {
+impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
+    fn run(
+        scenario: &'s NetworkScenario,
+        (program, compiled): (&Program, &Arc<pointsman_ir::Program>),
+        seed: u64,
+        hosts: H,
+    ) -> Result<NetworkOutcome, String> {
+        let config = NetworkConfig { latency_ns: scenario.switch_latency_ns, seed };
+        let network = Network::<E, _>::new(scenario.topology.clone(), config, &Loader::default())
+            .map_err(|e| e.to_string())?;
+        let mut world = World {
+            scenario,
+            counting: Counting::new(uplinks(&network)),
+            network,
+            hosts,
+            control: Control::new(&scenario.topology, &scenario.choice, program, compiled)?,
+            start: 0,
+            next_event: 0,
+            tick_at: u64::MAX,
+            events: 0,
+            writes_before: 0,
+        };
+        world.set_up()?;
+        let end = world.begin();
+        let done = world.go(end, |w| w.hosts.are_done());
+        let now = if done { world.network.now() } else { end };
+        Ok(world.finish(seed, now))
+    }
+
     /// Runs until all switches hold their entries.
     fn set_up(&mut self) -> Result<(), String> {
         self.generators()?;
@@ -147,25 +126,22 @@ impl<E: Executor + Send + Sync> World<'_, E> {
         Ok(())
     }
 
-    fn begin(&mut self, seed: u64) {
-        for host in 0..self.scenario.topology.hosts().len() as u32 {
-            let random = Stream::new(seed, Part::Arrivals, host.into());
-            let arrivals = Arrivals::new(&self.scenario.traffic.arrivals, self.start, random);
-            self.senders.push(Sender { arrivals, requests: 0 });
-            self.next_request(host);
-        }
+    /// The hosts begin, and the scenario's events: when all ends.
+    fn begin(&mut self) -> u64 {
+        self.writes_before = self.control.writes;
+        let end = self.hosts.begin(&mut self.network);
         if let Some(first) = self.scenario.events.first() {
             self.network.enter(self.start + first.at_ns, Actor::Event);
         }
+        end
     }
 
     /// Runs until nothing is left to do by `until`, or until `done`: whether it was that.
     fn go(&mut self, until: u64, done: impl Fn(&Self) -> bool) -> bool {
-        while let Some(happened) = self.network.next(until, &mut self.checker) {
+        while let Some(happened) = self.network.next(until, &mut self.hosts) {
             match happened {
-                Happened::AtHost(host, frame) => self.at_host(host, frame),
-                // The program sends nothing to its controller.
-                Happened::ToCpu(..) => self.strays += 1,
+                Happened::AtHost(host, frame) => self.hosts.receive(&mut self.network, host, frame),
+                Happened::ToCpu(..) => self.events += 1,
                 Happened::Actor(actor) => self.act(actor),
             }
             if done(self) {
@@ -175,10 +151,10 @@ impl<E: Executor + Send + Sync> World<'_, E> {
         false
     }
 
-    fn act(&mut self, actor: Actor) {
+    fn act(&mut self, actor: Actor<H::Timer>) {
         let now = self.network.now();
         match actor {
-            Actor::Request(host) => self.request(host),
+            Actor::Hosts(timer) => self.hosts.expire(&mut self.network, timer),
             Actor::Event => self.event(),
             Actor::Control(Sent::ToSwitch(switch)) => self.at_switch(switch),
             Actor::Control(Sent::ToController(switch)) => {
@@ -241,117 +217,40 @@ impl<E: Executor + Send + Sync> World<'_, E> {
         }
     }
 
-    // --- Hosts ---
-
-    /// Enters a host's next request.
-    fn next_request(&mut self, host: u32) {
-        let now = self.network.now();
-        let sender = &mut self.senders[host as usize];
-        let Some(at) = sender.arrivals.next(now, sender.requests) else { return };
-        if at < self.start + self.scenario.duration_ns {
-            sender.requests += 1;
-            self.network.enter(at, Actor::Request(host));
-        }
-    }
-
-    /// Addresses of a packet as its sender writes them (`sent`), or as its receiver sees them.
-    fn addresses(&self, from: u32, to: u32, ports: (u16, u16), sent: bool) -> Addresses {
-        let topology = &self.scenario.topology;
-        let host = |h: u32| &topology.hosts()[h as usize];
-        let gateway = |h: u32| self.gateways[h as usize];
-        let macs = if sent { (Mac(host(from).mac), gateway(from)) } else { (gateway(to), Mac(host(to).mac)) };
-        let ip = |h: u32| IpAddr::from(host(h).address).into();
-        Addresses { macs, ips: (ip(from), ip(to)), ports }
-    }
-
-    fn request(&mut self, from: u32) {
-        let now = self.network.now();
-        // One was counted for the request that was just entered.
-        let n = self.senders[from as usize].requests - 1;
-        self.next_request(from);
-        let hosts = self.scenario.topology.hosts().len() as u64;
-        let to = ((u64::from(from) + 1 + n % (hosts - 1)) % hosts) as u32;
-        let flow = n / (hosts - 1) % u64::from(self.scenario.traffic.flows);
-        let port = FIRST_PORT + flow as u16;
-        let marks = Marks {
-            kind: Kind::Request,
-            connection: flow as u32,
-            request: self.requests.len() as u32,
-            tag: 0,
-        };
-        self.requests.push(Request { sent: now, from, to, port, answered: false });
-        let addresses = self.addresses(from, to, (port, SERVICE), true);
-        self.transmit(from, &addresses, marks, self.scenario.traffic.request_bytes);
-    }
-
-    fn transmit(&mut self, host: u32, addresses: &Addresses, marks: Marks, bytes: u32) {
-        let mut frame = self.network.buffer();
-        frame::marked(&mut frame, addresses, false, marks, bytes as usize);
-        self.checker.sends(self.network.now(), marks);
-        self.network.send(HostId(host), frame);
-    }
-
-    fn at_host(&mut self, host: HostId, frame: Packet) {
-        let now = self.network.now();
-        let seen = frame::read(&frame);
-        let known = seen.and_then(|s| Some((s, *self.requests.get(s.marks.request as usize)?)));
-        let Some((seen, request)) = known else {
-            self.strays += 1;
-            return self.network.recycle(frame);
-        };
-        let (from, to, ports) = match seen.marks.kind {
-            Kind::Request => (request.from, request.to, (request.port, SERVICE)),
-            Kind::Answer => (request.to, request.from, (SERVICE, request.port)),
-        };
-        let expected = self.addresses(from, to, ports, false);
-        self.checker.receives(now, &seen, &expected, &frame);
-        self.network.recycle(frame);
-        if host.0 != to {
-            self.strays += 1;
-            return;
-        }
-        match seen.marks.kind {
-            Kind::Request => {
-                let addresses = self.addresses(to, from, (SERVICE, request.port), true);
-                let bytes = self.scenario.traffic.answer_bytes;
-                self.transmit(to, &addresses, check::answer(seen.marks), bytes);
-            }
-            Kind::Answer => self.answered(now, seen.marks.request as usize),
-        }
-    }
-
-    fn answered(&mut self, now: u64, number: usize) {
-        let request = &mut self.requests[number];
-        if std::mem::replace(&mut request.answered, true) {
-            return;
-        }
-        let latency = now - request.sent;
-        if latency > self.scenario.patience_ns {
-            self.late += 1;
-        } else {
-            self.answers += 1;
-            self.latencies.push(latency);
-        }
-    }
-
-    fn finish(mut self, seed: u64) -> NetworkOutcome {
+    fn finish(mut self, seed: u64, now: u64) -> NetworkOutcome {
         let topology = &self.scenario.topology;
         let links = self.network.on_links();
         let mut dropped = links.full + links.lost + links.down + self.network.unplugged();
         let mut drops = std::collections::BTreeMap::new();
         let (mut received, mut waiting) = (0, self.network.in_flight());
+        let (mut consumed, mut created, mut recirculated) = (0, 0, 0);
         for id in (0..topology.switches().len() as u32).map(SwitchId) {
             let stats = self.network.switch(id).stats().clone();
             received += stats.received;
             waiting += stats.queued;
+            consumed += stats.consumed + stats.to_cpu;
+            created += stats.created() + stats.received_from_cpu;
+            recirculated += stats.recirculated;
             for (reason, n) in &stats.drops {
                 dropped += n;
                 *drops.entry(reason.name().to_string()).or_default() += n;
             }
         }
-        self.checker.end(self.network.now(), dropped + waiting);
         self.counting.end(&uplinks(&self.network));
-        let sent = self.requests.len() as u64;
+        let ended = Ended { now, missing: dropped + waiting, consumed, created };
+        let results = self.hosts.finish(&ended);
+        let (requests, latency) = results.requests.unzip();
+        let control = ControlCounts {
+            events: self.events,
+            writes: self.control.writes - self.writes_before,
+            recirculated,
+        };
+        let fabric = results.flows.map(|flows| Fabric {
+            scheme: self.scenario.choice.scheme.name.into(),
+            flows,
+            uplinks: uplink_counts(&self.network),
+            control,
+        });
         NetworkOutcome {
             scenario: self.scenario.name.clone(),
             seed,
@@ -359,21 +258,15 @@ impl<E: Executor + Send + Sync> World<'_, E> {
             packets: received,
             wall_s: 0.0,
             virtual_s: (self.network.now() - self.start) as f64 / 1e9,
-            requests: Requests {
-                sent,
-                answered: self.answers,
-                lost: sent - self.answers,
-                all_sent: sent,
-                late: self.late,
-                ..Requests::default()
-            },
-            latency: Latency::of(&mut self.latencies),
+            requests,
+            latency: latency.unwrap_or_default(),
             drops,
             on_links: links,
-            strays: self.strays,
+            strays: self.events + results.strays,
+            fabric,
             switches: switches(&self.network),
             spread_percent: self.counting.spread_percent(),
-            violations: self.checker.violations,
+            violations: results.violations,
         }
     }
 }

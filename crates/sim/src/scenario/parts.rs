@@ -7,7 +7,7 @@ use crate::link::LinkModel;
 use crate::random::Distribution;
 use pointsman_balance::config::reader::{At, Problems, Table};
 
-const SECOND: f64 = 1e9;
+pub(crate) const SECOND: f64 = 1e9;
 /// No simulation is longer, in seconds: a year.
 pub(crate) const LONGEST_S: f64 = 3.2e7;
 

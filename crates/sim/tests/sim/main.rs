@@ -1,6 +1,7 @@
 //! Whole simulations: the balancer on the engine, the controller, agents, and everything around them.
 
 mod checkers;
+mod flows;
 mod learning;
 mod network;
 mod queueing;

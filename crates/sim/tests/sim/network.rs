@@ -3,6 +3,7 @@
 use super::load;
 use pointsman_engine::Engine;
 use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario};
+use pointsman_sim::outcome::Requests;
 use std::sync::{Arc, OnceLock};
 
 type Program = (pointsman_session::Program, Arc<pointsman_ir::Program>);
@@ -18,12 +19,12 @@ fn ecmp() -> &'static Program {
     })
 }
 
-fn read(text: &str) -> Result<NetworkScenario, String> {
+pub fn read(text: &str) -> Result<NetworkScenario, String> {
     assert!(network::is_network("test.toml", text));
     network::read("test.toml", text, &load).map_err(|e| e.to_string())
 }
 
-fn run(text: &str, seed: u64) -> NetworkOutcome {
+pub fn run(text: &str, seed: u64) -> NetworkOutcome {
     let (program, compiled) = ecmp();
     let scenario = read(text).unwrap_or_else(|e| panic!("{e}"));
     let outcome =
@@ -36,6 +37,10 @@ const NETWORK: &str = "name = \"test\"\nduration_s = 0.2\n\
     [network.leaf_spine]\nleaves = 3\nspines = 3\nhosts_per_leaf = 2\n\
     [traffic]\narrivals = { process = \"poisson\", rate_per_s = 10000 }\nflows = 512\n";
 
+fn requests(outcome: &NetworkOutcome) -> Requests {
+    outcome.requests.expect("requests")
+}
+
 /// The port of a switch.
 fn packets(outcome: &NetworkOutcome, switch: &str, port: u16) -> u64 {
     let (_, ports) = outcome.switches.iter().find(|(name, _)| name == switch).expect("a switch");
@@ -45,7 +50,7 @@ fn packets(outcome: &NetworkOutcome, switch: &str, port: u16) -> u64 {
 #[test]
 fn all_paths_are_used_and_nothing_is_lost() {
     let outcome = run(NETWORK, 1);
-    let requests = &outcome.requests;
+    let requests = requests(&outcome);
     assert!((11_000..13_000).contains(&requests.sent), "{requests:?}");
     assert_eq!((requests.lost, outcome.strays), (0, 0));
     assert!(outcome.spread_percent.is_some_and(|s| s < 5.0), "{:?}", outcome.spread_percent);
@@ -70,7 +75,7 @@ fn a_link_is_cut_and_restored() {
     let cut = format!("{NETWORK}{}", event(0.05, "link-down"));
     let lost = run(&cut, 1);
     // News take 1.2 ms, and a write 0.2 ms: of some 12,000 requests, about 80 meet the cut link in that time.
-    assert!((1..200).contains(&lost.requests.lost), "{:?}", lost.requests);
+    assert!((1..200).contains(&requests(&lost).lost), "{:?}", requests(&lost));
     assert!(lost.drops.values().sum::<u64>() + lost.on_links.down > 0);
     let restored = run(&format!("{cut}{}", event(0.1, "link-up")), 1);
     let (before, after) = (packets(&lost, "leaf1", 3), packets(&restored, "leaf1", 3));
@@ -83,7 +88,7 @@ fn a_host_that_is_cut_off_takes_no_other_with_it() {
     let text = format!("{NETWORK}[[event]]\nat_s = 0\naction = \"link-down\"\nlink = \"h1-leaf1\"\n");
     let outcome = run(&text, 1);
     // Its own requests, and a fifth of all others'.
-    let share = outcome.requests.lost as f64 / outcome.requests.sent as f64;
+    let share = requests(&outcome).lost as f64 / requests(&outcome).sent as f64;
     assert!((0.32..0.35).contains(&share), "{share}");
 }
 

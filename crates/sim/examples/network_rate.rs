@@ -1,0 +1,48 @@
+//! Simulates a scenario of a network once and says how fast that was. Run by hand:
+//!
+//! ```text
+//! cargo run --release -p pointsman-sim --example network_rate -- SCENARIO [SEED [--json]]
+//! ```
+
+use pointsman_engine::Engine;
+use pointsman_frontend::source::Loader;
+use pointsman_session::Program;
+use pointsman_sim::network;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Finds the architecture's own declarations.
+struct Include;
+
+impl Loader for Include {
+    fn include(&self, name: &str, _quoted: bool, _from: &str) -> Option<(String, String)> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include").join(name);
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path.display().to_string(), text))
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let file = arguments.first().ok_or("usage: network_rate SCENARIO [SEED [--json]]")?;
+    let seed = arguments.get(1).map_or(Ok(1), |s| s.parse())?;
+    let nothing = |_: &str| Err("not read here".to_string());
+    let scenario = network::read(file, &std::fs::read_to_string(file)?, &nothing)?;
+    let text = scenario.choice.scheme.program;
+    let compiled = pointsman_frontend::compile("main.p4", text, &Include, &[])
+        .map_err(|e| format!("{:?}", e.diagnostics))?
+        .program;
+    let p4info = pointsman_control::p4info::p4info(&compiled).map_err(|e| format!("{e:?}"))?;
+    let program = Program { p4info, device_config: b"a program".to_vec() };
+    let began = Instant::now();
+    let outcome = network::run::<Engine>(&scenario, &program, &Arc::new(compiled), seed)?;
+    let wall_s = began.elapsed().as_secs_f64();
+    if arguments.iter().any(|a| a == "--json") {
+        println!("{}", outcome.json());
+    }
+    let rate = outcome.packets as f64 / wall_s / 1e6;
+    eprintln!("{} switch packets in {wall_s:.2} s: {rate:.2} million a second", outcome.packets);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! How long flows took.
+
+use super::ideal::Ideal;
+use super::plan::Flow;
+use crate::outcome::Latency;
+use serde_json::{Value, json};
+
+/// A class of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Up to the threshold.
+    Short,
+    /// Above it.
+    Large,
+    /// Both.
+    All,
+}
+
+impl Class {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Short => "short",
+            Class::Large => "large",
+            Class::All => "all",
+        }
+    }
+}
+
+/// The flows of a class. Those that have not finished count with the time until the end of the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassResults {
+    /// Which.
+    pub class: Class,
+    /// How many there were.
+    pub n: u64,
+    /// From the start to the last byte in order.
+    pub times: Latency,
+    /// These times, each as a multiple of what the flow takes alone.
+    pub slowdown_mean: f64,
+    /// The 99th percentile of these.
+    pub slowdown_p99: f64,
+    /// Packets that the senders of these flows sent again.
+    pub retransmitted: u64,
+}
+
+/// The results of all flows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowResults {
+    /// Flows that have started.
+    pub started: u64,
+    /// Flows of which all bytes have arrived.
+    pub finished: u64,
+    /// The longest time in which a flow made no progress, in milliseconds.
+    pub longest_stall_ms: f64,
+    /// By class.
+    pub classes: Vec<ClassResults>,
+    /// Data packets that arrived after one of their flow that was sent later.
+    pub reordered: u64,
+}
+
+impl FlowResults {
+    /// The classes in JSON.
+    pub fn fct(&self) -> Vec<Value> {
+        let of = |c: &ClassResults| {
+            json!({"class": c.class.name(), "n": c.n, "mean_ms": c.times.mean_ms, "p50_ms": c.times.p50_ms,
+                "p99_ms": c.times.p99_ms, "slowdown_mean": c.slowdown_mean, "slowdown_p99": c.slowdown_p99,
+                "retransmitted": c.retransmitted})
+        };
+        self.classes.iter().map(of).collect()
+    }
+}
+
+/// The fate of each flow. Times are those of the network, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Fates {
+    /// When the last byte has arrived.
+    ends: Vec<Option<u64>>,
+    /// When a byte has arrived last, or the flow has started.
+    moved: Vec<u64>,
+    retransmitted: Vec<u32>,
+    started: u64,
+    finished: u64,
+    longest_stall: u64,
+}
+
+impl Fates {
+    pub fn new(flows: usize) -> Self {
+        Fates {
+            ends: vec![None; flows],
+            moved: vec![u64::MAX; flows],
+            retransmitted: vec![0; flows],
+            started: 0,
+            finished: 0,
+            longest_stall: 0,
+        }
+    }
+
+    /// A flow starts.
+    pub fn starts(&mut self, flow: u32, now: u64) {
+        self.moved[flow as usize] = now;
+        self.started += 1;
+    }
+
+    /// Bytes of a flow have arrived; `all`: it has no more.
+    #[inline]
+    pub fn progress(&mut self, flow: u32, now: u64, all: bool) {
+        let flow = flow as usize;
+        let since = std::mem::replace(&mut self.moved[flow], now);
+        self.longest_stall = self.longest_stall.max(now.saturating_sub(since));
+        if all && self.ends[flow].is_none() {
+            self.ends[flow] = Some(now);
+            self.finished += 1;
+        }
+    }
+
+    /// The sender of a flow has sent so many packets again.
+    pub fn sent_again(&mut self, flow: u32, packets: u32) {
+        self.retransmitted[flow as usize] += packets;
+    }
+
+    /// Flows of which all bytes have arrived.
+    pub fn finished(&self) -> u64 {
+        self.finished
+    }
+
+    /// The results of flows that began at `start` with these plans, at time `now`. Flows with more bytes than `large_above` are large.
+    pub fn results(
+        &self,
+        plan: &[Flow],
+        (start, now): (u64, u64),
+        large_above: u64,
+        ideal: &Ideal,
+    ) -> FlowResults {
+        let mut longest_stall = self.longest_stall;
+        for (end, moved) in self.ends.iter().zip(&self.moved) {
+            if end.is_none() && *moved < now {
+                longest_stall = longest_stall.max(now - moved);
+            }
+        }
+        let classes = [Class::Short, Class::Large, Class::All].map(|class| {
+            let (mut times, mut slowdowns, mut retransmitted) = (Vec::new(), Vec::new(), 0);
+            for (i, flow) in plan.iter().enumerate() {
+                let of = if flow.bytes > large_above { Class::Large } else { Class::Short };
+                if class != Class::All && class != of {
+                    continue;
+                }
+                let time = self.ends[i].unwrap_or(now).saturating_sub(start + flow.at);
+                slowdowns.push(time as f64 / ideal.ns(flow.from, flow.to, flow.bytes));
+                times.push(time);
+                retransmitted += u64::from(self.retransmitted[i]);
+            }
+            let n = times.len() as u64;
+            let mean = slowdowns.iter().fold(0.0, |sum, s| sum + s) / n.max(1) as f64;
+            let p99 = nearest_rank(&mut slowdowns, 99);
+            let times = Latency::of(&mut times);
+            ClassResults { class, n, times, slowdown_mean: mean, slowdown_p99: p99, retransmitted }
+        });
+        FlowResults {
+            started: self.started,
+            finished: self.finished,
+            longest_stall_ms: longest_stall as f64 / 1e6,
+            classes: classes.into(),
+            reordered: 0,
+        }
+    }
+}
+
+/// A percentile by nearest rank; 0 without values.
+fn nearest_rank(values: &mut [f64], percent: usize) -> f64 {
+    let at = (values.len() * percent).div_ceil(100).max(1) - 1;
+    if at >= values.len() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(at, f64::total_cmp).1
+}
