@@ -228,7 +228,7 @@ impl<E: Executor> World<E> {
         match self.control.sides[switch].server.server.packet_in(packet) {
             Ok(outputs) => self.server_outputs(switch, outputs),
             // Without a client: as on the wire, it is lost, and was counted as handed over.
-            Err(_) => self.lost_packet_ins += 1,
+            Err(_) => self.tally.lost_packet_ins += 1,
         }
     }
 }

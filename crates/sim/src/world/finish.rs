@@ -1,7 +1,7 @@
 //! The end of a simulation: the last checks, and the results.
 
-use super::World;
 use super::switches::RackSwitch;
+use super::{Tally, World};
 use crate::check::{Balance, DeviceSums};
 use crate::device::DeviceCounts;
 use crate::frame;
@@ -19,51 +19,17 @@ fn totals(links: &[Link]) -> (LinkCounts, u64) {
 
 impl<E: Executor> World<E> {
     pub(super) fn finish(mut self) -> Outcome {
-        let (up, on_way_up) = totals(&self.lines.up);
-        let (down, on_way_down) = totals(&self.lines.down);
         let each: Vec<Stats> = self.switches.iter_mut().map(RackSwitch::stats).collect();
         let mut stats = Stats::default();
         each.iter().for_each(|switch| stats.add(switch));
-        let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;
-        let balance = |part: &str, went_in, accounted| Balance { part: part.to_string(), went_in, accounted };
-        let packets = [
-            balance("links to the switch", up.sent, link(&up, on_way_up)),
-            balance("from links into the switch", up.delivered, stats.received - stats.received_from_cpu),
-            balance(
-                "the switch",
-                stats.received + stats.created(),
-                stats.transmitted + stats.to_cpu + stats.consumed + stats.dropped() + stats.queued,
-            ),
-            balance("from the switch to links", stats.transmitted, down.sent + self.unplugged),
-            balance("links from the switch", down.sent, link(&down, on_way_down)),
-            balance("from the switch to the controller", stats.to_cpu, self.to_cpu),
-        ];
-        let sums: Vec<DeviceSums> = self
-            .devices
-            .iter()
-            .map(|d| DeviceSums {
-                service_ns: d.counts.service_ns,
-                sojourn_ns: d.counts.sojourn_ns,
-                present: d.present(),
-            })
-            .collect();
-        let flying = |links: &[Link]| -> u64 {
-            links.iter().flat_map(Link::frames).filter(|f| frame::is_marked(f)).count() as u64
-        };
-        let lost_in_switch = self.lost.switch_in - self.lost.switch_out + self.lost.refused;
-        let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
-        let under_way = flying(&self.lines.up) + flying(&self.lines.down) + at_devices;
-        // With TCP the client knows the fate of its connection, and of the requests on it.
-        let (lost_with_connections, under_way) = match &self.streams {
-            Some(streams) => (streams.lost, streams.waiting()),
-            None => (0, under_way),
-        };
-        let lost = self.lost.links
-            + lost_in_switch
-            + self.lost.devices
-            + self.strays
-            + lost_with_connections
-            + under_way;
+        let requests = self.fates();
+        let lost = requests.lost_on_links
+            + requests.lost_in_switch
+            + requests.lost_at_devices
+            + self.tally.strays
+            + requests.lost_with_connections
+            + requests.under_way;
+        let (sums, packets) = (self.sums(), self.balances(&stats));
         self.checker.finish(self.now, &sums, &packets, lost);
         let groups = self.groups();
         let learning = self.learning();
@@ -73,8 +39,6 @@ impl<E: Executor> World<E> {
             packets: stats.received,
             drops: stats.dropped(),
         });
-        let mut latencies: Vec<u64> = self.latencies_ns.concat();
-        let answered = self.measured_answered;
         Outcome {
             scenario: self.scenario.name.clone(),
             point: self.scenario.point.clone(),
@@ -85,20 +49,8 @@ impl<E: Executor> World<E> {
             wall_s: 0.0,
             virtual_s: (self.now - self.start) as f64 / 1e9,
             measured_s: (self.scenario.duration_ns - self.scenario.warmup_ns) as f64 / 1e9,
-            requests: Requests {
-                sent: self.measured_sent,
-                answered,
-                lost: self.measured_sent - answered,
-                all_sent: self.requests.len() as u64,
-                lost_on_links: self.lost.links,
-                lost_in_switch,
-                lost_at_devices: self.lost.devices,
-                lost_with_connections,
-                late: self.late,
-                under_way,
-                congestion_marks: self.congested,
-            },
-            latency: Latency::of(&mut latencies),
+            requests,
+            latency: Latency::of(&mut self.measured.latencies_ns.concat()),
             groups,
             switch_drops: stats.drops.iter().map(|(r, n)| (r.name().to_string(), *n)).collect(),
             switches: switches.collect(),
@@ -108,21 +60,81 @@ impl<E: Executor> World<E> {
         }
     }
 
+    /// What became of all requests.
+    fn fates(&self) -> Requests {
+        let flying = |links: &[Link]| -> u64 {
+            links.iter().flat_map(Link::frames).filter(|f| frame::is_marked(f)).count() as u64
+        };
+        // With TCP the client knows the fate of its connection, and of the requests on it.
+        let (lost_with_connections, under_way) = match &self.streams {
+            Some(streams) => (streams.lost, streams.waiting()),
+            None => {
+                let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
+                (0, flying(&self.lines.up) + flying(&self.lines.down) + at_devices)
+            }
+        };
+        let Tally { lost, late, congested, .. } = self.tally;
+        Requests {
+            sent: self.measured.sent,
+            answered: self.measured.answered,
+            lost: self.measured.sent - self.measured.answered,
+            all_sent: self.requests.len() as u64,
+            lost_on_links: lost.links,
+            lost_in_switch: lost.switch_in - lost.switch_out + lost.refused,
+            lost_at_devices: lost.devices,
+            lost_with_connections,
+            late,
+            under_way,
+            congestion_marks: congested,
+        }
+    }
+
+    /// What went into each part of the rack, and what is known of it.
+    fn balances(&self, stats: &Stats) -> [Balance; 6] {
+        let (up, on_way_up) = totals(&self.lines.up);
+        let (down, on_way_down) = totals(&self.lines.down);
+        let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;
+        let balance = |part: &str, went_in, accounted| Balance { part: part.to_string(), went_in, accounted };
+        [
+            balance("links to the switch", up.sent, link(&up, on_way_up)),
+            balance("from links into the switch", up.delivered, stats.received - stats.received_from_cpu),
+            balance(
+                "the switch",
+                stats.received + stats.created(),
+                stats.transmitted + stats.to_cpu + stats.consumed + stats.dropped() + stats.queued,
+            ),
+            balance("from the switch to links", stats.transmitted, down.sent + self.tally.unplugged),
+            balance("links from the switch", down.sent, link(&down, on_way_down)),
+            balance("from the switch to the controller", stats.to_cpu, self.tally.to_cpu),
+        ]
+    }
+
+    fn sums(&self) -> Vec<DeviceSums> {
+        let sums = self.devices.iter().map(|d| DeviceSums {
+            service_ns: d.counts.service_ns,
+            sojourn_ns: d.counts.sojourn_ns,
+            present: d.present(),
+        });
+        sums.collect()
+    }
+
     fn groups(&mut self) -> Vec<Group> {
         let seconds = (self.scenario.duration_ns - self.scenario.warmup_ns) as f64;
         let mut out = Vec::new();
         for (k, kind) in DeviceKind::ALL.iter().enumerate() {
-            let of_kind = (0..self.devices.len()).filter(|i| usize::from(self.kinds[*i]) == k);
+            let of_kind = (0..self.devices.len()).filter(|i| usize::from(self.places[*i].kind) == k);
             let used: Vec<f64> = of_kind
                 .map(|i| {
-                    let busy = (self.busy_at[1][i] - self.busy_at[0][i]) as f64;
+                    let busy = (self.measured.busy_at[1][i] - self.measured.busy_at[0][i]) as f64;
                     100.0 * busy / (seconds * f64::from(self.devices[i].model().workers))
                 })
                 .collect();
             let Some(n) = Some(used.len()).filter(|n| *n > 0) else { continue };
             let over = |field: fn(&DeviceCounts) -> u64| -> u64 {
-                let of_kind = (0..self.devices.len()).filter(|i| usize::from(self.kinds[*i]) == k);
-                of_kind.map(|i| field(&self.counts_at[1][i]) - field(&self.counts_at[0][i])).sum()
+                let of_kind = (0..self.devices.len()).filter(|i| usize::from(self.places[*i].kind) == k);
+                of_kind
+                    .map(|i| field(&self.measured.counts_at[1][i]) - field(&self.measured.counts_at[0][i]))
+                    .sum()
             };
             let (served, started) = (over(|c| c.served), over(|c| c.started));
             let waited_ms = over(|c| c.wait_ns) as f64 / 1e6;
@@ -131,13 +143,13 @@ impl<E: Executor> World<E> {
             out.push(Group {
                 kind: kind.name(),
                 devices: n,
-                answered: self.latencies_ns[k].len() as u64,
+                answered: self.measured.latencies_ns[k].len() as u64,
                 throughput_per_s: served as f64 * 1e9 / seconds,
                 wait_mean_ms: if started == 0 { 0.0 } else { waited_ms / started as f64 },
                 utilisation_percent: mean,
                 utilisation_stddev_percent: variance.sqrt(),
                 utilisation_max_percent: used.iter().copied().fold(0.0, f64::max),
-                latency: Latency::of(&mut self.latencies_ns[k].clone()),
+                latency: Latency::of(&mut self.measured.latencies_ns[k].clone()),
             });
         }
         out

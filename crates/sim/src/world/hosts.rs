@@ -235,8 +235,8 @@ impl<E: Executor> World<E> {
         };
         let (station, bytes, congestion) = (c.station, c.model.request_bytes as usize, c.model.congestion);
         self.requests.push(Request { sent: self.now, client: client as u32, answered: false });
-        self.open += 1;
-        self.measured_sent += u64::from(self.is_measured(self.now));
+        self.tally.open += 1;
+        self.measured.sent += u64::from(self.is_measured(self.now));
         self.checker.sent(self.now, connection);
         let marks = Marks { kind: Kind::Request, connection, request: number, tag: 0 };
         if self.streams.is_some() {
@@ -257,11 +257,11 @@ impl<E: Executor> World<E> {
                     && seen.addresses == self.expected_answer(client, seen.marks.connection)
             });
         if !right && seen.intact && self.checker.is_refused(seen.marks.request, life) {
-            self.lost.refused += 1;
-            self.open = self.open.saturating_sub(1);
+            self.tally.lost.refused += 1;
+            self.tally.open = self.tally.open.saturating_sub(1);
             return;
         }
-        self.congested += u64::from(seen.congested);
+        self.tally.congested += u64::from(seen.congested);
         self.answered(seen.marks, right);
     }
 
@@ -279,17 +279,17 @@ impl<E: Executor> World<E> {
         if self.strikes(Fault::Duplicate) {
             self.checker.answered(self.now, marks.request, right);
         }
-        self.open = self.open.saturating_sub(1);
-        self.answered += 1;
+        self.tally.open = self.tally.open.saturating_sub(1);
+        self.tally.answered += 1;
         let latency = self.now - request.sent;
         if let Some(learn) = &mut self.learn {
             learn.answered(usize::from(marks.tag >> KIND_BITS), latency);
         }
         if latency > self.scenario.patience_ns {
-            self.late += 1;
+            self.tally.late += 1;
         } else if self.is_measured(request.sent) {
-            self.measured_answered += 1;
-            if let Some(of_kind) = self.latencies_ns.get_mut(usize::from(marks.tag & KINDS)) {
+            self.measured.answered += 1;
+            if let Some(of_kind) = self.measured.latencies_ns.get_mut(usize::from(marks.tag & KINDS)) {
                 of_kind.push(latency);
             }
         }
@@ -303,7 +303,7 @@ impl<E: Executor> World<E> {
         if contention == 0.0 {
             return 1.0;
         }
-        let (first, last) = self.siblings[device];
+        let (first, last) = self.places[device].siblings;
         let others = (first as usize..last as usize).filter(|i| *i != device).map(|i| &self.devices[i]);
         let (busy, all) =
             others.fold((0u32, 0u32), |(b, a), d| (b + d.busy(), a.saturating_add(d.model().workers)));
@@ -329,8 +329,8 @@ impl<E: Executor> World<E> {
         if self.streams.is_some() {
             return;
         }
-        self.lost.devices += n;
-        self.open = self.open.saturating_sub(n);
+        self.tally.lost.devices += n;
+        self.tally.open = self.tally.open.saturating_sub(n);
     }
 
     #[inline(always)]
@@ -384,7 +384,7 @@ impl<E: Executor> World<E> {
             kind: Kind::Answer,
             connection: job.connection,
             request: job.request,
-            tag: self.kinds[device] | self.class_of(device) << KIND_BITS,
+            tag: self.places[device].kind | self.class_of(device) << KIND_BITS,
         };
         let mut packet = match job.by {
             By::Frame(packet) => packet,
@@ -397,7 +397,7 @@ impl<E: Executor> World<E> {
         }
         self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
         self.checker.answering(self.now, job.connection);
-        self.host_send(self.device_stations[device], packet);
+        self.host_send(self.places[device].station, packet);
     }
 
     /// A frame that is neither request nor answer: a controller asks for a MAC address. The answer goes back to its switch.
@@ -484,7 +484,7 @@ impl<E: Executor> World<E> {
             return self.recycle(packet);
         }
         if delay_ns == 0 {
-            return self.host_send(self.device_stations[device], packet);
+            return self.host_send(self.places[device].station, packet);
         }
         host.reports.push_back(packet);
         self.calendar.enter(self.now + delay_ns, Event::Report(device as u32));
@@ -492,7 +492,7 @@ impl<E: Executor> World<E> {
 
     pub(super) fn send_report(&mut self, device: usize) {
         if let Some(packet) = self.agents[device].reports.pop_front() {
-            self.host_send(self.device_stations[device], packet);
+            self.host_send(self.places[device].station, packet);
         }
     }
 

@@ -174,7 +174,7 @@ pub struct Question {
 impl<E: Executor> World<E> {
     /// Requests that are neither answered nor to be answered.
     fn lost_so_far(&self) -> u64 {
-        self.requests.len() as u64 - self.answered - self.open
+        self.requests.len() as u64 - self.tally.answered - self.tally.open
     }
 
     /// An interval begins.
@@ -247,7 +247,7 @@ impl<E: Executor> World<E> {
         let (now, start, lost) = (self.now, self.start, self.lost_so_far());
         let sent = self.requests.len() as u64;
         let oldest_ns = self.scenario.patience_ns;
-        let open = self.open;
+        let open = self.tally.open;
         let l = self.learn.as_mut()?;
         let number = l.asking;
         let class = l.classes.get_mut(number)?;

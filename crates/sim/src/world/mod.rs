@@ -1,6 +1,7 @@
 //! One simulation: its complete state, and its next event.
 
 mod action;
+mod build;
 mod control;
 mod event;
 mod finish;
@@ -23,7 +24,7 @@ use crate::fault::Fault;
 use crate::frame::{Addresses, Packet};
 use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
-use crate::scenario::{ClientModel, Connections, Scenario};
+use crate::scenario::{ClientModel, Scenario};
 use crate::window::Window;
 use control::Control;
 use event::{Code, Event};
@@ -79,6 +80,15 @@ struct Request {
     answered: bool,
 }
 
+/// Where a device is, and what it is.
+struct Place {
+    station: u32,
+    /// First and last device of its server.
+    siblings: (u32, u32),
+    /// Index of [`pointsman_balance::DeviceKind::ALL`].
+    kind: u8,
+}
+
 /// Requests lost at known places.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
@@ -88,6 +98,36 @@ struct Lost {
     devices: u64,
     /// Refused by clients: the answer came over a switch that does not know the connection.
     refused: u64,
+}
+
+/// The fates of requests and other frames.
+#[derive(Default)]
+struct Tally {
+    /// Requests that are neither answered nor lost at a known place.
+    open: u64,
+    lost: Lost,
+    /// All answers, also those that came too late.
+    answered: u64,
+    /// Answers that came too late.
+    late: u64,
+    congested: u64,
+    to_cpu: u64,
+    lost_packet_ins: u64,
+    /// Packets that left on ports without a link.
+    unplugged: u64,
+    /// Requests and answers that reached the wrong station.
+    strays: u64,
+}
+
+/// The measured part of a simulation.
+struct Measured {
+    sent: u64,
+    answered: u64,
+    /// By kind of device (index of [`pointsman_balance::DeviceKind::ALL`]): latencies of requests.
+    latencies_ns: Vec<Vec<u64>>,
+    /// Busy time of each device at its beginning and end.
+    busy_at: [Vec<u128>; 2],
+    counts_at: [Vec<DeviceCounts>; 2],
 }
 
 /// A simulation.
@@ -108,44 +148,22 @@ pub struct World<E: Executor> {
     lines: Lines,
     clients: Vec<Client>,
     devices: Vec<Device>,
-    device_stations: Vec<u32>,
-    /// First and last device of the server of each device.
-    siblings: Vec<(u32, u32)>,
+    places: Vec<Place>,
     agents: Vec<AgentHost>,
     checker: Checker,
     requests: Window<Request>,
-    /// Requests that are neither answered nor lost at a known place.
-    open: u64,
-    lost: Lost,
-    /// Answers that came too late.
-    late: u64,
+    tally: Tally,
+    measured: Measured,
     /// Connections of clients with lasting ones come first in the numbering.
     lasting: u32,
     source_ports: hosts::SourcePorts,
-    /// By kind of device (index of [`pointsman_balance::DeviceKind::ALL`]): latencies of measured requests.
-    latencies_ns: Vec<Vec<u64>>,
-    congested: u64,
-    kinds: Vec<u8>,
-    measured_sent: u64,
-    measured_answered: u64,
-    /// Busy time of each device at the ends of the measured part.
-    busy_at: [Vec<u128>; 2],
-    counts_at: [Vec<DeviceCounts>; 2],
     stopped: bool,
     next_action: usize,
     /// The text that an agent reads.
     text: String,
     buffers: Vec<Packet>,
-    to_cpu: u64,
-    lost_packet_ins: u64,
-    /// Packets that left on ports without a link.
-    unplugged: u64,
-    /// Requests and answers that reached the wrong station.
-    strays: u64,
     fault: Option<Fault>,
     fault_count: u64,
-    /// All answers, also those that came too late.
-    answered: u64,
     learn: Option<learn::Learn>,
     /// TCP connections, if clients use these.
     streams: Option<streams::Streams>,
@@ -240,150 +258,6 @@ impl<E: Executor + Send + Sync> Session<E> {
     }
 }
 
-impl<E: Executor + Send + Sync> World<E> {
-    fn new(
-        scenario: Arc<Scenario>,
-        data_plane: &DataPlane<E>,
-        seed: u64,
-        fault: Option<Fault>,
-    ) -> Result<Self, String> {
-        let s = scenario.as_ref();
-        let rack = &s.rack;
-        let boot = switches::boot(rack, data_plane, seed);
-        let lives = rack.switch.p4runtime.len() as u16;
-        let (mut switches, mut servers) = (Vec::new(), Vec::new());
-        for life in 0..lives {
-            let (node, server) = boot(life)?;
-            switches.push(RackSwitch::new(node));
-            servers.push(server);
-        }
-        let program = &data_plane.program;
-        let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, s, program)).transpose()?;
-        let first_rack = learn.as_ref().map(|l| l.rack(rack));
-        let control =
-            Control::new(first_rack.as_ref().unwrap_or(rack), program, servers, s.control_delay_ns)?;
-        let mut stations: Vec<(u16, Vec<Host>)> = Vec::new();
-        let mut at = |port: u16, host: Host| -> u32 {
-            let i = stations.iter().position(|(p, _)| *p == port).unwrap_or_else(|| {
-                stations.push((port, Vec::new()));
-                stations.len() - 1
-            });
-            stations[i].1.push(host);
-            i as u32
-        };
-        let mut clients = Vec::new();
-        let (mut lasting, mut most_connections) = (0u32, 0);
-        for (i, model) in s.clients.iter().enumerate() {
-            let station = at(model.port, Host::Client(i as u32));
-            let first_connection = match model.connections {
-                Connections::PerRequest => {
-                    most_connections = u32::MAX;
-                    None
-                }
-                Connections::Lasting(n) => {
-                    most_connections = most_connections.max(n);
-                    let first = lasting;
-                    lasting = lasting.saturating_add(n);
-                    Some(first)
-                }
-            };
-            let random = Stream::new(seed, Part::Arrivals, i as u64);
-            let arrivals = Arrivals::new(&model.arrivals, 0, random);
-            let mac = hosts::client_mac(rack, model);
-            clients.push(Client {
-                model: model.clone(),
-                mac,
-                station,
-                arrivals,
-                requests: 0,
-                first_connection,
-            });
-        }
-        let mut device_stations = Vec::new();
-        let mut siblings = Vec::new();
-        let mut kinds = Vec::new();
-        for server in &rack.servers {
-            let first = device_stations.len() as u32;
-            let last = first + server.devices.len() as u32;
-            for d in &server.devices {
-                let Some(address) = d.address else {
-                    return Err(format!(
-                        "device {}/{} has no IPv4 address: give it one",
-                        server.name, d.name
-                    ));
-                };
-                let device = device_stations.len() as u32;
-                device_stations.push(at(d.port, Host::Device { device, address, address6: d.address6 }));
-                siblings.push((first, last));
-                let kind = pointsman_balance::DeviceKind::ALL.iter().position(|k| *k == d.kind);
-                kinds.push(kind.unwrap_or(0) as u8);
-            }
-        }
-        let lines = Lines::new(stations, s, seed);
-        let devices: Vec<Device> = s
-            .devices
-            .iter()
-            .enumerate()
-            .map(|(i, m)| Device::new(m, Stream::new(seed, Part::Service, i as u64)))
-            .collect();
-        let idle_ms = rack.services.iter().map(|s| s.idle_timeout_ms).min().unwrap_or(0);
-        // Packets need some time from the switch to a device and back.
-        let idle_ns = (u64::from(idle_ms) * 1_000_000).saturating_sub(10_000_000);
-        let checker = Checker::new(devices.len(), lasting, idle_ns, s.detection_ns());
-        let no_counts = vec![DeviceCounts::default(); devices.len()];
-        let mut world = World {
-            seed,
-            now: 0,
-            start: 0,
-            calendar: Calendar::default(),
-            events: 0,
-            switches,
-            boot,
-            lives,
-            control,
-            prometheus: prometheus::Prometheus::default(),
-            lines,
-            clients,
-            device_stations,
-            siblings,
-            agents: Vec::new(),
-            checker,
-            requests: Window::default(),
-            open: 0,
-            lost: Lost::default(),
-            late: 0,
-            lasting,
-            source_ports: hosts::SourcePorts::of(most_connections),
-            latencies_ns: vec![Vec::new(); pointsman_balance::DeviceKind::ALL.len()],
-            congested: 0,
-            kinds,
-            measured_sent: 0,
-            measured_answered: 0,
-            busy_at: [vec![0; devices.len()], vec![0; devices.len()]],
-            counts_at: [no_counts.clone(), no_counts],
-            devices,
-            stopped: false,
-            next_action: 0,
-            text: String::new(),
-            buffers: Vec::new(),
-            to_cpu: 0,
-            lost_packet_ins: 0,
-            unplugged: 0,
-            strays: 0,
-            fault,
-            fault_count: 0,
-            answered: 0,
-            learn,
-            streams: streams::Streams::of(&scenario),
-            due: false,
-            scenario,
-        };
-        world.note_removed();
-        world.make_agents()?;
-        Ok(world)
-    }
-}
-
 impl<E: Executor> World<E> {
     /// Runs until the controller has filled all switches and agents have reported.
     fn set_up(&mut self) -> Result<(), String> {
@@ -439,7 +313,7 @@ impl<E: Executor> World<E> {
     /// Runs to the next decision (true), or to the last answer, or until no client waits for one.
     fn go(&mut self) -> bool {
         let end = self.start + self.scenario.duration_ns + self.scenario.patience_ns;
-        while !(self.stopped && self.open == 0) {
+        while !(self.stopped && self.tally.open == 0) {
             let Some((at, event)) = self.calendar.pop_by(end) else { break };
             self.happens(at, event.into());
             if std::mem::take(&mut self.due) && !self.stopped {
@@ -495,8 +369,8 @@ impl<E: Executor> World<E> {
     /// Notes how far the devices are.
     fn mark(&mut self, which: usize) {
         for i in 0..self.devices.len() {
-            self.busy_at[which][i] = self.checker.busy_ns(self.now, i);
-            self.counts_at[which][i] = self.devices[i].counts;
+            self.measured.busy_at[which][i] = self.checker.busy_ns(self.now, i);
+            self.measured.counts_at[which][i] = self.devices[i].counts;
         }
     }
 

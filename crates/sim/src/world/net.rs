@@ -23,8 +23,8 @@ impl<E: Executor> World<E> {
     /// A frame was dropped by a link.
     pub(super) fn lost_on_link(&mut self, packet: Packet) {
         if frame::is_marked(&packet) {
-            self.lost.links += 1;
-            self.open = self.open.saturating_sub(1);
+            self.tally.lost.links += 1;
+            self.tally.open = self.tally.open.saturating_sub(1);
         }
         self.recycle(packet);
     }
@@ -56,16 +56,16 @@ impl<E: Executor> World<E> {
         }
         let Some(packet) = packet else { return };
         let marked = frame::is_marked(&packet);
-        let before = self.lost.switch_out;
+        let before = self.tally.lost.switch_out;
         let Ends { switch, port, .. } = self.lines.ends[link];
         let switch = usize::from(switch);
         self.switches[switch].node.arrive(self.now, port.into(), packet);
         self.take_frames(switch);
         if marked {
-            self.lost.switch_in += 1;
+            self.tally.lost.switch_in += 1;
             // It never waits: a packet that did not leave was dropped.
-            if self.lost.switch_out == before {
-                self.open = self.open.saturating_sub(1);
+            if self.tally.lost.switch_out == before {
+                self.tally.open = self.tally.open.saturating_sub(1);
             }
         }
     }
@@ -85,7 +85,7 @@ impl<E: Executor> World<E> {
             self.recycle(packet);
         }
         while let Some(packet) = self.switches[switch].node.to_cpu() {
-            self.to_cpu += 1;
+            self.tally.to_cpu += 1;
             self.packet_in(switch, &packet);
         }
         self.switches[switch].node.supply(&mut self.buffers);
@@ -97,10 +97,10 @@ impl<E: Executor> World<E> {
             return;
         }
         if frame::is_marked(&packet) {
-            self.lost.switch_out += 1;
+            self.tally.lost.switch_out += 1;
         }
         let Some(link) = self.lines.at(switch, port) else {
-            self.unplugged += 1;
+            self.tally.unplugged += 1;
             return self.lost_on_link(packet);
         };
         // All packets take the same time through the switch, so they stay in order.
@@ -139,8 +139,8 @@ impl<E: Executor> World<E> {
                         self.client_answer(client as usize, &seen, life)
                     }
                     _ => {
-                        self.strays += 1;
-                        self.open = self.open.saturating_sub(1);
+                        self.tally.strays += 1;
+                        self.tally.open = self.tally.open.saturating_sub(1);
                     }
                 }
             }

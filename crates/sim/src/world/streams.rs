@@ -164,7 +164,7 @@ impl<E: Executor> World<E> {
                 streams.clients.remove(&id);
                 streams.lost += lost;
             }
-            self.open = self.open.saturating_sub(lost);
+            self.tally.open = self.tally.open.saturating_sub(lost);
         }
         let station = self.clients[client].station;
         given.frames.into_iter().for_each(|frame| self.host_send(station, frame));
@@ -313,7 +313,7 @@ impl<E: Executor> World<E> {
             self.checker.reset(device, connection);
         }
         self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
-        self.host_send(self.device_stations[device], packet);
+        self.host_send(self.places[device].station, packet);
     }
 
     fn remove_stream(&mut self, id: u32) {
