@@ -1,7 +1,7 @@
 //! `[[event]]`: events during a simulation.
 
 use super::parts::{LONGEST_S, choice, needed, ns};
-use super::read::with_policy;
+use super::point::with_policy;
 use super::{Action, Event};
 
 use pointsman_balance::config::MAX_SWITCHES;

@@ -4,7 +4,7 @@ use super::{Connections, Scenario};
 use crate::arrivals::ArrivalModel;
 
 /// A scenario that would need more is refused.
-pub const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
+const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
 
 /// A request is remembered until the end: for percentiles and for the checkers.
 const REQUEST: f64 = 64.0;
@@ -15,6 +15,25 @@ const STREAM: f64 = (2 * (size_of::<crate::tcp::Endpoint>() + 2048)) as f64;
 const DEVICE: f64 = 16_384.0;
 /// A switch with the balancer's tables and registers, whatever the rack.
 const BASE: f64 = 64.0 * 1024.0 * 1024.0;
+
+/// Whether a scenario fits.
+///
+/// # Errors
+/// What it would need, and what to change.
+pub fn check(s: &Scenario) -> Result<(), String> {
+    let bytes = memory_bytes(s);
+    let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
+    if bytes > MEMORY_LIMIT_BYTES as f64 || requests > f64::from(u32::MAX) / 2.0 {
+        return Err(format!(
+            "{requests:.3e} requests and {} devices would need {:.1} GiB of memory, more than {} GiB (and at most \
+             2.1e9 requests): shorten `duration_s`, or split it into several seeds",
+            s.devices.len(),
+            bytes / (1u64 << 30) as f64,
+            MEMORY_LIMIT_BYTES >> 30
+        ));
+    }
+    Ok(())
+}
 
 /// The approximate memory of a simulation.
 pub fn memory_bytes(s: &Scenario) -> f64 {

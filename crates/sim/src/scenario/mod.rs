@@ -6,6 +6,7 @@ mod event;
 mod learn;
 mod limits;
 pub(crate) mod parts;
+mod point;
 mod rack;
 mod read;
 mod tables;
@@ -13,7 +14,7 @@ mod tables;
 mod tests;
 
 pub use learn::{LearnModel, LearnerKind};
-pub use limits::{MEMORY_LIMIT_BYTES, memory_bytes};
+pub use limits::memory_bytes;
 pub use read::read;
 
 use crate::arrivals::ArrivalModel;

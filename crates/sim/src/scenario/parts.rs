@@ -192,6 +192,35 @@ fn parse_column(file: &str, text: &str, column: &str) -> Result<Vec<f64>, String
     Ok(out)
 }
 
+/// Poisson at each of several rates in turn.
+fn steps(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<ArrivalModel> {
+    let place = t.place_of("rates_per_s");
+    let rates = t.numbers("rates_per_s", 0.0, 1e12, problems).unwrap_or_default();
+    let rates_per_s: Vec<f64> = rates.iter().map(|r| r.value).collect();
+    let good = rates_per_s.iter().any(|r| *r > 0.0);
+    if !good {
+        problems.add(&place, t.field("rates_per_s"), "write a list with at least one rate above 0");
+    }
+    let step = needed(t, "step_s", (1e-6, LONGEST_S), "how long each rate lasts", problems);
+    step.filter(|_| good).map(|s| ArrivalModel::Steps { rates_per_s: rates_per_s.into(), step_ns: ns(s) })
+}
+
+/// Poisson at a rate that changes from state to state.
+fn mmpp(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<ArrivalModel> {
+    let mut states = Vec::new();
+    for mut s in t.tables("state", problems) {
+        let rate = needed(&mut s, "rate_per_s", (0.0, 1e12), "requests per second, 0 for silence", problems);
+        let mean = needed(&mut s, "mean_s", (1e-6, LONGEST_S), "how long the state lasts", problems);
+        s.finish(problems);
+        states.extend(rate.zip(mean).map(|(r, m)| (r, m * SECOND)));
+    }
+    let good = states.iter().any(|(r, _)| *r > 0.0);
+    if !good {
+        t.missing("state", "[{ rate_per_s = 100, mean_s = 1 }, ...], at least one rate above 0", problems);
+    }
+    good.then(|| ArrivalModel::Mmpp { states: states.into() })
+}
+
 pub(crate) fn arrivals(
     mut t: Table<'_, '_>,
     load: &Load<'_>,
@@ -212,18 +241,7 @@ pub(crate) fn arrivals(
             needed(&mut t, "rate_per_s", rates, "requests per second", problems)
                 .map(|rate_per_s| ArrivalModel::NearConstant { rate_per_s, jitter })
         }
-        "steps" => {
-            let place = t.place_of("rates_per_s");
-            let rates = t.numbers("rates_per_s", 0.0, 1e12, problems).unwrap_or_default();
-            let rates_per_s: Vec<f64> = rates.iter().map(|r| r.value).collect();
-            let good = rates_per_s.iter().any(|r| *r > 0.0);
-            if !good {
-                problems.add(&place, t.field("rates_per_s"), "write a list with at least one rate above 0");
-            }
-            let step = needed(&mut t, "step_s", (1e-6, LONGEST_S), "how long each rate lasts", problems);
-            step.filter(|_| good)
-                .map(|s| ArrivalModel::Steps { rates_per_s: rates_per_s.into(), step_ns: ns(s) })
-        }
+        "steps" => steps(&mut t, problems),
         "diurnal" => {
             let swing = needed(&mut t, "swing", (0.0, 1.0), "how far the rate swings: 0.5 is half", problems);
             let period = needed(&mut t, "period_s", (1e-3, LONGEST_S), "how long a day lasts", problems);
@@ -234,25 +252,7 @@ pub(crate) fn arrivals(
                 period_ns: ns(period),
             })
         }
-        "mmpp" => {
-            let mut states = Vec::new();
-            for mut s in t.tables("state", problems) {
-                let rate =
-                    needed(&mut s, "rate_per_s", (0.0, 1e12), "requests per second, 0 for silence", problems);
-                let mean = needed(&mut s, "mean_s", (1e-6, LONGEST_S), "how long the state lasts", problems);
-                s.finish(problems);
-                states.extend(rate.zip(mean).map(|(r, m)| (r, m * SECOND)));
-            }
-            let good = states.iter().any(|(r, _)| *r > 0.0);
-            if !good {
-                t.missing(
-                    "state",
-                    "[{ rate_per_s = 100, mean_s = 1 }, ...], at least one rate above 0",
-                    problems,
-                );
-            }
-            good.then(|| ArrivalModel::Mmpp { states: states.into() })
-        }
+        "mmpp" => mmpp(&mut t, problems),
         _ => column(&mut t, "time_s", load, problems).and_then(|times| {
             let ordered = times.is_sorted() && times.first().is_some_and(|t| *t >= 0.0);
             if !ordered {
