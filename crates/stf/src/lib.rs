@@ -28,13 +28,15 @@
 
 #![forbid(unsafe_code)]
 
+mod command;
 pub mod entries;
 pub mod generator;
 mod parse;
 mod rig;
 mod run;
 
-pub use parse::{Command, Condition, Index, Line, parse};
+pub use command::{Command, Condition, Index, Line};
+pub use parse::parse;
 pub use rig::Rig;
 pub use run::run;
 

@@ -1,177 +1,8 @@
 //! Text to commands.
 
 use crate::StfError;
+use crate::command::{Command, Condition, Index, Line};
 use crate::entries::{ActionText, EntryText};
-use crate::generator::Numbered;
-
-/// A command with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Line of the test, from 1.
-    pub number: usize,
-    /// The command.
-    pub command: Command,
-}
-
-/// The number that packets and bytes are compared with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// `==`, `!=`, `<`, `<=`, `>` or `>=`.
-    pub op: String,
-    /// The value, as written.
-    pub value: String,
-}
-
-impl Condition {
-    /// Whether `ordering` (of the actual to the written number) satisfies it.
-    pub fn holds(&self, ordering: std::cmp::Ordering) -> bool {
-        match self.op.as_str() {
-            "==" => ordering.is_eq(),
-            "!=" => ordering.is_ne(),
-            "<" => ordering.is_lt(),
-            "<=" => ordering.is_le(),
-            ">" => ordering.is_gt(),
-            _ => ordering.is_ge(),
-        }
-    }
-}
-
-/// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // see the module's table
-pub enum Command {
-    Packet {
-        port: u32,
-        bytes: Vec<u8>,
-    },
-    /// `digits` are hexadecimal digits in lower case or `*`.
-    Expect {
-        port: u32,
-        digits: Option<String>,
-        exact: bool,
-    },
-    NoPacket,
-    /// `id` names the entry.
-    Add {
-        entry: EntryText,
-        id: Option<String>,
-    },
-    SetDefault {
-        table: String,
-        action: ActionText,
-    },
-    RemoveAll,
-    /// The entry that an earlier `add` named.
-    RemoveNamed(String),
-    /// Table, keys and priority count; the action is empty.
-    Remove(EntryText),
-    /// `check`: bytes rather than packets? and the condition.
-    CheckCounter {
-        name: String,
-        index: Index,
-        check: Option<(bool, Condition)>,
-    },
-    CounterWrite {
-        name: String,
-        index: Index,
-        packets: u64,
-        bytes: u64,
-    },
-    /// Without a condition it must exist.
-    CheckRegister {
-        name: String,
-        index: u64,
-        check: Option<Condition>,
-    },
-    RegisterWrite {
-        name: String,
-        index: u64,
-        value: String,
-    },
-    RegisterReset {
-        name: String,
-    },
-    MeterGetRates {
-        name: String,
-        index: Index,
-    },
-    /// Rates in units per second; without an index all of them.
-    MeterSetRates {
-        name: String,
-        index: Option<Index>,
-        rates: Vec<(u64, u64)>,
-    },
-    MirroringAdd {
-        session: u32,
-        port: u32,
-    },
-    MirroringAddMc {
-        session: u32,
-        group: u32,
-    },
-    MirroringDelete {
-        session: u32,
-    },
-    MirroringGet {
-        session: u32,
-    },
-    GroupCreate {
-        group: u32,
-    },
-    NodeCreate {
-        instance: u16,
-        ports: Vec<u32>,
-    },
-    NodeUpdate {
-        node: usize,
-        ports: Vec<u32>,
-    },
-    Generator(Numbered),
-    PortStatus {
-        port: u32,
-        up: bool,
-    },
-    NodeAssociate {
-        group: u32,
-        node: usize,
-    },
-    MemberCreate {
-        profile: String,
-        member: u32,
-        action: ActionText,
-    },
-    /// Members with weights.
-    ProfileGroupCreate {
-        profile: String,
-        group: u32,
-        members: Vec<(u32, u32)>,
-    },
-    ValueSetAdd {
-        name: String,
-        fields: Vec<String>,
-    },
-    Wait {
-        ms: u64,
-    },
-}
-
-/// A cell of a counter or meter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Index {
-    /// Of an array.
-    At(u64),
-    /// Of the entry with this id.
-    Entry(String),
-}
-
-impl std::fmt::Display for Index {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Index::At(i) => i.fmt(f),
-            Index::Entry(id) => write!(f, "${id}"),
-        }
-    }
-}
 
 /// Reads a test.
 pub fn parse(text: &str) -> Result<Vec<Line>, StfError> {
@@ -200,177 +31,210 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
+/// A line's first word, and what follows.
+struct Statement<'a> {
+    word: &'a str,
+    rest: &'a str,
+    words: Vec<&'a str>,
+}
+
+impl Statement<'_> {
+    /// A word without its quotes.
+    fn name(&self, at: usize) -> String {
+        unquoted(self.words[at])
+    }
+
+    fn int<T: TryFrom<u64>>(&self, at: usize) -> Result<T, String> {
+        int(self.words[at])
+    }
+
+    fn cell(&self, at: usize) -> Result<Index, String> {
+        cell(self.words[at])
+    }
+}
+
+/// Reads what follows a statement's first word.
+type Reader = fn(&Statement<'_>) -> Result<Command, String>;
+
+/// All statements: the first word, how many words follow, if that is fixed, and the reader, which may rely on that number.
+const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
+    ("packet", None, packet),
+    ("expect", None, expect),
+    ("no_packet", None, |_| Ok(Command::NoPacket)),
+    ("add", None, |s| entry(s.rest).map(|(entry, id)| Command::Add { entry, id })),
+    ("setdefault", None, set_default),
+    ("remove", None, remove),
+    ("check_counter", None, check_counter),
+    ("check_register", None, check_register),
+    ("counter_read", Some(2), |s| {
+        Ok(Command::CheckCounter { name: s.name(0), index: s.cell(1)?, check: None })
+    }),
+    ("counter_write", Some(4), |s| {
+        let (packets, bytes) = (s.int(2)?, s.int(3)?);
+        Ok(Command::CounterWrite { name: s.name(0), index: s.cell(1)?, packets, bytes })
+    }),
+    ("register_read", Some(2), |s| {
+        Ok(Command::CheckRegister { name: s.name(0), index: s.int(1)?, check: None })
+    }),
+    ("register_write", Some(3), |s| {
+        Ok(Command::RegisterWrite { name: s.name(0), index: s.int(1)?, value: s.words[2].to_string() })
+    }),
+    ("register_reset", Some(1), |s| Ok(Command::RegisterReset { name: s.name(0) })),
+    ("meter_get_rates", Some(2), |s| Ok(Command::MeterGetRates { name: s.name(0), index: s.cell(1)? })),
+    ("meter_set_rates", None, meter_set_rates),
+    ("meter_array_set_rates", None, meter_array_set_rates),
+    ("mirroring_add", Some(2), |s| Ok(Command::MirroringAdd { session: s.int(0)?, port: s.int(1)? })),
+    ("mirroring_add_mc", Some(2), |s| Ok(Command::MirroringAddMc { session: s.int(0)?, group: s.int(1)? })),
+    ("mirroring_delete", Some(1), |s| Ok(Command::MirroringDelete { session: s.int(0)? })),
+    ("mirroring_get", Some(1), |s| Ok(Command::MirroringGet { session: s.int(0)? })),
+    ("mc_mgrp_create", Some(1), |s| Ok(Command::GroupCreate { group: s.int(0)? })),
+    ("mc_node_create", None, |s| {
+        let (instance, ports) = node(s)?;
+        Ok(Command::NodeCreate { instance, ports })
+    }),
+    ("mc_node_update", None, |s| {
+        let (node, ports) = node(s)?;
+        Ok(Command::NodeUpdate { node, ports })
+    }),
+    ("mc_node_associate", Some(2), |s| Ok(Command::NodeAssociate { group: s.int(0)?, node: s.int(1)? })),
+    ("member_create", None, member_create),
+    ("group_create", None, group_create),
+    ("value_set_add", None, value_set_add),
+    ("generator", None, |s| s.rest.parse().map(Command::Generator)),
+    ("port_down", Some(1), |s| Ok(Command::PortStatus { port: s.int(0)?, up: false })),
+    ("port_up", Some(1), |s| Ok(Command::PortStatus { port: s.int(0)?, up: true })),
+    ("wait", None, wait),
+];
+
 fn command(line: &str) -> Result<Command, String> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let count = |n: usize| match words.len() == n {
-        true => Ok(()),
-        false => Err(format!("{word} takes {n} words, not {}", words.len())),
+    let known = STATEMENTS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(word));
+    let (_, count, read) = known.ok_or_else(|| format!("unknown command {word}"))?;
+    if let Some(n) = count
+        && words.len() != *n
+    {
+        return Err(format!("{word} takes {n} words, not {}", words.len()));
+    }
+    read(&Statement { word, rest, words })
+}
+
+fn packet(s: &Statement<'_>) -> Result<Command, String> {
+    let (port, data) = port_and_data(s.rest)?;
+    if !data.len().is_multiple_of(2) {
+        return Err(format!("{} hexadecimal digits are not whole bytes", data.len()));
+    }
+    let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
+    let bytes: Option<Vec<u8>> = data.as_bytes().chunks(2).map(byte).collect();
+    Ok(Command::Packet { port, bytes: bytes.ok_or("a packet has hexadecimal digits only")? })
+}
+
+fn expect(s: &Statement<'_>) -> Result<Command, String> {
+    let (port, data) = port_and_data(s.rest)?;
+    let exact = data.ends_with('$');
+    let digits = data.trim_end_matches('$').to_string();
+    if digits.contains('$') {
+        return Err("$ must not be at the end".into());
+    }
+    // A lone $ is a packet without any bytes.
+    let digits = (exact || !digits.is_empty()).then_some(digits);
+    Ok(Command::Expect { port, digits, exact })
+}
+
+fn set_default(s: &Statement<'_>) -> Result<Command, String> {
+    let (table, action) = s.rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
+    Ok(Command::SetDefault { table: unquoted(table), action: action_text(action)? })
+}
+
+fn remove(s: &Statement<'_>) -> Result<Command, String> {
+    if s.rest.eq_ignore_ascii_case("all") {
+        return Ok(Command::RemoveAll);
+    }
+    match s.rest.strip_prefix('$') {
+        Some(id) => Ok(Command::RemoveNamed(id.to_string())),
+        None => entry_of(&split_words(s.rest), ActionText::default()).map(Command::Remove),
+    }
+}
+
+fn check_counter(s: &Statement<'_>) -> Result<Command, String> {
+    let (name, index, rest) = name_and_index(s.rest)?;
+    let index = cell(index)?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let check = match words.as_slice() {
+        [] => None,
+        [what, rest @ ..] if what.eq_ignore_ascii_case("packets") => Some((false, condition(rest)?)),
+        [what, rest @ ..] if what.eq_ignore_ascii_case("bytes") => Some((true, condition(rest)?)),
+        [what, ..] => return Err(format!("{what}: write packets or bytes")),
     };
-    Ok(match word.to_ascii_lowercase().as_str() {
-        "packet" => {
-            let (port, data) = port_and_data(rest)?;
-            if !data.len().is_multiple_of(2) {
-                return Err(format!("{} hexadecimal digits are not whole bytes", data.len()));
-            }
-            let byte =
-                |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
-            let bytes: Option<Vec<u8>> = data.as_bytes().chunks(2).map(byte).collect();
-            Command::Packet { port, bytes: bytes.ok_or("a packet has hexadecimal digits only")? }
+    Ok(Command::CheckCounter { name, index, check })
+}
+
+fn check_register(s: &Statement<'_>) -> Result<Command, String> {
+    let (name, index, rest) = name_and_index(s.rest)?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    Ok(Command::CheckRegister { name, index: int(index)?, check: Some(condition(&words)?) })
+}
+
+fn meter_set_rates(s: &Statement<'_>) -> Result<Command, String> {
+    match s.words.as_slice() {
+        [name, index, rest @ ..] => {
+            let (name, index) = (unquoted(name), Some(cell(index)?));
+            Ok(Command::MeterSetRates { name, index, rates: rates(rest)? })
         }
-        "expect" => {
-            let (port, data) = port_and_data(rest)?;
-            let exact = data.ends_with('$');
-            let digits = data.trim_end_matches('$').to_string();
-            if digits.contains('$') {
-                return Err("$ must not be at the end".into());
-            }
-            // A lone $ is a packet without any bytes.
-            let digits = (exact || !digits.is_empty()).then_some(digits);
-            Command::Expect { port, digits, exact }
+        _ => Err("meter_set_rates NAME INDEX RATE:BURST RATE:BURST".into()),
+    }
+}
+
+fn meter_array_set_rates(s: &Statement<'_>) -> Result<Command, String> {
+    match s.words.as_slice() {
+        [name, rest @ ..] => {
+            Ok(Command::MeterSetRates { name: unquoted(name), index: None, rates: rates(rest)? })
         }
-        "no_packet" => Command::NoPacket,
-        "add" => {
-            let (entry, id) = entry(rest)?;
-            Command::Add { entry, id }
-        }
-        "setdefault" => {
-            let (table, action) =
-                rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
-            Command::SetDefault { table: unquoted(table), action: action_text(action)? }
-        }
-        "remove" if rest.eq_ignore_ascii_case("all") => Command::RemoveAll,
-        "remove" => match rest.strip_prefix('$') {
-            Some(id) => Command::RemoveNamed(id.to_string()),
-            None => Command::Remove(entry_of(&split_words(rest), ActionText::default())?),
-        },
-        "check_counter" => {
-            let (name, index, rest) = name_and_index(rest)?;
-            let index = cell(index)?;
-            let words: Vec<&str> = rest.split_whitespace().collect();
-            let check = match words.as_slice() {
-                [] => None,
-                [what, rest @ ..] if what.eq_ignore_ascii_case("packets") => Some((false, condition(rest)?)),
-                [what, rest @ ..] if what.eq_ignore_ascii_case("bytes") => Some((true, condition(rest)?)),
-                [what, ..] => return Err(format!("{what}: write packets or bytes")),
-            };
-            Command::CheckCounter { name, index, check }
-        }
-        "check_register" => {
-            let (name, index, rest) = name_and_index(rest)?;
-            let words: Vec<&str> = rest.split_whitespace().collect();
-            Command::CheckRegister { name, index: int(index)?, check: Some(condition(&words)?) }
-        }
-        "counter_read" => {
-            count(2)?;
-            Command::CheckCounter { name: unquoted(words[0]), index: cell(words[1])?, check: None }
-        }
-        "counter_write" => {
-            count(4)?;
-            let (packets, bytes) = (int(words[2])?, int(words[3])?);
-            Command::CounterWrite { name: unquoted(words[0]), index: cell(words[1])?, packets, bytes }
-        }
-        "register_read" => {
-            count(2)?;
-            Command::CheckRegister { name: unquoted(words[0]), index: int(words[1])?, check: None }
-        }
-        "register_write" => {
-            count(3)?;
-            let value = words[2].to_string();
-            Command::RegisterWrite { name: unquoted(words[0]), index: int(words[1])?, value }
-        }
-        "register_reset" => {
-            count(1)?;
-            Command::RegisterReset { name: unquoted(words[0]) }
-        }
-        "meter_get_rates" => {
-            count(2)?;
-            Command::MeterGetRates { name: unquoted(words[0]), index: cell(words[1])? }
-        }
-        "meter_set_rates" => match words.as_slice() {
-            [name, index, rest @ ..] => Command::MeterSetRates {
-                name: unquoted(name),
-                index: Some(cell(index)?),
-                rates: rates(rest)?,
-            },
-            _ => return Err("meter_set_rates NAME INDEX RATE:BURST RATE:BURST".into()),
-        },
-        "meter_array_set_rates" => match words.as_slice() {
-            [name, rest @ ..] => {
-                Command::MeterSetRates { name: unquoted(name), index: None, rates: rates(rest)? }
-            }
-            _ => return Err("meter_array_set_rates NAME RATE:BURST RATE:BURST".into()),
-        },
-        "mirroring_add" => {
-            count(2)?;
-            Command::MirroringAdd { session: int(words[0])?, port: int(words[1])? }
-        }
-        "mirroring_add_mc" => {
-            count(2)?;
-            Command::MirroringAddMc { session: int(words[0])?, group: int(words[1])? }
-        }
-        "mirroring_delete" => {
-            count(1)?;
-            Command::MirroringDelete { session: int(words[0])? }
-        }
-        "mirroring_get" => {
-            count(1)?;
-            Command::MirroringGet { session: int(words[0])? }
-        }
-        "mc_mgrp_create" => {
-            count(1)?;
-            Command::GroupCreate { group: int(words[0])? }
-        }
-        "mc_node_create" | "mc_node_update" => {
-            let (first, ports) = words.split_first().ok_or_else(|| format!("{word} NUMBER PORT ..."))?;
-            let ports = ports.iter().map(|p| int(p)).collect::<Result<_, _>>()?;
-            match word.to_ascii_lowercase().as_str() {
-                "mc_node_create" => Command::NodeCreate { instance: int(first)?, ports },
-                _ => Command::NodeUpdate { node: int(first)?, ports },
-            }
-        }
-        "mc_node_associate" => {
-            count(2)?;
-            Command::NodeAssociate { group: int(words[0])?, node: int(words[1])? }
-        }
-        "member_create" => {
-            let usage = "member_create PROFILE MEMBER ACTION(...)";
-            let (profile, rest) = rest.split_once(char::is_whitespace).ok_or(usage)?;
-            let (member, action) = rest.trim().split_once(char::is_whitespace).ok_or(usage)?;
-            let (profile, action) = (unquoted(profile), action_text(action)?);
-            Command::MemberCreate { profile, member: int(member)?, action }
-        }
-        "group_create" => match words.as_slice() {
-            [profile, group, members @ ..] => {
-                let weighted = |m: &&str| {
-                    let (member, weight) = m.split_once(':').unwrap_or((m, "1"));
-                    Ok((int(member)?, int(weight)?))
-                };
-                let members = members.iter().map(weighted).collect::<Result<_, String>>()?;
-                Command::ProfileGroupCreate { profile: unquoted(profile), group: int(group)?, members }
-            }
-            _ => return Err("group_create PROFILE GROUP MEMBER[:WEIGHT] ...".into()),
-        },
-        "value_set_add" => match rest.split_once(char::is_whitespace) {
-            Some((name, fields)) => {
-                let fields = fields.split(',').map(|f| f.trim().to_string()).collect();
-                Command::ValueSetAdd { name: unquoted(name), fields }
-            }
-            None => return Err("value_set_add NAME MATCH[,MATCH ...]".into()),
-        },
-        "generator" => Command::Generator(rest.parse()?),
-        "port_down" | "port_up" => {
-            count(1)?;
-            Command::PortStatus { port: int(words[0])?, up: word.eq_ignore_ascii_case("port_up") }
-        }
-        "wait" => match words.as_slice() {
-            [] => Command::Wait { ms: 1000 },
-            [ms] => Command::Wait { ms: int(ms)? },
-            _ => return Err("wait [MILLISECONDS]".into()),
-        },
-        _ => return Err(format!("unknown command {word}")),
-    })
+        _ => Err("meter_array_set_rates NAME RATE:BURST RATE:BURST".into()),
+    }
+}
+
+/// `NUMBER PORT ...`
+fn node<T: TryFrom<u64>>(s: &Statement<'_>) -> Result<(T, Vec<u32>), String> {
+    let (first, ports) = s.words.split_first().ok_or_else(|| format!("{} NUMBER PORT ...", s.word))?;
+    let ports = ports.iter().map(|p| int(p)).collect::<Result<_, _>>()?;
+    Ok((int(first)?, ports))
+}
+
+fn member_create(s: &Statement<'_>) -> Result<Command, String> {
+    let usage = "member_create PROFILE MEMBER ACTION(...)";
+    let (profile, rest) = s.rest.split_once(char::is_whitespace).ok_or(usage)?;
+    let (member, action) = rest.trim().split_once(char::is_whitespace).ok_or(usage)?;
+    let (profile, action) = (unquoted(profile), action_text(action)?);
+    Ok(Command::MemberCreate { profile, member: int(member)?, action })
+}
+
+fn group_create(s: &Statement<'_>) -> Result<Command, String> {
+    let [profile, group, members @ ..] = s.words.as_slice() else {
+        return Err("group_create PROFILE GROUP MEMBER[:WEIGHT] ...".into());
+    };
+    let weighted = |m: &&str| {
+        let (member, weight) = m.split_once(':').unwrap_or((m, "1"));
+        Ok((int(member)?, int(weight)?))
+    };
+    let members = members.iter().map(weighted).collect::<Result<_, String>>()?;
+    Ok(Command::ProfileGroupCreate { profile: unquoted(profile), group: int(group)?, members })
+}
+
+fn value_set_add(s: &Statement<'_>) -> Result<Command, String> {
+    let usage = "value_set_add NAME MATCH[,MATCH ...]";
+    let (name, fields) = s.rest.split_once(char::is_whitespace).ok_or(usage)?;
+    let fields = fields.split(',').map(|f| f.trim().to_string()).collect();
+    Ok(Command::ValueSetAdd { name: unquoted(name), fields })
+}
+
+fn wait(s: &Statement<'_>) -> Result<Command, String> {
+    match s.words.as_slice() {
+        [] => Ok(Command::Wait { ms: 1000 }),
+        [ms] => Ok(Command::Wait { ms: int(ms)? }),
+        _ => Err("wait [MILLISECONDS]".into()),
+    }
 }
 
 fn int<T: TryFrom<u64>>(text: &str) -> Result<T, String> {

@@ -60,7 +60,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// What became of all requests.
+    /// The fates of all requests.
     fn fates(&self) -> Requests {
         let flying = |links: &[Link]| -> u64 {
             links.iter().flat_map(Link::frames).filter(|f| frame::is_marked(f)).count() as u64

@@ -1,0 +1,118 @@
+//! Entries of tables, members of value sets, action profiles and selectors.
+
+use super::{Runner, text};
+use crate::entries::{
+    ActionText, EntryText, build_action, build_entry, build_matches, build_member, find_extern, find_table,
+    find_value_set,
+};
+use pointsman_ir::{EntryHandle, Executor, ExternInstanceId, KeyMatch, Program, TableId};
+use pointsman_v1model::{Group, GroupMember};
+
+impl<E: Executor> Runner<'_, E> {
+    pub fn add(&mut self, entry: &EntryText, id: Option<&String>) -> Result<(), String> {
+        let (table, entry) = build_entry(&self.program(), entry)?;
+        let now = self.rig.now;
+        let handle = self.state().insert(now, table, entry).map_err(text)?;
+        if let Some(id) = id {
+            self.ids.insert(id.clone(), (table, handle));
+        }
+        Ok(())
+    }
+
+    pub fn remove(&mut self, entry: &EntryText) -> Result<(), String> {
+        let (table, matches, priority) = build_matches(&self.program(), entry)?;
+        self.state().delete(table, &matches, priority).map_err(text)?;
+        Ok(())
+    }
+
+    pub fn remove_named(&mut self, id: &str) -> Result<(), String> {
+        let (table, handle) = self.named(id)?;
+        let entry = self.state().entries(table).find(|(h, _)| *h == handle).map(|(_, e)| e.clone());
+        let entry = entry.ok_or_else(|| format!("the entry ${id} no longer exists"))?;
+        self.state().delete(table, &entry.matches, entry.priority).map_err(text)?;
+        Ok(())
+    }
+
+    pub fn remove_all(&mut self) -> Result<(), String> {
+        let program = self.program();
+        for (i, table) in program.tables.iter().enumerate().filter(|(_, t)| !t.const_entries) {
+            let id = TableId(i as u32);
+            let entries: Vec<(Vec<KeyMatch>, i32)> =
+                self.state().entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
+            for (matches, priority) in entries {
+                self.state().delete(id, &matches, priority).map_err(|e| format!("{}: {e}", table.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn set_default(&mut self, table: &str, action: &ActionText) -> Result<(), String> {
+        let program = self.program();
+        let id = find_table(&program, table)?;
+        let call = build_action(&program, &program.tables[id.index()], action)?;
+        self.state().set_default(id, call).map_err(text)?;
+        Ok(())
+    }
+
+    pub fn add_to_value_set(&mut self, name: &str, fields: &[String]) -> Result<(), String> {
+        let program = self.program();
+        let id = find_value_set(&program, name)?;
+        let mut members = self.state().value_set(id).unwrap_or_default().to_vec();
+        members.push(build_member(&program, id, fields)?);
+        self.state().set_value_set(id, members).map_err(text)?;
+        Ok(())
+    }
+
+    pub fn add_member(&mut self, profile: &str, member: u32, action: &ActionText) -> Result<(), String> {
+        let program = self.program();
+        let id = find_profile(&program, profile)?;
+        let table = self.state().profile(id).and_then(|p| p.tables().first().copied());
+        let table = table.ok_or_else(|| format!("no table uses {profile}"))?;
+        let call = build_action(&program, &program.tables[table.index()], action)?;
+        self.state().insert_member(id, member, call).map_err(text)?;
+        Ok(())
+    }
+
+    /// Members with weights.
+    pub fn add_group(&mut self, profile: &str, group: u32, members: &[(u32, u32)]) -> Result<(), String> {
+        let id = find_profile(&self.program(), profile)?;
+        let weighted = members.iter().map(|(member, weight)| GroupMember {
+            member: *member,
+            weight: *weight,
+            watch_port: None,
+        });
+        let of = Group { members: weighted.collect(), max_size: 0 };
+        self.state().insert_group(id, group, of).map_err(text)?;
+        Ok(())
+    }
+
+    pub fn named(&self, id: &str) -> Result<(TableId, EntryHandle), String> {
+        self.ids
+            .get(id)
+            .copied()
+            .ok_or_else(|| format!("no entry is named ${id}: write `add ... = {id}` first"))
+    }
+
+    /// The entry `id`, whose table has the direct counter or meter `name`.
+    pub fn attached(&self, object: &str, name: &str, id: &str) -> Result<(TableId, EntryHandle), String> {
+        let program = self.program();
+        let resource = find_extern(&program, object, name)?;
+        let (table, handle) = self.named(id)?;
+        let table_of = &program.tables[table.index()];
+        match table_of.extern_properties.iter().any(|(_, e)| *e == resource) {
+            true => Ok((table, handle)),
+            false => Err(format!("table {} of the entry ${id} does not have {name}", table_of.name)),
+        }
+    }
+}
+
+/// An action profile or selector.
+fn find_profile(program: &Program, name: &str) -> Result<ExternInstanceId, String> {
+    let profile = find_extern(program, "action_profile", name);
+    profile.or_else(|e| {
+        find_extern(program, "action_selector", name).map_err(|other| {
+            // The message that knows more objects.
+            if e.len() > other.len() { e } else { other }
+        })
+    })
+}
