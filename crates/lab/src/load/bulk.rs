@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::wire::{Content, Digest, Keyring, Kind, MAX_FRAME, Request, Verdict};
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -54,74 +54,98 @@ impl BulkResult {
     }
 }
 
-/// The transfer as the client's end sees it when it has the answer.
-struct Seen {
+/// The client's end of a transfer.
+struct Transfer<'a> {
+    config: &'a BulkConfig,
+    stream: TcpStream,
+    content: Content,
+    digest: Digest,
+    moved: &'a mut u64,
     first_wrong: Option<u64>,
-    digest: [u8; 16],
-    answer: Vec<u8>,
-    request: Request,
 }
 
-/// Runs one transfer on the calling thread, in whose namespace the socket is. `observe` gets the bytes moved
-/// so far after every piece.
-pub fn transfer(config: &BulkConfig, keys: &Keyring, mut observe: impl FnMut(u64)) -> Result<BulkResult> {
-    let start = Instant::now();
-    let mut moved = 0;
-    let mut run = || -> std::io::Result<Seen> {
+impl<'a> Transfer<'a> {
+    /// Connects and asks.
+    fn begin(config: &'a BulkConfig, request: &Request, moved: &'a mut u64) -> io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&config.target, config.stall)?;
         stream.set_read_timeout(Some(config.stall))?;
         stream.set_write_timeout(Some(config.stall))?;
         stream.set_nodelay(true)?;
-        let kind = match config.direction {
-            Direction::Download => Kind::Download,
-            Direction::Upload => Kind::Upload,
-        };
-        let request =
-            Request { kind, connection: config.seed, sequence: config.seed, argument: config.bytes };
         let mut bytes = Vec::new();
         request.encode_frame(0, &mut bytes);
         stream.write_all(&bytes)?;
+        let content = Content::new(config.seed);
+        Ok(Transfer { config, stream, content, digest: Digest::default(), moved, first_wrong: None })
+    }
 
-        let (mut content, mut digest) = (Content::new(config.seed), Digest::default());
+    /// Moves all content. `observe` gets the bytes moved so far after every piece.
+    fn carry(&mut self, mut observe: impl FnMut(u64)) -> io::Result<()> {
         let mut buffer = vec![0; 64 * 1024];
-        let mut wrong = None;
-        while moved < config.bytes {
-            let limit = usize::try_from(config.bytes - moved).unwrap_or(usize::MAX).min(buffer.len());
-            let piece = &mut buffer[..limit];
-            let n = match config.direction {
-                Direction::Upload => {
-                    content.fill(piece);
-                    stream.write_all(piece)?;
-                    limit
-                }
-                Direction::Download => {
-                    let n = stream.read(piece)?;
-                    if n == 0 {
-                        return Err(std::io::ErrorKind::UnexpectedEof.into());
-                    }
-                    if wrong.is_none() {
-                        wrong = content.matches(&piece[..n]).err();
-                    }
-                    n
-                }
-            };
-            digest.update(&buffer[..n]);
-            moved += n as u64;
-            observe(moved);
+        while *self.moved < self.config.bytes {
+            let rest = self.config.bytes - *self.moved;
+            let limit = usize::try_from(rest).unwrap_or(usize::MAX).min(buffer.len());
+            let n = self.piece(&mut buffer[..limit])?;
+            self.digest.update(&buffer[..n]);
+            *self.moved += n as u64;
+            observe(*self.moved);
         }
+        Ok(())
+    }
+
+    /// Moves up to one buffer's content, and returns how much that was.
+    fn piece(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        match self.config.direction {
+            Direction::Upload => {
+                self.content.fill(piece);
+                self.stream.write_all(piece)?;
+                Ok(piece.len())
+            }
+            Direction::Download => {
+                let n = self.stream.read(piece)?;
+                if n == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                if self.first_wrong.is_none() {
+                    self.first_wrong = self.content.matches(&piece[..n]).err();
+                }
+                Ok(n)
+            }
+        }
+    }
+
+    /// The device's answer, which follows the content.
+    fn answer(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
-        stream.read_exact(&mut length)?;
+        self.stream.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
         if length > MAX_FRAME {
             // Content that is too long looks like this, so it is a finding about the content.
-            let first_wrong = wrong.or(Some(config.bytes));
-            return Ok(Seen { first_wrong, digest: digest.finish(), answer: Vec::new(), request });
+            self.first_wrong = self.first_wrong.or(Some(self.config.bytes));
+            return Ok(Vec::new());
         }
         let mut answer = vec![0; length];
-        stream.read_exact(&mut answer)?;
-        Ok(Seen { first_wrong: wrong, digest: digest.finish(), answer, request })
+        self.stream.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+/// Runs one transfer on the calling thread, in whose namespace the socket is. `observe` gets the bytes moved
+/// so far after every piece.
+pub fn transfer(config: &BulkConfig, keys: &Keyring, observe: impl FnMut(u64)) -> Result<BulkResult> {
+    let start = Instant::now();
+    let kind = match config.direction {
+        Direction::Download => Kind::Download,
+        Direction::Upload => Kind::Upload,
     };
-    let Seen { first_wrong, digest, answer, request } = run().map_err(|e| {
+    let request = Request { kind, connection: config.seed, sequence: config.seed, argument: config.bytes };
+    let mut moved = 0;
+    let run = || {
+        let mut transfer = Transfer::begin(config, &request, &mut moved)?;
+        transfer.carry(observe)?;
+        let answer = transfer.answer()?;
+        Ok((answer, transfer.digest.finish(), transfer.first_wrong))
+    };
+    let (answer, digest, first_wrong) = run().map_err(|e| {
         let (bytes, target) = (config.bytes, config.target);
         Error::os(format!("transfer with {target} failed after {moved} of {bytes} bytes"), e)
     })?;

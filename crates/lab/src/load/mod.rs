@@ -1,5 +1,6 @@
 //! The client side: requests through the virtual IP, and end-to-end checks of the answers.
 
+mod arrivals;
 mod bulk;
 mod closed_loop;
 mod consistency;
@@ -10,6 +11,7 @@ mod open_loop;
 mod source;
 mod streams;
 
+pub use arrivals::Arrivals;
 pub use bulk::{BulkConfig, BulkResult, Direction, transfer};
 pub use closed_loop::{ClosedLoopConfig, ClosedLoopResult, Connections, closed_loop};
 pub use consistency::{
@@ -18,6 +20,6 @@ pub use consistency::{
 pub use echo::{EchoCounters, EchoServer, EchoServers};
 pub use latency::Latencies;
 pub use mesh::{MeshConfig, MeshHost, MeshResult, mesh};
-pub use open_loop::{Arrivals, LoadConfig, LoadResult, Progress, run, watched};
+pub use open_loop::{LoadConfig, LoadResult, Progress, run, watched};
 pub use source::SourcePorts;
 pub use streams::{StreamsConfig, StreamsResult, streams};

@@ -4,38 +4,18 @@
 //! time at which the request *should* have left, so a generator that falls behind cannot hide it ("coordinated
 //! omission"); and a lost request counts as its time-out.
 
+use super::arrivals::Arrivals;
 use super::latency::Latencies;
 use super::source::SourcePorts;
 use crate::error::{Error, Result};
 use crate::ramp::Measured;
-use crate::rng::Rng;
 use crate::sys::{self, Epoll, Interest, Timer};
 use crate::wire::{Keyring, Kind, MAX_FRAME, Request, Verdict};
 use socket2::Type;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How the times between requests vary.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Independent users: random times, exponentially distributed gaps.
-    Poisson,
-    /// Equal gaps.
-    Constant,
-    /// Poisson at a rate that changes: a fifth of the time at twice the mean, else at three quarters of it. A burst lasts
-    /// 200 ms on average.
-    Bursty,
-    /// At these times from the start, in order. Rate and duration give their number and the last possible time.
-    Listed(Arc<[Duration]>),
-}
-
-/// Mean duration of a burst, and of the time between two.
-const BURST: (f64, f64) = (0.2, 0.8);
-/// The rates of both, times the mean.
-const BURST_RATE: (f64, f64) = (2.0, 0.75);
 
 /// One run of the generator.
 #[derive(Clone, Debug)]
@@ -112,53 +92,10 @@ impl LoadConfig {
         Ok(())
     }
 
-    /// The departures of the run, from its start: exactly rate times duration (rounded). Uniformly random
-    /// times in order are a Poisson process with a known count, so the offered rate is the requested one.
+    /// The departures of the run, from its start: exactly rate times duration (rounded).
     pub fn schedule(&self) -> Vec<Duration> {
-        if let Arrivals::Listed(times) = &self.arrivals {
-            return times.to_vec();
-        }
-        let count = (self.rate_rps * self.duration.as_secs_f64()).round() as u64;
-        let mut rng = Rng::for_part(self.seed, "arrivals");
-        let bursts = match self.arrivals {
-            Arrivals::Bursty => bursts(self.duration.as_secs_f64(), &mut rng),
-            _ => Vec::new(),
-        };
-        let mut times: Vec<Duration> = (0..count)
-            .map(|i| match self.arrivals {
-                Arrivals::Constant => Duration::from_secs_f64(i as f64 / self.rate_rps),
-                Arrivals::Bursty => within(&bursts, rng.unit()),
-                _ => self.duration.mul_f64(rng.unit()),
-            })
-            .collect();
-        times.sort_unstable();
-        times
+        self.arrivals.times(self.rate_rps, self.duration, self.seed)
     }
-}
-
-/// Periods of bursty arrivals: when each ends, and how many requests have come by then, relative to the others.
-fn bursts(duration_s: f64, rng: &mut Rng) -> Vec<(f64, f64)> {
-    let (mut at, mut sum, mut out, mut burst) = (0.0, 0.0, Vec::new(), rng.unit() < 0.2);
-    while at < duration_s {
-        let (mean, rate) = if burst { (BURST.0, BURST_RATE.0) } else { (BURST.1, BURST_RATE.1) };
-        let lasts = (rng.exponential() * mean).min(duration_s - at);
-        at += lasts;
-        sum += lasts * rate;
-        out.push((at, sum));
-        burst = !burst;
-    }
-    out
-}
-
-/// The time at which this share of all requests has come.
-fn within(bursts: &[(f64, f64)], share: f64) -> Duration {
-    let all = bursts.last().map_or(0.0, |(_, sum)| *sum);
-    let wanted = share * all;
-    let i = bursts.partition_point(|(_, sum)| *sum < wanted);
-    let (from, before) = i.checked_sub(1).and_then(|i| bursts.get(i)).copied().unwrap_or((0.0, 0.0));
-    let Some((to, sum)) = bursts.get(i).copied() else { return Duration::from_secs_f64(from) };
-    let part = if sum > before { (wanted - before) / (sum - before) } else { 0.0 };
-    Duration::from_secs_f64(from + part * (to - from))
 }
 
 /// The results of a run.
@@ -201,6 +138,29 @@ pub struct LoadResult {
 }
 
 impl LoadResult {
+    /// Before the first request.
+    fn of_nothing(config: &LoadConfig) -> Self {
+        LoadResult {
+            offered_rps: config.rate_rps,
+            sent: 0,
+            answered: 0,
+            answered_meanwhile: 0,
+            lost: 0,
+            latencies: Latencies::default(),
+            answered_by: BTreeMap::new(),
+            bad_signatures: 0,
+            wrong_source: 0,
+            not_sent: 0,
+            first_error: None,
+            early_port_reuse: 0,
+            lateness_p99: Duration::ZERO,
+            lateness_max: Duration::ZERO,
+            schedule_kept: true,
+            duration: config.duration,
+            elapsed: Duration::ZERO,
+        }
+    }
+
     /// Requests answered per second of sending: the served part of the offered load.
     pub fn answered_rps(&self) -> f64 {
         self.answered as f64 / self.duration.as_secs_f64().max(1e-9)
@@ -294,41 +254,7 @@ pub fn watched(
     let failed = |e| Error::os("load: cannot set up the event loop", e);
     let (epoll, timer) = (Epoll::new().map_err(failed)?, Timer::new().map_err(failed)?);
     epoll.add(&timer, TIMER, Interest::READ).map_err(failed)?;
-    let mut run = Run {
-        config,
-        keys,
-        epoll,
-        // A moment ahead, so that the first request is not late.
-        start: Instant::now() + Duration::from_millis(1),
-        first_connection: ports.begin_run(config.seed),
-        pending: Vec::new(),
-        free: Vec::new(),
-        deadlines: VecDeque::new(),
-        open: 0,
-        by_device: vec![0; keys.names().len()],
-        latencies: Vec::with_capacity(schedule.len()),
-        lateness: Vec::with_capacity(schedule.len()),
-        result: LoadResult {
-            offered_rps: config.rate_rps,
-            sent: 0,
-            answered: 0,
-            answered_meanwhile: 0,
-            lost: 0,
-            latencies: Latencies::default(),
-            answered_by: BTreeMap::new(),
-            bad_signatures: 0,
-            wrong_source: 0,
-            not_sent: 0,
-            first_error: None,
-            early_port_reuse: 0,
-            lateness_p99: Duration::ZERO,
-            lateness_max: Duration::ZERO,
-            schedule_kept: true,
-            duration: config.duration,
-            elapsed: Duration::ZERO,
-        },
-        bytes: Vec::new(),
-    };
+    let mut run = Run::new(config, keys, epoll, ports.begin_run(config.seed), schedule.len());
     let (mut next, mut ready, mut observed, mut shown) = (0, Vec::new(), Duration::ZERO, 0);
     loop {
         let now = run.now();
@@ -363,7 +289,33 @@ pub fn watched(
 
 const TIMER: u64 = u64::MAX;
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        config: &'a LoadConfig,
+        keys: &'a Keyring,
+        epoll: Epoll,
+        first_connection: u64,
+        planned: usize,
+    ) -> Self {
+        Run {
+            config,
+            keys,
+            epoll,
+            // A moment ahead, so that the first request is not late.
+            start: Instant::now() + Duration::from_millis(1),
+            first_connection,
+            pending: Vec::new(),
+            free: Vec::new(),
+            deadlines: VecDeque::new(),
+            open: 0,
+            by_device: vec![0; keys.names().len()],
+            latencies: Vec::with_capacity(planned),
+            lateness: Vec::with_capacity(planned),
+            result: LoadResult::of_nothing(config),
+            bytes: Vec::new(),
+        }
+    }
+
     /// Time since the start of the schedule; zero before.
     fn now(&self) -> Duration {
         Instant::now().saturating_duration_since(self.start)
@@ -494,36 +446,6 @@ mod tests {
     fn ports() -> SourcePorts {
         let address = "10.0.0.2".parse().unwrap();
         SourcePorts::new(vec![address], 1024..=65535, Duration::from_secs(30)).unwrap()
-    }
-
-    #[test]
-    fn schedules_repeat_and_have_the_rate() {
-        let poisson = config(1000.0).schedule();
-        assert_eq!(poisson, config(1000.0).schedule());
-        assert_ne!(poisson, LoadConfig { seed: 2, ..config(1000.0) }.schedule());
-        assert_eq!(poisson.len(), 10_000);
-        assert!(poisson.windows(2).all(|w| w[0] <= w[1]));
-        // Gaps of a Poisson process: as wide a spread as the mean.
-        let gaps: Vec<f64> = poisson.windows(2).map(|w| (w[1] - w[0]).as_secs_f64() * 1e3).collect();
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let deviation = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
-        assert!((mean - 1.0).abs() < 0.01 && (deviation - 1.0).abs() < 0.05, "{mean} {deviation}");
-        // Bursts spread more than chance alone, and lose nothing.
-        let counts = |times: &[Duration]| {
-            let mut per_100_ms = [0.0f64; 100];
-            times.iter().for_each(|t| per_100_ms[(t.as_millis() / 100).min(99) as usize] += 1.0);
-            per_100_ms.iter().map(|n| (n - 100.0).powi(2)).sum::<f64>() / 100.0 / 100.0
-        };
-        let bursty = LoadConfig { arrivals: Arrivals::Bursty, ..config(1000.0) }.schedule();
-        assert_eq!(bursty.len(), 10_000);
-        assert!(bursty.last().is_some_and(|t| *t <= Duration::from_secs(10)));
-        assert!(counts(&poisson) < 2.0 && counts(&bursty) > 5.0, "{} {}", counts(&poisson), counts(&bursty));
-        let times: Arc<[Duration]> = [Duration::from_millis(3), Duration::from_millis(9)].into();
-        let listed = LoadConfig { arrivals: Arrivals::Listed(times.clone()), ..config(1000.0) }.schedule();
-        assert_eq!(listed, *times);
-        let constant = LoadConfig { arrivals: Arrivals::Constant, ..config(100.0) }.schedule();
-        assert_eq!(constant.len(), 1000);
-        assert_eq!(constant[10], Duration::from_millis(100));
     }
 
     #[test]
