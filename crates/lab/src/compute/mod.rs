@@ -77,15 +77,26 @@ impl fmt::Display for Application {
 }
 
 impl FromStr for Application {
-    type Err = String;
+    type Err = UnknownApplication;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        Self::ALL.into_iter().find(|a| a.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|a| a.name()).collect();
-            format!("unknown application `{text}`: write {}", names.join(", "))
-        })
+    fn from_str(text: &str) -> std::result::Result<Self, UnknownApplication> {
+        let found = Self::ALL.into_iter().find(|a| a.name() == text);
+        found.ok_or_else(|| UnknownApplication(text.to_string()))
     }
 }
+
+/// No application has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownApplication(pub String);
+
+impl fmt::Display for UnknownApplication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = Application::ALL.iter().map(|a| a.name()).collect();
+        write!(f, "unknown application `{}`: write {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownApplication {}
 
 /// An application with its size and the seed of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +259,6 @@ mod tests {
             assert!(Work::new(application, 1).validate().is_ok(), "{application}");
             assert_eq!(application.name().parse(), Ok(application));
         }
-        assert!("vgg".parse::<Application>().is_err_and(|e| e.contains("vgg16")));
+        assert!("vgg".parse::<Application>().is_err_and(|e| e.to_string().contains("vgg16")));
     }
 }

@@ -6,6 +6,7 @@ mod frames;
 mod processes;
 
 use crate::case::{Case, Limits, Moment};
+use std::fmt;
 use std::time::Duration;
 
 /// Nothing is noticed: no request is lost, nothing grows.
@@ -50,23 +51,44 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
     processes::CASES.iter().chain(frames::CASES).chain(files::CASES).chain(control::CASES)
 }
 
+/// Why there are no cases to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChooseError {
+    /// No case has this name.
+    Unknown(String),
+    /// None of these cases is a quick one.
+    NotQuick(Vec<String>),
+}
+
+impl fmt::Display for ChooseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChooseError::Unknown(name) => {
+                write!(f, "unknown case `{name}`: `pointsman siege --list` shows all {}", all().count())
+            }
+            ChooseError::NotQuick(names) => {
+                write!(f, "{} is not part of --quick: leave one of the two out", names.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ChooseError {}
+
 /// The cases of these names, or all; with `quick` only those that belong to it.
 ///
 /// # Errors
-/// A name that no case has.
-pub fn choose(names: &[String], quick: bool) -> Result<Vec<&'static Case>, String> {
+/// A name that no case has, or no case is left.
+pub fn choose(names: &[String], quick: bool) -> Result<Vec<&'static Case>, ChooseError> {
     if let Some(unknown) = names.iter().find(|n| !all().any(|c| c.name == **n)) {
-        return Err(format!(
-            "unknown case `{unknown}`: `pointsman siege --list` shows all {}",
-            all().count()
-        ));
+        return Err(ChooseError::Unknown(unknown.clone()));
     }
     let mut chosen: Vec<&Case> = all()
         .filter(|c| names.is_empty() || names.iter().any(|n| n == c.name))
         .filter(|c| !quick || c.quick)
         .collect();
     if chosen.is_empty() {
-        return Err(format!("{} is not part of --quick: leave one of the two out", names.join(", ")));
+        return Err(ChooseError::NotQuick(names.to_vec()));
     }
     // Racks of one kind together: they are built less often.
     chosen.sort_by_key(|c| c.controllers);
@@ -103,7 +125,7 @@ mod tests {
     fn names_are_chosen() {
         let named = |n: &str| choose(&[n.to_string()], false);
         assert_eq!(named("arp-spoof").map(|c| c.len()), Ok(1));
-        assert!(named("no-such").unwrap_err().contains("--list"));
+        assert!(named("no-such").unwrap_err().to_string().contains("--list"));
         assert!(choose(&["arp-flood".into()], true).is_err());
     }
 }
