@@ -197,6 +197,21 @@ impl Book {
     }
 }
 
+/// A multicast group with one replica for each port.
+pub fn multicast(group: u16, ports: &[u16]) -> p4rt::Entity {
+    let replica = |port: &u16| p4rt::Replica {
+        port_kind: Some(p4rt::replica::PortKind::Port(of_number((*port).into()))),
+        instance: 1,
+        ..Default::default()
+    };
+    let replicas = ports.iter().map(replica).collect();
+    let group =
+        p4rt::MulticastGroupEntry { multicast_group_id: group.into(), replicas, ..Default::default() };
+    let kind = p4rt::packet_replication_engine_entry::Type::MulticastGroupEntry(group);
+    let entry = p4rt::PacketReplicationEngineEntry { r#type: Some(kind) };
+    p4rt::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
+}
+
 fn matched(kind: MatchType, value: Value) -> FieldMatchType {
     let (value, prefix_len) = match value {
         Value::Exact(value) => (value, None),

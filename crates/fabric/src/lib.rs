@@ -5,8 +5,11 @@
 mod book;
 mod controller;
 mod ecmp;
+mod hula;
 mod paths;
+mod random;
 mod scheme;
+mod tiers;
 
 pub use book::{Book, Does, UnknownName, Value};
 pub use controller::{Action, Controller, FillError, Input};

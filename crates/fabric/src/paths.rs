@@ -1,6 +1,6 @@
 //! What all programs on `p4/lib/pointsman/fabric/routes.p4` have in their tables: next hops, routes, the hash's seed.
 
-use crate::book::{Does, UnknownName, Value};
+use crate::book::{Does, UnknownName, Value, multicast};
 use crate::scheme::{Place, Setting};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{HostId, Line};
@@ -17,59 +17,132 @@ pub(crate) const ECN: Setting = Setting {
     says: "KiB in a queue from which on packets that allow it get a mark (ECN); 0: no marks",
 };
 
+/// The setting of flowlets.
+pub(crate) const GAP: Setting = Setting {
+    name: "gap_us",
+    default: 100.0,
+    range: (0.0, 1e6),
+    says: "microseconds without a packet of a flow after which it may take another path",
+};
+
 /// Bits by which switch N rotates its hash of the flow: a CRC is linear, so that a seed alone would leave the choices of two switches
 /// dependent on each other. Odd, so that 32 switches in a row differ.
 const ROTATION: u32 = 11;
 
-/// Everything that the tables of one switch have to hold while these links are down, for a program whose ingress has this name.
-///
-/// Each host has a route: to the group of next hops on shortest paths, or without one if there are none. Members are numbered like
-/// ports, and watch them: the switch itself leaves out a port that goes down.
+const PROFILE: &str = "next_hops";
+
+/// Everything that the tables of one switch have to hold while some links are down, for a program with routes alone whose ingress has
+/// this name.
 ///
 /// # Errors
 /// The program is another one.
 pub(crate) fn routing(place: &Place<'_>, ingress: &str) -> Result<Vec<Entity>, UnknownName> {
-    let Place { book, topology, routes, switch, choice, .. } = *place;
-    let of = |name: &str| format!("{ingress}.{name}");
-    let (profile, table) = (of("next_hops"), of("routes_v4"));
-    let mut out = Vec::new();
-    let own = topology.switches()[switch.0 as usize].mac;
-    let mac = |mac: [u8; 6]| mac.iter().fold(0u128, |n, b| n << 8 | u128::from(*b));
-    // Numbers that differ between switches and mean nothing.
-    let seed = u128::from((switch.0 + 1).wrapping_mul(0x9e37_79b9));
-    let rotation = u128::from((switch.0 + 1).wrapping_mul(ROTATION) % 32);
-    let set_seed = book.action(&of("set_seed"), &[("seed", seed), ("rotation", rotation)])?;
-    out.push(book.default_action(&of("switch_config"), set_seed)?);
-    let ecn_kib = choice.setting(ECN.name);
-    for (port, link, end) in topology.ports(switch) {
-        let mark_after = mark_after(ecn_kib, &topology.links()[link.0 as usize].line);
-        let params = [
-            ("port", u128::from(port)),
-            ("src", mac(own)),
-            ("dst", mac(topology.mac(end))),
-            ("mark_after", mark_after.into()),
-        ];
-        let forward = book.action(&of("forward"), &params)?;
-        out.push(book.member(&profile, port.into(), forward)?);
-    }
-    let mut groups: BTreeMap<&[u16], u32> = BTreeMap::new();
-    let mut numbers = BTreeSet::new();
-    let mut entries = Vec::new();
-    for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
-        let ports = routes.ports(switch, host);
-        if ports.is_empty() {
-            continue;
+    Tables::new(place, ingress)?.finish()
+}
+
+/// The tables of one switch, while they are filled.
+pub(crate) struct Tables<'a> {
+    pub place: Place<'a>,
+    ingress: String,
+    out: Vec<Entity>,
+    entries: Vec<Entity>,
+    groups: BTreeMap<Vec<u16>, u32>,
+    numbers: BTreeSet<u32>,
+}
+
+impl<'a> Tables<'a> {
+    /// Seed, next hops and routes, for a program whose ingress has this name.
+    ///
+    /// Each host has a route: to the group of next hops on shortest paths, or without one if there are none. Members are numbered like
+    /// ports, and watch them: the switch itself leaves out a port that goes down.
+    pub fn new(place: &Place<'a>, ingress: &str) -> Result<Self, UnknownName> {
+        let (out, entries) = (Vec::new(), Vec::new());
+        let (groups, numbers) = (BTreeMap::new(), BTreeSet::new());
+        let mut new = Tables { place: *place, ingress: ingress.into(), out, entries, groups, numbers };
+        let Place { topology, routes, switch, choice, .. } = *place;
+        // Numbers that differ between switches and mean nothing.
+        let seed = u128::from((switch.0 + 1).wrapping_mul(0x9e37_79b9));
+        let rotation = u128::from((switch.0 + 1).wrapping_mul(ROTATION) % 32);
+        new.default("switch_config", "set_seed", &[("seed", seed), ("rotation", rotation)])?;
+        let own = topology.switches()[switch.0 as usize].mac;
+        let mac = |mac: [u8; 6]| mac.iter().fold(0u128, |n, b| n << 8 | u128::from(*b));
+        let ecn_kib = choice.setting(ECN.name);
+        for (port, link, end) in topology.ports(switch) {
+            let mark_after = mark_after(ecn_kib, &topology.links()[link.0 as usize].line);
+            let params = [
+                ("port", u128::from(port)),
+                ("src", mac(own)),
+                ("dst", mac(topology.mac(end))),
+                ("mark_after", mark_after.into()),
+            ];
+            let forward = place.book.action(&new.of("forward"), &params)?;
+            new.out.push(place.book.member(&new.of(PROFILE), port.into(), forward)?);
         }
-        let group = *groups.entry(ports).or_insert_with(|| number(ports, &mut numbers));
-        let key = [("prefix", Value::Prefix(u32::from(to.address).into(), 32))];
-        entries.push(book.entry(&table, &key, Does::Group(group))?);
+        for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
+            let ports = routes.ports(switch, host);
+            if !ports.is_empty() {
+                let group = new.group(ports);
+                let key = [("prefix", Value::Prefix(u32::from(to.address).into(), 32))];
+                new.entry("routes_v4", &key, Does::Group(group))?;
+            }
+        }
+        Ok(new)
     }
-    for (ports, group) in &groups {
-        let members: Vec<(u32, u16)> = ports.iter().map(|p| (u32::from(*p), *p)).collect();
-        out.push(book.group(&profile, *group, &members)?);
+
+    /// The full name of something in the ingress.
+    fn of(&self, name: &str) -> String {
+        format!("{}.{name}", self.ingress)
     }
-    out.extend(entries);
-    Ok(out)
+
+    /// An action with its parameters.
+    pub fn action(&self, name: &str, params: &[(&str, u128)]) -> Result<Does, UnknownName> {
+        Ok(Does::Action(self.place.book.action(&self.of(name), params)?))
+    }
+
+    /// Sets the default action of a table.
+    pub fn default(&mut self, table: &str, action: &str, params: &[(&str, u128)]) -> Result<(), UnknownName> {
+        let action = self.place.book.action(&self.of(action), params)?;
+        self.out.push(self.place.book.default_action(&self.of(table), action)?);
+        Ok(())
+    }
+
+    /// Adds an entry.
+    pub fn entry(&mut self, table: &str, key: &[(&str, Value)], does: Does) -> Result<(), UnknownName> {
+        self.entries.push(self.place.book.entry(&self.of(table), key, does)?);
+        Ok(())
+    }
+
+    /// Adds a multicast group.
+    pub fn multicast(&mut self, group: u16, ports: &[u16]) {
+        self.out.push(multicast(group, ports));
+    }
+
+    /// The group of next hops behind these ports.
+    pub fn group(&mut self, ports: &[u16]) -> u32 {
+        let Tables { groups, numbers, .. } = self;
+        *groups.entry(ports.to_vec()).or_insert_with(|| number(ports, numbers))
+    }
+
+    /// All entities.
+    pub fn finish(mut self) -> Result<Vec<Entity>, UnknownName> {
+        for (ports, group) in &self.groups {
+            let members: Vec<(u32, u16)> = ports.iter().map(|p| (u32::from(*p), *p)).collect();
+            self.out.push(self.place.book.group(&self.of(PROFILE), *group, &members)?);
+        }
+        self.out.append(&mut self.entries);
+        Ok(self.out)
+    }
+}
+
+/// Microseconds in ticks.
+pub(crate) fn ticks(us: f64) -> u128 {
+    (us * TICKS_PER_S / 1e6).round() as u128
+}
+
+/// Ticks that 64 KiB take on a line: the unit of `lines` in `load.p4`.
+pub(crate) fn pace(line: &Line) -> u128 {
+    let ticks = 65536.0 * 8.0 / line.bits_per_s as f64 * TICKS_PER_S;
+    (ticks.round() as u128).clamp(1, u32::MAX.into())
 }
 
 /// Ticks that so many KiB take on a line, at least 1: a packet that waited as long had as much before it. 0 without KiB.

@@ -9,7 +9,7 @@ use pointsman_testkit::packet::{Body, Packet, check_checksums};
 use pointsman_testkit::rig::Rig;
 use pointsman_v1model::{Output, PortRate, SwitchConfig};
 
-/// Port 1 sends a byte a microsecond; what waits there for 150 us gets a mark.
+/// Port 1 sends a byte a microsecond; a packet that waited there for 150 us gets a mark.
 const ROUTES: &str = "member_create next_hops 1 forward(port:1, src:0x02, dst:0x04, mark_after:150000)\n\
      group_create next_hops 1 1\n\
      add routes_v4 prefix:10.0.0.0/8 group(1)\n\
@@ -53,7 +53,7 @@ fn marks<E: Executor>(program: &str, v6: bool, tos: u8) -> Vec<u8> {
 }
 
 fn check<E: Executor>() {
-    for program in ["ecmp"] {
+    for program in ["ecmp", "hula", "letflow", "spray"] {
         for v6 in [false, true] {
             // The class stays.
             for ect in [1, 2] {

@@ -198,7 +198,8 @@ impl Hosts for Requesters<'_> {
     }
 
     fn finish(mut self, ended: &Ended) -> Results {
-        self.checker.end(ended.now, ended.missing);
+        // Of the packets that are missing or were taken in, hosts sent those that no switch made.
+        self.checker.end(ended.now, (ended.missing + ended.consumed).saturating_sub(ended.created));
         let sent = self.requests.len() as u64;
         let requests = Requests {
             sent,

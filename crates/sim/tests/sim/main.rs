@@ -6,6 +6,7 @@ mod learning;
 mod network;
 mod queueing;
 mod racks;
+mod schemes;
 mod switches;
 
 use pointsman_balance::controller::Program;

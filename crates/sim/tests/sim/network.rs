@@ -2,21 +2,24 @@
 
 use super::load;
 use pointsman_engine::Engine;
+use pointsman_fabric::Scheme;
 use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario};
 use pointsman_sim::outcome::Requests;
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 type Program = (pointsman_session::Program, Arc<pointsman_ir::Program>);
 
-fn ecmp() -> &'static Program {
-    static ECMP: OnceLock<Program> = OnceLock::new();
-    ECMP.get_or_init(|| {
-        let text = pointsman_fabric::Choice::named("ecmp").expect("a scheme").scheme.program;
-        let compiled = pointsman_frontend::compile("main.p4", text, &super::Repository, &[]);
+/// The program of a scheme.
+fn program(scheme: &'static Scheme) -> Program {
+    static ALL: Mutex<BTreeMap<&str, Program>> = Mutex::new(BTreeMap::new());
+    let compile = || {
+        let compiled = pointsman_frontend::compile("main.p4", scheme.program, &super::Repository, &[]);
         let compiled = compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program;
         let p4info = pointsman_control::p4info::p4info(&compiled).expect("it has a P4Info");
-        (pointsman_session::Program { p4info, device_config: b"ecmp".to_vec() }, Arc::new(compiled))
-    })
+        (pointsman_session::Program { p4info, device_config: scheme.name.into() }, Arc::new(compiled))
+    };
+    ALL.lock().expect("no panic").entry(scheme.name).or_insert_with(compile).clone()
 }
 
 pub fn read(text: &str) -> Result<NetworkScenario, String> {
@@ -25,24 +28,24 @@ pub fn read(text: &str) -> Result<NetworkScenario, String> {
 }
 
 pub fn run(text: &str, seed: u64) -> NetworkOutcome {
-    let (program, compiled) = ecmp();
     let scenario = read(text).unwrap_or_else(|e| panic!("{e}"));
+    let (program, compiled) = program(scenario.choice.scheme);
     let outcome =
-        network::run::<Engine>(&scenario, program, compiled, seed).unwrap_or_else(|e| panic!("{e}"));
+        network::run::<Engine>(&scenario, &program, &compiled, seed).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(outcome.violations.first, Vec::<String>::new(), "{}", outcome.json());
     outcome
 }
 
-const NETWORK: &str = "name = \"test\"\nduration_s = 0.2\n\
+pub const NETWORK: &str = "name = \"test\"\nduration_s = 0.2\n\
     [network.leaf_spine]\nleaves = 3\nspines = 3\nhosts_per_leaf = 2\n\
     [traffic]\narrivals = { process = \"poisson\", rate_per_s = 10000 }\nflows = 512\n";
 
-fn requests(outcome: &NetworkOutcome) -> Requests {
+pub fn requests(outcome: &NetworkOutcome) -> Requests {
     outcome.requests.expect("requests")
 }
 
-/// The port of a switch.
-fn packets(outcome: &NetworkOutcome, switch: &str, port: u16) -> u64 {
+/// Packets through the port of a switch.
+pub fn packets(outcome: &NetworkOutcome, switch: &str, port: u16) -> u64 {
     let (_, ports) = outcome.switches.iter().find(|(name, _)| name == switch).expect("a switch");
     ports.iter().find(|(p, _)| *p == port).expect("a port").1.packets
 }
@@ -116,9 +119,9 @@ fn bad_scenarios() {
     assert!(
         read(&format!("{NETWORK}{event}")).is_err_and(|e| e.contains("event.link: no link `leaf1-spine9`"))
     );
-    let mut other = ecmp().0.clone();
-    other.p4info.tables.clear();
     let scenario = read(NETWORK).expect("good");
-    let refused = network::run::<Engine>(&scenario, &other, &ecmp().1, 1);
+    let (mut other, compiled) = program(scenario.choice.scheme);
+    other.p4info.tables.clear();
+    let refused = network::run::<Engine>(&scenario, &other, &compiled, 1);
     assert!(refused.is_err_and(|e| e.contains("no table `EcmpIngress.switch_config`")));
 }

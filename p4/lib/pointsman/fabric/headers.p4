@@ -74,4 +74,35 @@ struct fabric_t {
     bit<32> mark_after;
 }
 
+// Of flowlets.p4.
+struct flowlet_t {
+    // In ticks of the switch's timestamps.
+    bit<32> gap;
+    bit<32> now;
+    bit<64> cell;
+    // The slot is this flow's.
+    bool    mine;
+    // The slot's last packet is younger than the gap.
+    bool    fresh;
+    // Both: the flowlet continues with `choice`.
+    bool    live;
+    // Another flow's flowlet has the slot.
+    bool    taken;
+    bit<16> choice;
+}
+
+// Of load.p4.
+struct load_t {
+    bit<32> now;
+    bit<64> cell;
+    bit<32> age;
+    bit<64> busy;
+    // Ticks for 64 KiB on the line, 0 of ports that are not measured.
+    bit<32> pace;
+    // The time over which the load is measured is 2 to the power of this, in ticks; at least 8.
+    bit<8>  shift;
+    // In 256ths of the line's rate, at most 256.
+    bit<16> utilisation;
+}
+
 #endif

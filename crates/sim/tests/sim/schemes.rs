@@ -1,0 +1,125 @@
+//! Every scheme in whole networks.
+
+use super::network::{NETWORK, packets, requests, run};
+use pointsman_fabric::SCHEMES;
+
+fn with(scheme: &str, network: &str) -> String {
+    format!("{network}[scheme]\nname = \"{scheme}\"\n")
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SCHEMES.iter().map(|s| s.name)
+}
+
+#[test]
+fn every_scheme_loses_nothing_and_uses_all_paths() {
+    for scheme in names() {
+        let outcome = run(&with(scheme, NETWORK), 1);
+        let requests = requests(&outcome);
+        assert!((11_000..13_000).contains(&requests.sent), "{scheme}: {requests:?}");
+        assert_eq!((requests.lost, outcome.strays), (0, 0), "{scheme}");
+        for port in 3..=5 {
+            let sent = packets(&outcome, "leaf1", port);
+            assert!(sent > requests.sent / 12, "{scheme}: {sent} packets on port {port}");
+        }
+        assert_eq!(run(&with(scheme, NETWORK), 1).json(), outcome.json(), "{scheme}");
+    }
+}
+
+/// Requests are lost while the controller does not know of the cut link, and none after that.
+#[test]
+fn every_scheme_leaves_a_cut_link() {
+    let event = |at: f64, action: &str| {
+        format!("[[event]]\nat_s = {at}\naction = \"{action}\"\nlink = \"leaf1-spine1\"\n")
+    };
+    for scheme in names() {
+        let cut = format!("{}{}", with(scheme, NETWORK), event(0.05, "link-down"));
+        let lost = run(&cut, 1);
+        // Of some 12,000, about 80 meet the cut link meanwhile; of flowlets by load, those that were on their way to it.
+        assert!(requests(&lost).lost < 200, "{scheme}: {:?}", requests(&lost));
+        let restored = run(&format!("{cut}{}", event(0.1, "link-up")), 1);
+        assert!(requests(&restored).lost < 200, "{scheme}: {:?}", requests(&restored));
+        let (before, after) = (packets(&lost, "leaf1", 3), packets(&restored, "leaf1", 3));
+        assert!(2 * after > 3 * before, "{scheme}: {before} packets without, {after} with a restored link");
+    }
+}
+
+/// Three tiers: two pods of two edges and two aggregates, and two cores, one for each aggregate of a pod.
+fn three_tiers() -> String {
+    let mut text = String::from("name = \"test\"\nduration_s = 0.1\n[network]\n");
+    let switches = ["e1", "e2", "e3", "e4", "a1", "a2", "a3", "a4", "c1", "c2"];
+    switches.iter().for_each(|s| text += &format!("[[network.switch]]\nname = \"{s}\"\n"));
+    for n in 1..=4 {
+        text += &format!("[[network.host]]\nname = \"h{n}\"\naddress = \"10.0.{n}.2\"\n");
+        text += &format!("[[network.link]]\nends = [\"h{n}\", \"e{n}:1\"]\n");
+    }
+    for (edge, aggregate) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (3, 4), (4, 3), (4, 4)] {
+        let (up, down) = ((aggregate - 1) % 2 + 2, (edge - 1) % 2 + 1);
+        text += &format!("[[network.link]]\nends = [\"e{edge}:{up}\", \"a{aggregate}:{down}\"]\n");
+    }
+    for (aggregate, core) in [(1, 1), (2, 2), (3, 1), (4, 2)] {
+        let down = (aggregate - 1) / 2 + 1;
+        text += &format!("[[network.link]]\nends = [\"a{aggregate}:3\", \"c{core}:{down}\"]\n");
+    }
+    text + "[traffic]\narrivals = { process = \"poisson\", rate_per_s = 10000 }\nflows = 512\n"
+}
+
+#[test]
+fn every_scheme_takes_three_tiers() {
+    for scheme in names() {
+        let outcome = run(&with(scheme, &three_tiers()), 1);
+        assert_eq!((requests(&outcome).lost, outcome.strays), (0, 0), "{scheme}");
+        for (switch, port) in [("e1", 2), ("e1", 3), ("a1", 3), ("c2", 2)] {
+            assert!(packets(&outcome, switch, port) > 300, "{scheme}: {switch}:{port}");
+        }
+    }
+}
+
+/// Two spines; the links of the first one have a tenth of the rate.
+fn slow_spine() -> String {
+    let mut text = String::from("name = \"test\"\nduration_s = 0.1\n[network]\n");
+    ["leaf1", "leaf2", "spine1", "spine2"]
+        .iter()
+        .for_each(|s| text += &format!("[[network.switch]]\nname = \"{s}\"\n"));
+    for n in 0..4 {
+        let (leaf, port) = (n / 2 + 1, n % 2 + 1);
+        text += &format!("[[network.host]]\nname = \"h{n}\"\naddress = \"10.0.{leaf}.{}\"\n", port + 1);
+        text += &format!("[[network.link]]\nends = [\"h{n}\", \"leaf{leaf}:{port}\"]\n");
+    }
+    for leaf in 1..=2 {
+        for spine in 1..=2 {
+            let rate = if spine == 1 { 1 } else { 10 };
+            let ends = format!("[\"leaf{leaf}:{}\", \"spine{spine}:{leaf}\"]", spine + 2);
+            text += &format!("[[network.link]]\nends = {ends}\nrate_gbit_s = {rate}\n");
+        }
+    }
+    text + "[traffic]\narrivals = { process = \"poisson\", rate_per_s = 80000 }\nflows = 512\n\
+        request_bytes = 1400\nanswer_bytes = 1400\n"
+}
+
+/// The share of leaf1's bytes for other switches that takes the slow spine, and of requests that are lost, in percent.
+fn slow_share(scheme: &str) -> (f64, f64) {
+    let outcome = run(&with(scheme, &slow_spine()), 1);
+    let bytes = |port: u16| {
+        let (_, ports) = outcome.switches.iter().find(|(name, _)| name == "leaf1").expect("a switch");
+        ports.iter().find(|(p, _)| *p == port).expect("a port").1.bytes as f64
+    };
+    let (slow, fast) = (bytes(3), bytes(4));
+    let requests = requests(&outcome);
+    let shares =
+        (100.0 * slow / (slow + fast), 100.0 * (requests.lost + requests.late) as f64 / requests.sent as f64);
+    println!("{scheme}: {shares:.1?} %, {:?}", outcome.latency);
+    shares
+}
+
+/// Of 320,000 requests a second two thirds are between leaves: 2.5 Gbit/s each way, with their answers. Half of it is more than the slow
+/// spine's 1 Gbit/s.
+#[test]
+fn who_sees_the_load_avoids_the_slow_spine() {
+    for scheme in ["ecmp", "letflow", "spray"] {
+        let (share, lost) = slow_share(scheme);
+        assert!((45.0..55.0).contains(&share) && lost > 3.0, "{scheme}: {share}, {lost}");
+    }
+    let (share, lost) = slow_share("hula");
+    assert!(share < 35.0 && lost == 0.0, "{share}, {lost}");
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets at random, for leaves and spines alike: the longest prefix names a next hop or a group of them, and a number that is drawn
+// for each packet chooses within the group.
+
+#include <core.p4>
+#include <v1model.p4>
+#include <pointsman/fabric/headers.p4>
+
+struct headers_t {
+    ethernet_t ethernet;
+    ipv4_t     ipv4;
+    ipv6_t     ipv6;
+    ports_t    ports;
+}
+
+struct metadata_t {
+    fabric_t fabric;
+}
+
+#include <pointsman/fabric/checksum.p4>
+#include <pointsman/fabric/mark.p4>
+
+parser SprayParser(packet_in packet,
+                  out headers_t hdr,
+                  inout metadata_t meta,
+                  inout standard_metadata_t standard_metadata) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
+            default: accept;
+        }
+    }
+
+    #include <pointsman/fabric/parse_ip.p4>
+}
+
+control SprayIngress(inout headers_t hdr,
+                    inout metadata_t meta,
+                    inout standard_metadata_t standard_metadata) {
+    #include <pointsman/fabric/routes.p4>
+
+    apply {
+        if (standard_metadata.parser_error != error.NoError || standard_metadata.checksum_error == 1) {
+            drop();
+            exit;
+        }
+        switch_config.apply();
+        // Without a route, the packet is dropped.
+        drop();
+        if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+            start_v4();
+            random(meta.fabric.hash, 32w0, 32w0xffffffff);
+            routes_v4.apply();
+        } else if (hdr.ipv6.isValid() && hdr.ipv6.hop_limit > 1) {
+            start_v6();
+            random(meta.fabric.hash, 32w0, 32w0xffffffff);
+            routes_v6.apply();
+        }
+    }
+}
+
+control SprayDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.ports);
+    }
+}
+
+V1Switch(SprayParser(), FabricVerify(), SprayIngress(), FabricEgress(), FabricCompute(), SprayDeparser()) main;
