@@ -2,6 +2,7 @@
 
 use pointsman_v1model::units::nanoseconds;
 use pointsman_v1model::{Generator, Trigger};
+use std::fmt;
 
 /// A packet generator and its number; without the generator, the one of this number ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +24,68 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-impl std::str::FromStr for Numbered {
-    type Err = String;
+/// Text that is not a packet generator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratorError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("'{text}' {what}: write {USAGE}");
-        let (number, settings) = text.split_once(':').ok_or_else(|| wrong("has no `:`"))?;
-        let number = number.trim().parse().map_err(|_| wrong("does not begin with a number up to 65535"))?;
+/// What is wrong with the text of a packet generator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// Nothing separates the number from the settings.
+    NoColon,
+    /// It does not begin with a number of 16 bits.
+    Number,
+    /// The period is not a time.
+    Period,
+    /// The port is not a number.
+    Port,
+    /// The number of packets is not a number of 16 bits.
+    Packets,
+    /// The header is neither wanted nor unwanted.
+    Header,
+    /// The template is not hexadecimal.
+    Template,
+    /// No setting has this name.
+    Setting(String),
+    /// It does not say when packets are made.
+    NoTrigger,
+    /// It has no port.
+    NoPort,
+}
+
+impl fmt::Display for GeneratorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' ", self.text)?;
+        match &self.wrong {
+            Wrong::NoColon => f.write_str("has no `:`"),
+            Wrong::Number => f.write_str("does not begin with a number up to 65535"),
+            Wrong::Period => f.write_str("has a period that is not like 1ms"),
+            Wrong::Port => f.write_str("has a port that is not a number"),
+            Wrong::Packets => f.write_str("has a number of packets that is not 1 to 65535"),
+            Wrong::Header => f.write_str("has a header that is neither `yes` nor `no`"),
+            Wrong::Template => f.write_str("has a template that is not hexadecimal"),
+            Wrong::Setting(name) => write!(f, "has the unknown setting `{name}`"),
+            Wrong::NoTrigger => f.write_str("has neither a period nor `port-down`"),
+            Wrong::NoPort => f.write_str("has no port"),
+        }?;
+        write!(f, ": write {USAGE}")
+    }
+}
+
+impl std::error::Error for GeneratorError {}
+
+impl std::str::FromStr for Numbered {
+    type Err = GeneratorError;
+
+    fn from_str(text: &str) -> Result<Self, GeneratorError> {
+        let wrong = |wrong| GeneratorError { text: text.to_string(), wrong };
+        let (number, settings) = text.split_once(':').ok_or_else(|| wrong(Wrong::NoColon))?;
+        let number = number.trim().parse().map_err(|_| wrong(Wrong::Number))?;
         if settings.trim() == "off" {
             return Ok(Numbered { number, generator: None });
         }
@@ -39,30 +95,29 @@ impl std::str::FromStr for Numbered {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
             match key {
                 "period" => {
-                    let ns = nanoseconds(value).ok_or_else(|| wrong("has a period that is not like 1ms"))?;
+                    let ns = nanoseconds(value).ok_or_else(|| wrong(Wrong::Period))?;
                     trigger = Some(Trigger::Period(ns));
                 }
                 "port-down" if value.is_empty() => trigger = Some(Trigger::PortDown),
-                "port" => port = Some(value.parse().map_err(|_| wrong("has a port that is not a number"))?),
+                "port" => port = Some(value.parse().map_err(|_| wrong(Wrong::Port))?),
                 "packets" => {
-                    packets =
-                        value.parse().map_err(|_| wrong("has a number of packets that is not 1 to 65535"))?;
+                    packets = value.parse().map_err(|_| wrong(Wrong::Packets))?;
                 }
                 "header" => {
                     header = match value {
                         "yes" => true,
                         "no" => false,
-                        _ => return Err(wrong("has a header that is neither `yes` nor `no`")),
+                        _ => return Err(wrong(Wrong::Header)),
                     }
                 }
                 "template" => {
-                    template = bytes(value).ok_or_else(|| wrong("has a template that is not hexadecimal"))?;
+                    template = bytes(value).ok_or_else(|| wrong(Wrong::Template))?;
                 }
-                other => return Err(wrong(&format!("has the unknown setting `{other}`"))),
+                other => return Err(wrong(Wrong::Setting(other.to_string()))),
             }
         }
-        let trigger = trigger.ok_or_else(|| wrong("has neither a period nor `port-down`"))?;
-        let port = port.ok_or_else(|| wrong("has no port"))?;
+        let trigger = trigger.ok_or_else(|| wrong(Wrong::NoTrigger))?;
+        let port = port.ok_or_else(|| wrong(Wrong::NoPort))?;
         let generator = Generator { trigger, packets, port, header, template };
         Ok(Numbered { number, generator: Some(generator) })
     }
@@ -105,7 +160,7 @@ mod tests {
             ("1:period=1ms,port=1,template=abc", "not hexadecimal"),
             ("1:period=1ms,port=1,speed=3", "unknown setting `speed`"),
         ] {
-            let said = read(text).unwrap_err();
+            let said = read(text).unwrap_err().to_string();
             assert!(said.contains(part) && said.contains("NUMBER:off"), "{text}: {said}");
         }
     }

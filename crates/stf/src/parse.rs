@@ -1,17 +1,22 @@
 //! Text to commands.
 
+mod error;
+
 use crate::StfError;
 use crate::command::{Command, Condition, Index, Line};
 use crate::entries::{ActionText, EntryText};
+use error::StatementError;
+
+type Result<T> = std::result::Result<T, StatementError>;
 
 /// Reads a test.
-pub fn parse(text: &str) -> Result<Vec<Line>, StfError> {
+pub fn parse(text: &str) -> std::result::Result<Vec<Line>, StfError> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let number = i + 1;
         let line = without_comment(line).trim();
         if !line.is_empty() {
-            let command = command(line).map_err(|message| StfError { line: number, message })?;
+            let command = command(line).map_err(|e| StfError { line: number, message: e.to_string() })?;
             lines.push(Line { number, command });
         }
     }
@@ -44,17 +49,17 @@ impl Statement<'_> {
         unquoted(self.words[at])
     }
 
-    fn int<T: TryFrom<u64>>(&self, at: usize) -> Result<T, String> {
+    fn int<T: TryFrom<u64>>(&self, at: usize) -> Result<T> {
         int(self.words[at])
     }
 
-    fn cell(&self, at: usize) -> Result<Index, String> {
+    fn cell(&self, at: usize) -> Result<Index> {
         cell(self.words[at])
     }
 }
 
 /// Reads what follows a statement's first word.
-type Reader = fn(&Statement<'_>) -> Result<Command, String>;
+type Reader = fn(&Statement<'_>) -> Result<Command>;
 
 /// All statements: the first word, how many words follow, if that is fixed, and the reader, which may rely on that number.
 const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
@@ -100,54 +105,57 @@ const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
     ("member_create", None, member_create),
     ("group_create", None, group_create),
     ("value_set_add", None, value_set_add),
-    ("generator", None, |s| s.rest.parse().map(Command::Generator)),
+    ("generator", None, |s| Ok(Command::Generator(s.rest.parse()?))),
     ("port_down", Some(1), |s| Ok(Command::PortStatus { port: s.int(0)?, up: false })),
     ("port_up", Some(1), |s| Ok(Command::PortStatus { port: s.int(0)?, up: true })),
     ("wait", None, wait),
 ];
 
-fn command(line: &str) -> Result<Command, String> {
+fn command(line: &str) -> Result<Command> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     let words: Vec<&str> = rest.split_whitespace().collect();
     let known = STATEMENTS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(word));
-    let (_, count, read) = known.ok_or_else(|| format!("unknown command {word}"))?;
+    let (_, count, read) = known.ok_or_else(|| StatementError::Unknown(word.to_string()))?;
     if let Some(n) = count
         && words.len() != *n
     {
-        return Err(format!("{word} takes {n} words, not {}", words.len()));
+        return Err(StatementError::Words { word: word.to_string(), takes: *n, found: words.len() });
     }
     read(&Statement { word, rest, words })
 }
 
-fn packet(s: &Statement<'_>) -> Result<Command, String> {
+fn packet(s: &Statement<'_>) -> Result<Command> {
     let (port, data) = port_and_data(s.rest)?;
     if !data.len().is_multiple_of(2) {
-        return Err(format!("{} hexadecimal digits are not whole bytes", data.len()));
+        return Err(StatementError::HalfByte(data.len()));
     }
     let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
     let bytes: Option<Vec<u8>> = data.as_bytes().chunks(2).map(byte).collect();
-    Ok(Command::Packet { port, bytes: bytes.ok_or("a packet has hexadecimal digits only")? })
+    Ok(Command::Packet { port, bytes: bytes.ok_or(StatementError::Wildcard)? })
 }
 
-fn expect(s: &Statement<'_>) -> Result<Command, String> {
+fn expect(s: &Statement<'_>) -> Result<Command> {
     let (port, data) = port_and_data(s.rest)?;
     let exact = data.ends_with('$');
     let digits = data.trim_end_matches('$').to_string();
     if digits.contains('$') {
-        return Err("$ must not be at the end".into());
+        return Err(StatementError::End);
     }
     // A lone $ is a packet without any bytes.
     let digits = (exact || !digits.is_empty()).then_some(digits);
     Ok(Command::Expect { port, digits, exact })
 }
 
-fn set_default(s: &Statement<'_>) -> Result<Command, String> {
-    let (table, action) = s.rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
+fn set_default(s: &Statement<'_>) -> Result<Command> {
+    let (table, action) = s
+        .rest
+        .split_once(char::is_whitespace)
+        .ok_or(StatementError::Usage("setdefault TABLE ACTION(...)"))?;
     Ok(Command::SetDefault { table: unquoted(table), action: action_text(action)? })
 }
 
-fn remove(s: &Statement<'_>) -> Result<Command, String> {
+fn remove(s: &Statement<'_>) -> Result<Command> {
     if s.rest.eq_ignore_ascii_case("all") {
         return Ok(Command::RemoveAll);
     }
@@ -157,7 +165,7 @@ fn remove(s: &Statement<'_>) -> Result<Command, String> {
     }
 }
 
-fn check_counter(s: &Statement<'_>) -> Result<Command, String> {
+fn check_counter(s: &Statement<'_>) -> Result<Command> {
     let (name, index, rest) = name_and_index(s.rest)?;
     let index = cell(index)?;
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -165,103 +173,101 @@ fn check_counter(s: &Statement<'_>) -> Result<Command, String> {
         [] => None,
         [what, rest @ ..] if what.eq_ignore_ascii_case("packets") => Some((false, condition(rest)?)),
         [what, rest @ ..] if what.eq_ignore_ascii_case("bytes") => Some((true, condition(rest)?)),
-        [what, ..] => return Err(format!("{what}: write packets or bytes")),
+        [what, ..] => return Err(StatementError::Unit(what.to_string())),
     };
     Ok(Command::CheckCounter { name, index, check })
 }
 
-fn check_register(s: &Statement<'_>) -> Result<Command, String> {
+fn check_register(s: &Statement<'_>) -> Result<Command> {
     let (name, index, rest) = name_and_index(s.rest)?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     Ok(Command::CheckRegister { name, index: int(index)?, check: Some(condition(&words)?) })
 }
 
-fn meter_set_rates(s: &Statement<'_>) -> Result<Command, String> {
+fn meter_set_rates(s: &Statement<'_>) -> Result<Command> {
     match s.words.as_slice() {
         [name, index, rest @ ..] => {
             let (name, index) = (unquoted(name), Some(cell(index)?));
             Ok(Command::MeterSetRates { name, index, rates: rates(rest)? })
         }
-        _ => Err("meter_set_rates NAME INDEX RATE:BURST RATE:BURST".into()),
+        _ => Err(StatementError::Usage("meter_set_rates NAME INDEX RATE:BURST RATE:BURST")),
     }
 }
 
-fn meter_array_set_rates(s: &Statement<'_>) -> Result<Command, String> {
+fn meter_array_set_rates(s: &Statement<'_>) -> Result<Command> {
     match s.words.as_slice() {
         [name, rest @ ..] => {
             Ok(Command::MeterSetRates { name: unquoted(name), index: None, rates: rates(rest)? })
         }
-        _ => Err("meter_array_set_rates NAME RATE:BURST RATE:BURST".into()),
+        _ => Err(StatementError::Usage("meter_array_set_rates NAME RATE:BURST RATE:BURST")),
     }
 }
 
 /// `NUMBER PORT ...`
-fn node<T: TryFrom<u64>>(s: &Statement<'_>) -> Result<(T, Vec<u32>), String> {
-    let (first, ports) = s.words.split_first().ok_or_else(|| format!("{} NUMBER PORT ...", s.word))?;
-    let ports = ports.iter().map(|p| int(p)).collect::<Result<_, _>>()?;
+fn node<T: TryFrom<u64>>(s: &Statement<'_>) -> Result<(T, Vec<u32>)> {
+    let (first, ports) = s.words.split_first().ok_or_else(|| StatementError::Node(s.word.to_string()))?;
+    let ports = ports.iter().map(|p| int(p)).collect::<Result<_>>()?;
     Ok((int(first)?, ports))
 }
 
-fn member_create(s: &Statement<'_>) -> Result<Command, String> {
-    let usage = "member_create PROFILE MEMBER ACTION(...)";
-    let (profile, rest) = s.rest.split_once(char::is_whitespace).ok_or(usage)?;
+fn member_create(s: &Statement<'_>) -> Result<Command> {
+    let usage = StatementError::Usage("member_create PROFILE MEMBER ACTION(...)");
+    let (profile, rest) = s.rest.split_once(char::is_whitespace).ok_or(usage.clone())?;
     let (member, action) = rest.trim().split_once(char::is_whitespace).ok_or(usage)?;
     let (profile, action) = (unquoted(profile), action_text(action)?);
     Ok(Command::MemberCreate { profile, member: int(member)?, action })
 }
 
-fn group_create(s: &Statement<'_>) -> Result<Command, String> {
+fn group_create(s: &Statement<'_>) -> Result<Command> {
     let [profile, group, members @ ..] = s.words.as_slice() else {
-        return Err("group_create PROFILE GROUP MEMBER[:WEIGHT] ...".into());
+        return Err(StatementError::Usage("group_create PROFILE GROUP MEMBER[:WEIGHT] ..."));
     };
     let weighted = |m: &&str| {
         let (member, weight) = m.split_once(':').unwrap_or((m, "1"));
         Ok((int(member)?, int(weight)?))
     };
-    let members = members.iter().map(weighted).collect::<Result<_, String>>()?;
+    let members = members.iter().map(weighted).collect::<Result<_>>()?;
     Ok(Command::ProfileGroupCreate { profile: unquoted(profile), group: int(group)?, members })
 }
 
-fn value_set_add(s: &Statement<'_>) -> Result<Command, String> {
-    let usage = "value_set_add NAME MATCH[,MATCH ...]";
+fn value_set_add(s: &Statement<'_>) -> Result<Command> {
+    let usage = StatementError::Usage("value_set_add NAME MATCH[,MATCH ...]");
     let (name, fields) = s.rest.split_once(char::is_whitespace).ok_or(usage)?;
     let fields = fields.split(',').map(|f| f.trim().to_string()).collect();
     Ok(Command::ValueSetAdd { name: unquoted(name), fields })
 }
 
-fn wait(s: &Statement<'_>) -> Result<Command, String> {
+fn wait(s: &Statement<'_>) -> Result<Command> {
     match s.words.as_slice() {
         [] => Ok(Command::Wait { ms: 1000 }),
         [ms] => Ok(Command::Wait { ms: int(ms)? }),
-        _ => Err("wait [MILLISECONDS]".into()),
+        _ => Err(StatementError::Usage("wait [MILLISECONDS]")),
     }
 }
 
-fn int<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+fn int<T: TryFrom<u64>>(text: &str) -> Result<T> {
     let value = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     };
-    value
-        .and_then(|v| T::try_from(v).ok())
-        .ok_or_else(|| format!("{text} is not a number in the valid range"))
+    value.and_then(|v| T::try_from(v).ok()).ok_or_else(|| StatementError::Number(text.to_string()))
 }
 
 fn unquoted(text: &str) -> String {
     text.trim().trim_matches('"').to_string()
 }
 
-fn port_and_data(text: &str) -> Result<(u32, String), String> {
+fn port_and_data(text: &str) -> Result<(u32, String)> {
     let (port, data) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let data: String = data.chars().filter(|c| !c.is_whitespace()).collect();
     if let Some(c) = data.chars().find(|c| !c.is_ascii_hexdigit() && !"*$".contains(*c)) {
-        return Err(format!("{c} is not a hexadecimal digit"));
+        return Err(StatementError::Digit(c));
     }
     Ok((int(port)?, data.to_ascii_lowercase()))
 }
 
 /// An index, or `$ID` of an entry.
-fn cell(text: &str) -> Result<Index, String> {
+fn cell(text: &str) -> Result<Index> {
     match text.strip_prefix('$') {
         Some(id) => Ok(Index::Entry(id.to_string())),
         None => int(text).map(Index::At),
@@ -269,31 +275,31 @@ fn cell(text: &str) -> Result<Index, String> {
 }
 
 /// `NAME(INDEX) ...`
-fn name_and_index(text: &str) -> Result<(String, &str, &str), String> {
-    let usage = || format!("{text}: write NAME(INDEX)");
+fn name_and_index(text: &str) -> Result<(String, &str, &str)> {
+    let usage = || StatementError::Index(text.to_string());
     let (name, rest) = text.split_once('(').ok_or_else(usage)?;
     let (index, rest) = rest.split_once(')').ok_or_else(usage)?;
     Ok((unquoted(name), index.trim(), rest.trim()))
 }
 
-fn condition(words: &[&str]) -> Result<Condition, String> {
+fn condition(words: &[&str]) -> Result<Condition> {
     match words {
         [op @ ("==" | "!=" | "<" | "<=" | ">" | ">="), value] => {
             Ok(Condition { op: op.to_string(), value: value.to_string() })
         }
-        _ => Err(format!("{}: write == VALUE, or another comparison", words.join(" "))),
+        _ => Err(StatementError::Condition(words.join(" "))),
     }
 }
 
 /// `RATE:BURST ...`, rates in units per microsecond.
-fn rates(words: &[&str]) -> Result<Vec<(u64, u64)>, String> {
+fn rates(words: &[&str]) -> Result<Vec<(u64, u64)>> {
     let one = |word: &&str| {
         let (rate, burst) = word.split_once(':')?;
         let rate: f64 = rate.parse().ok().filter(|r: &f64| r.is_finite() && *r >= 0.0)?;
         Some(((rate * 1e6).round() as u64, burst.parse().ok()?))
     };
     let rates: Option<Vec<_>> = words.iter().map(one).collect();
-    rates.filter(|r| r.len() == 2).ok_or_else(|| "a meter has two RATE:BURST".to_string())
+    rates.filter(|r| r.len() == 2).ok_or(StatementError::Rates)
 }
 
 /// Splits at blanks that are neither inside quotes nor inside parentheses.
@@ -325,7 +331,7 @@ fn split_words(text: &str) -> Vec<String> {
 }
 
 /// `TABLE [PRIORITY] KEY:MATCH ... ACTION(...) [= ID]`
-fn entry(text: &str) -> Result<(EntryText, Option<String>), String> {
+fn entry(text: &str) -> Result<(EntryText, Option<String>)> {
     let mut words = split_words(text);
     let mut id = None;
     if let [.., eq, name] = words.as_slice()
@@ -342,17 +348,15 @@ fn entry(text: &str) -> Result<(EntryText, Option<String>), String> {
         words.truncate(words.len() - 2);
         words.push(whole);
     }
-    let usage = "add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)";
     match words.as_slice() {
         [left @ .., action] if !left.is_empty() => Ok((entry_of(left, action_text(action)?)?, id)),
-        _ => Err(usage.into()),
+        _ => Err(StatementError::Usage("add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)")),
     }
 }
 
 /// `TABLE [PRIORITY] KEY:MATCH ...`
-fn entry_of(words: &[String], action: ActionText) -> Result<EntryText, String> {
-    let usage = "TABLE [PRIORITY] KEY:MATCH ...";
-    let [table, words @ ..] = words else { return Err(format!("no table: write {usage}")) };
+fn entry_of(words: &[String], action: ActionText) -> Result<EntryText> {
+    let [table, words @ ..] = words else { return Err(StatementError::NoTable) };
     let (mut priority, mut keys) = (None, Vec::new());
     for (i, word) in words.iter().enumerate() {
         match word.split_once(':') {
@@ -362,19 +366,19 @@ fn entry_of(words: &[String], action: ActionText) -> Result<EntryText, String> {
                 let p: i32 = int::<u64>(word)
                     .ok()
                     .and_then(|p| i32::try_from(p).ok())
-                    .ok_or_else(|| format!("{word} is neither a priority nor a key: write {usage}"))?;
+                    .ok_or_else(|| StatementError::Priority(word.clone()))?;
                 priority = Some(p.saturating_add(1));
             }
-            None => return Err(format!("{word} is not a key: write {usage}")),
+            None => return Err(StatementError::Key(word.clone())),
         }
     }
     Ok(EntryText { table: table.clone(), priority, keys, action })
 }
 
 /// `ACTION(PARAM:VALUE, ...)`
-fn action_text(text: &str) -> Result<ActionText, String> {
+fn action_text(text: &str) -> Result<ActionText> {
     let text: String = text.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
-    let wrong = || format!("{text}: write ACTION(PARAM:VALUE, ...)");
+    let wrong = || StatementError::Action(text.clone());
     let (name, rest) = text.split_once('(').ok_or_else(wrong)?;
     let args = rest.strip_suffix(')').ok_or_else(wrong)?;
     let arg = |a: &str| match a.split_once(':') {
