@@ -90,7 +90,7 @@ impl<E: Executor> Program<E> {
         load: Load,
         reference: &mut Reference,
     ) -> Result<Self, String> {
-        let mut rig = Rig::with(Arc::new(compiled.program.clone()), switch)?;
+        let mut rig = Rig::with(Arc::new(compiled.program.clone()), switch).map_err(|e| e.to_string())?;
         let known = Known::find(&compiled.program).filter(|_| entries.is_none());
         let source = match (entries, known) {
             (Some(lines), _) => scenario::from_file(&mut rig, lines, load.flows)?,

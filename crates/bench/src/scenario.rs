@@ -187,7 +187,7 @@ pub fn fill<E: Executor>(
         Known::Acl => acl(size),
     };
     for entry in &entries {
-        rig.add(entry)?;
+        rig.add(entry).map_err(|e| e.to_string())?;
     }
     match known {
         Known::Balancer => Ok(Source::Connections(SERVICE)),
@@ -297,7 +297,7 @@ fn matching(key: &KeyMatch, random: u64) -> Option<u64> {
 /// determine the header field; if two tables match a field, the first one counts.
 fn derive<E: Executor>(rig: &mut Rig<E>, only: Option<&str>, flows: usize) -> Result<Source, String> {
     let program = rig.program().clone();
-    let only = only.map(|name| find_table(&program, name)).transpose()?;
+    let only = only.map(|name| find_table(&program, name)).transpose().map_err(|e| e.to_string())?;
     let mut taken = Vec::new();
     let mut tables = Vec::new();
     for (i, table) in program.tables.iter().enumerate() {

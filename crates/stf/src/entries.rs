@@ -3,6 +3,10 @@
 //! Names are matched as people write them: a table, action or key is known by its full control-plane name or by any
 //! ending of it that starts behind a dot, as long as only one has that ending.
 
+mod error;
+
+pub use error::TextError;
+
 use pointsman_ir::{
     ActionCall, Bits, Entry, EntryAction, ExternInstanceId, KeyMatch, MatchKind, Program, Table, TableId,
     Type, TypeId, Value, ValueSetId,
@@ -37,7 +41,7 @@ fn resolve<'a>(
     what: &str,
     name: &str,
     names: impl Iterator<Item = &'a str> + Clone,
-) -> Result<usize, String> {
+) -> Result<usize, TextError> {
     if let Some(i) = names.clone().position(|n| n == name) {
         return Ok(i);
     }
@@ -50,23 +54,24 @@ fn resolve<'a>(
             [] => {}
             [(i, _)] => return Ok(*i),
             several => {
-                let list: Vec<_> = several.iter().map(|(_, n)| *n).collect();
-                return Err(format!("{what} {name} is ambiguous; it could be any of {}", list.join(", ")));
+                let list = several.iter().map(|(_, n)| n.to_string()).collect();
+                let (what, name) = (what.to_string(), name.to_string());
+                return Err(TextError::Ambiguous { what, name, candidates: list });
             }
         }
     }
-    let list: Vec<_> = names.collect();
-    Err(format!("no {what} {name}; there are: {}", list.join(", ")))
+    let (what, name) = (what.to_string(), name.to_string());
+    Err(TextError::Unknown { what, name, known: names.map(str::to_string).collect() })
 }
 
 /// The table called `name`.
-pub fn find_table(program: &Program, name: &str) -> Result<TableId, String> {
+pub fn find_table(program: &Program, name: &str) -> Result<TableId, TextError> {
     let names = program.tables.iter().map(|t| t.name.as_str());
     resolve("table", name, names).map(|i| TableId(i as u32))
 }
 
 /// The extern object of kind `object` (`register`, `counter`, `meter` ...) called `name`.
-pub fn find_extern(program: &Program, object: &str, name: &str) -> Result<ExternInstanceId, String> {
+pub fn find_extern(program: &Program, object: &str, name: &str) -> Result<ExternInstanceId, TextError> {
     let all: Vec<_> = program.externs.iter().enumerate().filter(|(_, e)| e.object == object).collect();
     let i = resolve(object, name, all.iter().map(|(_, e)| e.name.as_str()))?;
     Ok(ExternInstanceId(all[i].0 as u32))
@@ -75,7 +80,7 @@ pub fn find_extern(program: &Program, object: &str, name: &str) -> Result<Extern
 /// Index of the key field of `table` called `name`.
 ///
 /// `extra$0.h` means `extra[0].h`, and `h.valid` means `h.isValid()`, which is also known as `h.$valid$`, as in tests of older programs.
-fn find_key(table: &Table, name: &str) -> Result<usize, String> {
+fn find_key(table: &Table, name: &str) -> Result<usize, TextError> {
     let names = table.keys.iter().map(|k| k.name.as_str());
     let first = resolve("key", name, names.clone());
     if first.is_ok() {
@@ -137,19 +142,19 @@ fn number(text: &str) -> Option<Bits> {
 
 /// Reads a value of `width` bits: a number (decimal, `0x`, `0b`, `0o`), `true`, `false`, a MAC, IPv4 or IPv6 address. It
 /// must fit.
-pub fn parse_bits(width: u32, text: &str) -> Result<Bits, String> {
+pub fn parse_bits(width: u32, text: &str) -> Result<Bits, TextError> {
     let text = text.trim();
     let value = match text {
         "true" => Some(Bits::new(1, 1)),
         "false" => Some(Bits::new(1, 0)),
         _ => number(text).or_else(|| address(text)),
     };
-    let value = value.ok_or_else(|| format!("{text} is neither a number nor an address"))?;
+    let value = value.ok_or_else(|| TextError::Value(text.to_string()))?;
     let fitted = value.zero_extend(width.max(value.width())).slice_low(width);
     if fitted.zero_extend(value.width().max(width)) == value.zero_extend(value.width().max(width)) {
         Ok(fitted)
     } else {
-        Err(format!("{text} does not fit {width} bits"))
+        Err(TextError::TooLarge(text.to_string(), width))
     }
 }
 
@@ -177,14 +182,13 @@ fn address(text: &str) -> Option<Bits> {
 }
 
 /// Value and mask of a number with `*` for digits that do not matter.
-fn wildcards(width: u32, text: &str) -> Result<(Bits, Bits), String> {
-    let (bits, rest) =
-        digits(text).ok_or_else(|| format!("{text}: * needs a number that starts with 0x, 0b or 0o"))?;
+fn wildcards(width: u32, text: &str) -> Result<(Bits, Bits), TextError> {
+    let (bits, rest) = digits(text).ok_or_else(|| TextError::Base(text.to_string()))?;
     let prefix = &text[..2];
     let value = format!("{prefix}{}", rest.replace('*', "0"));
     let ones = char::from_digit((1 << bits) - 1, 16).unwrap_or('1');
     let mask: String = rest.chars().map(|c| if c == '*' { '0' } else { ones }).collect();
-    let mask = number(&format!("{prefix}{mask}")).ok_or_else(|| format!("{text} is not a number"))?;
+    let mask = number(&format!("{prefix}{mask}")).ok_or_else(|| TextError::Number(text.to_string()))?;
     // Digits in front, which were not written, are zero and matter.
     let written = rest.len() as u32 * bits;
     let mask = mask.zero_extend(mask.width().max(width)).slice_low(width);
@@ -194,7 +198,7 @@ fn wildcards(width: u32, text: &str) -> Result<(Bits, Bits), String> {
 
 /// Reads the match of a key field: `5`, `10.0.0.0/8` (lpm), `0x0a00&&&0xff00` or `0x0a**` (ternary), `1->5` or `1..5`
 /// (range), `*` (anything, where the kind allows).
-pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, String> {
+pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, TextError> {
     let text = text.trim();
     let masked = |(value, mask): (Bits, Bits)| (value.and(&mask), mask);
     match kind {
@@ -202,7 +206,7 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
         MatchKind::Lpm => {
             let (value, prefix_len) = match text.split_once('/') {
                 Some((v, p)) => {
-                    let len = p.trim().parse::<u32>().map_err(|_| format!("{p} is not a prefix length"))?;
+                    let len = p.trim().parse::<u32>().map_err(|_| TextError::PrefixLength(p.to_string()))?;
                     (parse_bits(width, v)?, len)
                 }
                 None if text == "*" => (Bits::zero(width), 0),
@@ -210,14 +214,14 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
                     let (value, mask) = wildcards(width, text)?;
                     let len = (0..width).rev().take_while(|i| mask.bit(*i)).count() as u32;
                     if (0..width).filter(|i| mask.bit(*i)).count() as u32 != len {
-                        return Err(format!("{text}: only the last digits of a prefix may be *"));
+                        return Err(TextError::Prefix(text.to_string()));
                     }
                     (value, len)
                 }
                 None => (parse_bits(width, text)?, width),
             };
             if prefix_len > width {
-                return Err(format!("a prefix of {prefix_len} bits for a field of {width} bits"));
+                return Err(TextError::LongPrefix(prefix_len, width));
             }
             let rest = u64::from(width - prefix_len);
             Ok(KeyMatch::Lpm { value: value.shr(rest).shl(rest), prefix_len })
@@ -230,7 +234,7 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
                 None => match text.split_once('/') {
                     Some((v, p)) => {
                         let len =
-                            p.trim().parse::<u32>().map_err(|_| format!("{p} is not a prefix length"))?;
+                            p.trim().parse::<u32>().map_err(|_| TextError::PrefixLength(p.to_string()))?;
                         let rest = u64::from(width.saturating_sub(len));
                         (parse_bits(width, v)?, Bits::ones(width).shr(rest).shl(rest))
                     }
@@ -247,13 +251,13 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
                 None => (parse_bits(width, text)?, parse_bits(width, text)?),
             };
             if lo.cmp_unsigned(&hi).is_gt() {
-                return Err(format!("the range {text} is empty"));
+                return Err(TextError::EmptyRange(text.to_string()));
             }
             Ok(KeyMatch::Range { lo, hi })
         }
         MatchKind::Optional if text == "*" => Ok(KeyMatch::Optional(None)),
         MatchKind::Optional => Ok(KeyMatch::Optional(Some(parse_bits(width, text)?))),
-        MatchKind::Selector => Err("a selector field has no match".into()),
+        MatchKind::Selector => Err(TextError::Selector),
     }
 }
 
@@ -263,7 +267,7 @@ fn anything(kind: MatchKind, width: u32) -> Option<KeyMatch> {
 }
 
 /// Reads a value of type `ty`; enums by the name of the member or its number.
-pub fn parse_value(program: &Program, ty: TypeId, text: &str) -> Result<Value, String> {
+pub fn parse_value(program: &Program, ty: TypeId, text: &str) -> Result<Value, TextError> {
     if let Type::SerEnum { members, .. } = program.types.get(ty)
         && let Some((_, value)) = members.iter().find(|(name, _)| name == text)
     {
@@ -272,7 +276,7 @@ pub fn parse_value(program: &Program, ty: TypeId, text: &str) -> Result<Value, S
     let member = |names: &[String]| {
         let known = names.iter().position(|n| n == text).map(|i| i as u32);
         let given = text.parse().ok().filter(|i| (*i as usize) < names.len());
-        known.or(given).ok_or_else(|| format!("{text} is not one of {}", names.join(", ")))
+        known.or(given).ok_or_else(|| TextError::Member(text.to_string(), names.to_vec()))
     };
     match program.types.repr_type(ty) {
         Type::Bool => parse_bits(1, text).map(|b| Value::Bool(!b.is_zero())),
@@ -283,18 +287,19 @@ pub fn parse_value(program: &Program, ty: TypeId, text: &str) -> Result<Value, S
         Type::Varbit(w) => parse_bits(*w, text).map(Value::Varbit),
         Type::Enum(d) => member(&d.members).map(Value::Enum),
         Type::Error => member(&program.errors).map(Value::Error),
-        _ => Err("a parameter of this type cannot be written as text".into()),
+        _ => Err(TextError::Type),
     }
 }
 
 /// The action call that `text` describes, for entries or as the default of `table`.
-pub fn build_action(program: &Program, table: &Table, text: &ActionText) -> Result<ActionCall, String> {
+pub fn build_action(program: &Program, table: &Table, text: &ActionText) -> Result<ActionCall, TextError> {
     let action_of = |i: usize| &program.actions[table.actions[i].action.index()];
     let names: Vec<_> = (0..table.actions.len()).map(|i| action_of(i).name.as_str()).collect();
     let index = resolve(&format!("action in table {}:", table.name), &text.name, names.iter().copied())?;
     let action = action_of(index);
     let params: Vec<_> =
         action.frame.params.iter().filter(|p| p.direction == pointsman_ir::Direction::None).collect();
+    let parameter = |name: &str| format!("parameter {name} of {}", action.name);
     let mut args: Vec<Option<Value>> = vec![None; params.len()];
     for (place, (name, value)) in text.args.iter().enumerate() {
         let at = match name {
@@ -302,31 +307,35 @@ pub fn build_action(program: &Program, table: &Table, text: &ActionText) -> Resu
             None => (place < params.len()).then_some(place),
         };
         let at = at.ok_or_else(|| {
-            let known: Vec<_> = params.iter().map(|p| p.name.as_str()).collect();
+            let known = params.iter().map(|p| p.name.to_string()).collect();
             let which = name.clone().unwrap_or_else(|| format!("number {}", place + 1));
-            format!("action {} has no parameter {which}; it has: {}", action.name, known.join(", "))
+            TextError::Parameter { action: action.name.to_string(), which, known }
         })?;
-        let value = parse_value(program, params[at].ty, value)
-            .map_err(|e| format!("parameter {} of {}: {e}", params[at].name, action.name))?;
+        let value =
+            parse_value(program, params[at].ty, value).map_err(|e| e.of(parameter(&params[at].name)))?;
         if args[at].replace(value).is_some() {
-            return Err(format!("parameter {} of {} is given twice", params[at].name, action.name));
+            return Err(TextError::Twice(parameter(&params[at].name)));
         }
     }
     let args = args
         .into_iter()
         .zip(&params)
-        .map(|(arg, p)| arg.ok_or_else(|| format!("parameter {} of {} is missing", p.name, action.name)));
+        .map(|(arg, p)| arg.ok_or_else(|| TextError::Missing(parameter(&p.name))));
     Ok(ActionCall { action: index as u32, args: args.collect::<Result<_, _>>()? })
 }
 
 /// The value set called `name`.
-pub fn find_value_set(program: &Program, name: &str) -> Result<ValueSetId, String> {
+pub fn find_value_set(program: &Program, name: &str) -> Result<ValueSetId, TextError> {
     let names = program.value_sets.iter().map(|v| v.name.as_str());
     resolve("value set", name, names).map(|i| ValueSetId(i as u32))
 }
 
 /// A member of a value set: a match for each field of its element, of the kind that its text shows.
-pub fn build_member(program: &Program, set: ValueSetId, fields: &[String]) -> Result<Vec<KeyMatch>, String> {
+pub fn build_member(
+    program: &Program,
+    set: ValueSetId,
+    fields: &[String],
+) -> Result<Vec<KeyMatch>, TextError> {
     let set = &program.value_sets[set.index()];
     let types = &program.types;
     let widths: Vec<u32> = match types.repr_type(set.elem) {
@@ -335,7 +344,8 @@ pub fn build_member(program: &Program, set: ValueSetId, fields: &[String]) -> Re
         _ => types.scalar_width(set.elem).into_iter().collect(),
     };
     if fields.len() != widths.len() {
-        return Err(format!("a member of {} has {} fields, not {}", set.name, widths.len(), fields.len()));
+        let (takes, found) = (widths.len(), fields.len());
+        return Err(TextError::Fields { set: set.name.to_string(), takes, found });
     }
     let one = |(text, width): (&String, u32)| {
         let kind = match text {
@@ -349,10 +359,10 @@ pub fn build_member(program: &Program, set: ValueSetId, fields: &[String]) -> Re
 }
 
 /// The action of an entry: `member(ID)` or `group(ID)` in a table with an action profile, else a call.
-fn build_entry_action(program: &Program, table: &Table, text: &ActionText) -> Result<EntryAction, String> {
+fn build_entry_action(program: &Program, table: &Table, text: &ActionText) -> Result<EntryAction, TextError> {
     let indirect = table.extern_properties.iter().any(|(name, _)| name == "implementation");
     if let (true, [(None, id)]) = (indirect, text.args.as_slice()) {
-        let id = || id.parse::<u32>().map_err(|_| format!("{id} is not a valid {} number", text.name));
+        let id = || id.parse::<u32>().map_err(|_| TextError::Id(id.clone(), text.name.clone()));
         match text.name.as_str() {
             "member" => return Ok(EntryAction::Member(id()?)),
             "group" => return Ok(EntryAction::Group(id()?)),
@@ -363,29 +373,31 @@ fn build_entry_action(program: &Program, table: &Table, text: &ActionText) -> Re
 }
 
 /// Table, matches and priority of the entry that `text` describes. Without a priority, tables that need one get 1.
-pub fn build_matches(program: &Program, text: &EntryText) -> Result<(TableId, Vec<KeyMatch>, i32), String> {
+pub fn build_matches(
+    program: &Program,
+    text: &EntryText,
+) -> Result<(TableId, Vec<KeyMatch>, i32), TextError> {
     let id = find_table(program, &text.table)?;
     let table = &program.tables[id.index()];
     let mut written: Vec<Option<&str>> = vec![None; table.keys.len()];
     for (name, value) in &text.keys {
-        let at = find_key(table, name).map_err(|e| format!("table {}: {e}", table.name))?;
+        let at = find_key(table, name).map_err(|e| e.of(format!("table {}", table.name)))?;
         if written[at].replace(value).is_some() {
-            return Err(format!("key {name} of table {} is given twice", table.name));
+            return Err(TextError::Twice(format!("key {name} of table {}", table.name)));
         }
     }
     let mut matches = Vec::new();
     let mut needs_priority = false;
     for (key, value) in table.keys.iter().zip(written) {
-        let place = |e: String| format!("key {} of table {}: {e}", key.name, table.name);
+        let place = |e: TextError| e.of(format!("key {} of table {}", key.name, table.name));
         if key.match_kind == MatchKind::Selector {
             continue;
         }
         needs_priority |= key.match_kind.needs_priority();
-        let width =
-            program.types.scalar_width(key.expr.ty).ok_or_else(|| place("is not a scalar".to_string()))?;
+        let width = program.types.scalar_width(key.expr.ty).ok_or_else(|| place(TextError::NotScalar))?;
         matches.push(match value {
             Some(v) => parse_match(key.match_kind, width, v).map_err(place)?,
-            None => anything(key.match_kind, width).ok_or_else(|| place("is missing".to_string()))?,
+            None => anything(key.match_kind, width).ok_or_else(|| place(TextError::NoMatch))?,
         });
     }
     let priority = if needs_priority { text.priority.unwrap_or(1) } else { 0 };
@@ -393,7 +405,7 @@ pub fn build_matches(program: &Program, text: &EntryText) -> Result<(TableId, Ve
 }
 
 /// The entry that `text` describes.
-pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entry), String> {
+pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entry), TextError> {
     let (id, matches, priority) = build_matches(program, text)?;
     let action = build_entry_action(program, &program.tables[id.index()], &text.action)?;
     let entry =
@@ -402,16 +414,16 @@ pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entr
 }
 
 /// Reads `table key=match ... [priority=n] -> action(param=value, ...)`. Arguments may be given without names, in order.
-pub fn parse_entry(text: &str) -> Result<EntryText, String> {
-    let (left, right) = text.split_once("->").ok_or_else(|| format!("no -> in: {text}"))?;
+pub fn parse_entry(text: &str) -> Result<EntryText, TextError> {
+    let (left, right) = text.split_once("->").ok_or_else(|| TextError::NoArrow(text.to_string()))?;
     let mut words = left.split_whitespace();
-    let table = words.next().ok_or_else(|| format!("no table in: {text}"))?.to_string();
+    let table = words.next().ok_or_else(|| TextError::NoTable(text.to_string()))?.to_string();
     let mut keys = Vec::new();
     let mut priority = None;
     for word in words {
-        let (name, value) = word.split_once('=').ok_or_else(|| format!("{word}: write key=match"))?;
+        let (name, value) = word.split_once('=').ok_or_else(|| TextError::Key(word.to_string()))?;
         if name == "priority" {
-            priority = Some(value.parse().map_err(|_| format!("{value} is not a priority"))?);
+            priority = Some(value.parse().map_err(|_| TextError::Priority(value.to_string()))?);
         } else {
             keys.push((name.to_string(), value.to_string()));
         }
@@ -420,11 +432,13 @@ pub fn parse_entry(text: &str) -> Result<EntryText, String> {
 }
 
 /// Reads `action(param=value, ...)`, or `action` alone.
-pub fn parse_action(text: &str) -> Result<ActionText, String> {
+pub fn parse_action(text: &str) -> Result<ActionText, TextError> {
     let text = text.trim();
     let (name, args) = match text.split_once('(') {
         None => (text, ""),
-        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| format!("no ) in: {text}"))?),
+        Some((name, rest)) => {
+            (name, rest.strip_suffix(')').ok_or_else(|| TextError::NoEnd(text.to_string()))?)
+        }
     };
     let args = args.split(',').map(str::trim).filter(|a| !a.is_empty());
     let args = args.map(|a| match a.split_once('=') {
@@ -439,7 +453,8 @@ mod tests {
     use super::*;
 
     fn check(kind: MatchKind, width: u32, text: &str, want: Result<KeyMatch, &str>) {
-        assert_eq!(parse_match(kind, width, text), want.map_err(str::to_string), "{text}");
+        let got = parse_match(kind, width, text).map_err(|e| e.to_string());
+        assert_eq!(got, want.map_err(str::to_string), "{text}");
     }
 
     #[test]
@@ -474,7 +489,7 @@ mod tests {
     #[test]
     fn names_by_their_ends() {
         let names = ["ingress.a.t", "ingress.t2", "egress.t2"];
-        let find = |n| resolve("table", n, names.iter().copied());
+        let find = |n| resolve("table", n, names.iter().copied()).map_err(|e| e.to_string());
         assert_eq!(find("ingress.a.t"), Ok(0));
         assert_eq!(find("a.t"), Ok(0));
         assert_eq!(find("t"), Ok(0));

@@ -37,7 +37,7 @@ mod run;
 
 pub use command::{Command, Condition, Index, Line};
 pub use parse::parse;
-pub use rig::Rig;
+pub use rig::{Rig, RigError};
 pub use run::run;
 
 /// An error of a test, or of the switch.

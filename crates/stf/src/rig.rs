@@ -1,5 +1,9 @@
 //! A program on a switch in virtual time, with everything named as people name it.
 
+mod error;
+
+pub use error::RigError;
+
 use crate::entries::{
     build_action, build_entry, find_extern, find_table, parse_action, parse_bits, parse_entry,
 };
@@ -27,23 +31,23 @@ pub struct Rig<E: Executor = Interp> {
 
 impl Rig {
     /// Puts a compiled program on a switch whose executor is the interpreter.
-    pub fn new(program: Arc<Program>, config: SwitchConfig) -> Result<Rig, String> {
+    pub fn new(program: Arc<Program>, config: SwitchConfig) -> Result<Rig, RigError> {
         Rig::on(program, config)
     }
 }
 
 impl<E: Executor> Rig<E> {
     /// Puts a compiled program on a switch with any executor.
-    pub fn on(program: Arc<Program>, config: SwitchConfig) -> Result<Self, String> {
-        Rig::with(program, Switch::new(config).map_err(|e| e.to_string())?)
+    pub fn on(program: Arc<Program>, config: SwitchConfig) -> Result<Self, RigError> {
+        Rig::with(program, Switch::new(config)?)
     }
 
     /// Puts a compiled program on this switch.
-    pub fn with(program: Arc<Program>, mut switch: Switch<E>) -> Result<Self, String> {
+    pub fn with(program: Arc<Program>, mut switch: Switch<E>) -> Result<Self, RigError> {
         let pipeline = Pipeline::load(program.clone())
-            .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
+            .map_err(|ps| RigError::Program(ps.iter().map(|p| p.message.clone()).collect()))?;
         let now = Time::from_millis(1);
-        switch.set_pipeline(now, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
+        switch.set_pipeline(now, pipeline, Keep::Nothing)?;
         Ok(Rig { switch, now, program })
     }
 
@@ -108,73 +112,70 @@ impl<E: Executor> Rig<E> {
     }
 
     /// Adds an entry, as [`parse_entry`] reads it.
-    pub fn add(&mut self, text: &str) -> Result<(), String> {
+    pub fn add(&mut self, text: &str) -> Result<(), RigError> {
         let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
         let now = self.now;
-        self.state().insert(now, table, entry).map(|_| ()).map_err(|e| format!("{text}: {e}"))
+        self.state().insert(now, table, entry).map(|_| ()).map_err(RigError::of(text))
     }
 
     /// Adds an entry or replaces its action.
-    pub fn set(&mut self, text: &str) -> Result<(), String> {
+    pub fn set(&mut self, text: &str) -> Result<(), RigError> {
         let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
         let now = self.now;
         let state = self.state();
         match state.modify(now, table, entry.clone()) {
             Ok(_) => Ok(()),
-            Err(_) => state.insert(now, table, entry).map(|_| ()).map_err(|e| format!("{text}: {e}")),
+            Err(_) => state.insert(now, table, entry).map(|_| ()).map_err(RigError::of(text)),
         }
     }
 
     /// Removes every entry of a table.
-    pub fn clear(&mut self, table: &str) -> Result<(), String> {
+    pub fn clear(&mut self, table: &str) -> Result<(), RigError> {
         let id = find_table(&self.program, table)?;
         let state = self.state();
         let entries: Vec<_> = state.entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
         for (matches, priority) in entries {
-            state.delete(id, &matches, priority).map_err(|e| format!("{table}: {e}"))?;
+            state.delete(id, &matches, priority).map_err(RigError::of(table))?;
         }
         Ok(())
     }
 
     /// Removes an entry, written with any action.
-    pub fn remove(&mut self, text: &str) -> Result<(), String> {
+    pub fn remove(&mut self, text: &str) -> Result<(), RigError> {
         let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
-        self.state()
-            .delete(table, &entry.matches, entry.priority)
-            .map(|_| ())
-            .map_err(|e| format!("{text}: {e}"))
+        self.state().delete(table, &entry.matches, entry.priority).map(|_| ()).map_err(RigError::of(text))
     }
 
     /// Sets a default action: `table`, `action(param=value, ...)`.
-    pub fn set_default(&mut self, table: &str, action: &str) -> Result<(), String> {
+    pub fn set_default(&mut self, table: &str, action: &str) -> Result<(), RigError> {
         let id = find_table(&self.program, table)?;
         let call = build_action(&self.program, &self.program.tables[id.index()], &parse_action(action)?)?;
-        self.state().set_default(id, call).map_err(|e| format!("{table}: {e}"))
+        self.state().set_default(id, call).map_err(RigError::of(table))
     }
 
     /// Number of entries of a table.
-    pub fn entries(&mut self, table: &str) -> Result<usize, String> {
+    pub fn entries(&mut self, table: &str) -> Result<usize, RigError> {
         let id = find_table(&self.program, table)?;
         Ok(self.state().entries(id).count())
     }
 
     /// Reads a counter.
-    pub fn counter(&mut self, name: &str, index: u64) -> Result<CounterCell, String> {
+    pub fn counter(&mut self, name: &str, index: u64) -> Result<CounterCell, RigError> {
         let id = find_extern(&self.program, "counter", name)?;
-        self.state().read_counter(id, index).map_err(|e| format!("{name}[{index}]: {e}"))
+        self.state().read_counter(id, index).map_err(RigError::of(format_args!("{name}[{index}]")))
     }
 
     /// Reads a register.
-    pub fn register(&mut self, name: &str, index: u64) -> Result<Bits, String> {
+    pub fn register(&mut self, name: &str, index: u64) -> Result<Bits, RigError> {
         let id = find_extern(&self.program, "register", name)?;
-        self.state().read_register(id, index).map_err(|e| format!("{name}[{index}]: {e}"))
+        self.state().read_register(id, index).map_err(RigError::of(format_args!("{name}[{index}]")))
     }
 
     /// Writes a register; `value` as [`parse_bits`] reads it.
-    pub fn write_register(&mut self, name: &str, index: u64, value: &str) -> Result<(), String> {
+    pub fn write_register(&mut self, name: &str, index: u64, value: &str) -> Result<(), RigError> {
         let id = find_extern(&self.program, "register", name)?;
         let width = self.register(name, index)?.width();
         let value = parse_bits(width, value)?;
-        self.state().write_register(id, index, &value).map_err(|e| format!("{name}[{index}]: {e}"))
+        self.state().write_register(id, index, &value).map_err(RigError::of(format_args!("{name}[{index}]")))
     }
 }

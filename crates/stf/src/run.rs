@@ -6,7 +6,7 @@ mod tables;
 
 use crate::command::{Command, Line};
 use crate::generator::Numbered;
-use crate::rig::Rig;
+use crate::rig::{Rig, RigError};
 use crate::{Report, StfError};
 use pointsman_ir::{EntryHandle, Executor, Program, TableId};
 use pointsman_v1model::{CloneSession, CounterCell, Output, Replica, State};
@@ -57,14 +57,10 @@ pub fn run<E: Executor>(rig: &mut Rig<E>, lines: &[Line]) -> Result<Report, StfE
         ids: BTreeMap::new(),
     };
     for line in lines {
-        runner.execute(line).map_err(|message| StfError { line: line.number, message })?;
+        runner.execute(line).map_err(|e| StfError { line: line.number, message: e.to_string() })?;
     }
     runner.compare();
     Ok(runner.report)
-}
-
-fn text(e: impl std::fmt::Display) -> String {
-    e.to_string()
 }
 
 impl<E: Executor> Runner<'_, E> {
@@ -80,7 +76,7 @@ impl<E: Executor> Runner<'_, E> {
         self.report.failures.push(StfError { line, message });
     }
 
-    fn execute(&mut self, line: &Line) -> Result<(), String> {
+    fn execute(&mut self, line: &Line) -> Result<(), RigError> {
         match &line.command {
             Command::Packet { port, bytes } => self.packet(*port, bytes),
             Command::Expect { port, digits, exact } => {
@@ -99,7 +95,7 @@ impl<E: Executor> Runner<'_, E> {
             }
             Command::Generator(Numbered { number, generator }) => {
                 let now = self.rig.now;
-                self.rig.switch.set_generator(now, *number, generator.clone()).map_err(text)?;
+                self.rig.switch.set_generator(now, *number, generator.clone())?;
             }
             Command::Add { entry, id } => self.add(entry, id.as_ref())?,
             Command::Remove(entry) => self.remove(entry)?,
@@ -133,7 +129,7 @@ impl<E: Executor> Runner<'_, E> {
                 self.add_session(*session, of)?;
             }
             Command::MirroringDelete { session } => {
-                self.state().replication.delete_session(*session).map_err(text)?;
+                self.state().replication.delete_session(*session)?;
             }
             Command::MirroringGet { session } => self.check_session(line.number, *session),
             Command::GroupCreate { group } => self.create_group(*group)?,
@@ -185,7 +181,7 @@ impl<E: Executor> Runner<'_, E> {
                 match left.pop_front() {
                     None => fail(expected.line, format!("no packet on port {port}")),
                     Some(frame) => {
-                        if let Err(e) = matches(&expected, &frame) {
+                        if let Some(e) = difference(&expected, &frame) {
                             fail(expected.line, format!("port {port}: {e}"));
                         }
                     }
@@ -204,22 +200,23 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn matches(expected: &Expected, frame: &[u8]) -> Result<(), String> {
-    let Some(digits) = &expected.digits else { return Ok(()) };
+/// How a packet differs from the expected one, if it does.
+fn difference(expected: &Expected, frame: &[u8]) -> Option<String> {
+    let digits = expected.digits.as_ref()?;
     let got = hex(frame);
     let differs = digits.chars().zip(got.chars()).position(|(d, g)| d != '*' && d != g);
     match differs {
         Some(at) => {
             let mark = " ".repeat(at) + "^";
-            Err(format!(
+            Some(format!(
                 "differs at digit {at} (byte {}):\n  want {digits}\n  got  {got}\n       {mark}",
                 at / 2
             ))
         }
-        None if got.len() < digits.len() => Err(format!("too short:\n  want {digits}\n  got  {got}")),
+        None if got.len() < digits.len() => Some(format!("too short:\n  want {digits}\n  got  {got}")),
         None if expected.exact && got.len() > digits.len() => {
-            Err(format!("too long:\n  want {digits}\n  got  {got}"))
+            Some(format!("too long:\n  want {digits}\n  got  {got}"))
         }
-        None => Ok(()),
+        None => None,
     }
 }

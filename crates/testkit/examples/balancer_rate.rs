@@ -9,6 +9,7 @@ use pointsman_testkit::Rig;
 use pointsman_testkit::compile::{own_includes, own_program};
 use pointsman_testkit::packet::{Packet, tcp_flags};
 use pointsman_v1model::{Arrived, Sink, SwitchConfig};
+use std::error::Error;
 use std::time::Instant;
 
 /// Packets that are processed together, and room in front of each.
@@ -28,7 +29,7 @@ impl Sink for Count {
     fn to_cpu(&mut self, _: &[u8]) {}
 }
 
-fn rack<E: Executor>() -> Result<Rig<E>, String> {
+fn rack<E: Executor>() -> Result<Rig<E>, Box<dyn Error>> {
     let mut rig = pointsman_testkit::rig::load::<E>(
         &own_program("balancer"),
         &[&own_includes()],
@@ -86,7 +87,7 @@ fn measure<E: Executor>(rig: &mut Rig<E>, name: &str, port: u32, frames: &[Vec<u
     println!("{name:<32} {ns:>8.0} ns/packet {:>10.0} packets/s   forwarded {}", 1e9 / ns, sink.0);
 }
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<usize>().unwrap_or(1000));
     let flows = args.next().unwrap_or(1000) as u32;
     let packets = args.next().unwrap_or(200_000);
@@ -102,7 +103,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-fn rates<E: Executor>(flows: u32, packets: usize, payload: usize) -> Result<(), String> {
+fn rates<E: Executor>(flows: u32, packets: usize, payload: usize) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let mut rig = rack::<E>()?;
     println!("{:<32} {:>8.1} ms, front end included", "loading", start.elapsed().as_secs_f64() * 1e3);

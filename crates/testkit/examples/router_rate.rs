@@ -8,6 +8,7 @@ use pointsman_ir::Executor;
 use pointsman_testkit::compile::{own_includes, own_program};
 use pointsman_testkit::packet::{Packet, tcp_flags};
 use pointsman_v1model::{Arrived, Sink, SwitchConfig};
+use std::error::Error;
 use std::time::Instant;
 
 /// Packets that are processed together, and room in front of each.
@@ -25,7 +26,7 @@ impl Sink for Count {
     fn to_cpu(&mut self, _: &[u8]) {}
 }
 
-fn run<E: Executor>(packets: usize, routes: u32) -> Result<(), String> {
+fn run<E: Executor>(packets: usize, routes: u32) -> Result<(), Box<dyn Error>> {
     let router = [2, 0x50, 0x4d, 0, 0, 1];
     let start = Instant::now();
     let config = SwitchConfig::default();
@@ -61,7 +62,7 @@ fn run<E: Executor>(packets: usize, routes: u32) -> Result<(), String> {
     Ok(())
 }
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<usize>().ok());
     let packets = args.next().flatten().unwrap_or(1_000_000);
     run::<Engine>(packets, args.next().flatten().unwrap_or(10_000) as u32)

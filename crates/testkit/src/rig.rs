@@ -8,5 +8,5 @@ use std::path::Path;
 
 /// Compiles `path` and puts it on a switch with the executor `E`; `includes` are searched for `#include <...>`.
 pub fn load<E: Executor>(path: &Path, includes: &[&Path], config: SwitchConfig) -> Result<Rig<E>, String> {
-    Rig::on(crate::compile::compile(path, includes)?, config)
+    Rig::on(crate::compile::compile(path, includes)?, config).map_err(|e| e.to_string())
 }

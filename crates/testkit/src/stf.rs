@@ -21,6 +21,7 @@ pub fn run_stf_with<E: Executor>(
 ) -> Result<Report, String> {
     let lines = pointsman_stf::parse(stf).map_err(|e| e.to_string())?;
     let program = crate::compile::compile_with(path, includes, macros)?;
-    let mut rig = crate::rig::Rig::<E>::on(program, SwitchConfig::default())?;
+    let rig = crate::rig::Rig::<E>::on(program, SwitchConfig::default());
+    let mut rig = rig.map_err(|e| e.to_string())?;
     pointsman_stf::run(&mut rig, &lines).map_err(|e| e.to_string())
 }

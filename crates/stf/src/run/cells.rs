@@ -1,8 +1,9 @@
 //! Counters, registers and meters: cells of arrays, or of an entry.
 
-use super::{Runner, text};
+use super::Runner;
 use crate::command::{Condition, Index};
 use crate::entries::{find_extern, parse_bits};
+use crate::rig::RigError;
 use pointsman_ir::Executor;
 use pointsman_v1model::{CounterCell, MeterConfig};
 
@@ -13,35 +14,35 @@ impl<E: Executor> Runner<'_, E> {
         line: usize,
         (name, index): (&str, &Index),
         check: Option<&(bool, Condition)>,
-    ) -> Result<(), String> {
+    ) -> Result<(), RigError> {
         let cell = match index {
             Index::At(i) => {
                 let id = find_extern(&self.program(), "counter", name)?;
-                self.state().read_counter(id, *i).map_err(text)?
+                self.state().read_counter(id, *i)?
             }
             Index::Entry(entry) => {
                 let (table, handle) = self.attached("direct_counter", name, entry)?;
-                self.state().direct_counter(table, Some(handle)).map_err(text)?
+                self.state().direct_counter(table, Some(handle))?
             }
         };
         let Some((bytes, condition)) = check else { return Ok(()) };
         let (is, what) = if *bytes { (cell.bytes, "bytes") } else { (cell.packets, "packets") };
-        let want = condition.value.parse::<u64>().map_err(|_| "no number to compare with")?;
+        let want = condition.value.parse::<u64>().map_err(|_| RigError::Comparison)?;
         if !condition.holds(is.cmp(&want)) {
             self.fail(line, format!("{name}({index}) counts {is} {what}, not {} {want}", condition.op));
         }
         Ok(())
     }
 
-    pub fn write_counter(&mut self, name: &str, index: &Index, cell: CounterCell) -> Result<(), String> {
+    pub fn write_counter(&mut self, name: &str, index: &Index, cell: CounterCell) -> Result<(), RigError> {
         match index {
             Index::At(i) => {
                 let id = find_extern(&self.program(), "counter", name)?;
-                self.state().write_counter(id, *i, cell).map_err(text)
+                self.state().write_counter(id, *i, cell).map_err(RigError::from)
             }
             Index::Entry(entry) => {
                 let (table, handle) = self.attached("direct_counter", name, entry)?;
-                self.state().set_direct_counter(table, Some(handle), cell).map_err(text)
+                self.state().set_direct_counter(table, Some(handle), cell).map_err(RigError::from)
             }
         }
     }
@@ -51,7 +52,7 @@ impl<E: Executor> Runner<'_, E> {
         line: usize,
         (name, index): (&str, u64),
         check: Option<&Condition>,
-    ) -> Result<(), String> {
+    ) -> Result<(), RigError> {
         let is = self.rig.register(name, index)?;
         if let Some(condition) = check {
             let want = parse_bits(is.width(), &condition.value)?;
@@ -63,22 +64,22 @@ impl<E: Executor> Runner<'_, E> {
         Ok(())
     }
 
-    pub fn reset_register(&mut self, name: &str) -> Result<(), String> {
+    pub fn reset_register(&mut self, name: &str) -> Result<(), RigError> {
         let id = find_extern(&self.program(), "register", name)?;
         let size = self.state().register(id).map_or(0, |r| r.len());
         (0..size).try_for_each(|i| self.rig.write_register(name, i, "0"))
     }
 
     /// It must exist.
-    pub fn read_meter(&mut self, name: &str, index: &Index) -> Result<(), String> {
+    pub fn read_meter(&mut self, name: &str, index: &Index) -> Result<(), RigError> {
         match index {
             Index::At(i) => {
                 let id = find_extern(&self.program(), "meter", name)?;
-                self.state().read_meter(id, *i).map_err(text)?;
+                self.state().read_meter(id, *i)?;
             }
             Index::Entry(entry) => {
                 let (table, handle) = self.attached("direct_meter", name, entry)?;
-                self.state().direct_meter(table, Some(handle)).map_err(text)?;
+                self.state().direct_meter(table, Some(handle))?;
             }
         }
         Ok(())
@@ -90,12 +91,12 @@ impl<E: Executor> Runner<'_, E> {
         name: &str,
         index: Option<&Index>,
         rates: &[(u64, u64)],
-    ) -> Result<(), String> {
-        let [(cir, cburst), (pir, pburst)] = rates[..] else { return Err("two rates".into()) };
+    ) -> Result<(), RigError> {
+        let [(cir, cburst), (pir, pburst)] = rates[..] else { return Err(RigError::Rates) };
         let (now, config) = (self.rig.now, Some(MeterConfig { cir, cburst, pir, pburst }));
         if let Some(Index::Entry(entry)) = index {
             let (table, handle) = self.attached("direct_meter", name, entry)?;
-            return self.state().set_direct_meter(now, table, Some(handle), config).map_err(text);
+            return self.state().set_direct_meter(now, table, Some(handle), config).map_err(RigError::from);
         }
         let id = find_extern(&self.program(), "meter", name)?;
         let size = self.state().meter(id).map_or(0, |m| m.len() as u64);
@@ -103,6 +104,6 @@ impl<E: Executor> Runner<'_, E> {
             Some(Index::At(i)) => *i..i.saturating_add(1),
             _ => 0..size,
         };
-        cells.try_for_each(|i| self.state().write_meter(now, id, i, config)).map_err(text)
+        cells.try_for_each(|i| self.state().write_meter(now, id, i, config)).map_err(RigError::from)
     }
 }

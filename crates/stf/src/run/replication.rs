@@ -1,12 +1,13 @@
 //! Clone sessions and multicast.
 
-use super::{Runner, text};
+use super::Runner;
+use crate::rig::RigError;
 use pointsman_ir::Executor;
 use pointsman_v1model::{CloneSession, Replica};
 
 impl<E: Executor> Runner<'_, E> {
-    pub fn add_session(&mut self, number: u32, session: CloneSession) -> Result<(), String> {
-        self.state().replication.insert_session(number, session).map_err(text)?;
+    pub fn add_session(&mut self, number: u32, session: CloneSession) -> Result<(), RigError> {
+        self.state().replication.insert_session(number, session)?;
         Ok(())
     }
 
@@ -16,14 +17,14 @@ impl<E: Executor> Runner<'_, E> {
         }
     }
 
-    pub fn create_group(&mut self, group: u32) -> Result<(), String> {
-        self.state().replication.insert_group(group, Vec::new()).map_err(text)?;
+    pub fn create_group(&mut self, group: u32) -> Result<(), RigError> {
+        self.state().replication.insert_group(group, Vec::new())?;
         self.groups.insert(group, Vec::new());
         Ok(())
     }
 
-    pub fn update_node(&mut self, number: usize, ports: &[u32]) -> Result<(), String> {
-        let known = self.nodes.get_mut(number).ok_or_else(|| format!("no node {number}"))?;
+    pub fn update_node(&mut self, number: usize, ports: &[u32]) -> Result<(), RigError> {
+        let known = self.nodes.get_mut(number).ok_or(RigError::NoNode(number))?;
         let instance = known.first().map_or(0, |r| r.instance);
         *known = node(instance, ports);
         let groups: Vec<u32> =
@@ -31,19 +32,19 @@ impl<E: Executor> Runner<'_, E> {
         groups.into_iter().try_for_each(|g| self.store_group(g))
     }
 
-    pub fn associate(&mut self, group: u32, node: usize) -> Result<(), String> {
+    pub fn associate(&mut self, group: u32, node: usize) -> Result<(), RigError> {
         if node >= self.nodes.len() {
-            return Err(format!("no node {node}"));
+            return Err(RigError::NoNode(node));
         }
-        let nodes = self.groups.get_mut(&group).ok_or_else(|| format!("no group {group}"))?;
+        let nodes = self.groups.get_mut(&group).ok_or(RigError::NoGroup(group))?;
         nodes.push(node);
         self.store_group(group)
     }
 
-    fn store_group(&mut self, group: u32) -> Result<(), String> {
+    fn store_group(&mut self, group: u32) -> Result<(), RigError> {
         let nodes = self.groups.get(&group).cloned().unwrap_or_default();
         let replicas = nodes.iter().flat_map(|n| self.nodes[*n].clone()).collect();
-        self.state().replication.modify_group(group, replicas).map_err(text)
+        self.state().replication.modify_group(group, replicas).map_err(RigError::from)
     }
 }
 

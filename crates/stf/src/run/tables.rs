@@ -1,80 +1,81 @@
 //! Entries of tables, members of value sets, action profiles and selectors.
 
-use super::{Runner, text};
+use super::Runner;
 use crate::entries::{
-    ActionText, EntryText, build_action, build_entry, build_matches, build_member, find_extern, find_table,
-    find_value_set,
+    ActionText, EntryText, TextError, build_action, build_entry, build_matches, build_member, find_extern,
+    find_table, find_value_set,
 };
+use crate::rig::RigError;
 use pointsman_ir::{EntryHandle, Executor, ExternInstanceId, KeyMatch, Program, TableId};
 use pointsman_v1model::{Group, GroupMember};
 
 impl<E: Executor> Runner<'_, E> {
-    pub fn add(&mut self, entry: &EntryText, id: Option<&String>) -> Result<(), String> {
+    pub fn add(&mut self, entry: &EntryText, id: Option<&String>) -> Result<(), RigError> {
         let (table, entry) = build_entry(&self.program(), entry)?;
         let now = self.rig.now;
-        let handle = self.state().insert(now, table, entry).map_err(text)?;
+        let handle = self.state().insert(now, table, entry)?;
         if let Some(id) = id {
             self.ids.insert(id.clone(), (table, handle));
         }
         Ok(())
     }
 
-    pub fn remove(&mut self, entry: &EntryText) -> Result<(), String> {
+    pub fn remove(&mut self, entry: &EntryText) -> Result<(), RigError> {
         let (table, matches, priority) = build_matches(&self.program(), entry)?;
-        self.state().delete(table, &matches, priority).map_err(text)?;
+        self.state().delete(table, &matches, priority)?;
         Ok(())
     }
 
-    pub fn remove_named(&mut self, id: &str) -> Result<(), String> {
+    pub fn remove_named(&mut self, id: &str) -> Result<(), RigError> {
         let (table, handle) = self.named(id)?;
         let entry = self.state().entries(table).find(|(h, _)| *h == handle).map(|(_, e)| e.clone());
-        let entry = entry.ok_or_else(|| format!("the entry ${id} no longer exists"))?;
-        self.state().delete(table, &entry.matches, entry.priority).map_err(text)?;
+        let entry = entry.ok_or_else(|| RigError::Gone(id.to_string()))?;
+        self.state().delete(table, &entry.matches, entry.priority)?;
         Ok(())
     }
 
-    pub fn remove_all(&mut self) -> Result<(), String> {
+    pub fn remove_all(&mut self) -> Result<(), RigError> {
         let program = self.program();
         for (i, table) in program.tables.iter().enumerate().filter(|(_, t)| !t.const_entries) {
             let id = TableId(i as u32);
             let entries: Vec<(Vec<KeyMatch>, i32)> =
                 self.state().entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
             for (matches, priority) in entries {
-                self.state().delete(id, &matches, priority).map_err(|e| format!("{}: {e}", table.name))?;
+                self.state().delete(id, &matches, priority).map_err(RigError::of(&table.name))?;
             }
         }
         Ok(())
     }
 
-    pub fn set_default(&mut self, table: &str, action: &ActionText) -> Result<(), String> {
+    pub fn set_default(&mut self, table: &str, action: &ActionText) -> Result<(), RigError> {
         let program = self.program();
         let id = find_table(&program, table)?;
         let call = build_action(&program, &program.tables[id.index()], action)?;
-        self.state().set_default(id, call).map_err(text)?;
+        self.state().set_default(id, call)?;
         Ok(())
     }
 
-    pub fn add_to_value_set(&mut self, name: &str, fields: &[String]) -> Result<(), String> {
+    pub fn add_to_value_set(&mut self, name: &str, fields: &[String]) -> Result<(), RigError> {
         let program = self.program();
         let id = find_value_set(&program, name)?;
         let mut members = self.state().value_set(id).unwrap_or_default().to_vec();
         members.push(build_member(&program, id, fields)?);
-        self.state().set_value_set(id, members).map_err(text)?;
+        self.state().set_value_set(id, members)?;
         Ok(())
     }
 
-    pub fn add_member(&mut self, profile: &str, member: u32, action: &ActionText) -> Result<(), String> {
+    pub fn add_member(&mut self, profile: &str, member: u32, action: &ActionText) -> Result<(), RigError> {
         let program = self.program();
         let id = find_profile(&program, profile)?;
         let table = self.state().profile(id).and_then(|p| p.tables().first().copied());
-        let table = table.ok_or_else(|| format!("no table uses {profile}"))?;
+        let table = table.ok_or_else(|| RigError::Unused(profile.to_string()))?;
         let call = build_action(&program, &program.tables[table.index()], action)?;
-        self.state().insert_member(id, member, call).map_err(text)?;
+        self.state().insert_member(id, member, call)?;
         Ok(())
     }
 
     /// Members with weights.
-    pub fn add_group(&mut self, profile: &str, group: u32, members: &[(u32, u32)]) -> Result<(), String> {
+    pub fn add_group(&mut self, profile: &str, group: u32, members: &[(u32, u32)]) -> Result<(), RigError> {
         let id = find_profile(&self.program(), profile)?;
         let weighted = members.iter().map(|(member, weight)| GroupMember {
             member: *member,
@@ -82,37 +83,37 @@ impl<E: Executor> Runner<'_, E> {
             watch_port: None,
         });
         let of = Group { members: weighted.collect(), max_size: 0 };
-        self.state().insert_group(id, group, of).map_err(text)?;
+        self.state().insert_group(id, group, of)?;
         Ok(())
     }
 
-    pub fn named(&self, id: &str) -> Result<(TableId, EntryHandle), String> {
-        self.ids
-            .get(id)
-            .copied()
-            .ok_or_else(|| format!("no entry is named ${id}: write `add ... = {id}` first"))
+    pub fn named(&self, id: &str) -> Result<(TableId, EntryHandle), RigError> {
+        self.ids.get(id).copied().ok_or_else(|| RigError::NotNamed(id.to_string()))
     }
 
     /// The entry `id`, whose table has the direct counter or meter `name`.
-    pub fn attached(&self, object: &str, name: &str, id: &str) -> Result<(TableId, EntryHandle), String> {
+    pub fn attached(&self, object: &str, name: &str, id: &str) -> Result<(TableId, EntryHandle), RigError> {
         let program = self.program();
         let resource = find_extern(&program, object, name)?;
         let (table, handle) = self.named(id)?;
         let table_of = &program.tables[table.index()];
         match table_of.extern_properties.iter().any(|(_, e)| *e == resource) {
             true => Ok((table, handle)),
-            false => Err(format!("table {} of the entry ${id} does not have {name}", table_of.name)),
+            false => {
+                let (table, id, name) = (table_of.name.to_string(), id.to_string(), name.to_string());
+                Err(RigError::NotAttached { table, id, name })
+            }
         }
     }
 }
 
 /// An action profile or selector.
-fn find_profile(program: &Program, name: &str) -> Result<ExternInstanceId, String> {
+fn find_profile(program: &Program, name: &str) -> Result<ExternInstanceId, TextError> {
     let profile = find_extern(program, "action_profile", name);
     profile.or_else(|e| {
         find_extern(program, "action_selector", name).map_err(|other| {
             // The message that knows more objects.
-            if e.len() > other.len() { e } else { other }
+            if e.to_string().len() > other.to_string().len() { e } else { other }
         })
     })
 }

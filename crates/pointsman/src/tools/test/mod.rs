@@ -209,7 +209,8 @@ fn attempt(args: &Args, test: &Test) -> Finished {
         }
     };
     let switch = args.executor.switch(SwitchConfig::default()).map_err(|e| e.to_string());
-    let mut rig = match switch.and_then(|switch| Rig::with(compiled.program.into(), switch)) {
+    let rig = |switch| Rig::with(compiled.program.into(), switch).map_err(|e| e.to_string());
+    let mut rig = match switch.and_then(rig) {
         Ok(rig) => rig,
         Err(e) => return failed(format!("cannot run {}: {e}", program.display())),
     };
