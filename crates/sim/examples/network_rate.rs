@@ -1,4 +1,4 @@
-//! Simulates a scenario of a network once and says how fast that was. Run by hand:
+//! Simulates a scenario of a network, at the first point of its sweep, once and says how fast that was. Run by hand:
 //!
 //! ```text
 //! cargo run --release -p pointsman-sim --example network_rate -- SCENARIO [SEED [--json]]
@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = arguments.first().ok_or("usage: network_rate SCENARIO [SEED [--json]]")?;
     let seed = arguments.get(1).map_or(Ok(1), |s| s.parse())?;
     let nothing = |_: &str| Err("not read here".to_string());
-    let scenario = network::read(file, &std::fs::read_to_string(file)?, &nothing)?;
+    let points = network::read(file, &std::fs::read_to_string(file)?, &nothing)?;
+    let scenario = points.first().ok_or("the sweep has no points")?;
     let text = scenario.choice.scheme.program;
     let compiled = pointsman_frontend::compile("main.p4", text, &Include, &[])
         .map_err(|e| format!("{:?}", e.diagnostics))?
@@ -37,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let p4info = pointsman_control::p4info::p4info(&compiled).map_err(|e| format!("{e:?}"))?;
     let program = Program { p4info, device_config: b"a program".to_vec() };
     let began = Instant::now();
-    let outcome = network::run::<Engine>(&scenario, &program, &Arc::new(compiled), seed)?;
+    let outcome = network::run::<Engine>(scenario, &program, &Arc::new(compiled), seed)?;
     let wall_s = began.elapsed().as_secs_f64();
     if arguments.iter().any(|a| a == "--json") {
         println!("{}", outcome.json());

@@ -1,6 +1,6 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, loader, network_lab, simulate, summary, verdict, write};
+use super::{Args, Job, loader, network_lab, simulate, stats, summary, verdict, write};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::print;
 use pointsman_engine::Engine;
@@ -8,6 +8,7 @@ use pointsman_node::controller::compiled;
 use pointsman_session::Program;
 use pointsman_sim::network::{self, NetworkScenario, Work};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -71,33 +72,99 @@ fn lab(
     Ok(verdict(&lines.iter().collect::<Vec<_>>()))
 }
 
+/// A point of the sweep, with what its switches run.
+struct Point {
+    scenario: NetworkScenario,
+    program: Arc<Program>,
+    compiled: Arc<network::Compiled>,
+    fingerprint: String,
+}
+
+/// All points. Programs that several have in common are compiled once.
+fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Point>, Box<dyn Error>> {
+    let mut programs = BTreeMap::new();
+    let mut points = Vec::new();
+    for scenario in scenarios {
+        let (name, text) = program(&scenario, beside)?;
+        let (program, compiled) = match programs.get(&name) {
+            Some(known) => known,
+            None => {
+                let (program, switch) = compiled(&name, text)?;
+                programs.entry(name).or_insert((Arc::new(program), Arc::new(switch)))
+            }
+        }
+        .clone();
+        let fingerprint = scenario.fingerprint(&program.device_config);
+        points.push(Point { scenario, program, compiled, fingerprint });
+    }
+    Ok(points)
+}
+
+/// The simulation of a point with one seed.
+fn job(point: &Point, seed: u64) -> Job<'_> {
+    let simulate = move || {
+        let began = Instant::now();
+        let mut outcome = network::run::<Engine>(&point.scenario, &point.program, &point.compiled, seed)?;
+        outcome.wall_s = began.elapsed().as_secs_f64();
+        outcome.fingerprint.clone_from(&point.fingerprint);
+        Ok(outcome.json())
+    };
+    Job {
+        point: point.scenario.point_text(),
+        seed,
+        fingerprint: point.fingerprint.clone(),
+        memory_bytes: point.scenario.memory_bytes(),
+        simulate: Box::new(simulate),
+    }
+}
+
 /// Runs the command.
 pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<dyn Error>> {
     check(args)?;
-    let scenario = network::read(&path.display().to_string(), text, &loader(path))?;
-    let (name, text) = program(&scenario, path.parent().unwrap_or(Path::new("")))?;
-    let (program, switch) = compiled(&name, text)?;
-    let (scenario, switch) = (&scenario, &Arc::new(switch));
-    let fingerprint = scenario.fingerprint(&program.device_config);
-    let job = |seed: u64| {
-        let (of, program) = (fingerprint.clone(), &program);
-        let simulate = move || {
-            let began = Instant::now();
-            let mut outcome = network::run::<Engine>(scenario, program, switch, seed)?;
-            outcome.wall_s = began.elapsed().as_secs_f64();
-            outcome.fingerprint.clone_from(&of);
-            Ok(outcome.json())
-        };
-        let (point, memory_bytes) = (String::new(), scenario.memory_bytes());
-        Job { point, seed, fingerprint: fingerprint.clone(), memory_bytes, simulate: Box::new(simulate) }
-    };
-    let first = args.seed.unwrap_or(scenario.seed);
+    let scenarios = network::read(&path.display().to_string(), text, &loader(path))?;
+    let points = points(scenarios, path.parent().unwrap_or(Path::new("")))?;
+    let Some(first) = points.first() else { return Err("the sweep has no points".into()) };
+    let first_seed = args.seed.unwrap_or(first.scenario.seed);
     if args.lab {
-        return lab(args, scenario, &program, first, &fingerprint);
+        if points.len() > 1 {
+            return Err("--lab: not for a sweep: write one scheme in [scheme], and remove [sweep]".into());
+        }
+        return lab(args, &first.scenario, &first.program, first_seed, &first.fingerprint);
     }
-    let seeds = (0..args.seeds).filter(|i| args.shard.is_none_or(|s| i % s.count == s.index - 1));
-    let jobs: Vec<Job<'_>> = seeds.map(|i| job(first.wrapping_add(i))).collect();
+    let all = points.iter().flat_map(|p| (0..args.seeds).map(move |i| (p, first_seed.wrapping_add(i))));
+    let mine = (0..).zip(all).filter(|(i, _)| args.shard.is_none_or(|s| i % s.count == s.index - 1));
+    let jobs: Vec<Job<'_>> = mine.map(|(_, (point, seed))| job(point, seed)).collect();
     let Some(results) = simulate(args, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
+    if args.json.as_deref() != Some(Path::new("-")) && points.len() > 1 {
+        print(&table(&points, &mine));
+    }
     Ok(verdict(&mine))
+}
+
+/// A line for each point: completion times of flows, means over seeds with 95 % confidence intervals.
+fn table(points: &[Point], results: &[&Value]) -> String {
+    let mut text = String::new();
+    for point in points {
+        let of_point = |r: &&&Value| r["fingerprint"] == point.fingerprint.as_str();
+        let fabrics: Vec<&Value> = results.iter().filter(of_point).map(|r| &r["fabric"]).collect();
+        if fabrics.iter().all(|f| f.is_null()) {
+            continue;
+        }
+        text.push_str(&format!("{}, {} seeds", point.scenario.point_text(), fabrics.len()));
+        for (i, name) in ["short", "large", "all"].into_iter().enumerate() {
+            let of = |field: &str| {
+                let values = fabrics.iter().filter(|f| f["fct"][i]["n"] != 0);
+                stats::mean(&values.filter_map(|f| f["fct"][i][field].as_f64()).collect::<Vec<_>>())
+            };
+            let (mean, p99, slowdown) = (of("mean_ms"), of("p99_ms"), of("slowdown_mean"));
+            text.push_str(&format!("; {name}: mean {mean} ms, P99 {p99} ms, slowdown {slowdown}"));
+        }
+        let unfinished = |f: &&Value| {
+            let count = |name: &str| f["flows"][name].as_u64().unwrap_or(0);
+            count("started") - count("finished")
+        };
+        text.push_str(&format!("; {} unfinished\n", fabrics.iter().map(unfinished).sum::<u64>()));
+    }
+    text
 }

@@ -186,6 +186,7 @@ fn outcome(
     });
     NetworkOutcome {
         scenario: scenario.name.clone(),
+        point: Vec::new(),
         seed,
         fingerprint: String::new(),
         packets,

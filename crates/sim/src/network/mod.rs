@@ -11,9 +11,12 @@ mod outcome;
 mod read;
 mod requests;
 mod run;
+mod sweep;
 
 pub use flows::{Class, ClassResults, FlowResults, Flows, Load, Pattern, Sizes, Starts};
 pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
+/// The program of switches, compiled.
+pub use pointsman_ir::Program as Compiled;
 pub use read::{is_network, read};
 pub use run::run;
 
@@ -59,6 +62,8 @@ pub struct LinkEvent {
 pub struct NetworkScenario {
     /// Its name.
     pub name: String,
+    /// Its point of the sweep: names and values, in the order of names.
+    pub point: Vec<(String, String)>,
     /// The file's own seed.
     pub seed: u64,
     /// For how long hosts send, or start flows.
@@ -92,6 +97,11 @@ impl NetworkScenario {
     /// A number, in hexadecimal, that identifies this scenario and program (FNV-1a).
     pub fn fingerprint(&self, program: &[u8]) -> String {
         crate::scenario::fingerprint(&format!("{self:?}"), program)
+    }
+
+    /// Its point of the sweep as text: `load=0.6 scheme=ecmp`, or nothing.
+    pub fn point_text(&self) -> String {
+        self.point.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 
     /// The approximate memory of a simulation.

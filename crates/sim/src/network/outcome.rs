@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NetworkOutcome {
     /// The scenario's name.
     pub scenario: String,
+    /// Its point of the sweep.
+    pub point: Vec<(String, String)>,
     /// Seed.
     pub seed: u64,
     /// Identifies this scenario and program; set by the caller, which has both.
@@ -82,10 +84,11 @@ impl NetworkOutcome {
             .iter()
             .map(|l| (l.name().into(), json!(self.violations.counts.get(l).unwrap_or(&0))))
             .collect();
+        let point: Map<String, Value> = self.point.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
         let l = &self.on_links;
         let mut line = json!({
             "scenario": self.scenario,
-            "point": {},
+            "point": point,
             "seed": self.seed,
             "fingerprint": self.fingerprint,
             "packets": self.packets,

@@ -1,6 +1,6 @@
 //! From TOML to network scenarios.
 
-use super::{LinkEvent, NetworkScenario, Traffic, Work, flows};
+use super::{LinkEvent, NetworkScenario, Traffic, Work, flows, sweep};
 use crate::scenario::Load;
 use crate::scenario::parts::{LONGEST_S, arrivals, choice, needed, ns, payload};
 use pointsman_fabric::Choice;
@@ -8,7 +8,8 @@ use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
 use pointsman_topology::{Topology, read as topology};
 
 /// What a simulation may keep in memory.
-const MEMORY_LIMIT_BYTES: f64 = (16u64 << 30) as f64;
+const MEMORY_LIMIT_BYTES: f64 = 16.0 * GIB;
+const GIB: f64 = (1u64 << 30) as f64;
 
 /// Whether a scenario is one of a network: it has a table `[network]`.
 pub fn is_network(file: &str, text: &str) -> bool {
@@ -19,17 +20,42 @@ pub fn is_network(file: &str, text: &str) -> bool {
     })
 }
 
-/// Reads a scenario of a network. `file` is how messages call the text; `load` reads the files that it names.
+/// Reads the scenarios of a network, one for every point of its sweep. `file` is how messages call the text; `load` reads the files that it names.
 ///
 /// # Errors
 /// Everything that is wrong with it, each with line, field and remedy.
-pub fn read(file: &str, text: &str, load: &Load<'_>) -> Result<NetworkScenario, ConfigErrors> {
+pub fn read(file: &str, text: &str, load: &Load<'_>) -> Result<Vec<NetworkScenario>, ConfigErrors> {
     let mut problems = Problems::new(file, text);
     let Some(document) = problems.parse() else { return problems.into_result(None) };
     let mut top = Table::top(&document);
-    let found = scenario(&mut top, load, &mut problems);
+    let found = scenarios(&mut top, load, &mut problems);
     top.finish(&mut problems);
     problems.into_result(found)
+}
+
+fn scenarios(
+    top: &mut Table<'_, '_>,
+    load: &Load<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<NetworkScenario>> {
+    let sweep = top.table("sweep", problems).map(|t| sweep::read(t, problems)).unwrap_or_default();
+    let scheme_place = top.place_of("scheme");
+    if sweep.has_schemes() && scheme_place != top.place {
+        problems.add(&scheme_place, "scheme", "[sweep] has schemes: remove this table");
+    }
+    let place = top.place_of(if top.place_of("traffic") == top.place { "flows" } else { "traffic" });
+    let points = sweep.points(scenario(top, load, problems)?, problems);
+    let needed = points.iter().map(NetworkScenario::memory_bytes).fold(0.0, f64::max);
+    if needed > MEMORY_LIMIT_BYTES {
+        let (needed, limit) = (needed / GIB, MEMORY_LIMIT_BYTES / GIB);
+        let message = format!(
+            "needs about {needed:.1} GiB of memory; the limit is {limit:.0} GiB: lower the rate or the duration"
+        );
+        let field =
+            if matches!(points[0].work, Work::Flows(_)) { "flows.arrivals" } else { "traffic.arrivals" };
+        problems.add(&place, field, message);
+    }
+    Some(points)
 }
 
 fn scenario(
@@ -62,7 +88,6 @@ fn scenario(
     };
     let network_place = top.place_of("network");
     let network = top.table("network", problems).and_then(|t| topology(t, problems));
-    let work_place = top.place_of(if top.place_of("traffic") == top.place { "flows" } else { "traffic" });
     let work = work(top, network.as_ref(), load, problems);
     let events = top.tables("event", problems);
     let network = network?;
@@ -73,8 +98,9 @@ fn scenario(
         problems.add(&network_place, "network", "traffic needs two hosts or more: add some");
     }
     let (name, duration, choice, work) = (name?, duration?, choice?, work?);
-    let found = NetworkScenario {
+    Some(NetworkScenario {
         name: name.value,
+        point: Vec::new(),
         seed,
         duration_ns: ns(duration),
         patience_ns: ns(patience),
@@ -86,16 +112,7 @@ fn scenario(
         detection_ns,
         work,
         events,
-    };
-    let (needed, gib) = (found.memory_bytes(), f64::from(1 << 30));
-    if needed > MEMORY_LIMIT_BYTES {
-        let (needed, limit) = (needed / gib, MEMORY_LIMIT_BYTES / gib);
-        let message = format!(
-            "needs about {needed:.1} GiB of memory; the limit is {limit:.0} GiB: lower the rate or the duration"
-        );
-        problems.add(&work_place, "traffic.arrivals", message);
-    }
-    Some(found)
+    })
 }
 
 /// What the hosts do: exactly one of `[traffic]` and `[flows]`.

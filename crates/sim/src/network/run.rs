@@ -253,6 +253,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         });
         NetworkOutcome {
             scenario: self.scenario.name.clone(),
+            point: self.scenario.point.clone(),
             seed,
             fingerprint: String::new(),
             packets: received,

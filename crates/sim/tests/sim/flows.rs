@@ -1,6 +1,6 @@
 //! Flows over TCP through networks of switches.
 
-use super::network::{read, run};
+use super::network::{points, read, run};
 use pointsman_sim::network::{Class, ClassResults, FlowResults, NetworkOutcome};
 
 /// Leaves and spines at 1 Gbit/s, and flows as these lines say.
@@ -203,4 +203,45 @@ across_leaves = true",
         let error = read(&scenario(2, 2, &format!("{good}[flows.tcp]\n{tcp}\n"))).expect_err(message);
         assert!(error.contains(message), "{message}: {error}");
     }
+}
+
+/// Each pair of a scheme and a load is a scenario of its own; equal flows go through different schemes.
+#[test]
+fn sweeps() {
+    let flows = "sizes = \"web-search\"\narrivals = { process = \"poisson\", load = 0.1 }\n";
+    let sweep = "[sweep]\nscheme = [\"ecmp\", { name = \"ecmp\", ecn_kib = 30 }]\nload = [0.2, 0.4]\n";
+    let found = points(&format!("{}{sweep}", scenario(2, 2, flows))).unwrap_or_else(|e| panic!("{e}"));
+    let texts: Vec<String> = found.iter().map(|s| s.point_text()).collect();
+    let wanted = ["load=0.2 scheme=ecmp", "load=0.4 scheme=ecmp"];
+    let marking = ["ecn_kib=30 load=0.2 scheme=ecmp", "ecn_kib=30 load=0.4 scheme=ecmp"];
+    assert_eq!(texts, [wanted, marking].concat());
+    assert_eq!(found[0].work, found[2].work);
+    assert_ne!(found[0].fingerprint(b""), found[1].fingerprint(b""));
+    assert_ne!(found[0].fingerprint(b""), found[2].fingerprint(b""));
+    for (bad, message) in [
+        ("[sweep]\nscheme = [\"ecmp\", \"ecmp\"]\n", "sweep.scheme: ecmp is in the list twice"),
+        ("[sweep]\nscheme = [\"emcp\"]\n", "sweep.scheme: unknown scheme `emcp`"),
+        ("[sweep]\nload = [0]\n", "sweep.load: the number 0"),
+        ("[scheme]\nname = \"ecmp\"\n[sweep]\nscheme = [\"ecmp\"]\n", "scheme: [sweep] has schemes"),
+    ] {
+        let error = points(&format!("{}{bad}", scenario(2, 2, flows))).expect_err(message);
+        assert!(error.contains(message), "{message}: {error}");
+    }
+    let at_once = flows.replace("\"poisson\", load = 0.1", "\"at-once\"");
+    let error = points(&format!("{}[sweep]\nload = [0.1]\n", scenario(2, 2, &at_once))).expect_err("no load");
+    assert!(error.contains("sweep.load: there are no flows that start at a load"), "{error}");
+}
+
+/// Queues that mark keep themselves short: DCTCP then loses nothing where it lost much.
+#[test]
+fn marks_instead_of_losses() {
+    let text = format!(
+        "size = [{{ bytes = 2_000_000 }}]\npattern = \"incast\"\nsenders = 4\n{AT_ONCE}\
+         [scheme]\nname = \"ecmp\"\necn_kib = 30\n"
+    );
+    let marked = finished(&scenario(5, 1, &text));
+    let all = class(&marked, Class::All);
+    assert_eq!((all.retransmitted, marked.drops.len()), (0, 0), "{}", marked.json());
+    // Four flows of 16.9 ms each share a link evenly.
+    assert!((66.0..70.0).contains(&all.times.max_ms) && all.times.p50_ms > 60.0, "{all:?}");
 }

@@ -22,9 +22,14 @@ fn program(scheme: &'static Scheme) -> Program {
     ALL.lock().expect("no panic").entry(scheme.name).or_insert_with(compile).clone()
 }
 
+/// The scenario at every point of its sweep.
+pub fn points(text: &str) -> Result<Vec<NetworkScenario>, String> {
+    network::read("test.toml", text, &load).map_err(|e| e.to_string())
+}
+
 pub fn read(text: &str) -> Result<NetworkScenario, String> {
     assert!(network::is_network("test.toml", text));
-    network::read("test.toml", text, &load).map_err(|e| e.to_string())
+    points(text).map(|mut points| points.remove(0))
 }
 
 pub fn run(text: &str, seed: u64) -> NetworkOutcome {

@@ -11,7 +11,7 @@ mod results;
 mod sizes;
 
 pub(super) use hosts::Senders;
-pub(super) use read::read;
+pub(super) use read::{LOADS, read};
 pub use results::{Class, ClassResults, FlowResults};
 pub use sizes::Sizes;
 

@@ -1,0 +1,103 @@
+//! The table `[sweep]` of a network: schemes and loads, of which each pair is a simulation of its own.
+
+use super::flows::LOADS;
+use super::{NetworkScenario, Starts, Work};
+use pointsman_fabric::Choice;
+use pointsman_topology::reader::{At, Place, Problems, Table};
+
+/// Most points of a sweep.
+const MOST_POINTS: usize = 10_000;
+
+/// The values of each axis; empty ones are not swept.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    place: Place,
+    schemes: Vec<Choice>,
+    loads: Vec<At<f64>>,
+}
+
+/// Reads `[sweep]`. A scheme is a name, or a table as `[scheme]`.
+pub(super) fn read(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep {
+    let place = t.place.clone();
+    let mut schemes = Vec::new();
+    let field = t.field("scheme");
+    for scheme in t.names_or_tables("scheme", problems).unwrap_or_default() {
+        match scheme {
+            Ok(name) => match Choice::named(&name.value) {
+                Some(choice) => schemes.push(choice),
+                None => problems.add(&name.place, &field, format!("unknown scheme `{}`", name.value)),
+            },
+            Err(table) => schemes.extend(Choice::read(table, problems)),
+        }
+    }
+    if let Some(twice) = (1..schemes.len()).find(|i| schemes[..*i].contains(&schemes[*i])) {
+        let message = format!("{} is in the list twice: remove one", schemes[twice].scheme.name);
+        problems.add(&t.place_of("scheme"), field, message);
+    }
+    let loads = t.numbers("load", LOADS.0, LOADS.1, problems).unwrap_or_default();
+    let points = schemes.len().max(1) * loads.len().max(1);
+    if points > MOST_POINTS {
+        problems.add(&place, "sweep", format!("{points} points: at most {MOST_POINTS}; split the sweep"));
+    }
+    t.finish(problems);
+    Sweep { place, schemes, loads }
+}
+
+impl Sweep {
+    /// Whether it has schemes.
+    pub fn has_schemes(&self) -> bool {
+        !self.schemes.is_empty()
+    }
+
+    /// The scenario at every point, those of one scheme together.
+    pub fn points(&self, base: NetworkScenario, problems: &mut Problems<'_>) -> Vec<NetworkScenario> {
+        let poisson = matches!(&base.work, Work::Flows(f) if matches!(f.starts, Starts::Poisson { .. }));
+        if let Some(load) = self.loads.first().filter(|_| !poisson) {
+            problems.add(&load.place, "sweep.load", "there are no flows that start at a load: omit this");
+            return Vec::new();
+        }
+        if base.program.is_some() && self.schemes.len() > 1 {
+            problems.add(&self.place, "sweep.scheme", "the program comes from a file: omit one of the two");
+            return Vec::new();
+        }
+        let one = |choices: &[Choice]| {
+            if choices.is_empty() { vec![base.choice.clone()] } else { choices.to_vec() }
+        };
+        let mut out = Vec::new();
+        for choice in one(&self.schemes) {
+            let mut scenario = NetworkScenario { choice, ..base.clone() };
+            if self.has_schemes() {
+                scenario.point = words(&scenario.choice);
+            }
+            if self.loads.is_empty() {
+                out.push(scenario.clone());
+            }
+            for load in &self.loads {
+                out.push(at_load(scenario.clone(), load.value));
+            }
+        }
+        out
+    }
+}
+
+/// A scheme as a point: its name, and the settings that are not as usual.
+fn words(choice: &Choice) -> Vec<(String, String)> {
+    let value = |name: &'static str| choice.setting(name);
+    let settings = choice.scheme.settings.iter().filter(|s| value(s.name) != s.default);
+    let mut out: Vec<(String, String)> =
+        settings.map(|s| (s.name.to_string(), value(s.name).to_string())).collect();
+    out.push(("scheme".into(), choice.scheme.name.into()));
+    out.sort();
+    out
+}
+
+fn at_load(mut scenario: NetworkScenario, value: f64) -> NetworkScenario {
+    if let Work::Flows(flows) = &mut scenario.work
+        && let Starts::Poisson { load, .. } = &mut flows.starts
+    {
+        *load = value;
+    }
+    scenario.point.push(("load".into(), value.to_string()));
+    scenario.point.sort();
+    scenario
+}
