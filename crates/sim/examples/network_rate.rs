@@ -13,14 +13,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Finds the architecture's own declarations.
+/// Finds our own declarations and libraries.
 struct Include;
 
 impl Loader for Include {
     fn include(&self, name: &str, _quoted: bool, _from: &str) -> Option<(String, String)> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include").join(name);
-        let text = std::fs::read_to_string(&path).ok()?;
-        Some((path.display().to_string(), text))
+        let p4 = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4");
+        ["include", "lib"].into_iter().find_map(|folder| {
+            let path = p4.join(folder).join(name);
+            let text = std::fs::read_to_string(&path).ok()?;
+            Some((path.display().to_string(), text))
+        })
     }
 }
 

@@ -32,6 +32,8 @@ pub enum Mistake {
     UnequalRates(String, u64, u64),
     /// The node has no link.
     Unconnected(String),
+    /// No path leads from the first switch to this one.
+    Unreachable(String, String),
     /// Two links have the same ends' names.
     LinkTaken(String),
 }
@@ -63,6 +65,9 @@ impl fmt::Display for Mistake {
             ),
             Mistake::Unconnected(name) => {
                 write!(f, "{name} has no link: add a [[network.link]], or remove it")
+            }
+            Mistake::Unreachable(from, to) => {
+                write!(f, "no path leads from {from} to {to}: add a link between the two parts")
             }
             Mistake::LinkTaken(name) => write!(f, "two links are called `{name}`: give one a `name`"),
         }
@@ -202,7 +207,7 @@ impl Builder {
     /// The topology.
     ///
     /// # Errors
-    /// A node has no link.
+    /// A node has no link, or there is no path between two of them.
     pub fn finish(self) -> Result<Topology, Mistake> {
         let used = |end: &End| match end {
             End::Switch(id, _) => {
@@ -212,7 +217,33 @@ impl Builder {
         };
         match self.names.iter().find(|(_, (end, _))| !used(end)) {
             Some((name, _)) => Err(Mistake::Unconnected(name.clone())),
-            None => Ok(self.made),
+            None => self.reachable(),
+        }
+    }
+
+    /// The topology, if a path leads from its first switch to all others.
+    fn reachable(self) -> Result<Topology, Mistake> {
+        let made = self.made;
+        let mut group: Vec<usize> = (0..made.switches.len()).collect();
+        // Groups have the number of their first switch; links join them.
+        fn first(group: &mut [usize], mut of: usize) -> usize {
+            while group[of] != of {
+                group[of] = group[group[of]];
+                of = group[of];
+            }
+            of
+        }
+        for link in &made.links {
+            if let [End::Switch(a, _), End::Switch(b, _)] = link.ends {
+                let (a, b) = (first(&mut group, a.0 as usize), first(&mut group, b.0 as usize));
+                group[a.max(b)] = a.min(b);
+            }
+        }
+        match (1..group.len()).find(|s| first(&mut group, *s) != 0) {
+            Some(s) => {
+                Err(Mistake::Unreachable(made.switches[0].name.clone(), made.switches[s].name.clone()))
+            }
+            None => Ok(made),
         }
     }
 }

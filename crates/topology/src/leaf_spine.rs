@@ -42,7 +42,7 @@ impl LeafSpine {
             (0..self.spines).map(|n| b.switch(&name("spine", n), None)).collect::<Result<_, _>>()?;
         for (n, leaf) in (0u32..).zip(&leaves) {
             for k in 0..self.hosts_per_leaf {
-                let address = Ipv4Addr::from(10 << 24 | (n + 1) << 10 | (k + 2));
+                let address = host_address(n, k);
                 let host = b.host(&name("h", n * self.hosts_per_leaf + k), address, None)?;
                 let ends = [End::Host(host), End::Switch(*leaf, k as u16 + 1)];
                 b.link(None, ends, Some(self.host_line.bits_per_s), self.host_line)?;
@@ -55,4 +55,9 @@ impl LeafSpine {
         }
         b.finish()
     }
+}
+
+/// The address of the `k`-th host of the `n`-th leaf, both from 0.
+pub(crate) fn host_address(n: u32, k: u32) -> Ipv4Addr {
+    Ipv4Addr::from(10 << 24 | (n + 1) << 10 | (k + 2))
 }

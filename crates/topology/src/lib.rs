@@ -1,10 +1,11 @@
 //! Networks as data: switches, hosts and the links between them.
 //!
-//! A [`Topology`] is made by [`Builder`], which refuses what cannot be wired, by a generator such as [`LeafSpine`], or from
+//! A [`Topology`] is made by [`Builder`], which refuses what cannot be wired, by a generator ([`LeafSpine`], [`FatTree`]), or from
 //! TOML ([`read`]). [`Routes`] has the shortest paths through it.
 #![forbid(unsafe_code)]
 
 mod build;
+mod fat_tree;
 mod leaf_spine;
 mod read;
 pub mod reader;
@@ -13,6 +14,7 @@ mod routes;
 mod tests;
 
 pub use build::{Builder, Mistake};
+pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use read::read;
 pub use routes::Routes;
@@ -133,6 +135,26 @@ impl Topology {
         }
         out.sort_unstable_by_key(|(port, ..)| *port);
         out
+    }
+
+    /// By switch: how many links away the nearest switch with hosts is. Those with hosts have 0.
+    pub fn tiers(&self) -> Vec<u32> {
+        let neighbours: Vec<Vec<End>> = (0..self.switches.len() as u32)
+            .map(|s| self.ports(SwitchId(s)).into_iter().map(|(.., end)| end).collect())
+            .collect();
+        let mut tiers = vec![u32::MAX; neighbours.len()];
+        let with_hosts = |s: &usize| neighbours[*s].iter().any(|end| matches!(end, End::Host(_)));
+        let mut now: Vec<usize> = (0..neighbours.len()).filter(with_hosts).collect();
+        for tier in 0.. {
+            now.retain(|s| tiers[*s] == u32::MAX);
+            if now.is_empty() {
+                break;
+            }
+            now.iter().for_each(|s| tiers[*s] = tier);
+            let next = |end: &End| if let End::Switch(s, _) = end { Some(s.0 as usize) } else { None };
+            now = now.iter().flat_map(|s| &neighbours[*s]).filter_map(next).collect();
+        }
+        tiers
     }
 
     /// The link of a name.

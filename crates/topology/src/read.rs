@@ -1,7 +1,7 @@
 //! Topologies as TOML.
 
 use crate::reader::{At, Problems, Table};
-use crate::{Builder, LAST_PORT, LeafSpine, Line, Mistake, Topology};
+use crate::{Builder, FatTree, LAST_PORT, LeafSpine, Line, Mistake, Topology};
 use std::net::Ipv4Addr;
 
 /// Nodes of a network. Each switch has a program's tables and registers in memory.
@@ -12,28 +12,35 @@ const MOST_HOSTS: u64 = 20_000;
 const SWITCH_BYTES: u64 = 4 << 20;
 const HOST_BYTES: u64 = 4 << 10;
 
-/// Reads a table `[network]`: either `leaf_spine = { .. }`, or lists of `switch`, `host` and `link`.
+/// Reads a table `[network]`: either `leaf_spine = { .. }` or `fat_tree = { .. }`, or lists of `switch`, `host` and `link`.
 /// Problems have been reported if there is none.
 pub fn read(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Topology> {
     let base = match t.table("line", problems) {
         Some(l) => line(l, &Line::default(), problems),
         None => Line::default(),
     };
-    if let Some(generated) = t.table("leaf_spine", problems) {
-        let place = generated.place.clone();
+    let (leaf_spine_table, fat_tree_table) = (t.table("leaf_spine", problems), t.table("fat_tree", problems));
+    let generator = if leaf_spine_table.is_some() { "leaf_spine" } else { "fat_tree" };
+    if leaf_spine_table.is_some() || fat_tree_table.is_some() {
         for other in ["switch", "host", "link"] {
             if !t.tables(other, problems).is_empty() {
-                problems.add(
-                    &t.place_of(other),
-                    t.field(other),
-                    "`leaf_spine` makes all of them: remove this",
-                );
+                let message = format!("`{generator}` makes all of them: remove this");
+                problems.add(&t.place_of(other), t.field(other), message);
             }
         }
-        let wanted = leaf_spine(generated, &base, problems)?;
-        let built = wanted.build();
+        if leaf_spine_table.is_some() && fat_tree_table.is_some() {
+            let message = "`leaf_spine` makes another network: remove one of the two";
+            problems.add(&t.place_of("fat_tree"), t.field("fat_tree"), message);
+        }
+        let place = t.place_of(generator);
+        let built = match (leaf_spine_table, fat_tree_table) {
+            (Some(table), _) => leaf_spine(table, &base, problems).map(|wanted| wanted.build()),
+            (None, Some(table)) => fat_tree(table, &base, problems).map(|wanted| wanted.build()),
+            (None, None) => None,
+        }?;
+        let field = t.field(generator);
         t.finish(problems);
-        return built.map_err(|e| problems.add(&place, "network.leaf_spine", e.to_string())).ok();
+        return built.map_err(|e| problems.add(&place, field, e.to_string())).ok();
     }
     let builder = listed(&mut t, &base, problems);
     let place = t.place.clone();
@@ -64,8 +71,41 @@ fn line_into(t: &mut Table<'_, '_>, out: &mut Line, problems: &mut Problems<'_>)
     }
 }
 
+/// The rate of a line, as `rate_gbit_s` or `rate_mbit_s`.
 fn rate(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u64> {
-    t.number("rate_gbit_s", 1e-6, 1e5, problems).map(|r| (r.value * 1e9).round() as u64)
+    let of = |rate: &At<f64>, unit: f64| (rate.value * unit).round() as u64;
+    let gbit = t.number("rate_gbit_s", 1e-6, 1e5, problems);
+    let mbit = t.number("rate_mbit_s", 1e-3, 1e8, problems);
+    if let (Some(_), Some(mbit)) = (&gbit, &mbit) {
+        problems.add(
+            &mbit.place,
+            t.field("rate_mbit_s"),
+            "there is also a `rate_gbit_s`: remove one of the two",
+        );
+    }
+    gbit.map(|r| of(&r, 1e9)).or(mbit.map(|r| of(&r, 1e6)))
+}
+
+fn fat_tree(mut t: Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<FatTree> {
+    let k = t.integer("k", 2, u64::from(LAST_PORT), problems);
+    if k.is_none() && t.place_of("k") == t.place {
+        t.missing("k", "write the number of ports of a switch, an even number", problems);
+    }
+    let host_line = t.table("host_link", problems).map_or(*base, |l| line(l, base, problems));
+    let fabric_line = t.table("fabric_link", problems).map_or(*base, |l| line(l, base, problems));
+    let field = t.field("k");
+    t.finish(problems);
+    let k = k?;
+    let mistake = if k.value % 2 == 1 {
+        Some(format!("{} is odd: half of a switch's ports lead up; write an even number", k.value))
+    } else {
+        too_large(FatTree::switches(k.value), FatTree::hosts(k.value))
+    };
+    if let Some(message) = mistake {
+        problems.add(&k.place, field, message);
+        return None;
+    }
+    Some(FatTree { k: k.value as u32, host_line, fabric_line })
 }
 
 fn leaf_spine(mut t: Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<LeafSpine> {
@@ -129,7 +169,11 @@ fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Op
     let (switches, hosts, links) =
         (t.tables("switch", problems), t.tables("host", problems), t.tables("link", problems));
     if switches.is_empty() {
-        t.missing("switch", "write `leaf_spine = { .. }`, or [[network.switch]] tables", problems);
+        t.missing(
+            "switch",
+            "write `leaf_spine = { .. }`, `fat_tree = { .. }`, or [[network.switch]] tables",
+            problems,
+        );
         return None;
     }
     if let Some(message) = too_large(switches.len() as u64, hosts.len() as u64) {

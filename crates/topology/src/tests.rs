@@ -1,7 +1,7 @@
 //! Tests of topologies.
 
 use crate::reader::{Problems, Table};
-use crate::{Builder, End, HostId, LeafSpine, Line, LinkId, Mistake, Routes, SwitchId, Topology};
+use crate::{Builder, End, FatTree, HostId, LeafSpine, Line, LinkId, Mistake, Routes, SwitchId, Topology};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -157,4 +157,57 @@ fn what_a_builder_refuses() {
     assert_eq!(link([End::Switch(a, 1), End::Switch(c, 1)]), Ok(LinkId(0)));
     assert_eq!(link([End::Switch(a, 2), End::Switch(c, 2)]), Err(Mistake::LinkTaken("a-c".into())));
     assert_eq!(b.finish().err(), Some(Mistake::Unconnected("x".into())));
+}
+
+/// Sixteen hosts, eight leaves, eight aggregation switches and four cores; every core has a link to every pod.
+#[test]
+fn a_fat_tree() {
+    let line = Line::default();
+    let t = FatTree { k: 4, host_line: line, fabric_line: line }.build().expect("good");
+    assert_eq!((t.switches().len(), t.hosts().len(), t.links().len()), (20, 16, 16 + 16 + 16));
+    assert_eq!((FatTree::switches(4), FatTree::hosts(4)), (20, 16));
+    assert!((0..20).all(|s| t.ports(SwitchId(s)).iter().map(|p| p.0).eq(1..=4)));
+    assert_eq!(t.tiers(), [[0; 8].as_slice(), &[1; 8], &[2; 4]].concat());
+    assert_eq!(leaf_spine().tiers(), [0, 0, 0, 0, 1, 1, 1]);
+    let routes = Routes::of(&t, &BTreeSet::new());
+    // To another host of the leaf, of the pod, of another pod: two links up from each tier.
+    let leaf1 = |host| routes.ports(SwitchId(0), HostId(host)).to_vec();
+    assert_eq!((leaf1(1), leaf1(3), leaf1(15)), (vec![2], vec![3, 4], vec![3, 4]));
+    let agg1 = |host| routes.ports(SwitchId(8), HostId(host)).to_vec();
+    assert_eq!((agg1(3), agg1(15)), (vec![2], vec![3, 4]));
+    assert_eq!(routes.ports(SwitchId(16), HostId(15)), [4]);
+    assert!(t.link("leaf8-agg8").is_some() && t.link("agg8-core4").is_some());
+}
+
+#[test]
+fn fat_trees_as_text() {
+    let text = |rest: &str| format!("[network]\n{rest}\n");
+    let read = parse(&text("fat_tree = { k = 4, host_link = { rate_mbit_s = 0.48 } }")).expect("good");
+    assert_eq!((read.hosts().len(), read.links()[0].line.bits_per_s), (16, 480_000));
+    for (bad, message) in [
+        ("fat_tree = { k = 5 }", "network.fat_tree.k: 5 is odd"),
+        ("fat_tree = { k = 0 }", "network.fat_tree.k: 0 is out of range"),
+        ("fat_tree = { }", "network.fat_tree.k: missing"),
+        ("fat_tree = { k = 64 }", "5120 switches and 65536 hosts would need about 20.2 GiB of memory"),
+        (
+            "fat_tree = { k = 4 }\nleaf_spine = { leaves = 1, spines = 1, hosts_per_leaf = 1 }",
+            "network.fat_tree: `leaf_spine` makes another",
+        ),
+        (
+            "fat_tree = { k = 4 }\n[[network.switch]]\nname = \"s\"",
+            "network.switch: `fat_tree` makes all of them",
+        ),
+        (
+            "fat_tree = { k = 4 }\nline = { rate_mbit_s = 1, rate_gbit_s = 1 }",
+            "network.line.rate_mbit_s: there is also",
+        ),
+    ] {
+        let error = parse(&text(bad)).expect_err(message);
+        assert!(error.contains(message), "{message}: {error}");
+    }
+    let parts = "switch = [{ name = \"a\" }, { name = \"b\" }]\n\
+        host = [{ name = \"h\", address = \"10.0.0.1\" }, { name = \"i\", address = \"10.0.0.2\" }]\n\
+        link = [{ ends = [\"a:1\", \"h\"] }, { ends = [\"b:1\", \"i\"] }]\n";
+    let error = parse(&text(parts)).expect_err("two parts");
+    assert!(error.contains("no path leads from a to b"), "{error}");
 }
