@@ -1,6 +1,7 @@
 //! One simulation: its complete state, and its next event.
 
 mod action;
+mod agents;
 mod build;
 mod control;
 mod event;
@@ -26,9 +27,9 @@ use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Scenario};
 use crate::window::Window;
+use agents::AgentHost;
 use control::Control;
 use event::{Code, Event};
-use hosts::AgentHost;
 use lines::Lines;
 use pointsman_balance::Mac;
 use pointsman_balance::controller::{Input, Status};

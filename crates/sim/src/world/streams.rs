@@ -1,7 +1,8 @@
 //! Requests over TCP: clients and devices with real endpoints, whose segments pass links and switch like any other frame. What
 //! gets lost is sent again by them, or their connection is given up.
 
-use super::hosts::{head, is_client};
+use super::agents::head;
+use super::hosts::is_client;
 use super::{Event, Host, World};
 use crate::device::{By, Job};
 use crate::frame::{self, Addresses, Marks, Packet};
