@@ -45,6 +45,7 @@ pub struct Book {
     tables: BTreeMap<String, TableNames>,
     actions: BTreeMap<String, ActionNames>,
     profiles: BTreeMap<String, u32>,
+    meters: BTreeMap<String, u32>,
 }
 
 /// The value of a match field.
@@ -100,6 +101,7 @@ impl Book {
             tables: info.tables.iter().map(table).collect(),
             actions: info.actions.iter().map(action).collect(),
             profiles: info.action_profiles.iter().map(profile).collect(),
+            meters: info.meters.iter().map(|m| named(&m.preamble)).map(|(id, name)| (name, id)).collect(),
         }
     }
 
@@ -208,6 +210,55 @@ pub fn multicast(group: u16, ports: &[u16]) -> p4rt::Entity {
     let group =
         p4rt::MulticastGroupEntry { multicast_group_id: group.into(), replicas, ..Default::default() };
     let kind = p4rt::packet_replication_engine_entry::Type::MulticastGroupEntry(group);
+    let entry = p4rt::PacketReplicationEngineEntry { r#type: Some(kind) };
+    p4rt::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
+}
+
+/// The rates of a meter's cell: bytes per second and bytes (RFC 2698).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Above this rate packets are yellow.
+    pub committed: i64,
+    /// Above this one they are red.
+    pub peak: i64,
+    /// What may come at once beyond either.
+    pub burst: i64,
+}
+
+impl Book {
+    /// The rates of a meter's cell.
+    ///
+    /// # Errors
+    /// The program has no such meter.
+    pub fn rates(&self, meter: &str, index: u16, rates: Rates) -> Result<p4rt::Entity, UnknownName> {
+        let meter_id = *self.meters.get(meter).ok_or_else(|| unknown("meter", meter))?;
+        let Rates { committed, peak, burst } = rates;
+        let config = p4rt::MeterConfig {
+            cir: committed,
+            cburst: burst,
+            pir: peak,
+            pburst: burst,
+            ..Default::default()
+        };
+        let entry = p4rt::MeterEntry {
+            meter_id,
+            index: Some(p4rt::Index { index: index.into() }),
+            config: Some(config),
+            ..Default::default()
+        };
+        Ok(p4rt::Entity { entity: Some(Kind::MeterEntry(entry)) })
+    }
+}
+
+/// A clone session whose copies leave on one port.
+pub fn clone_session(session_id: u32, port: u16) -> p4rt::Entity {
+    let replica = p4rt::Replica {
+        port_kind: Some(p4rt::replica::PortKind::Port(of_number(port.into()))),
+        instance: 1,
+        ..Default::default()
+    };
+    let session = p4rt::CloneSessionEntry { session_id, replicas: vec![replica], ..Default::default() };
+    let kind = p4rt::packet_replication_engine_entry::Type::CloneSessionEntry(session);
     let entry = p4rt::PacketReplicationEngineEntry { r#type: Some(kind) };
     p4rt::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }

@@ -6,11 +6,12 @@ mod book;
 mod controller;
 mod ecmp;
 mod hula;
+mod p4te;
 mod paths;
 mod random;
 mod scheme;
 mod tiers;
 
-pub use book::{Book, Does, UnknownName, Value};
+pub use book::{Book, Does, Rates, UnknownName, Value, clone_session};
 pub use controller::{Action, Controller, FillError, Input};
 pub use scheme::{Choice, Place, Report, Reports, SCHEMES, Scheme, Setting};

@@ -1,6 +1,6 @@
 //! What all programs on `p4/lib/pointsman/fabric/routes.p4` have in their tables: next hops, routes, the hash's seed.
 
-use crate::book::{Does, UnknownName, Value, multicast};
+use crate::book::{Book, Does, UnknownName, Value, multicast};
 use crate::scheme::{Place, Setting};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{HostId, Line};
@@ -31,6 +31,39 @@ const ROTATION: u32 = 11;
 
 const PROFILE: &str = "next_hops";
 
+/// Groups of an action selector, each of members that are numbered like ports and watch them: the switch itself leaves out a port that
+/// goes down.
+pub(crate) struct Groups {
+    profile: String,
+    by_ports: BTreeMap<Vec<u16>, u32>,
+    numbers: BTreeSet<u32>,
+}
+
+impl Groups {
+    /// No groups yet, of this action selector.
+    pub fn new(profile: String) -> Self {
+        Groups { profile, by_ports: BTreeMap::new(), numbers: BTreeSet::new() }
+    }
+
+    /// The number of the group of these ports.
+    pub fn of(&mut self, ports: &[u16]) -> u32 {
+        let Groups { by_ports, numbers, .. } = self;
+        *by_ports.entry(ports.to_vec()).or_insert_with(|| number(ports, numbers))
+    }
+
+    /// The groups.
+    ///
+    /// # Errors
+    /// The program has no such action selector.
+    pub fn entities(&self, book: &Book) -> Result<Vec<Entity>, UnknownName> {
+        let group = |(ports, number): (&Vec<u16>, &u32)| {
+            let members: Vec<(u32, u16)> = ports.iter().map(|p| (u32::from(*p), *p)).collect();
+            book.group(&self.profile, *number, &members)
+        };
+        self.by_ports.iter().map(group).collect()
+    }
+}
+
 /// Everything that the tables of one switch have to hold while some links are down, for a program with routes alone whose ingress has
 /// this name.
 ///
@@ -46,8 +79,7 @@ pub(crate) struct Tables<'a> {
     ingress: String,
     out: Vec<Entity>,
     entries: Vec<Entity>,
-    groups: BTreeMap<Vec<u16>, u32>,
-    numbers: BTreeSet<u32>,
+    groups: Groups,
 }
 
 impl<'a> Tables<'a> {
@@ -57,8 +89,8 @@ impl<'a> Tables<'a> {
     /// ports, and watch them: the switch itself leaves out a port that goes down.
     pub fn new(place: &Place<'a>, ingress: &str) -> Result<Self, UnknownName> {
         let (out, entries) = (Vec::new(), Vec::new());
-        let (groups, numbers) = (BTreeMap::new(), BTreeSet::new());
-        let mut new = Tables { place: *place, ingress: ingress.into(), out, entries, groups, numbers };
+        let groups = Groups::new(format!("{ingress}.{PROFILE}"));
+        let mut new = Tables { place: *place, ingress: ingress.into(), out, entries, groups };
         let Place { topology, routes, switch, choice, .. } = *place;
         // Numbers that differ between switches and mean nothing.
         let seed = u128::from((switch.0 + 1).wrapping_mul(0x9e37_79b9));
@@ -112,6 +144,11 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
+    /// Adds anything else.
+    pub fn add(&mut self, entity: Entity) {
+        self.out.push(entity);
+    }
+
     /// Adds a multicast group.
     pub fn multicast(&mut self, group: u16, ports: &[u16]) {
         self.out.push(multicast(group, ports));
@@ -119,16 +156,12 @@ impl<'a> Tables<'a> {
 
     /// The group of next hops behind these ports.
     pub fn group(&mut self, ports: &[u16]) -> u32 {
-        let Tables { groups, numbers, .. } = self;
-        *groups.entry(ports.to_vec()).or_insert_with(|| number(ports, numbers))
+        self.groups.of(ports)
     }
 
     /// All entities.
     pub fn finish(mut self) -> Result<Vec<Entity>, UnknownName> {
-        for (ports, group) in &self.groups {
-            let members: Vec<(u32, u16)> = ports.iter().map(|p| (u32::from(*p), *p)).collect();
-            self.out.push(self.place.book.group(&self.of(PROFILE), *group, &members)?);
-        }
+        self.out.extend(self.groups.entities(self.place.book)?);
         self.out.append(&mut self.entries);
         Ok(self.out)
     }
@@ -146,7 +179,7 @@ pub(crate) fn pace(line: &Line) -> u128 {
 }
 
 /// Ticks that so many KiB take on a line, at least 1: a packet that waited as long had as much before it. 0 without KiB.
-fn mark_after(kib: f64, line: &Line) -> u32 {
+pub(crate) fn mark_after(kib: f64, line: &Line) -> u32 {
     let ticks = kib * 8192.0 / line.bits_per_s as f64 * TICKS_PER_S;
     // Saturates.
     if kib > 0.0 { ticks.round().max(1.0) as u32 } else { 0 }

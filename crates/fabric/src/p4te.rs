@@ -1,0 +1,202 @@
+//! P4TE ("P4TE: PISA Switch Based Traffic Engineering in Fat-Tree Data Center Networks", Computer Networks 2022): what
+//! `p4/programs/p4te` needs in its tables, and what its events change.
+//!
+//! A switch reports the delay and the colour of its ports, each as one of a few ranges. Of the ports on shortest paths those in the best
+//! range are a routing group. When a port moves to another range, the table's entry moves to another group: no packet meets one that is
+//! empty or half changed.
+
+use crate::book::{Does, Rates, UnknownName, Value, clone_session};
+use crate::paths::{ECN, GAP, Groups, Tables, mark_after, ticks};
+use crate::scheme::{Choice, Place, Report, Scheme, Setting, no_generators};
+use pointsman_control::proto::p4rt::Entity;
+use pointsman_topology::{CPU_PORT, End, HostId, Line};
+use std::collections::BTreeMap;
+
+const fn setting(name: &'static str, default: f64, range: (f64, f64), says: &'static str) -> Setting {
+    Setting { name, default, range, says }
+}
+
+/// P4TE without its rate adaptation.
+pub const SCHEME: Scheme = Scheme {
+    name: "p4te",
+    says: "flowlets go to the port with the least queue or the least use, by groups that the switch's events change",
+    program: include_str!("../../../p4/programs/p4te/main.p4"),
+    settings: &[
+        ECN,
+        GAP,
+        setting("delta_kib", 8.0, (0.001, 1e6), "KiB by which a queue changes before the switch says so"),
+        setting(
+            "range_kib",
+            16.0,
+            (0.001, 1e6),
+            "KiB of queue that make a port fall into the next group, of four",
+        ),
+        setting(
+            "green_percent",
+            75.0,
+            (0.1, 100.0),
+            "per cent of a port's rate above which it is yellow (section 6: 75)",
+        ),
+        setting(
+            "red_percent",
+            95.0,
+            (0.1, 100.0),
+            "per cent of a port's rate above which it is red (section 6: 95)",
+        ),
+        setting(
+            "burst_kib",
+            32.0,
+            (1.0, 1e6),
+            "KiB that a port may send at once before it changes its colour",
+        ),
+        setting("large_dscp", 8.0, (0.0, 63.0), "DSCP of large flows"),
+    ],
+    entities,
+    generators: no_generators,
+    report,
+};
+
+const INGRESS: &str = "P4teIngress";
+/// EtherType of events, and the clone session that makes them.
+const EVENT: [u8; 2] = [0x88, 0xb6];
+const SESSION: u32 = 1;
+/// Colours of a meter.
+const COLOURS: u32 = 3;
+
+/// A table of routing groups.
+struct Way {
+    table: &'static str,
+    profile: &'static str,
+    action: &'static str,
+    /// What of a report its groups depend on.
+    range: fn(u32) -> u32,
+}
+
+const WAYS: [Way; 2] = [
+    Way {
+        table: "up_by_depth",
+        profile: "low_depth_ports",
+        action: "offer_low_depth",
+        range: |report| report / COLOURS,
+    },
+    Way {
+        table: "up_by_rate",
+        profile: "low_rate_ports",
+        action: "offer_low_rate",
+        range: |report| report % COLOURS,
+    },
+];
+
+/// An event's port, and its ranges of delay and colour.
+fn report(_: &Choice, packet: &[u8]) -> Option<Report> {
+    let event: &[u8; 18] = packet.first_chunk()?;
+    let (port, colour, level) = (u32::from_be_bytes([0, 0, event[14], event[15]]), event[16], event[17]);
+    let known = event[12..14] == EVENT && u32::from(colour) < COLOURS;
+    known.then_some((port, u32::from(level) * COLOURS + u32::from(colour)))
+}
+
+/// The ports that are in the best of some ranges.
+fn best(ports: &[u16], range: impl Fn(u16) -> u32) -> Vec<u16> {
+    let least = ports.iter().map(|p| range(*p)).min();
+    ports.iter().copied().filter(|p| Some(range(*p)) == least).collect()
+}
+
+fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
+    let choice = place.choice;
+    let mut t = Tables::new(place, INGRESS)?;
+    let gap = ticks(choice.setting(GAP.name));
+    t.default("scheme_config", "set_scheme", &[("gap", gap), ("controller", CPU_PORT.into())])?;
+    let large = t.action("is_large", &[])?;
+    t.entry("classes", &[("dscp", Value::Exact(choice.setting("large_dscp") as u128))], large)?;
+    t.add(clone_session(SESSION, CPU_PORT));
+    ports(&mut t)?;
+    upward(&mut t)?;
+    t.finish()
+}
+
+/// What the tables have of single ports: their next hops, and of those to switches what egress watches.
+fn ports(t: &mut Tables<'_>) -> Result<(), UnknownName> {
+    let Place { book, topology, switch, choice, .. } = t.place;
+    for (port, link, end) in topology.ports(switch) {
+        let key = [("port", Value::Exact(port.into()))];
+        let group = t.group(&[port]);
+        t.entry("hops", &key, Does::Group(group))?;
+        if let End::Host(_) = end {
+            continue;
+        }
+        let line = &topology.links()[link.0 as usize].line;
+        let range = |n: f64| u128::from(mark_after(n * choice.setting("range_kib"), line));
+        let delta = mark_after(choice.setting("delta_kib"), line).into();
+        let watch =
+            [("delta", delta), ("range1", range(1.0)), ("range2", range(2.0)), ("range3", range(3.0))];
+        let watch = Does::Action(book.action("P4teEgress.watch", &watch)?);
+        t.add(book.entry("P4teEgress.watched", &key, watch)?);
+        t.add(book.rates("P4teEgress.port_rates", port, rates(choice, line))?);
+    }
+    Ok(())
+}
+
+fn rates(choice: &Choice, line: &Line) -> Rates {
+    let bytes_per_s = |percent: &str| (line.bits_per_s as f64 / 8.0 * choice.setting(percent) / 100.0) as i64;
+    let committed = bytes_per_s("green_percent").max(1);
+    let burst = (choice.setting("burst_kib") * 1024.0) as i64;
+    Rates { committed, peak: bytes_per_s("red_percent").max(committed), burst }
+}
+
+/// Hosts with a choice of ports, and the routing groups of these.
+fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
+    let Place { book, topology, routes, switch, reports, .. } = t.place;
+    let mut sets: BTreeMap<&[u16], u16> = BTreeMap::new();
+    for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
+        let ports = routes.ports(switch, host);
+        if ports.len() > 1 {
+            let next = sets.len() as u16 + 1;
+            let set = *sets.entry(ports).or_insert(next);
+            let up = t.action("up", &[("paths", set.into())])?;
+            t.entry("upward_v4", &[("prefix", Value::Prefix(u32::from(to.address).into(), 32))], up)?;
+        }
+    }
+    for Way { table, profile, action, range } in WAYS {
+        let of = |name: &str| format!("{INGRESS}.{name}");
+        for (port, _, end) in topology.ports(switch) {
+            if let End::Switch(..) = end {
+                let offer = book.action(&of(action), &[("port", port.into())])?;
+                t.add(book.member(&of(profile), port.into(), offer)?);
+            }
+        }
+        let mut groups = Groups::new(of(profile));
+        let range = |port: u16| reports.get(&port.into()).map_or(0, |r| range(*r));
+        for (ports, set) in &sets {
+            let group = Does::Group(groups.of(&best(ports, range)));
+            t.entry(table, &[("paths", Value::Exact((*set).into()))], group)?;
+        }
+        groups.entities(book)?.into_iter().for_each(|group| t.add(group));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routing_groups() {
+        let range = |port: u16| u32::from(port / 10);
+        assert_eq!(best(&[11, 3, 12, 4], range), [3, 4]);
+        assert_eq!(best(&[11, 21, 12], range), [11, 12]);
+        assert!(best(&[], range).is_empty());
+    }
+
+    #[test]
+    fn events() {
+        let choice = Choice::of(&SCHEME);
+        let mut packet = vec![0; 22];
+        packet[12..18].copy_from_slice(&[0x88, 0xb6, 1, 2, 1, 3]);
+        assert_eq!(report(&choice, &packet), Some((0x102, 10)));
+        packet[16] = 3;
+        assert_eq!(report(&choice, &packet), None, "no such colour");
+        packet[12] = 8;
+        assert_eq!(report(&choice, &packet), None);
+        assert_eq!(report(&choice, &packet[..17]), None);
+    }
+}

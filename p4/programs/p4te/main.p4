@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// P4TE: monitoring in the switches, routing groups by queue depth and by utilisation, paths chosen for each flowlet ("P4TE: PISA
+// Switch Based Traffic Engineering in Fat-Tree Data Center Networks", Computer Networks 2022). One program for leaves and spines.
+
+#include <core.p4>
+#include <v1model.p4>
+#include <pointsman/fabric/headers.p4>
+
+// Reserved for experiments (IEEE 802).
+const bit<16> ETHERTYPE_EVENT = 0x88b6;
+
+const bit<32> RECIRCULATED = 4;
+const bit<32> EGRESS_CLONE = 2;
+
+// The clone session of events, and what is kept for its copies.
+const bit<32> EVENT_SESSION = 1;
+const bit<8> EVENT_FIELDS = 1;
+const bit<32> EVENT_BYTES = 22;
+
+// Colours of a meter (RFC 2698).
+const bit<8> GREEN = 0;
+
+// What the end of a switch tells its beginning and its controller of a port.
+header event_t {
+    bit<16> port;
+    // Of its rate.
+    bit<8>  colour;
+    // Of its queue: a number of delay ranges.
+    bit<8>  level;
+    // The time that a packet waited there, in ticks.
+    bit<32> delay;
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    event_t    event;
+    ipv4_t     ipv4;
+    ipv6_t     ipv6;
+    ports_t    ports;
+}
+
+struct metadata_t {
+    fabric_t fabric;
+    // From the switch's configuration.
+    bit<48>  gap;
+    port_t   controller;
+    bit<6>   dscp;
+    // Whether the flow is one of the large ones.
+    bool     large;
+    // The set of ports that lead upwards to the destination; 0 if it is below.
+    bit<16>  paths;
+    // What chooses within their groups: another number for each packet.
+    bit<32>  draw;
+    // What the two tables offer.
+    port_t   low_depth;
+    port_t   low_rate;
+    port_t   port;
+    // Of the egress port, for an event.
+    @field_list(1)
+    bit<16>  event_port;
+    @field_list(1)
+    bit<8>   event_colour;
+    @field_list(1)
+    bit<8>   event_level;
+    @field_list(1)
+    bit<32>  event_delay;
+    bit<32>  delta;
+}
+
+#include <pointsman/fabric/checksum.p4>
+#include <pointsman/fabric/mark.p4>
+
+parser P4teParser(packet_in packet,
+                  out headers_t hdr,
+                  inout metadata_t meta,
+                  inout standard_metadata_t standard_metadata) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
+            ETHERTYPE_EVENT: parse_event;
+            default: accept;
+        }
+    }
+
+    state parse_event {
+        packet.extract(hdr.event);
+        transition accept;
+    }
+
+    #include <pointsman/fabric/parse_ip.p4>
+}
+
+control P4teIngress(inout headers_t hdr,
+                    inout metadata_t meta,
+                    inout standard_metadata_t standard_metadata) {
+    #include <pointsman/fabric/routes.p4>
+
+    // Members are ports, without what a next hop needs: that is in `hops`.
+    action_selector(HashAlgorithm.identity, 1024, 32) low_depth_ports;
+    action_selector(HashAlgorithm.identity, 1024, 32) low_rate_ports;
+
+    // The colour of each port, as of its last event.
+    register<bit<8>>(512) colours;
+    // By flow: what it is, when its last packet came, and the port that it goes by.
+    register<bit<32>>(65536) flowlet_keys;
+    register<bit<48>>(65536) flowlet_times;
+    register<port_t>(65536) flowlet_ports;
+    // 0: events from elsewhere.
+    counter(1, CounterType.packets) foreign;
+
+    action set_scheme(bit<48> gap, port_t controller) {
+        meta.gap = gap;
+        meta.controller = controller;
+    }
+
+    table scheme_config {
+        actions = { set_scheme; }
+        default_action = set_scheme(0, 0);
+        size = 1;
+    }
+
+    action is_large() {
+        meta.large = true;
+    }
+
+    action is_short() {}
+
+    table classes {
+        key = { meta.dscp: exact @name("dscp"); }
+        actions = { is_large; is_short; }
+        default_action = is_short();
+        size = 64;
+    }
+
+    action up(bit<16> paths) {
+        meta.paths = paths;
+    }
+
+    action down() {}
+
+    table upward_v4 {
+        key = { hdr.ipv4.dst: lpm @name("prefix"); }
+        actions = { up; down; }
+        default_action = down();
+        size = 16384;
+    }
+
+    table upward_v6 {
+        key = { hdr.ipv6.dst: lpm @name("prefix"); }
+        actions = { up; down; }
+        default_action = down();
+        size = 16384;
+    }
+
+    action offer_low_depth(port_t port) {
+        meta.low_depth = port;
+    }
+
+    action offer_low_rate(port_t port) {
+        meta.low_rate = port;
+    }
+
+    table up_by_depth {
+        key = {
+            meta.paths: exact @name("paths");
+            meta.draw: selector;
+        }
+        actions = { offer_low_depth; }
+        implementation = low_depth_ports;
+        size = 1024;
+    }
+
+    table up_by_rate {
+        key = {
+            meta.paths: exact @name("paths");
+            meta.draw: selector;
+        }
+        actions = { offer_low_rate; }
+        implementation = low_rate_ports;
+        size = 1024;
+    }
+
+    table hops {
+        key = {
+            meta.port: exact @name("port");
+            meta.fabric.hash: selector;
+        }
+        actions = { forward; drop; }
+        implementation = next_hops;
+        size = 512;
+    }
+
+    // Algorithm 2: a new flowlet of a short flow takes the port with the least queue unless its colour is not green, one of a large
+    // flow the least used port unless even that is not green.
+    action choose() {
+        bit<8> of_depth;
+        bit<8> of_rate;
+        colours.read(of_depth, (bit<32>)meta.low_depth);
+        colours.read(of_rate, (bit<32>)meta.low_rate);
+        meta.port = meta.large
+            ? (of_rate == GREEN ? meta.low_rate : meta.low_depth)
+            : (of_depth == GREEN ? meta.low_depth : meta.low_rate);
+    }
+
+    apply {
+        if (standard_metadata.parser_error != error.NoError || standard_metadata.checksum_error == 1) {
+            drop();
+            exit;
+        }
+        scheme_config.apply();
+        switch_config.apply();
+        // Without a route, the packet is dropped.
+        drop();
+        if (hdr.event.isValid()) {
+            if (standard_metadata.instance_type == RECIRCULATED) {
+                colours.write((bit<32>)hdr.event.port, hdr.event.colour);
+                standard_metadata.egress_spec = meta.controller;
+            } else {
+                foreign.count(0);
+            }
+            exit;
+        }
+        if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+            start_v4();
+            meta.dscp = hdr.ipv4.dscp;
+            upward_v4.apply();
+        } else if (hdr.ipv6.isValid() && hdr.ipv6.hop_limit > 1) {
+            start_v6();
+            meta.dscp = hdr.ipv6.dscp;
+            upward_v6.apply();
+        } else {
+            exit;
+        }
+        if (meta.paths != 0) {
+            classes.apply();
+            hash(meta.draw, HashAlgorithm.crc32, 32w0,
+                 { meta.fabric.hash, standard_metadata.ingress_global_timestamp }, 64w0x100000000);
+            up_by_depth.apply();
+            up_by_rate.apply();
+            bit<32> slot = (bit<32>)meta.fabric.flow[15:0];
+            bit<32> key;
+            bit<48> last;
+            flowlet_keys.read(key, slot);
+            flowlet_times.read(last, slot);
+            flowlet_ports.read(meta.port, slot);
+            flowlet_times.write(slot, standard_metadata.ingress_global_timestamp);
+            if (key != meta.fabric.flow || standard_metadata.ingress_global_timestamp - last >= meta.gap) {
+                choose();
+                flowlet_keys.write(slot, meta.fabric.flow);
+                flowlet_ports.write(slot, meta.port);
+            }
+            hops.apply();
+        }
+        if (!meta.fabric.forwarded) {
+            // Downwards; or the port of this flowlet is down.
+            if (hdr.ipv4.isValid()) {
+                routes_v4.apply();
+            } else {
+                routes_v6.apply();
+            }
+        }
+    }
+}
+
+control P4teEgress(inout headers_t hdr,
+                   inout metadata_t meta,
+                   inout standard_metadata_t standard_metadata) {
+    FabricEgress() marks;
+
+    // By port: the delay and the colour of its last event, and the meter of its rate.
+    register<bit<32>>(512) delays;
+    register<bit<8>>(512) colours_told;
+    meter(512, MeterType.bytes) port_rates;
+
+    action watch(bit<32> delta, bit<32> range1, bit<32> range2, bit<32> range3) {
+        meta.delta = delta;
+        bit<32> delay = standard_metadata.deq_timedelta;
+        meta.event_level = delay >= range3 ? 8w3 : delay >= range2 ? 8w2 : delay >= range1 ? 8w1 : 8w0;
+    }
+
+    table watched {
+        key = { standard_metadata.egress_port: exact @name("port"); }
+        actions = { watch; NoAction; }
+        default_action = NoAction();
+        size = 512;
+    }
+
+    apply {
+        if (standard_metadata.instance_type == EGRESS_CLONE) {
+            hdr.ethernet.ethertype = ETHERTYPE_EVENT;
+            hdr.ipv4.setInvalid();
+            hdr.ipv6.setInvalid();
+            hdr.ports.setInvalid();
+            hdr.event = { meta.event_port, meta.event_colour, meta.event_level, meta.event_delay };
+            truncate(EVENT_BYTES);
+            recirculate_preserving_field_list(0);
+        } else if (!hdr.event.isValid() && watched.apply().hit) {
+            // Algorithm 1, with differences that cannot be negative.
+            bit<32> port = (bit<32>)standard_metadata.egress_port;
+            bit<32> told;
+            bit<8> before;
+            bit<32> colour;
+            meta.event_delay = standard_metadata.deq_timedelta;
+            delays.read(told, port);
+            bool depth_event = meta.event_delay >= told |+| meta.delta || told >= meta.event_delay |+| meta.delta;
+            if (depth_event) {
+                delays.write(port, meta.event_delay);
+            }
+            port_rates.execute_meter(port, colour);
+            meta.event_colour = (bit<8>)colour;
+            colours_told.read(before, port);
+            colours_told.write(port, meta.event_colour);
+            if (depth_event || before != meta.event_colour) {
+                meta.event_port = (bit<16>)standard_metadata.egress_port;
+                clone_preserving_field_list(CloneType.E2E, EVENT_SESSION, EVENT_FIELDS);
+            }
+        }
+        marks.apply(hdr, meta, standard_metadata);
+    }
+}
+
+control P4teDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.event);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.ports);
+    }
+}
+
+V1Switch(P4teParser(), FabricVerify(), P4teIngress(), P4teEgress(), FabricCompute(), P4teDeparser()) main;
