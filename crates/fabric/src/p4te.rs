@@ -104,8 +104,8 @@ fn best(ports: &[u16], range: impl Fn(u16) -> u32) -> Vec<u16> {
 fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     let choice = place.choice;
     let mut t = Tables::new(place, INGRESS)?;
-    let gap = ticks(choice.setting(GAP.name));
-    t.default("scheme_config", "set_scheme", &[("gap", gap), ("controller", CPU_PORT.into())])?;
+    t.default("flowlet_config", "set_gap", &[("gap", ticks(choice.setting(GAP.name)))])?;
+    t.default("event_config", "set_controller", &[("port", CPU_PORT.into())])?;
     let large = t.action("is_large", &[])?;
     t.entry("classes", &[("dscp", Value::Exact(choice.setting("large_dscp") as u128))], large)?;
     t.add(clone_session(SESSION, CPU_PORT));

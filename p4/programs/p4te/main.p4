@@ -20,7 +20,7 @@ const bit<32> EVENT_BYTES = 22;
 // Colours of a meter (RFC 2698).
 const bit<8> GREEN = 0;
 
-// What the end of a switch tells its beginning and its controller of a port.
+// What egress reports of a port, to ingress and to the controller.
 header event_t {
     bit<16> port;
     // Of its rate.
@@ -41,8 +41,7 @@ struct headers_t {
 
 struct metadata_t {
     fabric_t fabric;
-    // From the switch's configuration.
-    bit<48>  gap;
+    flowlet_t flowlet;
     port_t   controller;
     bit<6>   dscp;
     // Whether the flow is one of the large ones.
@@ -54,7 +53,6 @@ struct metadata_t {
     // What the two tables offer.
     port_t   low_depth;
     port_t   low_rate;
-    port_t   port;
     // Of the egress port, for an event.
     @field_list(1)
     bit<16>  event_port;
@@ -96,6 +94,7 @@ control P4teIngress(inout headers_t hdr,
                     inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
+    #include <pointsman/fabric/flowlets.p4>
 
     // Members are ports, without what a next hop needs: that is in `hops`.
     action_selector(HashAlgorithm.identity, 1024, 32) low_depth_ports;
@@ -103,21 +102,17 @@ control P4teIngress(inout headers_t hdr,
 
     // The colour of each port, as of its last event.
     register<bit<8>>(512) colours;
-    // By flow: what it is, when its last packet came, and the port that it goes by.
-    register<bit<32>>(65536) flowlet_keys;
-    register<bit<48>>(65536) flowlet_times;
-    register<port_t>(65536) flowlet_ports;
     // 0: events from elsewhere.
     counter(1, CounterType.packets) foreign;
 
-    action set_scheme(bit<48> gap, port_t controller) {
-        meta.gap = gap;
-        meta.controller = controller;
+    action set_controller(port_t port) {
+        meta.controller = port;
     }
 
-    table scheme_config {
-        actions = { set_scheme; }
-        default_action = set_scheme(0, 0);
+    // The port to the controller.
+    table event_config {
+        actions = { set_controller; }
+        default_action = set_controller(0);
         size = 1;
     }
 
@@ -184,7 +179,7 @@ control P4teIngress(inout headers_t hdr,
 
     table hops {
         key = {
-            meta.port: exact @name("port");
+            meta.flowlet.choice: exact @name("port");
             meta.fabric.hash: selector;
         }
         actions = { forward; drop; }
@@ -199,9 +194,9 @@ control P4teIngress(inout headers_t hdr,
         bit<8> of_rate;
         colours.read(of_depth, (bit<32>)meta.low_depth);
         colours.read(of_rate, (bit<32>)meta.low_rate);
-        meta.port = meta.large
+        meta.flowlet.choice = (bit<16>)(meta.large
             ? (of_rate == GREEN ? meta.low_rate : meta.low_depth)
-            : (of_depth == GREEN ? meta.low_depth : meta.low_rate);
+            : (of_depth == GREEN ? meta.low_depth : meta.low_rate));
     }
 
     apply {
@@ -209,8 +204,8 @@ control P4teIngress(inout headers_t hdr,
             drop();
             exit;
         }
-        scheme_config.apply();
         switch_config.apply();
+        event_config.apply();
         // Without a route, the packet is dropped.
         drop();
         if (hdr.event.isValid()) {
@@ -239,22 +234,18 @@ control P4teIngress(inout headers_t hdr,
                  { meta.fabric.hash, standard_metadata.ingress_global_timestamp }, 64w0x100000000);
             up_by_depth.apply();
             up_by_rate.apply();
-            bit<32> slot = (bit<32>)meta.fabric.flow[15:0];
-            bit<32> key;
-            bit<48> last;
-            flowlet_keys.read(key, slot);
-            flowlet_times.read(last, slot);
-            flowlet_ports.read(meta.port, slot);
-            flowlet_times.write(slot, standard_metadata.ingress_global_timestamp);
-            if (key != meta.fabric.flow || standard_metadata.ingress_global_timestamp - last >= meta.gap) {
-                choose();
-                flowlet_keys.write(slot, meta.fabric.flow);
-                flowlet_ports.write(slot, meta.port);
+            flowlet_config.apply();
+            find_flowlet();
+            if (!meta.flowlet.taken) {
+                if (!meta.flowlet.live) {
+                    choose();
+                }
+                keep_flowlet();
+                hops.apply();
             }
-            hops.apply();
         }
         if (!meta.fabric.forwarded) {
-            // Downwards; or the port of this flowlet is down.
+            // Downwards; or the port of this flowlet is down, or another flow has its slot.
             if (hdr.ipv4.isValid()) {
                 routes_v4.apply();
             } else {

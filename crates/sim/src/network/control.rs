@@ -138,6 +138,19 @@ impl Control {
         (line.to_controller.len() - before, packets)
     }
 
+    /// A packet from a switch to the controller: how many messages it becomes. None while no controller is there.
+    pub fn packet_in(&mut self, switch: SwitchId, packet: &[u8]) -> usize {
+        let line = &mut self.lines[switch.0 as usize];
+        let messages = line.plane.server.packet_in(packet).unwrap_or_default();
+        let before = line.to_controller.len();
+        for output in messages {
+            if let ServerOutput::Send { response, .. } = output {
+                line.to_controller.push_back(SessionInput::Stream(response));
+            }
+        }
+        line.to_controller.len() - before
+    }
+
     /// A message reaches the controller. Nothing is there if the connection was given up meanwhile.
     pub fn at_controller(&mut self, now: u64, switch: SwitchId) -> Vec<Sent> {
         match self.lines[switch.0 as usize].to_controller.pop_front() {

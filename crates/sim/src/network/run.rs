@@ -141,7 +141,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         while let Some(happened) = self.network.next(until, &mut self.hosts) {
             match happened {
                 Happened::AtHost(host, frame) => self.hosts.receive(&mut self.network, host, frame),
-                Happened::ToCpu(..) => self.events += 1,
+                Happened::ToCpu(switch, packet) => self.hand_over(switch, &packet),
                 Happened::Actor(actor) => self.act(actor),
             }
             if done(self) {
@@ -149,6 +149,15 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             }
         }
         false
+    }
+
+    /// A switch hands a packet to its controller.
+    fn hand_over(&mut self, switch: SwitchId, packet: &[u8]) {
+        self.events += 1;
+        let at = self.network.now() + self.scenario.control_delay_ns;
+        for _ in 0..self.control.packet_in(switch, packet) {
+            self.network.enter(at, Actor::Control(Sent::ToController(switch)));
+        }
     }
 
     fn act(&mut self, actor: Actor<H::Timer>) {
@@ -263,7 +272,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             latency: latency.unwrap_or_default(),
             drops,
             on_links: links,
-            strays: self.events + results.strays,
+            strays: results.strays,
             fabric,
             switches: switches(&self.network),
             spread_percent: self.counting.spread_percent(),

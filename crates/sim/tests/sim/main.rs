@@ -4,6 +4,7 @@ mod checkers;
 mod flows;
 mod learning;
 mod network;
+mod p4te;
 mod queueing;
 mod racks;
 mod schemes;
