@@ -27,6 +27,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/fabric/mark.p4" => "../../../p4/lib/pointsman/fabric/mark.p4",
     "pointsman/fabric/parse_ip.p4" => "../../../p4/lib/pointsman/fabric/parse_ip.p4",
     "pointsman/fabric/routes.p4" => "../../../p4/lib/pointsman/fabric/routes.p4",
+    "pointsman/fabric/tors.p4" => "../../../p4/lib/pointsman/fabric/tors.p4",
     "pointsman/generator.p4" => "../../../p4/lib/pointsman/generator.p4",
 };
 

@@ -199,6 +199,11 @@ impl Book {
     }
 }
 
+/// A match field that has this value.
+pub(crate) fn exact(name: &str, value: u32) -> (&str, Value) {
+    (name, Value::Exact(value.into()))
+}
+
 /// A multicast group with one replica for each port.
 pub fn multicast(group: u16, ports: &[u16]) -> p4rt::Entity {
     let replica = |port: &u16| p4rt::Replica {

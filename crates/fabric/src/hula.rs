@@ -1,11 +1,11 @@
 //! HULA (Katta et al., SOSR 2016): what `p4/programs/hula` needs in its tables.
 
-use crate::book::{Does, UnknownName, Value};
-use crate::paths::{ECN, GAP, TICKS_PER_S, Tables, pace, ticks};
+use crate::book::{UnknownName, exact};
+use crate::paths::{ECN, GAP, Tables, ticks};
 use crate::scheme::{Choice, Place, Scheme, Setting, no_reports};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
-use pointsman_topology::{End, HostId, SwitchId, Topology};
+use pointsman_topology::{HostId, SwitchId, Topology};
 use pointsman_v1model::{Generator, Trigger};
 use std::collections::BTreeSet;
 
@@ -46,16 +46,9 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     tables.default("flowlet_config", "set_gap", &[("gap", ticks(choice.setting(GAP.name)))])?;
     tables.default("probe_config", "set_age", &[("max_age", ticks(AGE_PERIODS * period))])?;
     // Load is measured over two periods or more.
-    let shift = (2.0 * period * TICKS_PER_S / 1e6).log2().ceil().clamp(8.0, 31.0);
-    tables.default("load_config", "set_shift", &[("shift", shift as u128)])?;
-    let exact = |name: &'static str, value: u32| (name, Value::Exact(value.into()));
-    for (port, link, end) in topology.ports(switch) {
-        if let End::Switch(..) = end {
-            let params = [("pace", pace(&topology.links()[link.0 as usize].line))];
-            let does = tables.action("set_pace", &params)?;
-            tables.entry("lines", &[exact("port", port.into())], does)?;
-        }
-    }
+    let shift = ticks(2.0 * period).next_power_of_two().ilog2().clamp(8, 31);
+    tables.default("load_config", "set_shift", &[("shift", shift.into())])?;
+    tables.lines()?;
     // Probes are repeated only where packets could come back.
     let hosts = || (0..topology.hosts().len() as u32).map(HostId);
     let live: BTreeSet<u16> = hosts().flat_map(|h| routes.ports(switch, h)).copied().collect();
@@ -76,30 +69,10 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
         repeat(GENERATOR_PORT, &up)?;
     }
     for tor in (1..).zip(tiers.tors()).filter(|(_, s)| **s != switch).map(|(n, _)| n) {
-        let does = Does::Action(tables.place.book.action("NoAction", &[])?);
-        tables.entry("probe_tors", &[exact("tor", tor)], does)?;
+        tables.known("probe_tors", exact("tor", tor))?;
     }
-    destinations(&mut tables, &tiers)?;
+    tiers.destinations(&mut tables)?;
     tables.finish()
-}
-
-/// Which ToR each host is behind, and the ports on ways to each ToR.
-fn destinations(tables: &mut Tables<'_>, tiers: &Tiers) -> Result<(), UnknownName> {
-    let Place { topology, routes, switch, .. } = tables.place;
-    let mut ways: BTreeSet<(u32, u16)> = BTreeSet::new();
-    for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
-        let Some((home, ..)) = topology.uplink(host).filter(|(home, ..)| *home != switch) else { continue };
-        let tor = tiers.number(home);
-        let does = tables.action("set_tor", &[("tor", tor.into())])?;
-        tables.entry("tors_v4", &[("prefix", Value::Prefix(u32::from(to.address).into(), 32))], does)?;
-        ways.extend(routes.ports(switch, host).iter().map(|port| (tor, *port)));
-    }
-    for (tor, port) in ways {
-        let group = tables.group(&[port]);
-        let key = [("tor", Value::Exact(tor.into())), ("port", Value::Exact(port.into()))];
-        tables.entry("hops", &key, Does::Group(group))?;
-    }
-    Ok(())
 }
 
 fn generators(topology: &Topology, switch: SwitchId, choice: &Choice) -> Vec<(u16, Generator)> {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod conga;
 mod controller;
 mod ecmp;
 mod hula;

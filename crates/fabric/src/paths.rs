@@ -1,13 +1,13 @@
 //! What all programs on `p4/lib/pointsman/fabric/routes.p4` have in their tables: next hops, routes, the hash's seed.
 
-use crate::book::{Book, Does, UnknownName, Value, multicast};
+use crate::book::{Book, Does, UnknownName, Value, exact, multicast};
 use crate::scheme::{Place, Setting};
 use pointsman_control::proto::p4rt::Entity;
-use pointsman_topology::{HostId, Line};
+use pointsman_topology::{End, HostId, Line};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Timestamps of the switches of a network count nanoseconds (`SwitchConfig::nanoseconds`): all times in tables are in this unit.
-pub(crate) const TICKS_PER_S: f64 = 1e9;
+const TICKS_PER_S: f64 = 1e9;
 
 /// The setting of marks.
 pub(crate) const ECN: Setting = Setting {
@@ -149,6 +149,25 @@ impl<'a> Tables<'a> {
         self.out.push(entity);
     }
 
+    /// Adds an entry without an action: all that counts is that it is there.
+    pub fn known(&mut self, table: &str, key: (&str, Value)) -> Result<(), UnknownName> {
+        let does = Does::Action(self.place.book.action("NoAction", &[])?);
+        self.entry(table, &[key], does)
+    }
+
+    /// Fills `lines` of `load.p4`: the ports to other switches are measured.
+    pub fn lines(&mut self) -> Result<(), UnknownName> {
+        let Place { topology, switch, .. } = self.place;
+        for (port, link, end) in topology.ports(switch) {
+            if let End::Switch(..) = end {
+                let params = [("pace", pace(&topology.links()[link.0 as usize].line))];
+                let does = self.action("set_pace", &params)?;
+                self.entry("lines", &[exact("port", port.into())], does)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a multicast group.
     pub fn multicast(&mut self, group: u16, ports: &[u16]) {
         self.out.push(multicast(group, ports));
@@ -173,7 +192,7 @@ pub(crate) fn ticks(us: f64) -> u128 {
 }
 
 /// Ticks that 64 KiB take on a line: the unit of `lines` in `load.p4`.
-pub(crate) fn pace(line: &Line) -> u128 {
+fn pace(line: &Line) -> u128 {
     let ticks = 65536.0 * 8.0 / line.bits_per_s as f64 * TICKS_PER_S;
     (ticks.round() as u128).clamp(1, u32::MAX.into())
 }

@@ -1,7 +1,7 @@
 //! Schemes: a program for all switches of a network, which chooses paths, and what its tables hold.
 
 use crate::book::{Book, UnknownName};
-use crate::{ecmp, hula, p4te, random};
+use crate::{conga, ecmp, hula, p4te, random};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::reader::{At, Problems, Table};
 use pointsman_topology::{Routes, SwitchId, Topology};
@@ -77,7 +77,8 @@ impl PartialEq for Scheme {
 }
 
 /// All schemes.
-pub static SCHEMES: &[Scheme] = &[ecmp::SCHEME, random::LETFLOW, random::SPRAY, hula::SCHEME, p4te::SCHEME];
+pub static SCHEMES: &[Scheme] =
+    &[ecmp::SCHEME, random::LETFLOW, random::SPRAY, hula::SCHEME, conga::SCHEME, p4te::SCHEME];
 
 /// For [`Scheme::generators`]: a scheme that needs none.
 pub fn no_generators(_: &Topology, _: SwitchId, _: &Choice) -> Vec<(u16, Generator)> {

@@ -1,12 +1,15 @@
 //! Which switches are above others: those with hosts (top of rack, leaves) are the lowest tier.
 
+use crate::book::{Does, UnknownName, Value, exact};
+use crate::paths::Tables;
+use crate::scheme::Place;
 use pointsman_topology::{End, HostId, SwitchId, Topology};
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 /// The tiers of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tiers {
-    /// By switch: links to the nearest switch with hosts.
+    /// By switch, 0 for those with hosts.
     levels: Vec<u32>,
     /// Switches with hosts, in order: a switch's number is its place here, from 1.
     tors: Vec<SwitchId>,
@@ -15,24 +18,9 @@ pub(crate) struct Tiers {
 impl Tiers {
     /// Of a topology.
     pub fn of(topology: &Topology) -> Self {
-        let mut levels = vec![u32::MAX; topology.switches().len()];
-        let homes = (0..topology.hosts().len() as u32).filter_map(|h| topology.uplink(HostId(h)));
-        for (switch, ..) in homes {
-            levels[switch.0 as usize] = 0;
-        }
+        let levels = topology.tiers();
         let ids = (0..levels.len() as u32).map(SwitchId);
-        let tors: Vec<SwitchId> = ids.filter(|s| levels[s.0 as usize] == 0).collect();
-        let mut queue: VecDeque<SwitchId> = tors.iter().copied().collect();
-        while let Some(at) = queue.pop_front() {
-            for (.., end) in topology.ports(at) {
-                if let End::Switch(next, _) = end
-                    && levels[next.0 as usize] == u32::MAX
-                {
-                    levels[next.0 as usize] = levels[at.0 as usize] + 1;
-                    queue.push_back(next);
-                }
-            }
-        }
+        let tors = ids.filter(|s| levels[s.0 as usize] == 0).collect();
         Tiers { levels, tors }
     }
 
@@ -60,5 +48,26 @@ impl Tiers {
             }
         }
         (up, down)
+    }
+
+    /// Fills `tors_v4` and `hops` of `tors.p4`: the ToR of each host that is behind another one, and the ports on ways to each ToR,
+    /// which are returned.
+    pub fn destinations(&self, tables: &mut Tables<'_>) -> Result<BTreeSet<(u32, u16)>, UnknownName> {
+        let Place { topology, routes, switch, .. } = tables.place;
+        let mut ways = BTreeSet::new();
+        for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
+            let Some((home, ..)) = topology.uplink(host).filter(|(home, ..)| *home != switch) else {
+                continue;
+            };
+            let tor = self.number(home);
+            let does = tables.action("set_tor", &[("tor", tor.into())])?;
+            tables.entry("tors_v4", &[("prefix", Value::Prefix(u32::from(to.address).into(), 32))], does)?;
+            ways.extend(routes.ports(switch, host).iter().map(|port| (tor, *port)));
+        }
+        for (tor, port) in &ways {
+            let group = tables.group(&[*port]);
+            tables.entry("hops", &[exact("tor", *tor), exact("port", (*port).into())], Does::Group(group))?;
+        }
+        Ok(ways)
     }
 }

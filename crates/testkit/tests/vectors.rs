@@ -28,10 +28,11 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 9] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 10] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
+    ("conga", &[], &["tests"]),
     ("ecmp", &[], &["tests"]),
     ("hula", &[], &["tests"]),
     ("letflow", &[], &["tests"]),

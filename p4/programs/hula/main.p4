@@ -34,6 +34,7 @@ struct metadata_t {
     load_t    load;
     // The destination's ToR, or the probe's; 0 is none.
     bit<24>   tor;
+    port_t    hop;
     // What is known of that ToR.
     bit<64>   best;
     bit<32>   age;
@@ -73,6 +74,7 @@ control HulaIngress(inout headers_t hdr,
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/flowlets.p4>
     #include <pointsman/fabric/load.p4>
+    #include <pointsman/fabric/tors.p4>
 
     // By ToR: when the last probe came that counted, utilisation, and the port to the next hop.
     register<bit<64>>(4096) best_hops;
@@ -88,37 +90,6 @@ control HulaIngress(inout headers_t hdr,
         actions = { set_age; }
         default_action = set_age(0);
         size = 1;
-    }
-
-    action set_tor(bit<24> tor) {
-        meta.tor = tor;
-    }
-
-    // Destinations behind other ToRs than this one.
-    table tors_v4 {
-        key = { hdr.ipv4.dst: lpm @name("prefix"); }
-        actions = { set_tor; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 4096;
-    }
-
-    table tors_v6 {
-        key = { hdr.ipv6.dst: lpm @name("prefix"); }
-        actions = { set_tor; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 4096;
-    }
-
-    // The ports on ways to a ToR: groups of one member, which counts only while its port has a carrier.
-    table hops {
-        key = {
-            meta.tor: exact @name("tor");
-            meta.flowlet.choice: exact @name("port");
-            meta.fabric.hash: selector;
-        }
-        actions = { forward; drop; }
-        implementation = next_hops;
-        size = 16384;
     }
 
     action accept_probe(bit<16> group) {
@@ -204,6 +175,7 @@ control HulaIngress(inout headers_t hdr,
                     meta.flowlet.choice = meta.age > meta.max_age ? 16w0 : meta.best[15:0];
                 }
                 keep_flowlet();
+                meta.hop = meta.flowlet.choice[8:0];
                 hops.apply();
             }
         }

@@ -5,6 +5,7 @@ use crate::check::{Law, Violations};
 use crate::frame::{Addresses, Kind, Marks, Seen};
 use pointsman_net::Watch;
 use pointsman_topology::SwitchId;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Laws that hold in a network.
@@ -68,7 +69,8 @@ impl Checker {
 
 impl Watch for Checker {
     fn enters(&mut self, now: u64, switch: SwitchId, frame: &[u8]) {
-        let Some(marks) = crate::frame::read(frame).map(|seen| seen.marks) else { return };
+        let inner = without_overlay(frame);
+        let Some(marks) = crate::frame::read(&inner).map(|seen| seen.marks) else { return };
         let Some(switches) = self.under_way.get_mut(&key(marks)) else {
             return self.violations.add(Law::Packets, now, || {
                 format!("request {} entered switch {} and is not under way", marks.request, switch.0)
@@ -80,6 +82,14 @@ impl Watch for Checker {
             });
         }
         switches.push(switch);
+    }
+}
+
+/// A frame without the header that CONGA adds after Ethernet.
+fn without_overlay(frame: &[u8]) -> Cow<'_, [u8]> {
+    match frame.get(12..14) {
+        Some([0x88, 0xb6]) if frame.len() > 22 => [&frame[..12], &frame[20..]].concat().into(),
+        _ => frame.into(),
     }
 }
 

@@ -1,0 +1,79 @@
+//! CONGA (Alizadeh et al., SIGCOMM 2014): what `p4/programs/conga` needs in its tables.
+
+use crate::book::{UnknownName, exact};
+use crate::paths::{ECN, GAP, Tables, ticks};
+use crate::scheme::{Place, Scheme, Setting, no_generators, no_reports};
+use crate::tiers::Tiers;
+use pointsman_control::proto::p4rt::Entity;
+use pointsman_topology::{End, SwitchId};
+use std::collections::BTreeMap;
+
+/// Leaves report to each other how loaded the paths between them are; flowlets take the least loaded one.
+pub const SCHEME: Scheme = Scheme {
+    name: "conga",
+    says: "leaves report to each other how loaded the paths are, and flowlets take the least loaded uplink",
+    program: include_str!("../../../p4/programs/conga/main.p4"),
+    settings: &[ECN, Setting { default: 500.0, ..GAP }, TAU, AGE],
+    entities,
+    generators: no_generators,
+    report: no_reports,
+};
+
+const TAU: Setting = Setting {
+    name: "tau_us",
+    default: 160.0,
+    range: (1.0, 1e6),
+    says: "microseconds over which the load of a line is measured: the next power of two, in nanoseconds",
+};
+
+const AGE: Setting = Setting {
+    name: "age_us",
+    default: 10_000.0,
+    range: (1.0, 2e6),
+    says: "microseconds after which the load that another leaf reported counts as 0",
+};
+
+/// Uplinks that a leaf chooses among; others are for packets without an overlay header.
+const UPLINKS: usize = 8;
+/// Bits of a port's number.
+const PORT_BITS: usize = 9;
+
+fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
+    let Place { topology, switch, choice, .. } = *place;
+    let tiers = Tiers::of(topology);
+    let uplinks = |s: SwitchId| tiers.ports(topology, s).0.into_iter().take(UPLINKS).collect::<Vec<u16>>();
+    let own = uplinks(switch);
+    let mut tables = Tables::new(place, "CongaIngress")?;
+    tables.default("flowlet_config", "set_gap", &[("gap", ticks(choice.setting(GAP.name)))])?;
+    let shift = ticks(choice.setting(TAU.name)).next_power_of_two().ilog2().clamp(8, 31);
+    tables.default("load_config", "set_shift", &[("shift", shift.into())])?;
+    let ports = own.iter().rev().fold(0u128, |all, port| all << PORT_BITS | u128::from(*port));
+    let most = tiers.tors().iter().map(|s| uplinks(*s).len()).max().unwrap_or(0).max(1);
+    let params = [
+        ("leaf", tiers.number(switch).into()),
+        ("uplinks", most as u128),
+        ("ports", ports),
+        ("max_age", ticks(choice.setting(AGE.name))),
+    ];
+    tables.default("leaf_config", "set_leaf", &params)?;
+    tables.lines()?;
+    for (port, _, end) in topology.ports(switch) {
+        if let End::Switch(..) = end {
+            tables.known("fabric_ports", exact("port", port.into()))?;
+        }
+    }
+    for leaf in (1..).zip(tiers.tors()).filter(|(_, s)| **s != switch).map(|(n, _)| n) {
+        tables.known("leaves", exact("leaf", leaf))?;
+    }
+    let mut usable: BTreeMap<u32, u128> = BTreeMap::new();
+    for (leaf, port) in tiers.destinations(&mut tables)? {
+        if let Some(uplink) = own.iter().position(|p| *p == port) {
+            *usable.entry(leaf).or_default() |= 1 << uplink;
+        }
+    }
+    for (leaf, uplinks) in usable {
+        let does = tables.action("set_usable", &[("uplinks", uplinks)])?;
+        tables.entry("usable", &[exact("leaf", leaf)], does)?;
+    }
+    tables.finish()
+}
