@@ -32,8 +32,11 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub struct Args {
     /// Scenario, a TOML file (docs/simulator.md); with --lab several are allowed.
-    #[arg(required = true, value_name = "SCENARIO")]
+    #[arg(required_unless_present = "schemes", value_name = "SCENARIO")]
     scenario: Vec<PathBuf>,
+    /// List the schemes by which switches of networks choose paths, with their settings.
+    #[arg(long, exclusive = true)]
+    schemes: bool,
     /// First seed [default: the scenario's].
     #[arg(long)]
     seed: Option<u64>,
@@ -319,6 +322,10 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    if args.schemes {
+        pointsman_console::print(&network::schemes());
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.lab {
         // Before threads are started.
         pointsman_lab::ensure_privileges()?;

@@ -4,6 +4,7 @@ use super::{Args, Job, loader, network_lab, simulate, stats, summary, verdict, w
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::print;
 use pointsman_engine::Engine;
+use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
 use pointsman_session::Program;
 use pointsman_sim::network::{self, NetworkScenario, Work};
@@ -116,6 +117,18 @@ fn job(point: &Point, seed: u64) -> Job<'_> {
         memory_bytes: point.scenario.memory_bytes(),
         simulate: Box::new(simulate),
     }
+}
+
+/// All schemes with their settings, as text.
+pub(super) fn schemes() -> String {
+    let mut out = String::new();
+    for scheme in SCHEMES {
+        out += &format!("{:<16} {}\n", scheme.name, scheme.says);
+        for Setting { name, default, range: (least, most), says } in scheme.settings {
+            out += &format!("  {name:<14} {says} [{default}; {least} to {most}]\n");
+        }
+    }
+    out
 }
 
 /// Runs the command.
