@@ -181,3 +181,77 @@ fn table(points: &[Point], results: &[&Value]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    const SCENARIO: &str = "name = \"small\"\nduration_s = 0.001\n\
+        [network]\nleaf_spine = { leaves = 2, spines = 2, hosts_per_leaf = 2 }\n\
+        [flows]\nsize = [{ bytes = 20000 }]\narrivals = { process = \"poisson\", load = 0.5 }\n\
+        [sweep]\nscheme = [\"ecmp\", { name = \"ecmp\", ecn_kib = 30 }]\nload = [0.2, 0.4]\n";
+
+    /// A folder of this test alone, removed at its end.
+    struct Folder(std::path::PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn run_with(scenario: &Path, options: &[&str]) -> Result<ExitCode, String> {
+        let path = scenario.display().to_string();
+        let command = Command::try_parse_from([&["sim", &path], options].concat()).expect("good options");
+        let text = std::fs::read_to_string(scenario).expect("it was just written");
+        run(&command.args, scenario, &text).map_err(|e| e.to_string())
+    }
+
+    fn lines(path: &Path) -> Vec<Value> {
+        let text = std::fs::read_to_string(path).expect("results");
+        text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect()
+    }
+
+    /// Two parts have together what one run has; what is in the file is not run again.
+    #[test]
+    fn sweeps_are_split_and_continued() {
+        let folder = Folder(std::env::temp_dir().join(format!("pointsman-sweep-{}", std::process::id())));
+        std::fs::create_dir_all(&folder.0).expect("a folder");
+        let at = |name: &str| folder.0.join(name);
+        let (scenario, whole, parts) = (at("small.toml"), at("whole.jsonl"), at("parts.jsonl"));
+        std::fs::write(&scenario, SCENARIO).expect("a file");
+        let text = |path: &Path| path.display().to_string();
+        let (whole_text, parts_text) = (text(&whole), text(&parts));
+        run_with(&scenario, &["--seeds", "2", "--json", &whole_text]).expect("it runs");
+        for part in ["1/3", "2/3"] {
+            run_with(&scenario, &["--seeds", "2", "--json", &parts_text, "--shard", part]).expect("it runs");
+        }
+        assert!((1..8).contains(&lines(&parts).len()));
+        run_with(&scenario, &["--seeds", "2", "--json", &parts_text]).expect("it continues");
+        let sorted = |path: &Path| {
+            let mut found: Vec<(String, String)> = Vec::new();
+            for mut line in lines(path) {
+                line["wall_s"] = 0.into();
+                found.push((format!("{} {}", line["point"], line["seed"]), line.to_string()));
+            }
+            found.sort();
+            found
+        };
+        let found = sorted(&whole);
+        assert_eq!((found.len(), &found), (8, &sorted(&parts)));
+        assert!(found.windows(2).all(|w| w[0].0 != w[1].0), "{found:?}");
+        let error = run_with(&scenario, &["--lab"]).expect_err("no sweep in the lab");
+        assert!(error.contains("--lab: not for a sweep"), "{error}");
+        let one = SCENARIO.split("[sweep]").next().unwrap_or_default();
+        std::fs::write(&scenario, one).expect("a file");
+        let error = run_with(&scenario, &["--lab"]).expect_err("no flows in the lab");
+        assert!(error.contains("flows run in the simulator only"), "{error}");
+    }
+}
