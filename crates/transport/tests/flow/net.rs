@@ -42,7 +42,7 @@ pub struct Net {
     pub ends: Vec<Connection>,
     /// From the first end, and from the second.
     pub paths: [Path; 2],
-    /// Whether an end takes what it has received.
+    /// Whether an end takes its received bytes.
     pub takes: [bool; 2],
     /// Bytes taken by each end.
     pub taken: [u64; 2],
