@@ -66,6 +66,8 @@ pub struct Controller {
     down: BTreeSet<(SwitchId, u16)>,
     /// By switch.
     reports: Vec<Reports>,
+    /// Switches whose tables do not follow from their reports yet: those that still take what was sent before.
+    news: BTreeSet<SwitchId>,
     /// Over the links that are up.
     routes: Routes,
 }
@@ -88,9 +90,10 @@ impl Controller {
         };
         let sessions = (0..topology.switches().len() as u32).map(session).collect();
         let book = Book::new(&program.p4info);
-        let (down, reports) = (BTreeSet::new(), vec![Reports::new(); topology.switches().len()]);
+        let (down, news) = (BTreeSet::new(), BTreeSet::new());
+        let reports = vec![Reports::new(); topology.switches().len()];
         let routes = Routes::of(&topology, &BTreeSet::new());
-        let mut new = Controller { topology, choice, book, sessions, down, reports, routes };
+        let mut new = Controller { topology, choice, book, sessions, down, reports, news, routes };
         new.route()?;
         Ok(new)
     }
@@ -119,8 +122,13 @@ impl Controller {
             Input::Session(switch, input) => {
                 let Some(session) = self.sessions.get_mut(switch.0 as usize) else { return Vec::new() };
                 let mut out = session.step(now, input);
-                if self.heard(switch, &out) && self.fill(switch).is_ok() {
-                    out.extend(self.sessions[switch.0 as usize].step(now, SessionInput::Tick));
+                if self.heard(switch, &out) {
+                    self.news.insert(switch);
+                }
+                let at = switch.0 as usize;
+                if self.news.contains(&switch) && self.sessions[at].in_sync() && self.fill(switch).is_ok() {
+                    self.news.remove(&switch);
+                    out.extend(self.sessions[at].step(now, SessionInput::Tick));
                 }
                 out.into_iter().map(|o| (switch, o)).collect()
             }

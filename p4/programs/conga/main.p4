@@ -67,9 +67,9 @@ struct metadata_t {
 #include <pointsman/fabric/mark.p4>
 
 parser CongaParser(packet_in packet,
-                  out headers_t hdr,
-                  inout metadata_t meta,
-                  inout standard_metadata_t standard_metadata) {
+    out headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
@@ -93,8 +93,8 @@ parser CongaParser(packet_in packet,
 }
 
 control CongaIngress(inout headers_t hdr,
-                    inout metadata_t meta,
-                    inout standard_metadata_t standard_metadata) {
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/flowlets.p4>
     #include <pointsman/fabric/load.p4>

@@ -22,9 +22,9 @@ struct metadata_t {
 #include <pointsman/fabric/mark.p4>
 
 parser LetflowParser(packet_in packet,
-                  out headers_t hdr,
-                  inout metadata_t meta,
-                  inout standard_metadata_t standard_metadata) {
+    out headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
@@ -38,8 +38,8 @@ parser LetflowParser(packet_in packet,
 }
 
 control LetflowIngress(inout headers_t hdr,
-                    inout metadata_t meta,
-                    inout standard_metadata_t standard_metadata) {
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/flowlets.p4>
 

@@ -21,9 +21,9 @@ struct metadata_t {
 #include <pointsman/fabric/mark.p4>
 
 parser SprayParser(packet_in packet,
-                  out headers_t hdr,
-                  inout metadata_t meta,
-                  inout standard_metadata_t standard_metadata) {
+    out headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
@@ -37,8 +37,8 @@ parser SprayParser(packet_in packet,
 }
 
 control SprayIngress(inout headers_t hdr,
-                    inout metadata_t meta,
-                    inout standard_metadata_t standard_metadata) {
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
 
     apply {
