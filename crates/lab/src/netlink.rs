@@ -25,6 +25,7 @@ const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_NEWNEIGH: u16 = 28;
+const RTM_NEWQDISC: u16 = 36;
 
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -59,6 +60,14 @@ const RTN_UNICAST: u8 = 1;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_PERMANENT: u16 = 0x80;
+
+const TC_H_ROOT: u32 = 0xffff_ffff;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
 
 /// A netlink message under construction: header, fixed part, attributes.
 struct Message(Vec<u8>);
@@ -299,6 +308,36 @@ impl Netlink {
         message.attribute(RTA_GATEWAY, &octets(gateway)).attribute(RTA_OIF, &index.to_ne_bytes());
         message.attribute(RTA_PRIORITY, &metric.to_ne_bytes());
         self.request(message, || format!("cannot add the default route via {gateway}"))
+    }
+
+    /// Limits what an interface sends to a rate in bytes per second on the wire, after bursts of so many bytes. At most `limit` bytes wait.
+    /// Each packet counts with `overhead` bytes more than it has.
+    pub fn add_token_bucket(
+        &mut self,
+        index: u32,
+        bytes_per_s: u64,
+        burst: u32,
+        limit: u32,
+        overhead: u16,
+    ) -> Result<()> {
+        let mut fixed = [0; 20];
+        fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+        fixed[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
+        // linux/pkt_sched.h: `struct tc_ratespec` twice (the second, of a peak rate, is empty), limit, burst as a time, MTU.
+        let mut parms = [0; 36];
+        parms[1] = TC_LINKLAYER_ETHERNET;
+        parms[2..4].copy_from_slice(&overhead.to_ne_bytes());
+        parms[8..12].copy_from_slice(&u32::try_from(bytes_per_s).unwrap_or(u32::MAX).to_ne_bytes());
+        parms[24..28].copy_from_slice(&limit.to_ne_bytes());
+        let mut message = Message::new(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &fixed);
+        message.attribute(TCA_KIND, b"tbf\0").nest(TCA_OPTIONS, |m| {
+            m.attribute(TCA_TBF_PARMS, &parms);
+            m.attribute(TCA_TBF_BURST, &burst.to_ne_bytes());
+            if bytes_per_s > u64::from(u32::MAX) {
+                m.attribute(TCA_TBF_RATE64, &bytes_per_s.to_ne_bytes());
+            }
+        });
+        self.request(message, || format!("cannot limit the rate of interface {index}"))
     }
 
     /// Sets a permanent neighbour entry of an interface.

@@ -1,7 +1,9 @@
 //! Safe wrappers around the few system calls that the standard library and `socket2` do not offer.
 #![allow(unsafe_code)]
 
+use socket2::SockAddr;
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -153,6 +155,80 @@ pub fn raise_open_file_limit() -> io::Result<u64> {
         check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
     }
     Ok(limit.rlim_cur)
+}
+
+/// From now on [`receive_with_ttl`] gives the time to live (IPv4) or hop limit (IPv6) of this socket's datagrams.
+pub(crate) fn want_ttl(socket: &UdpSocket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let (level, option) = match socket.local_addr()? {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVTTL),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    };
+    let size = std::mem::size_of_val(&on) as libc::socklen_t;
+    // SAFETY: pointer and size describe `on`, which the kernel only reads.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size) })
+        .map(drop)
+}
+
+/// Segments that the kernel has sent again on a TCP connection: `tcpi_total_retrans` (linux/tcp.h).
+pub(crate) fn sent_again(socket: &impl AsFd) -> io::Result<u32> {
+    const AT: usize = 100;
+    let mut info = [0u8; 104];
+    let mut length = info.len() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes to the array, which lives until the call returns.
+    check(unsafe {
+        let to = info.as_mut_ptr().cast();
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut length)
+    })?;
+    match info[AT..].first_chunk() {
+        Some(bytes) if length as usize == info.len() => Ok(u32::from_ne_bytes(*bytes)),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Receives one datagram, as far as it fits: its bytes, its source, and the time to live with which it arrived, if the kernel says it.
+pub(crate) fn receive_with_ttl(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+) -> io::Result<(usize, SocketAddr, Option<u8>)> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // In u64, which aligns it for `cmsghdr`.
+    let mut control = [0u64; 8];
+    // SAFETY: all zeroes is a value of this plain structure.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = std::mem::size_of_val(&control) as _;
+    let mut length = 0;
+    // SAFETY: the message describes buffers that outlive the call, each with its length; `from` has room for any address.
+    let ((), from) = unsafe {
+        SockAddr::try_init(|from, room| {
+            message.msg_name = from.cast();
+            message.msg_namelen = *room;
+            let n = libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0);
+            length = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+            *room = message.msg_namelen;
+            Ok(())
+        })
+    }?;
+    let mut ttl = None;
+    // SAFETY: the kernel has filled msg_control and set msg_controllen; the macros stay within. Both kinds carry an int.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while let Some(control) = header.as_ref() {
+            if [(libc::IPPROTO_IP, libc::IP_TTL), (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT)]
+                .contains(&(control.cmsg_level, control.cmsg_type))
+            {
+                let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
+                ttl = u8::try_from(value).ok();
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    let from = from.as_socket().ok_or(io::ErrorKind::InvalidData)?;
+    Ok((length, from, ttl))
 }
 
 /// Ethtool commands that switch an offload on or off (linux/ethtool.h).

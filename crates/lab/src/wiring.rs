@@ -16,6 +16,11 @@ const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 0, 1));
 /// The ends of a veth pair differ in index (see `rack`): those of a link's first and second end.
 const FIRST_INDEX: [u32; 2] = [1000, 3000];
 const MTU: u32 = 1500;
+/// A host may send as much at once as its link carries in 100 us, and at least one full packet.
+const BURSTS_PER_S: u64 = 10_000;
+const LEAST_BURST: u32 = 1600;
+/// What a packet takes on the wire besides the bytes that the kernel counts: preamble, checksum, gap.
+const OVERHEAD: u16 = 24;
 
 /// No host speaks IPv6 on its own.
 const QUIET_SYSCTLS: &[(&str, &str)] =
@@ -126,6 +131,37 @@ impl Wiring {
         netlink.add_neighbour(index, GATEWAY, self.topology.mac(switch))?;
         netlink.add_default_route(index, GATEWAY, true, 0)?;
         Ok(warnings)
+    }
+
+    /// Limits what hosts send to the rates of their links and to the bytes that may wait there.
+    ///
+    /// # Errors
+    /// The kernel has no token bucket filter (`tbf`), or refuses.
+    pub fn limit_hosts(&self) -> Result<()> {
+        for (id, link) in (0..).map(LinkId).zip(self.topology.links()) {
+            for (way, end) in link.ends.iter().enumerate().filter(|(_, end)| matches!(end, End::Host(_))) {
+                let (_, index) = self.interface(id, way);
+                let rate = link.line.bits_per_s / 8;
+                let burst = u32::try_from(rate / BURSTS_PER_S).unwrap_or(u32::MAX).max(LEAST_BURST);
+                let limit = u32::try_from(link.line.queue_bytes).unwrap_or(u32::MAX).max(burst);
+                let limited = || Netlink::open()?.add_token_bucket(index, rate, burst, limit, OVERHEAD);
+                let in_place = |e: Error| Error::new(format!("link {}: {e}", link.name));
+                self.namespace(*end).enter(limited)?.map_err(in_place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies settings of the kernel, as files below /proc/sys and their contents, to all hosts; those that it refused.
+    ///
+    /// # Errors
+    /// A namespace cannot be entered.
+    pub fn set_hosts(&self, settings: &[(&str, &str)]) -> Result<Vec<String>> {
+        let mut refused = Vec::new();
+        for host in &self.hosts {
+            refused.extend(host.enter(|| apply_sysctls(settings))?);
+        }
+        Ok(refused)
     }
 
     /// Cuts a link (both ends lose their carrier), or restores it.

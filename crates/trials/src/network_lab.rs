@@ -11,7 +11,9 @@ use pointsman_session::Program;
 use pointsman_sim::arrivals::Arrivals;
 use pointsman_sim::check::{Law, Violations};
 use pointsman_sim::link::LinkCounts;
-use pointsman_sim::network::{Counting, NetworkOutcome, NetworkScenario, Port, Traffic, uplink_ports};
+use pointsman_sim::network::{
+    Counting, Distances, NetworkOutcome, NetworkScenario, Port, Traffic, uplink_ports,
+};
 use pointsman_sim::outcome::{Latency, Requests};
 use pointsman_sim::random::{Part, Stream};
 use pointsman_topology::{End, LinkId, SwitchId, Topology};
@@ -172,6 +174,7 @@ fn outcome(
         }
     }
     drops.retain(|_, n| *n > 0);
+    loops(scenario, result, packets, &mut violations);
     let on_links = links(topology, result, (before, now), cut, &mut violations);
     if result.wrong > 0 {
         violations.add(Law::Translation, 0, || format!("{} wrong answers", result.wrong));
@@ -207,6 +210,30 @@ fn outcome(
         switches: switches.collect(),
         spread_percent,
         violations,
+    }
+}
+
+/// No packet passes more switches than the longest shortest path has. Packets that arrive say it by their time to live; those that are
+/// lost entered no more switches each than that, or switches have received too many packets (unless switches generate packets too).
+fn loops(scenario: &NetworkScenario, result: &MeshResult, received: u64, violations: &mut Violations) {
+    let (topology, choice) = (&scenario.topology, &scenario.choice);
+    let longest = u64::from(Distances::new(topology).longest());
+    let passed = |(routers, n): (&u8, &u64)| (u64::from(*routers), *n);
+    for (switches, n) in result.routers.iter().map(passed).filter(|(switches, _)| *switches > longest) {
+        violations
+            .add(Law::Loops, 0, || format!("{n} packets passed {switches} switches, not at most {longest}"));
+    }
+    let (arrived, entered) =
+        result.routers.iter().map(passed).fold((0, 0), |(a, e), (switches, n)| (a + n, e + n * switches));
+    let lost = (result.sent + result.served).saturating_sub(arrived);
+    let mut switches = (0..topology.switches().len() as u32).map(SwitchId);
+    let generated = switches.any(|s| !(choice.scheme.generators)(topology, s, choice).is_empty());
+    if !generated && received > entered + lost * longest {
+        violations.add(Law::Loops, 0, || {
+            format!(
+                "switches received {received} packets: {entered} of {arrived} that arrived, and too many of {lost} that were lost"
+            )
+        });
     }
 }
 

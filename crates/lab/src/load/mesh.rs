@@ -5,7 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
-use crate::sys::{Epoll, Interest, Timer};
+use crate::sys::{Epoll, Interest, Timer, receive_with_ttl, want_ttl};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ const SERVICE: u16 = 7;
 const FIRST_PORT: u16 = 1024;
 /// Bytes of a request that hold its number and that of its host.
 const HEAD: usize = 12;
+/// Time to live with which all datagrams leave.
+const FIRST_TTL: u8 = 64;
 /// Datagrams of a socket that are read in a row.
 const AT_ONCE: usize = 64;
 
@@ -56,6 +59,8 @@ pub struct MeshResult {
     pub latencies_ns: Vec<u64>,
     /// Requests that left more than 5 ms late: the machine was busy.
     pub late: u64,
+    /// Datagrams that arrived, by the number of routers that they had passed.
+    pub routers: BTreeMap<u8, u64>,
 }
 
 impl MeshResult {
@@ -66,6 +71,9 @@ impl MeshResult {
         self.served += o.served;
         self.late += o.late;
         self.latencies_ns.extend(o.latencies_ns);
+        for (routers, n) in o.routers {
+            *self.routers.entry(routers).or_default() += n;
+        }
     }
 }
 
@@ -138,6 +146,8 @@ impl Peer {
         let bind = |port: u16| {
             let socket = UdpSocket::bind((addresses[own], port))?;
             socket.set_nonblocking(true)?;
+            socket.set_ttl(FIRST_TTL.into())?;
+            want_ttl(&socket)?;
             Ok::<_, io::Error>(socket)
         };
         let server = bind(SERVICE)?;
@@ -199,17 +209,25 @@ impl Peer {
     fn serve(&mut self) {
         let mut buffer = [0; 2048];
         for _ in 0..AT_ONCE {
-            let Ok((len, from)) = self.server.recv_from(&mut buffer) else { return };
+            let Ok((len, from, ttl)) = receive_with_ttl(&self.server, &mut buffer) else { return };
+            self.passed(ttl);
             let _ = self.server.send_to(&buffer[..len], from);
             self.result.served += 1;
         }
+    }
+
+    /// A datagram has arrived with this time to live.
+    fn passed(&mut self, ttl: Option<u8>) {
+        let routers = FIRST_TTL.saturating_sub(ttl.unwrap_or(FIRST_TTL));
+        *self.result.routers.entry(routers).or_default() += 1;
     }
 
     /// Takes the answers of a flow.
     fn answers(&mut self, flow: usize, start: Instant) {
         let mut buffer = [0; 2048];
         for _ in 0..AT_ONCE {
-            let Ok((len, from)) = self.flows[flow].recv_from(&mut buffer) else { return };
+            let Ok((len, from, ttl)) = receive_with_ttl(&self.flows[flow], &mut buffer) else { return };
+            self.passed(ttl);
             let since = Instant::now().saturating_duration_since(start);
             if self.answered(flow, from, &buffer[..len], since).is_none() {
                 self.result.wrong += 1;

@@ -5,6 +5,7 @@ mod bulk;
 mod closed_loop;
 mod consistency;
 mod echo;
+mod flows;
 mod latency;
 mod mesh;
 mod open_loop;
@@ -18,6 +19,7 @@ pub use consistency::{
     ConsistencyConfig, ConsistencyProgress, ConsistencyResult, Violation, check as check_consistency,
 };
 pub use echo::{EchoCounters, EchoServer, EchoServers};
+pub use flows::{FlowFate, FlowHost, FlowPlan, FlowsConfig, flows};
 pub use latency::Latencies;
 pub use mesh::{MeshConfig, MeshHost, MeshResult, mesh};
 pub use open_loop::{LoadConfig, LoadResult, Progress, run, watched};

@@ -5,6 +5,7 @@
 
 mod check;
 mod control;
+mod distance;
 mod flows;
 mod hosts;
 mod outcome;
@@ -13,6 +14,7 @@ mod requests;
 mod run;
 mod sweep;
 
+pub use distance::Distances;
 pub use flows::{Class, ClassResults, FlowResults, Flows, Load, Pattern, Sizes, Starts};
 pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
 /// The program of switches, compiled.

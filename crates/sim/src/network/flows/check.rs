@@ -2,17 +2,15 @@
 
 use super::frame::{self, FIRST_TTL, Seen};
 use crate::check::{Law, Violations};
+use crate::network::distance::Distances;
 use crate::network::hosts::Ended;
 use pointsman_net::Watch;
-use pointsman_topology::{End, SwitchId, Topology};
+use pointsman_topology::{SwitchId, Topology};
 
 /// Counts what hosts send and receive.
 #[derive(Debug)]
 pub(super) struct Checker {
-    /// By host: the number of its switch among those with hosts.
-    homes: Vec<usize>,
-    /// By these numbers: how many switches a packet passes at least.
-    switches: Vec<Vec<u8>>,
+    distances: Distances,
     /// No packet enters a switch with less time to live: it would have passed more switches than the longest shortest path has.
     least_ttl: u8,
     sent: u64,
@@ -24,33 +22,10 @@ pub(super) struct Checker {
 
 impl Checker {
     pub fn new(topology: &Topology) -> Self {
-        let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); topology.switches().len()];
-        let mut home = vec![0; topology.hosts().len()];
-        for link in topology.links() {
-            match link.ends {
-                [End::Switch(a, _), End::Switch(b, _)] => {
-                    neighbours[a.0 as usize].push(b.0 as usize);
-                    neighbours[b.0 as usize].push(a.0 as usize);
-                }
-                [End::Switch(s, _), End::Host(h)] | [End::Host(h), End::Switch(s, _)] => {
-                    home[h.0 as usize] = s.0 as usize;
-                }
-                [End::Host(_), End::Host(_)] => {}
-            }
-        }
-        let mut leaves = home.clone();
-        leaves.sort_unstable();
-        leaves.dedup();
-        let of = |from: &usize| {
-            let all = passed(&neighbours, *from);
-            leaves.iter().map(|to| all[*to]).collect::<Vec<u8>>()
-        };
-        let switches: Vec<Vec<u8>> = leaves.iter().map(of).collect();
-        let longest = switches.iter().flatten().copied().filter(|n| *n < u8::MAX).max().unwrap_or(1);
-        let homes = home.iter().map(|s| leaves.binary_search(s).unwrap_or(0)).collect();
-        let least_ttl = FIRST_TTL.saturating_sub(longest - 1);
+        let distances = Distances::new(topology);
+        let least_ttl = FIRST_TTL.saturating_sub(distances.longest() - 1);
         let violations = Violations::default();
-        Checker { homes, switches, least_ttl, sent: 0, received: 0, reordered: 0, violations }
+        Checker { distances, least_ttl, sent: 0, received: 0, reordered: 0, violations }
     }
 
     /// A host sends a packet.
@@ -71,8 +46,7 @@ impl Checker {
         if !seen.intact {
             self.violations.add(Law::Translation, now, || format!("host {to} received {seen:?}"));
         }
-        let (a, b) = (self.homes[from as usize], self.homes[to as usize]);
-        let switches = self.switches[a][b];
+        let switches = self.distances.between(from, to);
         // Switches may answer in the place of a host, with less to go, but have no data.
         if seen.segment.len > 0 && seen.ttl != FIRST_TTL.wrapping_sub(switches) {
             self.violations.add(Law::Loops, now, || {
@@ -111,24 +85,6 @@ impl Watch for Checker {
             });
         }
     }
-}
-
-/// How many switches a packet from one of them to each passes, both included; 255 if there is no path.
-fn passed(neighbours: &[Vec<usize>], from: usize) -> Vec<u8> {
-    let mut out = vec![u8::MAX; neighbours.len()];
-    out[from] = 1;
-    let mut now = vec![from];
-    while let Some(next) = now.first().map(|s| out[*s].saturating_add(1)) {
-        let mut reached = Vec::new();
-        for neighbour in now.iter().flat_map(|s| &neighbours[*s]) {
-            if out[*neighbour] == u8::MAX && next < u8::MAX {
-                out[*neighbour] = next;
-                reached.push(*neighbour);
-            }
-        }
-        now = reached;
-    }
-    out
 }
 
 #[cfg(test)]
