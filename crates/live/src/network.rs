@@ -5,13 +5,17 @@ use super::{Error, Late, Log, SwitchPart, p4runtime, runtime_in, say};
 use pointsman_fabric::{Choice, Controller, Input};
 use pointsman_lab::wiring::Wiring;
 use pointsman_node::controller::link::Link;
+use pointsman_node::switch::queues::{BURST_NS, Depth, Queue, Rate, Setting};
+use pointsman_node::switch::runtime::Gone;
 use pointsman_node::switch::{Interface, Setup};
 use pointsman_ports::Counters;
-use pointsman_session::{Output, Program, ReconcilerEvent};
+use pointsman_session::{Output, Program, ReconcilerEvent, Request};
 use pointsman_stf::generator::Numbered;
-use pointsman_topology::{CPU_PORT, LinkId, SwitchId, Topology};
+use pointsman_topology::{CPU_PORT, End, LinkId, SwitchId, Topology};
 use pointsman_v1model::{Stats, SwitchConfig};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -21,8 +25,16 @@ const LOOK: Duration = Duration::from_millis(10);
 
 type Action = Output<ReconcilerEvent>;
 
-/// Traffic through a port, as the switch counted it.
-pub type Ports = BTreeMap<u16, Counters>;
+/// What a switch has counted since its start.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Of the whole switch.
+    pub stats: Stats,
+    /// Traffic through each port.
+    pub ports: BTreeMap<u16, Counters>,
+    /// Packets that found the queue of a port full.
+    pub full: BTreeMap<u16, u64>,
+}
 
 /// The network.
 pub struct LiveNetwork {
@@ -32,6 +44,28 @@ pub struct LiveNetwork {
     switches: Vec<(SwitchPart, Runtime)>,
     controller: Option<tokio::task::JoinHandle<()>>,
     in_sync: watch::Receiver<bool>,
+    writes: Arc<AtomicU64>,
+}
+
+/// The queues of a switch's ports: rates, depths and delays of their links. The delay of a host's link is there for both directions, because
+/// nothing in a host's kernel delays packets.
+fn queues(topology: &Topology, switch: SwitchId) -> Vec<Setting> {
+    let of = |(port, link, end): (u16, LinkId, End)| {
+        let line = topology.links()[link.0 as usize].line;
+        let delay_ns = if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns };
+        // Packets that are delayed take room in a queue.
+        let on_the_way = u128::from(line.bits_per_s) * u128::from(delay_ns) / 8 / 1_000_000_000;
+        let depth = line.queue_bytes + u64::try_from(on_the_way).unwrap_or(u64::MAX >> 1);
+        Setting::Queue(Queue {
+            port: Some(port.into()),
+            priority: None,
+            rate: Rate::Bits(line.bits_per_s),
+            depth: Some(Depth::Bytes(depth)),
+            delay_ns,
+            burst_ns: BURST_NS,
+        })
+    };
+    topology.ports(switch).into_iter().map(of).collect()
 }
 
 impl LiveNetwork {
@@ -46,7 +80,9 @@ impl LiveNetwork {
         let wiring = Wiring::build(topology)?;
         let (inputs, received) = mpsc::unbounded_channel();
         let (told, in_sync) = watch::channel(false);
-        let mut network = LiveNetwork { wiring, switches: Vec::new(), controller: None, in_sync };
+        let writes = Arc::new(AtomicU64::new(0));
+        let mut network =
+            LiveNetwork { wiring, switches: Vec::new(), controller: None, in_sync, writes: writes.clone() };
         let mut ways = Vec::new();
         for (i, spec) in topology.switches().iter().enumerate() {
             let id = SwitchId(i as u32);
@@ -61,7 +97,8 @@ impl LiveNetwork {
             let made = (choice.scheme.generators)(topology, id, choice).into_iter();
             let generators =
                 made.map(|(number, generator)| Numbered { number, generator: Some(generator) }).collect();
-            let setup = Setup { interfaces, switch: config, generators, ..Setup::default() };
+            let queues = queues(topology, id);
+            let setup = Setup { interfaces, switch: config, queues, generators, ..Setup::default() };
             let tokio = runtime_in(namespace)?;
             let part = SwitchPart::start(namespace, &spec.name, p4runtime(0), setup, &tokio, log)?;
             let (way, actions) = mpsc::unbounded_channel();
@@ -74,7 +111,7 @@ impl LiveNetwork {
         }
         // Any runtime will do: the controller has no socket.
         if let Some((_, tokio)) = network.switches.first() {
-            network.controller = Some(tokio.spawn(control(controller, received, ways, told)));
+            network.controller = Some(tokio.spawn(control(controller, received, ways, told, writes)));
         }
         Ok(network)
     }
@@ -105,15 +142,27 @@ impl LiveNetwork {
     ///
     /// # Errors
     /// It has stopped.
-    pub fn counters(&self, switch: SwitchId) -> Result<(Stats, Ports), Error> {
+    pub fn counters(&self, switch: SwitchId) -> Result<Counted, Error> {
         let (part, tokio) = &self.switches[switch.0 as usize];
+        let ports = self.wiring.ports(switch).into_iter().map(|(port, _)| port).collect::<Vec<u16>>();
         let asked = tokio.block_on(async {
-            let stats = part.handle.call(|core| core.stats()).await?;
-            Ok::<_, pointsman_node::switch::runtime::Gone>((stats, part.handle.interfaces().await?))
+            let of_core = part.handle.call(move |core| {
+                let full = ports.iter().map(|port| (*port, core.port_stats((*port).into()).queue_full));
+                (full.collect(), core.stats())
+            });
+            let (full, stats) = of_core.await?;
+            let interfaces = part.handle.interfaces().await?.into_iter();
+            let port = |i: pointsman_node::switch::gnmi::model::Interface| {
+                Some((u16::try_from(i.port).ok()?, i.counters))
+            };
+            Ok::<_, Gone>(Counted { stats, ports: interfaces.filter_map(port).collect(), full })
         });
-        let (stats, interfaces) = asked.map_err(|_| Error::Stopped("switch"))?;
-        let ports = interfaces.into_iter().filter_map(|i| Some((u16::try_from(i.port).ok()?, i.counters)));
-        Ok((stats, ports.collect()))
+        asked.map_err(|_| Error::Stopped("switch"))
+    }
+
+    /// Updates that the controller has sent to all switches.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 }
 
@@ -177,11 +226,15 @@ async fn control(
     mut inputs: mpsc::UnboundedReceiver<Input>,
     ways: Vec<mpsc::UnboundedSender<Action>>,
     told: watch::Sender<bool>,
+    writes: Arc<AtomicU64>,
 ) {
     let start = Instant::now();
     let mut input = Input::Tick;
     loop {
         for (switch, action) in controller.step(start.elapsed(), input) {
+            if let Output::Request { request: Request::Write(write), .. } = &action {
+                writes.fetch_add(write.updates.len() as u64, Ordering::Relaxed);
+            }
             // A session whose task has ended is lost with its switch.
             let _ = ways[switch.0 as usize].send(action);
         }

@@ -7,7 +7,7 @@ use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
 use pointsman_session::Program;
-use pointsman_sim::network::{self, NetworkScenario, Work};
+use pointsman_sim::network::{self, NetworkScenario};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -54,16 +54,11 @@ fn lab(
     first: u64,
     fingerprint: &str,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let Work::Requests(traffic) = &scenario.work else {
-        return Err(
-            "--lab: flows run in the simulator only: write a table [traffic] instead of [flows]".into()
-        );
-    };
     pointsman_lab::raise_open_file_limit()
         .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut lines = Vec::new();
     for i in 0..args.seeds {
-        let result = network_lab::run(scenario, traffic, program, first.wrapping_add(i), fingerprint)?;
+        let result = network_lab::run(scenario, program, first.wrapping_add(i), fingerprint)?;
         print(&summary(&result));
         lines.push(result);
     }
@@ -251,7 +246,5 @@ mod tests {
         assert!(error.contains("--lab: not for a sweep"), "{error}");
         let one = SCENARIO.split("[sweep]").next().unwrap_or_default();
         std::fs::write(&scenario, one).expect("a file");
-        let error = run_with(&scenario, &["--lab"]).expect_err("no flows in the lab");
-        assert!(error.contains("flows run in the simulator only"), "{error}");
     }
 }

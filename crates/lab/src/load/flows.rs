@@ -234,7 +234,7 @@ impl Host {
         let socket = Self::socket(&self.shared, self.own)?;
         socket.set_tos_v4(u32::from(plan.dscp) << 2)?;
         match socket.connect(&SockAddr::from(self.shared.addresses[plan.to])) {
-            Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => return Err(e),
+            Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
             _ => self.add(Connection::Sends { socket, flow, sent: 0 }),
         }
     }
@@ -311,7 +311,7 @@ fn send(mut socket: &Socket, flow: usize, sent: &mut u64, length: u64) -> bool {
         }
     }
     match socket.read(&mut [0; 16]) {
-        Ok(_) => false,
+        Ok(n) => n > 0,
         Err(e) => e.kind() == io::ErrorKind::WouldBlock,
     }
 }

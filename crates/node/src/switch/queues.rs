@@ -35,7 +35,7 @@ pub struct Queue {
 }
 
 /// The burst of a port if none is given: less than the time between two batches of packets.
-const BURST_NS: u64 = 10_000;
+pub const BURST_NS: u64 = 10_000;
 
 /// A rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use pointsman_control::{ConnId, Device, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
 use pointsman_stf::generator::Numbered;
-use pointsman_v1model::{Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
+use pointsman_v1model::{Event, EventKind, PortStats, Preparer, State, Stats, SwitchConfig, Time, Watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -154,6 +154,11 @@ impl Core {
     /// Counters of the whole switch.
     pub fn stats(&mut self) -> Stats {
         self.shared.change(|switch| switch.stats().clone())
+    }
+
+    /// Counters of a port.
+    pub fn port_stats(&mut self, port: u32) -> PortStats {
+        self.shared.change(|switch| switch.port_stats(port))
     }
 
     /// The data behind the metrics.

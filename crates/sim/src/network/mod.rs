@@ -15,7 +15,7 @@ mod run;
 mod sweep;
 
 pub use distance::Distances;
-pub use flows::{Class, ClassResults, FlowResults, Flows, Load, Pattern, Sizes, Starts};
+pub use flows::{Class, ClassResults, Fate, Flow, FlowResults, Flows, Load, Pattern, Sizes, Starts};
 pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
 /// The program of switches, compiled.
 pub use pointsman_ir::Program as Compiled;

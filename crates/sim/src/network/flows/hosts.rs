@@ -3,7 +3,6 @@
 use super::Flows;
 use super::check::Checker;
 use super::frame::{self, Head, Seen};
-use super::ideal::Ideal;
 use super::interface::{Interface, interfaces};
 use super::plan::{Flow, plan};
 use super::results::{Fates, FlowResults};
@@ -387,12 +386,17 @@ impl Hosts for Senders<'_> {
         for end in self.ends.iter().step_by(2).flatten() {
             self.fates.sent_again(end.flow, end.sent_again());
         }
-        let ideal = Ideal::new(&self.scenario.topology, self.scenario.switch_latency_ns, &self.tcp);
-        let times = (self.start, ended.now);
-        let results = self.fates.results(&self.plan, times, self.flows.large_above, &ideal);
+        let (fates, stall) = self.fates.end(ended.now);
+        let (topology, latency) = (&self.scenario.topology, self.scenario.switch_latency_ns);
+        let results = self.flows.results(topology, latency, &self.plan, &fates, (self.start, ended.now));
         Results {
             requests: None,
-            flows: Some(FlowResults { reordered: self.checker.reordered, ..results }),
+            flows: Some(FlowResults {
+                started: self.fates.started(),
+                longest_stall_ms: stall as f64 / 1e6,
+                reordered: self.checker.reordered,
+                ..results
+            }),
             strays: self.strays,
             violations: self.checker.violations,
         }

@@ -11,8 +11,9 @@ mod results;
 mod sizes;
 
 pub(super) use hosts::Senders;
+pub use plan::Flow;
 pub(super) use read::{LOADS, read};
-pub use results::{Class, ClassResults, FlowResults};
+pub use results::{Class, ClassResults, Fate, FlowResults};
 pub use sizes::Sizes;
 
 use pointsman_topology::Topology;
@@ -95,6 +96,11 @@ const LIVE_BYTES: f64 = 4096.0;
 const LIVE_PER_HOST: f64 = 64.0;
 
 impl Flows {
+    /// All flows of a run, in the order of their starts: they follow from the seed, nothing from what happens in the network.
+    pub fn plan(&self, topology: &Topology, duration_ns: u64, seed: u64) -> Vec<Flow> {
+        plan::plan(self, topology, duration_ns, seed)
+    }
+
     /// The approximate memory that they take in a simulation.
     pub fn memory_bytes(&self, topology: &Topology, duration_ns: u64) -> f64 {
         let flows = plan::expected(self, topology, duration_ns);

@@ -9,11 +9,14 @@ use pointsman_topology::{End, SwitchId, Topology};
 
 /// A flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flow {
+pub struct Flow {
     /// When it starts, in nanoseconds since the beginning.
     pub at: u64,
+    /// The host that sends it, by number.
     pub from: u32,
+    /// The host that receives it.
     pub to: u32,
+    /// Its length.
     pub bytes: u64,
 }
 

@@ -1,8 +1,10 @@
 //! How long flows took.
 
+use super::Flows;
 use super::ideal::Ideal;
 use super::plan::Flow;
 use crate::outcome::Latency;
+use pointsman_topology::Topology;
 use serde_json::{Value, json};
 
 /// A class of flows.
@@ -71,7 +73,16 @@ impl FlowResults {
     }
 }
 
-/// The fate of each flow. Times are those of the network, in nanoseconds.
+/// What became of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// When its last byte has arrived, in nanoseconds; `None`: it has not.
+    pub ended: Option<u64>,
+    /// Packets that its sender sent again.
+    pub retransmitted: u32,
+}
+
+/// The fate of each flow while the network runs. Times are those of the network, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Fates {
     /// When the last byte has arrived.
@@ -124,31 +135,47 @@ impl Fates {
         self.finished
     }
 
-    /// The results of flows that began at `start` with these plans, at time `now`. Flows with more bytes than `large_above` are large.
-    pub fn results(
-        &self,
-        plan: &[Flow],
-        (start, now): (u64, u64),
-        large_above: u64,
-        ideal: &Ideal,
-    ) -> FlowResults {
+    /// Their fates, and the longest time in which one made no progress until `now`.
+    pub fn end(&self, now: u64) -> (Vec<Fate>, u64) {
         let mut longest_stall = self.longest_stall;
         for (end, moved) in self.ends.iter().zip(&self.moved) {
             if end.is_none() && *moved < now {
                 longest_stall = longest_stall.max(now - moved);
             }
         }
+        let fates = self.ends.iter().zip(&self.retransmitted);
+        (fates.map(|(ended, n)| Fate { ended: *ended, retransmitted: *n }).collect(), longest_stall)
+    }
+
+    /// Flows that have started.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+}
+
+impl Flows {
+    /// The results of flows with these plans and fates, which began at `start` and were watched until `now`, in nanoseconds of one clock.
+    /// `latency_ns` is that of a switch.
+    pub fn results(
+        &self,
+        topology: &Topology,
+        latency_ns: u64,
+        plan: &[Flow],
+        fates: &[Fate],
+        (start, now): (u64, u64),
+    ) -> FlowResults {
+        let ideal = Ideal::new(topology, latency_ns, &self.tcp);
         let classes = [Class::Short, Class::Large, Class::All].map(|class| {
             let (mut times, mut slowdowns, mut retransmitted) = (Vec::new(), Vec::new(), 0);
-            for (i, flow) in plan.iter().enumerate() {
-                let of = if flow.bytes > large_above { Class::Large } else { Class::Short };
+            for (flow, fate) in plan.iter().zip(fates) {
+                let of = if flow.bytes > self.large_above { Class::Large } else { Class::Short };
                 if class != Class::All && class != of {
                     continue;
                 }
-                let time = self.ends[i].unwrap_or(now).saturating_sub(start + flow.at);
+                let time = fate.ended.unwrap_or(now).saturating_sub(start + flow.at);
                 slowdowns.push(time as f64 / ideal.ns(flow.from, flow.to, flow.bytes));
                 times.push(time);
-                retransmitted += u64::from(self.retransmitted[i]);
+                retransmitted += u64::from(fate.retransmitted);
             }
             let n = times.len() as u64;
             let mean = slowdowns.iter().fold(0.0, |sum, s| sum + s) / n.max(1) as f64;
@@ -157,9 +184,9 @@ impl Fates {
             ClassResults { class, n, times, slowdown_mean: mean, slowdown_p99: p99, retransmitted }
         });
         FlowResults {
-            started: self.started,
-            finished: self.finished,
-            longest_stall_ms: longest_stall as f64 / 1e6,
+            started: plan.len() as u64,
+            finished: fates.iter().filter(|f| f.ended.is_some()).count() as u64,
+            longest_stall_ms: 0.0,
             classes: classes.into(),
             reordered: 0,
         }
