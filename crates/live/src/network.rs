@@ -42,6 +42,8 @@ pub struct LiveNetwork {
     pub wiring: Wiring,
     /// By switch, in this order: a part needs its runtime until it has stopped.
     switches: Vec<(SwitchPart, Runtime)>,
+    /// By switch.
+    generators: Vec<Vec<Numbered>>,
     controller: Option<tokio::task::JoinHandle<()>>,
     in_sync: watch::Receiver<bool>,
     writes: Arc<AtomicU64>,
@@ -81,8 +83,14 @@ impl LiveNetwork {
         let (inputs, received) = mpsc::unbounded_channel();
         let (told, in_sync) = watch::channel(false);
         let writes = Arc::new(AtomicU64::new(0));
-        let mut network =
-            LiveNetwork { wiring, switches: Vec::new(), controller: None, in_sync, writes: writes.clone() };
+        let mut network = LiveNetwork {
+            wiring,
+            switches: Vec::new(),
+            generators: Vec::new(),
+            controller: None,
+            in_sync,
+            writes: writes.clone(),
+        };
         let mut ways = Vec::new();
         for (i, spec) in topology.switches().iter().enumerate() {
             let id = SwitchId(i as u32);
@@ -95,8 +103,9 @@ impl LiveNetwork {
                 ..Setup::default().switch
             };
             let made = (choice.scheme.generators)(topology, id, choice).into_iter();
-            let generators =
+            let generators: Vec<Numbered> =
                 made.map(|(number, generator)| Numbered { number, generator: Some(generator) }).collect();
+            network.generators.push(generators.clone());
             let queues = queues(topology, id);
             let setup = Setup { interfaces, switch: config, queues, generators, ..Setup::default() };
             let tokio = runtime_in(namespace)?;
@@ -136,6 +145,20 @@ impl LiveNetwork {
     /// The kernel refuses.
     pub fn set_link(&self, link: LinkId, up: bool) -> Result<(), Error> {
         Ok(self.wiring.set_link(link, up)?)
+    }
+
+    /// Stops the packet generators of all switches, or starts them again.
+    ///
+    /// # Errors
+    /// A switch has stopped.
+    pub fn generate(&self, on: bool) -> Result<(), Error> {
+        for ((part, tokio), generators) in self.switches.iter().zip(&self.generators) {
+            let wanted = if on { generators.clone() } else { Vec::new() };
+            let set = part.handle.call(move |core| core.set_generators(&wanted));
+            // The same generators were accepted when the switch started.
+            let _ = tokio.block_on(set).map_err(|_| Error::Stopped("switch"))?;
+        }
+        Ok(())
     }
 
     /// Counters of a switch and of its ports.

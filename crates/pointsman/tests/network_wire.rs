@@ -4,7 +4,10 @@ use crate::support::{Scratch, pointsman};
 use pointsman_lab::harness::Test;
 use serde_json::Value;
 
-pub const TESTS: &[(&str, Test)] = &[("a_network_on_this_machine", a_network_on_this_machine)];
+pub const TESTS: &[(&str, Test)] = &[
+    ("a_network_on_this_machine", a_network_on_this_machine),
+    ("flows_on_this_machine", flows_on_this_machine),
+];
 
 const SCENARIO: &str = "name = \"lab\"\nduration_s = 2\n\
     [network.leaf_spine]\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
@@ -34,5 +37,41 @@ fn a_network_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
         assert!(sent_on(leaf, 3) > 100 && sent_on(leaf, 4) > 100, "{result}");
     }
     assert!(sent_on(0, 4) > sent_on(0, 3), "the uplink that was never cut carried more: {result}");
+    Ok(())
+}
+
+const FLOWS: &str = "name = \"flows\"\nduration_s = 1\npatience_s = 20\n\
+    [network.leaf_spine]\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+    host_link = { rate_mbit_s = 40, delay_us = 100, queue_kib = 64 }\n\
+    fabric_link = { rate_mbit_s = 20, delay_us = 100, queue_kib = 64 }\n\
+    [flows]\nsize = [{ bytes = 20000 }, { bytes = 200000 }]\nlarge_above_bytes = 100000\n\
+    arrivals = { process = \"poisson\", load = 0.4, load_of = \"uplinks\" }\n\
+    [flows.tcp]\nalgorithm = \"cubic\"\n\
+    [sweep]\nscheme = [\"ecmp\", { name = \"hula\", gap_us = 2000, probe_period_us = 5000 }]\n";
+
+/// All flows arrive, none faster than the links allow, over ports with the links' rates; a kernel without DCTCP is named.
+fn flows_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = Scratch::new("flows-lab");
+    let (scenario, json) = (dir.path("net.toml"), dir.path("net.jsonl"));
+    std::fs::write(&scenario, FLOWS)?;
+    let output = pointsman(&["sim", &scenario, "--lab", "--json", &json]).output()?;
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&json)?;
+    let results = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    assert_eq!(results.len(), 2);
+    for result in &results {
+        let fabric = &result["fabric"];
+        let started = fabric["flows"]["started"].as_u64().expect("a number");
+        assert!(started > 20 && fabric["flows"]["finished"] == started, "{result}");
+        let [short, large, all] = [0, 1, 2].map(|i| &fabric["fct"][i]);
+        assert_eq!(short["n"].as_u64().zip(large["n"].as_u64()).map(|(a, b)| a + b), all["n"].as_u64());
+        // 200,000 bytes take 83 ms at 20 Mbit/s, with the headers of 137 packets.
+        assert!(large["p50_ms"].as_f64().is_some_and(|ms| ms > 83.0), "{result}");
+        assert!(all["slowdown_mean"].as_f64().is_some_and(|s| s > 1.0), "{result}");
+    }
+    std::fs::write(&scenario, FLOWS.replace("cubic", "dctcp"))?;
+    let output = pointsman(&["sim", &scenario, "--lab"]).output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("flows.tcp.algorithm"), "{error}");
     Ok(())
 }

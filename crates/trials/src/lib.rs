@@ -59,7 +59,7 @@ pub struct Args {
     /// Write the Q-table learnt by the first simulation.
     #[arg(long, value_name = "FILE")]
     save_table: Option<PathBuf>,
-    /// Parallel simulations [default: one per processor]. With --lab: parallel racks [default: 1].
+    /// Parallel simulations [default: one per processor]. With --lab: parallel racks or networks [default: 1].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
     /// Write an HTML page with charts.
@@ -374,7 +374,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mine = |(i, _): &(usize, _)| args.shard.is_none_or(|s| *i as u64 % s.count == s.index - 1);
     let jobs = all.enumerate().filter(mine).map(|(_, (s, seed))| job(s, &simulator, seed));
     let jobs: Vec<Job<'_>> = jobs.collect();
-    let Some(results) = simulate(&args, &jobs)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(results) = simulate(&args, args.threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.csv {
         csv(path, &mine)?;
@@ -404,8 +404,8 @@ fn verdict(results: &[&Value]) -> ExitCode {
 }
 
 /// Runs the simulations that the file of results does not have yet, and prints a line for each: all results. `None` with `--check`,
-/// which only lists them.
-fn simulate(args: &Args, jobs: &[Job<'_>]) -> Result<Option<BTreeMap<Key, Value>>, String> {
+/// which only lists them. `threads` run at once; 0: one for each processor.
+fn simulate(args: &Args, threads: usize, jobs: &[Job<'_>]) -> Result<Option<BTreeMap<Key, Value>>, String> {
     if args.check {
         for job in jobs {
             let mib = job.memory_bytes / f64::from(1 << 20);
@@ -434,7 +434,7 @@ fn simulate(args: &Args, jobs: &[Job<'_>]) -> Result<Option<BTreeMap<Key, Value>
         bar.inc(1);
         Ok(())
     };
-    let ran = parallel::map(args.threads, &todo, one);
+    let ran = parallel::map(threads, &todo, one);
     bar.finish();
     ran?;
     let done = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).done;

@@ -1,13 +1,13 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, loader, network_lab, simulate, stats, summary, verdict, write};
+use super::{Args, Job, loader, network_lab, simulate, stats, verdict};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::print;
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
 use pointsman_session::Program;
-use pointsman_sim::network::{self, NetworkScenario};
+use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -46,28 +46,6 @@ fn program(scenario: &NetworkScenario, beside: &Path) -> Result<(String, String)
     Ok((file.clone(), text))
 }
 
-/// Runs the scenario on this machine, once for each seed, and prints and writes the results.
-fn lab(
-    args: &Args,
-    scenario: &NetworkScenario,
-    program: &Program,
-    first: u64,
-    fingerprint: &str,
-) -> Result<ExitCode, Box<dyn Error>> {
-    pointsman_lab::raise_open_file_limit()
-        .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
-    let mut lines = Vec::new();
-    for i in 0..args.seeds {
-        let result = network_lab::run(scenario, program, first.wrapping_add(i), fingerprint)?;
-        print(&summary(&result));
-        lines.push(result);
-    }
-    if let Some(path) = &args.json {
-        write(path, &lines.iter().map(|l| format!("{l}\n")).collect::<String>())?;
-    }
-    Ok(verdict(&lines.iter().collect::<Vec<_>>()))
-}
-
 /// A point of the sweep, with what its switches run.
 struct Point {
     scenario: NetworkScenario,
@@ -96,19 +74,24 @@ fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Point>, 
     Ok(points)
 }
 
-/// The simulation of a point with one seed.
-fn job(point: &Point, seed: u64) -> Job<'_> {
+/// A run of a point with one seed: simulated, or on this machine in real time. Their results have different fingerprints.
+fn job(point: &Point, seed: u64, lab: bool) -> Job<'_> {
+    let fingerprint = if lab { format!("lab-{}", point.fingerprint) } else { point.fingerprint.clone() };
+    let of_job = fingerprint.clone();
     let simulate = move || {
         let began = Instant::now();
-        let mut outcome = network::run::<Engine>(&point.scenario, &point.program, &point.compiled, seed)?;
-        outcome.wall_s = began.elapsed().as_secs_f64();
-        outcome.fingerprint.clone_from(&point.fingerprint);
-        Ok(outcome.json())
+        let outcome = if lab {
+            network_lab::run(&point.scenario, &point.program, seed).map_err(|e| e.to_string())?
+        } else {
+            network::run::<Engine>(&point.scenario, &point.program, &point.compiled, seed)?
+        };
+        let (fingerprint, wall_s) = (fingerprint.clone(), began.elapsed().as_secs_f64());
+        Ok(NetworkOutcome { fingerprint, wall_s, ..outcome }.json())
     };
     Job {
         point: point.scenario.point_text(),
         seed,
-        fingerprint: point.fingerprint.clone(),
+        fingerprint: of_job,
         memory_bytes: point.scenario.memory_bytes(),
         simulate: Box::new(simulate),
     }
@@ -133,16 +116,15 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let points = points(scenarios, path.parent().unwrap_or(Path::new("")))?;
     let Some(first) = points.first() else { return Err("the sweep has no points".into()) };
     let first_seed = args.seed.unwrap_or(first.scenario.seed);
+    let threads = if args.lab { args.threads.max(1) } else { args.threads };
     if args.lab {
-        if points.len() > 1 {
-            return Err("--lab: not for a sweep: write one scheme in [scheme], and remove [sweep]".into());
-        }
-        return lab(args, &first.scenario, &first.program, first_seed, &first.fingerprint);
+        pointsman_lab::raise_open_file_limit()
+            .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     }
     let all = points.iter().flat_map(|p| (0..args.seeds).map(move |i| (p, first_seed.wrapping_add(i))));
     let mine = (0..).zip(all).filter(|(i, _)| args.shard.is_none_or(|s| i % s.count == s.index - 1));
-    let jobs: Vec<Job<'_>> = mine.map(|(_, (point, seed))| job(point, seed)).collect();
-    let Some(results) = simulate(args, &jobs)? else { return Ok(ExitCode::SUCCESS) };
+    let jobs: Vec<Job<'_>> = mine.map(|(_, (point, seed))| job(point, seed, args.lab)).collect();
+    let Some(results) = simulate(args, threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if args.json.as_deref() != Some(Path::new("-")) && points.len() > 1 {
         print(&table(&points, &mine));
@@ -154,7 +136,8 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
 fn table(points: &[Point], results: &[&Value]) -> String {
     let mut text = String::new();
     for point in points {
-        let of_point = |r: &&&Value| r["fingerprint"] == point.fingerprint.as_str();
+        let of_point =
+            |r: &&&Value| r["fingerprint"].as_str().is_some_and(|f| f.ends_with(&point.fingerprint));
         let fabrics: Vec<&Value> = results.iter().filter(of_point).map(|r| &r["fabric"]).collect();
         if fabrics.iter().all(|f| f.is_null()) {
             continue;
@@ -242,9 +225,5 @@ mod tests {
         let found = sorted(&whole);
         assert_eq!((found.len(), &found), (8, &sorted(&parts)));
         assert!(found.windows(2).all(|w| w[0].0 != w[1].0), "{found:?}");
-        let error = run_with(&scenario, &["--lab"]).expect_err("no sweep in the lab");
-        assert!(error.contains("--lab: not for a sweep"), "{error}");
-        let one = SCENARIO.split("[sweep]").next().unwrap_or_default();
-        std::fs::write(&scenario, one).expect("a file");
     }
 }

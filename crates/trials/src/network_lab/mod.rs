@@ -10,7 +10,6 @@ use pointsman_live::{LiveNetwork, Log};
 use pointsman_session::Program;
 use pointsman_sim::network::{Counting, NetworkOutcome, NetworkScenario, Port, uplink_ports};
 use pointsman_topology::{SwitchId, Topology};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -31,6 +30,13 @@ fn counters(network: &LiveNetwork) -> Result<Counters, pointsman_live::Error> {
     Ok(Counters { stats, ports, full, writes: network.writes() })
 }
 
+/// Counters while no packet is on its way: those of hosts have arrived, and generators are stopped.
+fn at_rest(network: &LiveNetwork) -> Result<Counters, pointsman_live::Error> {
+    network.generate(false)?;
+    std::thread::sleep(SETTLE);
+    counters(network)
+}
+
 /// Packets that each of these ports has sent.
 fn sent(topology: &Topology, now: &Counters) -> BTreeMap<Port, u64> {
     let tx = |port: &Port| now.ports.get(port).map_or(0, |c| c.tx_packets);
@@ -45,15 +51,14 @@ pub(super) fn run(
     scenario: &NetworkScenario,
     program: &Program,
     seed: u64,
-    fingerprint: &str,
-) -> Result<Value, Box<dyn Error>> {
-    let began = Instant::now();
+) -> Result<NetworkOutcome, Box<dyn Error>> {
     let log: Log = Arc::new(Mutex::new(|_: &str| {}));
     let network = LiveNetwork::start(&scenario.topology, &scenario.choice, program, &log)?;
     network.wiring.warnings.iter().for_each(|w| say(w));
     network.wait_in_sync(PATIENCE)?;
     let (job, lead) = hosts::job(scenario, &network, seed)?;
-    let before = counters(&network)?;
+    let before = at_rest(&network)?;
+    network.generate(true)?;
     let mut counting = Counting::new(sent(&scenario.topology, &before));
     let mut cut = BTreeSet::new();
     let seen = std::thread::scope(|scope| {
@@ -69,13 +74,9 @@ pub(super) fn run(
         let seen = running.join().map_err(|_| "the hosts panicked")??;
         Ok::<_, Box<dyn Error>>(seen)
     })?;
-    std::thread::sleep(SETTLE);
-    let now = counters(&network)?;
+    let now = at_rest(&network)?;
     counting.end(&sent(&scenario.topology, &now));
-    let outcome = outcome(scenario, seed, seen, (&before, &now), &cut, counting.spread_percent());
-    let outcome =
-        NetworkOutcome { fingerprint: fingerprint.into(), wall_s: began.elapsed().as_secs_f64(), ..outcome };
-    Ok(serde_json::from_str(&outcome.json())?)
+    Ok(outcome(scenario, seed, seen, (&before, &now), &cut, counting.spread_percent()))
 }
 
 type Running<'s> = std::thread::ScopedJoinHandle<'s, Result<Seen, pointsman_lab::Error>>;

@@ -75,9 +75,11 @@ pub(super) fn outcome(
     let mut violations = Violations::default();
     let sums = sums(topology, before, now, &mut violations);
     let (on_links, from_hosts) = links(topology, (before, now), cut, &mut violations);
-    let cut_host = topology.links().iter().zip(0..).any(|(l, id)| {
-        cut.contains(&LinkId(id)) && l.ends.iter().any(|end| matches!(end, End::Host(_)))
-    });
+    let cut_host = topology
+        .links()
+        .iter()
+        .zip(0..)
+        .any(|(l, id)| cut.contains(&LinkId(id)) && l.ends.iter().any(|end| matches!(end, End::Host(_))));
     if let Some(sent) = seen.sent.filter(|sent| *sent != from_hosts && !cut_host) {
         violations
             .add(Law::Packets, 0, || format!("hosts sent {sent} packets, switches received {from_hosts}"));
@@ -107,7 +109,7 @@ pub(super) fn outcome(
     });
     NetworkOutcome {
         scenario: scenario.name.clone(),
-        point: Vec::new(),
+        point: scenario.point.clone(),
         seed,
         fingerprint: String::new(),
         packets: sums.received,
