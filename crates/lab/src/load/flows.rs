@@ -57,7 +57,7 @@ pub struct FlowsConfig {
     pub end: Duration,
 }
 
-/// What became of a flow.
+/// The fate of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowFate {
     /// When its last byte was read, since the beginning.
@@ -112,7 +112,7 @@ pub fn flows(
     }
     for (fate, flow) in fates.iter_mut().zip(plan) {
         if fate.ended.is_none() && fate.stall.is_zero() {
-            // Its receiver has never heard of it.
+            // No byte has reached its receiver.
             fate.stall = config.end.saturating_sub(flow.at);
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Seen {
     pub sent: Option<u64>,
     /// Packets that arrived, by the number of switches that they had passed, if hosts see this.
     pub passed: BTreeMap<u8, u64>,
-    /// Answers that nobody had to send.
+    /// Answers to requests that were never sent, or damaged ones.
     pub wrong: u64,
     pub requests: Option<Requests>,
     pub latency: Latency,

@@ -73,7 +73,7 @@ impl FlowResults {
     }
 }
 
-/// What became of a flow.
+/// The fate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// When its last byte has arrived, in nanoseconds; `None`: it has not.
