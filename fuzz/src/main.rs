@@ -12,6 +12,7 @@ mod packets;
 mod protobuf;
 mod readers;
 mod stf;
+mod store;
 mod tokens;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
@@ -29,6 +30,7 @@ enum Target {
     Report,
     Config,
     Api,
+    Store,
 }
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
@@ -42,8 +44,9 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
         "report" => Target::Report,
         "config" => Target::Config,
         "api" => Target::Api,
+        "store" => Target::Store,
         _ => panic!(
-            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config or api"
+            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api or store"
         ),
     }
 });
@@ -58,6 +61,7 @@ fuzz_target!(|data: &[u8]| {
         Target::Report => readers::report(data),
         Target::Config => readers::config(data),
         Target::Api => conversation::conversation(data),
+        Target::Store => store::run(data),
     }
 });
 

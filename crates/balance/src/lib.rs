@@ -30,7 +30,6 @@ pub mod mcdm;
 pub mod plan;
 pub mod program;
 pub mod report;
-mod siphash;
 pub mod state;
 pub mod trust;
 pub mod types;

@@ -5,8 +5,8 @@
 //! place of an old one without a gap: first the controller gets it, then the agent, then the old one goes.
 
 use crate::config::Rack;
-use crate::siphash::half_sip_hash;
 use crate::types::DeviceNumber;
+use pointsman_wire::siphash::half_sip_hash;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 

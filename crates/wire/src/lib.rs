@@ -1,5 +1,5 @@
 //! What several crates need to write packets and to repeat runs, once: the Internet checksum, frames, MAC addresses,
-//! random numbers, a hash, and text encodings.
+//! random numbers, hashes, and text encodings.
 //!
 //! Checkers and `testkit` do not use it: their copies are independent of the code that they check.
 
@@ -9,6 +9,7 @@ pub mod checksum;
 pub mod frame;
 mod mac;
 pub mod random;
+pub mod siphash;
 pub mod text;
 
 pub use mac::{Mac, MacError};

@@ -1,4 +1,4 @@
-//! HalfSipHash-2-4 with a digest of 64 bits: it signs reports, and the data plane verifies it (`siphash.p4`).
+//! HalfSipHash-2-4 with a digest of 64 bits: it signs load reports and RedPlane's messages, and the data plane verifies it.
 //!
 //! A keyed hash in words of 32 bits, made for short messages (Aumasson and Bernstein, "SipHash: a fast short-input
 //! PRF", 2012; the half variant is that of the reference implementation). Its key has 64 bits, the most that a switch

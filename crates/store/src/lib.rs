@@ -1,0 +1,21 @@
+//! RedPlane's state store: it keeps the state of switch programs outside of the switches, and grants switches leases on it
+//! (Kim, "RedPlane", chapter 5 of the thesis; docs/redplane.md has the messages and the rules R1 to R11).
+//!
+//! [`Store`] is a state machine: datagrams and the time go in, datagrams come out. There are no sockets, threads or clocks here.
+//! Messages are data from strangers: [`Message::decode`] gives an error for everything that is malformed or forged.
+#![forbid(unsafe_code)]
+
+mod config;
+mod message;
+mod outbox;
+mod stats;
+mod store;
+mod table;
+
+pub use config::{Config, ConfigError, Rule};
+pub use message::{
+    FRONT, Flags, Head, Kind, MAX_KEY, MAX_VALUE, Malformed, Message, Secret, Status, TAIL, VERSION, later,
+};
+pub use outbox::Outbox;
+pub use stats::Stats;
+pub use store::Store;

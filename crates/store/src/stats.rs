@@ -1,0 +1,41 @@
+//! What the store counts.
+
+/// Counts since the start. Every datagram that comes in is counted once, apart from requests that wait: these are counted in
+/// `waited`, and again by their result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Keys that were granted to another owner than before.
+    pub grants: u64,
+    /// Repeated requests for a grant that the sender has.
+    pub repeated: u64,
+    /// Writes that changed a state.
+    pub writes: u64,
+    /// Requests of an owner that changed no state: renewals, reads, doubled and overtaken writes.
+    pub renewals: u64,
+    /// Leases that their owners ended.
+    pub releases: u64,
+    /// Releases of keys that the sender does not own.
+    pub needless_releases: u64,
+    /// Requests under an old grant, refused.
+    pub stale: u64,
+    /// Requests of an incarnation or generation before the present one, ignored.
+    pub late: u64,
+    /// Requests that waited for the end of a lease.
+    pub waited: u64,
+    /// Requests that found the queue full, dropped.
+    pub queue_full: u64,
+    /// Requests for a key that the store has no room for, refused.
+    pub full: u64,
+    /// Requests with a value of another length than the stored one, refused.
+    pub sizes: u64,
+    /// Requests for another store's shards, refused.
+    pub shards: u64,
+    /// Datagrams that are not messages of this version, dropped.
+    pub malformed: u64,
+    /// Messages with a wrong digest, dropped.
+    pub forged: u64,
+    /// Messages that only a store sends, dropped.
+    pub answers: u64,
+    /// Recalls sent.
+    pub recalls: u64,
+}

@@ -1,0 +1,349 @@
+//! The state machine.
+
+use crate::config::{Config, ConfigError, Rule};
+use crate::message::{Flags, Kind, Malformed, Message, Status, later};
+use crate::outbox::Outbox;
+use crate::stats::Stats;
+use crate::table::{Owner, RecordId, Table};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Requests that wait for the end of a lease.
+#[derive(Debug)]
+struct Queue<A> {
+    /// When they are looked at again.
+    at: u64,
+    /// Sender and datagram, in the order of their arrival.
+    waiting: Vec<(A, Box<[u8]>)>,
+}
+
+/// A store whose peers have addresses of type `A`.
+///
+/// Times are nanoseconds of one clock that never runs backwards. After each call, send what is in the outbox, and call
+/// [`wake`](Store::wake) at the [`deadline`](Store::deadline).
+#[derive(Debug)]
+pub struct Store<A> {
+    config: Config,
+    table: Table,
+    /// Requests for keys that other switches own. None is empty.
+    queues: BTreeMap<RecordId, Queue<A>>,
+    queued: usize,
+    /// When each queue is looked at again.
+    ends: BTreeSet<(u64, RecordId)>,
+    /// Where each switch was last heard.
+    peers: BTreeMap<u16, A>,
+    stats: Stats,
+}
+
+fn next_grant(grant: u32) -> u32 {
+    grant.wrapping_add(1).max(1)
+}
+
+impl<A: Copy + Eq> Store<A> {
+    /// A store without keys.
+    ///
+    /// # Errors
+    /// Settings that no store can have.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Store {
+            table: Table::new(config.seed, config.max_keys),
+            config,
+            queues: BTreeMap::new(),
+            queued: 0,
+            ends: BTreeSet::new(),
+            peers: BTreeMap::new(),
+            stats: Stats::default(),
+        })
+    }
+
+    /// Counts since the start.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Number of keys.
+    pub fn keys(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The stored value of a key, for tests and tools.
+    pub fn value(&self, object: u16, key: &[u8]) -> Option<&[u8]> {
+        self.table.find(object, key).ok().map(|id| self.table.get(id).value())
+    }
+
+    /// When [`wake`](Store::wake) has something to do; `None`: nothing waits.
+    pub fn deadline(&self) -> Option<u64> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// Takes the payload of a datagram. Answers, to this and to others, are added to `out`.
+    pub fn receive(&mut self, now: u64, from: A, bytes: &[u8], out: &mut Outbox<A>) {
+        match Message::decode(self.config.secret, bytes) {
+            Ok(message) if message.head.answer || message.head.kind == Kind::Recall => {
+                self.stats.answers += 1;
+            }
+            Ok(message) => {
+                if self.peers.get(&message.head.switch) != Some(&from) {
+                    self.peers.insert(message.head.switch, from);
+                }
+                self.request(now, from, bytes, &message, out);
+            }
+            Err(Malformed::Digest) => self.stats.forged += 1,
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    /// Grants the keys whose leases ended to those that wait for them.
+    pub fn wake(&mut self, now: u64, out: &mut Outbox<A>) {
+        while let Some((at, id)) = self.ends.first().copied()
+            && at <= now
+        {
+            let until = self.table.get(id).until;
+            match self.queues.get_mut(&id) {
+                // The owner was restarted and got a new grant meanwhile.
+                Some(queue) if until > now => {
+                    queue.at = until;
+                    self.ends.remove(&(at, id));
+                    self.ends.insert((until, id));
+                }
+                _ => self.admit(now, id, out),
+            }
+        }
+    }
+
+    /// Handles the requests that waited for a key as if they arrived now. If they cannot be granted, they wait again.
+    fn admit(&mut self, now: u64, id: RecordId, out: &mut Outbox<A>) {
+        let Some(queue) = self.queues.remove(&id) else { return };
+        self.ends.remove(&(queue.at, id));
+        self.queued -= queue.waiting.len();
+        self.table.get_mut(id).awaited = false;
+        for (from, bytes) in queue.waiting {
+            if let Ok((message, _)) = Message::split(&bytes) {
+                self.request(now, from, &bytes, &message, out);
+            }
+        }
+    }
+
+    fn request(&mut self, now: u64, from: A, bytes: &[u8], message: &Message<'_>, out: &mut Outbox<A>) {
+        let head = &message.head;
+        if head.shard >= self.config.shards {
+            self.stats.shards += 1;
+            return self.refuse(from, message, Status::Shard, out);
+        }
+        let found = self.table.find(head.object, message.key);
+        if let Ok(id) = found
+            && self.table.get(id).value().len() != message.value.len()
+        {
+            self.stats.sizes += 1;
+            return self.refuse(from, message, Status::Size, out);
+        }
+        match (head.kind, found) {
+            (Kind::New, Ok(id)) => self.again(now, from, bytes, message, id, out),
+            (Kind::New, Err(place)) => {
+                let (key, value) = (message.key, message.value);
+                match self.table.insert(place, head.object, key, value, head.sequence) {
+                    Some(id) => self.grant(now, from, message, id, true, out),
+                    None => {
+                        self.stats.full += 1;
+                        self.refuse(from, message, Status::Full, out);
+                    }
+                }
+            }
+            (_, Ok(id)) if self.owns(message, id) => self.owned(now, from, message, id, out),
+            (Kind::Release, _) => {
+                self.stats.needless_releases += 1;
+                self.refuse(from, message, Status::Ok, out);
+            }
+            _ => {
+                self.stats.stale += 1;
+                self.refuse(from, message, Status::Stale, out);
+            }
+        }
+    }
+
+    /// Whether the request is made under the current grant (R3).
+    fn owns(&self, message: &Message<'_>, id: RecordId) -> bool {
+        let (head, record) = (&message.head, self.table.get(id));
+        let same = |o: Owner| (o.switch, o.incarnation) == (head.switch, head.incarnation);
+        self.config.without == Some(Rule::Grants)
+            || head.grant == record.grant && record.owner.is_some_and(same)
+    }
+
+    /// A request for a key that the store knows.
+    fn again(
+        &mut self,
+        now: u64,
+        from: A,
+        bytes: &[u8],
+        message: &Message<'_>,
+        id: RecordId,
+        out: &mut Outbox<A>,
+    ) {
+        let record = self.table.get(id);
+        let asks = asking(message);
+        match record.owner {
+            Some(owner) if owner == asks => {
+                self.stats.repeated += 1;
+                let lease_us = self.extend(now, id);
+                self.answer(from, message, id, lease_us, message.head.flags, out);
+            }
+            // The switch itself says that it no longer uses the former grant (R9).
+            Some(owner) if owner.switch == asks.switch => {
+                let newer = if owner.incarnation == asks.incarnation {
+                    later(asks.generation, owner.generation)
+                } else {
+                    later(asks.incarnation, owner.incarnation)
+                };
+                if newer {
+                    self.grant(now, from, message, id, false, out);
+                } else {
+                    self.stats.late += 1;
+                }
+            }
+            Some(owner) if now < record.until && self.config.without != Some(Rule::LeaseEnds) => {
+                self.wait(from, bytes, id, owner, out);
+            }
+            _ => self.grant(now, from, message, id, false, out),
+        }
+    }
+
+    /// The key changes its owner (R2, R3).
+    fn grant(
+        &mut self,
+        now: u64,
+        from: A,
+        message: &Message<'_>,
+        id: RecordId,
+        created: bool,
+        out: &mut Outbox<A>,
+    ) {
+        self.stats.grants += 1;
+        let hold = self.config.hold_ns();
+        let record = self.table.get_mut(id);
+        record.owner = Some(asking(message));
+        record.grant = next_grant(record.grant);
+        record.until = now.saturating_add(hold);
+        let lease_us = self.config.lease_us;
+        self.answer(from, message, id, lease_us, Flags { created, ..message.head.flags }, out);
+    }
+
+    /// Extends the lease, unless others wait for its end. Returns the term, or 0.
+    fn extend(&mut self, now: u64, id: RecordId) -> u32 {
+        let hold = self.config.hold_ns();
+        let record = self.table.get_mut(id);
+        if record.awaited {
+            return 0;
+        }
+        record.until = record.until.max(now.saturating_add(hold));
+        self.config.lease_us
+    }
+
+    /// Keeps a request until the lease ends or the owner releases the key.
+    fn wait(&mut self, from: A, bytes: &[u8], id: RecordId, owner: Owner, out: &mut Outbox<A>) {
+        let length = self.queues.get(&id).map_or(0, |q| q.waiting.len());
+        if length >= self.config.queue_per_key || self.queued >= self.config.queue_total {
+            self.stats.queue_full += 1;
+        } else {
+            self.stats.waited += 1;
+            self.queued += 1;
+            let record = self.table.get_mut(id);
+            record.awaited = true;
+            let at = record.until;
+            let queue = self.queues.entry(id).or_insert_with(|| Queue { at, waiting: Vec::new() });
+            queue.waiting.push((from, bytes.into()));
+            self.ends.insert((queue.at, id));
+        }
+        if self.config.recall {
+            self.recall(bytes, id, owner, out);
+        }
+    }
+
+    /// Asks the owner to release the key. `bytes` is the request of another switch.
+    fn recall(&mut self, bytes: &[u8], id: RecordId, owner: Owner, out: &mut Outbox<A>) {
+        let (Some(to), Ok((asks, _))) = (self.peers.get(&owner.switch).copied(), Message::split(bytes))
+        else {
+            return;
+        };
+        self.stats.recalls += 1;
+        let record = self.table.get(id);
+        let mut head = asks.head;
+        head.kind = Kind::Recall;
+        head.answer = true;
+        head.flags = Flags::default();
+        (head.switch, head.incarnation, head.generation) =
+            (owner.switch, owner.incarnation, owner.generation);
+        (head.grant, head.sequence) = (record.grant, record.sequence);
+        (head.port, head.request, head.stamp, head.lease_us) = (0, 0, 0, 0);
+        let recall = Message { head, key: record.key(), value: record.value(), packet: &[] };
+        out.push(to, |bytes| recall.encode(self.config.secret, bytes));
+    }
+
+    /// A request of the owner.
+    fn owned(&mut self, now: u64, from: A, message: &Message<'_>, id: RecordId, out: &mut Outbox<A>) {
+        let head = &message.head;
+        let record = self.table.get_mut(id);
+        let newer = match self.config.without {
+            Some(Rule::Newer) => true,
+            Some(Rule::Serial) => head.sequence > record.sequence,
+            _ => later(head.sequence, record.sequence),
+        };
+        if newer && head.kind != Kind::Renew {
+            record.set_value(message.value);
+            record.sequence = head.sequence;
+            self.stats.writes += 1;
+        } else if head.kind != Kind::Release {
+            self.stats.renewals += 1;
+        }
+        if head.kind == Kind::Release {
+            self.stats.releases += 1;
+            record.owner = None;
+            record.until = now;
+            self.answer(from, message, id, 0, head.flags, out);
+            let record = self.table.get_mut(id);
+            // Nothing of this grant counts any more.
+            record.grant = next_grant(record.grant);
+            self.admit(now, id, out);
+        } else {
+            let lease_us = self.extend(now, id);
+            self.answer(from, message, id, lease_us, head.flags, out);
+        }
+    }
+
+    /// Answers from a record.
+    fn answer(
+        &mut self,
+        to: A,
+        message: &Message<'_>,
+        id: RecordId,
+        lease_us: u32,
+        flags: Flags,
+        out: &mut Outbox<A>,
+    ) {
+        let record = self.table.get(id);
+        let mut head = message.head;
+        head.answer = true;
+        head.flags = flags;
+        head.grant = record.grant;
+        let forgets = self.config.without == Some(Rule::Carried) && head.kind == Kind::New;
+        head.sequence = if forgets { head.sequence } else { record.sequence };
+        head.lease_us = lease_us;
+        let answer = Message { head, key: record.key(), value: record.value(), packet: message.packet };
+        out.push(to, |bytes| answer.encode(self.config.secret, bytes));
+    }
+
+    /// Answers a request that changes nothing. Its packet returns only if the program has yet to process it.
+    fn refuse(&mut self, to: A, message: &Message<'_>, status: Status, out: &mut Outbox<A>) {
+        let mut head = message.head;
+        head.answer = true;
+        head.status = status;
+        head.lease_us = 0;
+        let packet: &[u8] = if head.flags.input { message.packet } else { &[] };
+        let answer = Message { head, packet, ..*message };
+        out.push(to, |bytes| answer.encode(self.config.secret, bytes));
+    }
+}
+
+fn asking(message: &Message<'_>) -> Owner {
+    let head = &message.head;
+    Owner { switch: head.switch, incarnation: head.incarnation, generation: head.generation }
+}

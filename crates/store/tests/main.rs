@@ -1,0 +1,236 @@
+//! The store, message by message.
+
+/// The fuzz target, here on random bytes and its seeds.
+#[path = "../../../fuzz/src/store.rs"]
+mod fuzz;
+
+use pointsman_store::{Config, ConfigError, Flags, Head, Kind, Message, Outbox, Status, Store};
+
+const SECRET: [u8; 8] = *b"a secret";
+const KEY: [u8; 8] = [7; 8];
+const MS: u64 = 1_000_000;
+/// The default lease with its drift: when another switch gets the key.
+const HOLD: u64 = 1000 * MS + 1000 * MS / 128;
+
+fn config() -> Config {
+    Config { secret: SECRET, max_keys: 16, ..Config::default() }
+}
+
+fn store(config: Config) -> Store<u16> {
+    Store::new(config).expect("settings")
+}
+
+/// A request of switch `switch`, in its first incarnation.
+fn head(kind: Kind, switch: u16, grant: u32, sequence: u32) -> Head {
+    Head {
+        kind,
+        answer: false,
+        flags: Flags::default(),
+        status: Status::Ok,
+        object: 0,
+        shard: 0,
+        switch,
+        port: 0,
+        incarnation: 1,
+        generation: 0,
+        grant,
+        sequence,
+        request: 0,
+        stamp: 0,
+        lease_us: 0,
+    }
+}
+
+/// An answer: receiver, fields, value, packet.
+#[derive(Debug)]
+struct Answer {
+    to: u16,
+    head: Head,
+    value: Vec<u8>,
+    packet: Vec<u8>,
+}
+
+impl Answer {
+    /// Receiver, kind, status, grant, sequence.
+    fn short(&self) -> (u16, Kind, Status, u32, u32) {
+        (self.to, self.head.kind, self.head.status, self.head.grant, self.head.sequence)
+    }
+}
+
+fn taken(out: &Outbox<u16>) -> Vec<Answer> {
+    let read = |(to, bytes)| {
+        let m = Message::decode(SECRET, bytes).expect("the store's own message");
+        assert!(m.head.answer);
+        Answer { to, head: m.head, value: m.value.to_vec(), packet: m.packet.to_vec() }
+    };
+    out.iter().map(read).collect()
+}
+
+fn ask(store: &mut Store<u16>, now: u64, head: Head, value: u32, packet: &[u8]) -> Vec<Answer> {
+    ask_key(store, now, head, &KEY, &value.to_be_bytes(), packet)
+}
+
+fn ask_key(
+    store: &mut Store<u16>,
+    now: u64,
+    head: Head,
+    key: &[u8],
+    value: &[u8],
+    packet: &[u8],
+) -> Vec<Answer> {
+    let mut bytes = Vec::new();
+    Message { head, key, value, packet }.encode(SECRET, &mut bytes);
+    let mut out = Outbox::default();
+    store.receive(now, head.switch, &bytes, &mut out);
+    taken(&out)
+}
+
+fn wake(store: &mut Store<u16>, now: u64) -> Vec<Answer> {
+    let mut out = Outbox::default();
+    store.wake(now, &mut out);
+    taken(&out)
+}
+
+fn only(answers: Vec<Answer>) -> Answer {
+    let [answer] = <[Answer; 1]>::try_from(answers).expect("one answer");
+    answer
+}
+
+#[test]
+fn a_key_moves_after_its_lease() {
+    let mut s = store(Config { recall: false, ..config() });
+    let first = only(ask(&mut s, 0, head(Kind::New, 1, 0, 0), 5, b"input"));
+    assert_eq!(first.short(), (1, Kind::New, Status::Ok, 1, 0));
+    assert_eq!((first.head.flags.created, first.head.lease_us), (true, 1_000_000));
+    assert_eq!((first.value, first.packet), (vec![0, 0, 0, 5], b"input".to_vec()));
+    let write = only(ask(&mut s, 100 * MS, head(Kind::Write, 1, 1, 1), 6, b"output"));
+    assert_eq!((write.short(), write.packet), ((1, Kind::Write, Status::Ok, 1, 1), b"output".to_vec()));
+    // The other waits until the lease as the store counts it, from the write on.
+    assert!(ask(&mut s, 200 * MS, head(Kind::New, 2, 0, 0), 0, b"moved").is_empty());
+    assert_eq!(s.deadline(), Some(100 * MS + HOLD));
+    assert!(wake(&mut s, 100 * MS + HOLD - 1).is_empty());
+    let moved = only(wake(&mut s, 100 * MS + HOLD));
+    assert_eq!(moved.short(), (2, Kind::New, Status::Ok, 2, 1));
+    assert_eq!((moved.value, moved.packet), (vec![0, 0, 0, 6], b"moved".to_vec()));
+    assert!(!moved.head.flags.created);
+    assert_eq!(s.deadline(), None);
+    // The first owner's resent write is refused, and its output does not return.
+    let stale = only(ask(&mut s, 100 * MS + HOLD, head(Kind::Write, 1, 1, 2), 9, b"output"));
+    assert_eq!((stale.short().2, stale.packet.len()), (Status::Stale, 0));
+    assert_eq!(s.value(0, &KEY), Some(&[0, 0, 0, 6][..]));
+}
+
+#[test]
+fn late_and_doubled_messages_change_nothing() {
+    let mut s = store(config());
+    ask(&mut s, 0, head(Kind::New, 1, 0, u32::MAX - 1), 0, b"");
+    for (sequence, applied) in
+        [(u32::MAX, u32::MAX), (1, 1), (0, 1), (u32::MAX, 1), (1, 1), (0x8000_0000, 0x8000_0000)]
+    {
+        let answer = only(ask(&mut s, MS, head(Kind::Write, 1, 1, sequence), sequence, b""));
+        assert_eq!(answer.head.sequence, applied, "write {sequence}");
+        assert_eq!(answer.value, applied.to_be_bytes(), "write {sequence}");
+    }
+    assert_eq!((s.stats().writes, s.stats().renewals), (3, 3));
+    // A doubled request for the grant gets the same one.
+    let again = only(ask(&mut s, 2 * MS, head(Kind::New, 1, 0, 0), 0, b""));
+    assert_eq!((again.head.grant, again.head.sequence), (1, 0x8000_0000));
+    // The switch gave the state up, or was restarted: another grant, at once. Its earlier requests are late.
+    let given_up = Head { generation: 1, ..head(Kind::New, 1, 0, 0) };
+    assert_eq!(only(ask(&mut s, 3 * MS, given_up, 0, b"")).head.grant, 2);
+    assert!(ask(&mut s, 3 * MS, head(Kind::New, 1, 0, 0), 0, b"").is_empty());
+    let restarted = Head { incarnation: 2, ..head(Kind::New, 1, 0, 0) };
+    let restarted = only(ask(&mut s, 4 * MS, restarted, 0, b""));
+    assert_eq!((restarted.head.grant, restarted.head.sequence), (3, 0x8000_0000));
+    assert!(ask(&mut s, 4 * MS, given_up, 0, b"").is_empty());
+    assert_eq!(s.stats().late, 2);
+    assert_eq!(only(ask(&mut s, 5 * MS, head(Kind::Write, 1, 2, 9), 9, b"")).head.status, Status::Stale);
+}
+
+#[test]
+fn a_live_owner_releases_a_key_that_is_recalled() {
+    let mut s = store(config());
+    ask(&mut s, 0, head(Kind::New, 1, 0, 0), 0, b"");
+    let recall = only(ask(&mut s, MS, head(Kind::New, 2, 0, 0), 0, b"moved"));
+    assert_eq!(recall.short(), (1, Kind::Recall, Status::Ok, 1, 0));
+    // While others wait, a write applies and extends nothing.
+    let write = only(ask(&mut s, 2 * MS, head(Kind::Write, 1, 1, 1), 1, b""));
+    assert_eq!((write.head.lease_us, write.head.sequence), (0, 1));
+    let answers = ask(&mut s, 3 * MS, head(Kind::Release, 1, 1, 2), 2, b"");
+    let short: Vec<_> = answers.iter().map(Answer::short).collect();
+    assert_eq!(short, [(1, Kind::Release, Status::Ok, 1, 2), (2, Kind::New, Status::Ok, 3, 2)]);
+    assert_eq!(answers[1].value, [0, 0, 0, 2]);
+    assert_eq!(s.deadline(), None);
+    // Its doubled release and its late write are of an old grant.
+    ask(&mut s, 4 * MS, head(Kind::Release, 1, 1, 2), 2, b"");
+    assert_eq!(s.stats().needless_releases, 1);
+    assert_eq!(only(ask(&mut s, 4 * MS, head(Kind::Write, 1, 1, 3), 3, b"")).head.status, Status::Stale);
+    assert_eq!(s.value(0, &KEY), Some(&[0, 0, 0, 2][..]));
+}
+
+#[test]
+fn several_wait_for_one_key() {
+    let mut s = store(Config { recall: false, queue_per_key: 3, ..config() });
+    ask(&mut s, 0, head(Kind::New, 1, 0, 0), 0, b"");
+    for switch in [2, 3, 2, 2] {
+        assert!(ask(&mut s, MS, head(Kind::New, switch, 0, 0), 0, b"p").is_empty());
+    }
+    assert_eq!((s.stats().waited, s.stats().queue_full), (3, 1));
+    // Both requests of the second switch get its grant; the third waits for the end of that one.
+    let granted: Vec<_> = wake(&mut s, HOLD).iter().map(|a| (a.to, a.head.grant)).collect();
+    assert_eq!(granted, [(2, 2), (2, 2)]);
+    assert_eq!(s.deadline(), Some(2 * HOLD));
+    let granted: Vec<_> = wake(&mut s, 2 * HOLD).iter().map(|a| (a.to, a.head.grant)).collect();
+    assert_eq!(granted, [(3, 3)]);
+}
+
+#[test]
+fn bad_requests_have_a_counter_and_an_answer() {
+    let mut s = store(Config { max_keys: 1, ..config() });
+    ask(&mut s, 0, head(Kind::New, 1, 0, 0), 0, b"");
+    let status = |answers: Vec<Answer>| only(answers).head.status;
+    let new = head(Kind::New, 1, 0, 0);
+    assert_eq!(status(ask_key(&mut s, 0, new, &[8; 8], &[0; 4], b"")), Status::Full);
+    assert_eq!(status(ask_key(&mut s, 0, new, &KEY, &[0; 8], b"")), Status::Size);
+    assert_eq!(status(ask(&mut s, 0, Head { shard: 1, ..new }, 0, b"")), Status::Shard);
+    assert_eq!(status(ask_key(&mut s, 0, head(Kind::Write, 1, 1, 1), &[9; 8], &[0; 4], b"")), Status::Stale);
+    // An input returns with the refusal: the switch asks again.
+    let input = Head { flags: Flags { input: true, ..Flags::default() }, ..head(Kind::Renew, 1, 9, 0) };
+    assert_eq!(only(ask(&mut s, 0, input, 0, b"input")).packet, b"input");
+    assert!(ask(&mut s, 0, Head { answer: true, ..new }, 0, b"").is_empty());
+    assert!(ask(&mut s, 0, head(Kind::Recall, 1, 0, 0), 0, b"").is_empty());
+    let mut out = Outbox::default();
+    s.receive(0, 1, b"junk", &mut out);
+    let mut bytes = Vec::new();
+    Message { head: new, key: &KEY, value: &[0; 4], packet: &[] }.encode([0; 8], &mut bytes);
+    s.receive(0, 1, &bytes, &mut out);
+    assert_eq!(out.iter().count(), 0);
+    let c = s.stats();
+    assert_eq!((c.full, c.sizes, c.shards, c.stale), (1, 1, 1, 2));
+    assert_eq!((c.answers, c.malformed, c.forged), (2, 1, 1));
+}
+
+#[test]
+fn settings_are_checked() {
+    let error = |config: Config| Store::<u16>::new(config).err();
+    assert_eq!(error(config()), None);
+    assert_eq!(error(Config { lease_us: 999, ..config() }), Some(ConfigError::Lease));
+    assert_eq!(error(Config { drift_shift: 0, ..config() }), Some(ConfigError::Drift));
+    assert_eq!(error(Config { shards: 0, ..config() }), Some(ConfigError::Shards));
+    assert_eq!(error(Config { max_keys: 0, ..config() }), Some(ConfigError::Keys));
+}
+
+#[test]
+fn junk_and_seeds_of_the_fuzzer() {
+    let mut random = pointsman_wire::Random::new(1);
+    for round in 0..2000 {
+        // Small numbers make requests that fit each other.
+        let small = if round % 2 == 0 { 8 } else { 256 };
+        let bytes: Vec<u8> = (0..800).map(|_| random.below(small) as u8).collect();
+        fuzz::run(&bytes);
+    }
+    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/store");
+    for seed in std::fs::read_dir(seeds).expect("seeds") {
+        fuzz::run(&std::fs::read(seed.expect("an entry").path()).expect("readable"));
+    }
+}
