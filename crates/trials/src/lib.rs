@@ -50,6 +50,10 @@ pub struct Args {
     /// skipped.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Of a network with flows: write those of the first seed as CSV (start, source, destination, bytes), for other simulators, and simulate
+    /// nothing.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "lab", "check", "shard"])]
+    flows: Option<PathBuf>,
     /// Write results as CSV, one line per simulation and device kind.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -342,6 +346,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     if let Some((path, text)) = texts.iter().find(is_network) {
         return network::run(&args, path, text);
+    }
+    if args.flows.is_some() {
+        return Err("--flows: this is the scenario of a rack, which has none: use one with tables [network] and [flows]".into());
     }
     let mut scenarios = Vec::new();
     for (path, text) in &texts {

@@ -1,13 +1,13 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, loader, network_lab, simulate, stats, verdict};
+use super::{Args, Job, loader, network_lab, simulate, stats, verdict, write};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::print;
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
 use pointsman_session::Program;
-use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario};
+use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario, Work};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -109,6 +109,18 @@ pub(super) fn schemes() -> String {
     out
 }
 
+/// The flows of a run as CSV: start in seconds, numbers of the hosts, bytes.
+fn plan(scenario: &NetworkScenario, seed: u64) -> Result<String, String> {
+    let Work::Flows(flows) = &scenario.work else {
+        return Err("--flows: this scenario has none: add a table [flows]".into());
+    };
+    let mut text = String::from("start_s,from,to,bytes\n");
+    for f in flows.plan(&scenario.topology, scenario.duration_ns, seed) {
+        text += &format!("{:.9},{},{},{}\n", f.at as f64 / 1e9, f.from, f.to, f.bytes);
+    }
+    Ok(text)
+}
+
 /// Runs the command.
 pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<dyn Error>> {
     check(args)?;
@@ -116,6 +128,10 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let points = points(scenarios, path.parent().unwrap_or(Path::new("")))?;
     let Some(first) = points.first() else { return Err("the sweep has no points".into()) };
     let first_seed = args.seed.unwrap_or(first.scenario.seed);
+    if let Some(file) = &args.flows {
+        write(file, &plan(&first.scenario, first_seed)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let threads = if args.lab { args.threads.max(1) } else { args.threads };
     if args.lab {
         pointsman_lab::raise_open_file_limit()
