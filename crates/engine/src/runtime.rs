@@ -194,6 +194,18 @@ pub(crate) extern "C" fn lookup(ctx: *mut Ctx<'_>, site: *const Site, key: *cons
     })
 }
 
+/// A flat table gave a row that names a group: the address of the row of the member that the packet gets. 0: ask.
+pub(crate) extern "C" fn pick(ctx: *mut Ctx<'_>, site: *const Site, key: *const u64, group: u64) -> u64 {
+    guard(ctx, 0, |ctx| {
+        // SAFETY: the site is owned by the code that calls; the key is as large as it says.
+        let (site, selectors) = unsafe {
+            let Site::Table(site) = &*site else { return 0 };
+            (site, std::slice::from_raw_parts(key.add(site.key_words), site.selector_words))
+        };
+        ctx.host().pick(site, selectors, group).unwrap_or(0)
+    })
+}
+
 /// A flat table gave a row with this head, and the architecture wants to know. False after a panic.
 pub(crate) extern "C" fn count_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u64) -> u64 {
     guard(ctx, 0, |ctx| {
@@ -204,9 +216,28 @@ pub(crate) extern "C" fn count_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u
     })
 }
 
+/// The values of a table's key fields of kind `selector`.
+fn of_selectors<'s>(site: &'s TableSite, words: &'s [u64]) -> impl ExactSizeIterator<Item = Bits> {
+    let bytes = memory::bytes(words);
+    site.selectors.iter().map(move |(width, offset)| read_bits(&bytes[*offset as usize..], *width))
+}
+
 impl<'a> Host<'a> {
     fn memory(&self) -> Memory<'a> {
         Memory { layouts: self.layouts, strings: self.strings }
+    }
+
+    fn pick(&mut self, site: &TableSite, selectors: &[u64], group: u64) -> Option<u64> {
+        let n = site.table.index();
+        self.env.tables().get(n).filter(|t| t.knows_group(group))?;
+        let mut values = of_selectors(site, selectors);
+        let hash = match (values.next(), values.len()) {
+            (Some(one), 0) => self.env.select(site.table, &[one]),
+            (first, _) => {
+                self.env.select(site.table, &first.into_iter().chain(values).collect::<Vec<Bits>>())
+            }
+        }?;
+        self.env.tables().get(n)?.member(group, hash).map(|row| row.as_ptr() as u64)
     }
 
     fn lookup(&mut self, site: &TableSite, key: &[u64], selectors: &[u64], to: &mut [u64]) {
@@ -218,10 +249,8 @@ impl<'a> Host<'a> {
                 width => Bits::new(width, u128::from(words[0] >> at.shift)),
             }
         };
-        let selectors = memory::bytes(selectors);
-        let of_selectors = |(width, offset): &(u32, u32)| read_bits(&selectors[*offset as usize..], *width);
         let key: Vec<Bits> = site.keys.iter().map(of_key).collect();
-        let selectors: Vec<Bits> = site.selectors.iter().map(of_selectors).collect();
+        let selectors: Vec<Bits> = of_selectors(site, selectors).collect();
         let found = self.env.lookup(site.table, &key, &selectors);
         let hit = if found.hit.is_some() { row::HIT } else { 0 };
         let Some((head, data)) = to.split_first_mut() else { return };

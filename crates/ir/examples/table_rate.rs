@@ -186,8 +186,10 @@ fn measure(table: &Table, n: usize) {
     let kinds = table.keys.iter().map(|k| k.0).collect();
     let mut store = TableStore::new(kinds, n as u64, default.clone());
     let actions = vec![Some(vec![]), Some(vec![48, 9])];
-    let mut flat =
-        FlatTable::new(&FlatShape { keys: table.keys.clone(), actions, counts: false, seed: 1 }, &default);
+    let mut flat = FlatTable::new(
+        &FlatShape { keys: table.keys.clone(), actions, counts: false, groups: false, seed: 1 },
+        &default,
+    );
     let prioritised = table.keys.iter().any(|k| !matches!(k.0, MatchKind::Exact | MatchKind::Lpm));
     let mut all = Vec::new();
     let (mut in_store, mut in_flat, mut worst) = (0, 0, 0);

@@ -334,6 +334,13 @@ pub trait Env {
     /// as [`Env::lookup`] does.
     fn count_hit(&mut self, _table: TableId, _head: u64) {}
 
+    /// A number from the key fields of kind `selector`, in order, by which a packet gets a member of a group: that on which it falls, modulo
+    /// the sum of their weights ([`FlatTable::member`]). `None`: only [`Env::lookup`] knows. Called once for a look-up at most, as it may
+    /// take a random number.
+    fn select(&mut self, _table: TableId, _selectors: &[Bits]) -> Option<u64> {
+        None
+    }
+
     /// Whether a block has made a request that the architecture has to handle when the block has ended.
     fn asked(&self) -> bool {
         false

@@ -7,6 +7,7 @@ mod balancer_sixteen;
 mod fabric;
 mod p4c_programs;
 mod scale;
+mod selectors;
 mod stages;
 mod stf_p4c;
 mod stf_runner;

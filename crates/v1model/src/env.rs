@@ -251,6 +251,10 @@ impl Env for BlockEnv<'_> {
         self.state.lookup(self.own, (self.now, self.bytes), table, key, selectors)
     }
 
+    fn select(&mut self, table: TableId, selectors: &[Bits]) -> Option<u64> {
+        self.state.select(self.own, table, selectors)
+    }
+
     fn tables(&self) -> &[FlatTable] {
         // For a traced packet, every look-up is reported.
         if self.trace.is_some() { &[] } else { &self.state.flat }

@@ -322,6 +322,32 @@ impl ActionProfile {
         pick(members, |m| (m.weight, m.watch_port), hash, down).map(|m| &m.call)
     }
 
+    /// The calls of a group's members, and their weights, that [`ActionProfile::pick`] chooses from for packets of a table; none if it has
+    /// another algorithm than the selector. `None`: there is no such group.
+    pub(crate) fn live_members(
+        &self,
+        table: TableId,
+        group: u32,
+        down: &BTreeSet<u32>,
+    ) -> Option<Vec<(Arc<ActionCall>, u32)>> {
+        let up = |port: Option<u32>| port.is_none_or(|p| !down.contains(&p));
+        let in_table = |(call, weight)| Some((self.in_table(table, call)?, weight));
+        // A call that the table does not list runs nothing.
+        let known = match (self.groups.get(&group), self.one_shots.get(&group)) {
+            (Some(g), _) => {
+                let live = g.members.iter().filter(|m| up(m.watch_port));
+                live.map(|m| in_table((self.member(m.member)?, m.weight))).collect::<Option<_>>()
+            }
+            (None, Some(g)) if g.algorithm.is_none() => {
+                let live = g.members.iter().filter(|m| up(m.watch_port));
+                live.map(|m| in_table((&m.call, m.weight))).collect::<Option<_>>()
+            }
+            (None, Some(_)) => None,
+            (None, None) => return None,
+        };
+        Some(known.unwrap_or_default())
+    }
+
     /// Adds a member; the caller has checked the call against the tables.
     pub(crate) fn insert_member(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
         if !self.one_shots.is_empty() {

@@ -194,6 +194,7 @@ impl TableState {
             keys: self.keys.iter().map(|k| (k.kind, k.width)).collect(),
             actions: self.actions.iter().map(data).collect(),
             counts: self.has_info(),
+            groups: self.profile.is_some(),
             seed,
         }
     }

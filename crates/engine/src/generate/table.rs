@@ -219,6 +219,7 @@ impl Gen<'_, '_> {
         }
         self.uses_tables = true;
         let At::Mem { base, off } = self.scratch(8 * site.row_words as u32) else { return (key, key) };
+        let spreads = !site.selectors.is_empty();
         let site = self.site(Site::Table(site));
         let (row_var, head_var) = (self.b.declare_var(types::I64), self.b.declare_var(types::I64));
         let (flat, ask, count, done) =
@@ -239,10 +240,27 @@ impl Gen<'_, '_> {
         let head = self.b.ins().load(types::I64, FLAGS, row_at, 0);
         self.b.def_var(row_var, row_at);
         self.b.def_var(head_var, head);
-        let special = self.b.ins().band_imm_u(head, (row::ASK | row::COUNT) as i64);
+        let special = self.b.ins().band_imm_u(head, (row::ASK | row::COUNT | row::GROUP) as i64);
         self.branch(special, found, done);
-        self.b.set_cold_block(found);
+        if !spreads {
+            self.b.set_cold_block(found);
+        }
         self.start(found);
+        if spreads {
+            let (pick, other, picked) = (self.new_block(), self.new_block(), self.new_block());
+            let names_group = self.b.ins().band_imm_u(head, row::GROUP as i64);
+            self.branch(names_group, pick, other);
+            self.start(pick);
+            let group = self.b.ins().load(types::I64, FLAGS, row_at, 8 * row::DATA as i32);
+            let member = self.call_runtime(runtime::pick as *const u8, &[self.ctx, site, key, group], true);
+            self.branch(member, picked, ask);
+            self.start(picked);
+            let head = self.b.ins().load(types::I64, FLAGS, member, 0);
+            self.b.def_var(row_var, member);
+            self.b.def_var(head_var, head);
+            self.jump(done);
+            self.start(other);
+        }
         let asks = self.b.ins().band_imm_u(head, row::ASK as i64);
         self.branch(asks, ask, count);
         let ctx = self.ctx;

@@ -54,6 +54,7 @@ impl State {
             }
         }
         self.take_cells(old, &kept.externs);
+        self.flat_all_groups();
     }
 
     fn take_table(&mut self, old: &mut State, from: usize, to: usize) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 enum Resolved {
     Call(Arc<ActionCall>),
     Nothing,
-    Ask,
+    Group(u32),
 }
 
 impl Resolved {
@@ -22,7 +22,7 @@ impl Resolved {
                 let call = p.member(*m).and_then(|call| p.in_table(id, call));
                 call.map_or(Resolved::Nothing, Resolved::Call)
             }
-            (EntryAction::Group(_), Some(Instance::Profile(_))) => Resolved::Ask,
+            (EntryAction::Group(g), Some(Instance::Profile(_))) => Resolved::Group(*g),
             _ => Resolved::Nothing,
         }
     }
@@ -31,7 +31,7 @@ impl Resolved {
         match self {
             Resolved::Call(call) => FlatAction::Call(call),
             Resolved::Nothing => FlatAction::Nothing,
-            Resolved::Ask => FlatAction::Ask,
+            Resolved::Group(g) => FlatAction::Group(*g),
         }
     }
 }
@@ -40,6 +40,7 @@ impl State {
     /// Makes the flat tables from the stores; from now on they follow.
     pub(crate) fn build_flat(&mut self) {
         self.flat = (0..self.tables.len()).map(|n| self.flat_of(n)).collect();
+        self.flat_all_groups();
     }
 
     /// A flat table made from a store.
@@ -89,5 +90,36 @@ impl State {
                 }
             }
         }
+    }
+
+    /// A group of an action profile has other members, or is gone.
+    pub(super) fn flat_group(&mut self, profile: ExternInstanceId, group: u32) {
+        let Some(Instance::Profile(p)) = self.instances.get(profile.index()) else { return };
+        for (n, (flat, table)) in self.flat.iter_mut().zip(&self.tables).enumerate() {
+            if table.profile != Some(profile) {
+                continue;
+            }
+            match p.live_members(TableId(n as u32), group, self.replication.down_ports()) {
+                Some(members) => {
+                    flat.set_group(group, members.iter().map(|(call, weight)| (&**call, *weight)))
+                }
+                None => flat.drop_group(group),
+            }
+        }
+    }
+
+    /// Members of groups have other actions, or other ports are down.
+    pub(super) fn flat_all_groups(&mut self) {
+        if self.flat.is_empty() {
+            return;
+        }
+        let mut all = Vec::new();
+        for (n, instance) in self.instances.iter().enumerate() {
+            if let Instance::Profile(p) = instance {
+                let numbers = p.groups().map(|g| g.0).chain(p.one_shots().map(|g| g.0));
+                all.extend(numbers.map(|group| (ExternInstanceId(n as u32), group)));
+            }
+        }
+        all.into_iter().for_each(|(profile, group)| self.flat_group(profile, group));
     }
 }

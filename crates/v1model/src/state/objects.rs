@@ -9,6 +9,7 @@ use crate::register::Register;
 use crate::state::State;
 use crate::time::Time;
 use pointsman_ir::{ActionCall, Bits, EntryAction, ExternInstanceId, KeyMatch, TableId, Type, ValueSetId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Why a register, counter, meter or value set could not be read or written.
@@ -286,8 +287,14 @@ impl State {
         let groups = profile.groups().filter(|(_, g)| g.members.iter().any(|m| m.member == member));
         let mut named: Vec<EntryAction> = groups.map(|(g, _)| EntryAction::Group(g)).collect();
         named.push(EntryAction::Member(member));
+        let changed = named.clone();
         self.check_users(id, named, |profile| profile.modify_member(member, old))?;
         self.flat_member(id, member);
+        for action in changed {
+            if let EntryAction::Group(group) = action {
+                self.flat_group(id, group);
+            }
+        }
         Ok(())
     }
 
@@ -306,7 +313,9 @@ impl State {
         group: u32,
         value: Group,
     ) -> Result<(), ProfileError> {
-        self.profile_mut(id)?.insert_group(group, value)
+        self.profile_mut(id)?.insert_group(group, value)?;
+        self.flat_group(id, group);
+        Ok(())
     }
 
     /// Replaces the members of a group.
@@ -319,7 +328,9 @@ impl State {
         let profile = self.profile_mut(id)?;
         let old = profile.group(group).cloned().ok_or(ProfileError::NotFound)?;
         profile.modify_group(group, value)?;
-        self.check_users(id, vec![EntryAction::Group(group)], |profile| profile.modify_group(group, old))
+        self.check_users(id, vec![EntryAction::Group(group)], |profile| profile.modify_group(group, old))?;
+        self.flat_group(id, group);
+        Ok(())
     }
 
     /// Removes a group that no entry uses.
@@ -327,7 +338,9 @@ impl State {
         if self.entry_uses(id, EntryAction::Group(group)) {
             return Err(ProfileError::InUse);
         }
-        self.profile_mut(id)?.delete_group(group)
+        self.profile_mut(id)?.delete_group(group)?;
+        self.flat_group(id, group);
+        Ok(())
     }
 
     /// Adds a group with its own members to an action selector and returns its number, which entries name like that of
@@ -336,7 +349,9 @@ impl State {
         for member in &group.members {
             self.check_member(id, &member.call)?;
         }
-        self.profile_mut(id)?.insert_one_shot(group)
+        let number = self.profile_mut(id)?.insert_one_shot(group)?;
+        self.flat_group(id, number);
+        Ok(number)
     }
 
     /// The same under a number that it had before.
@@ -349,7 +364,9 @@ impl State {
         for member in &group.members {
             self.check_member(id, &member.call)?;
         }
-        self.profile_mut(id)?.insert_one_shot_as(number, group)
+        self.profile_mut(id)?.insert_one_shot_as(number, group)?;
+        self.flat_group(id, number);
+        Ok(())
     }
 
     /// Sets the number of the next such group.
@@ -364,7 +381,9 @@ impl State {
     /// Removes a group that [`State::insert_one_shot`] made, and gives it back. The caller has made sure that no entry
     /// names it.
     pub fn delete_one_shot(&mut self, id: ExternInstanceId, number: u32) -> Result<OneShot, ProfileError> {
-        self.profile_mut(id)?.delete_one_shot(number)
+        let group = self.profile_mut(id)?.delete_one_shot(number)?;
+        self.flat_group(id, number);
+        Ok(group)
     }
 
     /// Puts a group back that [`State::delete_one_shot`] gave.
@@ -374,7 +393,9 @@ impl State {
         number: u32,
         group: OneShot,
     ) -> Result<(), ProfileError> {
-        self.profile_mut(id)?.restore_one_shot(number, group)
+        self.profile_mut(id)?.restore_one_shot(number, group)?;
+        self.flat_group(id, number);
+        Ok(())
     }
 
     // ---- ports ----
@@ -383,12 +404,19 @@ impl State {
     /// give way to their backups. All ports are up at first.
     pub fn set_port_status(&mut self, port: u32, up: bool) {
         self.replication.set_port_status(port, up);
+        self.flat_all_groups();
+    }
+
+    /// Sets which ports are down.
+    pub(crate) fn set_down_ports(&mut self, down: BTreeSet<u32>) {
+        self.replication.set_down_ports(down);
+        self.flat_all_groups();
     }
 
     /// Takes over from another state which ports are down.
     pub fn copy_port_status(&mut self, other: Option<&State>) {
         if let Some(other) = other {
-            self.replication.set_down_ports(other.replication.down_ports().clone());
+            self.set_down_ports(other.replication.down_ports().clone());
         }
     }
 

@@ -5,6 +5,7 @@ use crate::externs::Instance;
 use crate::guarded::{Guarded, Held, Turn};
 use crate::hash::BitBuffer;
 use crate::meter::Color;
+use crate::profile::SelectorConfig;
 use crate::random::Random;
 use crate::state::{Digest, Event, EventKind, Hits, State};
 use crate::stats::Anomalies;
@@ -261,11 +262,8 @@ impl State {
             }
             (EntryAction::Group(g), Some(Instance::Profile(p))) => {
                 let call = p.selector.and_then(|selector| {
-                    own.buffer.clear();
-                    selectors.iter().for_each(|b| own.buffer.push(b));
                     let algorithm = p.algorithm(*g).unwrap_or(selector.algorithm);
-                    let hash = self.hasher.hash(algorithm, own.buffer.bytes(), &mut own.random);
-                    let hash = hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)));
+                    let hash = self.hash_of(own, SelectorConfig { algorithm, ..selector }, selectors);
                     p.pick(*g, hash, self.replication.down_ports()).and_then(|call| p.in_table(id, call))
                 });
                 if call.is_none() {
@@ -275,5 +273,20 @@ impl State {
             }
             _ => None,
         }
+    }
+
+    /// The number by which a packet gets a member of a group, if the table has a selector.
+    pub(crate) fn select(&self, own: &mut Own, id: TableId, selectors: &[Bits]) -> Option<u64> {
+        match self.table(id)?.profile.and_then(|p| self.instances.get(p.index())) {
+            Some(Instance::Profile(p)) => p.selector.map(|selector| self.hash_of(own, selector, selectors)),
+            _ => None,
+        }
+    }
+
+    fn hash_of(&self, own: &mut Own, selector: SelectorConfig, selectors: &[Bits]) -> u64 {
+        own.buffer.clear();
+        selectors.iter().for_each(|b| own.buffer.push(b));
+        let hash = self.hasher.hash(selector.algorithm, own.buffer.bytes(), &mut own.random);
+        hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)))
     }
 }

@@ -119,7 +119,7 @@ impl<E: Executor> Switch<E> {
             state.build_flat();
         }
         state.epoch = loaded.state.epoch + 1;
-        state.replication.set_down_ports(around.settings.down_ports.clone());
+        state.set_down_ports(around.settings.down_ports.clone());
         state.share(self.others.len());
         // Nothing fails from here on.
         if let Some(mut loaded) = self.loaded.take() {

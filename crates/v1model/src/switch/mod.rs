@@ -237,7 +237,7 @@ impl<E: Executor> Switch<E> {
             state.epoch = old.state.epoch + 1;
             state.take_kept(&mut old.state, kept);
         }
-        state.replication.set_down_ports(self.core.down_ports.clone());
+        state.set_down_ports(self.core.down_ports.clone());
         state.share(self.others.len());
         let loaded = Loaded::new(prepared, state, &self.core.config);
         self.each(|core| core.change_program(&loaded.fixed));

@@ -33,6 +33,7 @@
 mod entries;
 mod exact;
 mod functions;
+mod groups;
 mod intervals;
 mod masked;
 mod place;
@@ -49,6 +50,7 @@ use crate::program::MatchKind;
 use entries::Rank;
 use exact::Exact;
 use functions::*;
+use groups::Groups;
 use masked::{How, Masked};
 use place::{Matches, put_value};
 use trie::Trie;
@@ -59,7 +61,10 @@ pub mod row {
     pub const ACTION: u64 = 0xffff_ffff;
     /// Set: an entry was hit. Otherwise it is the default action's row.
     pub const HIT: u64 = 1 << 32;
-    /// Set: the row does not define the action (an action profile's group; data that is not all scalars; an entry with
+    /// Set: the row names a group of rows in its first word of data ([`FlatTable::member`](super::FlatTable::member)), of which
+    /// [`Env::select`](crate::Env::select) chooses one. If the table does not know the group, it is as with [`ASK`].
+    pub const GROUP: u64 = 1 << 33;
+    /// Set: the row does not define the action (data that is not all scalars; an entry with
     /// too high a number). [`Env::lookup`](crate::Env::lookup) does, and counts.
     pub const ASK: u64 = 1 << 34;
     /// Set: look-ups of the table are counted or timed, so [`Env::count_hit`](crate::Env::count_hit) has to be called before the
@@ -90,6 +95,8 @@ pub enum FlatAction<'a> {
     Call(&'a ActionCall),
     /// Runs nothing.
     Nothing,
+    /// Runs the action of a member of the group with this number: see [`FlatTable::set_group`].
+    Group(u32),
     /// It depends on more than the key.
     Ask,
 }
@@ -103,6 +110,8 @@ pub struct FlatShape {
     pub actions: Vec<Option<Vec<u32>>>,
     /// Look-ups are counted or timed ([`row::COUNT`]).
     pub counts: bool,
+    /// Entries may name groups.
+    pub groups: bool,
     /// A secret from attackers who choose keys.
     pub seed: u64,
 }
@@ -135,6 +144,7 @@ pub struct FlatTable {
     places: Vec<Place>,
     /// Of each action's data.
     data: Vec<Option<Vec<Place>>>,
+    groups: Groups,
     shape: FlatShape,
     /// Number of entries.
     len: usize,
@@ -156,7 +166,8 @@ impl FlatTable {
             .iter()
             .map(|widths| widths.as_ref().map(|w| place::places(w.iter().copied())))
             .collect();
-        let row_words = row::DATA + data.iter().flatten().map(|d| d.1).max().unwrap_or(0);
+        let name = usize::from(shape.groups);
+        let row_words = row::DATA + data.iter().flatten().map(|d| d.1).max().unwrap_or(0).max(name);
         let mut table = FlatTable {
             find: find_default,
             prefetch: prefetch_nothing,
@@ -166,6 +177,7 @@ impl FlatTable {
             rows: vec![0; row_words],
             places,
             data: data.into_iter().map(|d| d.map(|d| d.0)).collect(),
+            groups: Groups::default(),
             shape: shape.clone(),
             len: 0,
             matches: Matches::default(),
@@ -199,7 +211,7 @@ impl FlatTable {
             Search::Trie(t) => t.bytes(),
             Search::Masked(m) => m.bytes(),
         };
-        search + self.rows.capacity() * 8
+        search + self.rows.capacity() * 8 + self.groups.bytes()
     }
 
     /// The name of the data structure, for people.
@@ -284,7 +296,12 @@ impl FlatTable {
                 }
                 _ => false,
             },
-            FlatAction::Ask => false,
+            FlatAction::Group(number) if self.shape.groups && !self.shape.counts => {
+                head |= row::ACTION | row::GROUP;
+                out[row::DATA] = self.groups.name(number);
+                known
+            }
+            FlatAction::Group(_) | FlatAction::Ask => false,
         };
         out[0] = match (done, self.shape.counts) {
             (false, _) => head | row::ASK,

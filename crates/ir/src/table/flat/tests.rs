@@ -65,7 +65,7 @@ impl Pair {
     fn new(keys: &[(MatchKind, u32)], capacity: u64) -> Self {
         let default = Arc::new(ActionCall { action: 1, args: vec![] });
         let actions = DATA.iter().map(|d| Some(d.to_vec())).collect();
-        let shape = FlatShape { keys: keys.to_vec(), actions, counts: false, seed: 3 };
+        let shape = FlatShape { keys: keys.to_vec(), actions, counts: false, groups: false, seed: 3 };
         let flat = FlatTable::new(&shape, &default);
         Pair { store: TableStore::new(keys.iter().map(|k| k.0).collect(), capacity, default), flat }
     }
@@ -271,7 +271,8 @@ fn masks_and_ranges() {
     all_agree("tuple space", 300, &[&[(Ternary, 300), (Ternary, 300)]]);
     let long = (MatchKind::Ternary, 2100);
     let default = ActionCall { action: 0, args: vec![] };
-    let shape = FlatShape { keys: vec![long], actions: vec![Some(vec![])], counts: true, seed: 1 };
+    let shape =
+        FlatShape { keys: vec![long], actions: vec![Some(vec![])], counts: true, groups: false, seed: 1 };
     let mut table = FlatTable::new(&shape, &default);
     assert_eq!(table.find(&[7; 33]), [row::ASK]);
     table.set_default(&default);
@@ -316,7 +317,7 @@ fn memory() {
 fn flags() {
     let default = ActionCall { action: 0, args: vec![Value::Struct(vec![])] };
     let keys = vec![(MatchKind::Exact, 8)];
-    let shape = FlatShape { keys, actions: vec![None, Some(vec![32])], counts: true, seed: 0 };
+    let shape = FlatShape { keys, actions: vec![None, Some(vec![32])], counts: true, groups: false, seed: 0 };
     let mut table = FlatTable::new(&shape, &default);
     assert_eq!(table.find(&[1]), [row::ASK, 0]);
     assert_eq!(table.find(&[]), [row::ASK, 0]);
