@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a network scenario with flows in `pointsman sim` and in ns-3 (fabric.cc beside this file): equal flows, ECMP, DCTCP.
+"""Compares a network scenario with flows in `pointsman sim` and in ns-3 (fabric.cc in this folder): equal flows, ECMP, DCTCP.
 
 Needs g++ and Debian's libns3-dev. Takes minutes: ns-3 is the slow one.
 
