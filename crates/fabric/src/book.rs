@@ -46,6 +46,7 @@ pub struct Book {
     actions: BTreeMap<String, ActionNames>,
     profiles: BTreeMap<String, u32>,
     meters: BTreeMap<String, u32>,
+    counters: BTreeMap<String, u32>,
 }
 
 /// The value of a match field.
@@ -102,7 +103,13 @@ impl Book {
             actions: info.actions.iter().map(action).collect(),
             profiles: info.action_profiles.iter().map(profile).collect(),
             meters: info.meters.iter().map(|m| named(&m.preamble)).map(|(id, name)| (name, id)).collect(),
+            counters: info.counters.iter().map(|c| named(&c.preamble)).map(|(id, name)| (name, id)).collect(),
         }
+    }
+
+    /// The number of a counter.
+    pub(crate) fn counter_id(&self, name: &str) -> Result<u32, UnknownName> {
+        self.counters.get(name).copied().ok_or_else(|| unknown("counter", name))
     }
 
     /// An action with its parameters by name.

@@ -1,7 +1,7 @@
 //! CONGA (Alizadeh et al., SIGCOMM 2014): what `p4/programs/conga` needs in its tables.
 
 use crate::book::{UnknownName, exact};
-use crate::paths::{ECN, GAP, Tables, ticks};
+use crate::paths::{ECN, GAP, Tables, gap, ticks};
 use crate::scheme::{Place, Scheme, Setting, no_generators, no_reports};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
@@ -13,25 +13,26 @@ pub const SCHEME: Scheme = Scheme {
     name: "conga",
     says: "leaves report to each other how loaded the paths are, and flowlets take the least loaded uplink",
     program: include_str!("../../../p4/programs/conga/main.p4"),
-    settings: &[ECN, Setting { default: 500.0, ..GAP }, TAU, AGE],
+    settings: &[ECN, gap(500.0), TAU, AGE],
     entities,
     generators: no_generators,
     report: no_reports,
+    tallies: &[],
 };
 
-const TAU: Setting = Setting {
-    name: "tau_us",
-    default: 160.0,
-    range: (1.0, 1e6),
-    says: "microseconds over which the load of a line is measured: the next power of two, in nanoseconds",
-};
+const TAU: Setting = Setting::number(
+    "tau_us",
+    160.0,
+    (1.0, 1e6),
+    "microseconds over which the load of a line is measured: the next power of two, in nanoseconds",
+);
 
-const AGE: Setting = Setting {
-    name: "age_us",
-    default: 10_000.0,
-    range: (1.0, 2e6),
-    says: "microseconds after which the load that another leaf reported counts as 0",
-};
+const AGE: Setting = Setting::number(
+    "age_us",
+    10_000.0,
+    (1.0, 2e6),
+    "microseconds after which the load that another leaf reported counts as 0",
+);
 
 /// Uplinks that a leaf chooses among; others are for packets without an overlay header.
 const UPLINKS: usize = 8;

@@ -12,4 +12,5 @@ pub const SCHEME: Scheme = Scheme {
     entities: |place| routing(place, "EcmpIngress"),
     generators: no_generators,
     report: no_reports,
+    tallies: &[],
 };

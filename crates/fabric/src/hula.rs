@@ -3,6 +3,7 @@
 use crate::book::{UnknownName, exact};
 use crate::paths::{ECN, GAP, Tables, ticks};
 use crate::scheme::{Choice, Place, Scheme, Setting, no_reports};
+use crate::tally::{Quantity, Tally};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{HostId, SwitchId, Topology};
@@ -18,14 +19,15 @@ pub const SCHEME: Scheme = Scheme {
     entities,
     generators,
     report: no_reports,
+    tallies: &[Tally { quantity: Quantity::ProbeBytes, counter: "HulaEgress.probes", index: 0 }],
 };
 
-const PERIOD: Setting = Setting {
-    name: "probe_period_us",
-    default: 200.0,
-    range: (1.0, 1e6),
-    says: "microseconds between two probes of a switch with hosts; a path without one for three of them is not taken",
-};
+const PERIOD: Setting = Setting::number(
+    "probe_period_us",
+    200.0,
+    (1.0, 1e6),
+    "microseconds between two probes of a switch with hosts; a path without one for three of them is not taken",
+);
 
 /// The generator's packets come in as from this port, which no link has.
 const GENERATOR_PORT: u16 = 0;

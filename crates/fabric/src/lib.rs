@@ -11,8 +11,10 @@ mod p4te;
 mod paths;
 mod random;
 mod scheme;
+mod tally;
 mod tiers;
 
 pub use book::{Book, Does, Rates, UnknownName, Value, clone_session};
 pub use controller::{Action, Controller, FillError, Input};
-pub use scheme::{Choice, Place, Report, Reports, SCHEMES, Scheme, Setting};
+pub use scheme::{Choice, Domain, Level, Place, Report, Reports, SCHEMES, Scheme, Setting};
+pub use tally::{Quantity, Tally, tallies};

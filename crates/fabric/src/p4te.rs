@@ -5,18 +5,15 @@
 //! range are a routing group. When a port moves to another range, the table's entry moves to another group: no packet meets one that is
 //! empty or half changed.
 
-use crate::book::{Does, Rates, UnknownName, Value, clone_session};
+use crate::book::{Does, Rates, UnknownName, Value, clone_session, exact};
 use crate::paths::{ECN, GAP, Groups, Tables, mark_after, ticks};
 use crate::scheme::{Choice, Place, Report, Scheme, Setting, no_generators};
+use crate::tally::{Quantity, Tally};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{CPU_PORT, End, HostId, Line};
 use std::collections::BTreeMap;
 
-const fn setting(name: &'static str, default: f64, range: (f64, f64), says: &'static str) -> Setting {
-    Setting { name, default, range, says }
-}
-
-/// P4TE without its rate adaptation.
+/// P4TE.
 pub const SCHEME: Scheme = Scheme {
     name: "p4te",
     says: "flowlets go to the port with the least queue or the least use, by groups that the switch's events change",
@@ -24,37 +21,60 @@ pub const SCHEME: Scheme = Scheme {
     settings: &[
         ECN,
         GAP,
-        setting("delta_kib", 8.0, (0.001, 1e6), "KiB by which a queue changes before the switch says so"),
-        setting(
+        Setting::number(
+            "delta_kib",
+            8.0,
+            (0.001, 1e6),
+            "KiB by which a queue changes before the switch says so",
+        ),
+        Setting::number(
             "range_kib",
             16.0,
             (0.001, 1e6),
             "KiB of queue that make a port fall into the next group, of four",
         ),
-        setting(
+        Setting::number(
             "green_percent",
             75.0,
             (0.1, 100.0),
             "per cent of a port's rate above which it is yellow (section 6: 75)",
         ),
-        setting(
+        Setting::number(
             "red_percent",
             95.0,
             (0.1, 100.0),
             "per cent of a port's rate above which it is red (section 6: 95)",
         ),
-        setting(
+        Setting::number(
             "burst_kib",
             32.0,
             (1.0, 1e6),
             "KiB that a port may send at once before it changes its colour",
         ),
-        setting("large_dscp", 8.0, (0.0, 63.0), "DSCP of large flows"),
+        Setting::number("large_dscp", 8.0, (0.0, 63.0), "DSCP of large flows"),
+        RATE_CONTROL,
+        Setting::number(
+            "large_percent",
+            10.0,
+            (0.1, 99.9),
+            "per cent of a port's rate above which large flows are slowed down if they congest; short ones have the rest (section 6: 10)",
+        ),
+        Setting::number("spacing_kib", 64.0, (1.0, 1e6), "KiB of a flow between two changes of its rate"),
+        Setting::number("clamp_kib", 32.0, (1.0, 1e6), "KiB in flight that `clamp` allows"),
+        Setting::number("clamp_us", 500.0, (1.0, 1e6), "microseconds for which `clamp` does"),
     ],
     entities,
     generators: no_generators,
     report,
+    tallies: &[Tally { quantity: Quantity::Acks, counter: "P4teIngress.rates.rate_acks", index: 0 }],
 };
+
+/// How leaves slow down the flows of their hosts.
+const RATE_CONTROL: Setting = Setting::names(
+    "rate_control",
+    &["none", "ece", "clamp", "fack"],
+    "how leaves slow flows down: marks in acknowledgments, smaller windows in them, or acknowledgments of their own",
+);
 
 const INGRESS: &str = "P4teIngress";
 /// EtherType of events, and the clone session that makes them.
@@ -109,29 +129,67 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     let large = t.action("is_large", &[])?;
     t.entry("classes", &[("dscp", Value::Exact(choice.setting("large_dscp") as u128))], large)?;
     t.add(clone_session(SESSION, CPU_PORT));
-    ports(&mut t)?;
+    let mode = choice.place_of(RATE_CONTROL.name);
+    ports(&mut t, mode != 0)?;
+    if mode != 0 {
+        rate_control(&mut t, mode)?;
+    }
     upward(&mut t)?;
     t.finish()
 }
 
-/// What the tables have of single ports: their next hops, and of those to switches what egress watches.
-fn ports(t: &mut Tables<'_>) -> Result<(), UnknownName> {
+/// What the tables have of single ports: their next hops, and what egress watches: ports to switches, and with verdicts those to hosts, too.
+fn ports(t: &mut Tables<'_>, verdicts: bool) -> Result<(), UnknownName> {
     let Place { book, topology, switch, choice, .. } = t.place;
     for (port, link, end) in topology.ports(switch) {
         let key = [("port", Value::Exact(port.into()))];
         let group = t.group(&[port]);
         t.entry("hops", &key, Does::Group(group))?;
+        let line = &topology.links()[link.0 as usize].line;
+        let rates = rates(choice, line);
         if let End::Host(_) = end {
+            if verdicts {
+                let does = Does::Action(book.action("NoAction", &[])?);
+                t.add(book.entry("P4teEgress.watched", &key, does)?);
+                t.add(book.rates("P4teEgress.port_rates", port, rates)?);
+            }
             continue;
         }
-        let line = &topology.links()[link.0 as usize].line;
         let range = |n: f64| u128::from(mark_after(n * choice.setting("range_kib"), line));
         let delta = mark_after(choice.setting("delta_kib"), line).into();
         let watch =
             [("delta", delta), ("range1", range(1.0)), ("range2", range(2.0)), ("range3", range(3.0))];
         let watch = Does::Action(book.action("P4teEgress.watch", &watch)?);
         t.add(book.entry("P4teEgress.watched", &key, watch)?);
-        t.add(book.rates("P4teEgress.port_rates", port, rates(choice, line))?);
+        t.add(book.rates("P4teEgress.port_rates", port, rates)?);
+    }
+    Ok(())
+}
+
+/// The tables of `p4/lib/pointsman/fabric/rates.p4`. `mode` counts from 0 for none.
+fn rate_control(t: &mut Tables<'_>, mode: usize) -> Result<(), UnknownName> {
+    let Place { book, topology, switch, choice, .. } = t.place;
+    let bytes = |name: &str| (choice.setting(name) * 1024.0).round() as u128;
+    let params = [
+        ("mode", mode as u128),
+        ("spacing", bytes("spacing_kib")),
+        ("clamp", bytes("clamp_kib")),
+        ("hold", ticks(choice.setting("clamp_us"))),
+    ];
+    t.default("rates.rate_config", "rates.set_rate", &params)?;
+    let large = choice.setting("large_percent");
+    let burst = (choice.setting("burst_kib") * 1024.0) as i64;
+    for (port, link, end) in topology.ports(switch) {
+        let bytes_per_s = topology.links()[link.0 as usize].line.bits_per_s as f64 / 8.0;
+        for (class, percent) in [(0, 100.0 - large), (1, large)] {
+            let rate = ((bytes_per_s * percent / 100.0) as i64).max(1);
+            let rates = Rates { committed: rate, peak: rate, burst };
+            t.add(book.rates("P4teIngress.rates.class_rates", 2 * port + class, rates)?);
+        }
+        if let End::Host(_) = end {
+            t.known("rates.from_hosts", exact("port", port.into()))?;
+            t.known("rates.to_hosts", exact("port", port.into()))?;
+        }
     }
     Ok(())
 }

@@ -10,20 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 const TICKS_PER_S: f64 = 1e9;
 
 /// The setting of marks.
-pub(crate) const ECN: Setting = Setting {
-    name: "ecn_kib",
-    default: 0.0,
-    range: (0.0, 1e6),
-    says: "KiB in a queue from which on packets that allow it get a mark (ECN); 0: no marks",
-};
+pub(crate) const ECN: Setting = Setting::number(
+    "ecn_kib",
+    0.0,
+    (0.0, 1e6),
+    "KiB in a queue from which on packets that allow it get a mark (ECN); 0: no marks",
+);
 
 /// The setting of flowlets.
-pub(crate) const GAP: Setting = Setting {
-    name: "gap_us",
-    default: 100.0,
-    range: (0.0, 1e6),
-    says: "microseconds without a packet of a flow after which it may take another path",
-};
+pub(crate) const GAP: Setting = gap(100.0);
+
+/// The same with another default.
+pub(crate) const fn gap(default: f64) -> Setting {
+    let says = "microseconds without a packet of a flow after which it may take another path";
+    Setting::number("gap_us", default, (0.0, 1e6), says)
+}
 
 /// Bits by which switch N rotates its hash of the flow: a CRC is linear, so that a seed alone would leave the choices of two switches
 /// dependent on each other. Odd, so that 32 switches in a row differ.

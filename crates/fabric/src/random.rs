@@ -16,6 +16,7 @@ pub const LETFLOW: Scheme = Scheme {
     },
     generators: no_generators,
     report: no_reports,
+    tallies: &[],
 };
 
 /// Each packet takes a random path.
@@ -27,4 +28,5 @@ pub const SPRAY: Scheme = Scheme {
     entities: |place| routing(place, "SprayIngress"),
     generators: no_generators,
     report: no_reports,
+    tallies: &[],
 };

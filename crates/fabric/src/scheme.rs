@@ -1,24 +1,104 @@
 //! Schemes: a program for all switches of a network, which chooses paths, and what its tables hold.
 
 use crate::book::{Book, UnknownName};
+use crate::tally::Tally;
 use crate::{conga, ecmp, hula, p4te, random};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::reader::{At, Problems, Table};
 use pointsman_topology::{Routes, SwitchId, Topology};
 use pointsman_v1model::Generator;
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// A number that changes how a scheme works.
+/// Something that changes how a scheme works.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Its name in a scenario, with its unit: `gap_us`.
     pub name: &'static str,
-    /// Its value if a scenario does not name it.
-    pub default: f64,
-    /// The least and the largest value.
-    pub range: (f64, f64),
+    /// What a scenario can write.
+    pub domain: Domain,
     /// What it changes, in half a line.
     pub says: &'static str,
+}
+
+/// The values of a setting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Domain {
+    /// A number.
+    Number {
+        /// Its value if a scenario does not name it.
+        default: f64,
+        /// The least and the largest value.
+        range: (f64, f64),
+    },
+    /// One of these names, the first if a scenario does not name it.
+    Names(&'static [&'static str]),
+}
+
+/// The value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Level {
+    /// Of [`Domain::Number`].
+    Number(f64),
+    /// Of [`Domain::Names`].
+    Name(&'static str),
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Number(n) => n.fmt(f),
+            Level::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Domain::Number { range: (least, most), .. } => write!(f, "{least} to {most}"),
+            Domain::Names(names) => f.write_str(&names.join(", ")),
+        }
+    }
+}
+
+impl Setting {
+    /// A setting that is a number.
+    pub const fn number(name: &'static str, default: f64, range: (f64, f64), says: &'static str) -> Self {
+        Setting { name, domain: Domain::Number { default, range }, says }
+    }
+
+    /// A setting that is one of some names, by default the first.
+    pub const fn names(name: &'static str, names: &'static [&'static str], says: &'static str) -> Self {
+        Setting { name, domain: Domain::Names(names), says }
+    }
+
+    /// The value if a scenario does not name the setting.
+    pub fn default(&self) -> Level {
+        match self.domain {
+            Domain::Number { default, .. } => Level::Number(default),
+            Domain::Names(names) => Level::Name(names.first().copied().unwrap_or_default()),
+        }
+    }
+
+    /// Reads its value from a scheme's table, if that has one.
+    fn read(&self, table: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Level> {
+        match self.domain {
+            Domain::Number { range: (least, most), .. } => {
+                Some(Level::Number(table.number(self.name, least, most, problems)?.value))
+            }
+            Domain::Names(names) => {
+                let remedy = format!("write one of {}", names.join(", "));
+                let found: At<String> = table.text(self.name, &remedy, problems)?;
+                let name = names.iter().find(|name| **name == found.value);
+                if name.is_none() {
+                    let field = table.field(self.name);
+                    problems.add(&found.place, field, format!("`{}`: {remedy}", found.value));
+                }
+                name.map(|name| Level::Name(name))
+            }
+        }
+    }
 }
 
 /// A switch whose tables are to be filled.
@@ -62,6 +142,8 @@ pub struct Scheme {
     /// What a packet from the switch to its controller reports: a subject and its number. The switch's tables are filled again when the
     /// number is another one than before, so that it should be no finer than what they depend on. `None`: nothing.
     pub report: fn(&Choice, &[u8]) -> Option<Report>,
+    /// Counters of the program that say what the scheme costs.
+    pub tallies: &'static [Tally],
 }
 
 impl std::fmt::Debug for Scheme {
@@ -96,13 +178,13 @@ pub struct Choice {
     /// The scheme.
     pub scheme: &'static Scheme,
     /// In the order of [`Scheme::settings`].
-    values: Vec<f64>,
+    levels: Vec<Level>,
 }
 
 impl Choice {
     /// A scheme as it is without further words.
     pub fn of(scheme: &'static Scheme) -> Self {
-        Choice { scheme, values: scheme.settings.iter().map(|s| s.default).collect() }
+        Choice { scheme, levels: scheme.settings.iter().map(Setting::default).collect() }
     }
 
     /// The scheme of this name, with its defaults.
@@ -123,22 +205,73 @@ impl Choice {
             problems.add(&name.place, field, format!("unknown scheme `{}`: {remedy}", name.value));
             return None;
         };
-        for (value, setting) in choice.values.iter_mut().zip(choice.scheme.settings) {
-            let (least, most) = setting.range;
-            if let Some(found) = table.number(setting.name, least, most, problems) {
-                *value = found.value;
-            }
+        for (level, setting) in choice.levels.iter_mut().zip(choice.scheme.settings) {
+            *level = setting.read(&mut table, problems).unwrap_or(*level);
         }
         table.finish(problems);
         Some(choice)
     }
 
-    /// The value of a setting of the scheme.
+    /// The value of a setting, if the scheme has it.
+    pub fn level(&self, name: &str) -> Option<Level> {
+        let place = self.scheme.settings.iter().position(|s| s.name == name)?;
+        self.levels.get(place).copied()
+    }
+
+    /// The value of a setting that is a number.
     ///
     /// # Panics
     /// The scheme has no such setting: schemes ask for their own only.
     pub fn setting(&self, name: &str) -> f64 {
-        let place = self.scheme.settings.iter().position(|s| s.name == name);
-        self.values[place.unwrap_or_else(|| panic!("{} has no setting `{name}`", self.scheme.name))]
+        match self.level(name) {
+            Some(Level::Number(n)) => n,
+            other => panic!("{} has no number `{name}`: {other:?}", self.scheme.name),
+        }
+    }
+
+    /// The place of a setting's value among its names.
+    ///
+    /// # Panics
+    /// The scheme has no such setting: schemes ask for their own only.
+    pub fn place_of(&self, name: &str) -> usize {
+        let setting = self.scheme.settings.iter().find(|s| s.name == name);
+        match (setting.map(|s| s.domain), self.level(name)) {
+            (Some(Domain::Names(names)), Some(Level::Name(level))) => {
+                names.iter().position(|n| *n == level).unwrap_or_default()
+            }
+            (_, other) => panic!("{} has no names `{name}`: {other:?}", self.scheme.name),
+        }
+    }
+
+    /// How the scheme slows flows down: `none` if it does not.
+    pub fn rate_control(&self) -> &'static str {
+        match self.level("rate_control") {
+            Some(Level::Name(name)) => name,
+            _ => "none",
+        }
+    }
+
+    /// All settings that are not as usual, with their values.
+    pub fn unusual(&self) -> impl Iterator<Item = (&'static str, Level)> {
+        let all = self.scheme.settings.iter().zip(&self.levels);
+        all.filter(|(setting, level)| setting.default() != **level).map(|(s, level)| (s.name, *level))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_values() {
+        let mut choice = Choice::named("p4te").expect("a scheme");
+        assert_eq!((choice.rate_control(), choice.place_of("rate_control")), ("none", 0));
+        assert_eq!(choice.level("gap_us"), Some(Level::Number(100.0)));
+        assert_eq!((choice.level("no_such"), choice.unusual().count()), (None, 0));
+        let place = choice.scheme.settings.iter().position(|s| s.name == "rate_control").expect("it has it");
+        choice.levels[place] = Level::Name("clamp");
+        assert_eq!((choice.rate_control(), choice.place_of("rate_control")), ("clamp", 2));
+        assert_eq!(choice.unusual().collect::<Vec<_>>(), [("rate_control", Level::Name("clamp"))]);
+        assert_eq!(Choice::named("ecmp").expect("a scheme").rate_control(), "none");
     }
 }

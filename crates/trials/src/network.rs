@@ -102,8 +102,9 @@ pub(super) fn schemes() -> String {
     let mut out = String::new();
     for scheme in SCHEMES {
         out += &format!("{:<16} {}\n", scheme.name, scheme.says);
-        for Setting { name, default, range: (least, most), says } in scheme.settings {
-            out += &format!("  {name:<14} {says} [{default}; {least} to {most}]\n");
+        for setting in scheme.settings {
+            let Setting { name, domain, says } = setting;
+            out += &format!("  {name:<14} {says} [{}; {domain}]\n", setting.default());
         }
     }
     out

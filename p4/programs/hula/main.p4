@@ -192,6 +192,22 @@ control HulaIngress(inout headers_t hdr,
     }
 }
 
+control HulaEgress(inout headers_t hdr,
+                   inout metadata_t meta,
+                   inout standard_metadata_t standard_metadata) {
+    FabricEgress() marks;
+
+    // Probes that leave.
+    counter(1, CounterType.packets_and_bytes) probes;
+
+    apply {
+        if (hdr.probe.isValid()) {
+            probes.count(0);
+        }
+        marks.apply(hdr, meta, standard_metadata);
+    }
+}
+
 control HulaDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
@@ -202,4 +218,4 @@ control HulaDeparser(packet_out packet, in headers_t hdr) {
     }
 }
 
-V1Switch(HulaParser(), FabricVerify(), HulaIngress(), FabricEgress(), FabricCompute(), HulaDeparser()) main;
+V1Switch(HulaParser(), FabricVerify(), HulaIngress(), HulaEgress(), FabricCompute(), HulaDeparser()) main;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // P4TE: monitoring in the switches, routing groups by queue depth and by utilisation, paths chosen for each flowlet ("P4TE: PISA
-// Switch Based Traffic Engineering in Fat-Tree Data Center Networks", Computer Networks 2022). One program for leaves and spines.
+// Switch Based Traffic Engineering in Fat-Tree Data Center Networks", Computer Networks 2022), and flows slowed down where they congest
+// a port. One program for leaves and spines.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -34,14 +35,19 @@ header event_t {
 struct headers_t {
     ethernet_t ethernet;
     event_t    event;
+    note_t     note;
     ipv4_t     ipv4;
     ipv6_t     ipv6;
     ports_t    ports;
+    tcp_t      tcp;
+    stamps_t   stamps;
+    word_t[10] options;
 }
 
 struct metadata_t {
     fabric_t fabric;
     flowlet_t flowlet;
+    rate_t   rate;
     port_t   controller;
     bit<6>   dscp;
     // Whether the flow is one of the large ones.
@@ -62,11 +68,20 @@ struct metadata_t {
     bit<8>   event_level;
     @field_list(1)
     bit<32>  event_delay;
+    // For the copy: a verdict instead of an event.
+    @field_list(1)
+    bit<8>   verdict;
+    bool     depth_event;
+    bool     colour_event;
+    // 0 for ports without events.
     bit<32>  delta;
 }
 
 #include <pointsman/fabric/checksum.p4>
 #include <pointsman/fabric/mark.p4>
+#include <pointsman/fabric/rates.p4>
+
+#define FABRIC_TCP parse_tcp
 
 parser P4teParser(packet_in packet,
                   out headers_t hdr,
@@ -78,6 +93,16 @@ parser P4teParser(packet_in packet,
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
             ETHERTYPE_EVENT: parse_event;
+            ETHERTYPE_NOTE: parse_note;
+            default: accept;
+        }
+    }
+
+    state parse_note {
+        packet.extract(hdr.note);
+        transition select(hdr.note.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
             default: accept;
         }
     }
@@ -88,6 +113,7 @@ parser P4teParser(packet_in packet,
     }
 
     #include <pointsman/fabric/parse_ip.p4>
+    #include <pointsman/fabric/parse_tcp.p4>
 }
 
 control P4teIngress(inout headers_t hdr,
@@ -95,6 +121,8 @@ control P4teIngress(inout headers_t hdr,
                     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/flowlets.p4>
+
+    FabricRates() rates;
 
     // Members are ports, without what a next hop needs: that is in `hops`.
     action_selector(HashAlgorithm.identity, 1024, 32) low_depth_ports;
@@ -228,8 +256,9 @@ control P4teIngress(inout headers_t hdr,
         } else {
             exit;
         }
+        classes.apply();
+        meta.rate.class = meta.large ? 1w1 : 1w0;
         if (meta.paths != 0) {
-            classes.apply();
             hash(meta.draw, HashAlgorithm.crc32, 32w0,
                  { meta.fabric.hash, standard_metadata.ingress_global_timestamp }, 64w0x100000000);
             up_by_depth.apply();
@@ -252,6 +281,7 @@ control P4teIngress(inout headers_t hdr,
                 routes_v6.apply();
             }
         }
+        rates.apply(hdr, meta, standard_metadata);
     }
 }
 
@@ -259,6 +289,8 @@ control P4teEgress(inout headers_t hdr,
                    inout metadata_t meta,
                    inout standard_metadata_t standard_metadata) {
     FabricEgress() marks;
+    FabricVerdicts() verdicts;
+    FabricVerdictCopy() verdict_copy;
 
     // By port: the delay and the colour of its last event, and the meter of its rate.
     register<bit<32>>(512) delays;
@@ -268,43 +300,59 @@ control P4teEgress(inout headers_t hdr,
     action watch(bit<32> delta, bit<32> range1, bit<32> range2, bit<32> range3) {
         meta.delta = delta;
         bit<32> delay = standard_metadata.deq_timedelta;
-        meta.event_level = delay >= range3 ? 8w3 : delay >= range2 ? 8w2 : delay >= range1 ? 8w1 : 8w0;
+        meta.event_level = delay >= range3 ? 8w3 : (delay >= range2 ? 8w2 : (delay >= range1 ? 8w1 : 8w0));
     }
 
     table watched {
         key = { standard_metadata.egress_port: exact @name("port"); }
+        // Without events, but for verdicts: NoAction.
         actions = { watch; NoAction; }
         default_action = NoAction();
         size = 512;
     }
 
+    // Algorithm 1, with differences that cannot be negative.
+    action find_event(bit<32> port) {
+        bit<32> told;
+        bit<8> before;
+        meta.event_delay = standard_metadata.deq_timedelta;
+        delays.read(told, port);
+        meta.depth_event = meta.event_delay >= told |+| meta.delta || told >= meta.event_delay |+| meta.delta;
+        delays.write(port, meta.depth_event ? meta.event_delay : told);
+        colours_told.read(before, port);
+        colours_told.write(port, meta.event_colour);
+        meta.colour_event = before != meta.event_colour;
+        meta.event_port = (bit<16>)standard_metadata.egress_port;
+    }
+
     apply {
+        bit<32> port = (bit<32>)standard_metadata.egress_port;
         if (standard_metadata.instance_type == EGRESS_CLONE) {
-            hdr.ethernet.ethertype = ETHERTYPE_EVENT;
-            hdr.ipv4.setInvalid();
-            hdr.ipv6.setInvalid();
-            hdr.ports.setInvalid();
-            hdr.event = { meta.event_port, meta.event_colour, meta.event_level, meta.event_delay };
-            truncate(EVENT_BYTES);
+            if (meta.verdict != 0) {
+                verdict_copy.apply(hdr, meta);
+            } else {
+                hdr.ethernet.ethertype = ETHERTYPE_EVENT;
+                hdr.note.setInvalid();
+                hdr.ipv4.setInvalid();
+                hdr.ipv6.setInvalid();
+                hdr.ports.setInvalid();
+                hdr.tcp.setInvalid();
+                hdr.stamps.setInvalid();
+                hdr.event = { meta.event_port, meta.event_colour, meta.event_level, meta.event_delay };
+                truncate(EVENT_BYTES);
+            }
             recirculate_preserving_field_list(0);
         } else if (!hdr.event.isValid() && watched.apply().hit) {
-            // Algorithm 1, with differences that cannot be negative.
-            bit<32> port = (bit<32>)standard_metadata.egress_port;
-            bit<32> told;
-            bit<8> before;
             bit<32> colour;
-            meta.event_delay = standard_metadata.deq_timedelta;
-            delays.read(told, port);
-            bool depth_event = meta.event_delay >= told |+| meta.delta || told >= meta.event_delay |+| meta.delta;
-            if (depth_event) {
-                delays.write(port, meta.event_delay);
-            }
             port_rates.execute_meter(port, colour);
             meta.event_colour = (bit<8>)colour;
-            colours_told.read(before, port);
-            colours_told.write(port, meta.event_colour);
-            if (depth_event || before != meta.event_colour) {
-                meta.event_port = (bit<16>)standard_metadata.egress_port;
+            if (meta.delta != 0) {
+                find_event(port);
+            }
+            if (!meta.depth_event && !meta.colour_event) {
+                verdicts.apply(hdr, meta, colour);
+            }
+            if (meta.depth_event || meta.colour_event || meta.verdict != 0) {
                 clone_preserving_field_list(CloneType.E2E, EVENT_SESSION, EVENT_FIELDS);
             }
         }
@@ -316,10 +364,14 @@ control P4teDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
         packet.emit(hdr.event);
+        packet.emit(hdr.note);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.ports);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.stamps);
+        packet.emit(hdr.options);
     }
 }
 
-V1Switch(P4teParser(), FabricVerify(), P4teIngress(), P4teEgress(), FabricCompute(), P4teDeparser()) main;
+V1Switch(P4teParser(), FabricVerify(), P4teIngress(), P4teEgress(), FabricRatesCompute(), P4teDeparser()) main;

@@ -2,14 +2,18 @@
 
 use crate::control_plane::{CONNECTION, ControlPlane};
 use pointsman_control::Output as ServerOutput;
-use pointsman_fabric::{Action, Choice, Controller, Input};
+use pointsman_control::proto::p4rt::{Entity, ReadRequest};
+use pointsman_fabric::{Action, Book, Choice, Controller, Input, Quantity, Tally, tallies};
 use pointsman_ir::{Executor, Program as Compiled};
-use pointsman_session::{Input as SessionInput, Output, Program, Request};
+use pointsman_session::{Input as SessionInput, Output, Program, Request, Response};
 use pointsman_topology::{SwitchId, Topology};
 use pointsman_v1model::{Switch, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How switches are called in requests.
+const DEVICE: u64 = 1;
 
 /// A message on its way to a switch.
 enum Question {
@@ -38,6 +42,8 @@ pub(super) struct Control {
     lines: Vec<Line>,
     /// Updates in all write requests that have reached switches.
     pub writes: u64,
+    /// The scheme's counters, each with the question for it.
+    tallies: Vec<(Tally, Entity)>,
     /// Its last messages to the operator.
     pub told: VecDeque<String>,
 }
@@ -55,11 +61,30 @@ impl Control {
         let controller =
             Controller::new(topology.clone(), choice.clone(), program, address).map_err(|e| e.to_string())?;
         let line = |_| {
-            let plane = ControlPlane::new(1, compiled.clone())?;
+            let plane = ControlPlane::new(DEVICE, compiled.clone())?;
             Ok(Line { plane, to_switch: VecDeque::new(), to_controller: VecDeque::new() })
         };
         let lines = topology.switches().iter().map(line).collect::<Result<_, String>>()?;
-        Ok(Control { controller, lines, writes: 0, told: VecDeque::new() })
+        let tallies = tallies(choice.scheme, &Book::new(&program.p4info)).map_err(|e| e.to_string())?;
+        Ok(Control { controller, lines, writes: 0, tallies, told: VecDeque::new() })
+    }
+
+    /// Adds the scheme's counters in a switch to sums.
+    pub fn tally<E: Executor>(
+        &mut self,
+        now: u64,
+        id: SwitchId,
+        switch: &mut Switch<E>,
+        sums: &mut BTreeMap<Quantity, u64>,
+    ) {
+        let plane = &mut self.lines[id.0 as usize].plane;
+        for (tally, entity) in &self.tallies {
+            let question =
+                ReadRequest { device_id: DEVICE, entities: vec![entity.clone()], ..Default::default() };
+            if let Ok(Response::Read(answer)) = plane.serve(switch, Time(now), &Request::Read(question)) {
+                *sums.entry(tally.quantity).or_default() += answer.iter().map(|a| tally.of(a)).sum::<u64>();
+            }
+        }
     }
 
     /// Whether all switches hold what they have to.

@@ -5,6 +5,7 @@ use super::flows::FlowResults;
 use crate::check::Violations;
 use crate::link::LinkCounts;
 use crate::outcome::{Latency, Requests, latency_fields};
+use pointsman_fabric::Quantity;
 use pointsman_ir::Executor;
 use pointsman_net::{Network, PortCounts};
 use pointsman_topology::{End, LinkId, SwitchId, Topology};
@@ -54,6 +55,8 @@ pub struct NetworkOutcome {
 pub struct Fabric {
     /// How switches chose paths.
     pub scheme: String,
+    /// How they slowed flows down.
+    pub rate_control: String,
     /// The flows.
     pub flows: FlowResults,
     /// By port of [`uplink_ports`]: what it has sent.
@@ -63,7 +66,7 @@ pub struct Fabric {
 }
 
 /// Work besides forwarding, since the hosts began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlCounts {
     /// Packets and digests for the controller.
     pub events: u64,
@@ -71,6 +74,33 @@ pub struct ControlCounts {
     pub writes: u64,
     /// Packets that went through a switch again.
     pub recirculated: u64,
+    /// By the scheme's own counters.
+    pub tallies: BTreeMap<Quantity, u64>,
+}
+
+impl ControlCounts {
+    /// What has been added since an earlier time.
+    pub fn since(mut self, before: &ControlCounts) -> Self {
+        self.events -= before.events;
+        self.writes -= before.writes;
+        self.recirculated -= before.recirculated;
+        for (quantity, n) in &mut self.tallies {
+            *n -= before.tallies.get(quantity).copied().unwrap_or(0);
+        }
+        self
+    }
+
+    /// In JSON.
+    fn json(&self) -> Value {
+        let tally = |quantity| self.tallies.get(&quantity).copied().unwrap_or(0);
+        json!({
+            "events": self.events,
+            "writes": self.writes,
+            "recirculated": self.recirculated,
+            "facks": tally(Quantity::Acks),
+            "probe_bytes": tally(Quantity::ProbeBytes),
+        })
+    }
 }
 
 impl NetworkOutcome {
@@ -128,10 +158,10 @@ impl NetworkOutcome {
             let name = self.switches.get(switch.0 as usize).map(|(name, _)| name);
             json!({"switch": name, "port": port, "packets": c.packets, "drops": c.drops, "marks": c.marks})
         };
-        let (flows, c) = (&fabric.flows, &fabric.control);
+        let flows = &fabric.flows;
         json!({
             "scheme": fabric.scheme,
-            "rate_control": "none",
+            "rate_control": fabric.rate_control,
             "flows": {
                 "started": flows.started,
                 "finished": flows.finished,
@@ -140,13 +170,7 @@ impl NetworkOutcome {
             "fct": flows.fct(),
             "uplinks": fabric.uplinks.iter().map(uplink).collect::<Vec<Value>>(),
             "reordered": flows.reordered,
-            "control": {
-                "events": c.events,
-                "writes": c.writes,
-                "recirculated": c.recirculated,
-                "facks": 0,
-                "probe_bytes": 0,
-            },
+            "control": fabric.control.json(),
         })
     }
 }

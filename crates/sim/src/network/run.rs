@@ -44,8 +44,8 @@ struct World<'s, E: Executor, H: Hosts> {
     tick_at: u64,
     /// Frames for the controller.
     events: u64,
-    /// Updates that switches got before the hosts began.
-    writes_before: u64,
+    /// Of all switches, before the hosts began.
+    before: ControlCounts,
 }
 
 /// Simulates a network once.
@@ -90,7 +90,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             next_event: 0,
             tick_at: u64::MAX,
             events: 0,
-            writes_before: 0,
+            before: ControlCounts::default(),
         };
         world.set_up()?;
         let end = world.begin();
@@ -126,9 +126,22 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         Ok(())
     }
 
+    /// What control has been so far.
+    fn control_counts(&mut self) -> ControlCounts {
+        let (events, writes) = (self.events, self.control.writes);
+        let mut counts = ControlCounts { events, writes, ..ControlCounts::default() };
+        let now = self.network.now();
+        for id in (0..self.scenario.topology.switches().len() as u32).map(SwitchId) {
+            let switch = self.network.switch(id);
+            counts.recirculated += switch.stats().recirculated;
+            self.control.tally(now, id, switch, &mut counts.tallies);
+        }
+        counts
+    }
+
     /// The hosts begin, and the scenario's events: when all ends.
     fn begin(&mut self) -> u64 {
-        self.writes_before = self.control.writes;
+        self.before = self.control_counts();
         let end = self.hosts.begin(&mut self.network);
         if let Some(first) = self.scenario.events.first() {
             self.network.enter(self.start + first.at_ns, Actor::Event);
@@ -232,30 +245,26 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         let mut dropped = links.full + links.lost + links.down + self.network.unplugged();
         let mut drops = std::collections::BTreeMap::new();
         let (mut received, mut waiting) = (0, self.network.in_flight());
-        let (mut consumed, mut created, mut recirculated) = (0, 0, 0);
+        let (mut consumed, mut created) = (0, 0);
         for id in (0..topology.switches().len() as u32).map(SwitchId) {
             let stats = self.network.switch(id).stats().clone();
             received += stats.received;
             waiting += stats.queued;
             consumed += stats.consumed + stats.to_cpu;
             created += stats.created() + stats.received_from_cpu;
-            recirculated += stats.recirculated;
             for (reason, n) in &stats.drops {
                 dropped += n;
                 *drops.entry(reason.name().to_string()).or_default() += n;
             }
         }
         self.counting.end(&uplinks(&self.network));
+        let control = self.control_counts().since(&self.before);
         let ended = Ended { now, missing: dropped + waiting, consumed, created };
         let results = self.hosts.finish(&ended);
         let (requests, latency) = results.requests.unzip();
-        let control = ControlCounts {
-            events: self.events,
-            writes: self.control.writes - self.writes_before,
-            recirculated,
-        };
         let fabric = results.flows.map(|flows| Fabric {
             scheme: self.scenario.choice.scheme.name.into(),
+            rate_control: self.scenario.choice.rate_control().into(),
             flows,
             uplinks: uplink_counts(&self.network),
             control,

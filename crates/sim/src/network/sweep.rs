@@ -2,7 +2,7 @@
 
 use super::flows::LOADS;
 use super::{NetworkScenario, Starts, Work};
-use pointsman_fabric::Choice;
+use pointsman_fabric::{Choice, Level};
 use pointsman_topology::reader::{At, Place, Problems, Table};
 
 /// Most points of a sweep.
@@ -82,10 +82,8 @@ impl Sweep {
 
 /// A scheme as a point: its name, and the settings that are not as usual.
 fn words(choice: &Choice) -> Vec<(String, String)> {
-    let value = |name: &'static str| choice.setting(name);
-    let settings = choice.scheme.settings.iter().filter(|s| value(s.name) != s.default);
-    let mut out: Vec<(String, String)> =
-        settings.map(|s| (s.name.to_string(), value(s.name).to_string())).collect();
+    let text = |(name, level): (&str, Level)| (name.to_string(), level.to_string());
+    let mut out: Vec<(String, String)> = choice.unusual().map(text).collect();
     out.push(("scheme".into(), choice.scheme.name.into()));
     out.sort();
     out

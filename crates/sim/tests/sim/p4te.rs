@@ -1,6 +1,7 @@
 //! P4TE in networks: its events reach its controller, and paths follow.
 
 use super::network::run;
+use pointsman_fabric::Quantity;
 use pointsman_sim::network::{Class, NetworkOutcome};
 
 const SCHEME: &str = "[scheme]\nname = \"p4te\"\n";
@@ -54,4 +55,104 @@ fn a_slow_path_is_avoided() {
     assert!(share < 0.25 && ecmp_share > 0.35, "{share} {ecmp_share}");
     assert!(ms < ecmp_ms / 2.0, "{ms} {ecmp_ms}");
     assert!(p4te.fabric.as_ref().expect("flows").control.events > 0);
+}
+
+/// Large flows to one host over one path, with verdicts for each of their packets, and another setting of the scheme.
+fn slowed(senders: u32, tcp: &str, settings: &str) -> NetworkOutcome {
+    run(
+        &format!(
+            "name = \"test\"\nduration_s = 0.01\npatience_s = 5\n\
+             [network.leaf_spine]\nleaves = 3\nspines = 1\nhosts_per_leaf = 1\n\
+             host_link = {{ rate_gbit_s = 1, delay_us = 100, queue_kib = 256 }}\n\
+             fabric_link = {{ rate_gbit_s = 1, delay_us = 100, queue_kib = 256 }}\n\
+             [flows]\nsize = [{{ bytes = 3_000_000 }}]\nlarge_above_bytes = 1000\n\
+             pattern = \"incast\"\nsenders = {senders}\nreceivers = 1\narrivals = {{ process = \"at-once\", at_s = [0] }}\n\
+             [flows.tcp]\n{tcp}\n\
+             {SCHEME}burst_kib = 3\n{settings}"
+        ),
+        1,
+    )
+}
+
+/// Milliseconds of the mean flow, packets sent again, and acknowledgments changed or made.
+fn costs(outcome: &NetworkOutcome) -> (f64, u64, u64) {
+    let fabric = outcome.fabric.as_ref().expect("flows");
+    let all = fabric.flows.classes.iter().find(|c| c.class == Class::All).expect("all");
+    assert_eq!(fabric.flows.finished, fabric.flows.started);
+    let acks = fabric.control.tallies.get(&Quantity::Acks).copied().unwrap_or(0);
+    (all.times.mean_ms, all.retransmitted, acks)
+}
+
+#[test]
+fn marked_acknowledgments_reduce_the_window_before_packets_are_lost() {
+    let tcp = "algorithm = \"cubic\"\necn = true";
+    let (_, lost, none) = costs(&slowed(2, tcp, ""));
+    let outcome = slowed(2, tcp, "rate_control = \"ece\"\nspacing_kib = 128\n");
+    let (_, marked, acks) = costs(&outcome);
+    assert_eq!((none, marked), (0, 0), "{lost}");
+    assert!(lost > 0 && acks > 0, "{lost} {acks}");
+    let fabric = outcome.fabric.as_ref().expect("flows");
+    assert_eq!(fabric.rate_control, "ece");
+    assert!(outcome.json().contains("\"rate_control\":\"ece\""));
+    // Without ECN verdicts are of no use.
+    let without = costs(&slowed(2, "algorithm = \"cubic\"", "rate_control = \"ece\"\nspacing_kib = 128\n"));
+    assert!(without.1 > 0 && without.2 == 0, "{without:?}");
+}
+
+/// One flow at most is in flight as far as the window allows, once for each round trip.
+#[test]
+fn a_clamped_window_is_what_is_in_flight() {
+    let tcp = "algorithm = \"cubic\"\nack_every = 1";
+    let always = "red_percent = 0.2\ngreen_percent = 0.1\nlarge_percent = 0.1\n";
+    let (free, ..) = costs(&slowed(1, tcp, always));
+    let clamp = |kib: f64| {
+        let settings = format!("{always}rate_control = \"clamp\"\nclamp_kib = {kib}\nclamp_us = 1e6\n");
+        let (ms, again, acks) = costs(&slowed(1, tcp, &settings));
+        assert_eq!(again, 0);
+        assert!(acks > 100, "{acks}");
+        ms
+    };
+    // Twenty segments and ten, for a round trip of 0.8 ms and the time of a packet on four wires.
+    let round_trip = 0.8 + 4.0 * 1514.0 * 8.0 / 1e6;
+    let expected = |segments: f64| 3_000_000.0 / (segments * 1460.0) * round_trip;
+    // Half a segment more, because a scaled window is rounded down.
+    let (twenty, ten) = (clamp(20.5 * 1460.0 / 1024.0), clamp(10.5 * 1460.0 / 1024.0));
+    assert!((twenty / expected(20.0) - 1.0).abs() < 0.05, "{twenty} {}", expected(20.0));
+    assert!((ten / expected(10.0) - 1.0).abs() < 0.05, "{ten} {}", expected(10.0));
+    assert!(free < twenty / 2.0, "{free} {twenty}");
+}
+
+/// As measured on Linux: a repeated acknowledgment with a smaller window is ignored.
+#[test]
+fn repeated_acknowledgments_with_a_smaller_window_change_nothing() {
+    let tcp = "algorithm = \"cubic\"\ntimestamps = true";
+    let always = "red_percent = 0.2\ngreen_percent = 0.1\nlarge_percent = 0.1\nspacing_kib = 16\n";
+    let (free, again, none) = costs(&slowed(1, tcp, always));
+    let (ms, again_too, acks) = costs(&slowed(1, tcp, &format!("{always}rate_control = \"fack\"\n")));
+    assert_eq!((again, again_too, none), (0, 0, 0));
+    assert!(acks > 20, "{acks}");
+    assert!((ms / free - 1.0).abs() < 0.02, "{ms} {free}");
+}
+
+#[test]
+fn settings_that_are_names() {
+    let bad = format!("{}{SCHEME}rate_control = \"nak\"\n", super::network::NETWORK);
+    let told = super::network::read(&bad).expect_err("no such name");
+    assert!(told.contains("scheme.rate_control: `nak`: write one of none, ece, clamp, fack"), "{told}");
+    let bad = format!("{}{SCHEME}rate_control = 1\n", super::network::NETWORK);
+    assert!(super::network::read(&bad).expect_err("a number").contains("scheme.rate_control"));
+}
+
+/// Each of three leaves sends a probe for each period, and the spine repeats it to the two others.
+#[test]
+fn probes_are_counted() {
+    let text = "name = \"test\"\nduration_s = 0.01\npatience_s = 5\n\
+        [network.leaf_spine]\nleaves = 3\nspines = 1\nhosts_per_leaf = 1\n\
+        [flows]\nsize = [{ bytes = 30_000_000 }]\npattern = \"incast\"\nsenders = 1\nreceivers = 1\n\
+        arrivals = { process = \"at-once\", at_s = [0] }\n[scheme]\nname = \"hula\"\n";
+    let outcome = run(text, 1);
+    let control = &outcome.fabric.as_ref().expect("flows").control;
+    let probes = control.tallies[&Quantity::ProbeBytes] as f64 / 60.0;
+    let expected = 9.0 * outcome.virtual_s / 200e-6;
+    assert!(outcome.virtual_s > 0.01 && (probes - expected).abs() < 20.0, "{probes} {expected}");
 }

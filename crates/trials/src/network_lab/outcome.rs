@@ -100,9 +100,12 @@ pub(super) fn outcome(
         events: sums.to_cpu,
         writes: now.writes - before.writes,
         recirculated: sums.recirculated,
+        // Counters of programs are not read in the lab.
+        tallies: BTreeMap::new(),
     };
     let fabric = seen.flows.map(|flows| Fabric {
         scheme: scenario.choice.scheme.name.into(),
+        rate_control: scenario.choice.rate_control().into(),
         flows,
         uplinks: uplink_ports(topology).into_iter().map(|port| (port, count(port))).collect(),
         control,

@@ -58,6 +58,39 @@ header ports_t {
     bit<16> dst;
 }
 
+// What follows the ports in TCP.
+header tcp_t {
+    bit<32> seq;
+    bit<32> ack;
+    // Of the header, in words.
+    bit<4>  offset;
+    bit<4>  reserved;
+    bit<8>  flags;
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+// Four bytes of TCP's options.
+header word_t {
+    bit<32> bytes;
+}
+
+// TCP's timestamps with the padding that all hosts put in front of them.
+header stamps_t {
+    bit<32> kind;
+    bit<32> value;
+    bit<32> echo;
+}
+
+// Of rates.p4: between Ethernet and IP, from switch to switch only.
+header note_t {
+    bit<8>  kind;
+    bit<8>  zero;
+    // What Ethernet's type was.
+    bit<16> ethertype;
+}
+
 struct fabric_t {
     // The switch's own, for its hash of flows.
     bit<32> seed;
@@ -103,6 +136,42 @@ struct load_t {
     bit<8>  shift;
     // In 256ths of the line's rate, at most 256.
     bit<16> utilisation;
+}
+
+// Of rates.p4.
+struct rate_t {
+    // Of parse_tcp.p4: words of options that are left; of a SYN whether it is known if windows are scaled, whether they are, and the scale.
+    bit<4>  words;
+    bool    known;
+    bool    scaling;
+    bit<8>  scale;
+    // Of the program: 1 for large flows.
+    bit<1>  class;
+    // The settings.
+    bit<8>  mode;
+    bit<32> spacing;
+    bit<32> clamp;
+    bit<32> hold;
+    // Where the packet comes from and goes to.
+    bool    from_host;
+    bool    to_host;
+    // Its class is above its share of the port.
+    bool    over;
+    // Bytes of data.
+    bit<16> payload;
+    // The flow in the direction of its acknowledgments.
+    bit<32> flow;
+    bit<64> cell;
+    bool    mine;
+    // The packet is near the last one that led to an action.
+    bool    near;
+    bit<64> last;
+    bit<16> window;
+    // The packet may lead to a verdict.
+    bool    candidate;
+    // An acknowledgment made here: its TCP checksum is to be computed.
+    bool    made;
+    bit<16> tcp_bytes;
 }
 
 #endif
