@@ -235,9 +235,11 @@ control FabricRates(inout headers_t hdr,
                 }
             } else if (hdr.note.isValid()) {
                 if (meta.rate.to_host) {
-                    bool of_use = meta.rate.mode == RATE_ECE && (hdr.ipv4.isValid() ? hdr.ipv4.ecn : hdr.ipv6.ecn) != ECN_NOT_ECT
-                        || meta.rate.mode == RATE_CLAMP
-                        || meta.rate.mode == RATE_FACK && state & RATE_ACKED != 0;
+                    bit<2> ecn = hdr.ipv4.isValid() ? hdr.ipv4.ecn : hdr.ipv6.ecn;
+                    bool reduce = hdr.note.kind == NOTE_REDUCE;
+                    bool of_use = reduce && meta.rate.mode == RATE_ECE && ecn != ECN_NOT_ECT
+                        || reduce && meta.rate.mode == RATE_CLAMP
+                        || (reduce || hdr.note.kind == NOTE_INCREASE) && meta.rate.mode == RATE_FACK && state & RATE_ACKED != 0;
                     if (!meta.rate.mine || !of_use) {
                         refuse(RATE_UNKNOWN);
                     } else if (meta.rate.near) {
