@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     let mut now = 0;
     let (steps, rest) = data.as_chunks::<16>();
     for step in steps {
-        now += u64::from(step[0]) << step[1] % 32;
+        now += u64::from(step[0]) << (step[1] % 32);
         store.wake(now, &mut out);
         check(now, &store, &out, &mut held);
         out.clear();

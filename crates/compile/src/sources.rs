@@ -31,6 +31,9 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/fabric/routes.p4" => "../../../p4/lib/pointsman/fabric/routes.p4",
     "pointsman/fabric/tors.p4" => "../../../p4/lib/pointsman/fabric/tors.p4",
     "pointsman/generator.p4" => "../../../p4/lib/pointsman/generator.p4",
+    "pointsman/half_sip.p4" => "../../../p4/lib/pointsman/half_sip.p4",
+    "pointsman/redplane/message.p4" => "../../../p4/lib/pointsman/redplane/message.p4",
+    "pointsman/redplane.p4" => "../../../p4/lib/pointsman/redplane.p4",
 };
 
 /// Finds includes: next to the including file, in the `-I` folders, among those built into the binary.

@@ -4,6 +4,8 @@
 #[path = "../../../fuzz/src/store.rs"]
 mod fuzz;
 
+mod failover;
+
 use pointsman_store::{Config, ConfigError, Flags, Head, Kind, Message, Outbox, Status, Store};
 
 const SECRET: [u8; 8] = *b"a secret";

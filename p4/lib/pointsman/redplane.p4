@@ -1,0 +1,409 @@
+// State that outlives the switch (docs/redplane.md): the data plane's part of the protocol, for v1model.
+//
+// A program defines, before it includes this file, the size of a key and of its state in words of 32 bits:
+//
+//     #define REDPLANE_KEY_WORDS 4
+//     #define REDPLANE_VALUE_WORDS 1
+//     #include <pointsman/redplane.p4>
+//
+// It declares the headers `redplane_v4_t` and `redplane_t`, which it emits before all others, and `redplane_meta_t` in its metadata. Its parser
+// begins with RedPlaneParser; its ingress is
+//
+//     RedPlaneArrive.apply(...)              // answers of the store
+//     if (step == REDPLANE_PROGRAM) @atomic {
+//         redplane.key = ...;
+//         RedPlaneFind.apply(...)            // redplane.held: redplane.value is the state
+//         if (redplane.held) {
+//             ...                            // the program reads and changes redplane.value, and chooses egress_spec
+//             RedPlaneSave.apply(...)        // replicates what changed
+//         }
+//     }
+//
+// its egress is RedPlaneDepart. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
+// again. Its depth must be at least REDPLANE_BUFFER.
+
+#ifndef POINTSMAN_REDPLANE_P4
+#define POINTSMAN_REDPLANE_P4
+
+#include <pointsman/redplane/message.p4>
+
+// Reads the slot of a key.
+control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
+    apply {
+        hash(m.index, HashAlgorithm.crc32, 32w0, { key }, (bit<64>)REDPLANE_SLOTS);
+        redplane_keys.read(m.slot.key, m.index);
+        redplane_values.read(m.slot.value, m.index);
+        redplane_grants.read(m.slot.grant, m.index);
+        redplane_until.read(m.slot.until, m.index);
+        redplane_sent.read(m.slot.sent, m.index);
+        redplane_acked.read(m.slot.acked, m.index);
+        redplane_generations.read(m.slot.generation, m.index);
+        redplane_requests.read(m.slot.request, m.index);
+        redplane_taken.read(m.slot.taken, m.index);
+    }
+}
+
+// Makes the packet a request, with the number of a new one.
+control RedPlaneRequest(inout redplane_v4_t outer,
+                        inout redplane_t message,
+                        inout redplane_meta_t m,
+                        inout standard_metadata_t sm,
+                        in bit<8> kind,
+                        in bit<8> flags,
+                        in bit<16> port) {
+    apply {
+        m.slot.request = m.slot.request + 1;
+        redplane_requests.write(m.index, m.slot.request);
+        redplane_taken.write(m.index, m.slot.taken << 1);
+        outer.setValid();
+        outer.mac_dst = m.mac_dst;
+        outer.mac_src = m.mac_src;
+        outer.ethertype = 0x0800;
+        outer.version_ihl_tos = 0x4500;
+        outer.id = 0;
+        outer.fragment = 0;
+        outer.ttl = 64;
+        outer.proto = 17;
+        outer.src = m.address;
+        outer.dst = m.store;
+        outer.sport = REDPLANE_PORT;
+        outer.dport = REDPLANE_PORT;
+        outer.udp_checksum = 0;
+        message.setValid();
+        message.version = REDPLANE_VERSION;
+        message.kind = kind;
+        message.flags = flags;
+        message.status = REDPLANE_OK;
+        message.object = REDPLANE_OBJECT;
+        message.shard = 0;
+        message.switch_id = m.switch_id;
+        message.port = port;
+        message.incarnation = m.incarnation;
+        message.generation = m.slot.generation;
+        message.grant = m.slot.grant;
+        message.sequence = m.slot.sent;
+        message.request = m.slot.request;
+        message.stamp = (bit<64>)sm.ingress_global_timestamp;
+        message.lease = 0;
+        message.key_bytes = 4 * REDPLANE_KEY_WORDS;
+        message.value_bytes = 4 * REDPLANE_VALUE_WORDS;
+        message.key = m.key;
+        message.value = m.slot.value;
+        m.step = REDPLANE_SEND;
+        sm.egress_spec = m.store_port;
+    }
+}
+
+// An answer of the store, whose digest is right.
+control RedPlaneAnswer(inout redplane_v4_t outer,
+                       inout redplane_t message,
+                       inout redplane_meta_t m,
+                       inout standard_metadata_t sm) {
+    RedPlaneRead() read;
+
+    action give_up() {
+        redplane_grants.write(m.index, 0);
+        redplane_until.write(m.index, 0);
+        m.slot.grant = 0;
+    }
+
+    // What was asked for before must not take effect any more.
+    action next_generation() {
+        m.slot.generation = m.slot.generation + 1;
+        redplane_generations.write(m.index, m.slot.generation);
+    }
+
+    action install() {
+        redplane_keys.write(m.index, message.key);
+        redplane_values.write(m.index, message.value);
+        redplane_grants.write(m.index, message.grant);
+        redplane_sent.write(m.index, message.sequence);
+        redplane_acked.write(m.index, message.sequence);
+        m.slot.sent = message.sequence;
+        m.slot.acked = message.sequence;
+        m.slot.until = 0;
+    }
+
+    action back_to_store() {
+        message.kind = REDPLANE_RELEASE;
+        message.flags = 0;
+        outer.mac_dst = m.mac_dst;
+        outer.mac_src = m.mac_src;
+        outer.ttl = 64;
+        outer.src = m.address;
+        outer.dst = m.store;
+        m.step = REDPLANE_SEND;
+        sm.egress_spec = m.store_port;
+    }
+
+    apply {
+        m.step = REDPLANE_DROP;
+        read.apply(message.key, m);
+        bit<48> now = sm.ingress_global_timestamp;
+        bool same = m.slot.key == message.key && m.slot.grant != 0;
+        bool mine = same && m.slot.grant == message.grant;
+        bool take = false;
+        if (message.kind == (REDPLANE_RECALL | 0x80)) {
+            if (same && redplane_later(m.slot.grant, message.grant)) {
+                redplane_counts.count(REDPLANE_COUNT_LATE);
+            } else {
+                if (mine) {
+                    message.value = m.slot.value;
+                    message.sequence = m.slot.sent;
+                }
+                if (same) {
+                    give_up();
+                }
+                next_generation();
+                back_to_store();
+            }
+        } else if (message.status == REDPLANE_STALE) {
+            redplane_counts.count(REDPLANE_COUNT_REFUSED);
+            if (mine) {
+                give_up();
+                next_generation();
+            }
+            take = true;
+        } else if (message.status != REDPLANE_OK) {
+            redplane_counts.count(REDPLANE_COUNT_REFUSED);
+        } else {
+            // R1: counted from the time when the request was sent, less drift.
+            bit<48> end = 0;
+            if (message.lease != 0) {
+                bit<32> term = message.lease - (message.lease >> REDPLANE_DRIFT_SHIFT);
+                end = message.stamp[47:0] + (bit<48>)term * m.ticks;
+            }
+            bool free = m.slot.grant == 0 || m.slot.until <= now;
+            if (!mine && message.kind == (REDPLANE_NEW | 0x80) && free && m.slot.generation == message.generation && now < end) {
+                install();
+                next_generation();
+                mine = true;
+            }
+            if (mine) {
+                if (redplane_later(message.sequence, m.slot.acked)) {
+                    redplane_acked.write(m.index, message.sequence);
+                }
+                if (end > m.slot.until) {
+                    redplane_until.write(m.index, end);
+                }
+                take = true;
+                m.answered = true;
+            } else {
+                redplane_counts.count(REDPLANE_COUNT_LATE);
+            }
+        }
+        if (take && message.flags[0:0] == 1) {
+            // R8: the packet of a request is taken once.
+            bit<32> age = m.slot.request - message.request;
+            bit<64> bit_of = 64w1 << age[5:0];
+            if (age < 64 && (m.slot.taken & bit_of) == 0) {
+                redplane_taken.write(m.index, m.slot.taken | bit_of);
+                if (message.flags[1:1] == 1) {
+                    m.step = REDPLANE_PROGRAM;
+                } else {
+                    m.step = REDPLANE_OUT;
+                    sm.egress_spec = message.port[8:0];
+                }
+                m.in_port = message.port[8:0];
+                outer.setInvalid();
+                message.setInvalid();
+            } else {
+                redplane_counts.count(REDPLANE_COUNT_LATE);
+            }
+        }
+    }
+}
+
+// First in ingress: takes the store's answers.
+control RedPlaneArrive(inout redplane_v4_t outer,
+                       inout redplane_t message,
+                       inout redplane_meta_t m,
+                       inout standard_metadata_t sm) {
+    RedPlaneDigest() digest_of;
+    RedPlaneAnswer() answer;
+
+    // The switch's number and incarnation; the secret that it shares with the store; both addresses; the way to the store; timestamp ticks
+    // in a microsecond; the rest of a lease, in ticks, from which on it is renewed.
+    action configure(bit<16> switch_id,
+                     bit<32> incarnation,
+                     bit<64> secret,
+                     bit<32> address,
+                     bit<32> store,
+                     bit<48> mac_src,
+                     bit<48> mac_dst,
+                     bit<9> port,
+                     bit<48> ticks,
+                     bit<48> renew) {
+        m.switch_id = switch_id;
+        m.incarnation = incarnation;
+        m.secret = secret;
+        m.address = address;
+        m.store = store;
+        m.mac_src = mac_src;
+        m.mac_dst = mac_dst;
+        m.store_port = port;
+        m.ticks = ticks;
+        m.renew = renew;
+    }
+
+    table redplane_config {
+        actions = { configure; }
+        default_action = configure(0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
+        size = 1;
+    }
+
+    apply {
+        redplane_config.apply();
+        m.step = REDPLANE_PROGRAM;
+        m.in_port = sm.ingress_port;
+        if (message.isValid()) {
+            if (sm.instance_type == 4 && outer.src == m.address) {
+                // R7: a write from the buffer.
+                redplane_counts.count(REDPLANE_COUNT_RESENT);
+                message.stamp = (bit<64>)sm.ingress_global_timestamp;
+                m.step = REDPLANE_SEND;
+                sm.egress_spec = m.store_port;
+            } else if (outer.dst != m.address) {
+                m.step = REDPLANE_OTHER;
+            } else {
+                bit<64> expected;
+                digest_of.apply(m.secret, message, expected);
+                if (expected != message.digest || message.version != REDPLANE_VERSION || message.kind[7:7] == 0
+                    || message.switch_id != m.switch_id || message.incarnation != m.incarnation
+                    || message.object != REDPLANE_OBJECT || message.key_bytes != 4 * REDPLANE_KEY_WORDS
+                    || message.value_bytes != 4 * REDPLANE_VALUE_WORDS) {
+                    redplane_counts.count(REDPLANE_COUNT_BAD);
+                    m.step = REDPLANE_DROP;
+                } else {
+                    @atomic {
+                        answer.apply(outer, message, m, sm);
+                    }
+                }
+            }
+        }
+        if (m.step == REDPLANE_DROP) {
+            mark_to_drop(sm);
+        }
+    }
+}
+
+// Finds the state of `key`, or asks the store for it.
+control RedPlaneFind(inout redplane_v4_t outer,
+                     inout redplane_t message,
+                     inout redplane_meta_t m,
+                     inout standard_metadata_t sm) {
+    RedPlaneRead() read;
+    RedPlaneRequest() request;
+
+    apply {
+        read.apply(m.key, m);
+        bool same = m.slot.key == m.key && m.slot.grant != 0;
+        bool leased = sm.ingress_global_timestamp < m.slot.until;
+        m.held = same && leased;
+        m.value = m.slot.value;
+        if (!m.held) {
+            m.step = REDPLANE_DROP;
+            if (m.slot.grant != 0 && leased) {
+                redplane_counts.count(REDPLANE_COUNT_COLLISION);
+            } else if (m.answered) {
+                redplane_counts.count(REDPLANE_COUNT_EXPIRED);
+            } else if (same) {
+                request.apply(outer, message, m, sm, REDPLANE_RENEW, REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
+            } else {
+                m.slot.grant = 0;
+                m.slot.sent = REDPLANE_FIRST;
+                m.slot.value = 0;
+                request.apply(outer, message, m, sm, REDPLANE_NEW, REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
+            }
+            if (m.step == REDPLANE_DROP) {
+                mark_to_drop(sm);
+            }
+        }
+    }
+}
+
+// Replicates what the program changed. Its output, to `egress_spec`, leaves after the acknowledgement.
+control RedPlaneSave(inout redplane_v4_t outer,
+                     inout redplane_t message,
+                     inout redplane_meta_t m,
+                     inout standard_metadata_t sm) {
+    RedPlaneRequest() request;
+
+    apply {
+        bit<9> port = sm.egress_spec;
+        bit<8> flags = REDPLANE_PACKET;
+        if (port == 511) {
+            flags = 0;
+        }
+        bit<48> now = sm.ingress_global_timestamp;
+        if (m.value != m.slot.value) {
+            bit<32> buffered;
+            redplane_buffered.read(buffered, 0);
+            if (buffered >= REDPLANE_BUFFER) {
+                redplane_counts.count(REDPLANE_COUNT_BUFFER);
+                m.step = REDPLANE_DROP;
+                mark_to_drop(sm);
+            } else {
+                redplane_buffered.write(0, buffered + 1);
+                m.slot.value = m.value;
+                m.slot.sent = m.slot.sent + 1;
+                redplane_values.write(m.index, m.value);
+                redplane_sent.write(m.index, m.slot.sent);
+                request.apply(outer, message, m, sm, REDPLANE_WRITE, flags, (bit<16>)port);
+            }
+        } else if (flags != 0 && m.slot.sent != m.slot.acked) {
+            request.apply(outer, message, m, sm, REDPLANE_READ, flags, (bit<16>)port);
+        } else if (flags != 0 && m.slot.until - now < m.renew) {
+            bit<48> asked;
+            redplane_asked.read(asked, m.index);
+            if (now - asked > m.renew >> 2) {
+                redplane_asked.write(m.index, now);
+                request.apply(outer, message, m, sm, REDPLANE_RENEW, flags, (bit<16>)port);
+            }
+        }
+    }
+}
+
+// Egress: signs requests, and keeps writes until they are acknowledged.
+control RedPlaneDepart(inout redplane_v4_t outer,
+                       inout redplane_t message,
+                       inout redplane_meta_t m,
+                       inout standard_metadata_t sm) {
+    RedPlaneDigest() digest_of;
+    RedPlaneRead() read;
+
+    apply {
+        if (sm.instance_type == 2 && message.isValid()) {
+            // A write has waited in the buffer.
+            @atomic {
+                read.apply(message.key, m);
+                // A later write has a copy of its own in the buffer.
+                if (m.slot.key == message.key && m.slot.grant == message.grant && m.slot.sent == message.sequence
+                    && redplane_later(message.sequence, m.slot.acked)) {
+                    message.flags = 0;
+                    truncate(REDPLANE_BYTES);
+                    recirculate_preserving_field_list(0);
+                } else {
+                    bit<32> buffered;
+                    redplane_buffered.read(buffered, 0);
+                    redplane_buffered.write(0, buffered - 1);
+                    mark_to_drop(sm);
+                }
+            }
+        } else if (m.step == REDPLANE_SEND) {
+            bit<32> length = sm.packet_length;
+            if (message.flags[0:0] == 0) {
+                length = REDPLANE_BYTES;
+                truncate(length);
+            }
+            outer.len = length[15:0] - 14;
+            outer.udp_len = length[15:0] - 34;
+            digest_of.apply(m.secret, message, message.digest);
+            if (message.kind == REDPLANE_WRITE) {
+                clone(CloneType.E2E, REDPLANE_SESSION);
+            }
+        }
+    }
+}
+
+#endif

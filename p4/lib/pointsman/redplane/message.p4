@@ -1,0 +1,264 @@
+// RedPlane's settings, messages with their parser and digest, and the registers that hold the state. Part of <pointsman/redplane.p4>, which programs
+// include.
+
+#ifndef POINTSMAN_REDPLANE_MESSAGE_P4
+#define POINTSMAN_REDPLANE_MESSAGE_P4
+
+#ifndef REDPLANE_SLOTS
+#define REDPLANE_SLOTS 65536
+#endif
+#ifndef REDPLANE_BUFFER
+#define REDPLANE_BUFFER 4096
+#endif
+#ifndef REDPLANE_SESSION
+#define REDPLANE_SESSION 100
+#endif
+#ifndef REDPLANE_OBJECT
+#define REDPLANE_OBJECT 0
+#endif
+// Clocks differ in rate by at most 1/2^REDPLANE_DRIFT_SHIFT, as the store assumes, too.
+#ifndef REDPLANE_DRIFT_SHIFT
+#define REDPLANE_DRIFT_SHIFT 7
+#endif
+// The sequence number of a state that no packet has written.
+#ifndef REDPLANE_FIRST
+#define REDPLANE_FIRST 0
+#endif
+
+const bit<16> REDPLANE_PORT = 4791;
+const bit<8> REDPLANE_VERSION = 1;
+
+const bit<8> REDPLANE_NEW = 1;
+const bit<8> REDPLANE_WRITE = 2;
+const bit<8> REDPLANE_RENEW = 3;
+const bit<8> REDPLANE_READ = 4;
+const bit<8> REDPLANE_RELEASE = 6;
+const bit<8> REDPLANE_RECALL = 7;
+
+const bit<8> REDPLANE_PACKET = 1;
+const bit<8> REDPLANE_INPUT = 2;
+
+const bit<8> REDPLANE_OK = 0;
+const bit<8> REDPLANE_STALE = 1;
+
+// Steps: what becomes of the packet.
+const bit<8> REDPLANE_PROGRAM = 0; // the program processes and forwards it
+const bit<8> REDPLANE_SEND = 1;    // it leaves as a request to the store
+const bit<8> REDPLANE_OUT = 2;     // an output that the store has acknowledged leaves
+const bit<8> REDPLANE_DROP = 3;    // it ends here
+const bit<8> REDPLANE_OTHER = 4;   // a message to another address: the program routes it
+
+// Indices of `redplane_counts`.
+const bit<32> REDPLANE_COUNT_BAD = 0;       // forged, or for another switch, incarnation or object
+const bit<32> REDPLANE_COUNT_LATE = 1;      // answers that came too late or twice
+const bit<32> REDPLANE_COUNT_REFUSED = 2;   // refused by the store
+const bit<32> REDPLANE_COUNT_COLLISION = 3; // another key has the slot
+const bit<32> REDPLANE_COUNT_BUFFER = 4;    // the buffer of writes is full
+const bit<32> REDPLANE_COUNT_RESENT = 5;    // writes sent again
+const bit<32> REDPLANE_COUNT_EXPIRED = 6;   // the lease ended before its answer came
+
+typedef bit<(32 * REDPLANE_KEY_WORDS)> redplane_key_t;
+typedef bit<(32 * REDPLANE_VALUE_WORDS)> redplane_value_t;
+
+// Ethernet, IPv4 without options, UDP.
+header redplane_v4_t {
+    bit<48> mac_dst;
+    bit<48> mac_src;
+    bit<16> ethertype;
+    bit<16> version_ihl_tos;
+    bit<16> len;
+    bit<16> id;
+    bit<16> fragment;
+    bit<8>  ttl;
+    bit<8>  proto;
+    bit<16> checksum;
+    bit<32> src;
+    bit<32> dst;
+    bit<16> sport;
+    bit<16> dport;
+    bit<16> udp_len;
+    bit<16> udp_checksum;
+}
+
+header redplane_t {
+    bit<8>           version;
+    bit<8>           kind;
+    bit<8>           flags;
+    bit<8>           status;
+    bit<16>          object;
+    bit<16>          shard;
+    bit<16>          switch_id;
+    bit<16>          port;
+    bit<32>          incarnation;
+    bit<32>          generation;
+    bit<32>          grant;
+    bit<32>          sequence;
+    bit<32>          request;
+    bit<64>          stamp;
+    bit<32>          lease;
+    bit<16>          key_bytes;
+    bit<16>          value_bytes;
+    redplane_key_t   key;
+    redplane_value_t value;
+    bit<64>          digest;
+}
+
+// Bytes of both headers.
+#define REDPLANE_BYTES (42 + 56 + 4 * REDPLANE_KEY_WORDS + 4 * REDPLANE_VALUE_WORDS)
+
+#define REDPLANE_SUMMED(outer) \
+    { outer.version_ihl_tos, outer.len, outer.id, outer.fragment, outer.ttl, outer.proto, outer.src, outer.dst }
+
+// A slot of the registers.
+struct redplane_slot_t {
+    redplane_key_t   key;
+    redplane_value_t value;
+    bit<32>          grant; // 0: free
+    bit<48>          until; // the end of the lease, by this switch's clock
+    bit<32>          sent;  // the number of the last write
+    bit<32>          acked; // that of the last one acknowledged
+    bit<32>          generation;
+    bit<32>          request; // the number of the last request
+    bit<64>          taken;   // bit N: the packet of request `request` - N was taken from an answer
+}
+
+struct redplane_meta_t {
+    bit<8>           step;
+    // The packet was processed before its state was here: do not ask twice.
+    bool             answered;
+    // Set by the program before RedPlaneFind.
+    redplane_key_t   key;
+    // The state is here, under a lease.
+    bool             held;
+    // The state. The program may change it.
+    redplane_value_t value;
+    // The port that the packet came in by, before it went to the store.
+    bit<9>           in_port;
+    bit<32>          index;
+    redplane_slot_t  slot;
+    // Of the configuration.
+    bit<16>          switch_id;
+    bit<32>          incarnation;
+    bit<64>          secret;
+    bit<32>          address;
+    bit<32>          store;
+    bit<48>          mac_src;
+    bit<48>          mac_dst;
+    bit<9>           store_port;
+    bit<48>          ticks;
+    bit<48>          renew;
+}
+
+register<redplane_key_t>(REDPLANE_SLOTS) redplane_keys;
+register<redplane_value_t>(REDPLANE_SLOTS) redplane_values;
+register<bit<32>>(REDPLANE_SLOTS) redplane_grants;
+register<bit<48>>(REDPLANE_SLOTS) redplane_until;
+register<bit<32>>(REDPLANE_SLOTS) redplane_sent;
+register<bit<32>>(REDPLANE_SLOTS) redplane_acked;
+register<bit<32>>(REDPLANE_SLOTS) redplane_generations;
+register<bit<32>>(REDPLANE_SLOTS) redplane_requests;
+register<bit<64>>(REDPLANE_SLOTS) redplane_taken;
+// When the lease was last asked to be renewed for a packet that only reads.
+register<bit<48>>(REDPLANE_SLOTS) redplane_asked;
+// Writes in the buffer.
+register<bit<32>>(1) redplane_buffered;
+
+counter(8, CounterType.packets) redplane_counts;
+
+// Serial arithmetic (RFC 1982): whether `a` is later than `b`.
+bool redplane_later(in bit<32> a, in bit<32> b) {
+    bit<32> ahead = a - b;
+    return ahead != 0 && ahead[31:31] == 0;
+}
+
+bit<32> redplane_swapped(in bit<32> word) {
+    return word[7:0] ++ word[15:8] ++ word[23:16] ++ word[31:24];
+}
+
+// Extracts a message of RedPlane. `more` says whether the program's own headers follow.
+parser RedPlaneParser(packet_in packet, out redplane_v4_t outer, out redplane_t message, out bool more) {
+    state start {
+        more = true;
+        transition select(packet.lookahead<bit<112>>()[15:0]) {
+            0x0800: proto;
+            default: accept;
+        }
+    }
+
+    state proto {
+        bit<192> front = packet.lookahead<bit<192>>();
+        transition select(front[79:72], front[7:0]) {
+            (0x45, 17): udp;
+            default: accept;
+        }
+    }
+
+    state udp {
+        transition select(packet.lookahead<bit<304>>()[15:0]) {
+            REDPLANE_PORT: message;
+            default: accept;
+        }
+    }
+
+    state message {
+        packet.extract(outer);
+        packet.extract(message);
+        more = message.flags[0:0] == 1;
+        transition accept;
+    }
+}
+
+control RedPlaneDigest(in bit<64> secret, in redplane_t m, out bit<64> tag) {
+    #include <pointsman/half_sip.p4>
+
+    apply {
+        bit<32> k0 = redplane_swapped(secret[63:32]);
+        bit<32> k1 = redplane_swapped(secret[31:0]);
+        v0 = k0;
+        v1 = k1 ^ 0xee;
+        v2 = 0x6c796765 ^ k0;
+        v3 = 0x74656462 ^ k1;
+        sip_word(m.status ++ m.flags ++ m.kind ++ m.version);
+        sip_word(redplane_swapped(m.object ++ m.shard));
+        sip_word(redplane_swapped(m.switch_id ++ m.port));
+        sip_word(redplane_swapped(m.incarnation));
+        sip_word(redplane_swapped(m.generation));
+        sip_word(redplane_swapped(m.grant));
+        sip_word(redplane_swapped(m.sequence));
+        sip_word(redplane_swapped(m.request));
+        sip_word(redplane_swapped(m.stamp[63:32]));
+        sip_word(redplane_swapped(m.stamp[31:0]));
+        sip_word(redplane_swapped(m.lease));
+        sip_word(redplane_swapped(m.key_bytes ++ m.value_bytes));
+#if REDPLANE_KEY_WORDS > 3
+        sip_word(redplane_swapped(m.key[127:96]));
+#endif
+#if REDPLANE_KEY_WORDS > 2
+        sip_word(redplane_swapped(m.key[95:64]));
+#endif
+#if REDPLANE_KEY_WORDS > 1
+        sip_word(redplane_swapped(m.key[63:32]));
+#endif
+        sip_word(redplane_swapped(m.key[31:0]));
+#if REDPLANE_VALUE_WORDS > 3
+        sip_word(redplane_swapped(m.value[127:96]));
+#endif
+#if REDPLANE_VALUE_WORDS > 2
+        sip_word(redplane_swapped(m.value[95:64]));
+#endif
+#if REDPLANE_VALUE_WORDS > 1
+        sip_word(redplane_swapped(m.value[63:32]));
+#endif
+        sip_word(redplane_swapped(m.value[31:0]));
+        // The last word is the length of the message in the high byte.
+        sip_word((bit<32>)(48 + 4 * REDPLANE_KEY_WORDS + 4 * REDPLANE_VALUE_WORDS) << 24);
+        v2 = v2 ^ 0xee;
+        sip_finish();
+        bit<32> low = redplane_swapped(v1 ^ v3);
+        v1 = v1 ^ 0xdd;
+        sip_finish();
+        tag = low ++ redplane_swapped(v1 ^ v3);
+    }
+}
+
+#endif
