@@ -3,7 +3,7 @@
 
 use super::apps::{self, App};
 use super::bench::{Bench, p99_ms};
-use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
 use super::setup::{Setup, Unit, agents, by_outstanding, poisson};
 use pointsman_balance::Policy;
@@ -29,7 +29,7 @@ pub(super) const POLICIES: [&str; 12] = [
 ];
 
 const fn at_least(id: &'static str, text: &'static str) -> Claim {
-    Claim { id, text, paper: 1.2, unit: "times", rule: Rule::AtLeast }
+    Claim { id, text, paper: 1.2, unit: "times", rule: Rule::AtLeast, source: Source::Ours }
 }
 
 /// A claim for each policy, in their order; `$id` is a prefix of its id, `$what` of its text.

@@ -1,7 +1,9 @@
 //! Chapter 4 of the thesis: P4Mite.
 
 use super::bench::Bench;
-use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, ratios};
+use super::figure::{
+    Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, Source, ratios,
+};
 use super::setup::{Setup, Unit, coming};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::Threshold;
@@ -42,7 +44,7 @@ const fn drawing(id: &'static str, title: &'static str, source: &'static str) ->
 }
 
 const fn claim(id: &'static str, text: &'static str, paper: f64, rule: Rule) -> Claim {
-    Claim { id, text, paper, unit: "times", rule }
+    Claim { id, text, paper, unit: "times", rule, source: Source::Text }
 }
 
 const EFFECT: Rule = Rule::Effect { neutral: 1.0 };

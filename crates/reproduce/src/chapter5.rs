@@ -3,7 +3,7 @@
 use super::apps::{self, App};
 use super::bench::{Bench, Ran};
 use super::completion;
-use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, Source, ratios};
 use super::lines;
 use super::papers;
 use super::setup::agents;
@@ -69,11 +69,11 @@ const fn drawing(id: &'static str, title: &'static str, source: &'static str) ->
 }
 
 pub(super) const fn effect(id: &'static str, text: &'static str, paper: f64) -> Claim {
-    Claim { id, text, paper, unit: "times", rule: Rule::Effect { neutral: 1.0 } }
+    Claim { id, text, paper, unit: "times", rule: Rule::Effect { neutral: 1.0 }, source: Source::Log }
 }
 
 pub(super) const fn same(id: &'static str, text: &'static str) -> Claim {
-    Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.2 } }
+    Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.2 }, source: Source::Text }
 }
 
 const DELAYS: Figure = Figure {

@@ -8,7 +8,7 @@ mod racks;
 mod scale;
 
 use super::chapter5::effect;
-use super::figure::{Claim, Figure, Place, Rule};
+use super::figure::{Claim, Figure, Place, Rule, Source};
 
 const QUARTER: &str = "a quarter of the servers and of the requests, scaled up in the charts: load per server is the same, and the \
                        switch remembers each connection for longer than the slowest answer takes";
@@ -25,7 +25,11 @@ const BORROWED: &str = "the figure's curves have no numbers: shown are PRT's and
                         simulator, where the rates match ours; the text equates P4Wise with PRT at low rates and with WRR at high ones";
 
 const fn claim(id: &'static str, text: &'static str, paper: f64, unit: &'static str, rule: Rule) -> Claim {
-    Claim { id, text, paper, unit, rule }
+    Claim { id, text, paper, unit, rule, source: Source::Text }
+}
+
+const fn ours(id: &'static str, text: &'static str, paper: f64, unit: &'static str, rule: Rule) -> Claim {
+    claim(id, text, paper, unit, rule).from(Source::Ours)
 }
 
 /// In the thesis's order.
@@ -42,7 +46,7 @@ pub const FIGURES: &[Figure] = &[
              chart of each rack, the rate of answers is the first",
         ],
         claims: &[
-            claim(
+            ours(
                 "alike",
                 "64 servers at 1,000/s: server-only, PRT and WRR answer alike: largest over smallest",
                 1.05,
@@ -123,8 +127,10 @@ pub const FIGURES: &[Figure] = &[
                 "percent",
                 Rule::Same { within: 5.0 },
             ),
-            effect("lur", "1,300/s on 64 servers: least-utilised's against server-only's", 0.7),
-            effect("prt", "1,300/s on 64 servers: PRT's is the widest: against server-only's", 1.5),
+            effect("lur", "1,300/s on 64 servers: least-utilised's against server-only's", 0.7)
+                .from(Source::Ours),
+            effect("prt", "1,300/s on 64 servers: PRT's is the widest: against server-only's", 1.5)
+                .from(Source::Ours),
             claim(
                 "wrr",
                 "1,300/s on 64 servers: WRR's is the smallest: against the smallest other",
@@ -146,8 +152,10 @@ pub const FIGURES: &[Figure] = &[
             "the figure's curves have no numbers: the text gives the rates at which 50 and 70 % are worse",
         ],
         claims: &[
-            effect("early", "50 %: P99 against that of 60 % at 1,300/s, where it changes too early", 1.5),
-            effect("late", "70 %: P99 against that of 60 % at 1,700/s, where it changes too late", 1.5),
+            effect("early", "50 %: P99 against that of 60 % at 1,300/s, where it changes too early", 1.5)
+                .from(Source::Ours),
+            effect("late", "70 %: P99 against that of 60 % at 1,700/s, where it changes too late", 1.5)
+                .from(Source::Ours),
             claim(
                 "best",
                 "60 % is best: its mean P99 over rates against the better of the others",
@@ -177,8 +185,8 @@ pub const FIGURES: &[Figure] = &[
                 "decisions",
                 Rule::AtMost,
             ),
-            effect("faster", "alpha 0.5 against 0.3: decisions until then", 0.7),
-            claim(
+            effect("faster", "alpha 0.5 against 0.3: decisions until then", 0.7).from(Source::Ours),
+            ours(
                 "accuracy",
                 "alpha = gamma = 0.5: right decisions after the 250th",
                 95.0,
@@ -273,14 +281,14 @@ pub const FIGURES: &[Figure] = &[
             "the bandit and the model of service rates have a guard around them: P99 within 600 ms, and 5 % lost at most",
         ],
         claims: &[
-            claim(
+            ours(
                 "right",
                 "P4Wise: right decisions after the 250th, from an empty table",
                 95.0,
                 "percent",
                 Rule::AtLeast,
             ),
-            claim(
+            ours(
                 "again",
                 "P4Wise: right decisions from 250 after T on, where a second SmartNIC is added",
                 90.0,
@@ -295,14 +303,14 @@ pub const FIGURES: &[Figure] = &[
     },
 ];
 
-const REGRET_THOMPSON: Claim = claim(
+const REGRET_THOMPSON: Claim = ours(
     "regret-thompson",
     "the bandit's regret against P4Wise's, over all decisions",
     0.5,
     "times",
     Rule::AtMost,
 );
-const REGRET_RATES: Claim = claim(
+const REGRET_RATES: Claim = ours(
     "regret-rates",
     "the regret of the model of service rates against P4Wise's, over all decisions",
     0.5,
@@ -310,8 +318,8 @@ const REGRET_RATES: Claim = claim(
     Rule::AtMost,
 );
 const BOUND_THOMPSON: Claim =
-    claim("bound-thompson", "the bandit: intervals beyond the safety bound", 0.0, "intervals", Rule::AtMost);
-const BOUND_RATES: Claim = claim(
+    ours("bound-thompson", "the bandit: intervals beyond the safety bound", 0.0, "intervals", Rule::AtMost);
+const BOUND_RATES: Claim = ours(
     "bound-rates",
     "the model of service rates: intervals beyond the safety bound",
     0.0,
@@ -328,8 +336,8 @@ const SCALE_CLAIMS: &[Claim] = &[
         Rule::AtLeast,
     ),
     claim("mean", "right decisions away from the turning point, all rates", 95.0, "percent", Rule::AtLeast),
-    claim("low", "share of 6:0 at the lowest rate", 90.0, "percent", Rule::AtLeast),
-    claim("high", "share of 6:1 at the highest rate", 90.0, "percent", Rule::AtLeast),
+    ours("low", "share of 6:0 at the lowest rate", 90.0, "percent", Rule::AtLeast),
+    ours("high", "share of 6:1 at the highest rate", 90.0, "percent", Rule::AtLeast),
 ];
 
 const DELAY_CLAIMS: &[Claim] = &[

@@ -3,7 +3,7 @@
 use super::apps::{self, App};
 use super::bench::{Bench, Coming, Ran};
 use super::chapter5::{POLICIES, effect};
-use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, Source, ratios};
 use super::papers;
 use pointsman_sim::Scenario;
 use pointsman_sim::random::{Part, Stream};
@@ -20,7 +20,7 @@ const REMARK: &str = "from the first request to the last answer; identical reque
 
 /// A ratio that ought to be 1, nearly.
 const fn equal(id: &'static str, text: &'static str) -> Claim {
-    Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.05 } }
+    Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.05 }, source: Source::Log }
 }
 
 /// Figure 5.8.

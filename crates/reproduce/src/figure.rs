@@ -1,6 +1,7 @@
 //! Figures of the papers, their claims, and how a claim is judged.
 
 use super::bench::Bench;
+pub use super::verdict::{Evidence, Rule, Source, Verdict};
 use pointsman_trials::stats::{mean, median, spread};
 use serde_json::{Value, json};
 
@@ -52,83 +53,14 @@ pub struct Claim {
     pub unit: &'static str,
     /// The rule by which ours is judged.
     pub rule: Rule,
+    /// Where the paper's number comes from.
+    pub source: Source,
 }
 
-/// Rule for judging a claim. Ours is a sample for each seed; its mean has a 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// Something has an effect: the number is away from `neutral`, where nothing would be gained. *Fails*: our
-    /// interval includes `neutral`, or lies beyond it. *Holds*: our mean is at least four fifths as far away as the paper's
-    /// number. *Weaker*: in between.
-    Effect {
-        /// The value without an effect.
-        neutral: f64,
-    },
-    /// A bound: *holds* if the whole interval is at or below it, *weaker* if only the mean is.
-    AtMost,
-    /// A bound: *holds* if the whole interval is at or above it, *weaker* if only the mean is.
-    AtLeast,
-    /// The number itself: *holds* if our mean differs by no more than this, *weaker* if by no more than twice as much.
-    Same {
-        /// In the claim's unit.
-        within: f64,
-    },
-}
-
-/// Verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It holds.
-    Holds,
-    /// It points the right way, but is weaker than claimed.
-    Weaker,
-    /// It does not hold.
-    Fails,
-}
-
-impl Verdict {
-    /// As in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds",
-            Verdict::Weaker => "weaker",
-            Verdict::Fails => "fails",
-        }
-    }
-}
-
-impl Rule {
-    /// Judges these samples. Without samples, or with a NaN, a claim fails.
-    pub fn judge(self, paper: f64, ours: &[f64]) -> Verdict {
-        if ours.is_empty() || ours.iter().any(|v| !v.is_finite()) {
-            return Verdict::Fails;
-        }
-        let (mean, (low, high)) = (mean(ours).mean, mean(ours).ends());
-        let bound = |all: bool, mean: bool| match (all, mean) {
-            (true, _) => Verdict::Holds,
-            (_, true) => Verdict::Weaker,
-            _ => Verdict::Fails,
-        };
-        match self {
-            Rule::Effect { neutral } => {
-                let towards = |v: f64| (v - neutral) / (paper - neutral);
-                let worst = towards(low).min(towards(high));
-                // A claim of no effect at all has no direction.
-                if !worst.is_finite() || worst <= 0.0 {
-                    Verdict::Fails
-                } else if towards(mean) >= 0.8 {
-                    Verdict::Holds
-                } else {
-                    Verdict::Weaker
-                }
-            }
-            Rule::AtMost => bound(high <= paper, mean <= paper),
-            Rule::AtLeast => bound(low >= paper, mean >= paper),
-            Rule::Same { within } => {
-                let off = (mean - paper).abs();
-                bound(off <= within, off <= 2.0 * within)
-            }
-        }
+impl Claim {
+    /// The same, with its number from elsewhere.
+    pub const fn from(self, source: Source) -> Self {
+        Claim { source, ..self }
     }
 }
 
@@ -227,8 +159,8 @@ impl Chart {
 pub struct Found {
     /// Charts.
     pub charts: Vec<Chart>,
-    /// For each claim, its id and a sample for each seed.
-    pub values: Vec<(&'static str, Vec<f64>)>,
+    /// For each claim, its id and what speaks for and against it.
+    pub values: Vec<(&'static str, Evidence)>,
     /// Further notes.
     pub notes: Vec<String>,
     /// Whether claims were omitted: in the lab, those that would take too long.
@@ -236,9 +168,9 @@ pub struct Found {
 }
 
 impl Found {
-    /// Adds the samples of a claim.
-    pub fn claim(&mut self, id: &'static str, samples: Vec<f64>) {
-        self.values.push((id, samples));
+    /// Adds the samples of a claim, one for each seed, or its evidence.
+    pub fn claim(&mut self, id: &'static str, evidence: impl Into<Evidence>) {
+        self.values.push((id, evidence.into()));
     }
 }
 
@@ -247,12 +179,12 @@ pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a / b).collect()
 }
 
-/// A claim with its samples and verdict.
+/// A claim with its evidence and verdict.
 pub struct Judged {
     /// The claim.
     pub claim: Claim,
-    /// A sample for each seed.
-    pub samples: Vec<f64>,
+    /// What speaks for and against it.
+    pub evidence: Evidence,
     /// The verdict.
     pub verdict: Verdict,
 }
@@ -270,25 +202,28 @@ impl Figure {
         let said = |claim: &&Claim| !found.partial || found.values.iter().any(|(id, _)| *id == claim.id);
         let judge = |claim: &Claim| {
             let found = found.values.iter().find(|(id, _)| *id == claim.id);
-            let (_, samples) = found.ok_or_else(|| {
+            let (_, evidence) = found.ok_or_else(|| {
                 format!("{}: the experiment does not report the claim `{}`", self.id, claim.id)
             })?;
-            let verdict = claim.rule.judge(claim.paper, samples);
-            Ok(Judged { claim: *claim, samples: samples.clone(), verdict })
+            let verdict = evidence.judge(claim.rule, claim.paper);
+            Ok(Judged { claim: *claim, evidence: evidence.clone(), verdict })
         };
         self.claims.iter().filter(said).map(judge).collect()
     }
 }
 
 impl Judged {
-    /// As in the file of results.
-    pub fn json(&self) -> Value {
-        let m = mean(&self.samples);
-        let ((low, high), (min, max)) = (m.ends(), spread(&self.samples));
+    /// As in the file of results. `published`: the experiment's settings are the paper's.
+    pub fn json(&self, published: bool) -> Value {
+        let (claim, samples) = (&self.claim, &self.evidence.samples);
+        let ((low, high), (min, max)) = (self.evidence.ci95(), spread(samples));
         json!({
-            "id": self.claim.id, "text": self.claim.text, "paper": self.claim.paper, "ours": m.mean,
-            "verdict": self.verdict.name(), "unit": self.claim.unit, "seeds": self.samples.len(),
-            "ours_ci95_low": low, "ours_ci95_high": high, "ours_median": median(&self.samples),
+            "id": claim.id, "text": claim.text, "paper": claim.paper, "ours": mean(samples).mean,
+            "verdict": self.verdict.name(), "unit": claim.unit, "seeds": samples.len(),
+            "source": claim.source.name(), "section": claim.source.section(),
+            "mode": if published { "published" } else { "ours" },
+            "ci95": [low, high], "loss_percent": self.evidence.loss_percent,
+            "ours_ci95_low": low, "ours_ci95_high": high, "ours_median": median(samples),
             "ours_min": min, "ours_max": max,
         })
     }
@@ -298,49 +233,6 @@ impl Judged {
 mod tests {
     use super::*;
 
-    fn check(rule: Rule, paper: f64, ours: &[f64], wanted: Verdict) {
-        assert_eq!(rule.judge(paper, ours), wanted, "{rule:?}, paper {paper}, ours {ours:?}");
-    }
-
-    #[test]
-    fn effects() {
-        let factor = Rule::Effect { neutral: 1.0 };
-        // The paper says 1.5 times as much: 1.4 is four fifths of that effect.
-        check(factor, 1.5, &[1.41, 1.42, 1.4], Verdict::Holds);
-        check(factor, 1.5, &[1.9, 1.95, 1.92], Verdict::Holds);
-        check(factor, 1.5, &[1.1, 1.11, 1.12], Verdict::Weaker);
-        check(factor, 1.5, &[0.8, 1.5, 1.0], Verdict::Fails);
-        check(factor, 1.5, &[0.8, 0.81], Verdict::Fails);
-        // Less is better.
-        check(factor, 0.5, &[0.55, 0.56, 0.54], Verdict::Holds);
-        check(factor, 0.5, &[0.9, 0.91, 0.9], Verdict::Weaker);
-        check(factor, 0.5, &[1.2, 1.21, 1.2], Verdict::Fails);
-        check(factor, 1.0, &[2.0], Verdict::Fails);
-        check(factor, 1.5, &[], Verdict::Fails);
-        check(factor, 1.5, &[f64::INFINITY], Verdict::Fails);
-        check(factor, 1.5, &[f64::NAN, 1.5], Verdict::Fails);
-    }
-
-    #[test]
-    fn bounds() {
-        check(Rule::AtMost, 20.0, &[10.0, 11.0], Verdict::Holds);
-        check(Rule::AtMost, 20.0, &[1.0, 30.0], Verdict::Weaker);
-        check(Rule::AtMost, 20.0, &[21.0], Verdict::Fails);
-        check(Rule::AtLeast, 20.0, &[20.0], Verdict::Holds);
-        check(Rule::AtLeast, 20.0, &[10.0, 31.0], Verdict::Weaker);
-        check(Rule::AtLeast, 20.0, &[10.0, 11.0], Verdict::Fails);
-    }
-
-    #[test]
-    fn equals() {
-        let rule = Rule::Same { within: 0.1 };
-        check(rule, 1.0, &[1.05, 1.0], Verdict::Holds);
-        check(rule, 1.0, &[0.85], Verdict::Weaker);
-        check(rule, 1.0, &[1.3], Verdict::Fails);
-        check(Rule::Same { within: 0.0 }, 0.0, &[0.0, 0.0], Verdict::Holds);
-        check(Rule::Same { within: 0.0 }, 0.0, &[0.0, 1.0], Verdict::Fails);
-    }
-
     #[test]
     fn every_claim_is_judged() {
         let claim = Claim {
@@ -349,16 +241,20 @@ mod tests {
             paper: 2.0,
             unit: "times",
             rule: Rule::Effect { neutral: 1.0 },
+            source: Source::Section("section 7"),
         };
         let claims: &'static [Claim] = Box::leak(Box::new([claim]));
         let place = Place::Nowhere("");
         let figure = Figure { id: "fig", title: "", source: "", place, remarks: &[], claims };
         let mut found = Found::default();
         assert!(figure.judge(&found).is_err(), "nothing was said");
-        found.claim("more", vec![2.0, 2.1]);
+        found.claim("more", vec![2.0, 2.1, 2.0, 2.1, 2.05]);
         let judged = figure.judge(&found).expect("all is there");
-        assert_eq!(judged[0].json()["verdict"], "holds");
-        assert_eq!(judged[0].json()["ours"], 2.05);
+        let json = judged[0].json(false);
+        assert_eq!((&json["verdict"], &json["ours"]), (&"holds".into(), &2.05.into()));
+        assert_eq!((&json["source"], &json["section"]), (&"text".into(), &"section 7".into()));
+        assert_eq!((&json["mode"], &json["seeds"]), (&"ours".into(), &5.into()));
+        assert!(json["ci95"][0].as_f64() < Some(2.05) && json["loss_percent"].is_null());
         found.claim("other", vec![]);
         assert!(figure.judge(&found).is_err(), "not claimed");
     }

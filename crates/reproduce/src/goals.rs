@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, p99_ms};
 use super::capacity;
-use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::lines;
 use super::setup::{SECOND_CLIENT, Setup, Unit, agents, by_outstanding, poisson};
 use pointsman_balance::DeviceKind;
@@ -77,6 +77,7 @@ const TAIL: Figure = Figure {
             paper: 1.0,
             unit: "times",
             rule: Rule::AtMost,
+            source: Source::Ours,
         },
         Claim {
             id: "best-with-old-reports",
@@ -84,6 +85,7 @@ const TAIL: Figure = Figure {
             paper: 1.2,
             unit: "times",
             rule: Rule::AtMost,
+            source: Source::Ours,
         },
     ],
 };
@@ -141,6 +143,7 @@ const CHANGE: Figure = Figure {
             paper: 0.0,
             unit: "requests",
             rule: Rule::Same { within: 0.0 },
+            source: Source::Ours,
         },
         Claim {
             id: "violations",
@@ -148,6 +151,7 @@ const CHANGE: Figure = Figure {
             paper: 0.0,
             unit: "violations",
             rule: Rule::Same { within: 0.0 },
+            source: Source::Ours,
         },
     ],
 };
@@ -187,8 +191,8 @@ fn change(bench: &Bench) -> Result<Found, String> {
     let requests: u64 = outcomes.iter().map(|o| o.requests.sent).sum();
     found.notes.push(format!("{changes} changes a run, {requests} requests in all runs"));
     let p99 = |o: &pointsman_sim::Outcome| p99_ms(&scenario, o);
-    found.claim("lost", outcomes.iter().map(|o| o.requests.lost as f64).collect());
-    found.claim("violations", outcomes.iter().map(|o| o.violations.total() as f64).collect());
+    found.claim("lost", outcomes.iter().map(|o| o.requests.lost as f64).collect::<Vec<_>>());
+    found.claim("violations", outcomes.iter().map(|o| o.violations.total() as f64).collect::<Vec<_>>());
     let samples = outcomes.iter().map(p99).collect();
     found.charts.push(Chart {
         title: "P99 meanwhile".into(),

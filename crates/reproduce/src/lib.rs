@@ -17,6 +17,7 @@ mod papers;
 mod probes;
 pub mod setup;
 mod staleness;
+pub mod verdict;
 
 use bench::{Bench, Coming, Where};
 use figure::{Figure, Place, Run};
@@ -134,7 +135,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         }
     }
     if args.seeds < 5 {
-        say(&format!("{} seeds: verdicts are unreliable below 5", args.seeds));
+        say(&format!("{} seeds: fewer than 5 give no verdict", args.seeds));
     }
     if args.place == Where::Lab {
         // First: namespaces can only be unshared with a single thread.
@@ -147,7 +148,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         found.notes.extend(bench.lab_note());
         let judged = figure.judge(&found)?;
-        let finished = Finished { figure, place: args.place.name(), found, judged };
+        let finished = Finished { figure, place: args.place.name(), published: false, found, judged };
         print(&finished.text());
         done.push(finished);
         // After each: an interruption keeps the finished ones.

@@ -1,6 +1,6 @@
 //! Output of the results: a table on the terminal, CSV, JSON, HTML.
 
-use super::figure::{Chart, Curve, Figure, Found, Judged, Quantity, Rule};
+use super::figure::{Chart, Curve, Evidence, Figure, Found, Judged, Quantity, Rule};
 use pointsman_lab::report::chart::{Axis, Dot, Series, escape, lines, number};
 use pointsman_lab::report::{STYLE, legend};
 use pointsman_trials::stats::{mean, median, spread};
@@ -13,6 +13,8 @@ pub struct Finished<'a> {
     pub figure: &'a Figure,
     /// Where it ran: `simulator` or `lab`.
     pub place: &'static str,
+    /// Whether the experiment's settings are the paper's.
+    pub published: bool,
     /// The results.
     pub found: Found,
     /// Its claims.
@@ -24,10 +26,18 @@ fn precise(value: f64) -> String {
     if value.abs() >= 10.0 { number(value) } else { format!("{value:.3}") }
 }
 
-/// Mean and half of its interval.
-fn interval(samples: &[f64]) -> String {
-    let m = mean(samples);
-    m.half.map_or_else(|| precise(m.mean), |h| format!("{} \u{b1} {}", precise(m.mean), precise(h)))
+/// Mean and the ends of its interval.
+fn interval(evidence: &Evidence) -> String {
+    let (mean, (low, high)) = (mean(&evidence.samples).mean, evidence.ci95());
+    if evidence.samples.len() < 2 {
+        return precise(mean);
+    }
+    format!("{} ({} to {})", precise(mean), precise(low), precise(high))
+}
+
+/// The share of requests or flows that were lost, if it is known.
+fn loss(evidence: &Evidence) -> String {
+    evidence.loss_percent.map_or(String::new(), |percent| format!(", {} % lost", precise(percent)))
 }
 
 /// A claim's number with its unit.
@@ -40,9 +50,13 @@ fn paper(j: &Judged) -> String {
     let sign = match j.claim.rule {
         Rule::AtMost => "at most ",
         Rule::AtLeast => "at least ",
-        Rule::Effect { .. } | Rule::Same { .. } => "",
+        Rule::Effect { .. } | Rule::Range { .. } | Rule::Same { .. } => "",
     };
-    format!("{sign}{}", amount(j.claim.paper, j.claim.unit))
+    let to = match j.claim.rule {
+        Rule::Range { to, .. } => format!(" to {}", amount(to, j.claim.unit)),
+        _ => String::new(),
+    };
+    format!("{sign}{}{to}", amount(j.claim.paper, j.claim.unit))
 }
 
 impl Finished<'_> {
@@ -53,14 +67,16 @@ impl Finished<'_> {
         for j in &self.judged {
             let _ = writeln!(
                 out,
-                "  {:<7} {}\n          claimed {}, ours {} {} (median {}, {} seeds)",
+                "  {:<12} {}\n               claimed {} ({}), ours {} {} (median {}, {} seeds{})",
                 j.verdict.name(),
                 j.claim.text,
                 paper(j),
-                interval(&j.samples),
+                j.claim.source.name(),
+                interval(&j.evidence),
                 j.claim.unit,
-                precise(median(&j.samples)),
-                j.samples.len(),
+                precise(median(&j.evidence.samples)),
+                j.evidence.samples.len(),
+                loss(&j.evidence),
             );
         }
         for note in self.figure.remarks.iter().copied().chain(self.found.notes.iter().map(String::as_str)) {
@@ -71,7 +87,7 @@ impl Finished<'_> {
 
     /// One line of JSON.
     pub fn json(&self) -> String {
-        let claims: Vec<_> = self.judged.iter().map(Judged::json).collect();
+        let claims: Vec<_> = self.judged.iter().map(|j| j.json(self.published)).collect();
         json!({
             "figure": self.figure.id, "claims": claims, "title": self.figure.title, "source": self.figure.source,
             "place": self.place, "remarks": self.figure.remarks, "notes": self.found.notes,
@@ -153,8 +169,8 @@ pub fn html(all: &[Finished<'_>]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<title>Figures reproduced</title>\n<style>\n{STYLE}</style>\n\
-         </head>\n<body>\n<h1>Figures reproduced</h1>\n<p class=\"caption\">Points are medians over seeds. A claim \
-         holds, is weaker, or fails by the rules of docs/figures.md.</p>\n"
+         </head>\n<body>\n<h1>Figures reproduced</h1>\n<p class=\"caption\">Points are medians over seeds. The rules of \
+         verdicts are in docs/figures.md; a claim that nobody makes but us has the source \"ours\".</p>\n"
     );
     for f in all {
         let _ = writeln!(
@@ -181,21 +197,23 @@ pub fn html(all: &[Finished<'_>]) -> String {
 
 fn claims(judged: &[Judged]) -> String {
     let mut out = String::from(
-        "<div class=\"scroll\"><table>\n<thead><tr><th>Claim<th class=\"n\">Claimed<th class=\"n\">Ours\
-         <th class=\"n\">Median<th class=\"n\">Seeds<th>Verdict\n<tbody>\n",
+        "<div class=\"scroll\"><table>\n<thead><tr><th>Verdict<th>Claim<th class=\"n\">Claimed<th>Source\
+         <th class=\"n\">Ours<th class=\"n\">Median<th class=\"n\">Seeds<th class=\"n\">Lost, %\n<tbody>\n",
     );
     for j in judged {
         let _ = writeln!(
             out,
-            "<tr><td style=\"white-space:normal\">{}<td class=\"n\">{}<td class=\"n\">{} {}<td class=\"n\">{}\
-             <td class=\"n\">{}<td>{}",
+            "<tr><td>{}<td style=\"white-space:normal\">{}<td class=\"n\">{}<td>{}<td class=\"n\">{} {}<td class=\"n\">{}\
+             <td class=\"n\">{}<td class=\"n\">{}",
+            j.verdict.name(),
             escape(j.claim.text),
             escape(&paper(j)),
-            interval(&j.samples),
+            j.claim.source.name(),
+            interval(&j.evidence),
             escape(j.claim.unit),
-            precise(median(&j.samples)),
-            j.samples.len(),
-            j.verdict.name(),
+            precise(median(&j.evidence.samples)),
+            j.evidence.samples.len(),
+            j.evidence.loss_percent.map_or(String::new(), precise),
         );
     }
     out.push_str("</table></div>\n");
@@ -254,6 +272,7 @@ mod tests {
             paper: 2.0,
             unit: "times",
             rule: Rule::Effect { neutral: 1.0 },
+            source: super::super::figure::Source::Text,
         }]));
         let figure: &'static Figure = Box::leak(Box::new(Figure {
             id: "fig-1",
@@ -278,9 +297,9 @@ mod tests {
             paper: vec![Curve::paper("a,b", &[(1.0, 7.0)])],
         };
         let mut found = Found { charts: vec![chart], ..Found::default() };
-        found.claim("more", vec![2.0, 2.1]);
+        found.claim("more", Evidence { samples: vec![2.0, 2.1, 2.0, 2.1, 2.0], loss_percent: Some(0.5) });
         let judged = figure.judge(&found).expect("judged");
-        Finished { figure, place: "simulator", found, judged }
+        Finished { figure, place: "simulator", published: false, found, judged }
     }
 
     #[test]
@@ -309,6 +328,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&finished().json()).expect("JSON");
         assert_eq!(json["figure"], "fig-1");
         assert_eq!(json["claims"][0]["paper"], 2.0);
+        assert_eq!(json["claims"][0]["loss_percent"], 0.5);
         assert!(finished().text().contains("holds"));
     }
 }

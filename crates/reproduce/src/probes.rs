@@ -2,7 +2,7 @@
 //! laptop with switch and clients; none is reproduced.
 
 use super::bench::Bench;
-use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::setup::{Setup, Unit, poisson};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
@@ -57,6 +57,7 @@ const COMPARED: Figure = Figure {
             paper: 50.0,
             unit: "percent",
             rule: Rule::Same { within: 1.0 },
+            source: Source::Text,
         },
         Claim {
             id: "probes-share",
@@ -64,6 +65,7 @@ const COMPARED: Figure = Figure {
             paper: 42.0,
             unit: "percent",
             rule: Rule::Effect { neutral: 50.0 },
+            source: Source::Text,
         },
         Claim {
             id: "probes-response",
@@ -71,6 +73,7 @@ const COMPARED: Figure = Figure {
             paper: 0.0404,
             unit: "times",
             rule: Rule::Effect { neutral: 1.0 },
+            source: Source::Text,
         },
         Claim {
             id: "probes-idle",
@@ -78,6 +81,7 @@ const COMPARED: Figure = Figure {
             paper: 0.211,
             unit: "times",
             rule: Rule::Effect { neutral: 1.0 },
+            source: Source::Text,
         },
         Claim {
             id: "promethee-share",
@@ -85,6 +89,7 @@ const COMPARED: Figure = Figure {
             paper: 17.0,
             unit: "percent",
             rule: Rule::Effect { neutral: 50.0 },
+            source: Source::Text,
         },
         Claim {
             id: "promethee-response",
@@ -92,6 +97,7 @@ const COMPARED: Figure = Figure {
             paper: 0.0424,
             unit: "times",
             rule: Rule::Effect { neutral: 1.0 },
+            source: Source::Text,
         },
         Claim {
             id: "promethee-idle",
@@ -99,6 +105,7 @@ const COMPARED: Figure = Figure {
             paper: 0.361,
             unit: "times",
             rule: Rule::Effect { neutral: 1.0 },
+            source: Source::Text,
         },
     ],
 };

@@ -2,7 +2,7 @@
 //! heterogeneous devices.
 
 use super::bench::Bench;
-use super::figure::{Chart, Claim, Figure, Found, P99, Place, Quantity, Rule, ratios};
+use super::figure::{Chart, Claim, Figure, Found, P99, Place, Quantity, Rule, Source, ratios};
 use super::goals::{OWN_COUNTERS, named};
 use super::lines;
 use super::setup::{Setup, Unit, agents, bursts, by_outstanding};
@@ -31,6 +31,7 @@ pub const FIGURES: &[Figure] = &[Figure {
             paper: 2.0,
             unit: "times",
             rule: Rule::AtLeast,
+            source: Source::Ours,
         },
         Claim {
             id: "own-counters-stay",
@@ -38,6 +39,7 @@ pub const FIGURES: &[Figure] = &[Figure {
             paper: 1.05,
             unit: "times",
             rule: Rule::AtMost,
+            source: Source::Ours,
         },
         Claim {
             id: "own-counters-win-fresh",
@@ -45,6 +47,7 @@ pub const FIGURES: &[Figure] = &[Figure {
             paper: 1.0,
             unit: "times",
             rule: Rule::AtMost,
+            source: Source::Ours,
         },
         Claim {
             id: "own-counters-win-stale",
@@ -52,6 +55,7 @@ pub const FIGURES: &[Figure] = &[Figure {
             paper: 0.8,
             unit: "times",
             rule: Rule::AtMost,
+            source: Source::Ours,
         },
         Claim {
             id: "own-counters-beat-weights",
@@ -59,6 +63,7 @@ pub const FIGURES: &[Figure] = &[Figure {
             paper: 1.0,
             unit: "times",
             rule: Rule::AtMost,
+            source: Source::Ours,
         },
     ],
 }];

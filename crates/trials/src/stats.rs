@@ -8,6 +8,21 @@ const T: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
+/// The 97.5 % quantile of the normal distribution.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// The 97.5 % quantile of Student's t distribution with so many degrees of freedom; beyond the table by its expansion around the normal
+/// distribution's (Abramowitz and Stegun, 26.7.5), which is exact to 0.0001 there.
+pub fn t_975(freedom: usize) -> f64 {
+    let known = freedom.checked_sub(1).map_or(Some(&f64::INFINITY), |i| T.get(i));
+    known.copied().unwrap_or_else(|| {
+        let (n, power) = (freedom as f64, |k| Z.powi(k));
+        let first = (power(3) + Z) / 4.0;
+        let second = (5.0 * power(5) + 16.0 * power(3) + 3.0 * Z) / 96.0;
+        Z + first / n + second / (n * n)
+    })
+}
+
 /// Mean and half of the 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
@@ -38,7 +53,7 @@ pub fn mean(values: &[f64]) -> Mean {
     let mean = values.iter().sum::<f64>() / n.max(1.0);
     let half = (values.len() > 1).then(|| {
         let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
-        T.get(values.len() - 2).copied().unwrap_or(1.96) * (variance / n).sqrt()
+        t_975(values.len() - 1) * (variance / n).sqrt()
     });
     Mean { mean, half }
 }
@@ -71,6 +86,15 @@ mod tests {
         let m = mean(&[1.0, 2.0, 3.0]);
         assert!((m.half.unwrap_or(0.0) - 4.303 / 3f64.sqrt()).abs() < 1e-9 && m.mean == 2.0, "{m:?}");
         assert_eq!(mean(&[5.0]).ends(), (5.0, 5.0));
+    }
+
+    #[test]
+    fn quantiles_of_students_t() {
+        for (freedom, t) in
+            [(1, 12.706), (30, 2.042), (31, 2.0395), (40, 2.0211), (60, 2.0003), (1000, 1.9623)]
+        {
+            assert!((t_975(freedom) - t).abs() < 1e-4, "{freedom}: {}", t_975(freedom));
+        }
     }
 
     #[test]

@@ -157,14 +157,15 @@ pub fn second_nic(bench: &Bench) -> Result<Found, String> {
         paper: papers::moved("6.8", BEFORE as f64),
     };
     let all = BEFORE + AFTER;
-    let mut values = vec![
+    let values = [
         ("before", part(&runs[0], GIVEN, BEFORE)),
         ("after", part(&runs[0], BEFORE + GIVEN, all)),
         ("network-before", part(&runs[1], 2, BEFORE)),
         ("network-after", part(&runs[1], BEFORE + 2, all)),
     ];
-    values.extend(of_learners(&runs));
-    Ok(Found { charts: vec![chart], values, ..Found::default() })
+    let mut found = Found { charts: vec![chart], ..Found::default() };
+    values.into_iter().chain(of_learners(&runs)).for_each(|(id, samples)| found.claim(id, samples));
+    Ok(found)
 }
 
 /// Goals for learners, by the experiments of figures 6.3 and 6.8.
@@ -173,6 +174,6 @@ pub fn promises(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     found.claim("right", super::learn::late_accuracy(&learnt));
     found.claim("again", part(&runs[0], BEFORE + GIVEN, BEFORE + AFTER));
-    found.values.extend(of_learners(&runs));
+    of_learners(&runs).into_iter().for_each(|(id, samples)| found.claim(id, samples));
     Ok(found)
 }

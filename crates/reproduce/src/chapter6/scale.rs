@@ -96,7 +96,12 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
         ("late", against("70 %", 1700.0)),
         ("best", ratios(&mean("60 %"), &others)),
     ];
-    Ok(Found { values: claims.into(), charts: vec![chart], ..Found::default() })
+    Ok(found(claims, vec![chart]))
+}
+
+/// Charts, and claims with a sample for each seed.
+fn found<const N: usize>(claims: [(&'static str, Vec<f64>); N], charts: Vec<Chart>) -> Found {
+    Found { values: claims.map(|(id, samples)| (id, samples.into())).into(), charts, ..Found::default() }
 }
 
 /// Results of a trained P4Wise on a rack with this many servers: for each rate the outcomes of all seeds.
@@ -175,13 +180,13 @@ fn weights(bench: &Bench, servers: u32) -> Result<Found, String> {
     // The worst rate is the one with the worst mean.
     let worst = away.iter().min_by(|a, b| mean(a).mean.total_cmp(&mean(b).mean)).copied().unwrap_or_default();
     let (low, high) = e.ends();
-    let values = vec![
+    let claims = [
         ("accuracy", worst.to_vec()),
         ("mean", by_seed(&away)),
         ("low", usage.samples("6:0", low).to_vec()),
         ("high", usage.samples("6:1", high).to_vec()),
     ];
-    Ok(Found { charts: vec![usage, accuracy], values, ..Found::default() })
+    Ok(found(claims, vec![usage, accuracy]))
 }
 
 fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
@@ -213,12 +218,12 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
     let (low, high) = e.ends();
     let against =
         |chart: &Chart, policy: &str, x: f64| ratios(chart.samples("p4wise", x), chart.samples(policy, x));
-    let values = vec![
+    let claims = [
         ("low", against(&p99, "prt", low)),
         ("high", against(&p99, "wrr", high)),
         ("answers", against(&answers, "wrr", high)),
     ];
-    Ok(Found { charts: vec![p99, answers], values, ..Found::default() })
+    Ok(found(claims, vec![p99, answers]))
 }
 
 pub fn weights_128(bench: &Bench) -> Result<Found, String> {

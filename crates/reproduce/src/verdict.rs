@@ -1,0 +1,318 @@
+//! How a claim is judged: its source, the evidence for and against it, the rule, the verdict.
+
+use libm::erfc;
+use pointsman_trials::stats::{mean, t_975};
+use pointsman_wire::Random;
+
+/// Where a claim's number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The paper's text, in the section that the figure names.
+    Text,
+    /// The text, in this section.
+    Section(&'static str),
+    /// The authors' published logs.
+    Log,
+    /// Read off a figure.
+    Figure,
+    /// Ours: a goal, or a number for words such as "much" in the text.
+    Ours,
+}
+
+impl Source {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Text | Source::Section(_) => "text",
+            Source::Log => "log",
+            Source::Figure => "figure",
+            Source::Ours => "ours",
+        }
+    }
+
+    /// The section, if it is not the figure's.
+    pub fn section(self) -> Option<&'static str> {
+        match self {
+            Source::Section(section) => Some(section),
+            _ => None,
+        }
+    }
+}
+
+/// Rule for judging a claim, by the 95 % confidence interval of our number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Something has an effect: the number is away from `neutral`, where nothing would be gained. An effect between four fifths
+    /// and five fourths of the paper's is the same.
+    Effect {
+        /// The value without an effect.
+        neutral: f64,
+    },
+    /// An effect between the paper's number and a second one, farther from `neutral`.
+    Range {
+        /// The value without an effect.
+        neutral: f64,
+        /// The second number.
+        to: f64,
+    },
+    /// A bound: at most the paper's number.
+    AtMost,
+    /// A bound: at least the paper's number.
+    AtLeast,
+    /// The number itself, within a tolerance.
+    Same {
+        /// In the claim's unit.
+        within: f64,
+    },
+}
+
+/// Verdict on a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds.
+    Holds,
+    /// The effect is there, and larger than claimed.
+    Stronger,
+    /// The effect is there, and smaller than claimed.
+    Weaker,
+    /// It does not hold.
+    Fails,
+    /// The samples do not tell.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Stronger => "stronger",
+            Verdict::Weaker => "weaker",
+            Verdict::Fails => "fails",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// Fewer seeds give no verdict.
+pub const LEAST_SEEDS: usize = 5;
+/// Where more than this share of requests or flows is lost or unfinished, their times are only known to be longer: no verdict.
+pub const CENSORED_PERCENT: f64 = 1.0;
+/// Effects that count as the same as the paper's, in multiples of it.
+const SAME_EFFECT: (f64, f64) = (0.8, 1.25);
+
+/// What speaks for and against a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// A sample for each seed; where two systems are compared, both with that seed.
+    pub samples: Vec<f64>,
+    /// The share of requests lost or flows unfinished in the runs behind it, the worst of them; `None` where none was counted.
+    pub loss_percent: Option<f64>,
+}
+
+impl From<Vec<f64>> for Evidence {
+    fn from(samples: Vec<f64>) -> Self {
+        Evidence { samples, loss_percent: None }
+    }
+}
+
+impl Evidence {
+    /// Ends of the 95 % confidence interval of the mean.
+    pub fn ci95(&self) -> (f64, f64) {
+        interval(&self.samples)
+    }
+
+    /// The verdict by this rule.
+    pub fn judge(&self, rule: Rule, paper: f64) -> Verdict {
+        let unknown = self.samples.iter().any(|v| !v.is_finite());
+        let censored = self.loss_percent.is_some_and(|loss| loss > CENSORED_PERCENT);
+        if self.samples.len() < LEAST_SEEDS || unknown || censored {
+            return Verdict::Inconclusive;
+        }
+        let (mean, ends) = (mean(&self.samples).mean, self.ci95());
+        match rule {
+            Rule::Effect { neutral } => {
+                let claimed = paper - neutral;
+                let (near, far) = (neutral + SAME_EFFECT.0 * claimed, neutral + SAME_EFFECT.1 * claimed);
+                effect(neutral, (near, far), mean, ends)
+            }
+            Rule::Range { neutral, to } => effect(neutral, (paper, to), mean, ends),
+            Rule::AtMost => within(ends, (f64::NEG_INFINITY, paper)),
+            Rule::AtLeast => within(ends, (paper, f64::INFINITY)),
+            Rule::Same { within: by } => within(ends, (paper - by, paper + by)),
+        }
+    }
+}
+
+/// An effect that is claimed to be in a band, `near` to `far` from `neutral`.
+fn effect(neutral: f64, (near, far): (f64, f64), mean: f64, ends: (f64, f64)) -> Verdict {
+    // A claim of no effect at all has no direction.
+    if near == neutral {
+        return Verdict::Inconclusive;
+    }
+    let towards = |v: f64| (v - neutral) * (near - neutral).signum();
+    let (low, high) = (towards(ends.0).min(towards(ends.1)), towards(ends.0).max(towards(ends.1)));
+    let (mean, near, far) = (towards(mean), towards(near), towards(far));
+    match () {
+        () if low <= 0.0 && high < near => Verdict::Fails,
+        () if low <= 0.0 => Verdict::Inconclusive,
+        () if high < near => Verdict::Weaker,
+        () if low > far => Verdict::Stronger,
+        () if (near..=far).contains(&mean) => Verdict::Holds,
+        () => Verdict::Inconclusive,
+    }
+}
+
+/// An interval that is claimed to be inside of another.
+fn within((low, high): (f64, f64), (least, most): (f64, f64)) -> Verdict {
+    if low >= least && high <= most {
+        Verdict::Holds
+    } else if high < least || low > most {
+        Verdict::Fails
+    } else {
+        Verdict::Inconclusive
+    }
+}
+
+/// Skewness from which on an interval is not symmetric.
+const SKEWED: f64 = 1.0;
+const RESAMPLES: usize = 10_000;
+
+/// The 95 % confidence interval of the mean: Student's t, or by bootstrap where a symmetric one makes no sense, because the samples are
+/// skewed, or all on one side of zero while an end is on the other. A single sample has none: its two ends are the sample.
+fn interval(samples: &[f64]) -> (f64, f64) {
+    let (low, high) = mean(samples).ends();
+    let (all_above, all_below) = (samples.iter().all(|v| *v >= 0.0), samples.iter().all(|v| *v <= 0.0));
+    let impossible = (all_above && low < 0.0) || (all_below && high > 0.0);
+    if samples.len() > 1 && low < high && (impossible || skewness(samples).abs() > SKEWED) {
+        bootstrap(samples)
+    } else {
+        (low, high)
+    }
+}
+
+/// Third moment over the cube of the standard deviation.
+fn skewness(samples: &[f64]) -> f64 {
+    let (n, mean) = (samples.len() as f64, mean(samples).mean);
+    let moment = |k: i32| samples.iter().map(|v| (v - mean).powi(k)).sum::<f64>() / n;
+    let spread = moment(2).sqrt();
+    if spread > 0.0 { moment(3) / spread.powi(3) } else { 0.0 }
+}
+
+/// Percentiles of resampled means, widened for small samples ("expanded percentile" interval: Hesterberg, The American
+/// Statistician 69(4), 2015, section 4.3): the tails are those of the normal distribution beyond t * sqrt(n / (n - 1)).
+fn bootstrap(samples: &[f64]) -> (f64, f64) {
+    let n = samples.len();
+    let mut random = Random::new(n as u64);
+    let mut draw = || samples[random.below(n as u64) as usize];
+    let mut means: Vec<f64> =
+        (0..RESAMPLES).map(|_| (0..n).map(|_| draw()).sum::<f64>() / n as f64).collect();
+    means.sort_by(f64::total_cmp);
+    let beyond = t_975(n - 1) * (n as f64 / (n - 1) as f64).sqrt();
+    let tail = 0.5 * erfc(beyond / std::f64::consts::SQRT_2);
+    let at = ((tail * RESAMPLES as f64) as usize).min(RESAMPLES / 2 - 1);
+    (means[at], means[RESAMPLES - 1 - at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: Rule, paper: f64, ours: &[f64], wanted: Verdict) {
+        let evidence = Evidence::from(ours.to_vec());
+        assert_eq!(evidence.judge(rule, paper), wanted, "{rule:?}, paper {paper}, ours {ours:?}");
+    }
+
+    #[test]
+    fn effects() {
+        let factor = Rule::Effect { neutral: 1.0 };
+        // The paper says 1.5 times as much: 1.4 is four fifths of that effect, 1.625 five fourths.
+        check(factor, 1.5, &[1.41, 1.42, 1.4, 1.41, 1.42], Verdict::Holds);
+        check(factor, 1.5, &[1.6, 1.61, 1.62, 1.61, 1.6], Verdict::Holds);
+        check(factor, 1.5, &[1.9, 1.95, 1.92, 1.9, 1.91], Verdict::Stronger);
+        check(factor, 1.5, &[1.1, 1.11, 1.12, 1.1, 1.12], Verdict::Weaker);
+        check(factor, 1.5, &[0.8, 1.5, 1.0, 1.3, 0.9], Verdict::Inconclusive);
+        check(factor, 1.5, &[0.99, 1.01, 1.02, 1.0, 0.98], Verdict::Fails);
+        check(factor, 1.5, &[0.8, 0.81, 0.8, 0.82, 0.8], Verdict::Fails);
+        // Larger or the same: the interval has both.
+        check(factor, 1.5, &[1.5, 1.9, 1.7, 1.55, 1.6], Verdict::Inconclusive);
+        // Less is better.
+        check(factor, 0.5, &[0.55, 0.56, 0.54, 0.55, 0.56], Verdict::Holds);
+        check(factor, 0.5, &[0.9, 0.91, 0.9, 0.91, 0.9], Verdict::Weaker);
+        check(factor, 0.5, &[0.1, 0.11, 0.1, 0.11, 0.1], Verdict::Stronger);
+        check(factor, 0.91, &[0.018, 0.02, 0.019, 0.018, 0.018], Verdict::Stronger);
+        check(factor, 0.5, &[1.2, 1.21, 1.2, 1.22, 1.2], Verdict::Fails);
+        check(factor, 1.0, &[2.0; 5], Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn ranges() {
+        let percent = Rule::Range { neutral: 0.0, to: 55.0 };
+        check(percent, 40.0, &[41.0, 44.0, 47.0, 45.0, 43.0], Verdict::Holds);
+        check(percent, 40.0, &[61.0, 64.0, 67.0, 65.0, 63.0], Verdict::Stronger);
+        check(percent, 40.0, &[11.0, 14.0, 17.0, 15.0, 13.0], Verdict::Weaker);
+        check(percent, 40.0, &[-1.0, 4.0, 2.0, -2.0, 1.0], Verdict::Fails);
+        check(percent, 40.0, &[-40.0, 60.0, 80.0, 10.0, 30.0], Verdict::Inconclusive);
+        let less = Rule::Range { neutral: 0.0, to: -40.0 };
+        check(less, -20.0, &[-30.0, -31.0, -33.0, -28.0, -27.0], Verdict::Holds);
+        check(less, -20.0, &[30.0, 31.0, 33.0, 28.0, 27.0], Verdict::Fails);
+    }
+
+    #[test]
+    fn bounds_and_equals() {
+        check(Rule::AtMost, 20.0, &[10.0, 11.0, 10.0, 11.0, 12.0], Verdict::Holds);
+        check(Rule::AtMost, 20.0, &[1.0, 30.0, 20.0, 10.0, 15.0], Verdict::Inconclusive);
+        check(Rule::AtMost, 20.0, &[21.0; 5], Verdict::Fails);
+        check(Rule::AtLeast, 20.0, &[20.0; 5], Verdict::Holds);
+        check(Rule::AtLeast, 20.0, &[10.0, 31.0, 20.0, 25.0, 19.0], Verdict::Inconclusive);
+        check(Rule::AtLeast, 20.0, &[10.0, 11.0, 10.0, 11.0, 12.0], Verdict::Fails);
+        let rule = Rule::Same { within: 0.1 };
+        check(rule, 1.0, &[1.05, 1.0, 1.02, 1.04, 1.03], Verdict::Holds);
+        check(rule, 1.0, &[1.05, 1.0, 1.2, 1.12, 1.1], Verdict::Inconclusive);
+        check(rule, 1.0, &[1.3, 1.31, 1.3, 1.29, 1.3], Verdict::Fails);
+        check(Rule::Same { within: 0.0 }, 0.0, &[0.0; 5], Verdict::Holds);
+        check(Rule::Same { within: 0.0 }, 0.0, &[2.0; 5], Verdict::Fails);
+    }
+
+    #[test]
+    fn no_verdict() {
+        for ours in [&[][..], &[1.5; 4], &[1.5, 1.5, 1.5, 1.5, f64::NAN], &[f64::INFINITY; 6]] {
+            check(Rule::Effect { neutral: 1.0 }, 1.5, ours, Verdict::Inconclusive);
+            check(Rule::AtLeast, 1.0, ours, Verdict::Inconclusive);
+        }
+        let judge = |loss| {
+            let evidence = Evidence { samples: vec![1.5; 5], loss_percent: Some(loss) };
+            evidence.judge(Rule::Effect { neutral: 1.0 }, 1.5)
+        };
+        assert_eq!((judge(0.9), judge(1.1)), (Verdict::Holds, Verdict::Inconclusive));
+    }
+
+    #[test]
+    fn intervals() {
+        // Symmetric samples: Student's t.
+        assert_eq!(interval(&[1.0, 2.0, 3.0]), mean(&[1.0, 2.0, 3.0]).ends());
+        assert_eq!(interval(&[4.0]), (4.0, 4.0));
+        assert_eq!(interval(&[0.0; 5]), (0.0, 0.0));
+        // Skewed ones cannot be below zero, and the interval goes farther up than down.
+        let skewed = [0.1, 0.2, 0.1, 0.3, 5.0];
+        let (low, high) = interval(&skewed);
+        let mean = mean(&skewed).mean;
+        assert!((0.1..mean).contains(&low) && high - mean > mean - low, "{low} to {high}");
+        assert_eq!(interval(&skewed), (low, high), "it depends on the samples alone");
+    }
+
+    /// Of intervals for exponential samples, which have a mean of 1, about 19 of 20 include it.
+    #[test]
+    fn coverage() {
+        let mut random = Random::new(7);
+        let mut exponential = || -libm::log((random.below(1 << 40) + 1) as f64 / (1u64 << 40) as f64);
+        let trials = 200;
+        let covers = (0..trials).filter(|_| {
+            let samples: Vec<f64> = (0..20).map(|_| exponential()).collect();
+            let (low, high) = bootstrap(&samples);
+            low <= 1.0 && high >= 1.0
+        });
+        let share = covers.count() as f64 / f64::from(trials);
+        assert!((0.88..=0.99).contains(&share), "{share}");
+    }
+}
