@@ -4,11 +4,14 @@ use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
 use pointsman_sim::{Outcome, Scenario, scenario};
+use pointsman_trials::network::{self, Point};
 use pointsman_trials::validate::load_average;
 use pointsman_trials::wire::{OnWire, WireError, stretched};
 use pointsman_trials::{Session, Simulator, parallel};
+use serde_json::Value;
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -91,6 +94,14 @@ pub struct Bench {
     pub coming: Coming,
     /// Where experiments run.
     pub place: Where,
+    /// Whether networks have the settings of the papers instead of tuned ones.
+    pub published: bool,
+    /// Seeds of simulations of networks.
+    pub network_seeds: Vec<u64>,
+    /// Where results of networks are kept for the next time, if anywhere.
+    pub kept: Option<PathBuf>,
+    /// Results of networks, by what was simulated.
+    flown: Mutex<BTreeMap<String, Arc<Vec<Value>>>>,
     lab: Mutex<LabTally>,
     simulator: Simulator,
     threads: usize,
@@ -130,6 +141,10 @@ impl Bench {
             quick,
             coming,
             place,
+            published: false,
+            network_seeds: Vec::new(),
+            kept: None,
+            flown: Mutex::default(),
             lab,
             simulator,
             threads,
@@ -202,6 +217,30 @@ impl Bench {
     /// The rack does not come up.
     pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session, String> {
         self.simulator.session(scenario, seed)
+    }
+
+    /// The results of networks that were kept under this name.
+    pub fn flown(&self, name: &str) -> Option<Arc<Vec<Value>>> {
+        self.flown.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Keeps results of networks for other figures.
+    pub fn keep_flown(&self, name: String, results: Vec<Value>) {
+        self.flown.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(results));
+    }
+
+    /// Simulates all points with all of these seeds: for each point the results of each seed.
+    ///
+    /// # Errors
+    /// A simulation does not come up, or the file of kept results cannot be used.
+    pub fn fly(&self, points: &[Point], seeds: &[u64]) -> Result<Vec<Vec<Value>>, String> {
+        let results = network::simulate_all(points, seeds, self.threads, self.kept.as_deref())?;
+        for result in results.iter().flatten() {
+            let violations = result["checks"]["violations"].as_u64().unwrap_or(0);
+            self.simulations.fetch_add(1, Ordering::Relaxed);
+            self.violations.fetch_add(violations, Ordering::Relaxed);
+        }
+        Ok(results)
     }
 
     /// Counts a completed simulation.

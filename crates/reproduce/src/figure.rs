@@ -33,6 +33,8 @@ pub enum Place {
         /// On the rack.
         lab: Run,
     },
+    /// A network of switches in virtual time, with tuned settings or with the paper's.
+    Network(Run),
     /// Nowhere, and why.
     Nowhere(&'static str),
 }
@@ -159,7 +161,7 @@ impl Chart {
 pub struct Found {
     /// Charts.
     pub charts: Vec<Chart>,
-    /// For each claim, its id and what speaks for and against it.
+    /// For each claim, its id and the evidence for and against it.
     pub values: Vec<(&'static str, Evidence)>,
     /// Further notes.
     pub notes: Vec<String>,
@@ -183,7 +185,7 @@ pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
 pub struct Judged {
     /// The claim.
     pub claim: Claim,
-    /// What speaks for and against it.
+    /// The evidence for and against it.
     pub evidence: Evidence,
     /// The verdict.
     pub verdict: Verdict,

@@ -9,6 +9,7 @@ mod chapter4;
 mod chapter5;
 mod chapter6;
 mod completion;
+mod fabric;
 pub mod figure;
 mod goals;
 mod lines;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Args {
     /// Figures to run: `fig-5.7`, `table-5.4` and so on (see --list); `all` for every runnable one.
-    #[arg(value_name = "FIGURE", required_unless_present = "list")]
+    #[arg(value_name = "FIGURE", required_unless_present_any = ["list", "fabric_tune"])]
     figures: Vec<String>,
     /// List every figure and table, and the places where it runs or the reason why it cannot.
     #[arg(long, conflicts_with_all = ["json", "csv", "html"])]
@@ -40,9 +41,9 @@ pub struct Args {
     /// Shorter runs and fewer points: at most about two minutes per figure.
     #[arg(long)]
     quick: bool,
-    /// Number of seeds.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    seeds: u64,
+    /// Number of seeds [default: 5; of networks 20, with --quick 5].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
     /// First seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -52,6 +53,15 @@ pub struct Args {
     /// Arrival process of figures that do not specify one.
     #[arg(long, value_enum, default_value_t = Coming::Poisson)]
     arrivals: Coming,
+    /// Settings of schemes as in the paper, not tuned: figures of networks only.
+    #[arg(long)]
+    as_published: bool,
+    /// Keep the results of each simulation of a network in this file; those in it are not simulated again.
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Instead of figures: tune the settings of networks' schemes, and write them (docs/figures.md).
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    fabric_tune: Option<PathBuf>,
     /// Write claims and verdicts, one line of JSON per figure.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -76,6 +86,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         capacity::FIGURES,
         goals::FIGURES,
         staleness::FIGURES,
+        fabric::FIGURES,
     ]
     .into_iter()
     .flatten()
@@ -85,7 +96,7 @@ fn list() -> String {
     let mut out = String::new();
     for f in all() {
         let place = match f.place {
-            Place::Simulator(_) => "simulator".to_string(),
+            Place::Simulator(_) | Place::Network(_) => "simulator".to_string(),
             Place::Both { .. } => "simulator, lab".to_string(),
             Place::Nowhere(why) => format!("cannot be run: {why}"),
         };
@@ -105,11 +116,11 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
         }
         for f in fits {
             let run = match (f.place, place) {
-                (Place::Simulator(run), Where::Simulator) => run,
+                (Place::Simulator(run) | Place::Network(run), Where::Simulator) => run,
                 (Place::Both { simulator, .. }, Where::Simulator) => simulator,
                 (Place::Both { lab, .. }, Where::Lab) => lab,
                 _ if everything => continue,
-                (Place::Simulator(_), Where::Lab) => {
+                (Place::Simulator(_) | Place::Network(_), Where::Lab) => {
                     return Err(format!("{name} runs only in the simulator: omit --in lab"));
                 }
                 (Place::Nowhere(why), _) => return Err(format!("{name} cannot be run: {why}")),
@@ -128,27 +139,42 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         print(&list());
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(path) = &args.fabric_tune {
+        check_writable(path, "--fabric-tune")?;
+        let bench = Bench::new(1, 1, false, args.arrivals, args.place, args.threads)?;
+        results::write(path, "--fabric-tune", fabric::tune(&bench)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let wanted = wanted(&args.figures, args.place)?;
+    let without = wanted.iter().find(|(f, _)| args.as_published && !matches!(f.place, Place::Network(_)));
+    if let Some((figure, _)) = without {
+        return Err(format!("{} has no settings as published: omit --as-published", figure.id).into());
+    }
     for (path, flag) in [(&args.json, "--json"), (&args.csv, "--csv"), (&args.html, "--html")] {
         if let Some(path) = path {
             check_writable(path, flag)?;
         }
     }
-    if args.seeds < 5 {
-        say(&format!("{} seeds: fewer than 5 give no verdict", args.seeds));
+    let seeds = args.seeds.unwrap_or(5);
+    if seeds < 5 {
+        say(&format!("{seeds} seeds: fewer than 5 give no verdict"));
     }
     if args.place == Where::Lab {
         // First: namespaces can only be unshared with a single thread.
         pointsman_lab::ensure_privileges()?;
         pointsman_console::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
-    let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.place, args.threads)?;
+    let mut bench = Bench::new(args.seed, seeds, args.quick, args.arrivals, args.place, args.threads)?;
+    let of_networks = args.seeds.unwrap_or(if args.quick { 5 } else { 20 });
+    bench.network_seeds = (0..of_networks).map(|i| args.seed.wrapping_add(i)).collect();
+    (bench.published, bench.kept) = (args.as_published, args.keep.clone());
     let mut done = Vec::new();
     for (figure, run) in wanted {
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         found.notes.extend(bench.lab_note());
         let judged = figure.judge(&found)?;
-        let finished = Finished { figure, place: args.place.name(), published: false, found, judged };
+        let finished =
+            Finished { figure, place: args.place.name(), published: args.as_published, found, judged };
         print(&finished.text());
         done.push(finished);
         // After each: an interruption keeps the finished ones.

@@ -170,7 +170,7 @@ pub fn html(all: &[Finished<'_>]) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<title>Figures reproduced</title>\n<style>\n{STYLE}</style>\n\
          </head>\n<body>\n<h1>Figures reproduced</h1>\n<p class=\"caption\">Points are medians over seeds. The rules of \
-         verdicts are in docs/figures.md; a claim that nobody makes but us has the source \"ours\".</p>\n"
+         verdicts are in docs/figures.md; a claim that is made by no paper has the source \"ours\".</p>\n"
     );
     for f in all {
         let _ = writeln!(

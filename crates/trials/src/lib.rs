@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-mod network;
+pub mod network;
 mod network_lab;
 mod page;
 pub mod parallel;
@@ -422,6 +422,20 @@ fn simulate(args: &Args, threads: usize, jobs: &[Job<'_>]) -> Result<Option<BTre
     }
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     let file = args.json.as_deref().filter(|_| !to_stdout);
+    let done = complete(file, to_stdout, threads, jobs)?;
+    if !to_stdout {
+        jobs.iter().filter_map(|j| done.get(&j.key())).for_each(|r| print(&summary(r)));
+    }
+    Ok(Some(done))
+}
+
+/// Runs the simulations that the file of results does not have yet, and adds them to it: all results.
+fn complete(
+    file: Option<&Path>,
+    to_stdout: bool,
+    threads: usize,
+    jobs: &[Job<'_>],
+) -> Result<BTreeMap<Key, Value>, String> {
     let done = file.map(finished).transpose()?.unwrap_or_default();
     let open = |path: &Path| {
         let cannot = |e| format!("cannot write {}: {e}", path.display());
@@ -444,11 +458,7 @@ fn simulate(args: &Args, threads: usize, jobs: &[Job<'_>]) -> Result<Option<BTre
     let ran = parallel::map(threads, &todo, one);
     bar.finish();
     ran?;
-    let done = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).done;
-    if !to_stdout {
-        jobs.iter().filter_map(|j| done.get(&j.key())).for_each(|r| print(&summary(r)));
-    }
-    Ok(Some(done))
+    Ok(results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).done)
 }
 
 #[cfg(test)]

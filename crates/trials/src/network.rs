@@ -1,6 +1,6 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, loader, network_lab, simulate, stats, verdict, write};
+use super::{Args, Job, complete, loader, network_lab, simulate, stats, verdict, write};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::print;
 use pointsman_engine::Engine;
@@ -47,15 +47,19 @@ fn program(scenario: &NetworkScenario, beside: &Path) -> Result<(String, String)
 }
 
 /// A point of the sweep, with what its switches run.
-struct Point {
-    scenario: NetworkScenario,
+pub struct Point {
+    /// The point's scenario.
+    pub scenario: NetworkScenario,
     program: Arc<Program>,
     compiled: Arc<network::Compiled>,
     fingerprint: String,
 }
 
-/// All points. Programs that several have in common are compiled once.
-fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Point>, Box<dyn Error>> {
+/// All points. Programs that several have in common are compiled once; those in files are found in this folder.
+///
+/// # Errors
+/// A program does not compile.
+pub fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Point>, Box<dyn Error>> {
     let mut programs = BTreeMap::new();
     let mut points = Vec::new();
     for scenario in scenarios {
@@ -95,6 +99,24 @@ fn job(point: &Point, seed: u64, lab: bool) -> Job<'_> {
         memory_bytes: point.scenario.memory_bytes(),
         simulate: Box::new(simulate),
     }
+}
+
+/// Simulates all points with all seeds, on so many threads (0: one for each processor): for each point, the line of results of each seed.
+/// With a file, results are read from it and added to it, as `pointsman sim --json` does.
+///
+/// # Errors
+/// A simulation does not come up, or the file cannot be used.
+pub fn simulate_all(
+    points: &[Point],
+    seeds: &[u64],
+    threads: usize,
+    file: Option<&Path>,
+) -> Result<Vec<Vec<Value>>, String> {
+    let pairs = points.iter().flat_map(|p| seeds.iter().map(move |seed| job(p, *seed, false)));
+    let jobs: Vec<Job<'_>> = pairs.collect();
+    let results = complete(file, false, threads, &jobs)?;
+    let lines: Vec<Value> = jobs.iter().filter_map(|j| results.get(&j.key()).cloned()).collect();
+    Ok(lines.chunks(seeds.len().max(1)).map(<[Value]>::to_vec).collect())
 }
 
 /// All schemes with their settings, as text.

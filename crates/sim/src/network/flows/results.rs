@@ -42,6 +42,8 @@ pub struct ClassResults {
     pub slowdown_mean: f64,
     /// The 99th percentile of these.
     pub slowdown_p99: f64,
+    /// Percentiles of the times in milliseconds, by nearest rank: 5, 10 and so on up to 95; 0 without flows.
+    pub percentiles_ms: [f64; 19],
     /// Packets that the senders of these flows sent again.
     pub retransmitted: u64,
 }
@@ -66,7 +68,7 @@ impl FlowResults {
     pub fn fct(&self) -> Vec<Value> {
         let of = |c: &ClassResults| {
             json!({"class": c.class.name(), "n": c.n, "mean_ms": c.times.mean_ms, "p50_ms": c.times.p50_ms,
-                "p99_ms": c.times.p99_ms, "slowdown_mean": c.slowdown_mean, "slowdown_p99": c.slowdown_p99,
+                "p99_ms": c.times.p99_ms, "slowdown_mean": c.slowdown_mean, "slowdown_p99": c.slowdown_p99, "percentiles_ms": c.percentiles_ms,
                 "retransmitted": c.retransmitted})
         };
         self.classes.iter().map(of).collect()
@@ -180,8 +182,20 @@ impl Flows {
             let n = times.len() as u64;
             let mean = slowdowns.iter().fold(0.0, |sum, s| sum + s) / n.max(1) as f64;
             let p99 = nearest_rank(&mut slowdowns, 99);
+            times.sort_unstable();
+            let rank = |i: usize| (times.len() * 5 * (i + 1)).div_ceil(100).max(1) - 1;
+            let percentiles_ms =
+                std::array::from_fn(|i| times.get(rank(i)).map_or(0.0, |ns| *ns as f64 / 1e6));
             let times = Latency::of(&mut times);
-            ClassResults { class, n, times, slowdown_mean: mean, slowdown_p99: p99, retransmitted }
+            ClassResults {
+                class,
+                n,
+                times,
+                slowdown_mean: mean,
+                slowdown_p99: p99,
+                percentiles_ms,
+                retransmitted,
+            }
         });
         FlowResults {
             started: plan.len() as u64,

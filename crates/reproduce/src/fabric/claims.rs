@@ -1,0 +1,246 @@
+//! What the P4TE paper says of its figures, number by number.
+
+use super::run::Class::{self, All, Large, Short};
+use super::{ECMP, HULA};
+use crate::figure::{Claim, Rule, Source};
+
+/// "So much longer than under P4TE": a claim about mean FCT.
+pub struct Longer {
+    /// The claim.
+    pub id: &'static str,
+    /// Which scheme.
+    pub scheme: usize,
+    /// Which flows.
+    pub class: Class,
+    /// At which load.
+    pub load: f64,
+}
+
+/// The same about a percentile of FCT.
+pub struct Percentile {
+    /// The claim.
+    pub id: &'static str,
+    /// Which scheme.
+    pub scheme: usize,
+    /// Which flows.
+    pub class: Class,
+    /// At which load.
+    pub load: f64,
+    /// Which percentile.
+    pub percent: usize,
+}
+
+/// From `from` to `to` per cent more.
+const fn more(id: &'static str, text: &'static str, from: f64, to: f64) -> Claim {
+    let rule = Rule::Range { neutral: 0.0, to };
+    Claim { id, text, paper: from, unit: "percent", rule, source: Source::Text }
+}
+
+/// More, without a number.
+const fn some(id: &'static str, text: &'static str) -> Claim {
+    Claim { id, text, paper: 0.0, unit: "percent", rule: Rule::AtLeast, source: Source::Text }
+}
+
+/// Claims about mean FCT: a list of them, and of what they compare.
+macro_rules! longer {
+    ($claims:ident, $longer:ident, [$($id:literal $scheme:ident $class:ident $load:literal: $from:literal to $to:literal, $text:literal;)*],
+     $($other:expr,)*) => {
+        /// Claims of the figure.
+        pub const $claims: &[Claim] = &[$(more($id, $text, $from, $to),)* $($other,)*];
+        /// Those about mean FCT.
+        pub const $longer: &[Longer] = &[$(Longer { id: $id, scheme: $scheme, class: $class, load: $load },)*];
+    };
+}
+
+/// Claims that a percentile of a scheme's FCT is at least P4TE's.
+macro_rules! percentiles {
+    ($claims:ident, $percentiles:ident, [$($id:literal $scheme:ident $class:ident $load:literal $percent:literal, $text:literal;)*]) => {
+        /// Claims of the figure.
+        pub const $claims: &[Claim] = &[$(some($id, $text),)*];
+        /// What they compare.
+        pub const $percentiles: &[Percentile] =
+            &[$(Percentile { id: $id, scheme: $scheme, class: $class, load: $load, percent: $percent },)*];
+    };
+}
+
+longer! {
+    WEB_SEARCH, WEB_SEARCH_LONGER,
+    [
+        "ecmp-short-20" ECMP Short 0.2: 40.0 to 55.0, "20 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-short-40" ECMP Short 0.4: 40.0 to 55.0, "40 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-short-60" ECMP Short 0.6: 40.0 to 55.0, "60 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-short-80" ECMP Short 0.8: 40.0 to 55.0, "80 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-large-20" ECMP Large 0.2: 4.0 to 35.0, "20 % load: ECMP takes longer than P4TE, large flows";
+        "ecmp-large-40" ECMP Large 0.4: 4.0 to 35.0, "40 % load: ECMP takes longer than P4TE, large flows";
+        "ecmp-large-60" ECMP Large 0.6: 4.0 to 35.0, "60 % load: ECMP takes longer than P4TE, large flows";
+        "ecmp-large-80" ECMP Large 0.8: 4.0 to 35.0, "80 % load: ECMP takes longer than P4TE, large flows";
+        "hula-short-20" HULA Short 0.2: 2.0 to 60.0, "20 % load: HULA takes longer than P4TE, short flows";
+        "hula-short-40" HULA Short 0.4: 2.0 to 60.0, "40 % load: HULA takes longer than P4TE, short flows";
+        "hula-short-60" HULA Short 0.6: 23.0 to 40.0, "60 % load: HULA takes longer than P4TE, short flows";
+        "hula-short-80" HULA Short 0.8: 23.0 to 40.0, "80 % load: HULA takes longer than P4TE, short flows";
+        "hula-large-20" HULA Large 0.2: 2.0 to 40.0, "20 % load: HULA takes longer than P4TE, large flows";
+        "hula-large-40" HULA Large 0.4: 2.0 to 40.0, "40 % load: HULA takes longer than P4TE, large flows";
+        "hula-large-60" HULA Large 0.6: 29.0 to 47.0, "60 % load: HULA takes longer than P4TE, large flows";
+        "hula-large-80" HULA Large 0.8: 29.0 to 47.0, "80 % load: HULA takes longer than P4TE, large flows";
+    ],
+    more("again-short-ecmp", "P4TE sends more packets of short flows again than ECMP, all loads", 6.0, 16.0),
+    more("again-short-hula", "P4TE sends more packets of short flows again than HULA, all loads", 27.0, 54.0),
+    more("again-large-ecmp", "P4TE sends more packets of large flows again than ECMP, all loads", 8.0, 26.0),
+}
+
+longer! {
+    DATA_MINING, DATA_MINING_LONGER,
+    [
+        "ecmp-short-40" ECMP Short 0.4: 27.0 to 56.0, "40 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-short-60" ECMP Short 0.6: 27.0 to 56.0, "60 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-short-80" ECMP Short 0.8: 27.0 to 56.0, "80 % load: ECMP takes longer than P4TE, short flows";
+        "ecmp-large-40" ECMP Large 0.4: 6.0 to 24.0, "40 % load: ECMP takes longer than P4TE, large flows";
+        "ecmp-large-60" ECMP Large 0.6: 6.0 to 24.0, "60 % load: ECMP takes longer than P4TE, large flows";
+        "ecmp-large-80" ECMP Large 0.8: 6.0 to 24.0, "80 % load: ECMP takes longer than P4TE, large flows";
+        "hula-short-40" HULA Short 0.4: 11.0 to 33.0, "40 % load: HULA takes longer than P4TE, short flows";
+        "hula-short-60" HULA Short 0.6: 11.0 to 33.0, "60 % load: HULA takes longer than P4TE, short flows";
+        "hula-short-80" HULA Short 0.8: 11.0 to 33.0, "80 % load: HULA takes longer than P4TE, short flows";
+        "hula-large-40" HULA Large 0.4: 3.0 to 22.0, "40 % load: HULA takes longer than P4TE, large flows";
+        "hula-large-60" HULA Large 0.6: 3.0 to 22.0, "60 % load: HULA takes longer than P4TE, large flows";
+        "hula-large-80" HULA Large 0.8: 3.0 to 22.0, "80 % load: HULA takes longer than P4TE, large flows";
+    ],
+    some("again-short-hula", "P4TE sends more packets of short flows again than HULA, all loads"),
+    some("again-large-hula", "P4TE sends more packets of large flows again than HULA, all loads"),
+}
+
+/// Claims of figure 11.
+pub const UPLINKS: &[Claim] = &[
+    Claim {
+        id: "p4te-ecmp",
+        text: "P4TE spreads packets more evenly than ECMP: the largest standard deviation of a leaf against ECMP's (221 of 661)",
+        paper: 221.0 / 661.0,
+        unit: "times",
+        rule: Rule::Effect { neutral: 1.0 },
+        source: Source::Text,
+    },
+    Claim {
+        id: "hula-p4te",
+        text: "HULA spreads them more evenly than P4TE: the largest standard deviation of a leaf against P4TE's",
+        paper: 1.0,
+        unit: "times",
+        rule: Rule::AtMost,
+        source: Source::Text,
+    },
+];
+
+/// Claims of figure 12.
+pub const INCAST: &[Claim] = &[
+    some("ecmp-short", "ECMP takes longer than P4TE, short flows"),
+    some("ecmp-large", "ECMP takes longer than P4TE, large flows"),
+    some(
+        "ecmp-large-short",
+        "P4TE's gain over ECMP is larger for large flows than for short ones: the difference",
+    ),
+    some("hula-short", "HULA takes longer than P4TE, short flows"),
+    some("hula-large", "HULA takes longer than P4TE, large flows"),
+    some(
+        "hula-large-short",
+        "P4TE's gain over HULA is larger for large flows than for short ones: the difference",
+    ),
+];
+
+/// Times between flowlets of figure 13.
+pub const GAPS_MS: [u32; 7] = [10, 20, 30, 40, 50, 60, 70];
+
+/// Claims of figure 13, in the order of these times.
+pub const GAPS: &[Claim] = &[
+    some("10", "10 ms: flows take longer than with 40 ms"),
+    some("20", "20 ms: flows take longer than with 40 ms"),
+    some("30", "30 ms: flows take longer than with 40 ms"),
+    some("50", "50 ms: flows take longer than with 40 ms"),
+    some("60", "60 ms: flows take longer than with 40 ms"),
+    some("70", "70 ms: flows take longer than with 40 ms"),
+];
+
+percentiles! {
+    MINING_TIMES, MINING_PERCENTILES,
+    [
+        "ecmp-short-20-p50" ECMP Short 0.2 50, "20 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-20-p95" ECMP Short 0.2 95, "20 % load, short flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-short-40-p50" ECMP Short 0.4 50, "40 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-40-p95" ECMP Short 0.4 95, "40 % load, short flows: ECMP's P95 is longer than P4TE's";
+        "hula-short-20-p50" HULA Short 0.2 50, "20 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-20-p95" HULA Short 0.2 95, "20 % load, short flows: HULA's P95 is longer than P4TE's";
+        "hula-short-40-p50" HULA Short 0.4 50, "40 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-40-p95" HULA Short 0.4 95, "40 % load, short flows: HULA's P95 is longer than P4TE's";
+        "ecmp-short-60-p50" ECMP Short 0.6 50, "60 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-80-p50" ECMP Short 0.8 50, "80 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "hula-short-60-p50" HULA Short 0.6 50, "60 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-80-p50" HULA Short 0.8 50, "80 % load, short flows: HULA's P50 is longer than P4TE's";
+        "ecmp-large-40-p50" ECMP Large 0.4 50, "40 % load, large flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-large-40-p95" ECMP Large 0.4 95, "40 % load, large flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-large-60-p50" ECMP Large 0.6 50, "60 % load, large flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-large-60-p95" ECMP Large 0.6 95, "60 % load, large flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-large-80-p50" ECMP Large 0.8 50, "80 % load, large flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-large-80-p95" ECMP Large 0.8 95, "80 % load, large flows: ECMP's P95 is longer than P4TE's";
+        "hula-large-40-p50" HULA Large 0.4 50, "40 % load, large flows: HULA's P50 is longer than P4TE's";
+        "hula-large-40-p95" HULA Large 0.4 95, "40 % load, large flows: HULA's P95 is longer than P4TE's";
+        "hula-large-60-p50" HULA Large 0.6 50, "60 % load, large flows: HULA's P50 is longer than P4TE's";
+        "hula-large-60-p95" HULA Large 0.6 95, "60 % load, large flows: HULA's P95 is longer than P4TE's";
+        "hula-large-80-p50" HULA Large 0.8 50, "80 % load, large flows: HULA's P50 is longer than P4TE's";
+        "hula-large-80-p95" HULA Large 0.8 95, "80 % load, large flows: HULA's P95 is longer than P4TE's";
+        "ecmp-large-20-p90" ECMP Large 0.2 90, "20 % load, large flows: ECMP's P90 is longer than P4TE's";
+        "hula-large-20-p90" HULA Large 0.2 90, "20 % load, large flows: HULA's P90 is longer than P4TE's";
+        "ecmp-all-20-p50" ECMP All 0.2 50, "20 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-all-20-p95" ECMP All 0.2 95, "20 % load, all flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-all-40-p50" ECMP All 0.4 50, "40 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-all-40-p95" ECMP All 0.4 95, "40 % load, all flows: ECMP's P95 is longer than P4TE's";
+        "hula-all-20-p50" HULA All 0.2 50, "20 % load, all flows: HULA's P50 is longer than P4TE's";
+        "hula-all-20-p95" HULA All 0.2 95, "20 % load, all flows: HULA's P95 is longer than P4TE's";
+        "hula-all-40-p50" HULA All 0.4 50, "40 % load, all flows: HULA's P50 is longer than P4TE's";
+        "hula-all-40-p95" HULA All 0.4 95, "40 % load, all flows: HULA's P95 is longer than P4TE's";
+        "ecmp-all-60-p50" ECMP All 0.6 50, "60 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-all-80-p50" ECMP All 0.8 50, "80 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "hula-all-60-p50" HULA All 0.6 50, "60 % load, all flows: HULA's P50 is longer than P4TE's";
+        "hula-all-80-p50" HULA All 0.8 50, "80 % load, all flows: HULA's P50 is longer than P4TE's";
+    ]
+}
+
+percentiles! {
+    SEARCH_TIMES, SEARCH_PERCENTILES,
+    [
+        "ecmp-short-20-p50" ECMP Short 0.2 50, "20 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-20-p95" ECMP Short 0.2 95, "20 % load, short flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-short-40-p50" ECMP Short 0.4 50, "40 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-40-p95" ECMP Short 0.4 95, "40 % load, short flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-short-60-p50" ECMP Short 0.6 50, "60 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-60-p95" ECMP Short 0.6 95, "60 % load, short flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-short-80-p50" ECMP Short 0.8 50, "80 % load, short flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-short-80-p95" ECMP Short 0.8 95, "80 % load, short flows: ECMP's P95 is longer than P4TE's";
+        "hula-short-20-p50" HULA Short 0.2 50, "20 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-20-p95" HULA Short 0.2 95, "20 % load, short flows: HULA's P95 is longer than P4TE's";
+        "hula-short-40-p50" HULA Short 0.4 50, "40 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-40-p95" HULA Short 0.4 95, "40 % load, short flows: HULA's P95 is longer than P4TE's";
+        "hula-short-60-p50" HULA Short 0.6 50, "60 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-60-p95" HULA Short 0.6 95, "60 % load, short flows: HULA's P95 is longer than P4TE's";
+        "hula-short-80-p50" HULA Short 0.8 50, "80 % load, short flows: HULA's P50 is longer than P4TE's";
+        "hula-short-80-p95" HULA Short 0.8 95, "80 % load, short flows: HULA's P95 is longer than P4TE's";
+        "ecmp-large-60-p50" ECMP Large 0.6 50, "60 % load, large flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-large-60-p95" ECMP Large 0.6 95, "60 % load, large flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-large-80-p50" ECMP Large 0.8 50, "80 % load, large flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-large-80-p95" ECMP Large 0.8 95, "80 % load, large flows: ECMP's P95 is longer than P4TE's";
+        "hula-large-60-p50" HULA Large 0.6 50, "60 % load, large flows: HULA's P50 is longer than P4TE's";
+        "hula-large-60-p95" HULA Large 0.6 95, "60 % load, large flows: HULA's P95 is longer than P4TE's";
+        "hula-large-80-p50" HULA Large 0.8 50, "80 % load, large flows: HULA's P50 is longer than P4TE's";
+        "hula-large-80-p95" HULA Large 0.8 95, "80 % load, large flows: HULA's P95 is longer than P4TE's";
+        "ecmp-large-40-p90" ECMP Large 0.4 90, "40 % load, large flows: ECMP's P90 is longer than P4TE's";
+        "hula-large-40-p90" HULA Large 0.4 90, "40 % load, large flows: HULA's P90 is longer than P4TE's";
+        "ecmp-all-40-p50" ECMP All 0.4 50, "40 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-all-40-p95" ECMP All 0.4 95, "40 % load, all flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-all-60-p50" ECMP All 0.6 50, "60 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-all-60-p95" ECMP All 0.6 95, "60 % load, all flows: ECMP's P95 is longer than P4TE's";
+        "ecmp-all-80-p50" ECMP All 0.8 50, "80 % load, all flows: ECMP's P50 is longer than P4TE's";
+        "ecmp-all-80-p95" ECMP All 0.8 95, "80 % load, all flows: ECMP's P95 is longer than P4TE's";
+        "hula-all-40-p50" HULA All 0.4 50, "40 % load, all flows: HULA's P50 is longer than P4TE's";
+        "hula-all-40-p95" HULA All 0.4 95, "40 % load, all flows: HULA's P95 is longer than P4TE's";
+        "hula-all-60-p50" HULA All 0.6 50, "60 % load, all flows: HULA's P50 is longer than P4TE's";
+        "hula-all-60-p95" HULA All 0.6 95, "60 % load, all flows: HULA's P95 is longer than P4TE's";
+        "hula-all-80-p50" HULA All 0.8 50, "80 % load, all flows: HULA's P50 is longer than P4TE's";
+        "hula-all-80-p95" HULA All 0.8 95, "80 % load, all flows: HULA's P95 is longer than P4TE's";
+    ]
+}

@@ -1,0 +1,290 @@
+//! Figures 9 to 15 of the P4TE paper: ECMP, HULA and P4TE on four leaves and four spines.
+
+mod claims;
+mod run;
+mod tune;
+
+use crate::bench::Bench;
+use crate::figure::{Chart, Curve, Figure, Found, Place, Point, Quantity, ratios};
+use run::{Class, Runs, Scheme, Workload};
+use serde_json::Value;
+pub use tune::tune;
+
+const LOADS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
+/// The baselines, P4TE last. The paper's ECMP hashes flowlets: that is `letflow`.
+const NAMES: [&str; 4] = ["ecmp", "letflow", "hula", "p4te"];
+const ECMP: usize = 1;
+const HULA: usize = 2;
+const P4TE: usize = 3;
+
+const LOAD: Quantity =
+    Quantity { name: "load", unit: "percent", label: "load, % of the uplinks' capacity", log: false };
+const FCT: Quantity = Quantity { name: "fct", unit: "s", label: "mean flow completion time, s", log: false };
+const AGAIN: Quantity =
+    Quantity { name: "retransmitted", unit: "packets", label: "packets sent again", log: false };
+const SPREAD: Quantity = Quantity {
+    name: "spread",
+    unit: "packets",
+    label: "standard deviation over uplinks, packets",
+    log: false,
+};
+const GAP: Quantity = Quantity { name: "gap", unit: "ms", label: "time between flowlets, ms", log: false };
+const SHARE: Quantity = Quantity { name: "share", unit: "percent", label: "share of flows, %", log: false };
+const TIME: Quantity =
+    Quantity { name: "fct_percentile", unit: "s", label: "flow completion time, s", log: true };
+
+const NETWORK: &str = "40 packets/s from each host, 20 between two switches, queues of 8 and 4 packets, 70 ms of propagation \
+                       for a round trip, as in section 7; DCTCP with marks from two packets in a queue on, for every scheme; \
+                       flows follow from the seed and are the same for every scheme";
+const SCHEMES: &str = "the paper's ECMP hashes flowlets, which is `letflow` here; `ecmp` is a hash of the flow. P4TE is without \
+                       its rate adaptation. Percentages are of the mean FCT, seed by seed";
+const SIZES: &str = "flow sizes are the six of the published configuration, in the shares of a load of 0.8, with Poisson starts for \
+                     500 s; load is payload over the uplinks' capacity";
+const PUBLISHED: &str = "the published ECMP used two of four spines for 91 to 98 % of its traffic; the published runs are one, copied \
+                         five times";
+
+/// In the paper's order.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        id: "p4te-fig-9",
+        title: "Web search: completion times and retransmissions",
+        source: "P4TE, section 7.1.2",
+        place: Place::Network(web_search),
+        remarks: &[
+            NETWORK,
+            SCHEMES,
+            SIZES,
+            PUBLISHED,
+            "the text gives two numbers for HULA's large flows: 2 to 40 % overall, 29 to 47 % at 60 to 80 % load",
+            "the paper attributes its retransmissions to rate adaptation, which ours lacks",
+        ],
+        claims: claims::WEB_SEARCH,
+    },
+    Figure {
+        id: "p4te-fig-10",
+        title: "Data mining: completion times and retransmissions",
+        source: "P4TE, section 7.1.2",
+        place: Place::Network(data_mining),
+        remarks: &[NETWORK, SCHEMES, SIZES, PUBLISHED],
+        claims: claims::DATA_MINING,
+    },
+    Figure {
+        id: "p4te-fig-11",
+        title: "Web search at 80 % load: packets over the uplinks of a leaf",
+        source: "P4TE, section 7.1.2",
+        place: Place::Network(uplinks),
+        remarks: &[
+            NETWORK,
+            SCHEMES,
+            "the largest standard deviation of a leaf; the paper has 196 to 661 packets for ECMP, 28 to 221 for P4TE",
+        ],
+        claims: claims::UPLINKS,
+    },
+    Figure {
+        id: "p4te-fig-12",
+        title: "Incast: 24 flows of 512 KB and 8 of 1 MB from 12 hosts",
+        source: "P4TE, section 7.2",
+        place: Place::Network(incast),
+        remarks: &[NETWORK, SCHEMES, "the paper attributes the gain to rate adaptation, which ours lacks"],
+        claims: claims::INCAST,
+    },
+    Figure {
+        id: "p4te-fig-13",
+        title: "Web search at 80 % load: the time between flowlets",
+        source: "P4TE, appendix A.1",
+        place: Place::Network(gaps),
+        remarks: &[NETWORK, SCHEMES, "only ECMP, as in the published runs"],
+        claims: claims::GAPS,
+    },
+    Figure {
+        id: "p4te-fig-14",
+        title: "Data mining: distribution of completion times",
+        source: "P4TE, appendix A.2.1",
+        place: Place::Network(mining_times),
+        remarks: &[NETWORK, SCHEMES, SIZES],
+        claims: claims::MINING_TIMES,
+    },
+    Figure {
+        id: "p4te-fig-15",
+        title: "Web search: distribution of completion times",
+        source: "P4TE, appendix A.2.2",
+        place: Place::Network(search_times),
+        remarks: &[NETWORK, SCHEMES, SIZES],
+        claims: claims::SEARCH_TIMES,
+    },
+];
+
+fn schemes(bench: &Bench) -> Result<Vec<Scheme>, String> {
+    if bench.published { Ok(run::published()) } else { tune::tuned(&bench.network_seeds) }
+}
+
+/// By scheme, then load.
+fn runs(bench: &Bench, workload: Workload) -> Result<Vec<Vec<Runs>>, String> {
+    run::simulate(bench, workload, &schemes(bench)?, &LOADS, &bench.network_seeds)
+}
+
+/// Samples of each scheme at each place of an axis.
+fn curves(runs: &[Vec<Runs>], axis: &[f64], of: impl Fn(&[Value]) -> Vec<f64>) -> Vec<Curve> {
+    let curve = |(name, runs): (&&str, &Vec<Runs>)| {
+        let points = axis.iter().zip(runs).map(|(x, runs)| Point { x: *x, samples: of(runs) });
+        Curve { name: (*name).to_string(), points: points.collect() }
+    };
+    NAMES.iter().zip(runs).map(curve).collect()
+}
+
+fn chart(title: &str, x: Quantity, y: Quantity, ours: Vec<Curve>) -> Chart {
+    Chart { title: title.into(), x, y, ours, paper: Vec::new() }
+}
+
+const CLASSES: [(Class, &str); 2] = [(Class::Short, "short"), (Class::Large, "large")];
+
+fn mean_fct(runs: &[Value], class: Class) -> Vec<f64> {
+    run::of_class(runs, class, "mean_ms").iter().map(|ms| ms / 1e3).collect()
+}
+
+/// Charts of mean FCT and retransmissions by load.
+fn by_load(runs: &[Vec<Runs>]) -> Vec<Chart> {
+    let percent: Vec<f64> = LOADS.iter().map(|load| 100.0 * load).collect();
+    let mut charts = Vec::new();
+    for (class, name) in CLASSES {
+        let times = curves(runs, &percent, |r| mean_fct(r, class));
+        charts.push(chart(&format!("Flow completion time, {name} flows"), LOAD, FCT, times));
+        let again = curves(runs, &percent, |r| run::of_class(r, class, "retransmitted"));
+        charts.push(chart(&format!("Retransmissions, {name} flows"), LOAD, AGAIN, again));
+    }
+    charts
+}
+
+/// How much longer flows take than under P4TE, at each load that is claimed about.
+fn longer(found: &mut Found, runs: &[Vec<Runs>], claims: &[claims::Longer]) {
+    for claim in claims {
+        let at = LOADS.iter().position(|load| *load == claim.load).unwrap_or(0);
+        let (other, p4te) = (&runs[claim.scheme][at], &runs[P4TE][at]);
+        found.claim(claim.id, run::more_percent(other, p4te, |r| mean_fct(r, claim.class)));
+    }
+}
+
+/// Packets sent again at all loads together, P4TE against another scheme.
+fn again(found: &mut Found, runs: &[Vec<Runs>], id: &'static str, class: Class, scheme: usize) {
+    let sum = |scheme: usize| -> Vec<f64> {
+        let at = runs[scheme].iter().map(|r| run::of_class(r, class, "retransmitted"));
+        at.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect()).unwrap_or_default()
+    };
+    let samples = ratios(&sum(P4TE), &sum(scheme)).iter().map(|r| 100.0 * (r - 1.0)).collect();
+    let all: Vec<Value> =
+        [P4TE, scheme].iter().flat_map(|s| &runs[*s]).flat_map(|r| r.iter().cloned()).collect();
+    found.claim(id, run::paired(&all, &[], samples));
+}
+
+fn web_search(bench: &Bench) -> Result<Found, String> {
+    let runs = runs(bench, Workload::WebSearch)?;
+    let mut found = Found { charts: by_load(&runs), ..Found::default() };
+    longer(&mut found, &runs, claims::WEB_SEARCH_LONGER);
+    again(&mut found, &runs, "again-short-ecmp", Class::Short, ECMP);
+    again(&mut found, &runs, "again-short-hula", Class::Short, HULA);
+    again(&mut found, &runs, "again-large-ecmp", Class::Large, ECMP);
+    Ok(found)
+}
+
+fn data_mining(bench: &Bench) -> Result<Found, String> {
+    let runs = runs(bench, Workload::DataMining)?;
+    let mut found = Found { charts: by_load(&runs), ..Found::default() };
+    longer(&mut found, &runs, claims::DATA_MINING_LONGER);
+    again(&mut found, &runs, "again-short-hula", Class::Short, HULA);
+    again(&mut found, &runs, "again-large-hula", Class::Large, HULA);
+    Ok(found)
+}
+
+fn uplinks(bench: &Bench) -> Result<Found, String> {
+    let runs = runs(bench, Workload::WebSearch)?;
+    let last = |scheme: usize| runs[scheme].last().cloned().unwrap_or_default();
+    let against = |a: usize, b: usize| {
+        run::paired(&last(a), &last(b), ratios(&run::spread(&last(a)), &run::spread(&last(b))))
+    };
+    let percent: Vec<f64> = LOADS.iter().map(|load| 100.0 * load).collect();
+    let ours = curves(&runs, &percent, run::spread);
+    let mut found = Found { charts: vec![chart("Least even leaf", LOAD, SPREAD, ours)], ..Found::default() };
+    found.claim("p4te-ecmp", against(P4TE, ECMP));
+    found.claim("hula-p4te", against(HULA, P4TE));
+    Ok(found)
+}
+
+fn incast(bench: &Bench) -> Result<Found, String> {
+    let runs = run::simulate(bench, Workload::Incast, &schemes(bench)?, &[], &bench.network_seeds)?;
+    let of = |scheme: usize| runs[scheme][0].clone();
+    let gain = |scheme, class| run::more_percent(&of(scheme), &of(P4TE), |r| mean_fct(r, class));
+    let mut found = Found::default();
+    for (class, name) in CLASSES {
+        let ours = curves(&runs, &[1.0], |r| mean_fct(r, class));
+        let all = Quantity { name: "incast", unit: "", label: "incast", log: false };
+        found.charts.push(chart(&format!("Flow completion time, {name} flows"), all, FCT, ours));
+    }
+    for (short, large, more, scheme) in [
+        ("ecmp-short", "ecmp-large", "ecmp-large-short", ECMP),
+        ("hula-short", "hula-large", "hula-large-short", HULA),
+    ] {
+        let (of_short, of_large) = (gain(scheme, Class::Short), gain(scheme, Class::Large));
+        let differences = of_large.samples.iter().zip(&of_short.samples).map(|(l, s)| l - s).collect();
+        found.claim(more, run::paired(&of(scheme), &of(P4TE), differences));
+        found.claim(short, of_short);
+        found.claim(large, of_large);
+    }
+    Ok(found)
+}
+
+fn gaps(bench: &Bench) -> Result<Found, String> {
+    let marks = ("ecn_kib", 2.0 * run::PACKET_KIB);
+    let axis = claims::GAPS_MS.map(f64::from);
+    let schemes: Vec<Scheme> =
+        axis.iter().map(|ms| Scheme::new("letflow", &[marks, ("gap_us", 1e3 * ms)])).collect();
+    let runs = run::simulate(bench, Workload::WebSearch, &schemes, &[0.8], &bench.network_seeds)?;
+    let all: Vec<Runs> = runs.into_iter().flatten().collect();
+    let mean = |r: &[Value]| mean_fct(r, Class::All);
+    let points = axis.iter().zip(&all).map(|(x, r)| Point { x: *x, samples: mean(r) });
+    let ours = vec![Curve { name: "letflow".into(), points: points.collect() }];
+    let mut found = Found { charts: vec![chart("All flows", GAP, FCT, ours)], ..Found::default() };
+    let best = axis.iter().position(|ms| *ms == 40.0).unwrap_or(0);
+    let others = (0..axis.len()).filter(|i| *i != best);
+    for (claim, i) in claims::GAPS.iter().zip(others) {
+        found.claim(claim.id, run::more_percent(&all[i], &all[best], mean));
+    }
+    Ok(found)
+}
+
+fn mining_times(bench: &Bench) -> Result<Found, String> {
+    distributions(bench, Workload::DataMining, claims::MINING_PERCENTILES)
+}
+
+fn search_times(bench: &Bench) -> Result<Found, String> {
+    distributions(bench, Workload::WebSearch, claims::SEARCH_PERCENTILES)
+}
+
+fn distributions(bench: &Bench, workload: Workload, claims: &[claims::Percentile]) -> Result<Found, String> {
+    let runs = runs(bench, workload)?;
+    let mut found = Found::default();
+    for claim in claims {
+        let at = LOADS.iter().position(|load| *load == claim.load).unwrap_or(0);
+        let (other, p4te) = (&runs[claim.scheme][at], &runs[P4TE][at]);
+        found.claim(
+            claim.id,
+            run::more_percent(other, p4te, |r| run::percentile(r, claim.class, claim.percent)),
+        );
+    }
+    for (class, name) in
+        [(Class::Short, "short flows"), (Class::Large, "large flows"), (Class::All, "all flows")]
+    {
+        for (i, load) in LOADS.iter().enumerate() {
+            let curve = |(scheme, runs): (&&str, &Vec<Runs>)| {
+                let at = |percent: usize| {
+                    let samples = run::percentile(&runs[i], class, percent).into_iter().map(|ms| ms / 1e3);
+                    Point { x: percent as f64, samples: samples.collect() }
+                };
+                Curve { name: (*scheme).to_string(), points: (1..20).map(|n| at(5 * n)).collect() }
+            };
+            let ours = NAMES.iter().zip(&runs).map(curve).collect();
+            let title = format!("{name} at {:.0} % load", 100.0 * load);
+            found.charts.push(chart(&title, SHARE, TIME, ours));
+        }
+    }
+    Ok(found)
+}
