@@ -167,14 +167,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut bench = Bench::new(args.seed, seeds, args.quick, args.arrivals, args.place, args.threads)?;
     let of_networks = args.seeds.unwrap_or(if args.quick { 5 } else { 20 });
     bench.network_seeds = (0..of_networks).map(|i| args.seed.wrapping_add(i)).collect();
-    (bench.published, bench.kept) = (args.as_published, args.keep.clone());
+    (bench.published, bench.kept) = (args.as_published || !fabric::is_tuned(), args.keep.clone());
     let mut done = Vec::new();
     for (figure, run) in wanted {
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         found.notes.extend(bench.lab_note());
+        let published = bench.published && matches!(figure.place, Place::Network(_));
         let judged = figure.judge(&found)?;
-        let finished =
-            Finished { figure, place: args.place.name(), published: args.as_published, found, judged };
+        let finished = Finished { figure, place: args.place.name(), published, found, judged };
         print(&finished.text());
         done.push(finished);
         // After each: an interruption keeps the finished ones.

@@ -8,7 +8,7 @@ use crate::bench::Bench;
 use crate::figure::{Chart, Curve, Figure, Found, Place, Point, Quantity, ratios};
 use run::{Class, Runs, Scheme, Workload};
 use serde_json::Value;
-pub use tune::tune;
+pub use tune::{is_tuned, tune};
 
 const LOADS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
 /// The baselines, P4TE last. The paper's ECMP hashes flowlets: that is `letflow`.

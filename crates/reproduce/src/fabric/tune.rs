@@ -69,6 +69,16 @@ fn slowdown(bench: &Bench, scheme: &Scheme) -> Result<f64, String> {
     Ok(mean(&samples).mean)
 }
 
+/// Whether [`tune`] has written `tuned.json`. Until then the schemes have the paper's settings.
+pub fn is_tuned() -> bool {
+    tried(TUNED)
+}
+
+fn tried(text: &str) -> bool {
+    let file: Value = serde_json::from_str(text).unwrap_or_default();
+    file["tried"].as_array().is_some_and(|tried| !tried.is_empty())
+}
+
 /// The tuned schemes.
 ///
 /// # Errors
@@ -99,9 +109,12 @@ mod tests {
 
     #[test]
     fn seeds_that_tuned_do_not_judge() {
-        let tuned = tuned(&(1..=20).collect::<Vec<_>>()).expect("other seeds");
-        assert_eq!(tuned.len(), 4);
-        let error = super::tuned(&[999, 1000, 1001]).expect_err("the third has tuned");
+        let settings = json!({"ecmp": {}, "letflow": {"gap_us": 1}, "hula": {}, "p4te": {}});
+        let text = json!({"seeds": SEEDS, "schemes": settings, "tried": [1]}).to_string();
+        let tuned = read(&text, &(1..=20).collect::<Vec<_>>()).expect("other seeds");
+        assert_eq!((tuned.len(), tuned[1].settings["gap_us"]), (4, 1.0));
+        assert!(tried(&text) && !tried("{}"));
+        let error = read(&text, &[999, 1000, 1001]).expect_err("the third has tuned");
         assert!(error.contains("seed 1001") && error.contains("--seed"), "{error}");
         assert!(read("{}", &[1]).is_err_and(|e| e.contains("settings of ecmp")));
     }
