@@ -1,16 +1,17 @@
 //! P4TE ("P4TE: PISA Switch Based Traffic Engineering in Fat-Tree Data Center Networks", Computer Networks 2022): what
 //! `p4/programs/p4te` needs in its tables, and what its events change.
 //!
-//! A switch reports the delay and the colour of its ports, each as one of a few ranges. Of the ports on shortest paths those in the best
+//! A switch reports the queue and the colour of its ports, each as one of a few ranges. Of the ports on shortest paths those in the best
 //! range are a routing group. When a port moves to another range, the table's entry moves to another group: no packet meets one that is
 //! empty or half changed.
 
 use crate::book::{Does, Rates, UnknownName, Value, clone_session, exact};
-use crate::paths::{ECN, GAP, Groups, Tables, mark_after, ticks};
-use crate::scheme::{Choice, Place, Report, Scheme, Setting, no_generators};
+use crate::paths::{ECN, GAP, Groups, Tables, ticks};
+use crate::scheme::{Choice, Place, Report, Scheme, Setting};
 use crate::tally::{Quantity, Tally};
 use pointsman_control::proto::p4rt::Entity;
-use pointsman_topology::{CPU_PORT, End, HostId, Line};
+use pointsman_topology::{CPU_PORT, End, HostId, Line, LinkId, SwitchId, Topology};
+use pointsman_v1model::{Generator, Trigger};
 use std::collections::BTreeMap;
 
 /// P4TE.
@@ -25,14 +26,15 @@ pub const SCHEME: Scheme = Scheme {
             "delta_kib",
             8.0,
             (0.001, 1e6),
-            "KiB by which a queue changes before the switch says so",
+            "KiB, as packets of 1,500 bytes, by which a queue changes before the switch says so",
         ),
         Setting::number(
             "range_kib",
             16.0,
             (0.001, 1e6),
-            "KiB of queue that make a port fall into the next group, of four",
+            "KiB of queue, as packets of 1,500 bytes, that make a port fall into the next group, of four",
         ),
+        TICK,
         Setting::number(
             "green_percent",
             75.0,
@@ -64,7 +66,7 @@ pub const SCHEME: Scheme = Scheme {
         Setting::number("clamp_us", 500.0, (1.0, 1e6), "microseconds for which `clamp` does"),
     ],
     entities,
-    generators: no_generators,
+    generators,
     report,
     tallies: &[Tally { quantity: Quantity::Acks, counter: "P4teIngress.rates.rate_acks", index: 0 }],
 };
@@ -76,9 +78,23 @@ const RATE_CONTROL: Setting = Setting::names(
     "how leaves slow flows down: marks in acknowledgments, smaller windows in them, or acknowledgments of their own",
 );
 
+/// A port that was busy gets no packets, which could find it idle. Ticks do: packets of the generator that go through each port to a switch, and
+/// end behind its meter.
+const TICK: Setting = Setting::number(
+    "tick_kib",
+    128.0,
+    (0.0, 1e6),
+    "KiB that a port can send between two ticks, which tell that it is idle; 0: none, as in the paper",
+);
+
 const INGRESS: &str = "P4teIngress";
+/// The generator's packets come in as from this port, which no link has.
+const GENERATOR_PORT: u32 = 0;
+/// Bytes of a full packet: the switch counts packets in queues.
+const PACKET_BYTES: f64 = 1500.0;
 /// EtherType of events, and the clone session that makes them.
 const EVENT: [u8; 2] = [0x88, 0xb6];
+const EVENT_BYTES: usize = 22;
 const SESSION: u32 = 1;
 /// Colours of a meter.
 const COLOURS: u32 = 3;
@@ -107,12 +123,27 @@ const WAYS: [Way; 2] = [
     },
 ];
 
-/// An event's port, and its ranges of delay and colour.
+/// An event's port, and its ranges of queue and colour.
 fn report(_: &Choice, packet: &[u8]) -> Option<Report> {
     let event: &[u8; 18] = packet.first_chunk()?;
     let (port, colour, level) = (u32::from_be_bytes([0, 0, event[14], event[15]]), event[16], event[17]);
     let known = event[12..14] == EVENT && u32::from(colour) < COLOURS;
     known.then_some((port, u32::from(level) * COLOURS + u32::from(colour)))
+}
+
+fn generators(topology: &Topology, switch: SwitchId, choice: &Choice) -> Vec<(u16, Generator)> {
+    let own = topology.switches()[switch.0 as usize].mac;
+    let tick = |(port, link, end): (u16, LinkId, End)| {
+        let End::Switch(..) = end else { return None };
+        let line = &topology.links()[link.0 as usize].line;
+        let period = choice.setting(TICK.name) * 8192.0 / line.bits_per_s as f64 * 1e9;
+        let mut template = [&own[..], &own, &EVENT, &port.to_be_bytes()].concat();
+        template.resize(EVENT_BYTES, 0);
+        let trigger = Trigger::Period((period.round() as u64).max(1));
+        Some((port, Generator { trigger, packets: 1, port: GENERATOR_PORT, header: false, template }))
+    };
+    let ports = topology.ports(switch).into_iter().filter(|_| choice.setting(TICK.name) > 0.0);
+    ports.filter_map(tick).collect()
 }
 
 /// The ports that are in the best of some ranges.
@@ -155,8 +186,10 @@ fn ports(t: &mut Tables<'_>, verdicts: bool) -> Result<(), UnknownName> {
             }
             continue;
         }
-        let range = |n: f64| u128::from(mark_after(n * choice.setting("range_kib"), line));
-        let delta = mark_after(choice.setting("delta_kib"), line).into();
+        let packets =
+            |n: f64, name: &str| (n * choice.setting(name) * 1024.0 / PACKET_BYTES).round().max(n) as u128;
+        let range = |n: f64| packets(n, "range_kib");
+        let delta = packets(1.0, "delta_kib");
         let watch =
             [("delta", delta), ("range1", range(1.0)), ("range2", range(2.0)), ("range3", range(3.0))];
         let watch = Does::Action(book.action("P4teEgress.watch", &watch)?);

@@ -10,6 +10,9 @@
 // Reserved for experiments (IEEE 802).
 const bit<16> ETHERTYPE_EVENT = 0x88b6;
 
+// The packet generator's packets come in as from this port: ticks, events that name a port which they are to go through.
+const port_t GENERATOR_PORT = 0;
+
 const bit<32> RECIRCULATED = 4;
 const bit<32> EGRESS_CLONE = 2;
 
@@ -26,10 +29,10 @@ header event_t {
     bit<16> port;
     // Of its rate.
     bit<8>  colour;
-    // Of its queue: a number of delay ranges.
+    // Of its queue: a number of ranges.
     bit<8>  level;
-    // The time that a packet waited there, in ticks.
-    bit<32> delay;
+    // Packets in its queue.
+    bit<32> depth;
 }
 
 struct headers_t {
@@ -67,7 +70,7 @@ struct metadata_t {
     @field_list(1)
     bit<8>   event_level;
     @field_list(1)
-    bit<32>  event_delay;
+    bit<32>  event_depth;
     // For the copy: a verdict instead of an event.
     @field_list(1)
     bit<8>   verdict;
@@ -240,6 +243,8 @@ control P4teIngress(inout headers_t hdr,
             if (standard_metadata.instance_type == RECIRCULATED) {
                 colours.write((bit<32>)hdr.event.port, hdr.event.colour);
                 standard_metadata.egress_spec = meta.controller;
+            } else if (standard_metadata.ingress_port == GENERATOR_PORT) {
+                standard_metadata.egress_spec = (port_t)hdr.event.port;
             } else {
                 foreign.count(0);
             }
@@ -292,15 +297,17 @@ control P4teEgress(inout headers_t hdr,
     FabricVerdicts() verdicts;
     FabricVerdictCopy() verdict_copy;
 
-    // By port: the delay and the colour of its last event, and the meter of its rate.
-    register<bit<32>>(512) delays;
+    // By port: queue and colour of its last event, and the meter of its rate.
+    register<bit<32>>(512) depths;
     register<bit<8>>(512) colours_told;
     meter(512, MeterType.bytes) port_rates;
 
     action watch(bit<32> delta, bit<32> range1, bit<32> range2, bit<32> range3) {
         meta.delta = delta;
-        bit<32> delay = standard_metadata.deq_timedelta;
-        meta.event_level = delay >= range3 ? 8w3 : (delay >= range2 ? 8w2 : (delay >= range1 ? 8w1 : 8w0));
+        meta.event_depth = (bit<32>)standard_metadata.deq_qdepth;
+        meta.event_level = meta.event_depth >= range3
+            ? 8w3
+            : (meta.event_depth >= range2 ? 8w2 : (meta.event_depth >= range1 ? 8w1 : 8w0));
     }
 
     table watched {
@@ -315,10 +322,9 @@ control P4teEgress(inout headers_t hdr,
     action find_event(bit<32> port) {
         bit<32> told;
         bit<8> before;
-        meta.event_delay = standard_metadata.deq_timedelta;
-        delays.read(told, port);
-        meta.depth_event = meta.event_delay >= told |+| meta.delta || told >= meta.event_delay |+| meta.delta;
-        delays.write(port, meta.depth_event ? meta.event_delay : told);
+        depths.read(told, port);
+        meta.depth_event = meta.event_depth >= told |+| meta.delta || told >= meta.event_depth |+| meta.delta;
+        depths.write(port, meta.depth_event ? meta.event_depth : told);
         colours_told.read(before, port);
         colours_told.write(port, meta.event_colour);
         meta.colour_event = before != meta.event_colour;
@@ -338,18 +344,21 @@ control P4teEgress(inout headers_t hdr,
                 hdr.ports.setInvalid();
                 hdr.tcp.setInvalid();
                 hdr.stamps.setInvalid();
-                hdr.event = { meta.event_port, meta.event_colour, meta.event_level, meta.event_delay };
+                hdr.event = { meta.event_port, meta.event_colour, meta.event_level, meta.event_depth };
                 truncate(EVENT_BYTES);
             }
             recirculate_preserving_field_list(0);
-        } else if (!hdr.event.isValid() && watched.apply().hit) {
+        } else if (watched.apply().hit) {
             bit<32> colour;
             port_rates.execute_meter(port, colour);
             meta.event_colour = (bit<8>)colour;
             if (meta.delta != 0) {
                 find_event(port);
             }
-            if (!meta.depth_event && !meta.colour_event) {
+            if (hdr.event.isValid()) {
+                // A tick: it has seen the port as it is without traffic.
+                mark_to_drop(standard_metadata);
+            } else if (!meta.depth_event && !meta.colour_event) {
                 verdicts.apply(hdr, meta, colour);
             }
             if (meta.depth_event || meta.colour_event || meta.verdict != 0) {

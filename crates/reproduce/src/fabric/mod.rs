@@ -37,7 +37,7 @@ const NETWORK: &str = "40 packets/s from each host, 20 between two switches, que
                        for a round trip, as in section 7; DCTCP with marks from two packets in a queue on, for every scheme; \
                        flows follow from the seed and are the same for every scheme";
 const SCHEMES: &str = "the paper's ECMP hashes flowlets, which is `letflow` here; `ecmp` is a hash of the flow. P4TE is without \
-                       its rate adaptation, and our model of it is in doubt: its packets take few of the uplinks. Percentages are of the mean FCT, seed by seed";
+                       its rate adaptation; as published (no ticks) it finds a busy port idle by traffic only, and so avoids some uplinks. Percentages are of the mean FCT, seed by seed";
 const SIZES: &str = "flow sizes are the six of the published configuration, in the shares of a load of 0.8, with Poisson starts for \
                      500 s; load is payload over the uplinks' capacity";
 const PUBLISHED: &str = "the published ECMP used two of four spines for 91 to 98 % of its traffic; the published runs are one, copied \

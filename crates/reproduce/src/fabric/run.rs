@@ -85,6 +85,8 @@ pub fn published() -> Vec<Scheme> {
                 ("green_percent", 90.0),
                 ("red_percent", 100.0),
                 ("burst_kib", two),
+                // The paper has none.
+                ("tick_kib", 0.0),
             ],
         ),
     ]

@@ -23,6 +23,7 @@ const GRID: &[(&str, &str, &[f64])] = &[
     ("p4te", "range_kib", &[PACKET_KIB, 2.0 * PACKET_KIB]),
     ("p4te", "burst_kib", &[2.0 * PACKET_KIB, 10.0 * PACKET_KIB]),
     ("p4te", "green_percent", &[75.0, 90.0]),
+    ("p4te", "tick_kib", &[2.0 * PACKET_KIB, 4.0 * PACKET_KIB]),
 ];
 
 /// The result of the last run of [`tune`].
