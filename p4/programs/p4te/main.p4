@@ -352,14 +352,15 @@ control P4teEgress(inout headers_t hdr,
             bit<32> colour;
             port_rates.execute_meter(port, colour);
             meta.event_colour = (bit<8>)colour;
-            if (meta.delta != 0) {
-                find_event(port);
-            }
             if (hdr.event.isValid()) {
                 // A tick: it has seen the port as it is without traffic.
                 mark_to_drop(standard_metadata);
-            } else if (!meta.depth_event && !meta.colour_event) {
+            } else {
                 verdicts.apply(hdr, meta, colour);
+            }
+            // One copy of a packet is possible. A verdict is about this packet's flow; the next packet finds the event as well.
+            if (meta.delta != 0 && meta.verdict == 0) {
+                find_event(port);
             }
             if (meta.depth_event || meta.colour_event || meta.verdict != 0) {
                 clone_preserving_field_list(CloneType.E2E, EVENT_SESSION, EVENT_FIELDS);
