@@ -1,6 +1,7 @@
 //! What the P4TE paper says of its figures, number by number.
 
 use super::run::Class::{self, All, Large, Short};
+use super::run::Workload;
 use super::{ECMP, HULA};
 use crate::figure::{Claim, Rule, Source};
 
@@ -61,6 +62,43 @@ macro_rules! percentiles {
         pub const $percentiles: &[Percentile] =
             &[$(Percentile { id: $id, scheme: $scheme, class: $class, load: $load, percent: $percent },)*];
     };
+}
+
+/// "So much less with rate adaptation than without": a claim about mean FCT.
+pub struct Less {
+    /// The claim.
+    pub id: &'static str,
+    /// Which workload.
+    pub workload: Workload,
+    /// Which flows.
+    pub class: Class,
+    /// At which load.
+    pub load: f64,
+}
+
+/// Claims about what rate adaptation saves: a list of them, and of what they compare.
+macro_rules! less {
+    ($claims:ident, $less:ident, [$($id:literal $workload:ident $class:ident $load:literal, $text:literal;)*]) => {
+        /// Claims of the figure.
+        pub const $claims: &[Claim] = &[$(more($id, $text, 5.0, 12.0),)*];
+        /// What they compare.
+        pub const $less: &[Less] =
+            &[$(Less { id: $id, workload: Workload::$workload, class: $class, load: $load },)*];
+    };
+}
+
+less! {
+    ADAPTATION, ADAPTATION_LESS,
+    [
+        "search-short-60" WebSearch Short 0.6, "web search, 60 % load, short flows: the time that rate adaptation saves";
+        "search-short-80" WebSearch Short 0.8, "web search, 80 % load, short flows: the time that rate adaptation saves";
+        "search-large-60" WebSearch Large 0.6, "web search, 60 % load, large flows: the time that rate adaptation saves";
+        "search-large-80" WebSearch Large 0.8, "web search, 80 % load, large flows: the time that rate adaptation saves";
+        "mining-short-60" DataMining Short 0.6, "data mining, 60 % load, short flows: the time that rate adaptation saves";
+        "mining-short-80" DataMining Short 0.8, "data mining, 80 % load, short flows: the time that rate adaptation saves";
+        "mining-large-60" DataMining Large 0.6, "data mining, 60 % load, large flows: the time that rate adaptation saves";
+        "mining-large-80" DataMining Large 0.8, "data mining, 80 % load, large flows: the time that rate adaptation saves";
+    ]
 }
 
 longer! {

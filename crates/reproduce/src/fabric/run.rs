@@ -43,14 +43,21 @@ impl Workload {
 pub struct Scheme {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// Settings by name.
-    pub settings: BTreeMap<String, f64>,
+    /// Settings by name: numbers, or names as strings.
+    pub settings: BTreeMap<String, Value>,
 }
 
 impl Scheme {
     /// With these settings.
     pub fn new(name: &'static str, settings: &[(&str, f64)]) -> Self {
-        Scheme { name, settings: settings.iter().map(|(k, v)| ((*k).to_string(), *v)).collect() }
+        Scheme { name, settings: settings.iter().map(|(k, v)| ((*k).to_string(), (*v).into())).collect() }
+    }
+
+    /// With another value of a setting.
+    #[must_use]
+    pub fn with(mut self, setting: &str, value: impl Into<Value>) -> Self {
+        self.settings.insert(setting.to_string(), value.into());
+        self
     }
 
     /// As an inline table of a scenario.
@@ -67,7 +74,8 @@ impl Scheme {
 pub const PACKET_KIB: f64 = 1500.0 / 1024.0;
 
 /// The schemes as section 7 has them: 40 ms between flowlets, ranges of two packets of queue, meters at 90 and 100 %, marks from
-/// two packets on (the published code). HULA probes once a round-trip time.
+/// two packets on (the published code), an action on a flow's rate for 5,000 bytes of it (the published code). HULA probes once a
+/// round-trip time.
 pub fn published() -> Vec<Scheme> {
     let (gap, marks) = (("gap_us", 40_000.0), ("ecn_kib", 2.0 * PACKET_KIB));
     let two = 2.0 * PACKET_KIB;
@@ -87,8 +95,14 @@ pub fn published() -> Vec<Scheme> {
                 ("burst_kib", two),
                 // The paper has none.
                 ("tick_kib", 0.0),
+                ("large_percent", 10.0),
+                ("spacing_kib", 5000.0 / 1024.0),
+                // Of `clamp`, which the paper does not have: about the product of rate and round-trip time.
+                ("clamp_kib", 4.0 * PACKET_KIB),
+                ("clamp_us", 500_000.0),
             ],
-        ),
+        )
+        .with("rate_control", "fack"),
     ]
 }
 

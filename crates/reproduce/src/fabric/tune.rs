@@ -5,6 +5,7 @@
 
 use super::run::{Class, PACKET_KIB, Scheme, Workload, of_class, published, simulate};
 use crate::bench::Bench;
+use Level::{Name, Number};
 use pointsman_trials::stats::mean;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -14,16 +15,35 @@ const SEEDS: [u64; 4] = [1001, 1002, 1003, 1004];
 /// The load at which settings are tuned.
 const LOAD: f64 = 0.6;
 
+/// A value of a setting.
+#[derive(Clone, Copy)]
+enum Level {
+    Number(f64),
+    Name(&'static str),
+}
+
+impl From<Level> for Value {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Number(n) => n.into(),
+            Level::Name(name) => name.into(),
+        }
+    }
+}
+
 /// Values of settings that are tried: the scheme, the setting, the values.
-const GRID: &[(&str, &str, &[f64])] = &[
-    ("letflow", "gap_us", &[10_000.0, 40_000.0, 150_000.0, 600_000.0]),
-    ("hula", "gap_us", &[10_000.0, 40_000.0, 150_000.0, 600_000.0]),
-    ("hula", "probe_period_us", &[70_000.0, 200_000.0, 600_000.0]),
-    ("p4te", "gap_us", &[10_000.0, 40_000.0, 150_000.0, 600_000.0]),
-    ("p4te", "range_kib", &[PACKET_KIB, 2.0 * PACKET_KIB]),
-    ("p4te", "burst_kib", &[2.0 * PACKET_KIB, 10.0 * PACKET_KIB]),
-    ("p4te", "green_percent", &[75.0, 90.0]),
-    ("p4te", "tick_kib", &[2.0 * PACKET_KIB, 4.0 * PACKET_KIB]),
+const GRID: &[(&str, &str, &[Level])] = &[
+    ("letflow", "gap_us", &[Number(10_000.0), Number(40_000.0), Number(150_000.0), Number(600_000.0)]),
+    ("hula", "gap_us", &[Number(10_000.0), Number(40_000.0), Number(150_000.0), Number(600_000.0)]),
+    ("hula", "probe_period_us", &[Number(70_000.0), Number(200_000.0), Number(600_000.0)]),
+    ("p4te", "tick_kib", &[Number(2.0 * PACKET_KIB), Number(4.0 * PACKET_KIB), Number(16.0 * PACKET_KIB)]),
+    ("p4te", "gap_us", &[Number(10_000.0), Number(40_000.0), Number(150_000.0), Number(600_000.0)]),
+    ("p4te", "range_kib", &[Number(PACKET_KIB), Number(2.0 * PACKET_KIB)]),
+    ("p4te", "burst_kib", &[Number(2.0 * PACKET_KIB), Number(4.0 * PACKET_KIB), Number(10.0 * PACKET_KIB)]),
+    ("p4te", "red_percent", &[Number(95.0), Number(100.0)]),
+    ("p4te", "green_percent", &[Number(60.0), Number(75.0), Number(90.0)]),
+    ("p4te", "rate_control", &[Name("fack"), Name("ece"), Name("clamp")]),
+    ("p4te", "large_percent", &[Number(10.0), Number(20.0), Number(50.0)]),
 ];
 
 /// The result of the last run of [`tune`].
@@ -37,11 +57,11 @@ pub fn tune(bench: &Bench) -> Result<String, String> {
     let mut schemes = Map::new();
     let mut tried = Vec::new();
     for mut scheme in published() {
-        for (_, setting, values) in GRID.iter().filter(|(name, ..)| *name == scheme.name) {
-            let mut best: Option<(f64, f64)> = None;
+        let name = scheme.name;
+        for (_, setting, values) in GRID.iter().filter(|(of, ..)| *of == name) {
+            let mut best: Option<(f64, Level)> = None;
             for value in *values {
-                let mut candidate = scheme.clone();
-                candidate.settings.insert((*setting).to_string(), *value);
+                let candidate = scheme.clone().with(setting, *value);
                 let slowdown = slowdown(bench, &candidate)?;
                 tried.push(
                     json!({"scheme": scheme.name, "settings": candidate.settings, "slowdown": slowdown}),
@@ -51,7 +71,7 @@ pub fn tune(bench: &Bench) -> Result<String, String> {
                 }
             }
             if let Some((_, value)) = best {
-                scheme.settings.insert((*setting).to_string(), value);
+                scheme = scheme.with(setting, value);
             }
         }
         schemes.insert(scheme.name.into(), json!(scheme.settings));
@@ -96,7 +116,7 @@ fn read(text: &str, judging: &[u64]) -> Result<Vec<Scheme>, String> {
             "seed {twice} has tuned the schemes and cannot judge them: choose seeds without {seeds:?} by --seed and --seeds"
         ));
     }
-    let settings_of = |name: &str| -> Result<BTreeMap<String, f64>, String> {
+    let settings_of = |name: &str| -> Result<BTreeMap<String, Value>, String> {
         let settings = file["schemes"][name].clone();
         serde_json::from_value(settings).map_err(|e| format!("tuned.json: settings of {name}: {e}"))
     };
@@ -113,7 +133,7 @@ mod tests {
         let settings = json!({"ecmp": {}, "letflow": {"gap_us": 1}, "hula": {}, "p4te": {}});
         let text = json!({"seeds": SEEDS, "schemes": settings, "tried": [1]}).to_string();
         let tuned = read(&text, &(1..=20).collect::<Vec<_>>()).expect("other seeds");
-        assert_eq!((tuned.len(), tuned[1].settings["gap_us"]), (4, 1.0));
+        assert_eq!((tuned.len(), &tuned[1].settings["gap_us"]), (4, &json!(1)));
         assert!(tried(&text) && !tried("{}"));
         let error = read(&text, &[999, 1000, 1001]).expect_err("the third has tuned");
         assert!(error.contains("seed 1001") && error.contains("--seed"), "{error}");
