@@ -47,7 +47,6 @@ mod af_xdp;
 mod assembler;
 mod btf;
 mod counters;
-mod crc32c;
 mod error;
 mod faulty;
 mod forward;

@@ -4,9 +4,9 @@
 //! of up to 64 KB that a network card would have cut. The header that PACKET_VNET_HDR puts in front describes this; its
 //! layout is that of the virtio standard (virtio 1.2, section 5.1.6). [`expand`] does the card's work.
 
-use crate::crc32c::crc32c;
 use crate::{DropReason, Frame, FramePool};
 use pointsman_wire::checksum::{folded, of_udp, sum};
+use pointsman_wire::crc::crc32c;
 
 /// The header's size on a packet socket.
 pub(crate) const VNET_HEADER_BYTES: usize = 10;

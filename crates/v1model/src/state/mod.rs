@@ -26,7 +26,6 @@ use crate::externs::Instance;
 use crate::guarded::{Guarded, Turn};
 use crate::hash::{Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
 use crate::info::InfoMap;
-use crate::meanings;
 use crate::meter::Meter;
 use crate::pipeline::Pipeline;
 use crate::random::Random;
@@ -38,6 +37,7 @@ use pointsman_ir::{
     CellArray, CellKind, CellShape, EntryHandle, ExternInstanceId, Generation, KeyMatch, Program, TableId,
     TypeId, Value,
 };
+use pointsman_wire::crc;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -97,9 +97,9 @@ impl Hasher {
     /// The hash of `data`.
     pub fn hash(&self, algorithm: HashAlgorithm, data: &[u8], random: &mut Random) -> u64 {
         match algorithm {
-            HashAlgorithm::Crc32 => meanings::crc32(data),
+            HashAlgorithm::Crc32 => crc::crc32(data).into(),
             HashAlgorithm::Crc32Custom => self.crc32_custom.compute(data).into(),
-            HashAlgorithm::Crc16 => meanings::crc16(data),
+            HashAlgorithm::Crc16 => crc::crc16(data).into(),
             HashAlgorithm::Crc16Custom => self.crc16_custom.compute(data).into(),
             HashAlgorithm::Random => random.next_u64(),
             HashAlgorithm::Identity => identity(data),
