@@ -1,0 +1,92 @@
+//! A queue pair of the responder: what it expects of its requester.
+
+use crate::packet::{Opcode, Packet};
+use crate::{PSN, ahead};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Answers of atomic operations that are kept for repeated requests, as many as a requester may have in flight.
+pub(crate) const ATOMICS: usize = 16;
+
+/// A WRITE whose last packet has not come yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writing {
+    pub key: u32,
+    pub address: u64,
+    pub left: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// The requester's queue pair.
+    pub peer: u32,
+    /// Keys of the regions that it may use.
+    pub keys: BTreeSet<u32>,
+    /// The number of the next request.
+    pub expected: u32,
+    /// Messages done.
+    pub messages: u32,
+    pub writing: Option<Writing>,
+    /// A gap was reported, and its first packet has not come yet.
+    pub reported: bool,
+    pub dead: bool,
+    /// By number, the latest last.
+    pub atomics: VecDeque<(u32, u64)>,
+}
+
+/// A request's number beside the expected one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Expected,
+    /// It was there before.
+    Repeated,
+    /// Others are missing.
+    Early,
+}
+
+impl Pair {
+    pub fn new(peer: u32, expected: u32, keys: BTreeSet<u32>) -> Self {
+        Pair {
+            peer,
+            keys,
+            expected: expected & PSN,
+            messages: 0,
+            writing: None,
+            reported: false,
+            dead: false,
+            atomics: VecDeque::new(),
+        }
+    }
+
+    pub fn turn(&self, psn: u32) -> Turn {
+        match ahead(psn, self.expected) {
+            0 => Turn::Expected,
+            n if n <= PSN / 2 => Turn::Early,
+            _ => Turn::Repeated,
+        }
+    }
+
+    /// Goes on by so many numbers.
+    pub fn advance(&mut self, by: u32) {
+        self.expected = self.expected.wrapping_add(by) & PSN;
+        self.reported = false;
+    }
+
+    /// A message is done.
+    pub fn done(&mut self) {
+        self.messages = self.messages.wrapping_add(1) & PSN;
+    }
+
+    /// An answer without data.
+    pub fn answer(&self, opcode: Opcode, psn: u32) -> Packet<'static> {
+        let mut answer = Packet::new(opcode, self.peer, psn);
+        answer.syndrome.1 = self.messages;
+        answer
+    }
+
+    pub fn keep(&mut self, psn: u32, original: u64) {
+        if self.atomics.len() == ATOMICS {
+            self.atomics.pop_front();
+        }
+        self.atomics.push_back((psn, original));
+    }
+}
