@@ -11,6 +11,7 @@ mod p4runtime;
 mod packets;
 mod protobuf;
 mod readers;
+mod roce;
 mod stf;
 mod store;
 mod tokens;
@@ -31,6 +32,7 @@ enum Target {
     Config,
     Api,
     Store,
+    Roce,
 }
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
@@ -45,8 +47,9 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
         "config" => Target::Config,
         "api" => Target::Api,
         "store" => Target::Store,
+        "roce" => Target::Roce,
         _ => panic!(
-            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api or store"
+            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api, store or roce"
         ),
     }
 });
@@ -62,6 +65,7 @@ fuzz_target!(|data: &[u8]| {
         Target::Config => readers::config(data),
         Target::Api => conversation::conversation(data),
         Target::Store => store::run(data),
+        Target::Roce => roce::run(data),
     }
 });
 

@@ -1,0 +1,72 @@
+//! RoCEv2's packets and responder, with requests as switches send them, and with junk.
+
+use pointsman_balance::Mac;
+use pointsman_roce::{Atomic, Opcode, Packet, Region, Remote, Responder, Rights, Syndrome, check_value};
+use std::net::IpAddr;
+
+const MTU: usize = 256;
+const OPCODES: [Opcode; 8] = [
+    Opcode::WriteFirst,
+    Opcode::WriteMiddle,
+    Opcode::WriteLast,
+    Opcode::WriteOnly,
+    Opcode::Read,
+    Opcode::CompareSwap,
+    Opcode::FetchAdd,
+    Opcode::Ack,
+];
+
+/// A frame with the remainder, then requests of eight bytes each.
+pub fn run(data: &[u8]) {
+    junk(data);
+    let mut responder = Responder::new(MTU).expect("a path MTU");
+    let rights = [(true, true, true), (true, false, false), (false, true, false)];
+    for (key, (read, write, atomic)) in (0..).zip(rights) {
+        let region = Region::new(64 * u64::from(key), 1000, Rights { read, write, atomic }).expect("a region");
+        responder.add_region(key, region).expect("another key");
+    }
+    for pair in 0..3 {
+        responder.add_pair(2 + pair, 7, 0xff_fffa, &[pair % 2, 2]).expect("another number");
+    }
+    let bytes = [0x5a; MTU + 1];
+    for step in data.as_chunks::<8>().0 {
+        let (address, key) = (u64::from(step[2]) * 8 + u64::from(step[3] / 64), u32::from(step[3] % 4));
+        let length = u32::from(u16::from_be_bytes([step[4], step[5]]) % 1200);
+        let number = 0xff_fffau32.wrapping_add(u32::from(step[1])) & 0xff_ffff;
+        let mut packet = Packet::new(OPCODES[usize::from(step[0] % 8)], 2 + u32::from(step[0] / 64), number);
+        packet.ack = step[0] & 8 != 0;
+        packet.remote = Remote { address, key, bytes: length };
+        packet.atomic = Atomic { address, key, number: step[6].into(), compare: step[7].into() };
+        if (packet.opcode as u8) < Opcode::Read as u8 {
+            packet.data = &bytes[..usize::from(u16::from_be_bytes([step[6], step[7]])) % bytes.len()];
+        }
+        responder.step(&packet, &mut |answer| {
+            assert!(answer.pair == 7 && answer.data.len() <= MTU);
+            assert!(answer.syndrome.0 == Syndrome::Done || answer.opcode == Opcode::Ack);
+            same(answer);
+        });
+    }
+}
+
+/// A packet decodes as what it was.
+fn same(packet: &Packet<'_>) {
+    let [from, to]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+    let frame = packet.encode((Mac([2; 6]), Mac([2; 6])), (from, 9), to);
+    let (again, ..) = Packet::decode(&frame).expect("our own packet");
+    assert_eq!((again.opcode, again.psn, again.data), (packet.opcode, packet.psn, packet.data));
+}
+
+/// A frame from anyone: as it is, and with a right check value.
+fn junk(data: &[u8]) {
+    let mut frame = data.to_vec();
+    let head = if frame.get(12) == Some(&8) { 20 } else { 40 };
+    if let Some(end) = frame.len().checked_sub(4).filter(|end| *end > 14 + head) {
+        let sum = check_value(&frame[14..14 + head], &frame[14 + head..end]);
+        frame[end..].copy_from_slice(&sum);
+    }
+    for frame in [data, &frame] {
+        if let Ok((packet, ..)) = Packet::decode(frame) {
+            same(&packet);
+        }
+    }
+}
