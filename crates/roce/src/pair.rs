@@ -33,7 +33,7 @@ pub(crate) struct Pair {
     pub atomics: VecDeque<(u32, u64)>,
 }
 
-/// A request's number beside the expected one.
+/// A request's number next to the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Expected,
@@ -65,7 +65,7 @@ impl Pair {
         }
     }
 
-    /// Goes on by so many numbers.
+    /// Continues by so many numbers.
     pub fn advance(&mut self, by: u32) {
         self.expected = self.expected.wrapping_add(by) & PSN;
         self.reported = false;

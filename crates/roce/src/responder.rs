@@ -36,7 +36,7 @@ impl fmt::Display for SetupError {
 
 impl Error for SetupError {}
 
-/// What came in.
+/// Counts of packets and messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Messages done, by kind.
@@ -116,7 +116,7 @@ impl Responder {
         self.pairs.remove(&number).is_some()
     }
 
-    /// What came in so far.
+    /// The counts so far.
     pub fn stats(&self) -> Stats {
         self.stats
     }
