@@ -1,7 +1,7 @@
 //! RoCEv2, remote direct memory access over UDP (InfiniBand Architecture Specification 1.4, volume 1, and its annex A17): packets as
-//! bytes, and a responder, which reads and writes memory as requested.
+//! bytes, a responder, which reads and writes memory as requested, and a requester.
 //!
-//! [`Responder`] is a state machine: packets go in, packets come out. There are no sockets, threads or clocks here. Packets are data from
+//! [`Responder`] and [`Requester`] are state machines: packets go in, packets come out. There are no sockets, threads or clocks here. Packets are data from
 //! strangers: [`Packet::decode`] gives an error for everything that is malformed or has a wrong check value.
 #![forbid(unsafe_code)]
 
@@ -9,11 +9,13 @@ mod check;
 mod packet;
 mod pair;
 mod region;
+mod requester;
 mod responder;
 
 pub use check::check_value;
 pub use packet::{Atomic, Malformed, Opcode, PORT, Packet, Remote, Syndrome};
 pub use region::{Region, RegionError, Rights};
+pub use requester::{Failure, Operation, Requester, StartError, WINDOW};
 pub use responder::{MAX_MESSAGE, Responder, SetupError, Stats};
 
 /// Packet sequence numbers have 24 bits.

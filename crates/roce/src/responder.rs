@@ -10,7 +10,7 @@ use std::fmt;
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
-/// Why a responder cannot be set up like this.
+/// Why a responder or requester cannot be set up like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupError {
     /// The path MTU is not 256, 512, 1024, 2048 or 4096.
@@ -21,6 +21,19 @@ pub enum SetupError {
     Twice(u32),
     /// There is no region of this key.
     Key(u32),
+}
+
+impl SetupError {
+    /// A path MTU and the number of a queue pair are as InfiniBand has them.
+    pub(crate) fn check(mtu: usize, number: u32) -> Result<(), SetupError> {
+        if !(256..=4096).contains(&mtu) || !mtu.is_power_of_two() {
+            return Err(SetupError::Mtu(mtu));
+        }
+        if !(2..=crate::PSN).contains(&number) {
+            return Err(SetupError::Number(number));
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for SetupError {
@@ -70,9 +83,7 @@ impl Responder {
     /// # Errors
     /// InfiniBand has no such path MTU.
     pub fn new(mtu: usize) -> Result<Self, SetupError> {
-        if !(256..=4096).contains(&mtu) || !mtu.is_power_of_two() {
-            return Err(SetupError::Mtu(mtu));
-        }
+        SetupError::check(mtu, 2)?;
         Ok(Responder { mtu, regions: BTreeMap::new(), pairs: BTreeMap::new(), stats: Stats::default() })
     }
 
@@ -98,9 +109,7 @@ impl Responder {
     /// # Errors
     /// The number is taken or reserved, or a key unknown.
     pub fn add_pair(&mut self, number: u32, peer: u32, psn: u32, keys: &[u32]) -> Result<(), SetupError> {
-        if !(2..=crate::PSN).contains(&number) {
-            return Err(SetupError::Number(number));
-        }
+        SetupError::check(self.mtu, number)?;
         if let Some(unknown) = keys.iter().find(|k| !self.regions.contains_key(k)) {
             return Err(SetupError::Key(*unknown));
         }
