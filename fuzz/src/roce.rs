@@ -1,7 +1,9 @@
 //! RoCEv2's packets and responder, with requests as switches send them, and with junk.
 
 use pointsman_balance::Mac;
-use pointsman_roce::{Atomic, Opcode, Packet, Region, Remote, Responder, Rights, Syndrome, check_value};
+use pointsman_roce::{
+    Atomic, Opcode, Operation, Packet, Region, Remote, Requester, Responder, Rights, Syndrome, check_value,
+};
 use std::net::IpAddr;
 
 const MTU: usize = 256;
@@ -16,13 +18,24 @@ const OPCODES: [Opcode; 8] = [
     Opcode::Ack,
 ];
 
+const ANSWERS: [Opcode; 6] = [
+    Opcode::ReadFirst,
+    Opcode::ReadMiddle,
+    Opcode::ReadLast,
+    Opcode::ReadOnly,
+    Opcode::Ack,
+    Opcode::AtomicAck,
+];
+
 /// A frame with the remainder, then requests of eight bytes each.
 pub fn run(data: &[u8]) {
     junk(data);
+    answers(data);
     let mut responder = Responder::new(MTU).expect("a path MTU");
     let rights = [(true, true, true), (true, false, false), (false, true, false)];
     for (key, (read, write, atomic)) in (0..).zip(rights) {
-        let region = Region::new(64 * u64::from(key), 1000, Rights { read, write, atomic }).expect("a region");
+        let region =
+            Region::new(64 * u64::from(key), 1000, Rights { read, write, atomic }).expect("a region");
         responder.add_region(key, region).expect("another key");
     }
     for pair in 0..3 {
@@ -46,6 +59,54 @@ pub fn run(data: &[u8]) {
             same(answer);
         });
     }
+}
+
+/// A requester, with answers from anyone. Each operation ends once, in order, with as many bytes as it asked for.
+fn answers(data: &[u8]) {
+    let mut requester = Requester::new(2, 0xff_fffa, MTU, 1000, 3).expect("a path MTU");
+    let (mut now, mut expected, mut ended) = (0, Vec::new(), 0);
+    let bytes = [0x5a; MTU + 1];
+    for step in data.as_chunks::<8>().0 {
+        let length = u16::from_be_bytes([step[4], step[5]]) % 1200;
+        let atomic = Atomic { address: 8, key: 0, number: step[6].into(), compare: step[7].into() };
+        let (operation, gives) = match step[0] % 8 {
+            0 => (Operation::Write(0, 0, vec![1; length.into()]), 0),
+            1 => (Operation::Read(0, 0, length.into()), length.into()),
+            2 => (Operation::Add(atomic), 8),
+            3 => (Operation::Swap(atomic), 8),
+            4 => {
+                now += u64::from(length);
+                requester.wake(now, &mut same_request);
+                continue;
+            }
+            kind => {
+                let opcodes = [13, 14, 15, 16, 17, 17, 17, 18].map(|n| ANSWERS[n - 13]);
+                let opcode = if kind == 5 { Opcode::Ack } else { opcodes[usize::from(step[1] % 8)] };
+                let mut packet = Packet::new(opcode, 7, 0xff_fffau32.wrapping_add(u32::from(step[2] % 64)));
+                packet.data = &bytes[..usize::from(length) % bytes.len()];
+                packet.syndrome.0 = match step[3] {
+                    0 => Syndrome::Access,
+                    1..64 => Syndrome::Sequence,
+                    _ => Syndrome::Done,
+                };
+                requester.receive(now, &packet, &mut same_request);
+                while let Some((id, result)) = requester.take_done() {
+                    assert_eq!(id, ended);
+                    assert!(result.is_err() || result.is_ok_and(|data| data.len() == expected[id as usize]));
+                    ended += 1;
+                }
+                continue;
+            }
+        };
+        if requester.start(now, operation, &mut same_request).is_ok() {
+            expected.push(gives);
+        }
+    }
+}
+
+fn same_request(packet: &Packet<'_>) {
+    assert!(packet.pair == 2 && packet.data.len() <= MTU);
+    same(packet);
 }
 
 /// A packet decodes as what it was.
