@@ -18,11 +18,14 @@ const OPCODES: [Opcode; 8] = [
     Opcode::Ack,
 ];
 
-const ANSWERS: [Opcode; 6] = [
+/// Acknowledgments are more frequent.
+const ANSWERS: [Opcode; 8] = [
     Opcode::ReadFirst,
     Opcode::ReadMiddle,
     Opcode::ReadLast,
     Opcode::ReadOnly,
+    Opcode::Ack,
+    Opcode::Ack,
     Opcode::Ack,
     Opcode::AtomicAck,
 ];
@@ -80,8 +83,7 @@ fn answers(data: &[u8]) {
                 continue;
             }
             kind => {
-                let opcodes = [13, 14, 15, 16, 17, 17, 17, 18].map(|n| ANSWERS[n - 13]);
-                let opcode = if kind == 5 { Opcode::Ack } else { opcodes[usize::from(step[1] % 8)] };
+                let opcode = if kind == 5 { Opcode::Ack } else { ANSWERS[usize::from(step[1] % 8)] };
                 let mut packet = Packet::new(opcode, 7, 0xff_fffau32.wrapping_add(u32::from(step[2] % 64)));
                 packet.data = &bytes[..usize::from(length) % bytes.len()];
                 packet.syndrome.0 = match step[3] {

@@ -62,6 +62,16 @@ const OPCODES: [Opcode; 13] = [
 ];
 
 impl Opcode {
+    /// Of an operation's kinds of packets (only, first, middle, last), that of packet `n` of `count`.
+    pub(crate) fn part([only, first, middle, last]: [Opcode; 4], n: u32, count: u32) -> Opcode {
+        match (n == 0, n + 1 == count) {
+            (true, true) => only,
+            (true, false) => first,
+            (false, false) => middle,
+            (false, true) => last,
+        }
+    }
+
     fn has_remote(self) -> bool {
         matches!(self, Opcode::WriteFirst | Opcode::WriteOnly | Opcode::Read)
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// Answers of atomic operations that are kept for repeated requests, as many as a requester may have in flight.
 pub(crate) const ATOMICS: usize = 16;
 
-/// A WRITE whose last packet has not come yet.
+/// A WRITE whose last packet has not arrived yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writing {
     pub key: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Pair {
     /// Messages done.
     pub messages: u32,
     pub writing: Option<Writing>,
-    /// A gap was reported, and its first packet has not come yet.
+    /// A gap was reported, and its first packet has not arrived yet.
     pub reported: bool,
     pub dead: bool,
     /// By number, the latest last.
@@ -37,9 +37,9 @@ pub(crate) struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Expected,
-    /// It was there before.
+    /// Received before.
     Repeated,
-    /// Others are missing.
+    /// Earlier ones are missing.
     Early,
 }
 

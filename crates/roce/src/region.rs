@@ -19,9 +19,9 @@ pub struct Rights {
 pub struct Region {
     /// The address of its first byte, for requests.
     pub address: u64,
-    /// What is allowed.
+    /// Allowed operations.
     pub rights: Rights,
-    /// What it holds.
+    /// Its bytes.
     pub memory: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ impl Region {
     /// Memory of zeros.
     ///
     /// # Errors
-    /// Address and length do not go together.
+    /// The region would end beyond the last address.
     pub fn new(address: u64, bytes: usize, rights: Rights) -> Result<Self, RegionError> {
         address.checked_add(bytes as u64).ok_or(RegionError::TooLarge)?;
         Ok(Region { address, rights, memory: vec![0; bytes] })

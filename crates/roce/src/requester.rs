@@ -326,12 +326,9 @@ impl Requester {
             }
             Operation::Write(address, key, data) => {
                 for n in 0..pending.count {
-                    let opcode = match (n == 0, n + 1 == pending.count) {
-                        (true, true) => Opcode::WriteOnly,
-                        (true, false) => Opcode::WriteFirst,
-                        (false, false) => Opcode::WriteMiddle,
-                        (false, true) => Opcode::WriteLast,
-                    };
+                    let parts =
+                        [Opcode::WriteOnly, Opcode::WriteFirst, Opcode::WriteMiddle, Opcode::WriteLast];
+                    let opcode = Opcode::part(parts, n, pending.count);
                     let start = n as usize * self.mtu;
                     let part = &data[start..data.len().min(start + self.mtu)];
                     let remote = Remote { address: *address, key: *key, bytes: data.len() as u32 };

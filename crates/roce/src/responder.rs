@@ -17,9 +17,9 @@ pub enum SetupError {
     Mtu(usize),
     /// The number of a queue pair has more than 24 bits, or is 0 or 1, which InfiniBand reserves.
     Number(u32),
-    /// There is one of this number or key.
+    /// This number or key is already in use.
     Twice(u32),
-    /// There is no region of this key.
+    /// No region has this key.
     Key(u32),
 }
 
@@ -151,7 +151,7 @@ impl Responder {
                     }
                 }
                 Turn::Repeated => self.repeated(&pair, packet, send),
-                // Once for each gap.
+                // One report for each gap.
                 Turn::Early if !pair.reported => {
                     self.stats.gaps += 1;
                     pair.reported = true;
@@ -249,12 +249,8 @@ impl Responder {
         let mtu = self.mtu;
         let count = data.len().div_ceil(mtu).max(1) as u32;
         for n in 0..count {
-            let opcode = match (n == 0, n + 1 == count) {
-                (true, true) => Opcode::ReadOnly,
-                (true, false) => Opcode::ReadFirst,
-                (false, false) => Opcode::ReadMiddle,
-                (false, true) => Opcode::ReadLast,
-            };
+            let parts = [Opcode::ReadOnly, Opcode::ReadFirst, Opcode::ReadMiddle, Opcode::ReadLast];
+            let opcode = Opcode::part(parts, n, count);
             let start = n as usize * mtu;
             let data = &data[start..data.len().min(start + mtu)];
             send(&Packet { data, ..pair.answer(opcode, psn.wrapping_add(n) & crate::PSN) });
