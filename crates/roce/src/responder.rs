@@ -71,9 +71,15 @@ pub struct Stats {
 /// Memory, and the queue pairs that may use it.
 #[derive(Debug)]
 pub struct Responder {
+    memory: Memory,
+    pairs: BTreeMap<u32, Pair>,
+}
+
+/// Everything besides the queue pairs.
+#[derive(Debug)]
+struct Memory {
     mtu: usize,
     regions: BTreeMap<u32, Region>,
-    pairs: BTreeMap<u32, Pair>,
     stats: Stats,
 }
 
@@ -84,7 +90,8 @@ impl Responder {
     /// InfiniBand has no such path MTU.
     pub fn new(mtu: usize) -> Result<Self, SetupError> {
         SetupError::check(mtu, 2)?;
-        Ok(Responder { mtu, regions: BTreeMap::new(), pairs: BTreeMap::new(), stats: Stats::default() })
+        let memory = Memory { mtu, regions: BTreeMap::new(), stats: Stats::default() };
+        Ok(Responder { memory, pairs: BTreeMap::new() })
     }
 
     /// Adds memory.
@@ -92,16 +99,16 @@ impl Responder {
     /// # Errors
     /// The key is taken.
     pub fn add_region(&mut self, key: u32, region: Region) -> Result<(), SetupError> {
-        if self.regions.contains_key(&key) {
+        if self.memory.regions.contains_key(&key) {
             return Err(SetupError::Twice(key));
         }
-        self.regions.insert(key, region);
+        self.memory.regions.insert(key, region);
         Ok(())
     }
 
     /// The memory of this key.
     pub fn region(&self, key: u32) -> Option<&Region> {
-        self.regions.get(&key)
+        self.memory.regions.get(&key)
     }
 
     /// Adds a queue pair whose requester's is `peer`, may use the regions of `keys`, and begins with the number `psn`.
@@ -109,8 +116,8 @@ impl Responder {
     /// # Errors
     /// The number is taken or reserved, or a key unknown.
     pub fn add_pair(&mut self, number: u32, peer: u32, psn: u32, keys: &[u32]) -> Result<(), SetupError> {
-        SetupError::check(self.mtu, number)?;
-        if let Some(unknown) = keys.iter().find(|k| !self.regions.contains_key(k)) {
+        SetupError::check(self.memory.mtu, number)?;
+        if let Some(unknown) = keys.iter().find(|k| !self.memory.regions.contains_key(k)) {
             return Err(SetupError::Key(*unknown));
         }
         if self.pairs.contains_key(&number) {
@@ -127,44 +134,46 @@ impl Responder {
 
     /// The counts so far.
     pub fn stats(&self) -> Stats {
-        self.stats
+        self.memory.stats
     }
 
     /// Takes a packet, and hands the answers to `send` in their order.
     pub fn step(&mut self, packet: &Packet<'_>, send: &mut dyn FnMut(&Packet<'_>)) {
-        let Some(mut pair) = self.pairs.remove(&packet.pair) else {
-            self.stats.ignored += 1;
+        let memory = &mut self.memory;
+        let Some(pair) = self.pairs.get_mut(&packet.pair) else {
+            memory.stats.ignored += 1;
             return;
         };
         let is_request = matches!(packet.opcode as u8, 6..=12 | 19 | 20);
         if pair.dead || !is_request {
-            self.stats.ignored += 1;
+            memory.stats.ignored += 1;
         } else {
             match pair.turn(packet.psn) {
                 Turn::Expected => {
-                    if let Err(syndrome) = self.request(&mut pair, packet, send) {
-                        self.stats.refused += 1;
+                    if let Err(syndrome) = memory.request(pair, packet, send) {
+                        memory.stats.refused += 1;
                         pair.dead = true;
                         let mut answer = pair.answer(Opcode::Ack, packet.psn);
                         answer.syndrome.0 = syndrome;
                         send(&answer);
                     }
                 }
-                Turn::Repeated => self.repeated(&pair, packet, send),
+                Turn::Repeated => memory.repeated(pair, packet, send),
                 // One report for each gap.
                 Turn::Early if !pair.reported => {
-                    self.stats.gaps += 1;
+                    memory.stats.gaps += 1;
                     pair.reported = true;
                     let mut answer = pair.answer(Opcode::Ack, pair.expected);
                     answer.syndrome.0 = Syndrome::Sequence;
                     send(&answer);
                 }
-                Turn::Early => self.stats.ignored += 1,
+                Turn::Early => memory.stats.ignored += 1,
             }
         }
-        self.pairs.insert(packet.pair, pair);
     }
+}
 
+impl Memory {
     fn request(
         &mut self,
         pair: &mut Pair,
@@ -225,7 +234,7 @@ impl Responder {
     }
 
     /// The memory of a request.
-    fn memory(&mut self, pair: &Pair, key: u32) -> Result<&mut Region, Syndrome> {
+    fn region(&mut self, pair: &Pair, key: u32) -> Result<&mut Region, Syndrome> {
         let allowed = pair.keys.contains(&key);
         self.regions.get_mut(&key).filter(|_| allowed).ok_or(Syndrome::Access)
     }
@@ -262,7 +271,7 @@ impl Responder {
         if !atomic.address.is_multiple_of(8) {
             return Err(Syndrome::Invalid);
         }
-        let region = self.memory(pair, atomic.key)?;
+        let region = self.region(pair, atomic.key)?;
         let place =
             region.place(atomic.address, 8).filter(|_| region.rights.atomic).ok_or(Syndrome::Access)?;
         let cell = region.memory[place].first_chunk_mut().ok_or(Syndrome::Access)?;
@@ -296,7 +305,7 @@ impl Responder {
             return Err(Syndrome::Invalid);
         }
         if left > 0 {
-            let region = self.memory(pair, key)?;
+            let region = self.region(pair, key)?;
             // All of the message must be allowed, before the first byte is written.
             let place =
                 region.place(address, left).filter(|_| region.rights.write).ok_or(Syndrome::Access)?;
