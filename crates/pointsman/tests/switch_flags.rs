@@ -294,10 +294,8 @@ fn open_access_to_the_switch_is_warned_of() {
 fn captures_for_interfaces() {
     let dir = Scratch::new("use-files");
     let mut program = std::fs::read_to_string(file(GOOD)).unwrap();
-    program = program.replace("forward.apply();", "log_msg(\"seen\"); send(9w2);");
-    program =
-        program.replace("        forwarded.count();\n", "").replace("        counters = forwarded;\n", "");
-    let program = program.replace("    direct_counter(CounterType.packets_and_bytes) forwarded;\n", "");
+    program = program.replace("forward.apply();", "log_msg(\"seen\"); forward.apply();");
+    dir.write("entries.stf", "mc_mgrp_create 1\nmc_node_create 0 2\nmc_node_associate 1 0\n".to_string());
     dir.write("prog.p4", program);
     let frame = |n: u8| [&[2, 0, 0, 0, 0, n][..], &[0; 54]].concat();
     let mut writer = Writer::create(&dir.0.join("a_in.pcap")).unwrap();
@@ -306,6 +304,7 @@ fn captures_for_interfaces() {
     drop(Writer::create(&dir.0.join("b_in.pcap")).unwrap());
     let mut command = pointsman(&["switch", "--p4runtime", "127.0.0.1:0", "prog.p4", "-i1@a", "-i2@b"]);
     command.args(["--use-files", "0", "--log-file", "s.log", "--dump-packet-data", "6", "--queue", "2=20"]);
+    command.args(["--entries", "entries.stf"]);
     command.current_dir(&dir.0);
     let start = Instant::now();
     let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
@@ -338,4 +337,30 @@ fn captures_for_interfaces() {
         assert!(log.contains(line), "{line} not in {log}");
     }
     assert_eq!(log.matches("] seen\n").count(), 5, "{log}");
+}
+
+#[test]
+fn entries_that_do_not_fit() {
+    let dir = Scratch::new("entries");
+    let path = dir.0.join("entries.stf").to_string_lossy().into_owned();
+    for (text, parts) in [
+        (
+            "add forward dst:02:00:00:00:00:01 send(port:1)\nadd forwards dst:1 drop()",
+            &["line 2: ", "no table forwards"][..],
+        ),
+        ("add forward dst:1 send(port:1)\n\npacket 1 00", &["line 3: only statements that fill tables"]),
+        ("add forward dst:1 send(port:1)\nadd forward dst:1 drop()", &["line 2: ", "exists"]),
+        ("add forward", &["line 1: "]),
+    ] {
+        dir.write("entries.stf", text.to_string());
+        let finished = finish(pointsman(&args(&[&file(GOOD), "--entries", &path])));
+        assert_eq!(finished.code, Some(1), "{text}: {finished:?}");
+        for part in parts {
+            assert!(finished.stderr.contains(part), "no '{part}' in:\n{}", finished.stderr);
+        }
+        assert!(finished.stderr.contains("entries.stf: "), "{}", finished.stderr);
+    }
+    let missing = finish(pointsman(&args(&[&file(GOOD), "--entries", "/no/such/file"])));
+    assert!(missing.stderr.contains("cannot read /no/such/file"), "{missing:?}");
+    refused(&["--entries", &path], &["<FILE>"]);
 }

@@ -30,12 +30,14 @@
 
 mod command;
 pub mod entries;
+mod fill;
 pub mod generator;
 mod parse;
 mod rig;
 mod run;
 
 pub use command::{Command, Condition, Index, Line};
+pub use fill::fill;
 pub use parse::parse;
 pub use rig::{Rig, RigError};
 pub use run::run;

@@ -1,15 +1,14 @@
 //! Runs a test on a switch.
 
 mod cells;
-mod replication;
-mod tables;
 
 use crate::command::{Command, Line};
+use crate::fill::{Fill, Names};
 use crate::generator::Numbered;
 use crate::rig::{Rig, RigError};
 use crate::{Report, StfError};
-use pointsman_ir::{EntryHandle, Executor, Program, TableId};
-use pointsman_v1model::{CloneSession, CounterCell, Output, Replica, State};
+use pointsman_ir::{Executor, Program};
+use pointsman_v1model::{Output, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Time from one packet to the next.
@@ -32,11 +31,7 @@ struct Runner<'a, E: Executor> {
     expected: BTreeMap<u32, VecDeque<Expected>>,
     /// Packets that left since the last one arrived.
     since_packet: usize,
-    nodes: Vec<Vec<Replica>>,
-    /// Nodes of each multicast group.
-    groups: BTreeMap<u32, Vec<usize>>,
-    /// Entries that the test named.
-    ids: BTreeMap<String, (TableId, EntryHandle)>,
+    names: Names,
 }
 
 /// Runs a test on a fresh rig. An error is a mistake in the test; the switch's faults are in the report.
@@ -52,9 +47,7 @@ pub fn run<E: Executor>(rig: &mut Rig<E>, lines: &[Line]) -> Result<Report, StfE
         left: BTreeMap::new(),
         expected: BTreeMap::new(),
         since_packet: 0,
-        nodes: Vec::new(),
-        groups: BTreeMap::new(),
-        ids: BTreeMap::new(),
+        names: Names::default(),
     };
     for line in lines {
         runner.execute(line).map_err(|e| StfError { line: line.number, message: e.to_string() })?;
@@ -70,6 +63,11 @@ impl<E: Executor> Runner<'_, E> {
 
     fn state(&mut self) -> &mut State {
         self.rig.state()
+    }
+
+    fn fill(&mut self) -> Fill<'_> {
+        let now = self.rig.now;
+        Fill::new(self.rig.state(), now, &mut self.names)
     }
 
     fn fail(&mut self, line: usize, message: String) {
@@ -97,45 +95,17 @@ impl<E: Executor> Runner<'_, E> {
                 let now = self.rig.now;
                 self.rig.switch.set_generator(now, *number, generator.clone())?;
             }
-            Command::Add { entry, id } => self.add(entry, id.as_ref())?,
-            Command::Remove(entry) => self.remove(entry)?,
-            Command::RemoveNamed(id) => self.remove_named(id)?,
-            Command::RemoveAll => self.remove_all()?,
-            Command::SetDefault { table, action } => self.set_default(table, action)?,
-            Command::ValueSetAdd { name, fields } => self.add_to_value_set(name, fields)?,
-            Command::MemberCreate { profile, member, action } => self.add_member(profile, *member, action)?,
-            Command::ProfileGroupCreate { profile, group, members } => {
-                self.add_group(profile, *group, members)?;
-            }
             Command::CheckCounter { name, index, check } => {
                 self.check_counter(line.number, (name, index), check.as_ref())?;
-            }
-            Command::CounterWrite { name, index, packets, bytes } => {
-                self.write_counter(name, index, CounterCell { packets: *packets, bytes: *bytes })?;
             }
             Command::CheckRegister { name, index, check } => {
                 self.check_register(line.number, (name, *index), check.as_ref())?;
             }
-            Command::RegisterWrite { name, index, value } => self.rig.write_register(name, *index, value)?,
-            Command::RegisterReset { name } => self.reset_register(name)?,
             Command::MeterGetRates { name, index } => self.read_meter(name, index)?,
-            Command::MeterSetRates { name, index, rates } => self.set_meter(name, index.as_ref(), rates)?,
-            Command::MirroringAdd { session, port } => {
-                let replicas = vec![Replica { port: *port, instance: 0 }];
-                self.add_session(*session, CloneSession { replicas, ..CloneSession::default() })?;
-            }
-            Command::MirroringAddMc { session, group } => {
-                let of = CloneSession { multicast_group: Some(*group), ..CloneSession::default() };
-                self.add_session(*session, of)?;
-            }
-            Command::MirroringDelete { session } => {
-                self.state().replication.delete_session(*session)?;
-            }
             Command::MirroringGet { session } => self.check_session(line.number, *session),
-            Command::GroupCreate { group } => self.create_group(*group)?,
-            Command::NodeCreate { instance, ports } => self.nodes.push(replication::node(*instance, ports)),
-            Command::NodeUpdate { node, ports } => self.update_node(*node, ports)?,
-            Command::NodeAssociate { group, node } => self.associate(*group, *node)?,
+            other => {
+                self.fill().execute(other)?;
+            }
         }
         Ok(())
     }

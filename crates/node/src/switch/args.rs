@@ -157,6 +157,10 @@ pub struct Args {
     /// File of --queue settings, one per line; reloaded on SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub queue_file: Option<PathBuf>,
+    /// Fill the program's tables, registers, clone sessions and multicast groups at the start, as the statements of packet tests in this file
+    /// say (`add`, `setdefault`, `mirroring_add`, ...). A state read by --state has them already.
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub entries: Option<PathBuf>,
     /// Keep the switch's state in this file over a planned restart: it is read at the start, if it exists, and written at SIGINT, SIGTERM
     /// and SIGUSR1.
     #[arg(long, value_name = "FILE", conflicts_with = "no_p4")]

@@ -42,6 +42,14 @@ pub fn boot(
     Ok(())
 }
 
+/// Fills the tables of the program that runs, as the statements in this file say.
+pub fn fill(runtime: &mut Runtime, path: &Path) -> Result<(), Box<dyn Error>> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let lines = pointsman_stf::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    runtime.fill(&lines).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(())
+}
+
 /// Starts with a saved state, whose program must be `file` if there is one.
 pub fn resume(
     runtime: &mut Runtime,

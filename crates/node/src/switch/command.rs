@@ -1,7 +1,7 @@
 //! The command: a switch with the settings of the command line, until a signal ends it.
 
 use super::args::{Args, Timestamps};
-use super::boot::{boot, resume, save_on_request};
+use super::boot::{boot, fill, resume, save_on_request};
 use super::log::{Level, Log};
 use super::queues::{self, Setting};
 use super::runtime::{Handle, Runtime};
@@ -133,7 +133,12 @@ fn start(args: &Args, log: &Log) -> Result<Runtime, Box<dyn Error>> {
             runtime.set_queues(&queues)?;
             runtime.set_generators(&args.generator)?;
         }
-        (None, Some(file)) => boot(&mut runtime, file, &sources, &args.define)?,
+        (None, Some(file)) => {
+            boot(&mut runtime, file, &sources, &args.define)?;
+            if let Some(path) = &args.entries {
+                fill(&mut runtime, path)?;
+            }
+        }
         (None, None) => {}
     }
     Ok(runtime)

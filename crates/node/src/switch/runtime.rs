@@ -354,6 +354,18 @@ impl Runtime {
         Ok(())
     }
 
+    /// Fills the tables and arrays of the program.
+    ///
+    /// # Errors
+    /// A statement does not fit the program, or is of another kind. The statements before it have been executed.
+    pub fn fill(&mut self, lines: &[pointsman_stf::Line]) -> Result<(), pointsman_stf::StfError> {
+        let now = self.core.now();
+        self.core.shared.change(|switch| match switch.state_mut() {
+            Some(state) => pointsman_stf::fill(state, now, lines),
+            None => Ok(()),
+        })
+    }
+
     /// Runs until it is stopped. `log` gets lines for the operator.
     ///
     /// # Errors

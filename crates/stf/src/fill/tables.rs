@@ -1,100 +1,99 @@
 //! Entries of tables, members of value sets, action profiles and selectors.
 
-use super::Runner;
+use super::Fill;
 use crate::entries::{
     ActionText, EntryText, TextError, build_action, build_entry, build_matches, build_member, find_extern,
     find_table, find_value_set,
 };
 use crate::rig::RigError;
-use pointsman_ir::{EntryHandle, Executor, ExternInstanceId, KeyMatch, Program, TableId};
+use pointsman_ir::{EntryHandle, ExternInstanceId, KeyMatch, Program, TableId};
 use pointsman_v1model::{Group, GroupMember};
 
-impl<E: Executor> Runner<'_, E> {
+impl Fill<'_> {
     pub fn add(&mut self, entry: &EntryText, id: Option<&String>) -> Result<(), RigError> {
-        let (table, entry) = build_entry(&self.program(), entry)?;
-        let now = self.rig.now;
-        let handle = self.state().insert(now, table, entry)?;
+        let (table, entry) = build_entry(&self.program, entry)?;
+        let handle = self.state.insert(self.now, table, entry)?;
         if let Some(id) = id {
-            self.ids.insert(id.clone(), (table, handle));
+            self.names.ids.insert(id.clone(), (table, handle));
         }
         Ok(())
     }
 
     pub fn remove(&mut self, entry: &EntryText) -> Result<(), RigError> {
-        let (table, matches, priority) = build_matches(&self.program(), entry)?;
-        self.state().delete(table, &matches, priority)?;
+        let (table, matches, priority) = build_matches(&self.program, entry)?;
+        self.state.delete(table, &matches, priority)?;
         Ok(())
     }
 
     pub fn remove_named(&mut self, id: &str) -> Result<(), RigError> {
         let (table, handle) = self.named(id)?;
-        let entry = self.state().entries(table).find(|(h, _)| *h == handle).map(|(_, e)| e.clone());
+        let entry = self.state.entries(table).find(|(h, _)| *h == handle).map(|(_, e)| e.clone());
         let entry = entry.ok_or_else(|| RigError::Gone(id.to_string()))?;
-        self.state().delete(table, &entry.matches, entry.priority)?;
+        self.state.delete(table, &entry.matches, entry.priority)?;
         Ok(())
     }
 
     pub fn remove_all(&mut self) -> Result<(), RigError> {
-        let program = self.program();
+        let program = &self.program.clone();
         for (i, table) in program.tables.iter().enumerate().filter(|(_, t)| !t.const_entries) {
             let id = TableId(i as u32);
             let entries: Vec<(Vec<KeyMatch>, i32)> =
-                self.state().entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
+                self.state.entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
             for (matches, priority) in entries {
-                self.state().delete(id, &matches, priority).map_err(RigError::of(&table.name))?;
+                self.state.delete(id, &matches, priority).map_err(RigError::of(&table.name))?;
             }
         }
         Ok(())
     }
 
     pub fn set_default(&mut self, table: &str, action: &ActionText) -> Result<(), RigError> {
-        let program = self.program();
-        let id = find_table(&program, table)?;
-        let call = build_action(&program, &program.tables[id.index()], action)?;
-        self.state().set_default(id, call)?;
+        let program = &self.program.clone();
+        let id = find_table(program, table)?;
+        let call = build_action(program, &program.tables[id.index()], action)?;
+        self.state.set_default(id, call)?;
         Ok(())
     }
 
     pub fn add_to_value_set(&mut self, name: &str, fields: &[String]) -> Result<(), RigError> {
-        let program = self.program();
-        let id = find_value_set(&program, name)?;
-        let mut members = self.state().value_set(id).unwrap_or_default().to_vec();
-        members.push(build_member(&program, id, fields)?);
-        self.state().set_value_set(id, members)?;
+        let program = &self.program.clone();
+        let id = find_value_set(program, name)?;
+        let mut members = self.state.value_set(id).unwrap_or_default().to_vec();
+        members.push(build_member(program, id, fields)?);
+        self.state.set_value_set(id, members)?;
         Ok(())
     }
 
     pub fn add_member(&mut self, profile: &str, member: u32, action: &ActionText) -> Result<(), RigError> {
-        let program = self.program();
-        let id = find_profile(&program, profile)?;
-        let table = self.state().profile(id).and_then(|p| p.tables().first().copied());
+        let program = &self.program.clone();
+        let id = find_profile(program, profile)?;
+        let table = self.state.profile(id).and_then(|p| p.tables().first().copied());
         let table = table.ok_or_else(|| RigError::Unused(profile.to_string()))?;
-        let call = build_action(&program, &program.tables[table.index()], action)?;
-        self.state().insert_member(id, member, call)?;
+        let call = build_action(program, &program.tables[table.index()], action)?;
+        self.state.insert_member(id, member, call)?;
         Ok(())
     }
 
     /// Members with weights.
     pub fn add_group(&mut self, profile: &str, group: u32, members: &[(u32, u32)]) -> Result<(), RigError> {
-        let id = find_profile(&self.program(), profile)?;
+        let id = find_profile(&self.program, profile)?;
         let weighted = members.iter().map(|(member, weight)| GroupMember {
             member: *member,
             weight: *weight,
             watch_port: None,
         });
         let of = Group { members: weighted.collect(), max_size: 0 };
-        self.state().insert_group(id, group, of)?;
+        self.state.insert_group(id, group, of)?;
         Ok(())
     }
 
     pub fn named(&self, id: &str) -> Result<(TableId, EntryHandle), RigError> {
-        self.ids.get(id).copied().ok_or_else(|| RigError::NotNamed(id.to_string()))
+        self.names.ids.get(id).copied().ok_or_else(|| RigError::NotNamed(id.to_string()))
     }
 
     /// The entry `id`, whose table has the direct counter or meter `name`.
     pub fn attached(&self, object: &str, name: &str, id: &str) -> Result<(TableId, EntryHandle), RigError> {
-        let program = self.program();
-        let resource = find_extern(&program, object, name)?;
+        let program = &self.program.clone();
+        let resource = find_extern(program, object, name)?;
         let (table, handle) = self.named(id)?;
         let table_of = &program.tables[table.index()];
         match table_of.extern_properties.iter().any(|(_, e)| *e == resource) {
