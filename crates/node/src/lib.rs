@@ -5,9 +5,11 @@
 //! frames and messages.
 
 pub mod agent;
+mod clock;
 pub mod controller;
 pub mod http;
 mod listen;
 pub mod metrics;
 pub mod rack_file;
+pub mod store;
 pub mod switch;

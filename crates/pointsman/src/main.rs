@@ -11,7 +11,7 @@ mod workload;
 
 use clap::{Parser, Subcommand};
 use pointsman_console::say;
-use pointsman_node::{agent, controller, rack_file, switch};
+use pointsman_node::{agent, controller, rack_file, store, switch};
 use std::process::ExitCode;
 
 /// Load balancing in a P4 switch: over servers and, inside each server, over its CPU and accelerators.
@@ -32,6 +32,7 @@ enum Command {
     Policy(policy::Args),
     Agent(agent::Args),
     Keys(rack_file::Args),
+    Store(store::Args),
     Demo(pointsman_demo::Args),
     Bench(pointsman_bench::Args),
     Siege(siege::Args),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Policy(args) => policy::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Keys(args) => rack_file::run(args),
+        Command::Store(args) => store::run(args),
         Command::Demo(args) => pointsman_demo::run(args),
         Command::Bench(args) => pointsman_bench::run(args),
         Command::Siege(args) => siege::run(args),

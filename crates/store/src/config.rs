@@ -40,6 +40,8 @@ pub struct Config {
     pub queue_total: usize,
     /// Whether a live owner is asked to release a key that another switch wants.
     pub recall: bool,
+    /// Whether [`Store::changes`](crate::Store::changes) lists the keys that changed, for a store on disk.
+    pub durable: bool,
     /// A rule that does not hold, in tests.
     pub without: Option<Rule>,
 }
@@ -56,6 +58,7 @@ impl Default for Config {
             queue_per_key: 8,
             queue_total: 65_536,
             recall: true,
+            durable: false,
             without: None,
         }
     }
@@ -103,7 +106,7 @@ impl Config {
     }
 
     /// How long the store keeps a key from others after it granted or renewed a lease, in nanoseconds: the term and the drift (R2).
-    pub(crate) fn hold_ns(&self) -> u64 {
+    pub fn hold_ns(&self) -> u64 {
         let term = u64::from(self.lease_us) * 1000;
         term + (term >> self.drift_shift)
     }

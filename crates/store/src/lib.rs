@@ -8,6 +8,7 @@
 mod config;
 mod message;
 mod outbox;
+mod saved;
 mod stats;
 mod store;
 mod table;
@@ -17,5 +18,6 @@ pub use message::{
     FRONT, Flags, Head, Kind, MAX_KEY, MAX_VALUE, Malformed, Message, Secret, Status, TAIL, VERSION, later,
 };
 pub use outbox::Outbox;
+pub use saved::{LoadError, Saved};
 pub use stats::Stats;
 pub use store::Store;

@@ -61,11 +61,13 @@ pub enum Status {
     Size = 3,
     /// The store does not have this shard.
     Shard = 4,
+    /// The store does not know the key, and was asked not to add it.
+    Unknown = 5,
 }
 
 impl Status {
     fn from_bits(bits: u8) -> Option<Status> {
-        [Status::Ok, Status::Stale, Status::Full, Status::Size, Status::Shard]
+        [Status::Ok, Status::Stale, Status::Full, Status::Size, Status::Shard, Status::Unknown]
             .into_iter()
             .find(|s| *s as u8 == bits)
     }
@@ -80,18 +82,24 @@ pub struct Flags {
     pub input: bool,
     /// Of answers to [`Kind::New`]: the key was unknown, so that the state is the one that the request proposed.
     pub created: bool,
+    /// Of [`Kind::New`]: only if the store knows the key.
+    pub existing: bool,
 }
 
 impl Flags {
-    const KNOWN: u8 = 7;
+    const ALL: u8 = 15;
 
     fn bits(self) -> u8 {
-        u8::from(self.packet) | u8::from(self.input) << 1 | u8::from(self.created) << 2
+        u8::from(self.packet)
+            | u8::from(self.input) << 1
+            | u8::from(self.created) << 2
+            | u8::from(self.existing) << 3
     }
 
     fn from_bits(bits: u8) -> Option<Flags> {
         let at = |n: u8| bits & 1 << n != 0;
-        (bits & !Self::KNOWN == 0).then(|| Flags { packet: at(0), input: at(1), created: at(2) })
+        let flags = Flags { packet: at(0), input: at(1), created: at(2), existing: at(3) };
+        (bits & !Self::ALL == 0).then_some(flags)
     }
 }
 
@@ -290,7 +298,7 @@ mod tests {
         Head {
             kind: Kind::Write,
             answer: false,
-            flags: Flags { packet: true, input: false, created: false },
+            flags: Flags { packet: true, ..Flags::default() },
             status: Status::Ok,
             object: 1,
             shard: 2,

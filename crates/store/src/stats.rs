@@ -38,4 +38,35 @@ pub struct Stats {
     pub answers: u64,
     /// Recalls sent.
     pub recalls: u64,
+    /// Requests for keys that the store must not grant yet, because it may have granted them before it was restarted; dropped.
+    pub early: u64,
+    /// Requests for existing keys only, whose key the store does not know; refused.
+    pub unknown: u64,
+}
+
+impl Stats {
+    /// All counts with their names, in the order of the fields.
+    pub fn rows(&self) -> [(&'static str, u64); 19] {
+        [
+            ("grants", self.grants),
+            ("repeated", self.repeated),
+            ("writes", self.writes),
+            ("renewals", self.renewals),
+            ("releases", self.releases),
+            ("needless_releases", self.needless_releases),
+            ("stale", self.stale),
+            ("late", self.late),
+            ("waited", self.waited),
+            ("queue_full", self.queue_full),
+            ("full", self.full),
+            ("sizes", self.sizes),
+            ("shards", self.shards),
+            ("malformed", self.malformed),
+            ("forged", self.forged),
+            ("answers", self.answers),
+            ("recalls", self.recalls),
+            ("early", self.early),
+            ("unknown", self.unknown),
+        ]
+    }
 }

@@ -3,6 +3,7 @@
 use crate::config::{Config, ConfigError, Rule};
 use crate::message::{Flags, Kind, Malformed, Message, Status, later};
 use crate::outbox::Outbox;
+use crate::saved::{LoadError, Saved};
 use crate::stats::Stats;
 use crate::table::{Owner, RecordId, Table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,10 @@ pub struct Store<A> {
     ends: BTreeSet<(u64, RecordId)>,
     /// Where each switch was last heard.
     peers: BTreeMap<u16, A>,
+    /// Keys that the store does not know are granted from this time on.
+    grants_from: u64,
+    /// Keys that changed since [`Store::saved`].
+    changed: Vec<RecordId>,
     stats: Stats,
 }
 
@@ -52,6 +57,8 @@ impl<A: Copy + Eq> Store<A> {
             queued: 0,
             ends: BTreeSet::new(),
             peers: BTreeMap::new(),
+            grants_from: 0,
+            changed: Vec::new(),
             stats: Stats::default(),
         })
     }
@@ -69,6 +76,52 @@ impl<A: Copy + Eq> Store<A> {
     /// The stored value of a key, for tests and tools.
     pub fn value(&self, object: u16, key: &[u8]) -> Option<&[u8]> {
         self.table.find(object, key).ok().map(|id| self.table.get(id).value())
+    }
+
+    /// Requests that wait for the end of a lease.
+    pub fn waiting(&self) -> usize {
+        self.queued
+    }
+
+    /// Grants no unknown key for the length of a lease: a former store may have granted it.
+    pub fn hold_back(&mut self, now: u64) {
+        self.grants_from = now.saturating_add(self.config.hold_ns());
+    }
+
+    /// The states of the keys that changed since [`Store::saved`], if the store is durable. They must be on disk before the outbox is sent.
+    pub fn changes(&self) -> impl Iterator<Item = Saved<'_>> {
+        self.changed.iter().map(|id| Saved::of(self.table.get(*id)))
+    }
+
+    /// All changes are on disk.
+    pub fn saved(&mut self) {
+        for id in self.changed.drain(..) {
+            self.table.get_mut(id).changed = false;
+        }
+    }
+
+    /// Takes a key's state from the disk, at the start. Others get the key after `hold_ns`, if it has an owner.
+    ///
+    /// # Errors
+    /// It is not a state that [`Store::changes`] gave, or there is no room for it.
+    pub fn load(&mut self, now: u64, hold_ns: u64, saved: Saved<'_>) -> Result<(), LoadError> {
+        saved.check()?;
+        let Err(place) = self.table.find(saved.object, saved.key) else { return Err(LoadError::Twice) };
+        let id = self.table.insert(place, saved.object, saved.key, saved.value, saved.sequence);
+        let record = self.table.get_mut(id.ok_or(LoadError::Full)?);
+        record.grant = saved.grant;
+        record.owner = saved.owner;
+        record.until = now.saturating_add(hold_ns);
+        Ok(())
+    }
+
+    /// Notes that a key's state must be saved.
+    fn note(&mut self, id: RecordId) {
+        let record = self.table.get_mut(id);
+        if self.config.durable && !record.changed {
+            record.changed = true;
+            self.changed.push(id);
+        }
     }
 
     /// When [`wake`](Store::wake) has something to do; `None`: nothing waits.
@@ -139,6 +192,11 @@ impl<A: Copy + Eq> Store<A> {
         }
         match (head.kind, found) {
             (Kind::New, Ok(id)) => self.again(now, from, bytes, message, id, out),
+            (Kind::New, Err(_)) if now < self.grants_from => self.stats.early += 1,
+            (Kind::New, Err(_)) if head.flags.existing => {
+                self.stats.unknown += 1;
+                self.refuse(from, message, Status::Unknown, out);
+            }
             (Kind::New, Err(place)) => {
                 let (key, value) = (message.key, message.value);
                 match self.table.insert(place, head.object, key, value, head.sequence) {
@@ -223,6 +281,7 @@ impl<A: Copy + Eq> Store<A> {
         record.owner = Some(asking(message));
         record.grant = next_grant(record.grant);
         record.until = now.saturating_add(hold);
+        self.note(id);
         let lease_us = self.config.lease_us;
         self.answer(from, message, id, lease_us, Flags { created, ..message.head.flags }, out);
     }
@@ -291,13 +350,16 @@ impl<A: Copy + Eq> Store<A> {
             record.set_value(message.value);
             record.sequence = head.sequence;
             self.stats.writes += 1;
+            self.note(id);
         } else if head.kind != Kind::Release {
             self.stats.renewals += 1;
         }
         if head.kind == Kind::Release {
             self.stats.releases += 1;
+            let record = self.table.get_mut(id);
             record.owner = None;
             record.until = now;
+            self.note(id);
             self.answer(from, message, id, 0, head.flags, out);
             let record = self.table.get_mut(id);
             // Nothing of this grant counts any more.

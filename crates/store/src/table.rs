@@ -21,8 +21,10 @@ pub(crate) struct Record {
     key_bytes: u8,
     /// Requests of others wait for the end of the lease.
     pub awaited: bool,
+    /// Its latest change is not on disk.
+    pub changed: bool,
     /// Of the program.
-    object: u16,
+    pub object: u16,
     /// `None` after a release.
     pub owner: Option<Owner>,
     /// The number of the last grant.
@@ -111,6 +113,7 @@ impl Table {
             cell: [key, value].concat().into(),
             key_bytes: key.len() as u8,
             awaited: false,
+            changed: false,
             object,
             owner: None,
             grant: 0,

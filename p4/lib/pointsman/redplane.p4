@@ -313,7 +313,8 @@ control RedPlaneFind(inout redplane_v4_t outer,
                 m.slot.grant = 0;
                 m.slot.sent = REDPLANE_FIRST;
                 m.slot.value = 0;
-                request.apply(outer, message, m, sm, REDPLANE_NEW, REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
+                bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0);
+                request.apply(outer, message, m, sm, REDPLANE_NEW, flags, (bit<16>)m.in_port);
             }
             if (m.step == REDPLANE_DROP) {
                 mark_to_drop(sm);

@@ -136,6 +136,22 @@ impl Rack {
         })?
     }
 
+    /// Gives a host another address on its link to a switch, which it uses to reach a neighbour with a known MAC address: the switch itself.
+    pub fn add_neighbour(
+        &self,
+        host: &str,
+        switch: u16,
+        own: (IpAddr, u8),
+        (neighbour, mac): (IpAddr, Mac),
+    ) -> Result<()> {
+        let index = HOST_INDEX + u32::from(switch);
+        self.host(host)?.namespace.enter(|| {
+            let mut netlink = Netlink::open()?;
+            netlink.add_address(index, own.0, own.1, 0)?;
+            netlink.add_neighbour(index, neighbour, mac.0)
+        })?
+    }
+
     /// Removes both interfaces of a host's link.
     pub fn unplug(&self, host: &str) -> Result<()> {
         let index = self.index_of(host)?;

@@ -5,6 +5,7 @@
 
 mod balancer;
 pub mod controller;
+pub mod store;
 pub mod switch;
 
 use crate::http::server::{self as http, Request, Response};

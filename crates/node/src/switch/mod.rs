@@ -5,7 +5,6 @@ mod audit;
 mod boot;
 mod build_error;
 mod certificate;
-mod clock;
 mod command;
 mod device;
 pub mod files;

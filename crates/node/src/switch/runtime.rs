@@ -9,7 +9,6 @@ mod streams;
 
 use super::audit::Audit;
 use super::build_error::BuildError;
-use super::clock::Clock;
 use super::device::{Cache, Turn, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
@@ -18,6 +17,7 @@ use super::shared::Shared;
 use super::summary;
 use super::wires::Wires;
 use super::worker::{Common, Line, Notices, Order, Seat, Worker};
+use crate::clock::Clock;
 use crate::metrics::switch::{self, Figures};
 use crate::metrics::{Insight, Page};
 use pointsman_compile::executor::{Choice, Runner};

@@ -37,6 +37,7 @@ const bit<8> REDPLANE_RECALL = 7;
 
 const bit<8> REDPLANE_PACKET = 1;
 const bit<8> REDPLANE_INPUT = 2;
+const bit<8> REDPLANE_EXISTING = 8;
 
 const bit<8> REDPLANE_OK = 0;
 const bit<8> REDPLANE_STALE = 1;
@@ -128,6 +129,8 @@ struct redplane_meta_t {
     bool             answered;
     // Set by the program before RedPlaneFind.
     redplane_key_t   key;
+    // Set by the program before RedPlaneFind: a key that the store does not know is not added, and its packet ends.
+    bool             existing;
     // The state is here, under a lease.
     bool             held;
     // The state. The program may change it.

@@ -1,13 +1,13 @@
-//! The switch's clock.
+//! The clock of switch and store.
 
 use nix::time::{ClockId, clock_gettime};
 use pointsman_v1model::Time;
 use std::time::Duration;
 
-/// Time since the switch started, after a restart with a state since its first start. It continues while the machine is suspended: leases and idle timeouts do not stop with it.
+/// Time since the start, for a switch that was restarted with a state since its first start. It continues while the machine is suspended: leases and idle timeouts do not stop with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Since the machine's boot; negative if the switch's time began later than at zero.
+    /// Since the machine's boot; negative if its time began later than at zero.
     start_ns: i128,
 }
 

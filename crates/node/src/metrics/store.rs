@@ -1,0 +1,77 @@
+//! Metrics of the store.
+
+use super::{Page, labelled, one};
+use pointsman_store::Stats;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+
+/// What the disk has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskStats {
+    /// Transactions.
+    pub commits: u64,
+    /// States of keys in them.
+    pub rows: u64,
+    /// Transactions that failed.
+    pub failures: u64,
+}
+
+/// A snapshot of a store's counters.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Messages by what became of them.
+    pub stats: Stats,
+    /// Keys.
+    pub keys: u64,
+    /// Requests that wait.
+    pub waiting: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams that the kernel did not take.
+    pub unsent: u64,
+    /// Of a store with --data.
+    pub disk: Option<DiskStats>,
+}
+
+impl Figures {
+    /// As metrics.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        let results = self.stats.rows().into_iter().map(|(name, n)| labelled("result", name, n)).collect();
+        page.counter("pointsman_store_messages", "Messages, by what became of them.", results);
+        let sent = vec![labelled("result", "sent", self.sent), labelled("result", "refused", self.unsent)];
+        page.counter("pointsman_store_datagrams", "Datagrams to switches.", sent);
+        page.gauge("pointsman_store_keys", "Keys.", one(self.keys));
+        page.gauge(
+            "pointsman_store_waiting",
+            "Requests that wait for the end of a lease.",
+            one(self.waiting),
+        );
+        if let Some(disk) = self.disk {
+            page.counter("pointsman_store_commits", "Transactions on disk.", one(disk.commits));
+            page.counter("pointsman_store_rows", "States of keys written to disk.", one(disk.rows));
+            page.counter("pointsman_store_disk_failures", "Transactions that failed.", one(disk.failures));
+        }
+        page
+    }
+
+    /// A line for the operator: all counts that are not zero.
+    pub fn summary(&self) -> String {
+        let counts = self.stats.rows().into_iter().filter(|(_, n)| *n > 0);
+        let counts: Vec<String> = counts.map(|(name, n)| format!("{name} {n}")).collect();
+        format!(
+            "{} keys; messages: {}",
+            self.keys,
+            if counts.is_empty() { "none".into() } else { counts.join(", ") }
+        )
+    }
+}
+
+/// Serves metrics on `listener`.
+pub async fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) {
+    super::serve(listener, move || {
+        let page = figures.lock().unwrap_or_else(PoisonError::into_inner).page();
+        async move { Some(page) }
+    })
+    .await;
+}

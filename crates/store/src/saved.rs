@@ -1,0 +1,100 @@
+//! A key's state outside of the store, as bytes on disk.
+
+use crate::message::{MAX_KEY, MAX_VALUE};
+use crate::table::{Owner, Record};
+use std::error::Error;
+use std::fmt;
+
+/// Bytes in front of the value: grant, sequence number, whether there is an owner, switch, incarnation, generation.
+const FRONT: usize = 19;
+
+/// A key's state: all that must outlive the store. The end of the lease is not part of it, because clocks of two runs cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved<'a> {
+    pub(crate) object: u16,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) grant: u32,
+    pub(crate) sequence: u32,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// A saved state that a store does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// It is not the state of a key.
+    Malformed,
+    /// The store has this key.
+    Twice,
+    /// The store has no room for another key.
+    Full,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LoadError::Malformed => "a row that is not the state of a key",
+            LoadError::Twice => "a key that occurs twice",
+            LoadError::Full => "more keys than the store has room for",
+        })
+    }
+}
+
+impl Error for LoadError {}
+
+impl<'a> Saved<'a> {
+    pub(crate) fn of(record: &'a Record) -> Self {
+        Saved {
+            object: record.object,
+            key: record.key(),
+            value: record.value(),
+            grant: record.grant,
+            sequence: record.sequence,
+            owner: record.owner,
+        }
+    }
+
+    /// As a row of a table: its key and its value.
+    pub fn encode(&self) -> (Vec<u8>, Vec<u8>) {
+        let owner = self.owner.unwrap_or(Owner { switch: 0, incarnation: 0, generation: 0 });
+        let front = [
+            &self.grant.to_be_bytes()[..],
+            &self.sequence.to_be_bytes(),
+            &[u8::from(self.owner.is_some())],
+            &owner.switch.to_be_bytes(),
+            &owner.incarnation.to_be_bytes(),
+            &owner.generation.to_be_bytes(),
+        ];
+        ([&self.object.to_be_bytes()[..], self.key].concat(), [&front.concat()[..], self.value].concat())
+    }
+
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// [`LoadError::Malformed`].
+    pub fn decode(key: &'a [u8], row: &'a [u8]) -> Result<Self, LoadError> {
+        let (object, key) = key.split_first_chunk().ok_or(LoadError::Malformed)?;
+        let (front, value) = row.split_first_chunk::<FRONT>().ok_or(LoadError::Malformed)?;
+        let word = |at: usize| u32::from_be_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
+        let owner = Owner {
+            switch: u16::from_be_bytes([front[9], front[10]]),
+            incarnation: word(11),
+            generation: word(15),
+        };
+        let owner = match front[8] {
+            0 => None,
+            1 => Some(owner),
+            _ => return Err(LoadError::Malformed),
+        };
+        let object = u16::from_be_bytes(*object);
+        let saved = Saved { object, key, value, grant: word(0), sequence: word(4), owner };
+        saved.check().map(|()| saved)
+    }
+
+    /// Whether key and value have lengths that messages can have.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let fits = |length: usize, most: usize| (4..=most).contains(&length) && length.is_multiple_of(4);
+        let fine = fits(self.key.len(), MAX_KEY) && fits(self.value.len(), MAX_VALUE);
+        if fine { Ok(()) } else { Err(LoadError::Malformed) }
+    }
+}
