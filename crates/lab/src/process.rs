@@ -108,13 +108,23 @@ impl Process {
         }
     }
 
-    /// The last part of its output, on one line.
-    pub fn said(&self) -> String {
+    /// The last part of its output.
+    fn output(&self) -> String {
         // Messages are all that it is for. The program writes to the same open file: its place must not be moved.
         let mut text = vec![0; 64 * 1024];
         let start = self.output_bytes().saturating_sub(text.len() as u64);
         let length = self.output.read_at(&mut text, start).unwrap_or(0);
-        let text = String::from_utf8_lossy(&text[..length]);
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    }
+
+    /// Whether these words are in its output.
+    pub fn has_said(&self, words: &str) -> bool {
+        self.output().contains(words)
+    }
+
+    /// The last lines of its output, on one line.
+    pub fn said(&self) -> String {
+        let text = self.output();
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(5)..];
         if last.is_empty() { "no output".to_owned() } else { last.join(" | ") }

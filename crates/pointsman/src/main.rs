@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod history;
 mod learn;
 mod p4;
 mod policy;
@@ -36,6 +37,9 @@ enum Command {
     Demo(pointsman_demo::Args),
     Bench(pointsman_bench::Args),
     Siege(siege::Args),
+    Failover(pointsman_failover::Args),
+    #[command(subcommand)]
+    History(history::Command),
     Sim(pointsman_trials::Args),
     Reproduce(pointsman_reproduce::Args),
     #[command(subcommand)]
@@ -56,6 +60,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => pointsman_demo::run(args),
         Command::Bench(args) => pointsman_bench::run(args),
         Command::Siege(args) => siege::run(args),
+        Command::Failover(args) => pointsman_failover::run(args),
+        Command::History(command) => history::run(&command),
         Command::Sim(args) => pointsman_trials::run(args),
         Command::Reproduce(args) => pointsman_reproduce::run(args),
         Command::Workload(command) => workload::run(command),

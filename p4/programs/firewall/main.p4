@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stateful firewall for TCP and UDP over IPv4: connections begin inside; from outside only their packets pass. The state of a connection is written when
-// it begins and when it ends.
+// A stateful firewall for TCP and UDP over IPv4: connections begin inside (TCP: with a SYN); other packets pass only if they belong to one. The state
+// of a connection is written when it begins and when it ends.
 // With `-D PLAIN` connections are lost with the switch; otherwise RedPlane keeps them (docs/redplane.md).
 
 #include <core.p4>
@@ -14,6 +14,11 @@
 const bit<32> OPEN = 1;
 const bit<32> INSIDE_ENDED = 2;
 const bit<32> OUTSIDE_ENDED = 4;
+
+// Flags of TCP.
+const bit<8> SYN = 2;
+const bit<8> SYN_ACK = 0x12;
+const bit<8> FIN_RST = 5;
 
 const bit<8> TCP = 6;
 const bit<8> UDP = 17;
@@ -121,13 +126,13 @@ control FirewallIngress(inout headers_t hdr,
                         inout metadata_t meta,
                         inout standard_metadata_t standard_metadata) {
 #ifdef PLAIN
-    register<bit<32>>(65536) connections;
+    register<bit<32>>(REDPLANE_SLOTS) connections;
 #else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
 #endif
-    // Packets from outside that belong to no connection.
+    // Packets that belong to no connection.
     counter(1, CounterType.packets) refused;
 
     action forward(bit<9> port, bit<48> mac) {
@@ -175,9 +180,9 @@ control FirewallIngress(inout headers_t hdr,
     // The application: what the packet changes, and whether it passes.
     action filter() {
         bit<32> state = meta.redplane.value;
-        bool first = hdr.tcp.isValid() && hdr.tcp.flags[1:1] == 1;
-        bool last = hdr.tcp.isValid() && (hdr.tcp.flags & 5) != 0;
-        if (meta.inside && (state == 0 || first)) {
+        bool first = !hdr.tcp.isValid() || hdr.tcp.flags & SYN_ACK == SYN;
+        bool last = hdr.tcp.isValid() && hdr.tcp.flags & FIN_RST != 0;
+        if (meta.inside && first) {
             state = OPEN;
         }
         if (last && state != 0) {
@@ -196,7 +201,7 @@ control FirewallIngress(inout headers_t hdr,
                 connection();
                 @atomic {
 #ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, 64w65536);
+                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
                     connections.read(meta.redplane.value, meta.redplane.index);
                     meta.redplane.held = true;
 #else

@@ -90,7 +90,7 @@ control CountIngress(inout headers_t hdr,
                      inout metadata_t meta,
                      inout standard_metadata_t standard_metadata) {
 #ifdef PLAIN
-    register<bit<32>>(65536) counts;
+    register<bit<32>>(REDPLANE_SLOTS) counts;
 #else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
@@ -129,7 +129,7 @@ control CountIngress(inout headers_t hdr,
                     meta.redplane.key =
                         hdr.ipv4.src ++ hdr.ipv4.dst ++ hdr.ports.src ++ hdr.ports.dst ++ 24w0 ++ hdr.ipv4.proto;
 #ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, 64w65536);
+                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
                     counts.read(meta.redplane.value, meta.redplane.index);
                     count_packet();
                     counts.write(meta.redplane.index, meta.redplane.value);

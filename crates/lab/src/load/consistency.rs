@@ -125,6 +125,8 @@ pub struct ConsistencyResult {
     pub unanswered: u64,
     /// Of the unanswered: those whose answer came after all (or answers that came twice).
     pub late: u64,
+    /// Connections that were open at the end, and had no answer to their last request.
+    pub silent: u64,
     /// Answers by another device than the connection's first.
     pub violations: u64,
     /// The first few violations.
@@ -502,8 +504,10 @@ impl Check<'_> {
     }
 
     fn finish(mut self) -> ConsistencyResult {
-        let waiting = self.connections.iter().flatten().filter(|c| c.waiting).count();
-        self.result.unanswered += waiting as u64;
+        let waiting: Vec<&Connection> = self.connections.iter().flatten().filter(|c| c.waiting).collect();
+        self.result.unanswered += waiting.len() as u64;
+        self.result.silent =
+            waiting.iter().filter(|c| !matches!(c.transport, Transport::Dead)).count() as u64;
         let names = self.keys.names().iter().cloned();
         self.result.connections_by_device = names.zip(self.by_device).collect();
         self.result

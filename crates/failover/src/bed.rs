@@ -1,0 +1,284 @@
+//! The bed: a rack with two switches, a client, a server, and a host for the store; every program is a process of its own.
+
+use crate::{App, Options};
+use pointsman_lab::process::Process;
+use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec};
+use pointsman_lab::{Error, Namespace, Result};
+use std::fmt::Write;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The host of the clients.
+pub const CLIENT: &str = "client";
+/// The host of the servers.
+pub const SERVER: &str = "server/cpu";
+/// The host of the store.
+pub const STORE: &str = "store/cpu";
+/// The server's port for connections.
+pub const SERVICE: u16 = 8000;
+/// Seed of the server's key.
+pub const SEED: u64 = 1;
+
+/// Ports of a switch.
+const TO_CLIENT: u16 = 1;
+const TO_SERVER: u16 = 2;
+const TO_STORE: u16 = 3;
+/// Writes that wait for their acknowledgement are in the queue of this port, whose interface nobody uses.
+const BUFFER: u16 = 500;
+/// After this time a write is sent again.
+const RESEND: &str = "2ms";
+/// The key of the digests: it is worth nothing outside of the namespaces.
+const SECRET: &str = "6661696c6f766572";
+/// How long a program may take to start.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Both switches, the store and the server, running.
+pub struct Bed {
+    /// Namespaces and cables.
+    pub rack: Rack,
+    /// The folder with all files of the run.
+    folder: Folder,
+    /// The program under test.
+    binary: String,
+    app: App,
+    lease_ms: u32,
+    protected: bool,
+    switches: [Option<Process>; 2],
+    store: Option<Process>,
+    _server: Process,
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nothing can be done about a folder that stays.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The rack's description.
+fn spec() -> RackSpec {
+    let server = |name: &str, port, subnet| ServerSpec {
+        name: name.to_owned(),
+        devices: vec![DeviceSpec {
+            name: "cpu".to_owned(),
+            kind: DeviceKind::Cpu,
+            link: Link::in_subnet(port, subnet),
+            speed: 1.0,
+        }],
+    };
+    RackSpec {
+        switches: 2,
+        clients: vec![ClientSpec { name: CLIENT.into(), link: Link::in_subnet(TO_CLIENT, 0), addresses: 4 }],
+        servers: vec![server("server", TO_SERVER, 11), server("store", TO_STORE, 90)],
+        static_neighbours: true,
+        ..RackSpec::demo()
+    }
+}
+
+/// The subnet between a switch and the store: its own address, and the store's.
+fn store_subnet(switch: usize) -> (Ipv4Addr, Ipv4Addr) {
+    let subnet = switch as u8 + 1;
+    (Ipv4Addr::new(10, 9, subnet, 2), Ipv4Addr::new(10, 9, subnet, 1))
+}
+
+/// The MAC address of a switch towards the store.
+fn switch_mac(switch: usize) -> Mac {
+    Mac([2, 0, 9, 0, 0, switch as u8 + 1])
+}
+
+fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+    let what = format!("cannot {what} {}", path.display());
+    move |e| Error::os(what, e)
+}
+
+impl Bed {
+    /// Builds the rack, and starts everything in it. Switches and store are ready when it returns.
+    pub fn start(options: &Options) -> Result<Self> {
+        let rack = Rack::build(&spec())?;
+        for switch in 0..2 {
+            let (own, store) = store_subnet(switch);
+            rack.add_neighbour(STORE, switch as u16, (store.into(), 24), (own.into(), switch_mac(switch)))?;
+        }
+        let folder = std::env::temp_dir().join(format!("pointsman-failover-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(failed("make", &folder))?;
+        let folder = Folder(folder);
+        let write = |name: &str, text: &str| {
+            let path = folder.0.join(name);
+            fs::write(&path, text).map_err(failed("write", &path))
+        };
+        write("main.p4", options.app.program())?;
+        write("secret", SECRET)?;
+        let own = options.own.display().to_string();
+        let server = server(&rack, &own)?;
+        let mut bed = Bed {
+            rack,
+            folder,
+            binary: options.binary.display().to_string(),
+            app: options.app,
+            lease_ms: options.lease_ms,
+            protected: !options.plain,
+            switches: [None, None],
+            store: None,
+            _server: server,
+        };
+        if bed.protected {
+            bed.start_store()?;
+        }
+        bed.start_switch(0)?;
+        bed.start_switch(1)?;
+        Ok(bed)
+    }
+
+    /// Where the client's connections go.
+    pub fn target(&self) -> Result<SocketAddr> {
+        Ok((self.rack.host(SERVER)?.link.ipv4, SERVICE).into())
+    }
+
+    /// The namespace of a host.
+    pub fn namespace(&self, host: &str) -> Result<&Namespace> {
+        Ok(&self.rack.host(host)?.namespace)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.0.join(name).display().to_string()
+    }
+
+    /// Starts the store with what its former run left on disk.
+    pub fn start_store(&mut self) -> Result<()> {
+        let arguments = [
+            "store",
+            "--listen",
+            "0.0.0.0:4791",
+            "--secret",
+            &self.path("secret"),
+            "--data",
+            &self.path("data"),
+            "--lease-ms",
+            &self.lease_ms.to_string(),
+        ];
+        let mut process = Process::start(self.namespace(STORE)?, &self.binary, &arguments, "")?;
+        wait_for(&mut process, "store on ")?;
+        self.store = Some(process);
+        Ok(())
+    }
+
+    /// The statements that fill the tables of a switch.
+    pub fn entries(&self, switch: usize, incarnation: u64) -> Result<String> {
+        let mut text = self.app.entries(&self.rack.host(CLIENT)?.link, &self.rack.host(SERVER)?.link);
+        if self.protected {
+            let (own, store) = store_subnet(switch);
+            // Half of a lease is left when it is renewed.
+            let renew_ns = u64::from(self.lease_ms) * 500_000;
+            let (mac, store_mac) = (switch_mac(switch), self.rack.host(STORE)?.link.mac);
+            let _ = writeln!(
+                text,
+                "setdefault redplane_config configure(switch_id:{switch}, incarnation:{incarnation}, secret:0x{SECRET}, address:{own}, \
+                 store:{store}, mac_src:{mac}, mac_dst:{store_mac}, port:{TO_STORE}, ticks:1000, renew:{renew_ns})\n\
+                 mirroring_add 100 {BUFFER}"
+            );
+        }
+        Ok(text)
+    }
+
+    /// Starts a switch, as a new incarnation.
+    pub fn start_switch(&mut self, switch: usize) -> Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let file = self.folder.0.join(format!("entries-{switch}.stf"));
+        // Tenths of a second: two starts within one second are two incarnations, and 32 bits last for years.
+        let incarnation = (now.as_millis() / 100) & 0xffff_ffff;
+        fs::write(&file, self.entries(switch, incarnation as u64)?).map_err(failed("write", &file))?;
+        let mut arguments: Vec<String> =
+            ["switch", &self.path("main.p4"), "--p4runtime", "127.0.0.1:0"].map(String::from).into();
+        arguments.extend(["--entries".into(), file.display().to_string()]);
+        for port in self.rack.ports_of(switch as u16) {
+            arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
+        }
+        if self.protected {
+            let more = ["--timestamps", "ns", "--max-descendants", "0"];
+            arguments.extend(more.map(String::from));
+            arguments.extend(["-i".into(), format!("{BUFFER}@tap:buffer{switch}")]);
+            arguments.extend(["--queue".into(), format!("{BUFFER}=max,8192,delay={RESEND}")]);
+        } else {
+            arguments.extend(["-D", "PLAIN"].map(String::from));
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut process = Process::start(&self.rack.switch, &self.binary, &arguments, "")?;
+        wait_for(&mut process, "P4Runtime on ")?;
+        self.switches[switch] = Some(process);
+        Ok(())
+    }
+
+    /// Kills a switch, and its links with it.
+    pub fn kill_switch(&mut self, switch: usize) -> Result<()> {
+        self.switches[switch] = None;
+        self.rack.set_links(switch as u16, false)
+    }
+
+    /// Restores the links of a switch.
+    pub fn restore_links(&self, switch: usize) -> Result<()> {
+        self.rack.set_links(switch as u16, true)
+    }
+
+    /// Sends a signal to a switch.
+    pub fn signal_switch(&mut self, switch: usize, signal: i32) -> Result<()> {
+        self.switches[switch].as_mut().map_or(Ok(()), |p| p.signal(signal))
+    }
+
+    /// Kills the store. Its files stay.
+    pub fn kill_store(&mut self) {
+        self.store = None;
+    }
+
+    /// Cuts the first switch's links to client and server, or restores them: the hosts use the second switch meanwhile.
+    pub fn set_traffic(&self, up: bool) -> Result<()> {
+        self.rack.set_link(CLIENT, up)?;
+        self.rack.set_link(SERVER, up)
+    }
+
+    /// Cuts the first switch's link to the store, or restores it.
+    pub fn set_store_link(&self, up: bool) -> Result<()> {
+        self.rack.set_link(STORE, up)
+    }
+
+    /// Processes that ended and should not have, with their last words.
+    pub fn deaths(&mut self) -> Vec<String> {
+        let named = self.switches.iter_mut().zip(["switch 1", "switch 2"]);
+        let all = named.chain([(&mut self.store, "the store")]);
+        let dead = |(process, name): (&mut Option<Process>, &str)| {
+            let process = process.as_mut()?;
+            process.ended().map(|status| format!("{name} ended ({status}): {}", process.said()))
+        };
+        all.filter_map(dead).collect()
+    }
+}
+
+/// Starts the server of the connections.
+fn server(rack: &Rack, own: &str) -> Result<Process> {
+    let host = rack.host(SERVER)?;
+    let listen = format!("{}:{SERVICE}", host.link.ipv4);
+    let arguments = ["workload", "serve", "gflop", "--size", "1", "--workers", "1", "--for", "86400"];
+    let seed = SEED.to_string();
+    let more = ["--seed", &seed, "--name", SERVER, "--listen", &listen];
+    let arguments: Vec<&str> = arguments.into_iter().chain(more).collect();
+    Process::start(&host.namespace, own, &arguments, "")
+}
+
+/// Waits until a process has said that it is ready.
+fn wait_for(process: &mut Process, words: &str) -> Result<()> {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !process.has_said(words) {
+        if let Some(status) = process.ended() {
+            return Err(Error::new(format!("a process ended ({status}): {}", process.said())));
+        }
+        if std::time::Instant::now() > end {
+            return Err(Error::new(format!("a process is not ready after {PATIENCE:?}: {}", process.said())));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `pointsman failover`: two switches and a state store as real processes on this machine, one of which fails while connections pass
+//! through. What the connections notice is measured, and what packets show is checked ([`pointsman_history`]).
+#![forbid(unsafe_code)]
+
+mod app;
+mod bed;
+mod outcome;
+mod probes;
+mod run;
+
+pub use app::App;
+pub use outcome::Outcome;
+
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::signals::end_process;
+use pointsman_console::{print, say};
+use pointsman_lab::{ensure_privileges, raise_open_file_limit};
+use serde_json::json;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The first switch is killed, and later started again.
+    Switch,
+    /// The first switch loses its links to client and server, and keeps that to the store.
+    Link,
+    /// The first switch stops for longer than a lease, with its links, and then goes on.
+    Pause,
+    /// The first switch loses its link to the store; packets take the second one when its leases have ended.
+    Partition,
+    /// The store is killed, and started again with its files.
+    Store,
+}
+
+impl Fault {
+    /// For messages.
+    fn what(self) -> &'static str {
+        match self {
+            Fault::None => "none",
+            Fault::Switch => "the first switch is killed",
+            Fault::Link => "the first switch has no links to client and server",
+            Fault::Pause => "the first switch is paused",
+            Fault::Partition => "the first switch cannot reach the store",
+            Fault::Store => "the store was killed and started again",
+        }
+    }
+}
+
+/// Let a switch, a link or the store of a protected program fail, and check the connections through it.
+///
+/// Client, server, two switches and the store run in network namespaces of this machine. Hosts use the second switch while the first has no
+/// carrier.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application in the switches.
+    #[arg(long, value_enum)]
+    app: App,
+    /// What fails.
+    #[arg(long, value_enum)]
+    fault: Fault,
+    /// The application without RedPlane.
+    #[arg(long)]
+    plain: bool,
+    /// Length of a lease.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(20..=60_000))]
+    lease_ms: u32,
+    /// Write what the packets of `counter` showed, for `pointsman history check`.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Less than a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What is run.
+pub struct Options {
+    /// The application.
+    pub app: App,
+    /// What fails.
+    pub fault: Fault,
+    /// Without RedPlane.
+    pub plain: bool,
+    /// Length of a lease.
+    pub lease_ms: u32,
+    /// Short.
+    pub quick: bool,
+    /// Where the history is written.
+    pub history: Option<PathBuf>,
+    /// The program under test.
+    pub binary: PathBuf,
+    /// The program that serves connections.
+    pub own: PathBuf,
+}
+
+/// Runs the command. Exit code 1: a connection broke, or packets showed what one switch without faults cannot show.
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    if args.history.is_some() && args.app != App::Counter {
+        return Err("--history: only the packets of `counter` show the state; give --app counter".into());
+    }
+    if args.plain && args.fault == Fault::Store {
+        return Err("--fault store: the application without RedPlane has no store; omit --plain".into());
+    }
+    for (path, flag) in [(&args.json, "--json"), (&args.history, "--history")] {
+        path.as_deref().map_or(Ok(()), |path| check_writable(path, flag))?;
+    }
+    let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    ensure_privileges()?;
+    end_process(|| {})?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let asked = json!({
+        "app": format!("{:?}", args.app).to_lowercase(),
+        "fault": format!("{:?}", args.fault).to_lowercase(),
+        "protected": !args.plain,
+        "lease_ms": args.lease_ms,
+    });
+    let options = Options {
+        app: args.app,
+        fault: args.fault,
+        plain: args.plain,
+        lease_ms: args.lease_ms,
+        quick: args.quick,
+        history: args.history,
+        binary: own.clone(),
+        own,
+    };
+    let outcome = run::run(&options, &mut |line| say(line))?;
+    print(&outcome.text());
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;
+        results::write(path, "--json", text + "\n")?;
+    }
+    Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,128 @@
+//! What a run found.
+
+use crate::probes::Flows;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// TCP connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Those that were opened.
+    pub established: u64,
+    /// Those that were reset, closed, or got no answer any more.
+    pub broken: u64,
+}
+
+/// What the packets of the probes showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Flows.
+    pub keys: u64,
+    /// Packets.
+    pub operations: u64,
+    /// Packets that were not seen again.
+    pub unanswered: u64,
+    /// Flows whose packets cannot come from one switch that never failed, or for which the search was given up.
+    pub violations: u64,
+}
+
+/// What a run found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The longest time in which no packet of some flow passed, because of the fault.
+    pub recovery: Duration,
+    /// The same, because of the repair.
+    pub repair: Duration,
+    /// Connections.
+    pub connections: Connections,
+    /// The history of the probes, if the application shows its state.
+    pub history: History,
+    /// Packets of the probes, and those that were not seen again.
+    pub sent: u64,
+    /// Packets of the probes that were not seen again.
+    pub lost: u64,
+    /// Packets that were seen more than once.
+    pub doubled: u64,
+    /// Processes that ended on their own, with their last words.
+    pub deaths: Vec<String>,
+}
+
+/// The longest time within a period in which no packet of a flow was seen.
+pub fn silence(flows: &Flows, from: Duration, to: Duration) -> Duration {
+    let longest = |packets: &Vec<crate::probes::Packet>| {
+        let seen = packets.iter().filter_map(|p| p.seen.as_ref().map(|(at, _)| *at));
+        let mut times: Vec<Duration> = seen.filter(|at| (from..to).contains(at)).collect();
+        times.extend([from, to]);
+        times.sort_unstable();
+        times.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default()
+    };
+    flows.iter().map(longest).max().unwrap_or_default()
+}
+
+/// Milliseconds with a digit behind the point.
+pub fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e4).round() / 10.0
+}
+
+impl Outcome {
+    /// Whether nothing was broken, doubled or wrong.
+    pub fn fine(&self) -> bool {
+        self.connections.broken == 0
+            && self.history.violations == 0
+            && self.doubled == 0
+            && self.deaths.is_empty()
+    }
+
+    /// As JSON, together with what was asked for.
+    pub fn json(&self, asked: Value) -> Value {
+        let mut all = json!({
+            "schema": 1,
+            "recovery_ms": ms(self.recovery),
+            "repair_ms": ms(self.repair),
+            "connections": {
+                "established": self.connections.established,
+                "broken": self.connections.broken,
+            },
+            "history": {
+                "keys": self.history.keys,
+                "operations": self.history.operations,
+                "unanswered": self.history.unanswered,
+                "violations": self.history.violations,
+            },
+            "probes": {"sent": self.sent, "lost": self.lost, "doubled": self.doubled},
+            "deaths": self.deaths,
+        });
+        if let (Value::Object(all), Value::Object(asked)) = (&mut all, asked) {
+            all.extend(asked);
+        }
+        all
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "no packet for {} ms after the fault, for {} ms after the repair\n\
+             connections: {} established, {} broken\n\
+             probes: {} sent, {} lost, {} doubled\n",
+            ms(self.recovery),
+            ms(self.repair),
+            self.connections.established,
+            self.connections.broken,
+            self.sent,
+            self.lost,
+            self.doubled,
+        );
+        if self.history.keys > 0 {
+            let _ = writeln!(
+                text,
+                "history: {} keys, {} packets, {} unanswered, {} violations",
+                self.history.keys, self.history.operations, self.history.unanswered, self.history.violations
+            );
+        }
+        for death in &self.deaths {
+            let _ = writeln!(text, "{death}");
+        }
+        text
+    }
+}

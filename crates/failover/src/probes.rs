@@ -1,0 +1,275 @@
+//! Small packets over UDP, sent all the time: how long none passes, and what those that pass show.
+
+use pointsman_lab::{Error, Namespace, Result};
+use pointsman_ports::{Observer, Way};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Port of the server's echoes, and of the packets that are only looked at.
+pub const PORT: u16 = 7;
+/// The first source port; flow N has the N-th.
+const FIRST: u16 = 20_000;
+/// Bytes in front of the payload: Ethernet, IPv4, UDP.
+pub const FRONT: usize = 42;
+/// Bytes of the payload: flow and number.
+const PAYLOAD: usize = 8;
+
+/// How packets of a probe are seen after the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The server sends them back, and the client receives them.
+    Echoed,
+    /// At the server's interface.
+    Arriving,
+}
+
+/// A packet.
+#[derive(Clone, Debug, Default)]
+pub struct Packet {
+    /// When it was sent.
+    pub sent: Duration,
+    /// As it left the client's interface, if it did. Only for packets that are seen [`Seen::Arriving`].
+    pub frame: Option<Vec<u8>>,
+    /// When it was seen first, and how.
+    pub seen: Option<(Duration, Vec<u8>)>,
+    /// How often it was seen.
+    pub times: u32,
+}
+
+/// What became of the packets of each flow, in the order in which they were sent.
+pub type Flows = Vec<Vec<Packet>>;
+
+/// Probes that run. They end when they are dropped.
+pub struct Probes {
+    start: Instant,
+    stop: Arc<AtomicBool>,
+    flows: Arc<Mutex<Flows>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What probes send.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Number of flows.
+    pub flows: u16,
+    /// Time between two packets of a flow.
+    pub every: Duration,
+    /// How packets are seen.
+    pub seen: Seen,
+}
+
+impl Probes {
+    /// Starts them from the client's address to the server's.
+    pub fn start(
+        (client, from): (&Namespace, IpAddr),
+        (server, to): (&Namespace, IpAddr),
+        plan: Plan,
+    ) -> Result<Self> {
+        let start = Instant::now();
+        let flows = Arc::new(Mutex::new(vec![Vec::new(); usize::from(plan.flows)]));
+        let mut probes = Probes { start, stop: Arc::default(), flows, threads: Vec::new() };
+        let target = SocketAddr::new(to, PORT);
+        let sockets = client.enter(|| sockets(from, plan.flows))??;
+        match plan.seen {
+            Seen::Echoed => {
+                let socket = server.enter(|| bound(target))??;
+                probes.run(server, "echo", move |stop, _, _| echo(&socket, stop))?;
+                let receivers = copies(&sockets)?;
+                probes.run(client, "probe answers", move |stop, start, flows| {
+                    receive(&receivers, stop, start, flows);
+                })?;
+            }
+            Seen::Arriving => {
+                // Every link, because packets pass over both switches.
+                for (host, way) in [(client, Way::Out), (server, Way::In)] {
+                    for interface in ["eth0", "eth1"] {
+                        let observer = host.enter(|| Observer::open(interface))?;
+                        let observer = observer.map_err(|e| Error::new(e.to_string()))?;
+                        probes.run(host, "observer", move |stop, start, flows| {
+                            observe(observer, way, to, stop, start, flows);
+                        })?;
+                    }
+                }
+            }
+        }
+        probes.run(client, "probes", move |stop, start, flows| {
+            send(&sockets, target, plan, stop, start, flows)
+        })?;
+        Ok(probes)
+    }
+
+    fn run(
+        &mut self,
+        namespace: &Namespace,
+        name: &str,
+        job: impl FnOnce(&AtomicBool, Instant, &Mutex<Flows>) + Send + 'static,
+    ) -> Result<()> {
+        let (stop, start, flows) = (self.stop.clone(), self.start, self.flows.clone());
+        self.threads.push(namespace.spawn(name, move || job(&stop, start, &flows))?);
+        Ok(())
+    }
+
+    /// Time since their start.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Whether a packet of every flow has passed.
+    pub fn all_pass(&self) -> bool {
+        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        flows.iter().all(|packets| packets.iter().any(|p| p.seen.is_some()))
+    }
+
+    /// Ends them, and gives all packets.
+    pub fn finish(mut self) -> Flows {
+        self.end();
+        std::mem::take(&mut *self.flows.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has been reported where it did; its packets are missing.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn bound(at: SocketAddr) -> Result<UdpSocket> {
+    let failed = |e| Error::os(format!("cannot open a socket at {at}"), e);
+    let socket = UdpSocket::bind(at).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    Ok(socket)
+}
+
+fn sockets(from: IpAddr, flows: u16) -> Result<Vec<UdpSocket>> {
+    (0..flows).map(|flow| bound(SocketAddr::new(from, FIRST + flow))).collect()
+}
+
+fn copies(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>> {
+    let copy = |s: &UdpSocket| s.try_clone().map_err(|e| Error::os("cannot copy a socket", e));
+    sockets.iter().map(copy).collect()
+}
+
+/// Rests for a moment if there is nothing to do.
+fn rest(idle: bool) {
+    if idle {
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+fn echo(socket: &UdpSocket, stop: &AtomicBool) {
+    let mut buffer = [0; 64];
+    while !stop.load(Relaxed) {
+        let received = socket.recv_from(&mut buffer);
+        if let Ok((length, from)) = received {
+            // One that cannot be sent is lost, which is what probes are for.
+            let _ = socket.send_to(&buffer[..length], from);
+        }
+        rest(received.is_err());
+    }
+}
+
+/// Sends a packet of each flow, flow by flow, at regular times.
+fn send(
+    sockets: &[UdpSocket],
+    target: SocketAddr,
+    plan: Plan,
+    stop: &AtomicBool,
+    start: Instant,
+    flows: &Mutex<Flows>,
+) {
+    let gap = plan.every / u32::from(plan.flows.max(1));
+    let mut due = start;
+    for turn in 0u64.. {
+        if stop.load(Relaxed) {
+            return;
+        }
+        if let Some(wait) = due.checked_duration_since(Instant::now()) {
+            std::thread::sleep(wait);
+        }
+        due += gap;
+        let flow = (turn % u64::from(plan.flows)) as usize;
+        let number = {
+            let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
+            flows[flow].push(Packet { sent: start.elapsed(), ..Packet::default() });
+            flows[flow].len() as u32 - 1
+        };
+        let payload = [(flow as u32).to_be_bytes(), number.to_be_bytes()].concat();
+        match sockets[flow].send_to(&payload, target) {
+            Ok(_) => {}
+            // No route for a moment, or no room: lost.
+            Err(e) if e.kind() != ErrorKind::InvalidInput => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Notes that a packet was received at this time, or left the client.
+fn note(flows: &Mutex<Flows>, payload: &[u8], at: Option<Duration>, frame: &[u8]) {
+    let Some((flow, rest)) = payload.split_first_chunk() else { return };
+    let Some((number, _)) = rest.split_first_chunk() else { return };
+    let (flow, number) = (u32::from_be_bytes(*flow) as usize, u32::from_be_bytes(*number) as usize);
+    let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(packet) = flows.get_mut(flow).and_then(|packets| packets.get_mut(number)) {
+        match at {
+            None => packet.frame = Some(frame.to_vec()),
+            Some(at) => {
+                packet.times += 1;
+                packet.seen.get_or_insert_with(|| (at, frame.to_vec()));
+            }
+        }
+    }
+}
+
+fn receive(sockets: &[UdpSocket], stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
+    let mut buffer = [0; 64];
+    while !stop.load(Relaxed) {
+        let mut idle = true;
+        for socket in sockets {
+            while let Ok(length) = socket.recv(&mut buffer) {
+                idle = false;
+                note(flows, &buffer[..length], Some(start.elapsed()), &[]);
+            }
+        }
+        rest(idle);
+    }
+}
+
+fn observe(
+    mut observer: Observer,
+    side: Way,
+    to: IpAddr,
+    stop: &AtomicBool,
+    start: Instant,
+    flows: &Mutex<Flows>,
+) {
+    let IpAddr::V4(to) = to else { return };
+    let marks = (PORT.to_be_bytes(), to.octets());
+    while !stop.load(Relaxed) {
+        let seen = observer.observe(|way, frame| {
+            let probe = way == side
+                && frame.len() >= FRONT + PAYLOAD
+                && frame[12..14] == [8, 0]
+                && frame[23] == 17
+                && frame[30..34] == marks.1
+                && frame[36..38] == marks.0;
+            if probe {
+                let at = if side == Way::In { Some(start.elapsed()) } else { None };
+                note(flows, &frame[FRONT..], at, frame);
+            }
+        });
+        // The link may return.
+        rest(!matches!(seen, Ok(n) if n > 0));
+    }
+}

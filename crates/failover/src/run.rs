@@ -1,0 +1,235 @@
+//! A run: load, fault, repair, judgement.
+
+use crate::bed::{Bed, CLIENT, SEED, SERVER};
+use crate::outcome::{Connections, History, Outcome, silence};
+use crate::probes::{Flows, Plan, Probes};
+use crate::{App, Fault, Options};
+use pointsman_compile::sources::{directives, parse_define};
+use pointsman_history::file::{Header, Operations, SCHEMA, write};
+use pointsman_history::{CheckError, Operation, check};
+use pointsman_lab::load::{ConsistencyConfig, ConsistencyResult, SourcePorts, check_consistency};
+use pointsman_lab::wire::Keyring;
+use pointsman_lab::{Error, Result};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How long the first packets may take to pass: an empty store waits for a lease.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// From the end of the last change on, a connection that was not answered has time to repeat its request.
+const SETTLE: Duration = Duration::from_secs(4);
+/// Source ports of connections.
+const PORTS: std::ops::RangeInclusive<u16> = 30_000..=60_000;
+
+/// Numbers of a run.
+struct Scale {
+    connections: usize,
+    before: Duration,
+    /// From the fault to the repair, at least.
+    broken: Duration,
+}
+
+impl Scale {
+    fn of(options: &Options) -> Scale {
+        let lease = Duration::from_millis(options.lease_ms.into());
+        if options.quick {
+            Scale {
+                connections: 200,
+                before: Duration::from_secs(3),
+                broken: lease * 2 + Duration::from_secs(1),
+            }
+        } else {
+            Scale {
+                connections: 2000,
+                before: Duration::from_secs(10),
+                broken: lease * 4 + Duration::from_secs(5),
+            }
+        }
+    }
+}
+
+/// Runs it. `say` gets lines for the user.
+///
+/// # Errors
+/// The bed cannot be built, or nothing passes before the fault.
+pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    let scale = Scale::of(options);
+    let mut bed = Bed::start(options)?;
+    let address = |host| bed.rack.host(host).map(|h| IpAddr::from(h.link.ipv4));
+    let plan = Plan { flows: 8, every: Duration::from_millis(8), seen: options.app.seen() };
+    let (from, to) = (address(CLIENT)?, address(SERVER)?);
+    let probes = Probes::start((bed.namespace(CLIENT)?, from), (bed.namespace(SERVER)?, to), plan)?;
+    wait(|| probes.all_pass(), "no packet passes the switch")?;
+    say("packets pass");
+    let stop = AtomicBool::new(false);
+    let client = bed.namespace(CLIENT)?.clone();
+    let target = bed.target()?;
+    let (moments, connections) = std::thread::scope(|scope| -> Result<_> {
+        let load = scope.spawn(|| match options.app {
+            // Its packets show a number, and carry no connection.
+            App::Counter => Ok(ConsistencyResult::default()),
+            App::Firewall => client.enter(|| connections(target, from, scale.connections, &stop))?,
+        });
+        std::thread::sleep(scale.before);
+        let moments = disturb(&mut bed, options, &scale, &probes, say);
+        stop.store(true, Relaxed);
+        let result = load.join().map_err(|_| Error::new("the load of connections panicked"))?;
+        Ok((moments?, result?))
+    })?;
+    let flows = probes.finish();
+    let mut outcome = judge(&flows, &moments);
+    outcome.deaths = bed.deaths();
+    outcome.connections = Connections {
+        established: connections.connections,
+        broken: connections.tcp_resets + connections.tcp_failures + connections.silent,
+    };
+    if options.app == App::Counter {
+        outcome.history = history(options, &bed, &flows)?;
+    }
+    Ok(outcome)
+}
+
+fn wait(mut ready: impl FnMut() -> bool, what: &str) -> Result<()> {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !ready() {
+        if std::time::Instant::now() > end {
+            return Err(Error::new(format!("{what} within {PATIENCE:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// TCP connections with a request every second, until the load is stopped.
+fn connections(
+    target: std::net::SocketAddr,
+    from: IpAddr,
+    count: usize,
+    stop: &AtomicBool,
+) -> Result<ConsistencyResult> {
+    let mut ports = SourcePorts::new(vec![from], PORTS, Duration::from_secs(60))?;
+    let keys = Keyring::derive(SEED, [SERVER])?;
+    let config = ConsistencyConfig {
+        tcp_share: 1.0,
+        interval: Duration::from_secs(1),
+        grace: Duration::from_secs(1),
+        ..ConsistencyConfig::new(target, target, count, Duration::from_secs(3600), SEED)
+    };
+    check_consistency(&config, &mut ports, &keys, stop, |_| {})
+}
+
+/// When the fault and the repair happened, and when the load ended.
+struct Moments {
+    fault: Duration,
+    repair: Duration,
+    end: Duration,
+}
+
+/// Causes the fault, waits, repairs it, and waits again.
+fn disturb(
+    bed: &mut Bed,
+    options: &Options,
+    scale: &Scale,
+    probes: &Probes,
+    say: &mut dyn FnMut(&str),
+) -> Result<Moments> {
+    let lease = Duration::from_millis(options.lease_ms.into());
+    let fault = probes.elapsed();
+    match options.fault {
+        Fault::None => {}
+        Fault::Switch => bed.kill_switch(0)?,
+        Fault::Link => bed.set_traffic(false)?,
+        Fault::Pause => {
+            bed.signal_switch(0, libc::SIGSTOP)?;
+            bed.set_traffic(false)?;
+        }
+        Fault::Partition => {
+            bed.set_store_link(false)?;
+            // The switch that is cut off holds its leases until they end; only then packets take the other one.
+            std::thread::sleep(lease + lease / 4);
+            bed.set_traffic(false)?;
+        }
+        Fault::Store => {
+            bed.kill_store();
+            std::thread::sleep(Duration::from_millis(500));
+            bed.start_store()?;
+        }
+    }
+    say(&format!("fault: {}", options.fault.what()));
+    std::thread::sleep(scale.broken.max(SETTLE));
+    let repair = probes.elapsed();
+    match options.fault {
+        Fault::None | Fault::Store => {}
+        Fault::Switch => {
+            bed.start_switch(0)?;
+            bed.restore_links(0)?;
+        }
+        Fault::Link => bed.set_traffic(true)?,
+        Fault::Pause => {
+            bed.signal_switch(0, libc::SIGCONT)?;
+            bed.set_traffic(true)?;
+        }
+        Fault::Partition => {
+            bed.set_store_link(true)?;
+            bed.set_traffic(true)?;
+        }
+    }
+    say("repaired");
+    std::thread::sleep(SETTLE + lease);
+    Ok(Moments { fault, repair, end: probes.elapsed() })
+}
+
+fn judge(flows: &Flows, moments: &Moments) -> Outcome {
+    let all = || flows.iter().flatten();
+    Outcome {
+        recovery: silence(flows, moments.fault, moments.repair),
+        repair: silence(flows, moments.repair, moments.end),
+        sent: all().count() as u64,
+        lost: all().filter(|p| p.seen.is_none()).count() as u64,
+        doubled: all().filter(|p| p.times > 1).count() as u64,
+        ..Outcome::default()
+    }
+}
+
+/// Judges what packets showed, by the program without RedPlane; and writes the history to its file.
+fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
+    let client = &bed.rack.host(CLIENT)?.link;
+    let server = &bed.rack.host(SERVER)?.link;
+    // Each key has a switch of its own, which needs room for one.
+    let defines = ["PLAIN", "REDPLANE_SLOTS=1"].map(parse_define);
+    let defines = defines.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(Error::new)?;
+    let program = directives(&defines) + options.app.program();
+    let header = Header { schema: SCHEMA, program, entries: options.app.entries(client, server) };
+    let nanoseconds = |time: Duration| time.as_nanos() as u64;
+    let mut operations = Operations::new();
+    for (n, packets) in flows.iter().enumerate() {
+        let key = format!("flow {n}");
+        let sent = packets.iter().filter_map(|packet| {
+            let frame = packet.frame.clone()?;
+            let out =
+                |(at, frame): &(Duration, Vec<u8>)| (nanoseconds(*at), (server.port.into(), frame.clone()));
+            Some(Operation {
+                call: nanoseconds(packet.sent),
+                input: (client.port.into(), frame),
+                result: packet.seen.as_ref().map(out),
+            })
+        });
+        operations.insert(key, sent.collect());
+    }
+    let text = write(&header, &operations);
+    if let Some(path) = &options.history {
+        store(path, &text)?;
+    }
+    let found = check(&text).map_err(|e: CheckError| Error::new(e.to_string()))?;
+    Ok(History {
+        keys: found.keys,
+        operations: found.operations,
+        unanswered: found.unanswered,
+        violations: (found.violations.len() + found.undecided.len()) as u64,
+    })
+}
+
+fn store(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|e| Error::os(format!("cannot write {}", path.display()), e))
+}

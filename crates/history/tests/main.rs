@@ -1,0 +1,189 @@
+//! The search next to a search of all orders, and histories in files.
+
+use pointsman_history::file::{Header, SCHEMA, read, write};
+use pointsman_history::{Operation, Specification, Verdict, check, search};
+use pointsman_wire::Random;
+use std::collections::BTreeMap;
+
+/// A counter: an operation adds a number, and returns the sum.
+struct Counter;
+
+impl Specification for Counter {
+    type State = u32;
+    type Input = u32;
+    type Output = u32;
+
+    fn start(&self) -> u32 {
+        0
+    }
+
+    fn step(&mut self, state: &u32, input: &u32) -> (u32, Option<u32>) {
+        (state + input, Some(state + input))
+    }
+
+    fn number(state: &u32) -> u128 {
+        u128::from(*state)
+    }
+}
+
+type Op = Operation<u32, u32>;
+
+fn op(call: u64, input: u32, result: Option<(u64, u32)>) -> Op {
+    Operation { call, input, result }
+}
+
+/// Whether any order of any choice of the unanswered operations explains the results: by trying all of them.
+fn any_order(operations: &[Op], placed: &mut Vec<usize>, sum: u32) -> bool {
+    let is_left = |n: usize| !placed.contains(&n);
+    let left: Vec<usize> = (0..operations.len()).filter(|n| is_left(*n)).collect();
+    if left.iter().all(|n| operations[*n].result.is_none()) {
+        return true;
+    }
+    left.iter().any(|n| {
+        let operation = &operations[*n];
+        // An operation that ended before this one began must come before it.
+        let first = left.iter().all(|m| operations[*m].result.is_none_or(|(end, _)| end >= operation.call));
+        let after = sum + operation.input;
+        if !first || operation.result.is_some_and(|(_, result)| result != after) {
+            return false;
+        }
+        placed.push(*n);
+        let found = any_order(operations, placed, after);
+        placed.pop();
+        found
+    })
+}
+
+/// A small history: mostly of a real counter, sometimes with a wrong result.
+fn random_history(random: &mut Random) -> Vec<Op> {
+    let count = 1 + random.below(6);
+    let mut sum = 0;
+    let mut operations = Vec::new();
+    for n in 0..count {
+        let input = random.below(3) as u32;
+        let lost = random.below(4) == 0;
+        sum += if lost && random.below(2) == 0 { 0 } else { input };
+        let (early, late) = (random.below(25), random.below(25));
+        let wrong = u32::from(random.below(12) == 0);
+        let call = (10 * n + 20).saturating_sub(early);
+        let result = (!lost).then_some((10 * n + 20 + late, sum + wrong));
+        operations.push(op(call, input, result));
+    }
+    operations
+}
+
+#[test]
+fn agrees_with_a_search_of_all_orders() {
+    let mut random = Random::new(7);
+    let (mut right, mut wrong) = (0, 0);
+    for n in 0..100_000 {
+        let operations = random_history(&mut random);
+        let expected = any_order(&operations, &mut Vec::new(), 0);
+        let found = search(&mut Counter, &operations, 1_000_000);
+        match found {
+            Verdict::Linearizable => right += 1,
+            Verdict::Violation(_) => wrong += 1,
+            Verdict::Undecided => {}
+        }
+        assert_eq!(found == Verdict::Linearizable, expected, "history {n}: {operations:?} {found:?}");
+    }
+    assert!(right > 10_000 && wrong > 10_000, "{right} right, {wrong} wrong");
+}
+
+#[test]
+fn what_a_violation_names() {
+    let stale = [op(0, 1, Some((1, 1))), op(2, 1, Some((3, 2))), op(4, 0, Some((5, 1)))];
+    assert_eq!(search(&mut Counter, &stale, 100), Verdict::Violation(2));
+    assert_eq!(search(&mut Counter, &stale, 2), Verdict::Undecided);
+    // The same results are right for operations at one time.
+    let concurrent = stale.map(|o| Operation { call: 0, ..o });
+    assert_eq!(search(&mut Counter, &concurrent, 100), Verdict::Linearizable);
+    assert_eq!(search(&mut Counter, &[], 0), Verdict::Linearizable);
+}
+
+#[test]
+fn many_lost_writes_are_no_trouble() {
+    // 60 lost writes, of which 30 took effect, somewhere between reads that show it.
+    let mut operations: Vec<Op> = (0..60).map(|n| op(n, 1, None)).collect();
+    operations.extend((0..=30).map(|n| op(100 + 2 * u64::from(n), 0, Some((101 + 2 * u64::from(n), n)))));
+    assert_eq!(search(&mut Counter, &operations, 100_000), Verdict::Linearizable);
+}
+
+/// A program whose packets leave with the number of packets so far in their first byte.
+const COUNTING: &str = r"
+#include <core.p4>
+#include <v1model.p4>
+header number_t { bit<8> n; bit<8> read; }
+struct headers_t { number_t number; }
+struct metadata_t {}
+parser P(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.number); transition accept; }
+}
+control V(inout headers_t h, inout metadata_t m) { apply {} }
+control I(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    register<bit<8>>(1) count;
+    action forward(bit<9> port) { s.egress_spec = port; }
+    table routes { key = { h.number.read: exact; } actions = { forward; } default_action = forward(0); }
+    apply {
+        count.read(h.number.n, 0);
+        if (h.number.read == 0) { h.number.n = h.number.n + 1; }
+        count.write(0, h.number.n);
+        routes.apply();
+    }
+}
+control E(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers_t h, inout metadata_t m) { apply {} }
+control D(packet_out p, in headers_t h) { apply { p.emit(h.number); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+";
+
+fn header() -> Header {
+    Header {
+        schema: SCHEMA,
+        program: COUNTING.to_string(),
+        entries: "setdefault routes forward(port:2)\n".to_string(),
+    }
+}
+
+/// A packet that counts, and what it showed.
+fn packet(call: u64, count: Option<u8>) -> Operation<(u32, Vec<u8>), (u32, Vec<u8>)> {
+    let result = count.map(|n| (call + 1, (2, vec![n, 0, 7])));
+    Operation { call, input: (1, vec![0, 0, 7]), result }
+}
+
+#[test]
+fn a_program_is_the_specification() {
+    let judge = |counts: &[Option<u8>]| {
+        let of = |(n, count): (usize, &Option<u8>)| packet(10 * n as u64, *count);
+        let operations: Vec<_> = counts.iter().enumerate().map(of).collect();
+        let history = BTreeMap::from([("a".to_string(), operations.clone()), ("b".to_string(), operations)]);
+        let text = write(&header(), &history);
+        assert_eq!(read(&text), Ok((header(), history)));
+        check(&text).expect("a history")
+    };
+    let fine = judge(&[Some(1), None, Some(2), None, Some(4)]);
+    assert_eq!((fine.keys, fine.operations, fine.unanswered), (2, 10, 4));
+    assert!(fine.linearizable(), "{fine:?}");
+    let twice = judge(&[Some(1), Some(1)]);
+    assert_eq!(twice.violations, [("a".to_string(), 1), ("b".to_string(), 1)]);
+    assert!(!judge(&[Some(1), None, Some(4)]).linearizable());
+}
+
+#[test]
+fn files_that_are_no_histories() {
+    let good = write(&header(), &BTreeMap::from([("a".to_string(), vec![packet(5, Some(1))])]));
+    let fails = |text: &str, parts: &[&str]| {
+        let error = check(text).map_err(|e| e.to_string()).expect_err("an error");
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    };
+    fails("", &["line 1", "empty"]);
+    fails("{}", &["line 1", "schema"]);
+    fails(&good.replace("\"schema\":1", "\"schema\":2"), &["version is 2"]);
+    fails(&good.replace("\"return\":6", "\"return\":4"), &["line 2", "before it was sent"]);
+    fails(&good.replace("\"return\":6,", ""), &["line 2", "belong together"]);
+    fails(&good.replace("010007", "01007"), &["line 2", "hexadecimal"]);
+    fails(&good.replace("\"call\"", "\"cal\""), &["line 2", "cal"]);
+    fails(&good[..good.len() - 9], &["line 2"]);
+    fails(&good.replace("main;", ""), &["program of the history"]);
+    fails(&good.replace("setdefault", "setdefaults"), &["entries of the history"]);
+}
