@@ -40,7 +40,12 @@ pub fn run(data: &[u8]) {
 
 fn request(step: &[u8; 16]) -> Vec<u8> {
     let kinds = [Kind::New, Kind::Write, Kind::Renew, Kind::Read, Kind::Release, Kind::Recall];
-    let flags = Flags { packet: false, input: step[4] & 1 != 0, created: step[4] & 2 != 0 };
+    let flags = Flags {
+        packet: false,
+        input: step[4] & 1 != 0,
+        created: step[4] & 2 != 0,
+        existing: step[4] & 4 != 0,
+    };
     let head = Head {
         kind: kinds[usize::from(step[2]) % kinds.len()],
         answer: step[4] > 0xf0,

@@ -25,7 +25,7 @@ pub const SEED: u64 = 1;
 const TO_CLIENT: u16 = 1;
 const TO_SERVER: u16 = 2;
 const TO_STORE: u16 = 3;
-/// Writes that wait for their acknowledgement are in the queue of this port, whose interface nobody uses.
+/// Writes that wait for their acknowledgement are in the queue of this port, whose interface has no other use.
 const BUFFER: u16 = 500;
 /// After this time a write is sent again.
 const RESEND: &str = "2ms";

@@ -29,7 +29,7 @@ pub enum Fault {
     Switch,
     /// The first switch loses its links to client and server, and keeps that to the store.
     Link,
-    /// The first switch stops for longer than a lease, with its links, and then goes on.
+    /// The first switch stops for longer than a lease, with its links, and then continues.
     Pause,
     /// The first switch loses its link to the store; packets take the second one when its leases have ended.
     Partition,

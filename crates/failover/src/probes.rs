@@ -40,7 +40,7 @@ pub struct Packet {
     pub times: u32,
 }
 
-/// What became of the packets of each flow, in the order in which they were sent.
+/// The packets of each flow, in the order in which they were sent.
 pub type Flows = Vec<Vec<Packet>>;
 
 /// Probes that run. They end when they are dropped.

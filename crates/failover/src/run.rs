@@ -61,6 +61,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let (from, to) = (address(CLIENT)?, address(SERVER)?);
     let probes = Probes::start((bed.namespace(CLIENT)?, from), (bed.namespace(SERVER)?, to), plan)?;
     wait(|| probes.all_pass(), "no packet passes the switch")?;
+    let ready = probes.elapsed();
     say("packets pass");
     let stop = AtomicBool::new(false);
     let client = bed.namespace(CLIENT)?.clone();
@@ -78,7 +79,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         Ok((moments?, result?))
     })?;
     let flows = probes.finish();
-    let mut outcome = judge(&flows, &moments);
+    let mut outcome = judge(&flows, ready, &moments);
     outcome.deaths = bed.deaths();
     outcome.connections = Connections {
         established: connections.connections,
@@ -180,8 +181,9 @@ fn disturb(
     Ok(Moments { fault, repair, end: probes.elapsed() })
 }
 
-fn judge(flows: &Flows, moments: &Moments) -> Outcome {
-    let all = || flows.iter().flatten();
+/// Judges the packets that were sent since all flows passed for the first time.
+fn judge(flows: &Flows, ready: Duration, moments: &Moments) -> Outcome {
+    let all = || flows.iter().flatten().filter(|p| p.sent >= ready);
     Outcome {
         recovery: silence(flows, moments.fault, moments.repair),
         repair: silence(flows, moments.repair, moments.end),

@@ -16,6 +16,7 @@ mod prometheus;
 mod rack_commands;
 mod reproduce;
 mod sim;
+mod store_cli;
 mod support;
 mod switch_cli;
 mod switch_flags;

@@ -295,7 +295,7 @@ fn captures_for_interfaces() {
     let dir = Scratch::new("use-files");
     let mut program = std::fs::read_to_string(file(GOOD)).unwrap();
     program = program.replace("forward.apply();", "log_msg(\"seen\"); forward.apply();");
-    dir.write("entries.stf", "mc_mgrp_create 1\nmc_node_create 0 2\nmc_node_associate 1 0\n".to_string());
+    dir.write("entries.stf", "mc_mgrp_create 1\nmc_node_create 0 2\nmc_node_associate 1 0\n");
     dir.write("prog.p4", program);
     let frame = |n: u8| [&[2, 0, 0, 0, 0, n][..], &[0; 54]].concat();
     let mut writer = Writer::create(&dir.0.join("a_in.pcap")).unwrap();
@@ -352,7 +352,7 @@ fn entries_that_do_not_fit() {
         ("add forward dst:1 send(port:1)\nadd forward dst:1 drop()", &["line 2: ", "exists"]),
         ("add forward", &["line 1: "]),
     ] {
-        dir.write("entries.stf", text.to_string());
+        dir.write("entries.stf", text);
         let finished = finish(pointsman(&args(&[&file(GOOD), "--entries", &path])));
         assert_eq!(finished.code, Some(1), "{text}: {finished:?}");
         for part in parts {

@@ -1,6 +1,7 @@
 //! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
 
 mod bench_wire;
+mod failover_wire;
 mod learn_wire;
 mod network_wire;
 mod rack_wire;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ("network_wire", network_wire::TESTS),
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
+        ("failover_wire", failover_wire::TESTS),
     ];
     run("wire", modules)
 }

@@ -6,7 +6,9 @@ mod fuzz;
 
 mod failover;
 
-use pointsman_store::{Config, ConfigError, Flags, Head, Kind, Message, Outbox, Status, Store};
+use pointsman_store::{
+    Config, ConfigError, Flags, Head, Kind, LoadError, Message, Outbox, Saved, Status, Store,
+};
 
 const SECRET: [u8; 8] = *b"a secret";
 const KEY: [u8; 8] = [7; 8];
@@ -210,6 +212,71 @@ fn bad_requests_have_a_counter_and_an_answer() {
     let c = s.stats();
     assert_eq!((c.full, c.sizes, c.shards, c.stale), (1, 1, 1, 2));
     assert_eq!((c.answers, c.malformed, c.forged), (2, 1, 1));
+}
+
+#[test]
+fn only_existing_keys_if_asked() {
+    let mut store = store(config());
+    let mut asks = head(Kind::New, 1, 0, 0);
+    asks.flags.existing = true;
+    let unknown = only(ask(&mut store, 0, asks, 5, &[]));
+    assert_eq!(unknown.short(), (1, Kind::New, Status::Unknown, 0, 0));
+    assert_eq!((store.keys(), store.stats().unknown), (0, 1));
+    ask(&mut store, 0, head(Kind::New, 2, 0, 0), 5, &[]);
+    ask(&mut store, 0, head(Kind::Release, 2, 1, 0), 5, &[]);
+    let known = only(ask(&mut store, 0, asks, 9, &[]));
+    assert_eq!((known.head.status, known.value), (Status::Ok, 5u32.to_be_bytes().to_vec()));
+}
+
+/// What a durable store would write to its disk.
+fn rows(store: &mut Store<u16>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let rows = store.changes().map(|saved| saved.encode()).collect();
+    store.saved();
+    rows
+}
+
+#[test]
+fn a_store_continues_from_its_disk() {
+    let durable = Config { durable: true, ..config() };
+    let mut first = store(durable.clone());
+    ask(&mut first, 0, head(Kind::New, 1, 0, 0), 5, &[]);
+    let granted = rows(&mut first);
+    ask(&mut first, 0, head(Kind::Write, 1, 1, 1), 6, &[]);
+    let written = rows(&mut first);
+    ask(&mut first, 0, head(Kind::Renew, 1, 1, 1), 6, &[]);
+    // The end of a lease is not on disk: a lease is waited for.
+    assert_eq!((granted.len(), written.len(), rows(&mut first).len()), (1, 1, 0));
+
+    let mut second = store(durable.clone());
+    let (key, row) = &written[0];
+    second.load(7, HOLD, Saved::decode(key, row).expect("a row")).expect("room");
+    assert_eq!(second.load(7, HOLD, Saved::decode(key, row).expect("a row")), Err(LoadError::Twice));
+    // Another switch waits for the lease that the first store granted; the owner continues.
+    assert!(ask(&mut second, 8, head(Kind::New, 2, 0, 0), 0, &[]).is_empty());
+    assert_eq!(second.deadline(), Some(7 + HOLD));
+    let owner = only(ask(&mut second, 9, head(Kind::Write, 1, 1, 2), 7, &[]));
+    assert_eq!((owner.head.status, owner.head.lease_us), (Status::Ok, 0));
+    let moved = only(wake(&mut second, 7 + HOLD));
+    assert_eq!(moved.short(), (2, Kind::New, Status::Ok, 2, 2));
+    assert_eq!(moved.value, 7u32.to_be_bytes());
+
+    // Every row that is not one is refused, and none is taken for another.
+    for at in 0..row.len() {
+        assert!(Saved::decode(key, &row[..at]).is_err(), "{at}");
+    }
+    let mut owner = row.clone();
+    owner[8] = 2;
+    assert_eq!(Saved::decode(key, &owner), Err(LoadError::Malformed));
+    assert_eq!(Saved::decode(&key[..5], row), Err(LoadError::Malformed));
+}
+
+#[test]
+fn a_store_without_a_past_waits_for_a_lease() {
+    let mut store = store(config());
+    store.hold_back(5);
+    assert!(ask(&mut store, 5 + HOLD - 1, head(Kind::New, 1, 0, 0), 5, &[]).is_empty());
+    assert_eq!((store.keys(), store.stats().early), (0, 1));
+    assert_eq!(ask(&mut store, 5 + HOLD, head(Kind::New, 1, 0, 0), 5, &[]).len(), 1);
 }
 
 #[test]

@@ -132,6 +132,8 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
         outer.ttl = 64;
         outer.src = m.address;
         outer.dst = m.store;
+        // The sum of the store's datagram.
+        outer.udp_checksum = 0;
         m.step = REDPLANE_SEND;
         sm.egress_spec = m.store_port;
     }

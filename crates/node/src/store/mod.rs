@@ -228,7 +228,7 @@ fn read_secret(path: &Path) -> Result<Secret, StoreError> {
     number.map(u64::to_be_bytes).ok_or_else(|| StoreError::Secret(path.to_path_buf()))
 }
 
-/// Random bytes for the index of keys, so that nobody can choose flows whose keys collide.
+/// Random bytes for the index of keys, so that flows cannot be chosen whose keys collide.
 fn seed() -> [u8; 8] {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id()).to_be_bytes()

@@ -7,7 +7,7 @@ use pointsman_stf::Rig;
 use pointsman_stf::entries::find_extern;
 use pointsman_store::{Config, Outbox, Store};
 use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
-use pointsman_testkit::packet::Packet;
+use pointsman_testkit::packet::{Packet, check_checksums};
 use pointsman_v1model::{Arrived, CloneSession, Output, QueueConfig, Replica, Switch, SwitchConfig, Time};
 use pointsman_wire::Random;
 use std::collections::BTreeMap;
@@ -323,6 +323,10 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             match output {
                 Output::Port(OUT, frame) => self.output(&frame),
                 Output::Port(STORE, frame) => {
+                    // The store's kernel drops datagrams with wrong sums.
+                    if let Err(error) = check_checksums(&frame) {
+                        self.wrong.push(format!("{error} in {frame:02x?}"));
+                    }
                     self.link(&frame[FRONT..], |payload| Event::AtStore(i, payload))
                 }
                 other => self.wrong.push(format!("{other:?} left switch {i}")),
@@ -353,7 +357,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
     }
 
     fn output(&mut self, frame: &[u8]) {
-        if let Err(error) = pointsman_testkit::packet::check_checksums(frame) {
+        if let Err(error) = check_checksums(frame) {
             self.wrong.push(format!("{error} in {frame:02x?}"));
         }
         let number = u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]]);

@@ -1,0 +1,71 @@
+//! `pointsman failover`: switches and a store as processes, connections of the kernel's TCP, histories checked.
+
+use crate::support::{Scratch, pointsman};
+use pointsman_lab::ensure;
+use pointsman_lab::harness::Test;
+use serde_json::Value;
+use std::process::Command;
+
+pub const TESTS: &[(&str, Test)] = &[
+    ("connections_outlive_their_switch", connections_outlive_their_switch),
+    ("counts_have_an_order", counts_have_an_order),
+    ("without_protection_both_break", without_protection_both_break),
+];
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Runs it: whether it found everything fine, and its JSON.
+fn failover(dir: &Scratch, arguments: &[&str]) -> Result<(bool, Value), Box<dyn std::error::Error>> {
+    let json = dir.path("r.json");
+    let mut command: Command = pointsman(&["failover", "--quick", "--lease-ms", "300", "--json", &json]);
+    let output = command.args(arguments).output()?;
+    ensure!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let text = std::fs::read_to_string(&json).map_err(|e| format!("{e}: {output:?}"))?;
+    Ok((output.status.success(), serde_json::from_str(&text)?))
+}
+
+fn connections_outlive_their_switch() -> Outcome {
+    let dir = Scratch::new("failover-firewall");
+    let (fine, result) = failover(&dir, &["--app", "firewall", "--fault", "switch"])?;
+    ensure!(fine, "{result:#}");
+    ensure!(result["connections"]["established"] == 200, "{result:#}");
+    ensure!(result["protected"] == true && result["lease_ms"] == 300, "{result:#}");
+    // Nothing passes while the lease of the dead switch lasts; after that, on a busy machine, soon.
+    let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
+    ensure!((100.0..3000.0).contains(&recovery), "{result:#}");
+    Ok(())
+}
+
+fn counts_have_an_order() -> Outcome {
+    let dir = Scratch::new("failover-counter");
+    let history = dir.path("h.jsonl");
+    let (fine, result) = failover(&dir, &["--app", "counter", "--fault", "store", "--history", &history])?;
+    ensure!(fine, "{result:#}");
+    let operations = result["history"]["operations"].as_u64().unwrap_or(0);
+    ensure!(operations > 1000 && result["history"]["keys"] == 8, "{result:#}");
+
+    let check = |path: &str| pointsman(&["history", "check", path]).output();
+    let output = check(&history)?;
+    ensure!(output.status.success(), "{output:?}");
+    ensure!(String::from_utf8_lossy(&output.stdout).contains("linearizable"), "{output:?}");
+    // A packet that shows the count of the one before it, and one that is not in the file any more.
+    let text = std::fs::read_to_string(&history)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let with_count = |line: &&&str| line.contains("\"out\"");
+    let late = lines.iter().filter(with_count).nth(100).ok_or("no packet was received")?;
+    let without: Vec<&str> = lines.iter().filter(|l| *l != late).copied().collect();
+    let broken = dir.write("broken.jsonl", without.join("\n"));
+    let output = check(&broken)?;
+    ensure!(output.status.code() == Some(1), "{output:?}");
+    ensure!(String::from_utf8_lossy(&output.stdout).contains("flow 0: "), "{output:?}");
+    Ok(())
+}
+
+fn without_protection_both_break() -> Outcome {
+    let dir = Scratch::new("failover-plain");
+    let (fine, result) = failover(&dir, &["--app", "firewall", "--fault", "switch", "--plain"])?;
+    ensure!(!fine && result["connections"]["broken"] == 200, "{result:#}");
+    let (fine, result) = failover(&dir, &["--app", "counter", "--fault", "switch", "--plain"])?;
+    ensure!(!fine && result["history"]["violations"] == 8, "{result:#}");
+    Ok(())
+}
