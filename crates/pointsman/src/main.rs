@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+mod devices;
 mod history;
 mod learn;
 mod p4;
 mod policy;
+mod reach;
 mod siege;
 mod tools;
 mod workload;
@@ -31,6 +33,9 @@ enum Command {
     Switch(Box<switch::Args>),
     Controller(controller::Args),
     Policy(policy::Args),
+    Status(devices::Status),
+    Drain(devices::Drain),
+    Enable(devices::Enable),
     Agent(agent::Args),
     Keys(rack_file::Args),
     Store(store::Args),
@@ -54,6 +59,9 @@ fn main() -> ExitCode {
         Command::Switch(args) => switch::run(*args),
         Command::Controller(args) => controller::run(args),
         Command::Policy(args) => policy::run(args),
+        Command::Status(args) => devices::run_status(&args),
+        Command::Drain(args) => devices::run_drain(&args),
+        Command::Enable(args) => devices::run_enable(&args),
         Command::Agent(args) => agent::run(args),
         Command::Keys(args) => rack_file::run(args),
         Command::Store(args) => store::run(args),

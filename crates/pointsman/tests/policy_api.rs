@@ -53,8 +53,13 @@ impl Bench {
 
     /// `pointsman policy` with these arguments: exit code, output, complaints.
     fn policy(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        self.command("policy", arguments)
+    }
+
+    /// A command that asks the API.
+    fn command(&self, name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
         let token = self.folder.join("token");
-        let mut command = pointsman(&["policy", "--api", &self.api, "--token-file"]);
+        let mut command = pointsman(&[name, "--api", &self.api, "--token-file"]);
         command.arg(token).args(arguments);
         let done = finish(command);
         (done.code, done.stdout, done.stderr)
@@ -160,6 +165,46 @@ fn the_command_sets_shows_and_remembers() {
 }
 
 /// HTTP-level errors: no token, too much, too slow, nonsense.
+#[test]
+fn devices_leave_and_return() {
+    let mut b = Bench::new("devices");
+    let line = |b: &Bench, device: &str| {
+        let (code, out, err) = b.command("status", &[]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.starts_with("DEVICE") && out.contains("\ncontroller  in-sync\n"), "{out}");
+        out.lines().find(|l| l.starts_with(device)).map(str::to_string).expect("a line for the device")
+    };
+    // Until it is in sync, the switch has to be filled.
+    b.good(&["set", "--service", "inference", "--policy", "wrr"]);
+    assert!(!line(&b, "s1/nic").contains("drain"));
+    let (code, out, err) = b.command("drain", &["s1/nic", "--until-empty", "300"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("in force after") && out.contains("no connections are left"), "{out}");
+    assert!(
+        line(&b, "s1/nic").contains("drained: no connections left, by ops at 20"),
+        "{}",
+        line(&b, "s1/nic")
+    );
+    let history = b.good(&["history", "--limit", "1"]);
+    assert!(history.contains("drain s1/nic") && history.contains("in force"), "{history}");
+
+    // Over a restart of the controller.
+    b.controller.stop();
+    (b.controller, b.api) = Bench::controller(&b.folder);
+    b.good(&["set", "--service", "inference", "--policy", "ecmp"]);
+    assert!(line(&b, "s1/nic").contains("by ops"), "{}", line(&b, "s1/nic"));
+    let (code, out, err) = b.command("enable", &["s1/nic"]);
+    assert!(code == Some(0) && out.contains("in force"), "{out}{err}");
+    assert!(!line(&b, "s1/nic").contains("drain"));
+
+    let (code, _, err) = b.command("drain", &["s7"]);
+    assert!(code == Some(1) && err.contains("no server or device `s7`"), "{err}");
+    let (code, out, _) = b.command("status", &["--json"]);
+    let all: Value = serde_json::from_str(&out).expect("JSON");
+    assert!(code == Some(0) && all["status"]["controller"] == "in-sync", "{out}");
+    assert!(all["devices"].as_array().is_some_and(|d| d.len() == 4), "{out}");
+}
+
 #[test]
 fn the_server_refuses_and_continues() {
     let b = Bench::new("server");

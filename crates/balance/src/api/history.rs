@@ -43,7 +43,17 @@ pub enum Outcome {
     },
 }
 
-/// A change of a service's policy.
+/// Whether a device takes new connections, by request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// The device, or all devices of this server.
+    pub device: String,
+    /// It takes none from now on; otherwise it takes them again.
+    pub drain: bool,
+}
+
+/// A change of a service's policy, or of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -53,8 +63,11 @@ pub struct Change {
     pub at_ms: u64,
     /// The user.
     pub who: String,
-    /// The service's name.
+    /// The service's name. Empty: the change is that of a device.
     pub service: String,
+    /// The change of a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Drain>,
     /// The requested setting; None: that of the rack's file.
     pub set: Option<Document>,
     /// The setting in force, or pending, before.
@@ -80,6 +93,13 @@ impl Change {
             "set": self.set,
             "before": self.before,
         });
+        if let (Some(all), Some(Drain { device, drain })) = (out.as_object_mut(), &self.device) {
+            for name in ["service", "set", "before"] {
+                all.insert(name.into(), Value::Null);
+            }
+            all.insert("device".into(), device.as_str().into());
+            all.insert("drain".into(), (*drain).into());
+        }
         // An enum with a tag is an object, always.
         if let (Some(all), Ok(Value::Object(more))) =
             (out.as_object_mut(), serde_json::to_value(&self.result))
@@ -114,11 +134,13 @@ impl History {
         self.changes.iter().find(|c| c.id == id)
     }
 
-    /// Adds a change and assigns its number. One of the same service that is still pending is superseded.
+    /// Adds a change and assigns its number. One of the same service or device that is still pending is superseded.
     pub(super) fn add(&mut self, change: Change) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        for c in self.changes.iter_mut().filter(|c| !c.is_over() && c.service == change.service) {
+        let of = |c: &Change| (c.service.clone(), c.device.as_ref().map(|d| d.device.clone()));
+        let (changes, new) = (self.changes.iter_mut(), of(&change));
+        for c in changes.filter(|c| !c.is_over() && of(c) == new) {
             c.result = Outcome::Superseded { by: id };
         }
         self.changes.push_back(Change { id, ..change });

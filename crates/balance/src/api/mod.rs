@@ -5,6 +5,7 @@
 //! override the rack's file, service by service; the latest change wins, be it a request or a change of the service's policy in
 //! the file.
 
+mod devices;
 mod history;
 mod routes;
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod time;
 mod tokens;
 mod wanted;
 
-pub use history::{Change, History, MAX_CHANGES, Outcome};
+pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use routes::{Answer, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
 pub use time::rfc3339;
 pub use tokens::{Tokens, Who};
@@ -55,6 +56,7 @@ struct Override {
 struct Attempt {
     file: Option<Rack>,
     overrides: BTreeMap<String, Override>,
+    drained: BTreeMap<String, u64>,
     change: Option<u64>,
 }
 
@@ -66,6 +68,8 @@ pub struct Desk {
     /// With all requests applied.
     rack: Rack,
     overrides: BTreeMap<String, Override>,
+    /// Devices that take no new connections by request, with the change.
+    drained: BTreeMap<String, u64>,
     /// A learner's weights for a service: they replace the weights of the rack's file, and a request overrides them.
     learnt: Option<(String, ServiceWeights)>,
     history: History,
@@ -82,6 +86,8 @@ pub struct Desk {
 struct Kept {
     version: u32,
     services: BTreeMap<String, KeptOverride>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    drained: BTreeMap<String, u64>,
     history: Vec<Change>,
 }
 
@@ -102,6 +108,7 @@ impl Desk {
             rack: file.clone(),
             file,
             overrides: BTreeMap::new(),
+            drained: BTreeMap::new(),
             learnt: None,
             history: History::default(),
             tokens,
@@ -128,6 +135,7 @@ impl Desk {
             let base = Wanted::from_document(&k.base).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
             self.overrides.insert(name, Override { wanted, base, change: k.change, waits: k.waits });
         }
+        self.drained = kept.drained;
         self.history = History::from_changes(kept.history);
         let mut effects = Vec::new();
         self.lay_over(now_ms, &mut effects);
@@ -161,8 +169,7 @@ impl Desk {
 
     /// The rack's file changed.
     pub fn file_changed(&mut self, now_ms: u64, rack: Rack) -> Vec<Effect> {
-        let before =
-            Attempt { file: Some(self.file.clone()), overrides: self.overrides.clone(), change: None };
+        let before = Attempt { file: Some(self.file.clone()), ..self.attempt() };
         self.file = rack;
         // A service without a learner has the file's weights again.
         let learner = self.file.learn.as_ref().map(|l| l.service.as_str());
@@ -187,6 +194,7 @@ impl Desk {
                         self.file = file;
                     }
                     self.overrides = attempt.overrides;
+                    self.drained = attempt.drained;
                     if let Some(id) = attempt.change {
                         self.history.reject(id, reason);
                     }
@@ -249,12 +257,13 @@ impl Desk {
             }
             true
         });
-        self.rack = match &self.learnt {
+        let rack = match &self.learnt {
             Some((service, weights)) if !self.is_overridden(service) => {
                 with_service_weights(&rack, service, weights)
             }
             _ => rack,
         };
+        self.rack = self.without_drained(rack);
         for (service, o, why) in &notes {
             let reason = format!("change {} {why}", o.change);
             effects.push(Effect::Say(format!("service `{service}`: {reason}")));
@@ -264,6 +273,7 @@ impl Desk {
                 who: "rack file".into(),
                 service: service.clone(),
                 set: None,
+                device: None,
                 before: o.wanted.document(),
                 result: Outcome::Noted { reason },
             });
@@ -283,6 +293,7 @@ impl Desk {
         let kept = Kept {
             version: 1,
             services: services.collect(),
+            drained: self.drained.clone(),
             history: self.history.iter().cloned().collect(),
         };
         // Strings, numbers and maps of them: JSON can represent them all.
@@ -308,7 +319,8 @@ impl Desk {
         // Weights and priorities that are not named are those of the file, not of the last request.
         let rack = self.with_file_for(service);
         let rack = wanted.apply(&rack, service)?;
-        Ok(learnt.map(|(_, weights)| with_service_weights(&rack, service, weights)).unwrap_or(rack))
+        let rack = learnt.map(|(_, weights)| with_service_weights(&rack, service, weights)).unwrap_or(rack);
+        Ok(self.without_drained(rack))
     }
 
     /// A learner wants these weights for a service. They replace those in the rack's file; while a request overrides them,
@@ -319,6 +331,7 @@ impl Desk {
             return Vec::new();
         }
         let rack = with_service_weights(&self.with_file_for(service), service, &weights);
+        let rack = self.without_drained(rack);
         if rack == self.rack {
             return Vec::new();
         }
@@ -344,6 +357,11 @@ impl Desk {
         rack
     }
 
+    /// What to return to if the controller rejects the next configuration.
+    fn attempt(&self) -> Attempt {
+        Attempt { file: None, overrides: self.overrides.clone(), drained: self.drained.clone(), change: None }
+    }
+
     /// Changes one service. The caller has seen that it can be.
     fn set(
         &mut self,
@@ -355,12 +373,13 @@ impl Desk {
     ) -> (u64, Vec<Effect>) {
         let Ok(of_file) = self.file.service(service).map(Wanted::of) else { return (0, Vec::new()) };
         let before = self.in_force(service).map_or_else(|| of_file.document(), |o| o.wanted.document());
-        let attempt = Attempt { file: None, overrides: self.overrides.clone(), change: None };
+        let attempt = self.attempt();
         let change = self.history.add(Change {
             id: 0,
             at_ms: now_ms,
             who: who.into(),
             service: service.into(),
+            device: None,
             set: wanted.as_ref().map(Wanted::document),
             before,
             result: Outcome::Pending { reason: None },

@@ -1,11 +1,12 @@
 //! Requests as HTTP has them, without HTTP: method, path, token and body in, status and JSON out.
 
+use super::devices::{refusal, state};
 use super::time::rfc3339;
 use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
 use super::{Change, Desk, Effect, Outcome};
 use crate::config::Service;
-use crate::controller::{Controllers, Status, Unavailable};
+use crate::controller::{Controllers, Status};
 use crate::plan::{self, Key, Update};
 use crate::types::Policy;
 use pointsman_control::text::to_text;
@@ -20,16 +21,19 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 pub const MAX_BODY: usize = 1 << 20;
 
 /// How long to wait for a change by default, and at most, in milliseconds.
-const WAIT_MS: u64 = 5_000;
-const MAX_WAIT_MS: u64 = 60_000;
+pub(super) const WAIT_MS: u64 = 5_000;
+pub(super) const MAX_WAIT_MS: u64 = 60_000;
 
 /// How many updates of a dry run `limit` may ask for.
 const MAX_SHOWN: u64 = 20_000;
 
 /// Methods and paths, as the description has them.
-pub const ROUTES: [(&str, &str); 10] = [
+pub const ROUTES: [(&str, &str); 13] = [
     ("GET", "/openapi.json"),
     ("GET", "/v1/status"),
+    ("GET", "/v1/devices"),
+    ("PUT", "/v1/devices/{device}/drain"),
+    ("DELETE", "/v1/devices/{device}/drain"),
     ("GET", "/v1/policies"),
     ("GET", "/v1/services"),
     ("GET", "/v1/services/{service}"),
@@ -101,13 +105,13 @@ impl From<Response> for Answer {
     }
 }
 
-type Checked<T> = Result<T, Response>;
+pub(super) type Checked<T> = Result<T, Response>;
 
 /// The parameters behind `?`, all of which must be known.
-struct Query(BTreeMap<String, String>);
+pub(super) struct Query(BTreeMap<String, String>);
 
 impl Query {
-    fn parse(text: &str, known: &[&str]) -> Checked<Query> {
+    pub(super) fn parse(text: &str, known: &[&str]) -> Checked<Query> {
         let mut out = BTreeMap::new();
         for pair in text.split('&').filter(|p| !p.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
@@ -128,7 +132,7 @@ impl Query {
         Ok(Query(out))
     }
 
-    fn number(&self, name: &str, default: u64, max: u64) -> Checked<u64> {
+    pub(super) fn number(&self, name: &str, default: u64, max: u64) -> Checked<u64> {
         let Some(text) = self.0.get(name) else { return Ok(default) };
         let number = text.parse().ok().filter(|n| *n <= max);
         number.ok_or_else(|| {
@@ -204,15 +208,13 @@ impl Desk {
         match parts[..] {
             ["v1", "services", service, "policy"] if request.method != "GET" => {
                 only(request, &["GET", "PUT", "DELETE"])?;
-                if !who.writes {
-                    return Err(Response::error(
-                        403,
-                        format!("`{}` is read-only: use a token without `read`", who.name),
-                    ));
-                }
-                let Who { name, .. } = who;
-                let name = name.to_string();
+                let name = writer(&who)?;
                 self.change(now_ms, controller, &name, service, request, query)
+            }
+            ["v1", "devices", device, "drain"] => {
+                only(request, &["PUT", "DELETE"])?;
+                let name = writer(&who)?;
+                self.drain(now_ms, &name, device, request, query)
             }
             ["v1", ref rest @ ..] => {
                 only(request, &["GET"])?;
@@ -230,6 +232,7 @@ impl Desk {
         };
         match path {
             ["status"] => plain(self.status(controller)),
+            ["devices"] => plain(self.devices(controller)),
             ["policies"] => plain(policies()),
             ["services"] => {
                 let all: Vec<Value> = self.rack.services.iter().map(|s| self.brief(s)).collect();
@@ -467,29 +470,13 @@ impl Desk {
             .iter()
             .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
             .map(|(m, d)| {
-                // A device that is not enabled, or whose server has weight 0, is out of service by an operator's
-                // request.
                 let why = unavailable.get(&d.number);
-                let state = match (d.enabled, d.held) {
-                    _ if m.weight == 0 => "draining",
-                    (false, false) => "draining",
-                    _ if why == Some(&Unavailable::Failed) => "failed",
-                    _ if why.is_some() => "silent",
-                    (true, _) => "in-service",
-                    (false, true) => "held",
-                };
-                let reason = match why {
-                    Some(Unavailable::Refused(refusal)) => {
-                        Some(format!("its reports are refused: {refusal}"))
-                    }
-                    _ => None,
-                };
                 json!({
                     "device": self.rack.device_name(d.number),
                     "number": d.number.bits(),
                     "enabled": d.enabled || d.held,
-                    "state": state,
-                    "reason": reason,
+                    "state": state(m, d, why),
+                    "reason": refusal(why),
                     "weight": if d.held { 0 } else { d.weight },
                     "priority": d.priority,
                     "server_weight": m.weight,
@@ -504,6 +491,14 @@ impl Desk {
         }
         out
     }
+}
+
+/// The name of a user who may change something.
+fn writer(who: &Who<'_>) -> Checked<String> {
+    if who.writes {
+        return Ok(who.name.to_string());
+    }
+    Err(Response::error(403, format!("`{}` is read-only: use a token without `read`", who.name)))
 }
 
 fn only(request: &Request<'_>, methods: &[&str]) -> Checked<()> {

@@ -529,3 +529,72 @@ fn a_learner_and_an_operator() {
     assert_eq!(weights(&o), [5, 1]);
     assert_eq!(o.get("/v1/services/inference")["learner"], Value::Null);
 }
+
+#[test]
+fn devices_are_drained_and_enabled() {
+    let mut o = Office::new(&text());
+    let state = |o: &mut Office, name: &str| {
+        let all = o.get("/v1/devices")["devices"].clone();
+        all.as_array().expect("a list").iter().find(|d| d["device"] == name).expect("there").clone()
+    };
+    let ask = |o: &mut Office, method: &'static str, target: &str| {
+        let request = Request { method, target, authorization: Some(OPS), body: b"" };
+        let (r, _) = o.ask(&request);
+        (r.status, serde_json::from_str::<Value>(&r.body).expect("JSON"))
+    };
+    let nic = "/v1/devices/s1%2Fnic/drain";
+    assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
+    let (status, change) = ask(&mut o, "PUT", nic);
+    assert_eq!((status, &change["device"], &change["drain"]), (202, &json!("s1/nic"), &json!(true)));
+    assert_eq!((&change["service"], &change["set"]), (&Value::Null, &Value::Null));
+    let drained = state(&mut o, "s1/nic");
+    assert_eq!((&drained["state"], &drained["drained"]["who"]), (&json!("draining"), &json!("ops")));
+    let takes = |rack: &Rack| {
+        let mut all = rack.services.iter().flat_map(|s| &s.members).flat_map(|m| &m.devices);
+        all.clone().any(|d| rack.device_name(d.number) == "s1/nic" && d.enabled)
+            || !all.any(|d| rack.device_name(d.number) == "s1/cpu" && d.enabled)
+    };
+    assert!(!takes(o.desk.rack()) && !takes(o.controller.rack()));
+
+    // It stays drained over changes of the policy, of the file, and over a restart.
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    assert!(!takes(o.desk.rack()));
+    let effects = o.desk.file_changed(o.now, rack(&text().replace("weight = 5", "weight = 6")));
+    o.perform(effects);
+    assert!(!takes(o.desk.rack()));
+    let mut again = Office::new(&text());
+    let effects = again.desk.restore(5, &o.kept).expect("a state");
+    again.perform(effects);
+    assert!(!takes(again.desk.rack()));
+    assert_eq!(state(&mut again, "s1/nic")["drained"]["change"], 1);
+
+    // Another drain of the same device is another change; enabling ends it.
+    assert_eq!(ask(&mut o, "PUT", nic).0, 202);
+    assert_eq!(o.get("/v1/changes/1")["outcome"], "superseded");
+    assert_eq!(ask(&mut o, "DELETE", nic).0, 202);
+    assert!(takes(o.desk.rack()));
+    assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
+
+    // Names, rights, and services that would have nothing left.
+    let (status, error) = ask(&mut o, "PUT", "/v1/devices/s9/drain");
+    assert!(status == 404 && error["error"].as_str().is_some_and(|e| e.contains("s1/cpu")), "{error}");
+    let before = o.desk.rack().clone();
+    let servers: Vec<String> = before.servers.iter().map(|s| s.name.clone()).collect();
+    let answers = servers.iter().map(|s| ask(&mut o, "PUT", &format!("/v1/devices/{s}/drain")));
+    let answers: Vec<(u16, Value)> = answers.collect();
+    let (last, others) = answers.split_last().expect("servers");
+    assert!(others.iter().all(|(status, _)| *status == 202), "{answers:?}");
+    assert!(
+        last.0 == 409 && last.1["error"].as_str().is_some_and(|e| e.contains("no device left")),
+        "{last:?}"
+    );
+    let reads = Request { method: "PUT", target: nic, authorization: Some(BOARD), body: b"" };
+    assert_eq!(o.ask(&reads).0.status, 403);
+    assert_eq!(ask(&mut o, "GET", nic).0, 405);
+    let mut off = Office::new(&text().replacen("name = \"nic\"", "name = \"nic\"\nenabled = false", 1));
+    let (status, error) = ask(&mut off, "DELETE", nic);
+    assert!(
+        status == 409 && error["error"].as_str().is_some_and(|e| e.contains("enabled = false")),
+        "{error}"
+    );
+}

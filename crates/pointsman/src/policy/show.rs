@@ -100,18 +100,55 @@ pub fn show(s: &Value) -> String {
     let mut rows = vec![row(&["DEVICE", "WEIGHT", "PRIORITY", "STATE"])];
     for d in s["devices"].as_array().into_iter().flatten() {
         let state = match d["state"].as_str() {
-            Some("in-service") => "in service".into(),
-            Some("silent") if d["reason"].is_string() => format!("silent: {}", text(&d["reason"])),
-            Some("silent") => "silent: is its agent running?".into(),
-            Some("failed") => "failed health check".into(),
-            Some("held") => "in service, held at weight 0 by the learner".into(),
             Some("draining") if d["enabled"] == false => "draining: disabled".into(),
             Some("draining") => "draining: its server has weight 0".into(),
-            _ => text(&d["state"]),
+            _ => state(d),
         };
         rows.push(vec![text(&d["device"]), text(&d["weight"]), text(&d["priority"]), state]);
     }
     out + &table(&rows)
+}
+
+/// The state of a device.
+fn state(d: &Value) -> String {
+    match d["state"].as_str() {
+        Some("in-service") => "in service".into(),
+        Some("silent") if d["reason"].is_string() => format!("silent: {}", text(&d["reason"])),
+        Some("silent") => "silent: is its agent running?".into(),
+        Some("failed") => "failed health check".into(),
+        Some("held") => "in service, held at weight 0 by the learner".into(),
+        _ => text(&d["state"]),
+    }
+}
+
+/// Connections left on a draining device.
+fn connections_left(d: &Value) -> String {
+    match d["connections"].as_u64() {
+        Some(1) => "1 connection left".to_string(),
+        Some(n) => format!("{n} connections left"),
+        None => "not counted yet".to_string(),
+    }
+}
+
+/// All devices, one a line.
+pub fn devices(answer: &Value) -> String {
+    let mut rows = vec![row(&["DEVICE", "KIND", "ADDRESS", "SERVICES", "STATE"])];
+    for d in answer["devices"].as_array().into_iter().flatten() {
+        let list = |name: &str| {
+            let all: Vec<String> = d[name].as_array().into_iter().flatten().map(text).collect();
+            if all.is_empty() { "-".to_string() } else { all.join(",") }
+        };
+        let mut state = match d["state"].as_str() {
+            Some("draining") => format!("draining: {}", connections_left(d)),
+            Some("drained") => "drained: no connections left".to_string(),
+            _ => state(d),
+        };
+        if let (Some(who), Some(since)) = (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
+            let _ = write!(state, ", by {who} at {since}");
+        }
+        rows.push(vec![text(&d["device"]), text(&d["kind"]), list("addresses"), list("services"), state]);
+    }
+    table(&rows)
 }
 
 /// Outcome of a change, in a sentence.
@@ -126,8 +163,14 @@ pub fn outcome(c: &Value) -> String {
 
 /// Changes, one a line.
 pub fn history(answer: &Value) -> String {
-    let mut rows = vec![row(&["CHANGE", "AT", "WHO", "SERVICE", "POLICY", "OUTCOME"])];
+    let mut rows = vec![row(&["CHANGE", "AT", "WHO", "SERVICE", "SETTING", "OUTCOME"])];
     for c in answer["changes"].as_array().into_iter().flatten() {
+        if let Some(device) = c["device"].as_str() {
+            let what = if c["drain"] == true { "drain" } else { "enable" };
+            let what = format!("{what} {device}");
+            rows.push(vec![text(&c["id"]), text(&c["at"]), text(&c["who"]), "-".into(), what, outcome(c)]);
+            continue;
+        }
         let set = if c["set"].is_null() { "the value in rack.toml".to_string() } else { brief(&c["set"]) };
         let note = c["set"]["note"].as_str().map_or_else(String::new, |n| format!(" ({n})"));
         rows.push(vec![
@@ -178,12 +221,7 @@ pub fn status(s: &Value) -> String {
         let _ = writeln!(out, "unresolved  {}", names.join(", "));
     }
     for d in s["draining"].as_array().into_iter().flatten() {
-        let connections = match d["connections"].as_u64() {
-            Some(1) => "1 connection left".to_string(),
-            Some(n) => format!("{n} connections left"),
-            None => "not counted yet".to_string(),
-        };
-        let _ = writeln!(out, "draining    {}: {connections}", text(&d["device"]));
+        let _ = writeln!(out, "draining    {}: {}", text(&d["device"]), connections_left(d));
     }
     let held: Vec<String> = s["held"].as_array().into_iter().flatten().map(text).collect();
     if !held.is_empty() {

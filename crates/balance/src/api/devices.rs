@@ -1,0 +1,180 @@
+//! Devices: their states, and requests that take them out of service or back.
+
+use super::history::Drain;
+use super::routes::{Checked, MAX_WAIT_MS, Query, Request, Response, WAIT_MS};
+use super::time::rfc3339;
+use super::wanted::Document;
+use super::{Answer, Change, Desk, Effect, Outcome, Wait};
+use crate::config::{Device, Member, MemberDevice, Rack, Service};
+use crate::controller::{Controllers, Draining, Unavailable};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The state of a device in a service.
+pub(super) fn state(member: &Member, device: &MemberDevice, why: Option<&Unavailable>) -> &'static str {
+    // A device that is not enabled, or whose server has weight 0, is out of service by an operator's request.
+    match (device.enabled, device.held) {
+        _ if member.weight == 0 => "draining",
+        (false, false) => "draining",
+        _ if why == Some(&Unavailable::Failed) => "failed",
+        _ if why.is_some() => "silent",
+        (true, _) => "in-service",
+        (false, true) => "held",
+    }
+}
+
+/// Why the reports of a device that counts as silent are refused.
+pub(super) fn refusal(why: Option<&Unavailable>) -> Option<String> {
+    match why {
+        Some(Unavailable::Refused(refusal)) => Some(format!("its reports are refused: {refusal}")),
+        _ => None,
+    }
+}
+
+/// Whether a service has a device that may get new connections.
+fn takes(service: &Service) -> bool {
+    let members = service.members.iter().filter(|m| m.weight > 0);
+    members.flat_map(|m| &m.devices).any(|d| d.enabled || d.held)
+}
+
+impl Desk {
+    /// The configuration without the devices that take no new connections by request.
+    pub(super) fn without_drained(&self, mut rack: Rack) -> Rack {
+        let numbers = |rack: &Rack| -> Vec<_> {
+            let drained = |name: &String| self.drained.contains_key(name);
+            rack.devices().map(|(_, d)| d.number).filter(|n| drained(&rack.device_name(*n))).collect()
+        };
+        let drained = numbers(&rack);
+        let devices = rack.servers.iter_mut().flat_map(|s| &mut s.devices);
+        devices.filter(|d| drained.contains(&d.number)).for_each(|d| d.enabled = false);
+        let members = rack.services.iter_mut().flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices);
+        members.filter(|d| drained.contains(&d.number)).for_each(|d| (d.enabled, d.held) = (false, false));
+        rack
+    }
+
+    /// All devices with their states.
+    pub(super) fn devices(&self, controller: &Controllers) -> Value {
+        let unavailable = controller.unavailable();
+        let draining: BTreeMap<String, Draining> =
+            controller.draining().into_iter().map(|d| (d.device.clone(), d)).collect();
+        let all = self.rack.devices().map(|(_, device)| {
+            self.device(
+                device,
+                draining.get(&self.rack.device_name(device.number)),
+                unavailable.get(&device.number),
+            )
+        });
+        json!({ "devices": all.collect::<Vec<_>>() })
+    }
+
+    fn device(&self, device: &Device, draining: Option<&Draining>, why: Option<&Unavailable>) -> Value {
+        let name = self.rack.device_name(device.number);
+        let parts = self.rack.services.iter().flat_map(|s| s.members.iter().map(move |m| (s, m)));
+        let parts = parts.flat_map(|(s, m)| m.devices.iter().map(move |d| (s, m, d)));
+        let own: Vec<_> = parts.filter(|(_, _, d)| d.number == device.number).collect();
+        let states: Vec<&str> = own.iter().map(|(_, m, d)| state(m, d, why)).collect();
+        let connections = draining.and_then(|d| d.connections);
+        let state = match states.iter().find(|s| **s != "draining") {
+            Some(state) => state,
+            None if connections == Some(0) => "drained",
+            None => "draining",
+        };
+        let drained = self.drained.get(&name).map(|id| {
+            let change = self.history.get(*id);
+            json!({
+                "change": id,
+                "who": change.map(|c| &c.who),
+                "since": change.map(|c| rfc3339(c.at_ms)),
+            })
+        });
+        json!({
+            "device": name,
+            "kind": device.kind.name(),
+            "addresses": device.addresses().map(|a| a.to_string()).collect::<Vec<_>>(),
+            "services": own.iter().map(|(s, _, _)| &s.name).collect::<Vec<_>>(),
+            "state": state,
+            "reason": refusal(why),
+            "drained": drained,
+            "connections": connections,
+        })
+    }
+
+    /// The devices that a name means: itself, or all devices of a server.
+    fn named(&self, name: &str) -> Checked<Vec<String>> {
+        let all: Vec<String> = self.file.devices().map(|(_, d)| self.file.device_name(d.number)).collect();
+        let of_server = format!("{name}/");
+        let found: Vec<String> =
+            all.iter().filter(|d| *d == name || d.starts_with(&of_server)).cloned().collect();
+        if found.is_empty() {
+            let message = format!("no server or device `{name}`; there are: {}", all.join(", "));
+            return Err(Response::error(404, message));
+        }
+        Ok(found)
+    }
+
+    /// Takes a device out of service (PUT) or back (DELETE).
+    pub(super) fn drain(
+        &mut self,
+        now_ms: u64,
+        who: &str,
+        name: &str,
+        request: &Request<'_>,
+        query: &str,
+    ) -> Checked<Answer> {
+        let query = Query::parse(query, &["wait_ms"])?;
+        let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
+        let devices = self.named(name)?;
+        let drain = request.method == "PUT";
+        let kept = self.attempt();
+        for device in &devices {
+            if drain {
+                self.drained.entry(device.clone()).or_insert(0);
+            } else {
+                self.drained.remove(device);
+            }
+        }
+        if let Err(why) = self.can_drain(&devices, drain) {
+            self.drained = kept.drained;
+            return Err(Response::error(409, why));
+        }
+        let change = self.history.add(Change {
+            id: 0,
+            at_ms: now_ms,
+            who: who.into(),
+            service: String::new(),
+            device: Some(Drain { device: name.into(), drain }),
+            set: None,
+            before: Document::default(),
+            result: Outcome::Pending { reason: None },
+        });
+        // A device that was drained before stays drained by that change.
+        self.drained.values_mut().filter(|id| **id == 0).for_each(|id| *id = change);
+        self.attempt = Some(super::Attempt { change: Some(change), ..kept });
+        let mut effects = Vec::new();
+        self.lay_over(now_ms, &mut effects);
+        effects.push(Effect::Configure(Box::new(self.rack.clone())));
+        effects.push(Effect::Save(self.kept()));
+        let response = self.outcome(change);
+        Ok(Answer { response, wait: Some(Wait { change, at_most_ms }), effects })
+    }
+
+    /// Whether these devices can change.
+    fn can_drain(&self, devices: &[String], drain: bool) -> Result<(), String> {
+        if !drain {
+            let file = self.file.devices().filter(|(_, d)| !d.enabled);
+            let off = file.map(|(_, d)| self.file.device_name(d.number)).find(|d| devices.contains(d));
+            return off.map_or(Ok(()), |d| {
+                Err(format!("`{d}` has enabled = false in the rack's file: change it there"))
+            });
+        }
+        let after = self.without_drained(self.rack.clone());
+        let before = self.rack.services.iter();
+        match before.zip(&after.services).find(|(before, after)| takes(before) && !takes(after)) {
+            None => Ok(()),
+            Some((service, _)) => Err(format!(
+                "service `{}` would have no device left: enable or add another one first",
+                service.name
+            )),
+        }
+    }
+}
