@@ -225,6 +225,10 @@ impl Executor for Runner {
         either!(self, frame, |e, f| e.value(f, slot), else Value::Void)
     }
 
+    fn header_bits(&self, frame: &Frame, slot: usize) -> u64 {
+        either!(self, frame, |e, f| e.header_bits(f, slot), else 0)
+    }
+
     fn set_value(&self, frame: &mut Frame, slot: usize, value: Value) {
         either!(self, mut frame, |e, f| e.set_value(f, slot, value));
     }

@@ -574,6 +574,15 @@ impl Executor for Engine {
         }
     }
 
+    fn header_bits(&self, frame: &Frame, slot: usize) -> u64 {
+        match self.offsets.get(slot) {
+            Some(at) if frame.end == self.words => {
+                self.memory().header_bits(bytes(&frame.slots), self.slots[slot], *at as usize)
+            }
+            _ => 0,
+        }
+    }
+
     fn set_value(&self, frame: &mut Frame, slot: usize, value: Value) {
         if let Some(at) = self.offsets.get(slot).filter(|_| frame.end == self.words) {
             let spot = Spot::Natural(*at as usize);

@@ -267,6 +267,29 @@ impl Memory<'_> {
         }
     }
 
+    /// Bits of every valid header in the variable of type `ty` at this byte.
+    pub(crate) fn header_bits(&self, mem: &[u8], ty: TypeId, at: usize) -> u64 {
+        let place = |offset: u32| at + offset as usize;
+        match &self.layouts.get(ty).shape {
+            Shape::Struct(parts) | Shape::Union(parts) => {
+                parts.iter().map(|(ty, offset)| self.header_bits(mem, *ty, place(*offset))).sum()
+            }
+            Shape::Header(h) if mem[place(h.valid)] != 0 => {
+                let varbit = |(_, field): &(TypeId, HeaderField)| match field {
+                    // Its width comes first.
+                    HeaderField::Varbit(offset) => read_u64(&mem[place(*offset)..], 4),
+                    HeaderField::Packed(_) => 0,
+                };
+                let varbits = if h.varbit.is_some() { h.fields.iter().map(varbit).sum() } else { 0 };
+                u64::from(h.bits) + varbits
+            }
+            Shape::Stack { elem, size, first, stride } => {
+                (0..*size).map(|i| self.header_bits(mem, *elem, place(first + i * stride))).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Writes `value` as a value of type `ty`: widths adjusted, the default value if it does not fit at all.
     pub(crate) fn put(&self, mem: &mut [u8], ty: TypeId, spot: Spot, value: &Value) {
         let layout = self.layouts.get(ty);

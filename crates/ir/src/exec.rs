@@ -71,6 +71,11 @@ pub trait Executor: Sized + 'static {
     /// The whole value of a slot.
     fn value(&self, frame: &Self::Frame, slot: usize) -> Value;
 
+    /// Bits of all valid headers in a slot.
+    fn header_bits(&self, frame: &Self::Frame, slot: usize) -> u64 {
+        self.value(frame, slot).header_bits()
+    }
+
     /// Replaces the whole value of a slot; `value` must be of the slot's type.
     fn set_value(&self, frame: &mut Self::Frame, slot: usize, value: Value);
 

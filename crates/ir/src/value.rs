@@ -43,6 +43,24 @@ pub enum Value {
 }
 
 impl Value {
+    /// Bits of every valid header inside.
+    pub fn header_bits(&self) -> u64 {
+        fn field_bits(value: &Value) -> u64 {
+            match value {
+                Value::Bits(b) | Value::Varbit(b) => u64::from(b.width()),
+                Value::Bool(_) => 1,
+                Value::Struct(vs) => vs.iter().map(field_bits).sum(),
+                _ => 0,
+            }
+        }
+        match self {
+            Value::Struct(vs) | Value::Union(vs) => vs.iter().map(Value::header_bits).sum(),
+            Value::Stack { elems, .. } => elems.iter().map(Value::header_bits).sum(),
+            Value::Header { valid: true, fields } => fields.iter().map(field_bits).sum(),
+            _ => 0,
+        }
+    }
+
     /// The value that a variable of type `ty` starts with in our executors: zero, false, invalid, first member.
     ///
     /// P4_16 leaves uninitialised variables undefined; zero everywhere keeps every run the same.

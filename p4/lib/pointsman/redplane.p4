@@ -258,7 +258,9 @@ control RedPlaneArrive(inout redplane_v4_t outer,
         redplane_config.apply();
         m.step = REDPLANE_PROGRAM;
         m.in_port = sm.ingress_port;
+        m.bytes = sm.packet_length;
         if (message.isValid()) {
+            m.bytes = sm.packet_length - REDPLANE_BYTES;
             if (sm.instance_type == 4 && outer.src == m.address) {
                 // R7: a write from the buffer.
                 redplane_counts.count(REDPLANE_COUNT_RESENT);
@@ -394,7 +396,7 @@ control RedPlaneDepart(inout redplane_v4_t outer,
                 }
             }
         } else if (m.step == REDPLANE_SEND) {
-            bit<32> length = sm.packet_length;
+            bit<32> length = m.bytes + REDPLANE_BYTES;
             if (message.flags[0:0] == 0) {
                 length = REDPLANE_BYTES;
                 truncate(length);

@@ -12,7 +12,7 @@ use crate::state::Access;
 use crate::time::Time;
 use crate::trace::{Block, StepKind};
 use pointsman_ir::pass::GIVEN;
-use pointsman_ir::{ControlId, Executor, LoadError, Pass, PassExit, PassField, PassStep, PassValue, Value};
+use pointsman_ir::{ControlId, Executor, LoadError, Pass, PassExit, PassField, PassStep, PassValue};
 use std::ops::Range;
 
 /// Numbers that belong to a packet on one half of its way, and go into its metadata.
@@ -340,7 +340,7 @@ impl<E: Executor> Drive<'_, E> {
             self.set(frame, fixed.std.parser_error, u64::from(error));
         }
         if fixed.pipeline.egress_reads_length {
-            way.parsed_bits = header_bits(&*fixed.exec, frame);
+            way.parsed_bits = fixed.exec.header_bits(frame, HEADERS);
         }
         effects
     }
@@ -365,7 +365,7 @@ impl<E: Executor> Drive<'_, E> {
         for leg in &fixed.path.legs[legs] {
             match *leg {
                 Leg::Set(to, Source::Given(given::LENGTH)) => {
-                    exec.write(frame, to, length(way, header_bits(exec, frame)));
+                    exec.write(frame, to, length(way, exec.header_bits(frame, HEADERS)));
                 }
                 Leg::Set(to, source) => assign(exec, frame, to, source, given),
                 Leg::Control(block, run, slots) => {
@@ -442,31 +442,7 @@ pub(super) fn env<'a, F>(
     BlockEnv { bytes, payload, trace, thread, ..quiet }
 }
 
-/// Bits of all valid headers.
-fn header_bits<E: Executor>(exec: &E, frame: &E::Frame) -> u64 {
-    valid_bits(&exec.value(frame, HEADERS))
-}
-
 /// Length of a packet whose headers have these bits now.
 fn length(way: &Way, header_bits: u64) -> u64 {
     (u64::from(way.bytes) + header_bits / 8).saturating_sub(way.parsed_bits / 8)
-}
-
-/// Bits of every valid header inside `value`.
-fn valid_bits(value: &Value) -> u64 {
-    match value {
-        Value::Struct(vs) | Value::Union(vs) => vs.iter().map(valid_bits).sum(),
-        Value::Stack { elems, .. } => elems.iter().map(valid_bits).sum(),
-        Value::Header { valid: true, fields } => fields.iter().map(field_bits).sum(),
-        _ => 0,
-    }
-}
-
-fn field_bits(value: &Value) -> u64 {
-    match value {
-        Value::Bits(b) | Value::Varbit(b) => u64::from(b.width()),
-        Value::Bool(_) => 1,
-        Value::Struct(vs) => vs.iter().map(field_bits).sum(),
-        _ => 0,
-    }
 }

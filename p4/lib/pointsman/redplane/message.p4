@@ -135,6 +135,8 @@ struct redplane_meta_t {
     bool             held;
     // The state. The program may change it.
     redplane_value_t value;
+    // Bytes of the packet without the message's headers. A program that adds or removes headers changes this number, too.
+    bit<32>          bytes;
     // The port that the packet came in by, before it went to the store.
     bit<9>           in_port;
     bit<32>          index;
