@@ -4,6 +4,7 @@ use super::error::StoreError;
 use crate::metrics::store::DiskStats;
 use pointsman_store::{Saved, Store};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Object and key; the rest of the state.
@@ -18,8 +19,56 @@ const VERSION: u64 = 1;
 /// The file of a store.
 pub struct Disk {
     path: PathBuf,
-    file: Database,
+    /// `None` after an error: it must be opened again.
+    file: Option<Database>,
     stats: DiskStats,
+}
+
+fn open(path: &Path) -> Result<Database, StoreError> {
+    let place = || path.to_path_buf();
+    Database::create(path).map_err(|e| match e {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::Taken(place()),
+        DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != ErrorKind::InvalidData => {
+            StoreError::Disk(place(), e.to_string())
+        }
+        e => StoreError::Foreign(place(), e.to_string()),
+    })
+}
+
+/// The version in the file, and how long leases may hold that it knows of.
+fn about(file: &Database) -> Result<(Option<u64>, Option<u64>), redb::Error> {
+    let transaction = file.begin_read()?;
+    let table = match transaction.open_table(ABOUT) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok((None, None)),
+        table => table?,
+    };
+    let of = |name| table.get(name).map(|value| value.map(|v| v.value()));
+    Ok((of("version")?, of("hold_ns")?))
+}
+
+fn set_about(file: &Database, hold_ns: u64) -> Result<(), redb::Error> {
+    let transaction = file.begin_write()?;
+    transaction.open_table(KEYS)?;
+    let mut table = transaction.open_table(ABOUT)?;
+    table.insert("version", VERSION)?;
+    table.insert("hold_ns", hold_ns)?;
+    drop(table);
+    Ok(transaction.commit()?)
+}
+
+/// Writes rows, and returns their number.
+fn write_rows<'a>(file: &Database, changes: impl Iterator<Item = Saved<'a>>) -> Result<u64, redb::Error> {
+    let transaction = file.begin_write()?;
+    let mut table = transaction.open_table(KEYS)?;
+    let mut rows = 0;
+    for saved in changes {
+        let (key, state) = saved.encode();
+        table.insert(key.as_slice(), state.as_slice())?;
+        rows += 1;
+    }
+    drop(table);
+    transaction.commit()?;
+    Ok(rows)
 }
 
 impl Disk {
@@ -27,16 +76,12 @@ impl Disk {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(|e| StoreError::Folder(dir.to_path_buf(), e))?;
         let path = dir.join("store.redb");
-        let file = Database::create(&path).map_err(|e| match e {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::Taken(path.clone()),
-            DatabaseError::Storage(redb::StorageError::Io(e))
-                if e.kind() != std::io::ErrorKind::InvalidData =>
-            {
-                StoreError::Disk(path.clone(), e.to_string())
-            }
-            e => StoreError::Foreign(path.clone(), e.to_string()),
-        })?;
-        Ok(Disk { path, file, stats: DiskStats::default() })
+        Ok(Disk { file: Some(open(&path)?), path, stats: DiskStats::default() })
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> DiskStats {
+        self.stats
     }
 
     /// Loads the store from the file. Leases of this run hold for `hold_ns`. Returns whether the file knows a former run.
@@ -46,61 +91,29 @@ impl Disk {
         hold_ns: u64,
         store: &mut Store<A>,
     ) -> Result<bool, StoreError> {
-        let held_ns = self.about(hold_ns)?;
-        self.rows(now, held_ns.unwrap_or(hold_ns), store)?;
-        Ok(held_ns.is_some())
-    }
-
-    /// What it has done.
-    pub fn stats(&self) -> DiskStats {
-        self.stats
-    }
-
-    fn foreign(&self) -> impl Fn(String) -> StoreError {
-        let path = self.path.clone();
-        move |why| StoreError::Foreign(path.clone(), why)
-    }
-
-    fn failed(&self) -> impl Fn(redb::Error) -> StoreError {
-        let path = self.path.clone();
-        move |e| StoreError::Disk(path.clone(), e.to_string())
-    }
-
-    /// Checks the version, and notes how long leases hold from now on. Returns how long they may hold that the file knows of.
-    fn about(&self, hold_ns: u64) -> Result<Option<u64>, StoreError> {
-        let read = || -> Result<(Option<u64>, Option<u64>), redb::Error> {
-            let transaction = self.file.begin_read()?;
-            let table = match transaction.open_table(ABOUT) {
-                Err(TableError::TableDoesNotExist(_)) => return Ok((None, None)),
-                table => table?,
-            };
-            let of = |name| table.get(name).map(|value| value.map(|v| v.value()));
-            Ok((of("version")?, of("hold_ns")?))
-        };
-        let (version, held_ns) = read().map_err(|e| self.foreign()(e.to_string()))?;
+        let Some(file) = &self.file else { return Ok(false) };
+        let foreign = |why: String| StoreError::Foreign(self.path.clone(), why);
+        let (version, held_ns) = about(file).map_err(|e| foreign(e.to_string()))?;
         match version {
             None | Some(VERSION) => {}
-            Some(other) => return Err(self.foreign()(format!("its version is {other}, not {VERSION}"))),
+            Some(other) => return Err(foreign(format!("its version is {other}, not {VERSION}"))),
         }
         // Leases of the former run may hold until now plus `held_ns`, those of this run for `hold_ns`: a third run waits for the longer one.
         let longest = held_ns.unwrap_or(0).max(hold_ns);
-        let write = || -> Result<(), redb::Error> {
-            let transaction = self.file.begin_write()?;
-            transaction.open_table(KEYS)?;
-            let mut table = transaction.open_table(ABOUT)?;
-            table.insert("version", VERSION)?;
-            table.insert("hold_ns", longest)?;
-            drop(table);
-            Ok(transaction.commit()?)
-        };
-        write().map_err(self.failed())?;
-        Ok(held_ns.map(|_| longest))
+        set_about(file, longest).map_err(|e| StoreError::Disk(self.path.clone(), e.to_string()))?;
+        self.rows(file, now, longest, store)?;
+        Ok(held_ns.is_some())
     }
 
-    fn rows<A: Copy + Eq>(&self, now: u64, hold_ns: u64, store: &mut Store<A>) -> Result<(), StoreError> {
-        let unreadable = self.foreign();
-        let wrong = |e: redb::Error| unreadable(e.to_string());
-        let transaction = self.file.begin_read().map_err(|e| wrong(e.into()))?;
+    fn rows<A: Copy + Eq>(
+        &self,
+        file: &Database,
+        now: u64,
+        hold_ns: u64,
+        store: &mut Store<A>,
+    ) -> Result<(), StoreError> {
+        let wrong = |e: redb::Error| StoreError::Foreign(self.path.clone(), e.to_string());
+        let transaction = file.begin_read().map_err(|e| wrong(e.into()))?;
         let table = transaction.open_table(KEYS).map_err(|e| wrong(e.into()))?;
         for row in table.iter().map_err(|e| wrong(e.into()))? {
             let (key, state) = row.map_err(|e| wrong(e.into()))?;
@@ -111,26 +124,23 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes the store's changes. When it returns, they survive a loss of power.
+    /// Writes the store's changes. When it returns, they survive a loss of power. After an error the file is opened again by the next call.
     pub fn write<A: Copy + Eq>(&mut self, store: &Store<A>) -> Result<(), StoreError> {
         let mut changes = store.changes().peekable();
         if changes.peek().is_none() {
             return Ok(());
         }
-        let write = || -> Result<u64, redb::Error> {
-            let transaction = self.file.begin_write()?;
-            let mut table = transaction.open_table(KEYS)?;
-            let mut rows = 0;
-            for saved in changes {
-                let (key, state) = saved.encode();
-                table.insert(key.as_slice(), state.as_slice())?;
-                rows += 1;
-            }
-            drop(table);
-            transaction.commit()?;
-            Ok(rows)
+        let written = match self.file.take().map_or_else(|| open(&self.path), Ok) {
+            Ok(file) => match write_rows(&file, changes) {
+                Ok(rows) => {
+                    self.file = Some(file);
+                    Ok(rows)
+                }
+                Err(e) => Err(StoreError::Disk(self.path.clone(), e.to_string())),
+            },
+            Err(e) => Err(e),
         };
-        match write() {
+        match written {
             Ok(rows) => {
                 self.stats.commits += 1;
                 self.stats.rows += rows;
@@ -138,7 +148,7 @@ impl Disk {
             }
             Err(e) => {
                 self.stats.failures += 1;
-                Err(self.failed()(e))
+                Err(e)
             }
         }
     }

@@ -157,6 +157,8 @@ impl Running {
             look_at = Instant::now() + LOOK;
             if taken < BATCH {
                 let ns = self.store.deadline().map(|at| at.saturating_sub(self.clock.now().0));
+                // A disk that refused is asked again, whatever arrives.
+                let ns = if self.stuck { Some(PAUSE.as_nanos() as u64) } else { ns };
                 let until = ns.map(|ns| Instant::now() + Duration::from_nanos(ns));
                 self.poller.wait(until, &mut ready).map_err(StoreError::Wait)?;
             }
@@ -193,7 +195,6 @@ impl Running {
                 if !std::mem::replace(&mut self.stuck, true) {
                     log(&format!("{e}; switches get no answers until the disk takes their changes"));
                 }
-                std::thread::sleep(PAUSE);
                 false
             }
         }
