@@ -1,8 +1,9 @@
 //! `pointsman failover`: switches and a store as processes, connections of the kernel's TCP, histories checked.
 
+use crate::support::store::StoreProcess;
 use crate::support::{Scratch, pointsman};
-use pointsman_lab::ensure;
 use pointsman_lab::harness::Test;
+use pointsman_lab::{ensure, private_folder};
 use serde_json::Value;
 use std::process::Command;
 
@@ -10,6 +11,8 @@ pub const TESTS: &[(&str, Test)] = &[
     ("connections_outlive_their_switch", connections_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
     ("without_protection_both_break", without_protection_both_break),
+    // The last one: it has a mount table of its own from then on.
+    ("a_full_disk_has_room_again", a_full_disk_has_room_again),
 ];
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -67,5 +70,25 @@ fn without_protection_both_break() -> Outcome {
     ensure!(!fine && result["connections"]["broken"] == 200, "{result:#}");
     let (fine, result) = failover(&dir, &["--app", "counter", "--fault", "switch", "--plain"])?;
     ensure!(!fine && result["history"]["violations"] == 8, "{result:#}");
+    Ok(())
+}
+
+/// A store whose disk is full answers nothing, and continues when there is room again.
+fn a_full_disk_has_room_again() -> Outcome {
+    let dir = Scratch::new("store-full");
+    private_folder(&dir.0, 4 << 20)?;
+    let ballast = dir.write("ballast", vec![7; 2 << 20]);
+    let mut store = StoreProcess::start(&dir, &["--data", &dir.path("data")]);
+    let mut grants = (0..).map(|key| store.grant(key));
+    let before = grants.position(|granted| !granted).unwrap_or(0);
+    ensure!(before > 100, "{before} keys before the disk was full");
+    std::fs::remove_file(ballast)?;
+    let mut again = (1_000_000..1_000_050).map(|key| store.grant(key));
+    ensure!(again.any(|granted| granted), "no answer though the disk has room");
+    ensure!(again.all(|granted| granted), "some keys have no answer");
+    // All that was answered is there after a crash.
+    store.kill();
+    let second = StoreProcess::start(&dir, &["--data", &dir.path("data")]);
+    ensure!(second.keys() > before as u64 + 40, "{} keys, {before} before", second.keys());
     Ok(())
 }

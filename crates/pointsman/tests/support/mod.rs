@@ -6,6 +6,7 @@ pub mod controller;
 pub mod many;
 pub mod programs;
 pub mod python;
+pub mod store;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
