@@ -38,8 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Bed {
     /// Namespaces and cables.
     pub rack: Rack,
-    /// The folder with all files of the run.
-    folder: Folder,
+    /// All files of the run.
+    folder: PathBuf,
     /// The program under test.
     binary: String,
     app: App,
@@ -48,16 +48,6 @@ pub struct Bed {
     switches: [Option<Process>; 2],
     store: Option<Process>,
     _server: Process,
-}
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing can be done about a folder that stays.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The rack's description.
@@ -104,11 +94,9 @@ impl Bed {
             let (own, store) = store_subnet(switch);
             rack.add_neighbour(STORE, switch as u16, (store.into(), 24), (own.into(), switch_mac(switch)))?;
         }
-        let folder = std::env::temp_dir().join(format!("pointsman-failover-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(failed("make", &folder))?;
-        let folder = Folder(folder);
+        let folder = options.folder.clone();
         let write = |name: &str, text: &str| {
-            let path = folder.0.join(name);
+            let path = folder.join(name);
             fs::write(&path, text).map_err(failed("write", &path))
         };
         write("main.p4", options.app.program())?;
@@ -145,7 +133,7 @@ impl Bed {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.0.join(name).display().to_string()
+        self.folder.join(name).display().to_string()
     }
 
     /// Starts the store with what its former run left on disk.
@@ -188,7 +176,7 @@ impl Bed {
     /// Starts a switch, as a new incarnation.
     pub fn start_switch(&mut self, switch: usize) -> Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let file = self.folder.0.join(format!("entries-{switch}.stf"));
+        let file = self.folder.join(format!("entries-{switch}.stf"));
         // Tenths of a second: two starts within one second are two incarnations, and 32 bits last for years.
         let incarnation = (now.as_millis() / 100) & 0xffff_ffff;
         fs::write(&file, self.entries(switch, incarnation as u64)?).map_err(failed("write", &file))?;

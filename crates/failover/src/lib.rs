@@ -17,7 +17,7 @@ use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What happens.
@@ -98,6 +98,30 @@ pub struct Options {
     pub binary: PathBuf,
     /// The program that serves connections.
     pub own: PathBuf,
+    /// An empty folder for the files of the run.
+    pub folder: PathBuf,
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder, String> {
+        let path = std::env::temp_dir().join(format!("pointsman-failover-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn remove(folder: &Path) {
+    // Nothing can be done about a folder that stays.
+    let _ = std::fs::remove_dir_all(folder);
 }
 
 /// Runs the command. Exit code 1: a connection broke, or packets showed what one switch without faults cannot show.
@@ -113,7 +137,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     ensure_privileges()?;
-    end_process(|| {})?;
+    let folder = Folder::new()?;
+    let path = folder.0.clone();
+    end_process(move || remove(&path))?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let asked = json!({
         "app": format!("{:?}", args.app).to_lowercase(),
@@ -130,6 +156,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         history: args.history,
         binary: own.clone(),
         own,
+        folder: folder.0.clone(),
     };
     let outcome = run::run(&options, &mut |line| say(line))?;
     print(&outcome.text());

@@ -100,7 +100,7 @@ pub fn write(header: &Header, operations: &Operations) -> String {
 /// Reads a history.
 ///
 /// # Errors
-/// The first line that is not as [`write`] writes it.
+/// The first line that is not as [`fn@write`] writes it.
 pub fn read(text: &str) -> Result<(Header, Operations), FileError> {
     let mut lines = (1..).zip(text.lines());
     let wrong = |line: usize| move |e: serde_json::Error| FileError { line, message: e.to_string() };

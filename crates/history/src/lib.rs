@@ -2,7 +2,7 @@
 //! Gong with the memory of Lowe ("Testing for linearizability", 2017).
 //!
 //! [`search`] knows nothing of packets: a [`Specification`] says what the system does. [`Plain`] is a P4 program on the interpreter;
-//! [`file`] reads and writes recorded histories, [`check`] judges one.
+//! [`mod@file`] reads and writes recorded histories, [`check`] judges one.
 #![forbid(unsafe_code)]
 
 mod check;
