@@ -43,7 +43,8 @@ control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
     }
 }
 
-// Makes the packet a request, with the number of a new one.
+// Makes the packet a request, with the number of a new one. A packet that is too long with the headers is lost, and its request goes without it: when the packet
+// is sent again, the state is here.
 control RedPlaneRequest(inout redplane_v4_t outer,
                         inout redplane_t message,
                         inout redplane_meta_t m,
@@ -73,6 +74,10 @@ control RedPlaneRequest(inout redplane_v4_t outer,
         message.version = REDPLANE_VERSION;
         message.kind = kind;
         message.flags = flags;
+        if (flags[0:0] == 1 && m.bytes > REDPLANE_MTU - REDPLANE_BYTES) {
+            redplane_counts.count(REDPLANE_COUNT_LONG);
+            message.flags = flags & ~(REDPLANE_PACKET | REDPLANE_INPUT);
+        }
         message.status = REDPLANE_OK;
         message.object = REDPLANE_OBJECT;
         message.shard = 0;
@@ -358,7 +363,7 @@ control RedPlaneSave(inout redplane_v4_t outer,
             }
         } else if (flags != 0 && m.slot.sent != m.slot.acked) {
             request.apply(outer, message, m, sm, REDPLANE_READ, flags, (bit<16>)port);
-        } else if (flags != 0 && m.slot.until - now < m.renew) {
+        } else if (flags != 0 && m.slot.until - now < m.renew && m.bytes <= REDPLANE_MTU - REDPLANE_BYTES) {
             bit<48> asked;
             redplane_asked.read(asked, m.index);
             if (now - asked > m.renew >> 2) {

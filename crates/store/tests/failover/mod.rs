@@ -153,3 +153,16 @@ fn writes_are_sent_again_until_they_are_acknowledged() {
         "R7 is not found"
     );
 }
+
+#[test]
+fn packets_that_are_too_long_with_a_message_pass_when_they_are_repeated() {
+    let app = App::<Engine>::new("0", &[]);
+    let mut world = World::new(&app, config(), Faults::NONE, 3, 1);
+    // 1,514 bytes.
+    (world.writes, world.padding) = (0.0, 1464);
+    world.run(100 * MS);
+    assert_eq!(world.wrong, Vec::<String>::new());
+    // Lost are those that asked for the state, when the flow began and when a lease ended.
+    let (answered, all) = world.answered();
+    assert!(answered < all && answered + all / 10 > all, "{answered} of {all}");
+}

@@ -19,6 +19,8 @@ const IN: u32 = 0;
 const OUT: u32 = 1;
 const STORE: u32 = 2;
 const BUFFER: u32 = 3;
+/// Bytes of the longest frame to the store.
+const MTU: usize = 1514;
 /// Bytes of Ethernet, IPv4 and UDP in front of a message.
 const FRONT: usize = 42;
 
@@ -137,7 +139,9 @@ pub struct World<'a, E: Executor> {
     pub flows: Vec<Flow>,
     /// Time between a flow's packets, and the share of those that write.
     gap_ns: u64,
-    writes: f64,
+    pub writes: f64,
+    /// Bytes at the end of a packet.
+    pub padding: usize,
     end: u64,
     /// Packets that left twice, or whose bytes were wrong.
     pub wrong: Vec<String>,
@@ -166,6 +170,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             flows: (0..flows).map(|_| Flow { route: 0, history: Vec::new() }).collect(),
             gap_ns: MS / 4,
             writes: 0.5,
+            padding: 0,
             end: 0,
             wrong: Vec::new(),
             faults,
@@ -298,7 +303,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         let number = self.flows[flow].history.len() as u32;
         let astray = self.chance(self.faults.astray);
         let i = self.flows[flow].route ^ usize::from(astray);
-        let payload = [number.to_be_bytes(), [flow as u8; 4]].concat();
+        let payload = [&number.to_be_bytes()[..], &[flow as u8; 4], &vec![0; self.padding]].concat();
         let to = format!("10.1.0.{flow}:7");
         // Packets with a type of service are not counted.
         let frame = Packet::udp("10.0.0.1:9", to, payload).with_ip(|ip| ip.tos = u8::from(!writes)).bytes();
@@ -323,6 +328,9 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             match output {
                 Output::Port(OUT, frame) => self.output(&frame),
                 Output::Port(STORE, frame) => {
+                    if frame.len() > MTU {
+                        self.wrong.push(format!("a frame of {} bytes for the store", frame.len()));
+                    }
                     // The store's kernel drops datagrams with wrong sums.
                     if let Err(error) = check_checksums(&frame) {
                         self.wrong.push(format!("{error} in {frame:02x?}"));

@@ -16,6 +16,10 @@
 #ifndef REDPLANE_OBJECT
 #define REDPLANE_OBJECT 0
 #endif
+// Bytes of the longest frame to the store, without its checksum.
+#ifndef REDPLANE_MTU
+#define REDPLANE_MTU 1514
+#endif
 // Clocks differ in rate by at most 1/2^REDPLANE_DRIFT_SHIFT, as the store assumes, too.
 #ifndef REDPLANE_DRIFT_SHIFT
 #define REDPLANE_DRIFT_SHIFT 7
@@ -56,6 +60,7 @@ const bit<32> REDPLANE_COUNT_REFUSED = 2;   // refused by the store
 const bit<32> REDPLANE_COUNT_COLLISION = 3; // another key has the slot
 const bit<32> REDPLANE_COUNT_BUFFER = 4;    // the buffer of writes is full
 const bit<32> REDPLANE_COUNT_RESENT = 5;    // writes sent again
+const bit<32> REDPLANE_COUNT_LONG = 7;      // packets that are too long with the headers of a message
 const bit<32> REDPLANE_COUNT_EXPIRED = 6;   // the lease ended before its answer came
 
 typedef bit<(32 * REDPLANE_KEY_WORDS)> redplane_key_t;
