@@ -1,6 +1,6 @@
-//! The state store, with requests as switches send them, and with junk.
+//! The state store, with requests as switches send them, with junk, and restarted from its disk.
 
-use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Status, Store};
+use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Saved, Status, Store};
 use std::collections::BTreeMap;
 
 const SECRET: [u8; 8] = *b"a secret";
@@ -19,9 +19,17 @@ pub fn run(data: &[u8]) {
         message.encode(SECRET, &mut again);
         assert_eq!(again, data);
     }
-    let config =
-        Config { secret: SECRET, max_keys: 6, queue_per_key: 3, queue_total: 8, ..Config::default() };
-    let mut store = Store::new(config).expect("settings");
+    read_row(data);
+    let config = Config {
+        secret: SECRET,
+        max_keys: 6,
+        queue_per_key: 3,
+        queue_total: 8,
+        durable: true,
+        ..Config::default()
+    };
+    let mut disk = BTreeMap::new();
+    let mut store = Store::new(config.clone()).expect("settings");
     let mut out = Outbox::default();
     let mut held = BTreeMap::new();
     let mut now = 0;
@@ -34,8 +42,33 @@ pub fn run(data: &[u8]) {
         store.receive(now, u16::from(step[3] % 4), &request(step), &mut out);
         check(now, &store, &out, &mut held);
         out.clear();
+        disk.extend(store.changes().map(|saved| saved.encode()));
+        store.saved();
+        if step[5] >= 0xf0 {
+            store = restarted(now, &config, &disk);
+        }
     }
     store.receive(now, 0, rest, &mut out);
+}
+
+/// A store with what the former one wrote.
+fn restarted(now: u64, config: &Config, disk: &BTreeMap<Vec<u8>, Vec<u8>>) -> Store<u16> {
+    let mut store = Store::new(config.clone()).expect("settings");
+    for (key, row) in disk {
+        let saved = Saved::decode(key, row).expect("a row that was written");
+        store.load(now, config.hold_ns(), saved).expect("room, as before");
+    }
+    store
+}
+
+/// The bytes as a row: what is one, and is written, reads the same again.
+fn read_row(data: &[u8]) {
+    let Some((at, data)) = data.split_first() else { return };
+    let (key, row) = data.split_at(usize::from(*at).min(data.len()));
+    if let Ok(saved) = Saved::decode(key, row) {
+        let (key, row) = saved.encode();
+        assert_eq!(Saved::decode(&key, &row), Ok(saved));
+    }
 }
 
 fn request(step: &[u8; 16]) -> Vec<u8> {
