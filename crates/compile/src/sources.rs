@@ -34,6 +34,8 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/half_sip.p4" => "../../../p4/lib/pointsman/half_sip.p4",
     "pointsman/redplane/message.p4" => "../../../p4/lib/pointsman/redplane/message.p4",
     "pointsman/redplane.p4" => "../../../p4/lib/pointsman/redplane.p4",
+    "pointsman/tea/message.p4" => "../../../p4/lib/pointsman/tea/message.p4",
+    "pointsman/tea.p4" => "../../../p4/lib/pointsman/tea.p4",
 };
 
 /// Finds includes: next to the including file, in the `-I` folders, among those built into the binary.

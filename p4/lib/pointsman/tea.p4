@@ -1,0 +1,464 @@
+// Tables in the memory of servers (docs/tea.md): the data plane, for v1model.
+//
+// A program defines, before it includes this file, the bytes of a key and of its value, multiples of four:
+//
+//     #define TEA_KEY_BYTES 16
+//     #define TEA_VALUE_BYTES 8
+//     #include <pointsman/tea.p4>
+//
+// It declares `tea_headers_t`, whose members it emits before all its own headers (TEA_EMIT), and `tea_meta_t` in its metadata. Its parser begins
+// with TeaParser; TEA_VERIFY and TEA_COMPUTE are in the controls that verify and compute checksums; its egress is TeaDepart; its ingress is
+//
+//     TeaArrive.apply(...)                   // answers of servers
+//     if (tea.step == TEA_PROGRAM) {
+//         tea.key = ...;
+//         TeaFind.apply(...)
+//         if (tea.step == TEA_PROGRAM) {
+//             ...                            // tea.found, tea.value
+//         }
+//     }
+//
+// A packet whose entry is in a server passes twice: what the program does before TeaFind happens again when the entry is here. The port that the packet
+// came in by is `tea.in_port`.
+
+#ifndef POINTSMAN_TEA_P4
+#define POINTSMAN_TEA_P4
+
+#include <pointsman/tea/message.p4>
+
+#define TEA_EMIT(packet, h)     \
+    packet.emit(h.roce);        \
+    packet.emit(h.remote);      \
+    packet.emit(h.syndrome);    \
+    packet.emit(h.scratch);     \
+    packet.emit(h.fill1);       \
+    packet.emit(h.fill2);       \
+    packet.emit(h.cells);       \
+    packet.emit(h.packet);      \
+    packet.emit(h.check)
+
+// Takes numbers and a scratchpad for a look-up, or lets the packet wait.
+control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
+    apply {
+        bit<32> next;
+        bit<32> done;
+        bit<48> progress;
+        tea_next.read(next, m.pair);
+        tea_done.read(done, m.pair);
+        tea_progress.read(progress, m.pair);
+        bit<24> psn = next[23:0];
+        bit<24> in_flight = psn - done[23:0];
+        // Packets that have waited have an earlier time.
+        bit<48> silent = m.begun - progress;
+        m.ask = 0;
+        if (in_flight != 0 && silent > m.timeout && silent[47:47] == 0) {
+            // A request, an answer, or the report of a gap is lost. The numbers begin again behind the last answer; the server's acknowledgment
+            // to a number that it already has shows which one it expects.
+            tea_counts.count(TEA_COUNT_TIMEOUT);
+            psn = done[23:0];
+            in_flight = 0;
+            m.ask = 1;
+        }
+        if (in_flight > 3 * (TEA_CREDITS - 1)) {
+            if (m.waits < TEA_WAITS && m.wait_port != 0) {
+                tea_counts.count(TEA_COUNT_WAITED);
+                m.waits = m.waits + 1;
+                m.step = TEA_WAIT;
+                sm.egress_spec = m.wait_port;
+            } else {
+                tea_counts.count(TEA_COUNT_CREDIT);
+                m.step = TEA_DROP;
+            }
+        } else {
+            bit<32> slot = (m.pair << 6) + (bit<32>)psn[5:0];
+            bit<32> tag;
+            tea_tags.read(tag, m.pair);
+            tag = tag + 1;
+            tea_tags.write(m.pair, tag);
+            tea_lookups.write(slot, TEA_ASKED ++ psn);
+            tea_begun.write(slot, m.begun);
+            tea_tag.write(slot, tag);
+            tea_keys.write(slot, m.key);
+            tea_homes.write(slot, m.home);
+            tea_next.write(m.pair, (bit<32>)(psn + 3));
+            if (in_flight == 0) {
+                tea_progress.write(m.pair, m.begun);
+            }
+            m.psn = psn;
+            m.tag = tag[30:0];
+            m.bytes = sm.packet_length;
+            sm.mcast_grp = m.group;
+            tea_counts.count(TEA_COUNT_SENT);
+        }
+    }
+}
+
+// The entry of a key in a window.
+control TeaSearch(in tea_cells_t c, in tea_key_t key, out bit<8> state, out tea_value_t value) {
+    apply {
+        bit<32> check = 0;
+        value = 0;
+        if (c.key0 == key && c.check0[0:0] == 1) {
+            check = c.check0;
+            value = c.value0;
+        } else if (c.key1 == key && c.check1[0:0] == 1) {
+            check = c.check1;
+            value = c.value1;
+        } else if (c.key2 == key && c.check2[0:0] == 1) {
+            check = c.check2;
+            value = c.value2;
+        } else if (c.key3 == key && c.check3[0:0] == 1) {
+            check = c.check3;
+            value = c.value3;
+        } else if (c.key4 == key && c.check4[0:0] == 1) {
+            check = c.check4;
+            value = c.value4;
+        } else if (c.key5 == key && c.check5[0:0] == 1) {
+            check = c.check5;
+            value = c.value5;
+        } else if (c.key6 == key && c.check6[0:0] == 1) {
+            check = c.check6;
+            value = c.value6;
+        } else if (c.key7 == key && c.check7[0:0] == 1) {
+            check = c.check7;
+            value = c.value7;
+        }
+        if (check == 0) {
+            state = TEA_ABSENT;
+        } else {
+            bit<32> expected;
+            hash(expected, HashAlgorithm.crc32, 32w0, { key, value }, 64w0x100000000);
+            state = (expected | 1) == check ? TEA_FOUND : TEA_TORN;
+        }
+    }
+}
+
+// An answer of a server, with the right check value.
+control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
+    TeaSearch() search;
+
+    apply {
+        bit<32> next;
+        bit<32> done;
+        tea_next.read(next, m.pair);
+        tea_done.read(done, m.pair);
+        bit<24> in_flight = next[23:0] - done[23:0];
+        bit<24> end = h.roce.psn + 1;
+        if (h.syndrome.syndrome == TEA_NAK_SEQUENCE) {
+            end = h.roce.psn;
+        }
+        bit<24> advance = end - done[23:0];
+        m.step = TEA_DROP;
+        if (advance[23:23] == 1) {
+            tea_counts.count(TEA_COUNT_LATE);
+        } else if (h.roce.opcode == TEA_ACK && h.syndrome.syndrome == TEA_NAK_SEQUENCE) {
+            // The server has all before `end`, and waits for that number.
+            tea_counts.count(TEA_COUNT_GAP);
+            tea_next.write(m.pair, (bit<32>)end);
+            tea_done.write(m.pair, (bit<32>)end);
+        } else if (h.syndrome.syndrome[7:5] != 0) {
+            tea_counts.count(TEA_COUNT_DEAD);
+            tea_dead.write(m.pair, h.syndrome.syndrome);
+        } else if (h.roce.opcode == TEA_ACK) {
+            if (advance > in_flight) {
+                tea_next.write(m.pair, (bit<32>)end);
+            }
+            tea_done.write(m.pair, (bit<32>)end);
+            tea_progress.write(m.pair, sm.ingress_global_timestamp);
+        } else {
+            bit<24> first = h.roce.psn - (h.cells.isValid() ? 24w1 : 2);
+            bit<32> slot = (m.pair << 6) + (bit<32>)first[5:0];
+            bit<32> lookup;
+            bit<48> begun;
+            bit<32> tag;
+            tea_lookups.read(lookup, slot);
+            tea_begun.read(begun, slot);
+            tea_tag.read(tag, slot);
+            bit<8> state = lookup[31:24];
+            if (advance > in_flight || state == TEA_NONE || lookup[23:0] != first
+                || sm.ingress_global_timestamp - begun > m.timeout) {
+                tea_counts.count(TEA_COUNT_LATE);
+            } else {
+                tea_done.write(m.pair, (bit<32>)end);
+                tea_progress.write(m.pair, sm.ingress_global_timestamp);
+                if (h.cells.isValid()) {
+                    bit<32> home;
+                    tea_key_t key;
+                    tea_homes.read(home, slot);
+                    tea_keys.read(key, slot);
+                    if (home != h.cells.index0) {
+                        tea_counts.count(TEA_COUNT_FOREIGN);
+                    } else if (state == TEA_ASKED) {
+                        search.apply(h.cells, key, state, m.value);
+                        tea_values.write(slot, m.value);
+                        tea_lookups.write(slot, state ++ first);
+                    } else {
+                        tea_counts.count(TEA_COUNT_LATE);
+                    }
+                } else {
+                    tea_lookups.write(slot, TEA_NONE ++ first);
+                    if (tag[30:0] != h.scratch.tag) {
+                        tea_counts.count(TEA_COUNT_FOREIGN);
+                    } else if (state == TEA_ASKED || state == TEA_TORN) {
+                        tea_counts.count(TEA_COUNT_CELLS);
+                    } else {
+                        tea_values.read(m.value, slot);
+                        m.answer = state;
+                        m.step = TEA_BACK;
+                    }
+                }
+            }
+        }
+    }
+}
+
+// First in ingress: takes the servers' answers, and sends the packets that need one.
+control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
+    TeaRequest() request;
+    TeaAnswer() answer;
+
+    // The switch's own addresses; the cells of all servers; after how many timestamp ticks an answer is too late; the port whose queue
+    // lets packets wait for a credit, 0 for none.
+    action configure(bit<32> address, bit<48> mac, bit<32> cells, bit<48> timeout, bit<9> wait_port) {
+        m.address = address;
+        m.mac = mac;
+        m.all_cells = cells;
+        m.timeout = timeout;
+        m.wait_port = wait_port;
+    }
+
+    table tea_config {
+        actions = { configure; }
+        default_action = configure(0, 0, 1, 0, 0);
+        size = 1;
+    }
+
+    // The queue pairs of a server begin with this one; their number less one, a power of two less one.
+    action server(bit<32> first_pair, bit<32> pair_mask) {
+        m.first_pair = first_pair;
+        m.pair_mask = pair_mask;
+    }
+
+    action no_server() {
+        m.step = TEA_DROP;
+    }
+
+    // Which server holds the window that begins with a cell.
+    table tea_servers {
+        key = { m.home: range @name("cell"); }
+        actions = { server; no_server; }
+        default_action = no_server;
+        size = 64;
+    }
+
+    // The server's queue pair, MAC address and IP address; the port to the server; a multicast group with three replicas for this
+    // port, of instances 1, 2 and 3; the key of its region; the addresses of its cells and of this queue pair's scratchpads; its first cell.
+    action peer(bit<24> pair,
+                bit<48> mac,
+                bit<32> address,
+                bit<9> port,
+                bit<16> group,
+                bit<32> region,
+                bit<64> cells,
+                bit<64> ring,
+                bit<32> start) {
+        m.peer = pair;
+        m.peer_mac = mac;
+        m.peer_address = address;
+        m.peer_port = port;
+        m.group = group;
+        m.region = region;
+        m.cells = cells;
+        m.ring = ring;
+        m.start = start;
+    }
+
+    action no_peer() {
+        m.peer = 0;
+    }
+
+    table tea_pairs {
+        key = { m.pair: exact @name("pair"); }
+        actions = { peer; no_peer; }
+        default_action = no_peer;
+        size = TEA_PAIRS;
+    }
+
+    apply {
+        tea_config.apply();
+        bool asks = m.step == TEA_SEND;
+        bool answers = h.roce.isValid();
+        if (!asks && !answers) {
+            if (!m.again) {
+                m.in_port = sm.ingress_port;
+                m.begun = sm.ingress_global_timestamp;
+                m.again = true;
+            }
+        } else {
+            if (asks) {
+                tea_servers.apply();
+                m.pair = m.first_pair + (m.home & m.pair_mask);
+            } else {
+                m.pair = (bit<32>)(h.roce.pair - TEA_FIRST_PAIR);
+            }
+            tea_pairs.apply();
+            bit<8> dead;
+            tea_dead.read(dead, m.pair);
+            if (asks) {
+                if (m.step == TEA_DROP || m.peer == 0 || dead != 0) {
+                    tea_counts.count(TEA_COUNT_SERVER);
+                    m.step = TEA_DROP;
+                } else {
+                    @atomic {
+                        request.apply(m, sm);
+                    }
+                }
+            } else if (m.peer == 0 || dead != 0 || h.roce.src != m.peer_address || sm.ingress_port != m.peer_port
+                       || sm.checksum_error == 1 || sm.parser_error != error.NoError || !h.syndrome.isValid()) {
+                tea_counts.count(TEA_COUNT_BAD);
+                m.step = TEA_DROP;
+            } else {
+                @atomic {
+                    answer.apply(h, m, sm);
+                }
+            }
+            if (m.step == TEA_DROP) {
+                mark_to_drop(sm);
+            } else if (m.step == TEA_BACK) {
+                m.again = true;
+                m.in_port = h.scratch.port;
+                m.bytes = (bit<32>)h.scratch.bytes;
+                h.roce.setInvalid();
+                h.syndrome.setInvalid();
+                h.scratch.setInvalid();
+                h.fill1.setInvalid();
+                h.fill2.setInvalid();
+                sm.egress_spec = TEA_LOOP;
+            }
+        }
+    }
+}
+
+// Finds the entry of `key`, or asks a server for it.
+control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
+    // An entry that the switch holds.
+    action stashed(tea_value_t value) {
+        m.found = true;
+        m.value = value;
+    }
+
+    // A key without an entry, whatever the servers say.
+    action removed() {
+        m.found = false;
+    }
+
+    table tea_stash {
+        key = { m.key: exact @name("key"); }
+        actions = { stashed; removed; NoAction; }
+        const default_action = NoAction;
+        size = TEA_STASH;
+    }
+
+    apply {
+        // Also for the packet that comes back from a server: an entry that was changed or moved meanwhile is here.
+        if (tea_stash.apply().hit) {
+            tea_counts.count(TEA_COUNT_STASH);
+        } else if (m.answer == TEA_FOUND) {
+            tea_counts.count(TEA_COUNT_FOUND);
+            m.found = true;
+        } else if (m.answer == TEA_ABSENT) {
+            tea_counts.count(TEA_COUNT_ABSENT);
+            m.found = false;
+        } else if (sm.packet_length > TEA_PACKET) {
+            tea_counts.count(TEA_COUNT_LONG);
+            m.step = TEA_DROP;
+            mark_to_drop(sm);
+        } else {
+            hash(m.home, HashAlgorithm.crc32, 32w0, { m.key }, (bit<64>)m.all_cells);
+            m.step = TEA_SEND;
+            resubmit_preserving_field_list(TEA_LIST);
+        }
+    }
+}
+
+// Egress: makes the three requests of a look-up; packets that came back, or have waited, return to the parser.
+control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
+    apply {
+        if (m.step == TEA_SEND) {
+            bit<2> fill = 0 - m.bytes[1:0];
+            bit<32> data = TEA_SCRATCH_BYTES + (bit<32>)fill + m.bytes;
+            // Not by sequence number: a number is used again while a READ of its earlier use may be under way.
+            bit<64> slot = m.ring + (bit<64>)m.tag[5:0] * TEA_SLOT;
+            h.remote.setValid();
+            h.remote.address = slot;
+            h.remote.key = m.region;
+            h.remote.bytes = data;
+            h.roce.setValid();
+            h.roce.opcode = TEA_READ;
+            h.roce.ask = 0;
+            bit<32> length = TEA_ROCE_BYTES + 16 + 4;
+            if (sm.egress_rid == 1) {
+                h.roce.opcode = TEA_WRITE;
+                h.roce.psn = m.psn;
+                h.roce.ask = m.ask ++ 7w0;
+                h.scratch.setValid();
+                h.scratch.is_scratch = 1;
+                h.scratch.tag = m.tag;
+                h.scratch.unused = 0;
+                h.scratch.port = m.in_port;
+                h.scratch.bytes = m.bytes[15:0];
+                if (fill[0:0] == 1) {
+                    h.fill1.setValid();
+                    h.fill1.zero = 0;
+                }
+                if (fill[1:1] == 1) {
+                    h.fill2.setValid();
+                    h.fill2.zero = 0;
+                }
+                length = length + data;
+            } else if (sm.egress_rid == 2) {
+                h.packet.setInvalid();
+                h.roce.psn = m.psn + 1;
+                h.remote.address = m.cells + (bit<64>)(m.home - m.start) * TEA_CELL_BYTES;
+                h.remote.bytes = TEA_WINDOW * TEA_CELL_BYTES;
+            } else {
+                h.packet.setInvalid();
+                h.roce.psn = m.psn + 2;
+            }
+            h.roce.mac_dst = m.peer_mac;
+            h.roce.mac_src = m.mac;
+            h.roce.ethertype = 0x0800;
+            h.roce.version_ihl = 0x45;
+            h.roce.tos = 0;
+            h.roce.len = length[15:0] - 14;
+            h.roce.id = 0;
+            h.roce.fragment = 0x4000;
+            h.roce.ttl = 64;
+            h.roce.proto = 17;
+            h.roce.src = m.address;
+            h.roce.dst = m.peer_address;
+            h.roce.sport = 0xc000 | m.pair[15:0];
+            h.roce.dport = TEA_PORT;
+            h.roce.udp_len = length[15:0] - 34;
+            h.roce.udp_checksum = 0;
+            h.roce.padding = 0;
+            h.roce.partition = 0xffff;
+            h.roce.marks = 0;
+            h.roce.pair = m.peer;
+            bit<32> sum;
+            hash(sum, HashAlgorithm.crc32, 32w0,
+                 { TEA_COVERED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet }, 64w0x100000000);
+            h.check.setValid();
+            h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];
+        } else if (m.step == TEA_BACK || m.step == TEA_WAIT) {
+            if (m.step == TEA_BACK) {
+                truncate(m.bytes);
+            }
+            m.step = TEA_PROGRAM;
+            m.begun = sm.egress_global_timestamp;
+            recirculate_preserving_field_list(TEA_LIST);
+        }
+    }
+}
+
+#endif
