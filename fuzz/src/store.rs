@@ -78,6 +78,8 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         input: step[4] & 1 != 0,
         created: step[4] & 2 != 0,
         existing: step[4] & 4 != 0,
+        allocate: step[4] & 8 != 0,
+        ending: step[4] & 16 != 0,
     };
     let head = Head {
         kind: kinds[usize::from(step[2]) % kinds.len()],

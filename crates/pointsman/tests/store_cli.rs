@@ -41,6 +41,9 @@ fn mistakes_have_a_remedy() {
     fails(&["--secret", "/no/such"], &["cannot read /no/such"]);
     fails(&["--lease-ms", "0"], &["--lease-ms"]);
     fails(&["--max-keys", "0"], &["--max-keys"]);
+    fails(&["--pool", "203.0.113.1"], &["--pool", "203.0.113.1:1024-65535"]);
+    fails(&["--pool", "1.1.1.1:5-9", "--pool", "1.1.1.1:9-10"], &["two pools have a port in common"]);
+    fails(&["--idle-udp-s", "0"], &["--idle-udp-s"]);
     fails(&["--listen", "192.0.2.1:1"], &["--listen"]);
     fails(&["--data", "/proc/none"], &["cannot make /proc/none"]);
     let data = dir.path("data");

@@ -1,6 +1,7 @@
 //! Settings of the store.
 
 use crate::message::Secret;
+use crate::pool::{Idle, Pool};
 use std::error::Error;
 use std::fmt;
 
@@ -40,6 +41,10 @@ pub struct Config {
     pub queue_total: usize,
     /// Whether a live owner is asked to release a key that another switch wants.
     pub recall: bool,
+    /// Ports for bindings, taken from the first pool that has a free one.
+    pub pools: Vec<Pool>,
+    /// How long bindings are kept.
+    pub idle: Idle,
     /// Whether [`Store::changes`](crate::Store::changes) lists the keys that changed, for a store on disk.
     pub durable: bool,
     /// A rule that does not hold, in tests.
@@ -58,6 +63,8 @@ impl Default for Config {
             queue_per_key: 8,
             queue_total: 65_536,
             recall: true,
+            pools: Vec::new(),
+            idle: Idle::default(),
             durable: false,
             without: None,
         }
@@ -75,6 +82,10 @@ pub enum ConfigError {
     Shards,
     /// No key, or more than 2^30.
     Keys,
+    /// Two pools have a port in common.
+    Pools,
+    /// A binding that would end at once.
+    Idle,
 }
 
 impl fmt::Display for ConfigError {
@@ -84,6 +95,8 @@ impl fmt::Display for ConfigError {
             ConfigError::Drift => "the drift is 1/2^N of the time, with N of 1 to 16",
             ConfigError::Shards => "a store has at least one shard",
             ConfigError::Keys => "a store has room for 1 to 2^30 keys",
+            ConfigError::Pools => "two pools have a port in common: give each port to one pool",
+            ConfigError::Idle => "bindings are kept for at least 1 s without a lease",
         })
     }
 }
@@ -101,8 +114,15 @@ impl Config {
             ((1..=16).contains(&self.drift_shift), ConfigError::Drift),
             (self.shards > 0, ConfigError::Shards),
             ((1..=1 << 30).contains(&self.max_keys), ConfigError::Keys),
+            (!self.pools_overlap(), ConfigError::Pools),
+            (self.idle.tcp_s.min(self.idle.udp_s).min(self.idle.brief_s) > 0, ConfigError::Idle),
         ];
         rules.iter().find(|(fine, _)| !fine).map_or(Ok(()), |(_, error)| Err(*error))
+    }
+
+    fn pools_overlap(&self) -> bool {
+        let later = |n: usize| &self.pools[n + 1..];
+        self.pools.iter().enumerate().any(|(n, pool)| later(n).iter().any(|other| pool.overlaps(other)))
     }
 
     /// How long the store keeps a key from others after it granted or renewed a lease, in nanoseconds: the term and the drift (R2).

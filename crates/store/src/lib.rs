@@ -5,19 +5,23 @@
 //! Messages are data from strangers: [`Message::decode`] gives an error for everything that is malformed or forged.
 #![forbid(unsafe_code)]
 
+mod binding;
 mod config;
 mod message;
 mod outbox;
+mod pool;
 mod saved;
 mod stats;
 mod store;
 mod table;
 
+pub use binding::PortFigures;
 pub use config::{Config, ConfigError, Rule};
 pub use message::{
     FRONT, Flags, Head, Kind, MAX_KEY, MAX_VALUE, Malformed, Message, Secret, Status, TAIL, VERSION, later,
 };
 pub use outbox::Outbox;
+pub use pool::{Idle, Pool, PoolError};
 pub use saved::{LoadError, Saved};
 pub use stats::Stats;
 pub use store::Store;

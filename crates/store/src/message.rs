@@ -63,13 +63,14 @@ pub enum Status {
     Shard = 4,
     /// The store does not know the key, and was asked not to add it.
     Unknown = 5,
+    /// No port of the store's pools is free for the key, or the store has no pool.
+    Exhausted = 6,
 }
 
 impl Status {
     fn from_bits(bits: u8) -> Option<Status> {
-        [Status::Ok, Status::Stale, Status::Full, Status::Size, Status::Shard, Status::Unknown]
-            .into_iter()
-            .find(|s| *s as u8 == bits)
+        use Status::{Exhausted, Full, Ok, Shard, Size, Stale, Unknown};
+        [Ok, Stale, Full, Size, Shard, Unknown, Exhausted].into_iter().find(|s| *s as u8 == bits)
     }
 }
 
@@ -84,22 +85,33 @@ pub struct Flags {
     pub created: bool,
     /// Of [`Kind::New`]: only if the store knows the key.
     pub existing: bool,
+    /// Of [`Kind::New`]: a key that the store does not know gets a port of a [`Pool`](crate::Pool).
+    pub allocate: bool,
+    /// Of requests under a grant: the key is needed for a short time only, from now on.
+    pub ending: bool,
 }
 
 impl Flags {
-    const ALL: u8 = 15;
+    /// In the order of their bits, from the lowest one.
+    fn all(&mut self) -> [&mut bool; 6] {
+        [
+            &mut self.packet,
+            &mut self.input,
+            &mut self.created,
+            &mut self.existing,
+            &mut self.allocate,
+            &mut self.ending,
+        ]
+    }
 
-    fn bits(self) -> u8 {
-        u8::from(self.packet)
-            | u8::from(self.input) << 1
-            | u8::from(self.created) << 2
-            | u8::from(self.existing) << 3
+    fn bits(mut self) -> u8 {
+        self.all().into_iter().enumerate().fold(0, |bits, (n, flag)| bits | u8::from(*flag) << n)
     }
 
     fn from_bits(bits: u8) -> Option<Flags> {
-        let at = |n: u8| bits & 1 << n != 0;
-        let flags = Flags { packet: at(0), input: at(1), created: at(2), existing: at(3) };
-        (bits & !Self::ALL == 0).then_some(flags)
+        let mut flags = Flags::default();
+        flags.all().into_iter().enumerate().for_each(|(n, flag)| *flag = bits & 1 << n != 0);
+        (flags.bits() == bits).then_some(flags)
     }
 }
 
@@ -348,6 +360,8 @@ mod tests {
         };
         assert_eq!(with(0, 2), Err(Malformed::Version(2)));
         assert_eq!(with(1, 5), Err(Malformed::Kind));
+        assert_eq!(with(2, 0x80), Err(Malformed::Kind));
+        assert_eq!(with(3, 7), Err(Malformed::Kind));
         assert_eq!(with(45, 0), Err(Malformed::Sizes));
         assert_eq!(with(45, 68), Err(Malformed::Sizes));
         assert_eq!(with(47, 6), Err(Malformed::Sizes));

@@ -1,12 +1,19 @@
 //! A key's state outside of the store, as bytes on disk.
 
 use crate::message::{MAX_KEY, MAX_VALUE};
+use crate::pool::{self, Side, Tuple};
 use crate::table::{Owner, Record};
 use std::error::Error;
 use std::fmt;
 
-/// Bytes in front of the value: grant, sequence number, whether there is an owner, switch, incarnation, generation.
+/// Bytes in front of the value: grant, sequence number, marks, the owner's switch, incarnation, generation.
 const FRONT: usize = 19;
+
+/// Marks: the key has an owner; it is a side of a binding; it is ending.
+const OWNED: u8 = 1;
+const INSIDE: u8 = 2;
+const OUTSIDE: u8 = 4;
+const ENDING: u8 = 8;
 
 /// A key's state: all that must outlive the store. The end of the lease is not part of it, because clocks of two runs cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +24,8 @@ pub struct Saved<'a> {
     pub(crate) grant: u32,
     pub(crate) sequence: u32,
     pub(crate) owner: Option<Owner>,
+    pub(crate) side: Option<Side>,
+    pub(crate) ending: bool,
 }
 
 /// A saved state that a store does not take.
@@ -26,6 +35,8 @@ pub enum LoadError {
     Malformed,
     /// The store has this key.
     Twice,
+    /// Another binding has its port.
+    Port,
     /// The store has no room for another key.
     Full,
 }
@@ -35,6 +46,7 @@ impl fmt::Display for LoadError {
         f.write_str(match self {
             LoadError::Malformed => "a row that is not the state of a key",
             LoadError::Twice => "a key that occurs twice",
+            LoadError::Port => "a port that occurs in two bindings",
             LoadError::Full => "more keys than the store has room for",
         })
     }
@@ -51,21 +63,33 @@ impl<'a> Saved<'a> {
             grant: record.grant,
             sequence: record.sequence,
             owner: record.owner,
+            side: record.side,
+            ending: record.ending,
         }
+    }
+
+    /// The key of its row.
+    pub(crate) fn row_key(object: u16, key: &[u8]) -> Vec<u8> {
+        [&object.to_be_bytes()[..], key].concat()
     }
 
     /// As a row of a table: its key and its value.
     pub fn encode(&self) -> (Vec<u8>, Vec<u8>) {
         let owner = self.owner.unwrap_or(Owner { switch: 0, incarnation: 0, generation: 0 });
+        let mark = |on: bool, bit: u8| if on { bit } else { 0 };
+        let marks = mark(self.owner.is_some(), OWNED)
+            | mark(self.side == Some(Side::Inside), INSIDE)
+            | mark(self.side == Some(Side::Outside), OUTSIDE)
+            | mark(self.ending, ENDING);
         let front = [
             &self.grant.to_be_bytes()[..],
             &self.sequence.to_be_bytes(),
-            &[u8::from(self.owner.is_some())],
+            &[marks],
             &owner.switch.to_be_bytes(),
             &owner.incarnation.to_be_bytes(),
             &owner.generation.to_be_bytes(),
         ];
-        ([&self.object.to_be_bytes()[..], self.key].concat(), [&front.concat()[..], self.value].concat())
+        (Saved::row_key(self.object, self.key), [&front.concat()[..], self.value].concat())
     }
 
     /// Reads a row.
@@ -81,20 +105,31 @@ impl<'a> Saved<'a> {
             incarnation: word(11),
             generation: word(15),
         };
-        let owner = match front[8] {
-            0 => None,
-            1 => Some(owner),
-            _ => return Err(LoadError::Malformed),
+        let has = |mark: u8| front[8] & mark != 0;
+        let side = match (has(INSIDE), has(OUTSIDE)) {
+            (false, false) => None,
+            (true, false) => Some(Side::Inside),
+            (false, true) => Some(Side::Outside),
+            (true, true) => return Err(LoadError::Malformed),
         };
+        if front[8] > OWNED | INSIDE | OUTSIDE | ENDING {
+            return Err(LoadError::Malformed);
+        }
         let object = u16::from_be_bytes(*object);
-        let saved = Saved { object, key, value, grant: word(0), sequence: word(4), owner };
+        let (grant, sequence, owner) = (word(0), word(4), has(OWNED).then_some(owner));
+        let saved = Saved { object, key, value, grant, sequence, owner, side, ending: has(ENDING) };
         saved.check().map(|()| saved)
     }
 
-    /// Whether key and value have lengths that messages can have.
+    /// Whether key and value have lengths that messages, and bindings, can have.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
         let fits = |length: usize, most: usize| (4..=most).contains(&length) && length.is_multiple_of(4);
-        let fine = fits(self.key.len(), MAX_KEY) && fits(self.value.len(), MAX_VALUE);
+        let binds = match self.side {
+            None => true,
+            Some(Side::Inside) => Tuple::inside(self.key).is_some() && pool::is_value(self.value),
+            Some(Side::Outside) => pool::is_value(self.value),
+        };
+        let fine = binds && fits(self.key.len(), MAX_KEY) && fits(self.value.len(), MAX_VALUE);
         if fine { Ok(()) } else { Err(LoadError::Malformed) }
     }
 }

@@ -42,11 +42,13 @@ pub struct Stats {
     pub early: u64,
     /// Requests for existing keys only, whose key the store does not know; refused.
     pub unknown: u64,
+    /// Requests for a port, when none was free or the store has no pool; refused.
+    pub exhausted: u64,
 }
 
 impl Stats {
     /// All counts with their names, in the order of the fields.
-    pub fn rows(&self) -> [(&'static str, u64); 19] {
+    pub fn rows(&self) -> [(&'static str, u64); 20] {
         [
             ("grants", self.grants),
             ("repeated", self.repeated),
@@ -67,6 +69,7 @@ impl Stats {
             ("recalls", self.recalls),
             ("early", self.early),
             ("unknown", self.unknown),
+            ("exhausted", self.exhausted),
         ]
     }
 }

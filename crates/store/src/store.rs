@@ -1,8 +1,10 @@
 //! The state machine.
 
+use crate::binding::Bindings;
 use crate::config::{Config, ConfigError, Rule};
 use crate::message::{Flags, Kind, Malformed, Message, Status, later};
 use crate::outbox::Outbox;
+use crate::pool::Side;
 use crate::saved::{LoadError, Saved};
 use crate::stats::Stats;
 use crate::table::{Owner, RecordId, Table};
@@ -23,8 +25,8 @@ struct Queue<A> {
 /// [`wake`](Store::wake) at the [`deadline`](Store::deadline).
 #[derive(Debug)]
 pub struct Store<A> {
-    config: Config,
-    table: Table,
+    pub(crate) config: Config,
+    pub(crate) table: Table,
     /// Requests for keys that other switches own. None is empty.
     queues: BTreeMap<RecordId, Queue<A>>,
     queued: usize,
@@ -34,9 +36,10 @@ pub struct Store<A> {
     peers: BTreeMap<u16, A>,
     /// Keys that the store does not know are granted from this time on.
     grants_from: u64,
+    pub(crate) bindings: Bindings,
     /// Keys that changed since [`Store::saved`].
-    changed: Vec<RecordId>,
-    stats: Stats,
+    pub(crate) changed: Vec<RecordId>,
+    pub(crate) stats: Stats,
 }
 
 fn next_grant(grant: u32) -> u32 {
@@ -52,6 +55,7 @@ impl<A: Copy + Eq> Store<A> {
         config.check()?;
         Ok(Store {
             table: Table::new(config.seed, config.max_keys),
+            bindings: Bindings::new(&config),
             config,
             queues: BTreeMap::new(),
             queued: 0,
@@ -95,6 +99,7 @@ impl<A: Copy + Eq> Store<A> {
 
     /// All changes are on disk.
     pub fn saved(&mut self) {
+        self.bindings.removed.clear();
         for id in self.changed.drain(..) {
             self.table.get_mut(id).changed = false;
         }
@@ -106,17 +111,23 @@ impl<A: Copy + Eq> Store<A> {
     /// It is not a state that [`Store::changes`] gave, or there is no room for it.
     pub fn load(&mut self, now: u64, hold_ns: u64, saved: Saved<'_>) -> Result<(), LoadError> {
         saved.check()?;
+        self.bindings.check_port(&saved)?;
         let Err(place) = self.table.find(saved.object, saved.key) else { return Err(LoadError::Twice) };
         let id = self.table.insert(place, saved.object, saved.key, saved.value, saved.sequence);
-        let record = self.table.get_mut(id.ok_or(LoadError::Full)?);
+        let id = id.ok_or(LoadError::Full)?;
+        let record = self.table.get_mut(id);
         record.grant = saved.grant;
         record.owner = saved.owner;
+        (record.side, record.ending) = (saved.side, saved.ending);
         record.until = now.saturating_add(hold_ns);
+        if saved.side == Some(Side::Inside) {
+            self.bindings.look_at(now, id);
+        }
         Ok(())
     }
 
     /// Notes that a key's state must be saved.
-    fn note(&mut self, id: RecordId) {
+    pub(crate) fn note(&mut self, id: RecordId) {
         let record = self.table.get_mut(id);
         if self.config.durable && !record.changed {
             record.changed = true;
@@ -126,7 +137,8 @@ impl<A: Copy + Eq> Store<A> {
 
     /// When [`wake`](Store::wake) has something to do; `None`: nothing waits.
     pub fn deadline(&self) -> Option<u64> {
-        self.ends.first().map(|(at, _)| *at)
+        let ends = self.ends.first().map(|(at, _)| *at);
+        ends.into_iter().chain(self.bindings.deadline()).min()
     }
 
     /// Takes the payload of a datagram. Answers, to this and to others, are added to `out`.
@@ -146,7 +158,7 @@ impl<A: Copy + Eq> Store<A> {
         }
     }
 
-    /// Grants the keys whose leases ended to those that wait for them.
+    /// Grants the keys whose leases ended to those that wait for them, and removes bindings that are not used.
     pub fn wake(&mut self, now: u64, out: &mut Outbox<A>) {
         while let Some((at, id)) = self.ends.first().copied()
             && at <= now
@@ -162,6 +174,7 @@ impl<A: Copy + Eq> Store<A> {
                 _ => self.admit(now, id, out),
             }
         }
+        self.look_at_bindings(now);
     }
 
     /// Handles the requests that waited for a key as if they arrived now. If they cannot be granted, they wait again.
@@ -197,16 +210,17 @@ impl<A: Copy + Eq> Store<A> {
                 self.stats.unknown += 1;
                 self.refuse(from, message, Status::Unknown, out);
             }
-            (Kind::New, Err(place)) => {
-                let (key, value) = (message.key, message.value);
-                match self.table.insert(place, head.object, key, value, head.sequence) {
-                    Some(id) => self.grant(now, from, message, id, true, out),
-                    None => {
-                        self.stats.full += 1;
-                        self.refuse(from, message, Status::Full, out);
+            (Kind::New, Err(place)) => match self.create(now, message, place) {
+                Ok(id) => self.grant(now, from, message, id, true, out),
+                Err(status) => {
+                    match status {
+                        Status::Full => self.stats.full += 1,
+                        Status::Size => self.stats.sizes += 1,
+                        _ => self.stats.exhausted += 1,
                     }
+                    self.refuse(from, message, status, out);
                 }
-            }
+            },
             (_, Ok(id)) if self.owns(message, id) => self.owned(now, from, message, id, out),
             (Kind::Release, _) => {
                 self.stats.needless_releases += 1;
@@ -217,6 +231,19 @@ impl<A: Copy + Eq> Store<A> {
                 self.refuse(from, message, Status::Stale, out);
             }
         }
+    }
+
+    /// Adds a key that the store does not know.
+    fn create(&mut self, now: u64, message: &Message<'_>, place: usize) -> Result<RecordId, Status> {
+        let head = &message.head;
+        if head.flags.allocate {
+            return self.bind(now, message, place);
+        }
+        let added = self.table.insert(place, head.object, message.key, message.value, head.sequence);
+        let id = added.ok_or(Status::Full)?;
+        // R3: a former key of the same name had smaller numbers.
+        self.table.get_mut(id).grant = self.bindings.last_grant;
+        Ok(id)
     }
 
     /// Whether the request is made under the current grant (R3).
@@ -349,6 +376,7 @@ impl<A: Copy + Eq> Store<A> {
         if newer && head.kind != Kind::Renew {
             record.set_value(message.value);
             record.sequence = head.sequence;
+            record.ending = head.flags.ending;
             self.stats.writes += 1;
             self.note(id);
         } else if head.kind != Kind::Release {

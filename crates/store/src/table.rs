@@ -1,5 +1,6 @@
 //! The records of all keys, in memory: an index that never grows, because it has room for all keys from the start.
 
+use crate::pool::{FIXED, Side};
 use pointsman_wire::siphash::half_sip_hash;
 
 /// The number of a record.
@@ -23,6 +24,10 @@ pub(crate) struct Record {
     pub awaited: bool,
     /// Its latest change is not on disk.
     pub changed: bool,
+    /// Of a binding of an address translation.
+    pub side: Option<Side>,
+    /// By the owner's last request, it is needed for a short time only.
+    pub ending: bool,
     /// Of the program.
     pub object: u16,
     /// `None` after a release.
@@ -44,19 +49,22 @@ impl Record {
         &self.cell[usize::from(self.key_bytes)..]
     }
 
-    /// Replaces the value by one of the same length.
+    /// Replaces the value by one of the same length, apart from address and port of a binding.
     pub fn set_value(&mut self, value: &[u8]) {
-        self.cell[usize::from(self.key_bytes)..].copy_from_slice(value);
+        let fixed = if self.side.is_some() { FIXED } else { 0 };
+        self.cell[usize::from(self.key_bytes) + fixed..].copy_from_slice(&value[fixed..]);
     }
 }
 
-/// All records. None is ever removed.
+/// All records.
 #[derive(Debug)]
 pub(crate) struct Table {
     seed: [u8; 8],
     /// Open addressing with linear probing, at most half full: the number of a record and 1, or 0.
     index: Box<[u32]>,
     records: Vec<Record>,
+    /// Numbers of records that were removed.
+    free: Vec<RecordId>,
     max: usize,
 }
 
@@ -67,12 +75,18 @@ impl Table {
             seed,
             index: vec![0; slots].into(),
             records: Vec::with_capacity(max as usize),
+            free: Vec::new(),
             max: max as usize,
         }
     }
 
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.records.len() - self.free.len()
+    }
+
+    /// Keys for which there is room.
+    pub fn room(&self) -> usize {
+        self.max - self.len()
     }
 
     pub fn get(&self, id: RecordId) -> &Record {
@@ -83,11 +97,16 @@ impl Table {
         &mut self.records[id as usize]
     }
 
+    /// Where the search for a key begins.
+    fn home(&self, object: u16, key: &[u8]) -> usize {
+        let hash = u64::from_le_bytes(half_sip_hash(self.seed, key)) ^ u64::from(object);
+        hash as usize & (self.index.len() - 1)
+    }
+
     /// The record of a key, or the place in the index where it belongs.
     pub fn find(&self, object: u16, key: &[u8]) -> Result<RecordId, usize> {
-        let hash = u64::from_le_bytes(half_sip_hash(self.seed, key)) ^ u64::from(object);
         let mask = self.index.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = self.home(object, key);
         loop {
             match self.index[at].checked_sub(1) {
                 None => return Err(at),
@@ -106,22 +125,84 @@ impl Table {
         value: &[u8],
         sequence: u32,
     ) -> Option<RecordId> {
-        if self.records.len() == self.max {
+        if self.room() == 0 {
             return None;
         }
-        self.records.push(Record {
+        let record = Record {
             cell: [key, value].concat().into(),
             key_bytes: key.len() as u8,
             awaited: false,
             changed: false,
+            side: None,
+            ending: false,
             object,
             owner: None,
             grant: 0,
             sequence,
             until: 0,
-        });
-        let number = self.records.len() as u32;
-        self.index[place] = number;
-        Some(number - 1)
+        };
+        let id = if let Some(id) = self.free.pop() {
+            self.records[id as usize] = record;
+            id
+        } else {
+            self.records.push(record);
+            self.records.len() as u32 - 1
+        };
+        self.index[place] = id + 1;
+        Some(id)
+    }
+
+    /// Removes a record. Its number may be used again.
+    pub fn remove(&mut self, id: RecordId) {
+        let mask = self.index.len() - 1;
+        let record = self.get(id);
+        let mut hole = self.home(record.object, record.key());
+        while self.index[hole] != id + 1 {
+            hole = (hole + 1) & mask;
+        }
+        // Later ones move into the hole, unless their search begins behind it.
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let Some(other) = self.index[at].checked_sub(1) else { break };
+            let record = self.get(other);
+            let home = self.home(record.object, record.key());
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                self.index[hole] = other + 1;
+                hole = at;
+            }
+        }
+        self.index[hole] = 0;
+        self.free.push(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn keys_come_and_go() {
+        let mut random = pointsman_wire::Random::new(1);
+        let mut table = Table::new([0; 8], 48);
+        let mut model = BTreeMap::new();
+        for _ in 0..20_000 {
+            let key = (random.below(64) as u32).to_be_bytes();
+            match table.find(0, &key) {
+                Ok(id) => {
+                    assert_eq!(model.remove(&key), Some(id));
+                    table.remove(id);
+                }
+                Err(place) => {
+                    assert!(!model.contains_key(&key));
+                    let id = table.insert(place, 0, &key, &[0; 4], 0);
+                    assert_eq!(id.is_some(), model.len() < 48);
+                    model.extend(id.map(|id| (key, id)));
+                }
+            }
+            assert_eq!((table.len(), table.room()), (model.len(), 48 - model.len()));
+            assert!(model.iter().all(|(key, id)| table.find(0, key) == Ok(*id)));
+        }
     }
 }

@@ -4,10 +4,11 @@
 #[path = "../../../fuzz/src/store.rs"]
 mod fuzz;
 
+mod bindings;
 mod failover;
 
 use pointsman_store::{
-    Config, ConfigError, Flags, Head, Kind, LoadError, Message, Outbox, Saved, Status, Store,
+    Config, ConfigError, Flags, Head, Idle, Kind, LoadError, Message, Outbox, Saved, Status, Store,
 };
 
 const SECRET: [u8; 8] = *b"a secret";
@@ -265,7 +266,7 @@ fn a_store_continues_from_its_disk() {
         assert!(Saved::decode(key, &row[..at]).is_err(), "{at}");
     }
     let mut owner = row.clone();
-    owner[8] = 2;
+    owner[8] = 16;
     assert_eq!(Saved::decode(key, &owner), Err(LoadError::Malformed));
     assert_eq!(Saved::decode(&key[..5], row), Err(LoadError::Malformed));
 }
@@ -287,6 +288,13 @@ fn settings_are_checked() {
     assert_eq!(error(Config { drift_shift: 0, ..config() }), Some(ConfigError::Drift));
     assert_eq!(error(Config { shards: 0, ..config() }), Some(ConfigError::Shards));
     assert_eq!(error(Config { max_keys: 0, ..config() }), Some(ConfigError::Keys));
+    let pools = |texts: &[&str]| texts.iter().map(|t| t.parse().expect("a pool")).collect();
+    let apart = pools(&["1.1.1.1:1-9", "1.1.1.1:10-19", "1.1.1.2:1-9"]);
+    assert_eq!(error(Config { pools: apart, ..config() }), None);
+    let common = pools(&["1.1.1.1:1-9", "1.1.1.1:9-19"]);
+    assert_eq!(error(Config { pools: common, ..config() }), Some(ConfigError::Pools));
+    let idle = Idle { udp_s: 0, ..Idle::default() };
+    assert_eq!(error(Config { idle, ..config() }), Some(ConfigError::Idle));
 }
 
 #[test]

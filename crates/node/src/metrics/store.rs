@@ -1,7 +1,7 @@
 //! Metrics of the store.
 
 use super::{Page, labelled, one};
-use pointsman_store::Stats;
+use pointsman_store::{PortFigures, Stats};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 
@@ -25,6 +25,8 @@ pub struct Figures {
     pub keys: u64,
     /// Requests that wait.
     pub waiting: u64,
+    /// Ports of pools, in use and free.
+    pub ports: PortFigures,
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams that the kernel did not take.
@@ -47,6 +49,16 @@ impl Figures {
             "Requests that wait for the end of a lease.",
             one(self.waiting),
         );
+        if self.ports.all > 0 {
+            let PortFigures { used, all, returned } = self.ports;
+            let ports = vec![labelled("state", "used", used), labelled("state", "free", all - used)];
+            page.gauge("pointsman_store_ports", "Ports of the pools, for TCP and UDP.", ports);
+            page.counter(
+                "pointsman_store_returned_ports",
+                "Ports whose binding was not used.",
+                one(returned),
+            );
+        }
         if let Some(disk) = self.disk {
             page.counter("pointsman_store_commits", "Transactions on disk.", one(disk.commits));
             page.counter("pointsman_store_rows", "States of keys written to disk.", one(disk.rows));

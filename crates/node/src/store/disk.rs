@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Object and key; the rest of the state.
 const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("keys");
 
-/// The version of the rows, and the longest time for which a lease that they show may still hold, in nanoseconds.
+/// The version of the rows, the longest time for which a lease that they show may still hold, in nanoseconds, and the highest grant of
+/// removed keys.
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("about");
 
 /// The version of the rows.
@@ -35,15 +36,15 @@ fn open(path: &Path) -> Result<Database, StoreError> {
     })
 }
 
-/// The version in the file, and how long leases may hold that it knows of.
-fn about(file: &Database) -> Result<(Option<u64>, Option<u64>), redb::Error> {
+/// The version in the file, how long leases may hold that it knows of, and the highest grant of removed keys.
+fn about(file: &Database) -> Result<[Option<u64>; 3], redb::Error> {
     let transaction = file.begin_read()?;
     let table = match transaction.open_table(ABOUT) {
-        Err(TableError::TableDoesNotExist(_)) => return Ok((None, None)),
+        Err(TableError::TableDoesNotExist(_)) => return Ok([None; 3]),
         table => table?,
     };
     let of = |name| table.get(name).map(|value| value.map(|v| v.value()));
-    Ok((of("version")?, of("hold_ns")?))
+    Ok([of("version")?, of("hold_ns")?, of("last_grant")?])
 }
 
 fn set_about(file: &Database, hold_ns: u64) -> Result<(), redb::Error> {
@@ -56,12 +57,19 @@ fn set_about(file: &Database, hold_ns: u64) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-/// Writes rows, and returns their number.
-fn write_rows<'a>(file: &Database, changes: impl Iterator<Item = Saved<'a>>) -> Result<u64, redb::Error> {
+/// Writes the store's changes, and returns the number of rows.
+fn write_rows<A: Copy + Eq>(file: &Database, store: &Store<A>) -> Result<u64, redb::Error> {
     let transaction = file.begin_write()?;
     let mut table = transaction.open_table(KEYS)?;
     let mut rows = 0;
-    for saved in changes {
+    for key in store.removed() {
+        table.remove(key)?;
+        rows += 1;
+    }
+    if rows > 0 {
+        transaction.open_table(ABOUT)?.insert("last_grant", u64::from(store.last_grant()))?;
+    }
+    for saved in store.changes() {
         let (key, state) = saved.encode();
         table.insert(key.as_slice(), state.as_slice())?;
         rows += 1;
@@ -93,7 +101,7 @@ impl Disk {
     ) -> Result<bool, StoreError> {
         let Some(file) = &self.file else { return Ok(false) };
         let foreign = |why: String| StoreError::Foreign(self.path.clone(), why);
-        let (version, held_ns) = about(file).map_err(|e| foreign(e.to_string()))?;
+        let [version, held_ns, last_grant] = about(file).map_err(|e| foreign(e.to_string()))?;
         match version {
             None | Some(VERSION) => {}
             Some(other) => return Err(foreign(format!("its version is {other}, not {VERSION}"))),
@@ -101,6 +109,7 @@ impl Disk {
         // Leases of the former run may hold until now plus `held_ns`, those of this run for `hold_ns`: a third run waits for the longer one.
         let longest = held_ns.unwrap_or(0).max(hold_ns);
         set_about(file, longest).map_err(|e| StoreError::Disk(self.path.clone(), e.to_string()))?;
+        store.continue_grants(last_grant.unwrap_or(0) as u32);
         self.rows(file, now, longest, store)?;
         Ok(held_ns.is_some())
     }
@@ -126,12 +135,11 @@ impl Disk {
 
     /// Writes the store's changes. When it returns, they survive a loss of power. After an error the file is opened again by the next call.
     pub fn write<A: Copy + Eq>(&mut self, store: &Store<A>) -> Result<(), StoreError> {
-        let mut changes = store.changes().peekable();
-        if changes.peek().is_none() {
+        if store.changes().next().is_none() && store.removed().next().is_none() {
             return Ok(());
         }
         let written = match self.file.take().map_or_else(|| open(&self.path), Ok) {
-            Ok(file) => match write_rows(&file, changes) {
+            Ok(file) => match write_rows(&file, store) {
                 Ok(rows) => {
                     self.file = Some(file);
                     Ok(rows)

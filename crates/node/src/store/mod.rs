@@ -12,7 +12,7 @@ use clap::builder::RangedU64ValueParser;
 use disk::Disk;
 use pointsman_console::{say, signals};
 use pointsman_ports::{Poller, Waker};
-use pointsman_store::{Config, Outbox, Secret, Store};
+use pointsman_store::{Config, Idle, Outbox, Pool, Secret, Store};
 use pointsman_v1model::Time;
 use std::error::Error;
 use std::io::ErrorKind;
@@ -63,6 +63,18 @@ pub struct Args {
     /// Room for this many keys.
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     max_keys: u32,
+    /// Ports for the connections of a program that translates addresses, such as 203.0.113.1:1024-65535. May be repeated.
+    #[arg(long, value_name = "ADDRESS:FIRST-LAST")]
+    pool: Vec<Pool>,
+    /// How long the binding of an idle TCP connection keeps its port.
+    #[arg(long, value_name = "N", default_value_t = Idle::default().tcp_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
+    idle_tcp_s: u32,
+    /// How long the binding of an idle UDP flow keeps its port.
+    #[arg(long, value_name = "N", default_value_t = Idle::default().udp_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
+    idle_udp_s: u32,
+    /// The same, if one side has ended the connection, or has never answered.
+    #[arg(long, value_name = "N", default_value_t = Idle::default().brief_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
+    idle_brief_s: u32,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -216,6 +228,7 @@ impl Running {
         figures.stats = self.store.stats();
         figures.keys = self.store.keys() as u64;
         figures.waiting = self.store.waiting() as u64;
+        figures.ports = self.store.ports();
         figures.disk = self.disk.as_ref().map(Disk::stats);
     }
 }
@@ -256,6 +269,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         drift_shift: args.drift,
         shards: args.shards,
         max_keys: args.max_keys,
+        pools: args.pool,
+        idle: Idle { tcp_s: args.idle_tcp_s, udp_s: args.idle_udp_s, brief_s: args.idle_brief_s },
         ..Config::default()
     };
     let running = Running::open(args.listen, config, args.data.as_deref())?;
