@@ -78,6 +78,7 @@ control RedPlaneRequest(inout redplane_v4_t outer,
             redplane_counts.count(REDPLANE_COUNT_LONG);
             message.flags = flags & ~(REDPLANE_PACKET | REDPLANE_INPUT);
         }
+        message.flags = message.flags | (m.ending ? REDPLANE_ENDING : 8w0);
         message.status = REDPLANE_OK;
         message.object = REDPLANE_OBJECT;
         message.shard = 0;
@@ -171,6 +172,8 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
                 next_generation();
             }
             take = true;
+        } else if (message.status == REDPLANE_EXHAUSTED) {
+            redplane_counts.count(REDPLANE_COUNT_EXHAUSTED);
         } else if (message.status != REDPLANE_OK) {
             redplane_counts.count(REDPLANE_COUNT_REFUSED);
         } else {
@@ -322,7 +325,8 @@ control RedPlaneFind(inout redplane_v4_t outer,
                 m.slot.grant = 0;
                 m.slot.sent = REDPLANE_FIRST;
                 m.slot.value = 0;
-                bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0);
+                bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0)
+                    | (m.allocate ? REDPLANE_ALLOCATE : 8w0);
                 request.apply(outer, message, m, sm, REDPLANE_NEW, flags, (bit<16>)m.in_port);
             }
             if (m.step == REDPLANE_DROP) {
@@ -390,7 +394,7 @@ control RedPlaneDepart(inout redplane_v4_t outer,
                 // A later write has a copy of its own in the buffer.
                 if (m.slot.key == message.key && m.slot.grant == message.grant && m.slot.sent == message.sequence
                     && redplane_later(message.sequence, m.slot.acked)) {
-                    message.flags = 0;
+                    message.flags = message.flags & REDPLANE_ENDING;
                     truncate(REDPLANE_BYTES);
                     recirculate_preserving_field_list(0);
                 } else {

@@ -1,6 +1,7 @@
 //! The store together with compiled switches.
 
 mod history;
+mod nat;
 mod world;
 
 use pointsman_engine::Engine;
@@ -132,6 +133,26 @@ fn every_rule_that_is_switched_off_is_found() {
     let missed: Vec<_> =
         mutations.iter().filter(|(_, found)| found.is_none()).map(|(rule, _)| rule).collect();
     assert!(missed.is_empty(), "{missed:?} not found");
+}
+
+#[test]
+fn bindings_outlive_their_switches() {
+    let app = App::<Engine>::nat();
+    let (mut answered, mut all, mut bound) = (0, 0, 0);
+    for seed in 0..30u64 {
+        // A port for each flow, and no more.
+        let pools = vec!["203.0.113.1:1024-1025".parse().expect("a pool")];
+        let config = Config { recall: !seed.is_multiple_of(3), pools, ..config() };
+        let mut world = World::new(&app, config, faults(seed), 2, seed);
+        world.writes = 0.1;
+        world.run(250 * MS);
+        world.verdict().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert_eq!((world.store.ports().used, world.store.keys()), (2, 4), "seed {seed}");
+        bound += world.bindings.as_ref().map_or(0, nat::Bindings::count);
+        (answered, all) = (answered + world.answered().0, all + world.answered().1);
+    }
+    println!("{answered} of {all} packets left");
+    assert!(bound == 60 && answered * 2 > all, "{bound} bindings, {answered} of {all}");
 }
 
 /// The first seed after which the store lacks a state that the switch has.

@@ -1,6 +1,7 @@
-//! Two switches that run `flowcount`, a store, links that lose, double and reorder, switches that crash and restart: in virtual time.
+//! Two switches that run `flowcount` or `napt`, a store, links that lose, double and reorder, switches that crash and restart: in virtual time.
 
 use super::history::Operation;
+use super::nat::{self, Bindings};
 use pointsman_ir::{Executor, Program};
 use pointsman_net::Loader;
 use pointsman_stf::Rig;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 
 const SECRET: [u8; 8] = *b"a secret";
 pub const MS: u64 = 1_000_000;
-const IN: u32 = 0;
-const OUT: u32 = 1;
+pub const IN: u32 = 0;
+pub const OUT: u32 = 1;
 const STORE: u32 = 2;
 const BUFFER: u32 = 3;
 /// Bytes of the longest frame to the store.
@@ -24,8 +25,8 @@ const MTU: usize = 1514;
 /// Bytes of Ethernet, IPv4 and UDP in front of a message.
 const FRONT: usize = 42;
 
-/// The program; every replacement must apply.
-fn program(first: &str, changes: &[(&str, &str)]) -> Arc<Program> {
+/// One of our programs; every replacement in the library must apply.
+fn program(name: &str, first: &str, changes: &[(&str, &str)]) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let mut library = read(own_libraries().join("pointsman/redplane.p4"));
     for (from, to) in changes {
@@ -33,22 +34,27 @@ fn program(first: &str, changes: &[(&str, &str)]) -> Arc<Program> {
         library = library.replace(from, to);
     }
     let settings = format!("#define REDPLANE_DRIFT_SHIFT 3\n#define REDPLANE_FIRST {first}\n");
-    let text = read(own_program("flowcount"));
+    let text = read(own_program(name));
     let text = text.replace("#include <pointsman/redplane.p4>", &format!("{settings}{library}"));
-    compile_text("flowcount.p4", &text, &[&own_includes(), &own_libraries()])
-        .unwrap_or_else(|e| panic!("{e:?}"))
+    compile_text("main.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 /// A program with its executor, which all switches share.
 pub struct App<E> {
     program: Arc<Program>,
+    /// Whether it is `napt`, instead of `flowcount`.
+    nat: bool,
     loader: Loader<E>,
 }
 
 impl<E> App<E> {
-    /// [`program`] with these changes.
+    /// `flowcount` with these changes.
     pub fn new(first: &str, changes: &[(&str, &str)]) -> Self {
-        App { program: program(first, changes), loader: Loader::default() }
+        App { program: program("flowcount", first, changes), nat: false, loader: Loader::default() }
+    }
+
+    pub fn nat() -> Self {
+        App { program: program("napt", "0", &[]), nat: true, loader: Loader::default() }
     }
 }
 
@@ -137,6 +143,8 @@ pub struct World<'a, E: Executor> {
     store_clock: Clock,
     outbox: Outbox<usize>,
     pub flows: Vec<Flow>,
+    /// Of `napt`.
+    pub bindings: Option<Bindings>,
     /// Time between a flow's packets, and the share of those that write.
     gap_ns: u64,
     pub writes: f64,
@@ -168,6 +176,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             store_clock: clocks[2],
             outbox: Outbox::default(),
             flows: (0..flows).map(|_| Flow { route: 0, history: Vec::new() }).collect(),
+            bindings: app.nat.then(|| Bindings::new(flows)),
             gap_ns: MS / 4,
             writes: 0.5,
             padding: 0,
@@ -207,7 +216,9 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             i + 1,
         );
         rig.set_default("redplane_config", &settings).expect("the settings");
-        rig.add(&format!("routes prefix=10.1.0.0/16 -> forward(port={OUT})")).expect("a route");
+        let route = format!("routes prefix=10.1.0.0/16 -> forward(port={OUT})");
+        let entries = if self.app.nat { &nat::ENTRIES[..] } else { &[route.as_str()] };
+        entries.iter().for_each(|entry| rig.add(entry).expect("an entry"));
         let queue = QueueConfig { delay_ns: 2 * MS, depth_packets: 8192, ..QueueConfig::default() };
         rig.switch.configure_queue(BUFFER, None, queue).expect("a queue");
         let session =
@@ -303,14 +314,23 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         let number = self.flows[flow].history.len() as u32;
         let astray = self.chance(self.faults.astray);
         let i = self.flows[flow].route ^ usize::from(astray);
+        let from_outside = self.bindings.is_some() && self.chance(0.5);
+        let (port, frame) = match &mut self.bindings {
+            Some(bindings) => bindings.frame(flow, number, writes, from_outside),
+            None => (IN, self.counted(flow, number, writes)),
+        };
+        self.flows[flow].history.push(Operation { writes, start: self.now, result: None });
+        self.at_switch(i, Some((port, frame)));
+        let gap = 1 + self.random.below(2 * self.gap_ns);
+        self.enter(gap, Event::Input(flow));
+    }
+
+    /// A packet of `flowcount`.
+    fn counted(&self, flow: usize, number: u32, writes: bool) -> Vec<u8> {
         let payload = [&number.to_be_bytes()[..], &[flow as u8; 4], &vec![0; self.padding]].concat();
         let to = format!("10.1.0.{flow}:7");
         // Packets with a type of service are not counted.
-        let frame = Packet::udp("10.0.0.1:9", to, payload).with_ip(|ip| ip.tos = u8::from(!writes)).bytes();
-        self.flows[flow].history.push(Operation { writes, start: self.now, result: None });
-        self.at_switch(i, Some((IN, frame)));
-        let gap = 1 + self.random.below(2 * self.gap_ns);
-        self.enter(gap, Event::Input(flow));
+        Packet::udp("10.0.0.1:9", to, payload).with_ip(|ip| ip.tos = u8::from(!writes)).bytes()
     }
 
     fn at_switch(&mut self, i: usize, arrives: Option<(u32, Vec<u8>)>) {
@@ -326,7 +346,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         while rig.switch.poll(now, 1000, &mut out).more {}
         for output in out {
             match output {
-                Output::Port(OUT, frame) => self.output(&frame),
+                Output::Port(port @ (IN | OUT), frame) => self.output(port, &frame),
                 Output::Port(STORE, frame) => {
                     if frame.len() > MTU {
                         self.wrong.push(format!("a frame of {} bytes for the store", frame.len()));
@@ -364,15 +384,25 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         }
     }
 
-    fn output(&mut self, frame: &[u8]) {
+    fn output(&mut self, port: u32, frame: &[u8]) {
         if let Err(error) = check_checksums(frame) {
             self.wrong.push(format!("{error} in {frame:02x?}"));
         }
-        let number = u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]]);
-        let count = u32::from(frame[18]) << 8 | u32::from(frame[19]);
-        let operation = &mut self.flows[usize::from(frame[46])].history[number as usize];
+        let shown = match &mut self.bindings {
+            Some(bindings) => bindings.left(port, frame).map(|(flow, number)| (flow, number, 0)),
+            None if port == OUT => {
+                let number = u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]]);
+                Ok((frame[46].into(), number, u32::from(frame[18]) << 8 | u32::from(frame[19])))
+            }
+            None => Err(format!("{frame:02x?} returned")),
+        };
+        let (flow, number, count) = match shown {
+            Ok(shown) => shown,
+            Err(error) => return self.wrong.push(error),
+        };
+        let operation = &mut self.flows[flow].history[number as usize];
         if operation.result.is_some() {
-            self.wrong.push(format!("packet {number} of flow {} left twice", frame[46]));
+            self.wrong.push(format!("packet {number} of flow {flow} left twice"));
         }
         operation.result = Some((self.now, count));
     }
@@ -401,6 +431,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
     pub fn verdict(&self) -> Result<(), String> {
         match self.wrong.first() {
             Some(wrong) => Err(wrong.clone()),
+            None if self.bindings.is_some() => Ok(()),
             None => self.flows.iter().try_for_each(|f| super::history::check(&f.history)),
         }
     }

@@ -42,9 +42,12 @@ const bit<8> REDPLANE_RECALL = 7;
 const bit<8> REDPLANE_PACKET = 1;
 const bit<8> REDPLANE_INPUT = 2;
 const bit<8> REDPLANE_EXISTING = 8;
+const bit<8> REDPLANE_ALLOCATE = 16;
+const bit<8> REDPLANE_ENDING = 32;
 
 const bit<8> REDPLANE_OK = 0;
 const bit<8> REDPLANE_STALE = 1;
+const bit<8> REDPLANE_EXHAUSTED = 6;
 
 // Steps: what becomes of the packet.
 const bit<8> REDPLANE_PROGRAM = 0; // the program processes and forwards it
@@ -60,8 +63,9 @@ const bit<32> REDPLANE_COUNT_REFUSED = 2;   // refused by the store
 const bit<32> REDPLANE_COUNT_COLLISION = 3; // another key has the slot
 const bit<32> REDPLANE_COUNT_BUFFER = 4;    // the buffer of writes is full
 const bit<32> REDPLANE_COUNT_RESENT = 5;    // writes sent again
-const bit<32> REDPLANE_COUNT_LONG = 7;      // packets that are too long with the headers of a message
 const bit<32> REDPLANE_COUNT_EXPIRED = 6;   // the lease ended before its answer came
+const bit<32> REDPLANE_COUNT_LONG = 7;      // packets that are too long with the headers of a message
+const bit<32> REDPLANE_COUNT_EXHAUSTED = 8; // no port of the store's pools was free
 
 typedef bit<(32 * REDPLANE_KEY_WORDS)> redplane_key_t;
 typedef bit<(32 * REDPLANE_VALUE_WORDS)> redplane_value_t;
@@ -136,6 +140,10 @@ struct redplane_meta_t {
     redplane_key_t   key;
     // Set by the program before RedPlaneFind: a key that the store does not know is not added, and its packet ends.
     bool             existing;
+    // Set by the program before RedPlaneFind: a key that the store does not know gets a port of the store's pools.
+    bool             allocate;
+    // Set by the program before RedPlaneSave, as the state says: the key is needed for a short time only.
+    bool             ending;
     // The state is here, under a lease.
     bool             held;
     // The state. The program may change it.
@@ -173,7 +181,7 @@ register<bit<48>>(REDPLANE_SLOTS) redplane_asked;
 // Writes in the buffer.
 register<bit<32>>(1) redplane_buffered;
 
-counter(8, CounterType.packets) redplane_counts;
+counter(9, CounterType.packets) redplane_counts;
 
 // Serial arithmetic (RFC 1982): whether `a` is later than `b`.
 bool redplane_later(in bit<32> a, in bit<32> b) {
