@@ -10,7 +10,13 @@ pub enum App {
     Counter,
     /// Stateful firewall: packets change the state when a connection begins and ends.
     Firewall,
+    /// Address translation: connections get a port of the store's pool when they begin.
+    Nat,
 }
+
+/// What the outside sees of the clients, with address translation.
+const PUBLIC: &str = "203.0.113.1";
+const PORTS: (u16, u16) = (1024, 65535);
 
 impl App {
     /// The P4 program.
@@ -18,14 +24,15 @@ impl App {
         match self {
             App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),
+            App::Nat => include_str!("../../../p4/programs/napt/main.p4"),
         }
     }
 
-    /// Statements that fill the tables of the program, for a client and a server.
-    pub fn entries(self, client: &Link, server: &Link) -> String {
+    /// Statements that fill the tables of the program, for a client and a server; `plain`: without RedPlane.
+    pub fn entries(self, client: &Link, server: &Link, plain: bool) -> String {
         match self {
             App::Counter => format!("add routes prefix:{}/32 forward(port:{})\n", server.ipv4, server.port),
-            App::Firewall => {
+            App::Firewall | App::Nat => {
                 let route = |link: &Link| {
                     format!(
                         "add routes prefix:{}/{} forward(port:{}, mac:{})\n",
@@ -33,8 +40,29 @@ impl App {
                     )
                 };
                 let inside = format!("add sides prefix:{}/{} inside()\n", client.ipv4, client.prefix_ipv4);
-                route(client) + &route(server) + &inside
+                route(client) + &route(server) + &inside + &self.public(plain)
             }
+        }
+    }
+
+    /// Statements for the public address. Without a store the switch chooses the ports.
+    fn public(self, plain: bool) -> String {
+        let (first, last) = PORTS;
+        match (self, plain) {
+            (App::Nat, false) => format!("add addresses prefix:{PUBLIC}/32 public()\n"),
+            (App::Nat, true) => {
+                App::Nat.public(false)
+                    + &format!("setdefault pool choose(address:{PUBLIC}, first:{first}, last:{last})\n")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Options of the store.
+    pub fn store_options(self) -> Vec<String> {
+        match self {
+            App::Nat => vec!["--pool".into(), format!("{PUBLIC}:{}-{}", PORTS.0, PORTS.1)],
+            App::Counter | App::Firewall => Vec::new(),
         }
     }
 
@@ -42,7 +70,7 @@ impl App {
     pub fn seen(self) -> Seen {
         match self {
             App::Counter => Seen::Arriving,
-            App::Firewall => Seen::Echoed,
+            App::Firewall | App::Nat => Seen::Echoed,
         }
     }
 }

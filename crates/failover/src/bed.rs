@@ -149,6 +149,8 @@ impl Bed {
             "--lease-ms",
             &self.lease_ms.to_string(),
         ];
+        let options = self.app.store_options();
+        let arguments: Vec<&str> = arguments.into_iter().chain(options.iter().map(String::as_str)).collect();
         let mut process = Process::start(self.namespace(STORE)?, &self.binary, &arguments, "")?;
         wait_for(&mut process, "store on ")?;
         self.store = Some(process);
@@ -157,7 +159,8 @@ impl Bed {
 
     /// The statements that fill the tables of a switch.
     pub fn entries(&self, switch: usize, incarnation: u64) -> Result<String> {
-        let mut text = self.app.entries(&self.rack.host(CLIENT)?.link, &self.rack.host(SERVER)?.link);
+        let mut text =
+            self.app.entries(&self.rack.host(CLIENT)?.link, &self.rack.host(SERVER)?.link, !self.protected);
         if self.protected {
             let (own, store) = store_subnet(switch);
             // Half of a lease is left when it is renewed.

@@ -70,7 +70,9 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         let load = scope.spawn(|| match options.app {
             // Its packets show a number, and carry no connection.
             App::Counter => Ok(ConsistencyResult::default()),
-            App::Firewall => client.enter(|| connections(target, from, scale.connections, &stop))?,
+            App::Firewall | App::Nat => {
+                client.enter(|| connections(target, from, scale.connections, &stop))?
+            }
         });
         std::thread::sleep(scale.before);
         let moments = disturb(&mut bed, options, &scale, &probes, say);
@@ -202,7 +204,7 @@ fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
     let defines = ["PLAIN", "REDPLANE_SLOTS=1"].map(parse_define);
     let defines = defines.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(Error::new)?;
     let program = directives(&defines) + options.app.program();
-    let header = Header { schema: SCHEMA, program, entries: options.app.entries(client, server) };
+    let header = Header { schema: SCHEMA, program, entries: options.app.entries(client, server, true) };
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let mut operations = Operations::new();
     for (n, packets) in flows.iter().enumerate() {

@@ -9,6 +9,7 @@ use std::process::Command;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("connections_outlive_their_switch", connections_outlive_their_switch),
+    ("translations_outlive_their_switch", translations_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
     ("without_protection_both_break", without_protection_both_break),
     // The last one: it has a mount table of its own from then on.
@@ -36,6 +37,13 @@ fn connections_outlive_their_switch() -> Outcome {
     // Nothing passes while the lease of the dead switch lasts; after that, on a busy machine, soon.
     let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
     ensure!((100.0..3000.0).contains(&recovery), "{result:#}");
+    Ok(())
+}
+
+fn translations_outlive_their_switch() -> Outcome {
+    let dir = Scratch::new("failover-nat");
+    let (fine, result) = failover(&dir, &["--app", "nat", "--fault", "switch"])?;
+    ensure!(fine && result["connections"]["established"] == 200, "{result:#}");
     Ok(())
 }
 
