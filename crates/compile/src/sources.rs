@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 /// No P4 program is longer; a device file is endless.
-const MAX_SOURCE_BYTES: u64 = 64 << 20;
+pub const MAX_SOURCE_BYTES: u64 = 64 << 20;
 
 macro_rules! carried {
     ($($name:literal => $path:literal),* $(,)?) => { &[$(($name, include_str!($path))),*] };

@@ -1,7 +1,8 @@
 //! `pointsman p4 ...`
 
+use crate::tools::{Input, read_input};
 use clap::{Args, ValueEnum};
-use pointsman_compile::sources::{SourceError, Sources, parse_define, read_source};
+use pointsman_compile::sources::{Sources, parse_define};
 use pointsman_compile::{check, compile};
 use pointsman_console::show;
 use pointsman_control::p4info::p4info;
@@ -49,8 +50,12 @@ pub enum Command {
 /// A program and how to read it.
 #[derive(Args)]
 pub struct Source {
-    /// The program's main file.
+    /// The program's main file, or `-` for standard input.
     file: PathBuf,
+    /// Name of standard input in diagnostics; quoted includes are relative to its folder. The default is `<stdin>`, in the
+    /// working directory.
+    #[arg(long, value_name = "FILE")]
+    stdin_name: Option<PathBuf>,
     /// Folder to search for included files. Repeatable. A `core.p4` or `v1model.p4` there replaces the built-in
     /// one.
     #[arg(short = 'I', long, value_name = "DIR")]
@@ -79,11 +84,10 @@ impl Source {
         &self,
         compile: impl FnOnce(&str, &str, &Sources, &[Define]) -> T,
         said: impl FnOnce(&T) -> (&SourceMap, &[Diagnostic]),
-    ) -> Result<T, SourceError> {
-        let path = self.file.display().to_string();
-        let text = read_source(&self.file)?;
+    ) -> Result<T, Box<dyn Error>> {
+        let Input { name, text } = read_input(&self.file, self.stdin_name.as_deref())?;
         let sources = Sources { include_dirs: self.include.clone() };
-        let result = compile(&path, &text, &sources, &self.define);
+        let result = compile(&name, &text, &sources, &self.define);
         let (map, diagnostics) = said(&result);
         let shown = match self.format {
             Format::Text => render::all_to_text(map, diagnostics, std::io::stderr().is_terminal()),
@@ -94,7 +98,7 @@ impl Source {
     }
 
     /// Checks the program for any architecture. Is it valid?
-    fn check(&self) -> Result<bool, SourceError> {
+    fn check(&self) -> Result<bool, Box<dyn Error>> {
         let checked = self.read(
             |path, text, sources, defines| check(path, text, sources, defines),
             |checked| (&checked.source_map, &checked.diagnostics),
@@ -103,7 +107,7 @@ impl Source {
     }
 
     /// Compiles the program for this switch. `None` if there were errors.
-    fn compile(&self) -> Result<Option<Compiled>, SourceError> {
+    fn compile(&self) -> Result<Option<Compiled>, Box<dyn Error>> {
         let result = self.read(
             |path, text, sources, defines| compile(path, text, sources, defines),
             |result| match result {

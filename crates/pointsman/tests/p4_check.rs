@@ -1,7 +1,10 @@
 //! `pointsman p4 check --format json` and `p4 explain`, as specified in docs/diagnostics.md.
 
-use crate::support::{Scratch, run};
+use crate::support::{Scratch, pointsman, run};
 use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
 
 /// The lines that the command writes, each a JSON object.
 fn objects(args: &[&str], code: i32) -> Vec<Value> {
@@ -62,6 +65,44 @@ fn json() {
     assert_eq!(
         (unused["line"].as_u64(), unused["column"].as_u64(), unused["end_column"].as_u64()),
         (Some(3), Some(12), Some(13))
+    );
+}
+
+/// Exit code and standard error of `p4 check` with these arguments, in `dir`, that reads `input`.
+fn check_input(dir: &Path, args: &[&str], input: &[u8]) -> (Option<i32>, String) {
+    let mut command = pointsman(&[&["p4", "check"], args].concat());
+    command.current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // It may have ended already.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    let out = child.wait_with_output().expect("it ends");
+    (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+#[test]
+fn standard_input() {
+    let dir = Scratch::new("stdin");
+    dir.write("own.p4", "const bit<8> N = 1;\n");
+    std::fs::create_dir(dir.0.join("sub")).expect("a folder");
+    dir.write("sub/near.p4", "const bit<8> N = 1;\n");
+    let check = |args: &[&str], input: &str| check_input(&dir.0, args, input.as_bytes());
+    let uses = "#include \"own.p4\"\nconst bit<8> M = N;\n";
+    let (code, err) = check(&["-"], uses);
+    assert!(code == Some(0) && !err.contains("error"), "{err}");
+    let (code, err) = check(&["-"], "const bit<8> M = x;\n");
+    assert!(code == Some(1) && err.contains("<stdin>:1:18"), "{err}");
+    // With a name, includes are relative to its folder; the file itself is not read.
+    let (code, err) =
+        check(&["-", "--stdin-name", "sub/a.p4"], "#include \"near.p4\"\nconst bit<8> M = N;\n");
+    assert!(code == Some(0) && !err.contains("error"), "{err}");
+    let (code, err) = check(&["-", "--stdin-name", "sub/a.p4"], uses);
+    assert!(code == Some(1) && err.contains("sub/a.p4:1:1") && err.contains("P0111"), "{err}");
+    let (code, err) = check_input(&dir.0, &["-"], b"const \xff");
+    assert!(
+        code == Some(1) && err.contains("cannot read standard input") && err.contains("P4 source"),
+        "{err}"
     );
 }
 

@@ -30,7 +30,10 @@ const GOOD: &str = "header h { bit<8> a; }\n";
 fn files_and_standard_input() {
     assert_eq!(run(&["-"], BAD), (0, GOOD.into(), "".into()));
     assert_eq!(run(&["--check", "-"], GOOD), (0, "".into(), "".into()));
-    assert_eq!(run(&["--check", "-"], BAD), (1, "-\n".into(), "".into()));
+    assert_eq!(run(&["--check", "-"], BAD), (1, "<stdin>\n".into(), "".into()));
+    assert_eq!(run(&["--check", "-", "--stdin-name", "a.p4"], BAD), (1, "a.p4\n".into(), "".into()));
+    let (code, out, err) = run(&["-"], "header h { /*");
+    assert!(code == 1 && out.is_empty() && err.contains("<stdin> was not formatted"), "{out}{err}");
     let dir = std::env::temp_dir().join(format!("pointsman-p4-fmt-{}", std::process::id()));
     std::fs::create_dir_all(dir.join("sub")).expect("a folder");
     let (a, b) = (dir.join("a.p4"), dir.join("sub/b.p4"));

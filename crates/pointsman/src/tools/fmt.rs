@@ -1,15 +1,13 @@
 //! `pointsman p4 fmt`: formats P4 source.
 
-use crate::tools::{print, walk};
+use crate::tools::{Input, STDIN, print, read_input, walk};
 use clap::Args as ClapArgs;
-use pointsman_compile::sources::read_source;
 use pointsman_console::say;
 use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::fmt::format;
 use pointsman_frontend::render;
 use pointsman_frontend::source::SourceMap;
 use std::error::Error;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +23,9 @@ pub struct Args {
     /// Only list unformatted files; exit code 1 if any is found.
     #[arg(long)]
     check: bool,
+    /// Name of standard input in messages; the default is `<stdin>`.
+    #[arg(long, value_name = "FILE")]
+    stdin_name: Option<PathBuf>,
 }
 
 /// Formats.
@@ -45,20 +46,20 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let mut code = ExitCode::SUCCESS;
     for path in files {
-        let stdin = path == Path::new("-");
-        let text = if stdin { from_stdin()? } else { read_source(&path)? };
+        let stdin = path == Path::new(STDIN);
+        let Input { name, text } = read_input(&path, args.stdin_name.as_deref())?;
         let formatted = match format(&text) {
             Ok(formatted) => formatted,
             Err(d) => {
                 // Other files may be better; this one stays as it is.
-                say(&shown(&path, &text, &d));
+                say(&shown(&name, &text, &d));
                 code = ExitCode::FAILURE;
                 continue;
             }
         };
         if args.check {
             if formatted != text {
-                print(&format!("{}\n", path.display()))?;
+                print(&format!("{name}\n"))?;
                 code = ExitCode::FAILURE;
             }
         } else if stdin {
@@ -70,17 +71,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     Ok(code)
 }
 
-fn from_stdin() -> Result<String, String> {
-    let mut text = String::new();
-    let read = std::io::stdin().lock().read_to_string(&mut text);
-    read.map(|_| text).map_err(|e| format!("cannot read standard input: {e}; give P4 source text"))
-}
-
 /// The problem with its line.
-fn shown(path: &Path, text: &str, d: &Diagnostic) -> String {
+fn shown(name: &str, text: &str, d: &Diagnostic) -> String {
     let mut map = SourceMap::default();
-    map.add(path.display().to_string(), text.to_string());
-    format!("{} was not formatted:\n{}", path.display(), render::to_text(&map, d, false).trim_end())
+    map.add(name.to_string(), text.to_string());
+    format!("{name} was not formatted:\n{}", render::to_text(&map, d, false).trim_end())
 }
 
 /// Replaces a file by a complete new one or not at all.

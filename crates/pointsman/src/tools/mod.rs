@@ -6,8 +6,9 @@ pub mod test;
 pub mod trace;
 
 use clap::Subcommand;
+use pointsman_compile::sources::{MAX_SOURCE_BYTES, read_source};
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -59,6 +60,39 @@ pub fn print(text: &str) -> Result<(), String> {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(format!("cannot write to standard output: {e}")),
         Ok(()) => Ok(()),
+    }
+}
+
+/// The name of standard input where a file is expected.
+const STDIN: &str = "-";
+
+/// Source from a file, or from standard input.
+pub struct Input {
+    /// The name for diagnostics. Quoted includes are relative to its folder.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Reads `file`, or standard input if it is `-`, which is then called `stdin_name`, or `<stdin>`.
+///
+/// # Errors
+/// It cannot be read, or is not text.
+pub fn read_input(file: &Path, stdin_name: Option<&Path>) -> Result<Input, Box<dyn Error>> {
+    if file != Path::new(STDIN) {
+        return Ok(Input { name: file.display().to_string(), text: read_source(file)? });
+    }
+    let mut text = String::new();
+    let read = io::stdin().lock().take(MAX_SOURCE_BYTES + 1).read_to_string(&mut text);
+    match read {
+        Err(e) => Err(format!("cannot read standard input: {e}; give P4 source text").into()),
+        Ok(n) if n as u64 > MAX_SOURCE_BYTES => {
+            Err(format!("standard input is longer than {} MiB", MAX_SOURCE_BYTES >> 20).into())
+        }
+        Ok(_) => {
+            let name = stdin_name.map_or_else(|| "<stdin>".to_string(), |p| p.display().to_string());
+            Ok(Input { name, text })
+        }
     }
 }
 
