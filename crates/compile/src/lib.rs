@@ -55,8 +55,18 @@ pub fn compile(
 /// Checks a program for any architecture, by the declarations that it includes. This switch must also be able to run a
 /// program for v1model.
 pub fn check(path: &str, text: &str, loader: &dyn Loader, defines: &[Define]) -> Checked {
-    let mut checked =
-        pointsman_frontend::check_program(path, text, loader, defines, &|package| package == PACKAGE);
+    let mut checked = pointsman_frontend::check_program(path, text, loader, defines, &runs_here);
+    finish(&mut checked);
+    checked
+}
+
+/// Whether programs whose `main` is an instance of this package are for this switch.
+pub fn runs_here(package: &str) -> bool {
+    package == PACKAGE
+}
+
+/// Adds what v1model has against a program that the front end has checked.
+pub fn finish(checked: &mut Checked) {
     if let (Some((name, _)), Some(program)) = (&checked.package, &checked.program)
         && name == PACKAGE
         && let Err(problems) = Pipeline::load(program.clone())
@@ -64,7 +74,6 @@ pub fn check(path: &str, text: &str, loader: &dyn Loader, defines: &[Define]) ->
         checked.diagnostics.extend(problems.into_iter().map(diagnostic));
         checked.program = None;
     }
-    checked
 }
 
 fn diagnostic(problem: Problem) -> Diagnostic {

@@ -38,6 +38,11 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/tea.p4" => "../../../p4/lib/pointsman/tea.p4",
 };
 
+/// The files built into the binary: names, as in `#include <name>`, and texts.
+pub fn built_in() -> &'static [(&'static str, &'static str)] {
+    SYSTEM
+}
+
 /// Finds includes: next to the including file, in the `-I` folders, among those built into the binary.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {

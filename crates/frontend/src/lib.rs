@@ -19,6 +19,7 @@ mod check;
 pub mod codes;
 pub mod diag;
 pub mod fmt;
+pub mod index;
 mod lex;
 mod lint;
 mod lower;
@@ -27,6 +28,7 @@ mod preprocess;
 pub mod render;
 pub mod source;
 
+pub use parse::RESERVED;
 pub use preprocess::Define;
 
 /// Reads a program: `main_text`, known as `main_path`, and its includes, with the macros in `defines`.
@@ -72,7 +74,7 @@ pub fn compile(
     loader: &dyn source::Loader,
     defines: &[Define],
 ) -> Result<Compiled, Failure> {
-    let checked = passes(main_path, main_text, loader, defines, &|_| true);
+    let (checked, _) = passes(main_path, main_text, loader, defines, &|_| true, false);
     let (source_map, diagnostics) = (checked.source_map, checked.diagnostics);
     match checked.program {
         Some(program) => Ok(Compiled { program, source_map, warnings: diagnostics }),
@@ -112,31 +114,75 @@ pub fn check_program(
     defines: &[Define],
     runs: &dyn Fn(&str) -> bool,
 ) -> Checked {
-    passes(main_path, main_text, loader, defines, &|package| package.is_some_and(runs))
+    passes(main_path, main_text, loader, defines, &|package| package.is_some_and(runs), false).0
 }
 
-/// All passes. `strict` says of the package of `main` whether the program must be one that executors run.
+/// The result of [`analyze`].
+#[derive(Debug)]
+pub struct Analysis {
+    /// As [`check_program`] says.
+    pub checked: Checked,
+    /// The tree; of a program with syntax errors, what can be read.
+    pub tree: ast::Program,
+    /// The names.
+    pub index: index::Index,
+}
+
+/// [`check_program`] for editors: with the syntax tree and the meaning of names, also of programs that have errors.
+pub fn analyze(
+    main_path: &str,
+    main_text: &str,
+    loader: &dyn source::Loader,
+    defines: &[Define],
+    runs: &dyn Fn(&str) -> bool,
+) -> Analysis {
+    let strict = |package: Option<&str>| package.is_some_and(runs);
+    let (checked, found) = passes(main_path, main_text, loader, defines, &strict, true);
+    let (tree, index) = found.unwrap_or_default();
+    Analysis { checked, tree, index }
+}
+
+/// All passes. `strict` says of the package of `main` whether the program must be one that executors run. `names`: also
+/// returns the tree and the names.
 fn passes(
     main_path: &str,
     main_text: &str,
     loader: &dyn source::Loader,
     defines: &[Define],
     strict: &dyn Fn(Option<&str>) -> bool,
-) -> Checked {
-    let (source_map, tree, mut diagnostics) = parse_program(main_path, main_text, loader, defines);
+    names: bool,
+) -> (Checked, Option<(ast::Program, index::Index)>) {
+    let (source_map, program, mut diagnostics) = parse_program(main_path, main_text, loader, defines);
+    let indexed =
+        |tree: &mut check::tree::Tree, record: Option<_>| record.map(|r| index::build(tree, r, &source_map));
     // A tree with holes would only give errors that follow from the first ones.
     if failed(&diagnostics) {
-        return Checked { source_map, diagnostics, package: None, program: None };
+        let index = names.then(|| check::check(&program, &source_map, &mut Vec::new(), true));
+        let index = index.and_then(|(mut tree, record)| indexed(&mut tree, record));
+        let checked = Checked { source_map, diagnostics, package: None, program: None };
+        return (checked, index.map(|i| (program, i)));
     }
-    let program = tree;
-    let mut tree = check::check(&program, &source_map, &mut diagnostics);
+    let (mut tree, record) = check::check(&program, &source_map, &mut diagnostics, names);
+    let index = indexed(&mut tree, record);
+    let checked = finish(tree, &program, source_map, diagnostics, strict);
+    (checked, index.map(|i| (program, i)))
+}
+
+/// The passes after checking.
+fn finish(
+    mut tree: check::tree::Tree,
+    program: &ast::Program,
+    source_map: source::SourceMap,
+    mut diagnostics: Vec<diag::Diagnostic>,
+    strict: &dyn Fn(Option<&str>) -> bool,
+) -> Checked {
     let package = tree.main_package();
     let strict = strict(package.as_ref().map(|(name, _)| name.as_str()));
     let relaxed = relax(&mut diagnostics, strict);
     if !failed(&diagnostics) {
-        lint::lint(&mut tree, &program, &source_map, &mut diagnostics);
+        lint::lint(&mut tree, program, &source_map, &mut diagnostics);
     }
-    lint::silence(&program, &mut diagnostics);
+    lint::silence(program, &mut diagnostics);
     if failed(&diagnostics) || relaxed {
         return Checked { source_map, diagnostics, package, program: None };
     }

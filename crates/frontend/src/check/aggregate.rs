@@ -48,6 +48,7 @@ impl Checker<'_> {
         if broken {
             return Expr::error(span);
         }
+        self.note_literal(fields, span);
         let ty = self.tree.tys.intern(Kind::Record(tys, rest));
         Expr { kind: ExprKind::Aggregate(parts), ty, span }
     }
@@ -159,6 +160,9 @@ impl Checker<'_> {
             let from = self.tree.tys.intern(Kind::Record(names.to_vec(), rest));
             self.mismatch(&Expr { kind: ExprKind::Error, ty: from, span }, to, what);
             return error;
+        }
+        if let Kind::Struct(d, _) = *self.tree.tys.get(to) {
+            self.note_literal_type(span, d);
         }
         let fields = self.tree.fields(to).unwrap_or_default();
         let mut out = Vec::new();

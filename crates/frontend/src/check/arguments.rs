@@ -149,6 +149,11 @@ impl Checker<'_> {
                 return None;
             }
         };
+        for (k, i) in matched.iter().enumerate() {
+            if let Some(n) = i.and_then(|i| args[i].name.as_ref()) {
+                self.note(n.span, params[k].span);
+            }
+        }
         if !explicit.is_empty() && explicit.len() != type_params.len() {
             let message =
                 format!("`{name}` takes {} type argument(s), not {}", type_params.len(), explicit.len());

@@ -27,13 +27,17 @@ impl Checker<'_> {
                 };
                 let explicit: Vec<Ty> = type_args.iter().map(|t| self.type_arg(t)).collect();
                 match self.callable(path, args).unwrap_or(binding.def) {
-                    Def::Functions(fns) => self.call_function(&path.name.name, &fns, &explicit, args, span),
+                    Def::Functions(fns) => self.call_function(&path.name, &fns, &explicit, args, span),
                     Def::Action(_) if !explicit.is_empty() => {
                         self.error("P0405", span, "an action takes no type arguments", "remove the `<...>`");
                         self.check_args_anyway(args);
                         Expr { kind: ExprKind::Error, ty: Ty::VOID, span }
                     }
-                    Def::Action(action) => self.call_action(&path.name.name, action, args, span),
+                    Def::Action(action) => {
+                        let declared = self.tree.actions[action].sig.span;
+                        self.note(path.name.span, declared);
+                        self.call_action(&path.name.name, action, args, span)
+                    }
                     Def::Type(def) => self.construct(def, &explicit, args, span),
                     Def::Broken => {
                         self.check_args_anyway(args);
@@ -133,12 +137,13 @@ impl Checker<'_> {
 
     fn call_function(
         &mut self,
-        name: &str,
+        ident: &ast::Ident,
         fns: &[FnRef],
         explicit: &[Ty],
         args: &[ast::Arg],
         span: Span,
     ) -> Expr {
+        let name = ident.name.as_str();
         let sigs: Vec<tree::Sig> = fns
             .iter()
             .map(|f| match f {
@@ -152,6 +157,7 @@ impl Checker<'_> {
             return Expr::error(span);
         };
         let sig = &sigs[which];
+        self.note(ident.span, sig.span);
         if let FnRef::Function(i) = fns[which]
             && !self.tree.functions[i].done
         {
@@ -259,6 +265,7 @@ impl Checker<'_> {
         span: Span,
     ) -> Expr {
         if let Some(def) = self.as_type(base) {
+            self.note_type(base);
             return match def {
                 TypeDef::Block(block) if name.name == "apply" => {
                     let explicit: Vec<Ty> = match &base.kind {
@@ -286,6 +293,7 @@ impl Checker<'_> {
         if let Ast::Name(path) = &base.kind
             && let Some(Def::Table(table)) = self.find(path).map(|b| b.def.clone())
         {
+            self.note_path(path);
             return self.apply_table(table, name, args, span);
         }
         if let Ast::Type(t) = &base.kind {
@@ -353,6 +361,7 @@ impl Checker<'_> {
         let allowed = [BlockHead, ParserState, ControlApply, Action, Function];
         self.check_place(&format!("`{}`", name.name), &allowed, "a block, an action or a function", span);
         let sig = &sigs[which];
+        self.note(name.span, sig.span);
         self.deprecation(&sig.annotations, &name.name, span);
         match self.arguments(Signature::of(sig, explicit), args, Style::Extern, span) {
             Some(bound) => {

@@ -1,6 +1,7 @@
 //! Declarations at the top level, and those also allowed inside blocks.
 
 use super::eval::{self, Const, Evaluator, Stop};
+use super::record::Meaning;
 use super::scope::{Def, FnRef, TypeDef};
 use super::signature::{ParamsOf, same_shape};
 use super::tree::{self, ExprKind, FieldDef, Sig, StructKind};
@@ -80,6 +81,7 @@ impl Checker<'_> {
             }
             DeclKind::Error(names) => {
                 for n in names {
+                    self.note_declared(n, || Meaning::Error);
                     if n.name == "NoError" && !std::mem::replace(&mut self.no_error, true) {
                         continue;
                     }
@@ -93,6 +95,7 @@ impl Checker<'_> {
             }
             DeclKind::MatchKind(names) => {
                 for n in names {
+                    self.note_declared(n, || Meaning::MatchKind);
                     if self.tree.match_kinds.contains(&n.name) {
                         let message = format!("match kind `{}` is declared twice", n.name);
                         self.error("P0302", n.span, message, "remove this one");
@@ -501,6 +504,7 @@ impl Checker<'_> {
                 let value = tree::Expr::constant(Const::Bits(bits.clone()), ty, name.span);
                 self.declare(name, Def::Const(value));
             }
+            self.note_declared(name, || Meaning::EnumMember(index));
             self.tree.enums[index].members.push((name.name.clone(), bits));
             spans.push(name.span);
         }

@@ -1,6 +1,7 @@
 //! Expressions (P4_16 chapter 8).
 
 use super::eval::{self, Const, Evaluator, Stop};
+use super::record::Meaning;
 use super::scope::{Def, TypeDef};
 use super::tree::{Direction, Expr, ExprKind, VarKind};
 use super::types::{Kind, Ty};
@@ -126,6 +127,7 @@ impl Checker<'_> {
         if self.find(path).is_none()
             && let Some(k) = self.tree.match_kinds.iter().position(|m| *m == path.name.name)
         {
+            self.note_member(&path.name, |m| matches!(m, Meaning::MatchKind));
             return Expr::constant(Const::MatchKind(k as u32), Ty::MATCH_KIND, span);
         }
         let Some(binding) = self.lookup(path) else { return Expr::error(span) };

@@ -91,6 +91,8 @@ impl Checker<'_> {
             self.report(d.help("implement abstract methods only"));
             return;
         };
+        let declared = def.methods[method].span;
+        self.note(name.span, declared);
         if let Some((_, earlier)) = self.tree.instances[index].methods.iter().find(|(m, _)| *m == method) {
             let first = self.tree.functions[*earlier].sig.span;
             self.duplicate(name, first);

@@ -2,6 +2,7 @@
 
 use super::Checker;
 use super::eval::Const;
+use super::record::Meaning;
 use super::scope::{Def, TypeDef, nearest};
 use super::tree::{Expr, ExprKind};
 use super::types::{Kind, Ty};
@@ -28,9 +29,22 @@ impl Checker<'_> {
         }
     }
 
+    /// Notes the use of the type that an expression names.
+    pub fn note_type(&mut self, e: &ast::Expr) {
+        if let Ast::Name(path)
+        | Ast::Type(ast::TypeExpr {
+            kind: TypeExprKind::Named(path) | TypeExprKind::Specialized(path, _),
+            ..
+        }) = &e.kind
+        {
+            self.note_path(path);
+        }
+    }
+
     /// `base.name` as a value.
     pub fn member(&mut self, base: &ast::Expr, name: &ast::Ident, span: Span) -> Expr {
         if let Some(def) = self.as_type(base) {
+            self.note_type(base);
             return self.type_member(def, name, span);
         }
         let b = self.expr(base);
@@ -38,7 +52,8 @@ impl Checker<'_> {
             return Expr::error(span);
         }
         match self.tree.tys.get(b.ty).clone() {
-            Kind::Struct(..) => {
+            Kind::Struct(def, _) => {
+                self.note_field(name, def);
                 if let Some((i, ty)) = self.tree.field(b.ty, &name.name) {
                     return self.fold(Expr { kind: ExprKind::Field(Box::new(b), i), ty, span });
                 }
@@ -137,7 +152,10 @@ impl Checker<'_> {
         };
         match self.tree.tys.get(ty).clone() {
             Kind::ErrorCode => match self.tree.errors.iter().position(|e| *e == name.name) {
-                Some(i) => Expr::constant(Const::Error(i as u32), ty, span),
+                Some(i) => {
+                    self.note_member(name, |m| matches!(m, Meaning::Error));
+                    Expr::constant(Const::Error(i as u32), ty, span)
+                }
                 None => {
                     let near = nearest(&name.name, self.tree.errors.iter().map(String::as_str));
                     let help = match near {
@@ -149,6 +167,7 @@ impl Checker<'_> {
                 }
             },
             Kind::Enum(d) => {
+                self.note_member(name, |m| matches!(m, Meaning::EnumMember(e) if *e == d));
                 let def = &self.tree.enums[d];
                 match def.members.iter().position(|(n, _)| *n == name.name) {
                     Some(i) => {

@@ -25,7 +25,8 @@ mod member;
 mod methods;
 mod ops;
 mod parser;
-mod scope;
+pub mod record;
+pub mod scope;
 mod signature;
 pub mod size;
 mod slice;
@@ -45,8 +46,14 @@ use std::collections::BTreeMap;
 use tree::{Expr, ExprKind, Tree, VarId, VarKind};
 use types::Ty;
 
-/// Checks a program. Reports into `diagnostics`; the tree is complete only if no error was reported.
-pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<Diagnostic>) -> Tree {
+/// Checks a program. Reports into `diagnostics`; the tree is complete only if no error was reported. `record`: notes which
+/// names mean which declarations, of programs with errors, too.
+pub fn check(
+    program: &ast::Program,
+    sources: &SourceMap,
+    diagnostics: &mut Vec<Diagnostic>,
+    record: bool,
+) -> (Tree, Option<record::Record>) {
     let mut checker = Checker {
         tree: Tree::default(),
         sources,
@@ -58,9 +65,10 @@ pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<
         depth: 0,
         no_error: false,
         has_errors: false,
+        record: record.then(record::Record::default),
     };
     checker.program(program);
-    checker.tree
+    (checker.tree, checker.record)
 }
 
 /// The code of constructs that executors do not support.
@@ -115,6 +123,8 @@ pub struct Checker<'a> {
     no_error: bool,
     /// The program declares errors somewhere.
     has_errors: bool,
+    /// What editors want to know.
+    record: Option<record::Record>,
 }
 
 impl Checker<'_> {

@@ -1,5 +1,6 @@
 //! States, transitions and `select` (P4_16 sections 13.3 to 13.6), and sets of values (8.15).
 
+use super::record::Meaning;
 use super::scope::{Def, nearest};
 use super::tree::{Expr, ExprKind, KeySet, State, Target, Transition};
 use super::types::{Kind, Ty};
@@ -11,17 +12,14 @@ use pointsman_ir::Span;
 impl Checker<'_> {
     /// The states of a parser, `start` first.
     pub fn states(&mut self, states: &[ast::StateDecl], parser: Span) -> Vec<State> {
-        let mut names: Vec<(String, Span)> = Vec::new();
         let mut kept: Vec<&ast::StateDecl> = Vec::new();
         for s in states {
             if let "accept" | "reject" = s.name.name.as_str() {
                 let message = format!("state `{}` is built in", s.name.name);
                 self.error("P0606", s.name.span, message, "choose another name");
-            } else if let Some((_, first)) = names.iter().find(|(n, _)| *n == s.name.name) {
-                let first = *first;
-                self.duplicate(&s.name, first);
+            } else if let Some(first) = kept.iter().find(|o| o.name.name == s.name.name) {
+                self.duplicate(&s.name, first.name.span);
             } else {
-                names.push((s.name.name.clone(), s.name.span));
                 kept.push(s);
             }
         }
@@ -32,7 +30,10 @@ impl Checker<'_> {
                 self.error("P0607", parser, "this parser has no state `start`", "add `state start { ... }`")
             }
         }
-        let names: Vec<String> = kept.iter().map(|s| s.name.name.clone()).collect();
+        let names: Vec<&ast::Ident> = kept.iter().map(|s| &s.name).collect();
+        for n in &names {
+            self.note_declared(n, || Meaning::State);
+        }
         let mut out = Vec::new();
         for s in kept {
             self.cx.place = Place::ParserState;
@@ -63,16 +64,17 @@ impl Checker<'_> {
         out
     }
 
-    pub fn target(&mut self, name: &ast::Ident, names: &[String]) -> Target {
+    pub fn target(&mut self, name: &ast::Ident, names: &[&ast::Ident]) -> Target {
         match name.name.as_str() {
             "accept" => return Target::Accept,
             "reject" => return Target::Reject,
             _ => {}
         }
-        if let Some(i) = names.iter().position(|n| *n == name.name) {
+        if let Some(i) = names.iter().position(|n| n.name == name.name) {
+            self.note(name.span, names[i].span);
             return Target::State(i);
         }
-        let all = names.iter().map(String::as_str).chain(["accept", "reject"]);
+        let all = names.iter().map(|n| n.name.as_str()).chain(["accept", "reject"]);
         let help = match nearest(&name.name, all) {
             Some(n) => format!("did you mean `{n}`?"),
             None => format!("add `state {} {{ ... }}`", name.name),
@@ -81,7 +83,7 @@ impl Checker<'_> {
         Target::Reject
     }
 
-    fn transition(&mut self, t: &ast::Transition, names: &[String]) -> Transition {
+    fn transition(&mut self, t: &ast::Transition, names: &[&ast::Ident]) -> Transition {
         match t {
             ast::Transition::Direct(name) => Transition::Goto(self.target(name, names)),
             ast::Transition::Select { on, cases, span } => self.select(on, cases, names, *span),
@@ -92,7 +94,7 @@ impl Checker<'_> {
         &mut self,
         on: &[ast::Expr],
         cases: &[ast::SelectCase],
-        names: &[String],
+        names: &[&ast::Ident],
         span: Span,
     ) -> Transition {
         let looks_at = match on {
@@ -198,6 +200,7 @@ impl Checker<'_> {
                 ast::ExprKind::Default | ast::ExprKind::DontCare => return Some(vec![KeySet::Any; on.len()]),
                 ast::ExprKind::Name(path) => {
                     if let Some(Def::ValueSet(i)) = self.find(path).map(|b| b.def.clone()) {
+                        self.note_path(path);
                         return self.value_set_case(i, on, only.span);
                     }
                 }
@@ -225,6 +228,7 @@ impl Checker<'_> {
         if let ast::ExprKind::Name(path) = &key.kind
             && let Some(Def::ValueSet(i)) = self.find(path).map(|b| b.def.clone())
         {
+            self.note_path(path);
             return self.value_set_case(i, std::slice::from_ref(on), key.span)?.pop();
         }
         self.key_set(key, on.ty)

@@ -1,6 +1,7 @@
 //! Names and their meanings (P4_16 sections 6.6.1 and 6.9).
 
 use super::Checker;
+use super::record::Meaning;
 use super::tree::{Expr, VarId};
 use super::types::Ty;
 use crate::ast;
@@ -99,6 +100,7 @@ impl Checker<'_> {
                 .help("give one of them another name"),
             );
         }
+        self.note_declared(name, || Meaning::Def(def.clone()));
         let Some(scope) = self.scopes.last_mut() else { return };
         match scope.names.get_mut(&name.name) {
             None => {
@@ -148,8 +150,9 @@ impl Checker<'_> {
 
     /// Like [`Checker::find`], reporting unknown names.
     pub fn lookup(&mut self, path: &ast::Path) -> Option<Binding> {
-        if let Some(b) = self.find(path) {
-            return Some(b.clone());
+        if let Some(b) = self.find(path).cloned() {
+            self.note(path.name.span, b.span);
+            return Some(b);
         }
         let name = &path.name.name;
         let mut d = Diagnostic::error("P0301", path.name.span, format!("unknown name `{name}`"))

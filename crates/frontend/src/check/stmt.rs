@@ -413,6 +413,7 @@ impl Checker<'_> {
                     to_default = true;
                 }
                 ast::ExprKind::Name(path) => {
+                    self.note_path(path);
                     let named = match self.find(path).map(|b| &b.def) {
                         Some(Def::Action(a)) => Some(*a),
                         _ => None,

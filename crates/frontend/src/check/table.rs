@@ -3,6 +3,7 @@
 use super::arguments::{Signature, Style};
 use super::entries::Priorities;
 use super::eval::{Const, Evaluator};
+use super::record::Meaning;
 use super::scope::{Def, nearest};
 use super::tree::{ActionRef, Arg, Direction, Expr, ExprKind, Key, Param, Table};
 use super::types::{Kind, Ty};
@@ -199,6 +200,7 @@ impl Checker<'_> {
             self.error("P0602", name.span, format!("there is no match kind `{}`", name.name), help);
             return None;
         }
+        self.note_member(name, |m| matches!(m, Meaning::MatchKind));
         Some(match name.name.as_str() {
             "exact" => MatchKind::Exact,
             "lpm" => MatchKind::Lpm,

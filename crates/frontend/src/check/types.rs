@@ -97,6 +97,13 @@ common! {
     DOTS = 9 => Kind::Dots;
 }
 
+impl Ty {
+    /// Its index: types are numbered from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl Default for TyTable {
     fn default() -> Self {
         let mut table = TyTable { kinds: Vec::new(), open: Vec::new(), index: HashMap::new() };
@@ -136,6 +143,16 @@ impl TyTable {
     /// The kind of `ty`.
     pub fn get(&self, ty: Ty) -> &Kind {
         &self.kinds[ty.0 as usize]
+    }
+
+    /// The number of types.
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// The type with this index, which is below [`TyTable::len`].
+    pub fn nth(&self, index: usize) -> Ty {
+        Ty(index as u32)
     }
 
     /// `bit<width>`

@@ -31,7 +31,7 @@ const MAX_ERRORS: usize = 100;
 
 /// Words that are not names (section 6.3.1; `apply`, `key`, `actions`, `state`, `entries`, `type`, `priority` and `list`
 /// are names where the syntax allows).
-const RESERVED: [&str; 41] = [
+pub const RESERVED: [&str; 41] = [
     "_",
     "abstract",
     "action",
