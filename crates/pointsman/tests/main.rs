@@ -8,6 +8,7 @@ mod metrics;
 mod p4_check;
 mod p4_conformance;
 mod p4_fmt;
+mod p4_lsp;
 mod p4_resources;
 mod p4_test;
 mod p4_trace;

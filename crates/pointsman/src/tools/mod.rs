@@ -1,6 +1,8 @@
-//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter, the resources of a chip.
+//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter, the language server, the resources of
+//! a chip.
 
 pub mod fmt;
+pub mod lsp;
 pub mod resources;
 pub mod test;
 pub mod trace;
@@ -28,6 +30,8 @@ pub enum P4 {
 pub enum Tool {
     /// Format source; comments and preprocessor lines are kept.
     Fmt(fmt::Args),
+    /// Serve editors: a language server on standard input and output.
+    Lsp(lsp::Args),
     /// What a program takes of a pipeline chip.
     Resources(resources::Args),
     /// Run packet tests (STF) against their programs.
@@ -44,6 +48,7 @@ pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         P4::Program(command) => crate::p4::run(command),
         P4::Tool(Tool::Fmt(args)) => fmt::run(args),
+        P4::Tool(Tool::Lsp(args)) => lsp::run(args),
         P4::Tool(Tool::Resources(args)) => Ok(resources::run(&args)),
         P4::Tool(Tool::Test(args)) => test::run(args),
         P4::Tool(Tool::Trace(args)) => trace::run(args),
