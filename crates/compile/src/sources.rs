@@ -12,6 +12,9 @@ use std::path::{Component, Path, PathBuf};
 /// No P4 program is longer; a device file is endless.
 pub const MAX_SOURCE_BYTES: u64 = 64 << 20;
 
+/// More files of a folder are not compared with a name that is not found.
+const MAX_SIMILAR: usize = 2000;
+
 macro_rules! carried {
     ($($name:literal => $path:literal),* $(,)?) => { &[$(($name, include_str!($path))),*] };
 }
@@ -61,6 +64,20 @@ impl Loader for Sources {
         }
         let carried = SYSTEM.iter().find(|(n, _)| *n == name);
         carried.map(|(_, text)| (format!("<{name}>"), text.to_string()))
+    }
+
+    fn similar(&self, name: &str, quoted: bool, from: &str) -> Vec<String> {
+        let beside = quoted.then(|| Path::new(from).parent().map(Path::to_path_buf)).flatten();
+        let inner = Path::new(name).parent().unwrap_or(Path::new(""));
+        let mut out: Vec<String> = SYSTEM.iter().map(|(n, _)| n.to_string()).collect();
+        for dir in beside.iter().chain(&self.include_dirs) {
+            // An empty path is the working directory.
+            let dir = Path::new(".").join(dir).join(inner);
+            let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().take(MAX_SIMILAR);
+            out.extend(entries.map(|e| inner.join(e.file_name()).display().to_string()));
+        }
+        out.sort();
+        out
     }
 }
 
@@ -230,6 +247,21 @@ mod tests {
         assert!(!text.contains("#include \""), "every file of the balancer is carried");
         assert!(text.contains("#include <v1model.p4>"));
         assert!(text.contains("control Translate("));
+    }
+
+    #[test]
+    fn names_that_may_be_meant() {
+        let dir = std::env::temp_dir().join(format!("pointsman-similar-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("inc")).unwrap();
+        std::fs::write(dir.join("inc/headers.p4"), "").unwrap();
+        let main = dir.join("main.p4").display().to_string();
+        let similar = |name: &str, quoted: bool| Sources::default().similar(name, quoted, &main);
+        assert!(similar("inc/header.p4", true).contains(&"inc/headers.p4".to_string()));
+        assert!(!similar("inc/header.p4", false).contains(&"inc/headers.p4".to_string()));
+        assert!(similar("cor.p4", false).contains(&"core.p4".to_string()));
+        // A program from the network learns no names of files.
+        assert!(Confined(&Sources::default()).similar("inc/header.p4", true, &main).is_empty());
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

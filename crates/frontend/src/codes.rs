@@ -114,7 +114,7 @@ codes! {
     "P0299" "Too many syntax errors"
         "Most of them follow from the first, so the rest of the file is not checked.";
     "P0301" "An unknown name"
-        "No visible declaration has this name. Names can be used only after their declaration (P4_16 section \
+        "No visible declaration has this name, or it comes later: the message says at which line. Names can be used only after their declaration (P4_16 section \
          6.6.1); declarations inside a block are not visible outside.";
     "P0302" "A name declared twice"
         "Two declarations in the same block have the same name. Only functions, extern functions and methods may \
@@ -266,6 +266,9 @@ codes! {
         "On every path to this point the header is invalid: it was not extracted and `setValid()` was not called. Reading \
          its fields gives undefined values, writing them has no effect. Silenced by \
          `@noWarn(\"invalid_header\")`.";
+    "P0708" "A state that repeats for ever"
+        "The parser state goes to itself without extracting, advancing or changing anything, so the same transition is taken again and \
+         again. Silenced by `@noWarn(\"endless_loop\")`.";
     "P0901" "Not supported yet"
         "The program is valid, but this switch cannot run this construct. `p4 check` reports this only for \
          programs for this switch, and for files without a `main`. docs/language.md lists the supported constructs.";

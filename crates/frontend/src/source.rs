@@ -7,6 +7,12 @@ pub trait Loader {
     /// Resolves `#include`: `name` as written, `quoted` for `"..."` (tried next to the `from` path first), otherwise
     /// `<...>`. `from` is the path of the including file. Returns the path by which the file is known, and its text.
     fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)>;
+
+    /// Names that could be meant by a `name` that [`Loader::include`] does not find: those of the files in the folders that it
+    /// looks at.
+    fn similar(&self, _name: &str, _quoted: bool, _from: &str) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// One file of a compilation. A file that is included twice occurs twice.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::common::{Dirs, p4_files};
 use pointsman_frontend::diag::Severity;
-use pointsman_frontend::parse_program;
+use pointsman_frontend::{check_program, parse_program};
 use pointsman_needs::p4c;
 
 fn errors(p4c: &Path, file: &Path) -> Vec<String> {
@@ -36,6 +36,24 @@ fn samples_are_accepted() {
     }
     println!("{} of {} samples accepted", files.len() - bad.len(), files.len());
     assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+/// Samples with a state that goes to itself although nothing changes.
+const ENDLESS: [&str; 0] = [];
+
+#[test]
+fn samples_whose_states_repeat() {
+    let Some(p4c) = p4c("p4c_corpus") else { return };
+    let loader = Dirs(vec![p4c.join("p4include"), p4c.join("testdata/p4_16_samples")]);
+    let mut found = Vec::new();
+    for file in p4_files(&p4c.join("testdata/p4_16_samples")) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).expect("readable")).into_owned();
+        let checked = check_program(&file.to_string_lossy(), &text, &loader, &[], &|_| false);
+        if checked.diagnostics.iter().any(|d| d.code == "P0708") {
+            found.push(file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
+    }
+    assert_eq!(found, ENDLESS);
 }
 
 /// Rejected by p4c's parser, but for reasons that are not syntax here; the checker rejects them.

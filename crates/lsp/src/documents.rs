@@ -71,6 +71,18 @@ impl Loader for Overlay<'_> {
         }
         self.world.built_in(name).map(|b| (format!("<{name}>"), b.text))
     }
+
+    fn similar(&self, name: &str, quoted: bool, from: &str) -> Vec<String> {
+        let near = quoted.then(|| folder(from).to_string());
+        let mut out = self.world.built_in_names();
+        let inner = folder(name);
+        for dir in near.iter().chain(self.include_dirs) {
+            let files = self.world.folder(&join(dir, inner));
+            out.extend(files.iter().filter_map(|f| Some(join(inner, f.rsplit('/').next()?))));
+        }
+        out.sort();
+        out
+    }
 }
 
 /// Names of the files that `text` includes in quotes.

@@ -1,5 +1,6 @@
 //! Parsers, controls and actions (P4_16 chapters 13 and 14).
 
+use super::decl::declared_name;
 use super::scope::{Def, TypeDef};
 use super::signature::ParamsOf;
 use super::stmt::is_atomic;
@@ -89,6 +90,7 @@ impl Checker<'_> {
         self.scopes.push(inner);
         self.in_scope(body);
         self.scopes.pop();
+        self.later_here.clear();
         let cx = std::mem::take(&mut self.cx);
         let block = &mut self.tree.blocks[index];
         block.body = Some(cx.block);
@@ -116,6 +118,11 @@ impl Checker<'_> {
     }
 
     fn block_locals(&mut self, locals: &[ast::Decl]) {
+        for d in locals {
+            if let Some(name) = declared_name(&d.kind) {
+                self.later_here.entry(name.name.clone()).or_insert(name.span);
+            }
+        }
         for d in locals {
             if let DeclKind::Const(_) | DeclKind::Variable(_) = &d.kind {
                 self.annotations(&d.annotations);

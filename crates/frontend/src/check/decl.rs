@@ -677,8 +677,8 @@ fn joined(body: AnnotationBody) -> AnnotationBody {
     if fine { AnnotationBody::Tokens(vec![AnnotationToken::String(whole)]) } else { body }
 }
 
-/// The name that a declaration introduces at the top level.
-fn declared_name(d: &DeclKind) -> Option<&ast::Ident> {
+/// The name that a declaration introduces.
+pub fn declared_name(d: &DeclKind) -> Option<&ast::Ident> {
     Some(match d {
         DeclKind::Const(d) => &d.name,
         DeclKind::Variable(d) => &d.name,

@@ -383,7 +383,7 @@ mod tests {
             const bool ok = static_assert(c == {claim});"
         );
         let (map, tree, mut diags) = crate::parse_program("test.p4", &text, &NoFiles, &[]);
-        check_program(&tree, &map, &mut diags);
+        check_program(&tree, &map, &mut diags, false);
         // A missing `main` is reported only if it is the only error.
         let first = diags.iter().find(|d| d.severity == Severity::Error && d.code != "P0505").map(|d| d.code);
         assert_eq!(first, expected.err(), "{expr}: {diags:?}");

@@ -60,6 +60,7 @@ pub fn check(
         diagnostics,
         scopes: vec![Scope::default()],
         later: BTreeMap::new(),
+        later_here: BTreeMap::new(),
         cx: Context::default(),
         next_infer: 0,
         depth: 0,
@@ -116,6 +117,8 @@ pub struct Checker<'a> {
     scopes: Vec<Scope>,
     /// Where top-level names are declared, to distinguish use before declaration from unknown names.
     later: BTreeMap<String, Span>,
+    /// The same of names at the head of the block around.
+    later_here: BTreeMap<String, Span>,
     cx: Context,
     next_infer: u32,
     depth: u32,

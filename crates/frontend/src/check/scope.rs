@@ -157,9 +157,17 @@ impl Checker<'_> {
         let name = &path.name.name;
         let mut d = Diagnostic::error("P0301", path.name.span, format!("unknown name `{name}`"))
             .label("not declared");
-        if let Some(later) = self.later.get(name) {
+        let later = if path.rooted { None } else { self.later_here.get(name) };
+        if let Some(later) = later.or_else(|| self.later.get(name)).copied() {
+            let (line, _) = self.sources.line_column(later);
+            let place = match (later.file == path.name.span.file, self.sources.path(later)) {
+                (true, _) => format!("line {line}"),
+                (false, file) => format!("{file}:{line}"),
+            };
+            d.message = format!("unknown name `{name}`: it is declared later, at {place}");
             d = d
-                .related(*later, "declared here")
+                .label("not declared yet")
+                .related(later, "declared here")
                 .note("a name can be used only after its declaration (P4_16 section 6.6.1)")
                 .help("move the declaration before this use");
         } else if let Some(near) = self.nearest(name) {

@@ -4,6 +4,7 @@
 //! The names are those of p4c where it has the same warning. Files that are included as `<...>` are not looked at: they
 //! belong to an architecture, which declares more than a program uses.
 
+mod endless;
 mod flow;
 mod quiet;
 mod state;
@@ -32,6 +33,9 @@ pub const OUT_NOT_SET: &str = "P0706";
 /// A field of a header that cannot be valid.
 pub const INVALID_HEADER: &str = "P0707";
 
+/// A parser state that is entered again and again.
+pub const ENDLESS: &str = "P0708";
+
 /// The name of a warning for `@noWarn`, by its code.
 pub fn name(code: &str) -> Option<&'static str> {
     Some(match code {
@@ -42,6 +46,7 @@ pub fn name(code: &str) -> Option<&'static str> {
         SHADOW => "shadow",
         OUT_NOT_SET => "uninitialized_out_param",
         INVALID_HEADER => "invalid_header",
+        ENDLESS => "endless_loop",
         "P0415" => "deprecated",
         "P0502" => "overflow",
         "P0505" => "missing",
@@ -63,6 +68,7 @@ pub fn lint(tree: &mut Tree, program: &ast::Program, sources: &SourceMap, diagno
     let mut found = Vec::new();
     unused::lint(tree, program, &is_own, &mut found);
     flow::lint(tree, &is_own, &mut found);
+    endless::lint(tree, &mut found);
     found.retain(|d: &Diagnostic| is_own(d.span));
     found.sort_by_key(|d| (d.span.file, d.span.lo, d.code));
     found.dedup_by(|a, b| a.span == b.span && a.code == b.code);

@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use pointsman_ir::{LineMarker, Span};
 
+use crate::check::scope::nearest;
 use crate::diag::Diagnostic;
 use crate::lex::{BLANKS, Joined, Lexer, Token, TokenKind, unescape};
 use crate::source::{Loader, SourceMap};
@@ -447,12 +448,23 @@ impl Preprocessor<'_> {
             }
             None => {
                 let d = Diagnostic::error("P0111", span, format!("cannot find the file `{name}`"));
-                self.report(d.help(match quoted {
-                    true => "the name is relative to the including file or to an include directory",
-                    false => {
-                        "`<...>` is searched in the include directories only; use quotes for your own files"
-                    }
-                }));
+                let help = self.include_help(&name, quoted, from);
+                self.report(d.help(help));
+            }
+        }
+    }
+
+    /// The remedy for an include that cannot be found.
+    fn include_help(&self, name: &str, quoted: bool, from: &str) -> String {
+        if !quoted && self.loader.include(name, true, from).is_some() {
+            return format!("it is next to the including file: write `#include \"{name}\"`");
+        }
+        let similar = self.loader.similar(name, quoted, from);
+        match (nearest(name, similar.iter().map(String::as_str)), quoted) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => "the name is relative to the including file or to an include directory".into(),
+            (None, false) => {
+                "`<...>` is searched in the include directories only; use quotes for your own files".into()
             }
         }
     }

@@ -8,6 +8,10 @@ impl Loader for Files {
     fn include(&self, name: &str, _quoted: bool, _from: &str) -> Option<(String, String)> {
         self.0.get(name).map(|t| (name.to_string(), t.to_string()))
     }
+
+    fn similar(&self, _name: &str, _quoted: bool, _from: &str) -> Vec<String> {
+        self.0.keys().map(|n| n.to_string()).collect()
+    }
 }
 
 fn run(text: &str) -> (String, Vec<&'static str>) {
@@ -25,6 +29,25 @@ fn run(text: &str) -> (String, Vec<&'static str>) {
 /// Text, expected tokens, expected codes.
 fn check(text: &str, tokens: &str, codes: &[&str]) {
     assert_eq!(run(text), (tokens.to_string(), codes.to_vec()), "{text}");
+}
+
+#[test]
+fn includes_that_are_misspelt() {
+    struct Beside;
+    impl Loader for Beside {
+        fn include(&self, name: &str, quoted: bool, _: &str) -> Option<(String, String)> {
+            (quoted && name == "own.p4").then(|| (name.to_string(), String::new()))
+        }
+    }
+    let help = |loader: &dyn Loader, text: &str| {
+        let (_, _, diags) = preprocess("main.p4", text, loader, &[]);
+        diags[0].help.clone().unwrap_or_default()
+    };
+    let files = Files(BTreeMap::from([("core.p4", ""), ("headers.p4", ""), ("inc/headers.p4", "")]));
+    assert_eq!(help(&files, "#include \"header.p4\""), "did you mean `headers.p4`?");
+    assert_eq!(help(&files, "#include <cor.p4>"), "did you mean `core.p4`?");
+    assert!(help(&files, "#include <psa.p4>").starts_with("`<...>` is searched"));
+    assert!(help(&Beside, "#include <own.p4>").contains("write `#include \"own.p4\"`"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // P03xx: names.
 #include <core.p4>
 
-const bit<8> A = B; //~ ERROR P0301 unknown name `B`
+const bit<8> A = B; //~ ERROR P0301 unknown name `B`: it is declared later, at line 5
 const bit<8> B = 1;
 const bit<8> B = 2; //~ ERROR P0302 `B` is declared twice
 error { NoError } //~ ERROR P0302 error `NoError`
@@ -70,3 +70,9 @@ control C(inout S s, in E e) {
 
 x() y; //~ ERROR P0301 unknown name `x`
 call() z; //~ ERROR P0303 `call` is a function, not a type
+
+control Later() {
+    action first() { second(); } //~ ERROR P0301 unknown name `second`: it is declared later, at line 76
+    action second() {}
+    apply {}
+}
