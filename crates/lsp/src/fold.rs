@@ -16,11 +16,11 @@ fn piece(rest: &str) -> Piece {
     let to = |end: Option<usize>, width: usize| end.map_or(rest.len(), |i| i + width);
     if rest.starts_with("//") {
         Piece::Skip(to(rest.find('\n'), 0), true)
-    } else if rest.starts_with("/*") {
-        Piece::Skip(to(rest[2..].find("*/").map(|i| i + 2), 2), true)
-    } else if rest.starts_with('"') {
+    } else if let Some(comment) = rest.strip_prefix("/*") {
+        Piece::Skip(to(comment.find("*/").map(|i| i + 2), 2), true)
+    } else if let Some(string) = rest.strip_prefix('"') {
         let mut escaped = false;
-        let end = rest[1..].char_indices().find(|(_, c)| {
+        let end = string.char_indices().find(|(_, c)| {
             let ends = !escaped && (*c == '"' || *c == '\n');
             escaped = *c == '\\' && !escaped;
             ends

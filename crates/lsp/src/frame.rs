@@ -46,7 +46,7 @@ impl Decoder {
     ///
     /// # Errors
     /// What came is not a message, so no later one can be found either.
-    pub fn next(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+    pub fn message(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(end) = self.bytes.windows(4).take(MAX_HEADER).position(|w| w == b"\r\n\r\n") else {
             let shown = || String::from_utf8_lossy(&self.bytes[..80.min(self.bytes.len())]).into_owned();
             return if self.bytes.len() > MAX_HEADER { Err(FrameError::NoLength(shown())) } else { Ok(None) };

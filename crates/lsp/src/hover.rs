@@ -36,7 +36,8 @@ fn facts(program: &Program, symbol: &Symbol) -> String {
     let sized = !matches!(symbol.kind, SymbolKind::Function | SymbolKind::Method | SymbolKind::Table);
     let ty = symbol.ty.filter(|_| sized).map(|t| &program.index().types[t]);
     if let Some((least, most)) = ty.and_then(|t| t.bits) {
-        let bytes = |n: u64| if n % 8 == 0 && n > 8 { format!(" ({} bytes)", n / 8) } else { String::new() };
+        let bytes =
+            |n: u64| if n.is_multiple_of(8) && n > 8 { format!(" ({} bytes)", n / 8) } else { String::new() };
         out += &match least == most {
             true => format!("\nwidth: {most} bits{}\n", bytes(most)),
             false => format!("\nwidth: {least} to {most} bits{}\n", bytes(most)),

@@ -71,7 +71,7 @@ fn frames() {
         let mut out = Vec::new();
         for piece in stream.chunks(size) {
             decoder.push(piece);
-            while let Some(m) = decoder.next().expect("a message") {
+            while let Some(m) = decoder.message().expect("a message") {
                 out.push(serde_json::from_slice::<Value>(&m).expect("JSON"));
             }
         }
@@ -80,7 +80,7 @@ fn frames() {
     let wrong = |bytes: &[u8]| {
         let mut decoder = frame::Decoder::default();
         decoder.push(bytes);
-        decoder.next().err().map(|e| e.to_string())
+        decoder.message().err().map(|e| e.to_string())
     };
     assert!(wrong(b"Content-Type: x\r\n\r\n{}").is_some_and(|e| e.contains("Content-Length: NUMBER")));
     assert!(wrong(b"Content-Length: -1\r\n\r\n{}").is_some());

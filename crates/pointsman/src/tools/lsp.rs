@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         // Without `exit`, the editor has ended in an unforeseen way.
         let Some(bytes) = bytes else { return Ok(ExitCode::FAILURE) };
         decoder.push(&bytes);
-        while let Some(message) = decoder.next()? {
+        while let Some(message) = decoder.message()? {
             send(&server.handle_text(&message))?;
             if let Some(code) = server.exit_code() {
                 return Ok(ExitCode::from(code));
