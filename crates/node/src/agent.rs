@@ -6,6 +6,9 @@ mod nvml;
 mod orca;
 mod sources;
 
+use crate::http::health::Readiness;
+use crate::listen::listen;
+use crate::metrics::{self, Page};
 pub use error::AgentError;
 use pointsman_balance::Mac;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
@@ -18,13 +21,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpListener;
 
 /// How often processor, memory and network use are read if a threshold needs them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// How often the metrics page is updated.
+/// How often metrics are renewed.
 const PAGE: Duration = Duration::from_millis(500);
 
 /// Wraps the text of a file in /proc as agent input.
@@ -60,9 +64,17 @@ pub struct Running {
     mac: Option<Mac>,
     replies: Receiver<(usize, usize, sources::Reply)>,
     probers: health::Probers,
-    /// Its metrics, if they are served.
-    page: Option<Arc<Mutex<String>>>,
+    /// For its metrics, if they are served.
+    shown: Option<Arc<Mutex<Shown>>>,
     stop: Arc<AtomicBool>,
+}
+
+/// What metrics show of a running agent.
+#[derive(Debug)]
+struct Shown {
+    page: Page,
+    /// Whether its reports leave this machine.
+    ready: Readiness,
 }
 
 /// Ends a running agent.
@@ -104,7 +116,7 @@ impl Running {
         let replies = sources::start(&config, &stop, &poller.waker())?;
         let probers = health::Probers::start(&config, &poller.waker()).map_err(AgentError::Thread)?;
         let agent = Agent::new(config);
-        Ok(Running { agent, observer, poller, socket, mac, replies, probers, page: None, stop })
+        Ok(Running { agent, observer, poller, socket, mac, replies, probers, shown: None, stop })
     }
 
     /// Handle to stop it.
@@ -120,15 +132,34 @@ impl Running {
         self.observer.send(frame).map_err(|e| format!("cannot send reports: {e}"))
     }
 
-    /// Serves its metrics at this address.
-    ///
-    /// # Errors
-    /// The kernel refuses it.
-    pub fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), AgentError> {
-        let page = Arc::new(Mutex::new(String::new()));
-        sources::serve(address, page.clone())?;
-        self.page = Some(page);
-        Ok(())
+    /// Serves its metrics on `listener`, until the returned future is dropped.
+    fn serve_metrics(&mut self, listener: TcpListener) -> impl Future<Output = ()> + Send + 'static {
+        let starting = Err("no report has been sent yet".to_string());
+        let shown = Arc::new(Mutex::new(Shown { page: Page::default(), ready: starting }));
+        self.shown = Some(shown.clone());
+        let own = shown.clone();
+        let page = move || {
+            let page = own.lock().unwrap_or_else(PoisonError::into_inner).page.clone();
+            async move { Some(page) }
+        };
+        let ready = move || {
+            let ready = shown.lock().unwrap_or_else(PoisonError::into_inner).ready.clone();
+            async move { ready }
+        };
+        metrics::serve(listener, "agent", page, ready)
+    }
+
+    /// Renews what its metrics show. `unreachable`: the last report could not be sent.
+    fn show(&self, now: Duration, unreachable: bool) {
+        let Some(shown) = &self.shown else { return };
+        let figures = self.agent.figures(now);
+        let ready = match figures.reports {
+            _ if unreachable => Err("reports cannot be sent: see the log".to_string()),
+            0 => Err("no report has been sent yet".to_string()),
+            _ => Ok(()),
+        };
+        let page = metrics::agent::page(&figures, processor_time());
+        *shown.lock().unwrap_or_else(PoisonError::into_inner) = Shown { page, ready };
     }
 
     /// Runs until it is stopped. `log` gets lines for the operator.
@@ -154,13 +185,9 @@ impl Running {
             sampler.sample(now, &mut self.agent, &mut outputs, &mut log);
             self.take_answers(now, &mut outputs);
             outputs.extend(self.agent.step(now, Input::Tick));
-            if now >= page_at
-                && let Some(page) = &self.page
-            {
+            if now >= page_at {
                 page_at = now + PAGE;
-                if let Ok(mut text) = page.lock() {
-                    *text = self.agent.exposition(now, processor_time());
-                }
+                self.show(now, unreachable);
             }
             for output in outputs.drain(..) {
                 self.perform(output, &mut unreachable, &mut log);
@@ -325,7 +352,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     say(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
     let mut running = Running::open(config)?;
     if let Some(address) = args.metrics {
-        running.serve_metrics(address)?;
+        let (listener, at) = tokio.block_on(listen(address, "--metrics"))?;
+        say(&format!("metrics on http://{at}/metrics"));
+        tokio.spawn(running.serve_metrics(listener));
     }
     let stopper = running.stopper();
     let limit = args.duration_s.map(Duration::from_secs);

@@ -1,9 +1,10 @@
 //! Metrics of switch, controller and agent, and that the dashboards use no others.
 
-use crate::support::{PATIENCE, Running, Scratch, Switch, file, root};
+use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, root};
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig};
 use pointsman_node::http::client::{Ask, ask};
+use pointsman_node::metrics::{agent, store};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -71,6 +72,7 @@ fn pages_and_dashboards() {
     assert_eq!(crate::support::run(&["keys", &rack]).code, Some(0), "a token for the API");
     let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
     controller.wait_for("the switch is up to date");
+    let api = controller.wait_for("API on ").split("API on ").nth(1).expect("an address").trim().to_string();
     let at = |line: String| line.split("metrics on ").nth(1).expect("an address").trim().to_string();
     let (of_switch, of_controller) =
         (at(switch.wait_for("metrics on ")), at(controller.wait_for("metrics on ")));
@@ -101,6 +103,9 @@ fn pages_and_dashboards() {
     let info =
         "pointsman_controller_device_info{server=\"2\",slot=\"1\",device=\"s2/nic\",kind=\"smartnic\"}";
     assert_eq!(samples[info], 1.0);
+    let start = samples["process_start_time_seconds"];
+    assert!(start > 1.7e9 && samples["process_resident_memory_bytes"] > 1e6, "started at {start}");
+    assert!(samples.keys().any(|k| k.starts_with("pointsman_build_info{component=\"controller\"")), "{page}");
     assert!(
         samples.keys().any(|k| k.contains("name=\"inference\"") && k.contains("service=\"1\"")),
         "{page}"
@@ -108,16 +113,33 @@ fn pages_and_dashboards() {
     // An agent needs an interface to run on, but not for its metrics.
     let described = Rack::parse("rack.toml", &std::fs::read_to_string(&rack).expect("text")).expect("valid");
     let agent = Agent::new(AgentConfig::from_rack(&described, "s1", "cpu", "lo").expect("a device"));
-    let said = agent.exposition(Duration::ZERO, Duration::ZERO);
-    let named = said.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split_once(' '));
-    types.extend(named.map(|(name, kind)| (name.to_string(), kind.to_string())));
-    // Other paths and methods.
-    let other = of_switch.replace("/metrics", "/");
-    assert!(matches!(get(&other), (404, e) if e.contains("/metrics")));
+    types.extend(read(&agent::page(&agent.figures(Duration::ZERO), Duration::ZERO).text()).0);
+    types.extend(
+        read(&store::Figures { disk: Some(Default::default()), ..Default::default() }.page().text()).0,
+    );
+    // Other paths.
+    let other = |path: &str| get(&of_switch.replace("/metrics", path));
+    assert!(matches!(other("/"), (404, e) if e.contains("/metrics")));
+    assert_eq!((other("/healthz"), other("/readyz")), ((200, "alive\n".into()), (200, "ready\n".into())));
+    // Addresses that nothing answers do not keep the controller from its work; a switch that is away does.
+    let ready = [&of_controller.replace("metrics", "readyz"), &format!("{api}/readyz")];
+    assert_eq!(ready.map(|url| get(url).0), [200, 200]);
+    drop(switch);
+    let start = Instant::now();
+    while get(ready[0]).0 == 200 && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(
+        ready.iter().all(|url| matches!(get(url), (503, e) if e.contains("no connection to the switch")))
+    );
+    assert_eq!(get(&format!("{api}/healthz")), (200, "alive\n".into()));
 
     let mut dashboards = 0;
     for entry in std::fs::read_dir(root().join("dashboards")).expect("the dashboards") {
         let path = entry.expect("a file").path();
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).expect("text");
         let dashboard: Value =
             serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -133,4 +155,36 @@ fn pages_and_dashboards() {
         dashboards += 1;
     }
     assert!(dashboards > 0);
+    let rules = std::fs::read_to_string(file("dashboards/rules.yml")).expect("text");
+    let words = rules.split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)));
+    let (names, unknown): (Vec<&str>, Vec<&str>) = words
+        .filter(|w| ["pointsman_", "process_"].iter().any(|p| w.starts_with(p)) && !w.contains(':'))
+        .partition(|w| types.contains_key(*w));
+    assert!(names.len() >= 20 && unknown.is_empty(), "the rules ask for {unknown:?}");
+}
+
+/// The rules fire when they should, and not before: their own tests, by Prometheus' tool.
+#[test]
+fn alert_rules() {
+    if !pointsman_needs::programs("alert_rules", &["prometheus"]) {
+        return;
+    }
+    let promtool = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("promtool");
+        command.args(arguments).current_dir(root().join("dashboards"));
+        let done = finish(command);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.stdout, done.stderr);
+    };
+    promtool(&["check", "rules", "rules.yml"]);
+    promtool(&["test", "rules", "rules-tests.yml"]);
+    // Every alert has a test, and a severity, a summary and a remedy.
+    let text = |name: &str| std::fs::read_to_string(file(&format!("dashboards/{name}"))).expect("text");
+    let (rules, tests) = (text("rules.yml"), text("rules-tests.yml"));
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    for alert in &alerts {
+        let name = alert.split_whitespace().next().expect("a name");
+        assert!(tests.contains(name), "{name} has no test");
+        assert!(["severity: ", "summary: ", "remedy: "].iter().all(|part| alert.contains(part)), "{alert}");
+    }
+    assert!(alerts.len() >= 20);
 }

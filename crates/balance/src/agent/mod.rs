@@ -24,7 +24,7 @@ mod waiting;
 
 use crate::config::{self, AgentSettings, Rack, ReportForm, Target};
 use crate::frame_report::{ETHERTYPE, FrameReport, Notice};
-use crate::report::{METRICS_FAILED, METRICS_LOAD, METRICS_LOADS, Report, Stamp};
+use crate::report::{Load, METRICS_FAILED, METRICS_LOAD, METRICS_LOADS, Report, Stamp};
 use crate::trust::{ReportKey, Trust};
 use crate::types::{Address, DeviceNumber, Mac, Protocol, REPORT_PORT};
 pub use health::Probe;
@@ -32,7 +32,6 @@ use judge::{Limits, Part};
 use latency::Latency;
 use source::Answer;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use waiting::Key;
@@ -246,6 +245,34 @@ pub struct Metrics {
     pub answered: u64,
     /// Requests given up since the start.
     pub lost: u64,
+}
+
+/// What an agent knows of a device for which it reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFigures {
+    /// `server/device`.
+    pub name: String,
+    /// It can take new connections.
+    pub available: bool,
+    /// It passes its health check.
+    pub healthy: bool,
+    /// Reports speak of it: its sources answer.
+    pub reported: bool,
+    /// What the next report says.
+    pub load: Load,
+}
+
+/// An agent's state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Reports sent since the start.
+    pub reports: u64,
+    /// Sources' failures to answer since the start.
+    pub failures: u64,
+    /// Of the machine and its traffic.
+    pub metrics: Metrics,
+    /// Its own device first.
+    pub devices: Vec<DeviceFigures>,
 }
 
 /// The agent of one device. Times count from 1970 (or any moment that does not change while the switch runs): reports carry them,
@@ -562,38 +589,20 @@ impl Agent {
         self.reports
     }
 
-    /// Its metrics, in Prometheus' text format. `spent` is the processor time that it has used.
-    pub fn exposition(&self, now: Duration, spent: Duration) -> String {
-        let m = self.metrics(now);
-        let mut out = String::new();
-        // Writing to a String cannot fail.
-        let mut family = |name: &str, kind: &str, values: &[(String, f64)]| {
-            let _ = writeln!(out, "# TYPE {name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(out, "{name}{labels} {value}");
-            }
+    /// Its state, for metrics.
+    pub fn figures(&self, now: Duration) -> Figures {
+        let device = |(i, p): (usize, &Part)| DeviceFigures {
+            name: p.name.clone(),
+            available: !p.busy && !p.failed,
+            healthy: !p.failed,
+            reported: p.is_known(now),
+            load: self.load(i),
         };
-        let one = |value: f64| [(String::new(), value)];
-        family("pointsman_agent_cpu_seconds_total", "counter", &one(spent.as_secs_f64()));
-        family("pointsman_agent_reports_total", "counter", &one(self.reports as f64));
-        family("pointsman_agent_source_failures_total", "counter", &one(self.failures as f64));
-        family("pointsman_agent_requests_answered_total", "counter", &one(m.answered as f64));
-        family("pointsman_agent_requests_lost_total", "counter", &one(m.lost as f64));
-        let each = |value: &dyn Fn(usize, &Part) -> f64| -> Vec<(String, f64)> {
-            let parts = self.parts.iter().enumerate();
-            parts.map(|(i, p)| (format!("{{device=\"{}\"}}", p.name), value(i, p))).collect()
-        };
-        family(
-            "pointsman_agent_available",
-            "gauge",
-            &each(&|_, p| f64::from(u8::from(!p.busy && !p.failed))),
-        );
-        family("pointsman_agent_healthy", "gauge", &each(&|_, p| f64::from(u8::from(!p.failed))));
-        family("pointsman_agent_reported", "gauge", &each(&|_, p| f64::from(u8::from(p.is_known(now)))));
-        family("pointsman_agent_compute_percent", "gauge", &each(&|i, _| self.load(i).compute.into()));
-        family("pointsman_agent_memory_percent", "gauge", &each(&|i, _| self.load(i).memory.into()));
-        family("pointsman_agent_network_percent", "gauge", &each(&|i, _| self.load(i).network.into()));
-        family("pointsman_agent_queue", "gauge", &each(&|i, _| self.load(i).queue.into()));
-        out
+        Figures {
+            reports: self.reports,
+            failures: self.failures,
+            metrics: self.metrics(now),
+            devices: self.parts.iter().enumerate().map(device).collect(),
+        }
     }
 }

@@ -531,15 +531,11 @@ fn several_devices() {
     let out = a.step(at(150), failed);
     assert!(out.contains(&Output::Problem("http://127.0.0.1:9400/metrics: refused".into())), "{out:?}");
     assert_eq!(last(&a.step(at(500), Input::Tick)).map(|(mask, ..)| mask), Some(1));
-    let text = a.exposition(at(500), Duration::from_millis(1500));
-    for line in [
-        "pointsman_agent_cpu_seconds_total 1.5",
-        "pointsman_agent_source_failures_total 1",
-        "pointsman_agent_reported{device=\"s1/gpu0\"} 0",
-        "pointsman_agent_compute_percent{device=\"s1/gpu1\"} 7",
-    ] {
-        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
-    }
+    let figures = a.figures(at(500));
+    assert_eq!(figures.failures, 1);
+    let [_, gpu0, gpu1] = &figures.devices[..] else { panic!("{figures:?}") };
+    assert_eq!((gpu0.name.as_str(), gpu0.reported), ("s1/gpu0", false));
+    assert_eq!((gpu1.name.as_str(), gpu1.load.compute), ("s1/gpu1", 7));
 }
 
 /// The probes among the outputs, by target.

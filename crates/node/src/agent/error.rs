@@ -3,7 +3,7 @@
 use super::nvml::NvmlError;
 use pointsman_ports::PortError;
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::{fmt, io};
 
 /// Why an agent cannot run.
@@ -15,8 +15,6 @@ pub enum AgentError {
     Socket(String, IpAddr, io::Error),
     /// The management library that this agent needs is missing.
     Library(String, NvmlError),
-    /// Metrics cannot be served at this address.
-    Metrics(SocketAddr, io::Error),
     /// The kernel refuses a thread.
     Thread(io::Error),
     /// The kernel does not let it wait.
@@ -36,7 +34,6 @@ impl fmt::Display for AgentError {
             AgentError::Library(agent, e) => {
                 write!(f, "{agent}: {e}; install the driver, or remove `nvml` from the agent's sources")
             }
-            AgentError::Metrics(at, e) => write!(f, "--metrics: cannot listen on {at}: {e}"),
             AgentError::Thread(e) => write!(f, "cannot start a thread: {e}"),
             AgentError::Wait(e) => write!(f, "cannot wait: {e}"),
         }

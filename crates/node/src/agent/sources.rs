@@ -6,10 +6,10 @@ use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::agent::source::{Answer, SourceKind};
 use pointsman_ports::Waker;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The longest answer that is read.
@@ -153,28 +153,10 @@ pub fn start(
     Ok(rx)
 }
 
-/// Serves an agent's metrics over HTTP until the process ends.
-pub fn serve(address: SocketAddr, page: Arc<Mutex<String>>) -> Result<(), AgentError> {
-    let listener = TcpListener::bind(address).map_err(|e| AgentError::Metrics(address, e))?;
-    let run = move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let _ = stream.set_read_timeout(Some(PATIENCE));
-            let _ = stream.set_write_timeout(Some(PATIENCE));
-            // One page for every path; the request is read so that the answer is not cut off.
-            let mut question = [0; 4096];
-            let _ = stream.read(&mut question);
-            let page = page.lock().map(|p| p.clone()).unwrap_or_default();
-            let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
-            let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
-        }
-    };
-    std::thread::Builder::new().name("metrics".into()).spawn(run).map(|_| ()).map_err(AgentError::Thread)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
 
     /// Answers once with these bytes.
     fn server(answer: &'static [u8]) -> String {
@@ -216,19 +198,5 @@ mod tests {
         assert!(matches!(reply(&SourceKind::Haproxy(address), None), Reply::Failed(_)));
         let Reply::Failed(why) = reply(&SourceKind::Nvml(0), None) else { panic!("there is none") };
         assert!(why.contains("not available"), "{why}");
-    }
-
-    #[test]
-    fn a_page_of_metrics() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        drop(listener);
-        let page = Arc::new(std::sync::Mutex::new("pointsman_agent_reports_total 7\n".to_string()));
-        serve(address, page).expect("it listens");
-        let answer = get(&format!("http://{address}/metrics")).expect("an answer");
-        let text = String::from_utf8(answer).expect("text");
-        assert!(
-            text.starts_with("HTTP/1.0 200") && text.ends_with("\r\n\r\npointsman_agent_reports_total 7\n")
-        );
     }
 }

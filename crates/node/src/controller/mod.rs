@@ -7,6 +7,7 @@ pub mod link;
 mod pump;
 mod reload;
 
+use crate::http::health::{self, Readiness};
 use crate::http::server as http;
 use crate::listen::listen;
 use crate::metrics;
@@ -126,6 +127,9 @@ pub async fn serve(
     http::serve(listener, tls, api::MAX_BODY, move |request| {
         let commands = commands.clone();
         async move {
+            if let Some(response) = health::answer(&request, health::PATIENCE, || ready(&commands)).await {
+                return response;
+            }
             let (reply, answer) = oneshot::channel();
             let sent = commands.send(Command::Ask { request, reply });
             drop(commands);
@@ -146,17 +150,32 @@ pub async fn serve(
     .await;
 }
 
+/// Whether the controller does its work.
+async fn ready(commands: &mpsc::UnboundedSender<Command>) -> Readiness {
+    let (reply, answer) = oneshot::channel();
+    let sent = commands.send(Command::Ready(reply));
+    match (sent, answer.await) {
+        (Ok(()), Ok(ready)) => ready,
+        _ => Err("shutting down".to_string()),
+    }
+}
+
 /// Serves metrics on `listener`.
 pub async fn serve_metrics(listener: tokio::net::TcpListener, commands: mpsc::UnboundedSender<Command>) {
-    metrics::serve(listener, move || {
+    let asked = commands.clone();
+    let page = move || {
         let commands = commands.clone();
         async move {
             let (reply, page) = oneshot::channel();
             commands.send(Command::Metrics(reply)).ok()?;
             page.await.ok()
         }
-    })
-    .await;
+    };
+    let ready = move || {
+        let commands = asked.clone();
+        async move { ready(&commands).await }
+    };
+    metrics::serve(listener, "controller", page, ready).await;
 }
 
 /// The API part of a rack description: the desk with the saved state, and its file.

@@ -5,6 +5,7 @@ use super::choice::Choosers;
 use super::learner::{Answer, Learner, Wish};
 use super::link::Link;
 use super::{Opened, files, unix_ms};
+use crate::http::health::Readiness;
 use crate::http::server as http;
 use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
@@ -49,6 +50,8 @@ pub enum Command {
     Say(String),
     /// Prometheus' data about clients, for the learner.
     Clients(Answer),
+    /// A supervisor wants to know whether the controller does its work.
+    Ready(oneshot::Sender<Readiness>),
     /// A scrape by Prometheus.
     Metrics(oneshot::Sender<Page>),
     /// An API request.
@@ -265,6 +268,8 @@ impl<T: FnMut(&str)> Pump<T> {
                     self.learner.report().as_ref(),
                 )));
             }
+            // The caller may have disconnected.
+            Command::Ready(reply) => drop(reply.send(self.ready())),
             Command::Clients(answer) => {
                 let wishes = self.learner.clients(answer);
                 self.fulfil(wishes);
@@ -292,6 +297,18 @@ impl<T: FnMut(&str)> Pump<T> {
                 }
             }
         }
+    }
+
+    /// Whether every switch holds the configuration, or has another controller that sees to it.
+    fn ready(&self) -> Readiness {
+        let switches = self.controller.each().iter().zip(&self.controller.rack().switch.p4runtime);
+        let late = switches.filter_map(|(controller, address)| match controller.status() {
+            Status::InSync | Status::Backup => None,
+            Status::Disconnected => Some(format!("no connection to the switch at {address}")),
+            Status::Working => Some(format!("the switch at {address} is not up to date yet")),
+        });
+        let late: Vec<String> = late.collect();
+        if late.is_empty() { Ok(()) } else { Err(late.join("; ")) }
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {

@@ -2,4 +2,5 @@
 //! defined elsewhere.
 
 pub mod client;
+pub mod health;
 pub mod server;

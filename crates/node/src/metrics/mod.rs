@@ -1,15 +1,19 @@
 //! Prometheus metrics: pages in OpenMetrics text, and the server for them.
 //!
-//! This module counts nothing. Switch and controller keep their own counters; each request renders a page from them. (An agent
-//! renders its own.)
+//! This module counts nothing. Every part keeps its own counters; each request renders a page from them, and adds what the kernel knows
+//! of the process.
 
+pub mod agent;
 mod balancer;
 pub mod controller;
+pub mod process;
 pub mod store;
 pub mod switch;
 
+use crate::http::health::{self, Readiness};
 use crate::http::server::{self as http, Request, Response};
 use pointsman_v1model::{State, Watch};
+use process::Process;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -18,6 +22,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::future::Future;
+use tokio::net::TcpListener;
 
 /// The type of the content.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -157,15 +162,21 @@ fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (Label
     (vec![(name, value.into())], number as f64)
 }
 
-/// Serves pages at `/metrics`. `page` returns `None` when the source has stopped.
-pub async fn serve<F, P>(listener: tokio::net::TcpListener, page: P)
+/// Serves pages at `/metrics`, and `/healthz` and `/readyz`. `component` is the name of the part in its metrics; `page` returns `None`
+/// when the part has stopped; `ready` is answered by the part itself.
+pub async fn serve<F, P, R, G>(listener: TcpListener, component: &'static str, page: P, ready: R)
 where
     P: Fn() -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Option<Page>> + Send + 'static,
+    R: Fn() -> G + Clone + Send + Sync + 'static,
+    G: Future<Output = Readiness> + Send + 'static,
 {
     http::serve(listener, None, 0, move |request: Request| {
-        let page = page.clone();
+        let (page, ready) = (page.clone(), ready.clone());
         async move {
+            if let Some(response) = health::answer(&request, health::PATIENCE, ready).await {
+                return response;
+            }
             let path = request.target.split('?').next().unwrap_or("");
             if path != "/metrics" {
                 return Response::error(404, "metrics are at /metrics");
@@ -174,15 +185,11 @@ where
                 let headers = vec![("allow", "GET".to_string())];
                 return Response { headers, ..Response::error(405, "use GET") };
             }
-            match page().await {
-                Some(page) => Response {
-                    status: 200,
-                    content_type: OPENMETRICS,
-                    headers: Vec::new(),
-                    body: page.text(),
-                },
-                None => Response::error(503, "shutting down: retry after the restart"),
-            }
+            let Some(mut page) = page().await else {
+                return Response::error(503, "shutting down: retry after the restart");
+            };
+            Process::own().add_to(component, &mut page);
+            Response { status: 200, content_type: OPENMETRICS, headers: Vec::new(), body: page.text() }
         }
     })
     .await;

@@ -33,6 +33,8 @@ pub struct Figures {
     pub unsent: u64,
     /// Of a store with --data.
     pub disk: Option<DiskStats>,
+    /// The disk refused the last write, so switches get no answers.
+    pub stuck: bool,
 }
 
 impl Figures {
@@ -81,9 +83,14 @@ impl Figures {
 
 /// Serves metrics on `listener`.
 pub async fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) {
-    super::serve(listener, move || {
-        let page = figures.lock().unwrap_or_else(PoisonError::into_inner).page();
+    let own = figures.clone();
+    let page = move || {
+        let page = own.lock().unwrap_or_else(PoisonError::into_inner).page();
         async move { Some(page) }
-    })
-    .await;
+    };
+    let ready = move || {
+        let stuck = figures.lock().unwrap_or_else(PoisonError::into_inner).stuck;
+        async move { if stuck { Err("the disk refuses writes: see the log".to_string()) } else { Ok(()) } }
+    };
+    super::serve(listener, "store", page, ready).await;
 }

@@ -230,6 +230,7 @@ impl Running {
         figures.waiting = self.store.waiting() as u64;
         figures.ports = self.store.ports();
         figures.disk = self.disk.as_ref().map(Disk::stats);
+        figures.stuck = self.stuck;
     }
 }
 

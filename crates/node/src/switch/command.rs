@@ -38,15 +38,28 @@ async fn look(handle: Handle) {
 
 /// Serves metrics on `listener`.
 async fn serve_metrics(listener: TcpListener, handle: Handle) {
-    crate::metrics::serve(listener, move || {
+    let asked = handle.clone();
+    let page = move || {
         let handle = handle.clone();
         async move {
             let figures = handle.call(|core| core.figures()).await.ok()?;
             let interfaces = handle.interfaces().await.ok()?;
             Some(figures.page(&interfaces))
         }
-    })
-    .await;
+    };
+    let ready = move || {
+        let handle = asked.clone();
+        async move {
+            match handle.call(|core| core.runs_a_program()).await {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    Err("no program: none was given, and no controller has installed one".to_string())
+                }
+                Err(_) => Err("shutting down".to_string()),
+            }
+        }
+    };
+    crate::metrics::serve(listener, "switch", page, ready).await;
 }
 
 /// Exit code of a command line that cannot be honoured.

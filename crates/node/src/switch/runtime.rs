@@ -175,6 +175,11 @@ impl Core {
         Figures { stats, tables, waits: self.shared.waits(), program }
     }
 
+    /// Whether a program processes packets.
+    pub fn runs_a_program(&self) -> bool {
+        self.shared.read().state().is_some()
+    }
+
     /// Looks at one of `parts` parts of what takes long to look at.
     pub fn look(&mut self, parts: u64) {
         let now_us = self.program_time_us();
