@@ -6,7 +6,8 @@ use super::time::rfc3339;
 use super::wanted::Document;
 use super::{Answer, Change, Desk, Effect, Outcome, Wait};
 use crate::config::{Device, Member, MemberDevice, Rack, Service};
-use crate::controller::{Controllers, Draining, Unavailable};
+use crate::controller::{Controllers, Draining, Live, Unavailable};
+use crate::state::{DROPS, METRICS};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -29,6 +30,23 @@ pub(super) fn refusal(why: Option<&Unavailable>) -> Option<String> {
         Some(Unavailable::Refused(refusal)) => Some(format!("its reports are refused: {refusal}")),
         _ => None,
     }
+}
+
+/// Live figures.
+fn live(live: Live) -> Value {
+    let load: serde_json::Map<String, Value> =
+        METRICS.iter().zip(live.reported).map(|(name, value)| (name.to_string(), value.into())).collect();
+    json!({ "in_flight": live.in_flight, "opened": live.opened, "opened_per_s": live.rate, "load": load })
+}
+
+/// Dropped packets by reason, as of the last look.
+pub(super) fn drops(controller: &Controllers) -> Value {
+    let known = |n: u64| n.checked_sub(1).and_then(|i| DROPS.get(i as usize)).copied();
+    let all = controller.drops().into_iter().filter_map(|(number, packets)| {
+        let (reason, meaning) = known(number)?;
+        Some(json!({ "reason": reason, "packets": packets, "meaning": meaning }))
+    });
+    json!({ "drops": all.collect::<Vec<_>>() })
 }
 
 /// Whether a service has a device that may get new connections.
@@ -57,12 +75,16 @@ impl Desk {
         let unavailable = controller.unavailable();
         let draining: BTreeMap<String, Draining> =
             controller.draining().into_iter().map(|d| (d.device.clone(), d)).collect();
-        let all = self.rack.devices().map(|(_, device)| {
-            self.device(
+        let all = self.rack.devices().map(|(server, device)| {
+            let mut out = self.device(
                 device,
                 draining.get(&self.rack.device_name(device.number)),
                 unavailable.get(&device.number),
-            )
+            );
+            out["server"] = server.name.as_str().into();
+            out["report_age_ms"] = controller.report_age(device.number).map(|a| a.as_millis() as u64).into();
+            out["live"] = controller.live(device.number).map_or(Value::Null, live);
+            out
         });
         json!({ "devices": all.collect::<Vec<_>>() })
     }

@@ -1,6 +1,6 @@
 //! Requests as HTTP has them, without HTTP: method, path, token and body in, status and JSON out.
 
-use super::devices::{refusal, state};
+use super::devices::{drops, refusal, state};
 use super::time::rfc3339;
 use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
@@ -28,10 +28,11 @@ pub(super) const MAX_WAIT_MS: u64 = 60_000;
 const MAX_SHOWN: u64 = 20_000;
 
 /// Methods and paths, as the description has them.
-pub const ROUTES: [(&str, &str); 13] = [
+pub const ROUTES: [(&str, &str); 14] = [
     ("GET", "/openapi.json"),
     ("GET", "/v1/status"),
     ("GET", "/v1/devices"),
+    ("GET", "/v1/drops"),
     ("PUT", "/v1/devices/{device}/drain"),
     ("DELETE", "/v1/devices/{device}/drain"),
     ("GET", "/v1/policies"),
@@ -218,21 +219,26 @@ impl Desk {
             }
             ["v1", ref rest @ ..] => {
                 only(request, &["GET"])?;
-                self.look(controller, rest, query).map(Answer::from)
+                self.look(controller, &who, rest, query).map(Answer::from)
             }
             _ => Err(Response::error(404, format!("no path `{path}`; see /openapi.json"))),
         }
     }
 
     /// Read-only requests.
-    fn look(&self, controller: &Controllers, path: &[&str], query: &str) -> Checked<Response> {
+    fn look(&self, controller: &Controllers, who: &Who<'_>, path: &[&str], query: &str) -> Checked<Response> {
         let plain = |value: Value| {
             Query::parse(query, &[])?;
             Ok(Response::json(200, &value))
         };
         match path {
-            ["status"] => plain(self.status(controller)),
+            ["status"] => {
+                let mut status = self.status(controller);
+                status["user"] = json!({ "name": who.name, "writes": who.writes });
+                plain(status)
+            }
             ["devices"] => plain(self.devices(controller)),
+            ["drops"] => plain(drops(controller)),
             ["policies"] => plain(policies()),
             ["services"] => {
                 let all: Vec<Value> = self.rack.services.iter().map(|s| self.brief(s)).collect();
@@ -453,6 +459,7 @@ impl Desk {
         json!({
             "service": service.name,
             "policy": wanted.document(),
+            "of_file": self.file.service(&service.name).ok().map(|s| Wanted::of(s).document()),
             "source": if change.is_some() { "api" } else { "file" },
             "change": change.map(|c| c.id),
             "who": change.map(|c| &c.who),

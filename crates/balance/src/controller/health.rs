@@ -114,6 +114,11 @@ impl Health {
         }
     }
 
+    /// When a device last reported, to a poll; `None` if it never has.
+    pub fn last_heard(&self, device: DeviceNumber) -> Option<Duration> {
+        self.heard.get(&device).filter(|h| h.value > HEARD_FAILED).map(|h| h.since)
+    }
+
     /// The switch's state is unknown: every device gets time to report.
     pub fn forget(&mut self) {
         self.heard.clear();

@@ -12,6 +12,7 @@ mod event;
 mod frames;
 mod health;
 mod limit;
+mod look;
 mod neighbours;
 mod preview;
 mod session;
@@ -23,6 +24,7 @@ mod write;
 pub use event::Event;
 pub use health::Refusal;
 pub use limit::Limiter;
+pub use look::Live;
 pub use pointsman_session::{ElectionId, Leader, Program, Request, Response};
 pub use preview::Preview;
 pub use several::Controllers;
@@ -33,6 +35,7 @@ use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
 use census::Census;
 use health::Health;
+use look::Look;
 use neighbours::Resolver;
 use pointsman_control::bytestring;
 use pointsman_control::proto::p4rt;
@@ -61,6 +64,8 @@ pub enum Input {
         /// The result.
         result: Result<Response, RpcError>,
     },
+    /// Someone looks at the live figures: they are read from the switch for a while.
+    Look,
     /// The configuration changed.
     Config(Box<Rack>),
     /// Another policy for one service, until the configuration changes.
@@ -103,6 +108,7 @@ enum Purpose {
     Write(Batch),
     Poll,
     Count,
+    Look,
 }
 
 /// A device that gets no new connections until an operator enables it.
@@ -165,6 +171,9 @@ pub struct Controller {
     resolver: Resolver,
     health: Health,
     census: Census,
+    look: Look,
+    /// The time of the last step.
+    now: Duration,
     poll_at: Duration,
     can_poll: bool,
     /// Chosen devices by service name.
@@ -258,6 +267,8 @@ impl Controller {
             resolver,
             health: Health::default(),
             census: Census::default(),
+            look: Look::default(),
+            now: Duration::ZERO,
             poll_at: Duration::ZERO,
             can_poll: true,
             choices: BTreeMap::new(),
@@ -335,8 +346,10 @@ impl Controller {
     /// Takes one input at time `now` and returns the actions.
     pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
+        self.now = now;
         match input {
             Input::Tick => {}
+            Input::Look => self.look.wanted(now),
             Input::Connected => self.carry(now, SessionInput::Connected, &mut out),
             Input::Disconnected(reason) => self.carry(now, SessionInput::Disconnected(reason), &mut out),
             Input::Stream(message) => self.carry(now, SessionInput::Stream(message), &mut out),
@@ -365,6 +378,7 @@ impl Controller {
         if self.phase == Phase::Active {
             self.resolve(now, &mut out);
             self.poll(now, &mut out);
+            self.look(now, &mut out);
             self.reconcile(now, &mut out);
         }
         out
@@ -377,6 +391,7 @@ impl Controller {
         if self.phase == Phase::Active {
             sooner(self.resolver.next_deadline());
             sooner((self.can_poll && !self.is_polling()).then_some(self.poll_at));
+            sooner(self.look.next().filter(|_| !self.is_looking()));
         }
         at
     }
@@ -437,6 +452,33 @@ impl Controller {
 
     fn is_polling(&self) -> bool {
         self.session.in_flight().any(|p| matches!(p, Purpose::Poll | Purpose::Count))
+    }
+
+    fn is_looking(&self) -> bool {
+        self.session.in_flight().any(|p| matches!(p, Purpose::Look))
+    }
+
+    /// Reads live figures, if someone looks at them.
+    fn look(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if self.look.next().is_some_and(|at| at <= now) && !self.is_looking() {
+            let read = self.session.read_request(self.look.questions(now, &self.rack, &self.schema));
+            self.request(now, Purpose::Look, Request::Read(read), out);
+        }
+    }
+
+    /// Live figures of a device, if someone has looked at them for a while.
+    pub fn live(&self, device: DeviceNumber) -> Option<Live> {
+        self.look.devices.get(&device).copied()
+    }
+
+    /// Dropped packets by number of the reason ([`crate::state::DROPS`]), as of the last look.
+    pub fn drops(&self) -> &BTreeMap<u64, u64> {
+        &self.look.drops
+    }
+
+    /// How long ago a device reported; `None` if it never has.
+    pub fn report_age(&self, device: DeviceNumber) -> Option<Duration> {
+        self.health.last_heard(device).map(|at| self.now.saturating_sub(at))
     }
 
     /// Devices that get no new connections by an operator's request: they left the configuration, are not enabled, or

@@ -59,6 +59,7 @@ impl Controller {
         self.phase = Phase::Unread;
         self.queue.clear();
         self.told.clear();
+        self.look.forget();
         self.in_sync = false;
         self.dirty = true;
     }
@@ -115,6 +116,15 @@ impl Controller {
             },
             Purpose::Poll => self.polled(now, result.and_then(Response::entities), out),
             Purpose::Count => self.counted(now, result.and_then(Response::entities), out),
+            Purpose::Look => match result.and_then(Response::entities) {
+                Ok(entities) => self.look.answers(now, &self.schema, &entities),
+                Err(e) => {
+                    // Nothing depends on them, so the session continues.
+                    self.look.give_up();
+                    let what = "reading live figures";
+                    out.push(Output::Event(Event::RequestFailed { what, code: e.code, message: e.message }));
+                }
+            },
             Purpose::Write(batch) => match result.and_then(Response::written) {
                 Ok(()) => self.written(&batch),
                 Err(e) => self.write_failed(now, &batch, e, out),

@@ -1,6 +1,8 @@
 //! The controllers of all switches of a rack.
 
-use super::{Controller, Draining, Event, Input, Leader, Output, Preview, Program, Status, Unavailable};
+use super::{
+    Controller, Draining, Event, Input, Leader, Live, Output, Preview, Program, Status, Unavailable,
+};
 use crate::config::Rack;
 use crate::plan::{Entries, Update};
 use crate::types::DeviceNumber;
@@ -64,6 +66,7 @@ impl Controllers {
         let mut out = Vec::new();
         match input {
             Input::Tick => self.all(now, &mut out, || Input::Tick),
+            Input::Look => self.all(now, &mut out, || Input::Look),
             Input::Config(rack) => self.configure(now, *rack, &mut out),
             Input::SetPolicy { service, policy } => match self.rack().with_policy(&service, policy) {
                 Ok(rack) => self.configure(now, rack, &mut out),
@@ -180,6 +183,35 @@ impl Controllers {
             }
         }
         out
+    }
+
+    /// Live figures of a device on all switches: counts are sums, reports those of the switch that got the newest.
+    pub fn live(&self, device: DeviceNumber) -> Option<Live> {
+        let newest = |c: &&Controller| c.report_age(device).unwrap_or(Duration::MAX);
+        let reported = self.all.iter().min_by_key(newest)?.live(device).map(|l| l.reported);
+        let all: Vec<Live> = self.all.iter().filter_map(|c| c.live(device)).collect();
+        let rates: Vec<f64> = all.iter().filter_map(|l| l.rate).collect();
+        let first = all.first()?;
+        Some(Live {
+            in_flight: all.iter().map(|l| l.in_flight).sum(),
+            reported: reported.unwrap_or(first.reported),
+            opened: all.iter().map(|l| l.opened).sum(),
+            rate: (!rates.is_empty()).then(|| rates.iter().sum()),
+        })
+    }
+
+    /// Dropped packets of all switches by number of the reason, as of the last look.
+    pub fn drops(&self) -> BTreeMap<u64, u64> {
+        let mut out = BTreeMap::new();
+        for (reason, count) in self.all.iter().flat_map(Controller::drops) {
+            *out.entry(*reason).or_default() += count;
+        }
+        out
+    }
+
+    /// How long ago a device reported to any switch.
+    pub fn report_age(&self, device: DeviceNumber) -> Option<Duration> {
+        self.all.iter().filter_map(|c| c.report_age(device)).min()
     }
 
     /// See [`Controller::held`].

@@ -29,35 +29,38 @@ pub trait Cells {
     fn counter(&self, array: Self::Array, index: u64) -> Option<[u64; 2]>;
 }
 
-/// Reasons for which packets are dropped (`DROP_*` of headers.p4), by number from 1.
-pub const DROPS: [&str; 27] = [
-    "malformed",
-    "checksum",
-    "unknown_mac",
-    "no_route",
-    "ttl",
-    "vip_no_service",
-    "fragment",
-    "no_connection",
-    "table_full",
-    "no_server",
-    "no_device",
-    "report_malformed",
-    "report_source",
-    "report_stale",
-    "icmp_unmatched",
-    "arp",
-    "ethertype",
-    "address",
-    "packet_out",
-    "report_unsigned",
-    "report_key",
-    "report_digest",
-    "report_replayed",
-    "rate",
-    "idle",
-    "device_failed",
-    "spoofed",
+/// Reasons for which packets are dropped (`DROP_*` of headers.p4), by number from 1, each with its meaning.
+pub const DROPS: [(&str, &str); 27] = [
+    ("malformed", "Headers were cut short or contradicted each other."),
+    ("checksum", "The IPv4 checksum was wrong."),
+    ("unknown_mac", "The frame was for a station that is in no table."),
+    ("no_route", "The destination is in no table of routes, servers or devices."),
+    ("ttl", "Its TTL or hop limit ran out: look for a loop of routes."),
+    ("vip_no_service", "It was for a VIP at a port or protocol that no service has."),
+    ("fragment", "A fragment for a VIP whose first fragment was not seen before it."),
+    ("no_connection", "A TCP segment from the middle of an unknown connection; its sender gets a RST."),
+    ("table_full", "A new connection, while all its places in the connection table held live connections."),
+    ("no_server", "The service had no server."),
+    ("no_device", "The chosen server had no device."),
+    ("report_malformed", "A report of another version or length."),
+    ("report_source", "A report that did not come from the port and address of its device."),
+    ("report_stale", "A report that was overtaken by a newer one."),
+    ("icmp_unmatched", "An ICMP error about a connection that does not exist."),
+    ("arp", "ARP or neighbour discovery for an address that is not in the rack."),
+    ("ethertype", "A frame for the switch that is neither ARP nor IP."),
+    ("address", "A source address that no host has: broadcast, multicast, loopback, link-local or zero."),
+    ("packet_out", "A frame from the controller to a port that cannot exist."),
+    ("report_unsigned", "A report without a digest, while the device has a key."),
+    (
+        "report_key",
+        "A report signed with a key number that the switch does not have: `pointsman keys`, then restart the agent.",
+    ),
+    ("report_digest", "A report with a wrong digest: forged, damaged, or signed with an old key."),
+    ("report_replayed", "A report whose number was used before: a replay, or a clock that was set back."),
+    ("rate", "A new connection beyond `new_connections` of its service."),
+    ("idle", "A packet of a TCP connection that was idle for too long; both ends get a RST."),
+    ("device_failed", "A packet of a connection whose device failed; both ends get a RST."),
+    ("spoofed", "The source address belongs to the switch, or to a device behind another port."),
 ];
 
 /// `REPORT_ACCEPTED` of headers.p4.
@@ -170,7 +173,7 @@ mod tests {
                 None => {}
             }
         }
-        let known: Vec<(u64, String)> = (1..).zip(DROPS.iter().map(|d| d.to_string())).collect();
+        let known: Vec<(u64, String)> = (1..).zip(DROPS.iter().map(|(d, _)| d.to_string())).collect();
         assert_eq!(found, known);
     }
 }

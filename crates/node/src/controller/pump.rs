@@ -282,6 +282,9 @@ impl<T: FnMut(&str)> Pump<T> {
                     authorization: request.authorization.as_deref(),
                     body: &request.body,
                 };
+                if ["/v1/devices", "/v1/drops"].contains(&asked.target) && asked.method == "GET" {
+                    self.step(Input::Look);
+                }
                 let answer = self.desk.ask(unix_ms(), &self.controller, &asked);
                 self.perform(answer.effects);
                 match answer.wait {

@@ -99,7 +99,7 @@ fn add_figures(figures: &Figures, page: &mut Page) {
 fn add_drops(figures: &Figures, page: &mut Page) {
     let (mut drops, mut reports) = (Vec::new(), Vec::new());
     for (number, count) in &figures.drops {
-        let name = (*number as usize).checked_sub(1).and_then(|i| DROPS.get(i)).map(|n| n.to_string());
+        let name = (*number as usize).checked_sub(1).and_then(|i| DROPS.get(i)).map(|(n, _)| n.to_string());
         match name {
             _ if *number == REPORT_ACCEPTED => reports.push(labelled("result", "accepted", *count)),
             Some(name) => {

@@ -30,6 +30,12 @@ pub struct Schema {
     actions: Vec<(u32, Vec<u32>)>,
     /// Register `last_heard` of the devices in each slot: of as many as a server can have in this program.
     pub last_heard: Vec<u32>,
+    /// Registers `in_flight` and `reported` of the devices in each slot.
+    pub live: Vec<[u32; 2]>,
+    /// Counter of connections opened, by device number.
+    pub device_connections: u32,
+    /// Counter of dropped packets, by number of the reason.
+    pub drops: u32,
     /// Register with key and sequence of the newest accepted report, by device of the agent.
     pub report_sequence: u32,
     /// Register with the reason why the last report was refused, by device of the agent; 0: accepted.
@@ -118,6 +124,11 @@ impl Schema {
         let heard = |slot: usize| register(format!("BalancerIngress.load.device{slot}.last_heard"));
         let slots = if heard(8).is_ok() { ServerDevices::Sixteen } else { ServerDevices::Eight }.count();
         let last_heard = (0..slots).map(heard).collect::<Result<_, _>>()?;
+        let live = |slot: usize| -> Result<[u32; 2], String> {
+            let of = |what: &str| register(format!("BalancerIngress.load.device{slot}.{what}"));
+            Ok([of("in_flight")?, of("reported")?])
+        };
+        let live = (0..slots).map(live).collect::<Result<_, _>>()?;
         let actions = actions(info, slots)?;
         let mut ways = [[0; 3]; WAYS];
         for (i, way) in ways.iter_mut().enumerate() {
@@ -146,6 +157,9 @@ impl Schema {
             tables,
             actions,
             last_heard,
+            live,
+            device_connections: counter("BalancerIngress.device_connections")?,
+            drops: counter("BalancerIngress.drops")?,
             ways,
             places: u64::try_from(sized("BalancerIngress.connections.way0.state".into())?.1).unwrap_or(0),
             controllers_choice: register("BalancerIngress.select_server.controllers_choice".into())?,
