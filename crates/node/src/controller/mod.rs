@@ -1,6 +1,7 @@
 //! `pointsman controller`: connects the controller with gRPC, its configuration file and its HTTP API.
 
 mod choice;
+mod console;
 pub mod files;
 mod learner;
 pub mod link;
@@ -13,6 +14,7 @@ use crate::listen::listen;
 use crate::metrics;
 use crate::rack_file;
 use crate::switch::tls;
+use console::Console;
 use files::FileError;
 pub use learner::{Answer, Report};
 use learner::{KeptError, random_seed};
@@ -118,36 +120,47 @@ fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
-/// Serves the API on `listener`, over TLS if there is a configuration for it: hands requests to the pump.
+/// Serves the API and the console on `listener`, over TLS if there is a configuration for it: hands requests to the pump.
 pub async fn serve(
     listener: tokio::net::TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     commands: mpsc::UnboundedSender<Command>,
 ) {
+    let console = match Console::new(commands.clone(), tls.is_some()) {
+        Ok(console) => console,
+        Err(e) => return say(&format!("no API: {e}")),
+    };
     http::serve(listener, tls, api::MAX_BODY, move |request| {
-        let commands = commands.clone();
+        let (commands, console) = (commands.clone(), console.clone());
         async move {
             if let Some(response) = health::answer(&request, health::PATIENCE, || ready(&commands)).await {
-                return response;
+                return response.into();
             }
-            let (reply, answer) = oneshot::channel();
-            let sent = commands.send(Command::Ask { request, reply });
-            drop(commands);
-            match (sent, answer.await) {
-                (Ok(()), Ok(r)) => http::Response {
+            if let Some(reply) = console.answer(&request).await {
+                return reply;
+            }
+            let response = match ask(&commands, request).await {
+                Some(r) => http::Response {
                     status: r.status,
                     content_type: "application/json",
                     headers: r.headers,
                     body: r.body,
                 },
-                _ => http::Response::error(
-                    503,
-                    "the controller is shutting down: retry after it has restarted",
-                ),
-            }
+                None => http::Response::error(503, SHUTTING_DOWN),
+            };
+            response.into()
         }
     })
     .await;
+}
+
+const SHUTTING_DOWN: &str = "the controller is shutting down: retry after it has restarted";
+
+/// The API's answer; `None` while the controller is shutting down.
+async fn ask(commands: &mpsc::UnboundedSender<Command>, request: http::Request) -> Option<api::Response> {
+    let (reply, answer) = oneshot::channel();
+    commands.send(Command::Ask { request, reply }).ok()?;
+    answer.await.ok()
 }
 
 /// Whether the controller does its work.

@@ -3,9 +3,9 @@
 //! It has a limited number of places for connections. When all are taken, a new connection takes the place of one whose request is not
 //! complete or that is idle, so silent or slow clients cannot keep others out.
 
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,9 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
@@ -140,6 +142,10 @@ pub struct Request {
     pub target: String,
     /// The header `Authorization`.
     pub authorization: Option<String>,
+    /// The header `Cookie`.
+    pub cookie: Option<String>,
+    /// The header `Sec-Fetch-Site`: where the request comes from, according to the browser.
+    pub site: Option<String>,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -165,8 +171,39 @@ impl Response {
     }
 }
 
-fn finished(response: Response) -> hyper::Response<Full<Bytes>> {
-    let mut out = hyper::Response::new(Full::new(Bytes::from(response.body)));
+/// What a handler gives: an answer, or one whose body comes bit by bit, until the channel is closed.
+pub enum Reply {
+    /// A whole answer.
+    Whole(Response),
+    /// The body of the response is sent first, then the texts of the channel.
+    Stream(Response, mpsc::Receiver<String>),
+}
+
+impl From<Response> for Reply {
+    fn from(response: Response) -> Reply {
+        Reply::Whole(response)
+    }
+}
+
+type Frames = Box<dyn tokio_stream::Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + Unpin>;
+
+type Body = Either<Full<Bytes>, StreamBody<Frames>>;
+
+fn finished(reply: Reply) -> hyper::Response<Body> {
+    let (mut response, rest) = match reply {
+        Reply::Whole(response) => (response, None),
+        Reply::Stream(response, rest) => (response, Some(rest)),
+    };
+    let first = Bytes::from(std::mem::take(&mut response.body));
+    let body = match rest {
+        None => Either::Left(Full::new(first)),
+        Some(rest) => {
+            let rest = ReceiverStream::new(rest).map(Bytes::from);
+            let frames = tokio_stream::once(first).chain(rest).map(|bytes| Ok(Frame::data(bytes)));
+            Either::Right(StreamBody::new(Box::new(frames) as Frames))
+        }
+    };
+    let mut out = hyper::Response::new(body);
     *out.status_mut() = hyper::StatusCode::from_u16(response.status).unwrap_or_default();
     let headers = out.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(response.content_type));
@@ -204,20 +241,23 @@ async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Req
         method: head.method.as_str().to_string(),
         target: head.uri.path_and_query().map_or_else(|| head.uri.path().to_string(), ToString::to_string),
         authorization: head.headers.get(AUTHORIZATION).and_then(text),
+        cookie: head.headers.get(COOKIE).and_then(text),
+        site: head.headers.get("sec-fetch-site").and_then(text),
         body,
     })
 }
 
 /// Serves until the task is dropped, over TLS if there is a configuration for it. Requests that are longer than `max_body` bytes never
 /// reach `handle`.
-pub async fn serve<H, F>(
+pub async fn serve<H, F, R>(
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     max_body: usize,
     handle: H,
 ) where
     H: Fn(Request) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response> + Send + 'static,
+    F: Future<Output = R> + Send + 'static,
+    R: Into<Reply> + Send + 'static,
 {
     let places = Arc::new(Places::default());
     let acceptor = tls.map(TlsAcceptor::from);
@@ -249,25 +289,27 @@ pub async fn serve<H, F>(
 }
 
 /// Serves one connection until it ends.
-async fn connection<S, H, F>(stream: S, max_body: usize, handle: H, place: Arc<Place>)
+async fn connection<S, H, F, R>(stream: S, max_body: usize, handle: H, place: Arc<Place>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response> + Send + 'static,
+    F: Future<Output = R> + Send + 'static,
+    R: Into<Reply> + Send + 'static,
 {
     let service = service_fn(move |request| {
         let (handle, place) = (handle.clone(), place.clone());
         async move {
-            let response = match whole(request, max_body).await {
+            let reply = match whole(request, max_body).await {
                 Ok(request) => {
                     place.answers(true);
-                    let response = handle(request).await;
+                    let reply = handle(request).await.into();
+                    // A stream may be cut off for others: its client asks again.
                     place.answers(false);
-                    response
+                    reply
                 }
-                Err(response) => response,
+                Err(response) => Reply::Whole(response),
             };
-            Ok::<_, Infallible>(finished(response))
+            Ok::<_, Infallible>(finished(reply))
         }
     });
     let _ = http1::Builder::new()

@@ -1,0 +1,137 @@
+//! Facts about a machine and its rack, without a judgement.
+
+use std::net::IpAddr;
+
+/// The rack description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Description {
+    /// It cannot be used.
+    Wrong(String),
+    /// It is valid.
+    Right {
+        /// Servers and their devices.
+        devices: usize,
+        /// Services.
+        services: usize,
+        /// What is valid and may not be meant.
+        hints: Vec<String>,
+    },
+}
+
+/// A file that the description names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// What it is for, such as "keys of agents".
+    pub what: &'static str,
+    /// Its path.
+    pub path: String,
+    /// It has to be there now; otherwise it is made when it is needed.
+    pub needed: bool,
+    /// Only its owner may read it.
+    pub secret: bool,
+    /// Its state.
+    pub found: Found,
+    /// A command that makes it, or what to do without one.
+    pub remedy: String,
+}
+
+/// What was found at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Missing,
+    /// Something that this user cannot read.
+    Unreadable(String),
+    /// A file with these permissions.
+    Mode(u32),
+}
+
+/// A network interface of this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// What it is for: "port of the switch", or a device's name.
+    pub role: String,
+    /// It exists.
+    pub exists: bool,
+    /// It is set up.
+    pub up: bool,
+    /// It has a carrier; `None`: unknown, as for an interface that is down.
+    pub carrier: Option<bool>,
+    /// Its MTU, in bytes.
+    pub mtu: Option<u32>,
+    /// Offloads that are on; `None`: unknown.
+    pub offloads: Option<Vec<String>>,
+    /// It is a port of the switch.
+    pub is_port: bool,
+}
+
+/// How this machine would reach clients from a device's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The device.
+    pub device: String,
+    /// A route of the rack.
+    pub prefix: String,
+    /// The next hop; `None`: directly. An error: no route, or unknown.
+    pub via: Result<Option<IpAddr>, String>,
+    /// Next hops that lead through the switch.
+    pub gateways: Vec<IpAddr>,
+}
+
+/// What answers at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// A connection was accepted.
+    Accepted,
+    /// The machine answered that nothing listens there.
+    Refused,
+    /// No answer, or no way there.
+    Silent(String),
+}
+
+/// Who was contacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The P4Runtime server of a switch.
+    Switch,
+    /// The controller's API.
+    Api,
+    /// A device's service.
+    Device,
+}
+
+/// An address, and what answered there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// Who should be there.
+    pub whom: Whom,
+    /// The name of the device; empty for others.
+    pub name: String,
+    /// Address and port.
+    pub address: String,
+    /// The result.
+    pub contact: Contact,
+}
+
+/// All facts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The path of the description.
+    pub rack: String,
+    /// Its state.
+    pub description: Description,
+    /// Files that it names.
+    pub files: Vec<File>,
+    /// Interfaces that were asked for, and those with a device's address.
+    pub interfaces: Vec<Interface>,
+    /// The largest packets that the rack adds headers to, if it does: bytes of these headers.
+    pub tunnel: u32,
+    /// Routes from devices on this machine to clients.
+    pub ways: Vec<Way>,
+    /// Whether the clock is synchronised; `None`: unknown.
+    pub clock: Option<bool>,
+    /// Who answers.
+    pub trials: Vec<Trial>,
+}

@@ -1,0 +1,227 @@
+//! Collects the facts: files, interfaces, routes, and who answers.
+
+use crate::facts::{Contact, Description, Facts, File, Found, Interface, Trial, Way, Whom};
+use nix::ifaddrs::getifaddrs;
+use pointsman_balance::Rack;
+use pointsman_balance::config::DirectReturn;
+use pointsman_node::rack_file;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Addresses that are contacted at a time.
+const AT_A_TIME: usize = 64;
+
+/// Offloads that merge packets, by their names in `ethtool -k`, with the short ones for `ethtool -K`.
+const MERGING: [(&str, &str); 2] = [("large-receive-offload", "lro"), ("rx-gro-hw", "rx-gro-hw")];
+
+/// All facts. `wait`: how long each address has to answer.
+pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
+    let rack = rack_file::describe(path);
+    let local = local_addresses();
+    let mut out = Facts {
+        rack: path.display().to_string(),
+        description: match &rack {
+            Err(e) => Description::Wrong(e.to_string()),
+            Ok(rack) => Description::Right {
+                devices: rack.devices().count(),
+                services: rack.services.len(),
+                hints: rack.hints().iter().map(ToString::to_string).collect(),
+            },
+        },
+        files: Vec::new(),
+        interfaces: interfaces.iter().map(|name| interface(name, "port of the switch", true)).collect(),
+        tunnel: 0,
+        ways: Vec::new(),
+        clock: clock(),
+        trials: Vec::new(),
+    };
+    let Ok(rack) = rack else { return out };
+    out.files = files(path, &rack);
+    let tunnels = rack.services.iter().any(|s| s.direct_return == Some(DirectReturn::Tunnel));
+    out.tunnel = if tunnels { 20 } else { 0 };
+    for (server, device) in rack.devices() {
+        let name = format!("{}/{}", server.name, device.name);
+        for address in device.addresses() {
+            let Some(on) = local.get(&address) else { continue };
+            if out.interfaces.iter().all(|i| i.name != *on) {
+                out.interfaces.push(interface(on, &name, false));
+            }
+            out.ways.extend(ways(&rack, &name, address));
+        }
+    }
+    out.trials = contacts(&rack, wait);
+    out
+}
+
+/// The interfaces of this machine by address.
+fn local_addresses() -> BTreeMap<IpAddr, String> {
+    let all = getifaddrs().into_iter().flatten().filter_map(|i| {
+        let address = i.address?;
+        let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+        let ip = v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))?;
+        Some((ip, i.interface_name))
+    });
+    all.collect()
+}
+
+fn file(what: &'static str, path: PathBuf, needed: bool, secret: bool, remedy: String) -> File {
+    let found = match std::fs::File::open(&path).and_then(|f| f.metadata()) {
+        Ok(meta) => Found::Mode(meta.permissions().mode()),
+        Err(e) if e.kind() == ErrorKind::NotFound => Found::Missing,
+        Err(e) => Found::Unreadable(e.to_string()),
+    };
+    File { what, path: path.display().to_string(), needed, secret, found, remedy }
+}
+
+/// The files that a description names; paths are relative to it.
+fn files(path: &Path, rack: &Rack) -> Vec<File> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let made = || format!("pointsman keys {}", path.display());
+    let mut out = Vec::new();
+    if let Some(keys) = rack_file::key_file(path, rack) {
+        out.push(file("keys of agents", keys, true, true, made()));
+    }
+    if let Some(api) = &rack.api {
+        out.push(file("tokens of the API", folder.join(&api.tokens), true, true, made()));
+        if let Some(state) = &api.state {
+            out.push(file("state of the API", folder.join(state), false, false, String::new()));
+        }
+        if let Some(tls) = &api.tls {
+            let missing = || "create it, or correct `tls` in [api]".to_string();
+            out.push(file("certificate of the API", folder.join(&tls.cert), true, false, missing()));
+            out.push(file("key of the API's certificate", folder.join(&tls.key), true, true, missing()));
+            if let Some(ca) = &tls.client_ca {
+                out.push(file("CA of the API's clients", folder.join(ca), true, false, missing()));
+            }
+        }
+    }
+    out
+}
+
+fn interface(name: &str, role: &str, is_port: bool) -> Interface {
+    let read = |what: &str| std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
+    // IFF_UP
+    let flags = read("flags").and_then(|f| u32::from_str_radix(f.trim().trim_start_matches("0x"), 16).ok());
+    Interface {
+        name: name.to_string(),
+        role: role.to_string(),
+        exists: !name.contains('/') && flags.is_some(),
+        up: flags.is_some_and(|f| f & 1 != 0),
+        carrier: read("carrier").map(|c| c.trim() == "1"),
+        mtu: read("mtu").and_then(|m| m.trim().parse().ok()),
+        offloads: if is_port { offloads(name) } else { None },
+        is_port,
+    }
+}
+
+/// The output of a program; `None` if it is missing or fails.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let done =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+fn offloads(name: &str) -> Option<Vec<String>> {
+    let text = output("ethtool", &["-k", name])?;
+    let on =
+        |long: &str| text.lines().any(|l| l.trim().strip_prefix(long).is_some_and(|r| r.starts_with(": on")));
+    Some(MERGING.iter().filter(|(long, _)| on(long)).map(|(_, short)| short.to_string()).collect())
+}
+
+/// The way from an address of this machine to each route of the rack.
+fn ways(rack: &Rack, device: &str, from: IpAddr) -> Vec<Way> {
+    let gateways: Vec<IpAddr> =
+        rack.switch.gateways.iter().copied().filter(|g| g.is_ipv4() == from.is_ipv4()).collect();
+    let prefixes = rack.routes.iter().map(|r| r.prefix.to_string());
+    let prefixes = prefixes.filter(|p| p.contains(':') == from.is_ipv6());
+    let one = |prefix: String| {
+        let to = prefix.split('/').next().unwrap_or_default().to_string();
+        let found = output("ip", &["route", "get", &to, "from", &from.to_string()]);
+        let via = match &found {
+            None => Err("`ip route get` finds no route".to_string()),
+            Some(text) => {
+                let mut words = text.split_whitespace().skip_while(|w| *w != "via");
+                Ok(words.nth(1).and_then(|w| w.parse().ok()))
+            }
+        };
+        Way { device: device.to_string(), prefix, via, gateways: gateways.clone() }
+    };
+    prefixes.map(one).collect()
+}
+
+fn clock() -> Option<bool> {
+    let text = output("timedatectl", &["show", "-p", "NTPSynchronized", "--value"]);
+    if let Some(text) = text.filter(|t| !t.trim().is_empty()) {
+        return Some(text.trim() == "yes");
+    }
+    let text = output("chronyc", &["tracking"])?;
+    Some(text.lines().any(|l| l.starts_with("Leap status") && l.contains("Normal")))
+}
+
+fn contact(address: &str, wait: Duration) -> Contact {
+    let resolved = address.to_socket_addrs().map_err(|e| e.to_string());
+    let mut failed = match resolved {
+        Err(e) => return Contact::Silent(e),
+        Ok(all) if all.len() == 0 => return Contact::Silent("the name has no address".into()),
+        Ok(all) => all.map(|to| TcpStream::connect_timeout(&to, wait)).collect::<Vec<_>>(),
+    };
+    if failed.iter().any(Result::is_ok) {
+        return Contact::Accepted;
+    }
+    match failed.pop() {
+        Some(Err(e)) if e.kind() == ErrorKind::ConnectionRefused => Contact::Refused,
+        Some(Err(e)) if e.kind() == ErrorKind::TimedOut => {
+            Contact::Silent(format!("no answer within {} s", wait.as_secs()))
+        }
+        Some(Err(e)) => Contact::Silent(e.to_string()),
+        _ => Contact::Silent("no address".into()),
+    }
+}
+
+/// Contacts switches, the API and all devices, many at a time.
+fn contacts(rack: &Rack, wait: Duration) -> Vec<Trial> {
+    let mut wanted: Vec<(Whom, String, String)> = Vec::new();
+    for address in &rack.switch.p4runtime {
+        wanted.push((Whom::Switch, String::new(), address.clone()));
+    }
+    if let Some(api) = &rack.api {
+        wanted.push((Whom::Api, String::new(), api.listen.to_string()));
+    }
+    let services = rack
+        .services
+        .iter()
+        .flat_map(|s| s.members.iter().flat_map(|m| &m.devices).map(|d| (d.number, s.port)));
+    let ports: BTreeMap<_, _> = services.collect();
+    for (server, device) in rack.devices() {
+        // Without a service any port shows whether the machine answers.
+        let port = ports.get(&device.number).copied().unwrap_or(7);
+        let address = device.addresses().next();
+        let name = format!("{}/{}", server.name, device.name);
+        wanted
+            .extend(address.map(|a| (Whom::Device, name, std::net::SocketAddr::from((a, port)).to_string())));
+    }
+    let (next, done) = (Mutex::new(wanted.iter().enumerate()), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME.min(wanted.len()) {
+            scope.spawn(|| {
+                loop {
+                    let Some((i, (whom, name, address))) = next.lock().ok().and_then(|mut n| n.next()) else {
+                        return;
+                    };
+                    let contact = contact(address, wait);
+                    let trial = Trial { whom: *whom, name: name.clone(), address: address.clone(), contact };
+                    if let Ok(mut done) = done.lock() {
+                        done.insert(i, trial);
+                    }
+                }
+            });
+        }
+    });
+    done.into_inner().map(|done| done.into_values().collect()).unwrap_or_default()
+}

@@ -1,0 +1,377 @@
+//! What facts mean, and what to do about them.
+
+use crate::facts::{Contact, Description, Facts, File, Found, Interface, Trial, Way, Whom};
+
+/// How bad something is; as an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Ok = 0,
+    /// It may not be meant, or could not be found out.
+    Warn = 1,
+    /// It does not work.
+    Fail = 2,
+}
+
+impl Level {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Warn => "warn",
+            Level::Fail => "fail",
+        }
+    }
+}
+
+/// One line for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// What was checked.
+    pub check: &'static str,
+    /// What was found.
+    pub text: String,
+    /// What to do.
+    pub remedy: Option<String>,
+}
+
+fn ok(check: &'static str, text: impl Into<String>) -> Finding {
+    Finding { level: Level::Ok, check, text: text.into(), remedy: None }
+}
+
+fn warn(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { level: Level::Warn, check, text: text.into(), remedy: Some(remedy.into()) }
+}
+
+fn fail(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { level: Level::Fail, check, text: text.into(), remedy: Some(remedy.into()) }
+}
+
+/// The worst level of all.
+pub fn worst(findings: &[Finding]) -> Level {
+    findings.iter().map(|f| f.level).max().unwrap_or(Level::Ok)
+}
+
+/// All findings, in a fixed order.
+pub fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut out = description(&facts.rack, &facts.description);
+    out.extend(facts.files.iter().map(file));
+    out.extend(facts.interfaces.iter().flat_map(interface));
+    out.extend(mtu(&facts.interfaces, facts.tunnel));
+    out.extend(facts.ways.iter().map(way));
+    out.push(clock(facts.clock));
+    out.extend(trials(&facts.trials));
+    out
+}
+
+fn description(path: &str, d: &Description) -> Vec<Finding> {
+    match d {
+        Description::Wrong(why) => vec![fail("rack", why.as_str(), "correct it; the other checks need it")],
+        Description::Right { devices, services, hints } => {
+            let first = ok("rack", format!("{path}: devices {devices}, services {services}"));
+            let hints = hints.iter().map(|h| ok("rack", format!("hint: {h}")));
+            std::iter::once(first).chain(hints).collect()
+        }
+    }
+}
+
+fn file(f: &File) -> Finding {
+    let named = format!("{} ({})", f.path, f.what);
+    match &f.found {
+        Found::Missing if f.needed => fail("files", format!("{named} is missing"), f.remedy.as_str()),
+        Found::Missing => ok("files", format!("{named}: not there yet")),
+        Found::Unreadable(why) => fail(
+            "files",
+            format!("{named}: {why}"),
+            "run as the user of the service, or change its owner (chown)",
+        ),
+        Found::Mode(mode) if f.secret && mode & 0o077 != 0 => fail(
+            "files",
+            format!("{named}: other users can read it (mode {:03o})", mode & 0o777),
+            format!("chmod 600 {}", f.path),
+        ),
+        Found::Mode(mode) => ok("files", format!("{named}: mode {:03o}", mode & 0o777)),
+    }
+}
+
+fn interface(i: &Interface) -> Vec<Finding> {
+    let named = format!("{} ({})", i.name, i.role);
+    if !i.exists {
+        let remedy = "check the name: `ip link` lists all interfaces";
+        return vec![fail("interface", format!("{named} does not exist"), remedy)];
+    }
+    if !i.up {
+        return vec![fail("interface", format!("{named} is down"), format!("ip link set {} up", i.name))];
+    }
+    let mut out = vec![match i.carrier {
+        Some(false) => fail(
+            "interface",
+            format!("{named} has no carrier"),
+            "check the cable, and that the other end is up",
+        ),
+        _ => ok("interface", format!("{named} is up")),
+    }];
+    if i.is_port {
+        out.push(offloads(&named, i));
+    }
+    out
+}
+
+/// The switch needs packets as they were on the wire.
+fn offloads(named: &str, i: &Interface) -> Finding {
+    match &i.offloads {
+        None => warn(
+            "offloads",
+            format!("{named}: unknown"),
+            "apt-get install ethtool, and run this command again",
+        ),
+        Some(on) if on.is_empty() => ok("offloads", format!("{named}: none that merges packets")),
+        Some(on) => {
+            let off: Vec<String> = on.iter().map(|name| format!("{name} off")).collect();
+            let text =
+                format!("{named}: the card merges packets before the switch sees them ({})", on.join(", "));
+            warn("offloads", text, format!("ethtool -K {} {}", i.name, off.join(" ")))
+        }
+    }
+}
+
+/// All links of a rack must carry the same packets.
+fn mtu(interfaces: &[Interface], tunnel: u32) -> Vec<Finding> {
+    let known: Vec<(&str, u32)> = interfaces.iter().filter_map(|i| Some((i.name.as_str(), i.mtu?))).collect();
+    let Some(smallest) = known.iter().map(|(_, mtu)| *mtu).min() else { return Vec::new() };
+    let all: Vec<String> = known.iter().map(|(name, mtu)| format!("{name} {mtu}")).collect();
+    let all = all.join(", ");
+    if smallest < 1280 {
+        return vec![fail("mtu", format!("{all}: IPv6 needs 1280 bytes"), "ip link set INTERFACE mtu 1500")];
+    }
+    if known.iter().any(|(_, mtu)| *mtu != smallest) {
+        let remedy = "give all interfaces of the rack the same MTU: larger packets are lost, or arrive as fragments, which the switch drops";
+        return vec![warn("mtu", format!("they differ: {all}"), remedy)];
+    }
+    if tunnel > 0 && smallest < 1500 + tunnel {
+        let text =
+            format!("{all}: direct_return = \"ipip\" adds {tunnel} bytes to clients' packets of up to 1500");
+        return vec![warn(
+            "mtu",
+            text,
+            format!("use an MTU of {} or more between switch and devices", 1500 + tunnel),
+        )];
+    }
+    vec![ok("mtu", all)]
+}
+
+fn way(w: &Way) -> Finding {
+    let named = format!("{} to {}", w.device, w.prefix);
+    let through = w.gateways.first().map_or("the switch's gateway".to_string(), ToString::to_string);
+    let remedy = format!("ip route replace {} via {through}", w.prefix);
+    match &w.via {
+        Err(why) => fail("route", format!("{named}: {why}"), remedy),
+        Ok(Some(via)) if w.gateways.contains(via) => ok("route", format!("{named} via {via}")),
+        Ok(via) => {
+            let how = via.map_or("directly".to_string(), |via| format!("via {via}"));
+            let text = format!(
+                "{named} goes {how}, not through the switch: clients get answers from an address they do not know"
+            );
+            fail("route", text, remedy)
+        }
+    }
+}
+
+fn clock(synchronised: Option<bool>) -> Finding {
+    match synchronised {
+        Some(true) => ok("clock", "synchronised"),
+        Some(false) => warn(
+            "clock",
+            "not synchronised: reports of an agent whose clock is set back are refused",
+            "timedatectl set-ntp true, or start chrony",
+        ),
+        None => {
+            warn("clock", "unknown whether it is synchronised", "check `chronyc tracking` or `timedatectl`")
+        }
+    }
+}
+
+fn trials(all: &[Trial]) -> Vec<Finding> {
+    // From a machine outside of the rack's networks no device can be reached, which is not a fault of theirs.
+    let mut devices = all.iter().filter(|t| t.whom == Whom::Device).peekable();
+    let outside = devices.peek().is_some() && devices.all(|t| matches!(t.contact, Contact::Silent(_)));
+    let mut out: Vec<Finding> =
+        all.iter().filter(|t| !outside || t.whom != Whom::Device).map(trial).collect();
+    if outside {
+        out.push(warn(
+            "device",
+            "none can be reached from this machine",
+            "run this command on a machine of the rack's network; if it is one, check the links and `ip route`",
+        ));
+    }
+    out
+}
+
+fn trial(t: &Trial) -> Finding {
+    let at = &t.address;
+    match (t.whom, &t.contact) {
+        (Whom::Switch, Contact::Accepted) => ok("switch", format!("P4Runtime answers at {at}")),
+        (Whom::Switch, Contact::Refused) => fail(
+            "switch",
+            format!("nothing listens at {at}"),
+            "start `pointsman switch`, or correct `p4runtime` in [switch] and --p4runtime",
+        ),
+        (Whom::Switch, Contact::Silent(why)) => {
+            fail("switch", format!("{at}: {why}"), "check the switch's machine, the way to it, and firewalls")
+        }
+        (Whom::Api, Contact::Accepted) => ok("api", format!("the controller's API answers at {at}")),
+        (Whom::Api, Contact::Refused) => warn(
+            "api",
+            format!("nothing listens at {at}"),
+            "start `pointsman controller`; an API on a loopback address answers only on its own machine",
+        ),
+        (Whom::Api, Contact::Silent(why)) => warn(
+            "api",
+            format!("{at}: {why}"),
+            "check the controller's machine, the way to it, and firewalls",
+        ),
+        (Whom::Device, Contact::Accepted) => ok("device", format!("{} answers at {at}", t.name)),
+        (Whom::Device, Contact::Refused) => warn(
+            "device",
+            format!("{} is up, but nothing listens at {at}", t.name),
+            "start its service, or ignore this if the service uses UDP only",
+        ),
+        (Whom::Device, Contact::Silent(why)) => fail(
+            "device",
+            format!("{} at {at}: {why}", t.name),
+            "is it up, and are `address` and `port` of the device right in the rack description?",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Facts {
+        let address = "10.0.1.1".parse().expect("an address");
+        Facts {
+            rack: "rack.toml".into(),
+            description: Description::Right { devices: 2, services: 1, hints: Vec::new() },
+            files: vec![File {
+                what: "tokens",
+                path: "tokens.txt".into(),
+                needed: true,
+                secret: true,
+                found: Found::Mode(0o100600),
+                remedy: "pointsman keys rack.toml".into(),
+            }],
+            interfaces: vec![Interface {
+                name: "eth0".into(),
+                role: "port of the switch".into(),
+                exists: true,
+                up: true,
+                carrier: Some(true),
+                mtu: Some(1500),
+                offloads: Some(Vec::new()),
+                is_port: true,
+            }],
+            tunnel: 0,
+            ways: vec![Way {
+                device: "s1/cpu".into(),
+                prefix: "10.0.0.0/24".into(),
+                via: Ok(Some(address)),
+                gateways: vec![address],
+            }],
+            clock: Some(true),
+            trials: [Whom::Switch, Whom::Api, Whom::Device]
+                .map(|whom| Trial {
+                    whom,
+                    name: "s1/cpu".into(),
+                    address: "10.0.1.11:80".into(),
+                    contact: Contact::Accepted,
+                })
+                .to_vec(),
+        }
+    }
+
+    /// The only finding that is not ok, after this change of good facts.
+    #[track_caller]
+    fn bad(change: impl FnOnce(&mut Facts)) -> (Level, &'static str, String) {
+        let mut facts = good();
+        change(&mut facts);
+        let findings: Vec<Finding> = judge(&facts).into_iter().filter(|f| f.level > Level::Ok).collect();
+        let [f] = &findings[..] else { panic!("{findings:#?}") };
+        (f.level, f.check, format!("{} -> {}", f.text, f.remedy.as_deref().expect("a remedy")))
+    }
+
+    #[test]
+    fn a_machine_in_order() {
+        let findings = judge(&good());
+        assert_eq!(worst(&findings), Level::Ok, "{findings:#?}");
+        assert_eq!(findings.len(), 10, "each is said");
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_remedy() {
+        let is = |found: (Level, &str, String), level: Level, check: &str, parts: &[&str]| {
+            assert_eq!((found.0, found.1), (level, check), "{}", found.2);
+            parts.iter().for_each(|p| assert!(found.2.contains(p), "{} lacks {p}", found.2));
+        };
+        let (warn, fail) = (Level::Warn, Level::Fail);
+        is(bad(|f| f.description = Description::Wrong("line 3: no".into())), fail, "rack", &["line 3"]);
+        is(bad(|f| f.files[0].found = Found::Missing), fail, "files", &["is missing", "pointsman keys"]);
+        is(
+            bad(|f| f.files[0].found = Found::Mode(0o100644)),
+            fail,
+            "files",
+            &["mode 644", "chmod 600 tokens.txt"],
+        );
+        is(
+            bad(|f| f.files[0].found = Found::Unreadable("denied".into())),
+            fail,
+            "files",
+            &["denied", "chown"],
+        );
+        is(bad(|f| f.interfaces[0].exists = false), fail, "interface", &["does not exist", "ip link"]);
+        is(bad(|f| f.interfaces[0].up = false), fail, "interface", &["is down", "ip link set eth0 up"]);
+        is(bad(|f| f.interfaces[0].carrier = Some(false)), fail, "interface", &["no carrier", "cable"]);
+        is(bad(|f| f.interfaces[0].offloads = None), warn, "offloads", &["unknown", "ethtool"]);
+        is(
+            bad(|f| f.interfaces[0].offloads = Some(vec!["lro".into()])),
+            warn,
+            "offloads",
+            &["ethtool -K eth0 lro off"],
+        );
+        is(bad(|f| f.interfaces[0].mtu = Some(1000)), fail, "mtu", &["1280"]);
+        is(bad(|f| f.tunnel = 20), warn, "mtu", &["1520"]);
+        let another = |f: &mut Facts| {
+            let other = Interface { name: "eth1".into(), mtu: Some(9000), ..f.interfaces[0].clone() };
+            f.interfaces.push(other);
+        };
+        is(bad(another), warn, "mtu", &["differ", "eth0 1500, eth1 9000"]);
+        is(
+            bad(|f| f.ways[0].via = Ok(None)),
+            fail,
+            "route",
+            &["directly", "ip route replace 10.0.0.0/24 via 10.0.1.1"],
+        );
+        is(
+            bad(|f| f.ways[0].via = Ok(Some("10.9.9.9".parse().expect("one")))),
+            fail,
+            "route",
+            &["via 10.9.9.9"],
+        );
+        is(bad(|f| f.ways[0].via = Err("no route".into())), fail, "route", &["no route"]);
+        is(bad(|f| f.clock = Some(false)), warn, "clock", &["set-ntp"]);
+        is(bad(|f| f.clock = None), warn, "clock", &["unknown"]);
+        let late = || Contact::Silent("no answer".into());
+        is(bad(|f| f.trials[0].contact = Contact::Refused), fail, "switch", &["pointsman switch"]);
+        is(bad(|f| f.trials[0].contact = late()), fail, "switch", &["no answer", "firewalls"]);
+        is(bad(|f| f.trials[1].contact = Contact::Refused), warn, "api", &["pointsman controller"]);
+        is(bad(|f| f.trials[2].contact = Contact::Refused), warn, "device", &["s1/cpu is up"]);
+        is(bad(|f| f.trials[2].contact = late()), warn, "device", &["none can be reached"]);
+        let one_of_two = |f: &mut Facts| {
+            let other = Trial { name: "s2/cpu".into(), contact: late(), ..f.trials[2].clone() };
+            f.trials.push(other);
+        };
+        is(bad(one_of_two), fail, "device", &["s2/cpu at 10.0.1.11:80: no answer"]);
+    }
+}
