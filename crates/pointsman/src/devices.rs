@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 /// How often `drain --until-empty` asks for the connections that are left.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How often, and for how long, live figures are waited for: a controller without a switch has none.
+const TRIES: usize = 5;
+const SOON: Duration = Duration::from_millis(60);
+
 /// Connections are left on the device.
 const NOT_EMPTY: u8 = 4;
 
@@ -71,14 +75,28 @@ impl Change {
     }
 }
 
-fn get(path: &str) -> Question {
+pub fn get(path: &str) -> Question {
     Question { method: "GET", path: path.into(), body: None, show: status }
+}
+
+/// All devices with their live figures, which the switch gives a moment after the first request.
+pub fn live_devices(reach: &Reach) -> Result<Value, Box<dyn Error>> {
+    let mut answer = reach.ask(&get("/v1/devices"), 0)?.2;
+    for _ in 0..TRIES {
+        let all = answer["devices"].as_array().into_iter().flatten();
+        if all.clone().all(|d| !d["live"].is_null()) {
+            break;
+        }
+        std::thread::sleep(SOON);
+        answer = reach.ask(&get("/v1/devices"), 0)?.2;
+    }
+    Ok(answer)
 }
 
 /// Runs `status`.
 pub fn run_status(args: &Status) -> Result<ExitCode, Box<dyn Error>> {
     let (_, _, controller) = args.reach.ask(&get("/v1/status"), 0)?;
-    let (_, _, all) = args.reach.ask(&get("/v1/devices"), 0)?;
+    let all = live_devices(&args.reach)?;
     if args.reach.json() {
         print(&format!("{}\n", json!({ "status": controller, "devices": all["devices"] })));
     } else {

@@ -10,6 +10,7 @@ mod policy;
 mod reach;
 mod siege;
 mod tools;
+mod top;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +35,8 @@ enum Command {
     Controller(controller::Args),
     Policy(policy::Args),
     Status(devices::Status),
+    Top(top::Args),
+    Doctor(pointsman_doctor::Args),
     Drain(devices::Drain),
     Enable(devices::Enable),
     Agent(agent::Args),
@@ -60,6 +63,8 @@ fn main() -> ExitCode {
         Command::Controller(args) => controller::run(args),
         Command::Policy(args) => policy::run(args),
         Command::Status(args) => devices::run_status(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Doctor(args) => pointsman_doctor::run(&args),
         Command::Drain(args) => devices::run_drain(&args),
         Command::Enable(args) => devices::run_enable(&args),
         Command::Agent(args) => agent::run(args),

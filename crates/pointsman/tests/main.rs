@@ -2,6 +2,7 @@
 
 mod bench;
 mod clients;
+mod console;
 mod controllers;
 mod many_entries;
 mod metrics;

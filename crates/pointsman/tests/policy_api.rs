@@ -10,18 +10,18 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const OPS: &str = "0123456789abcdef0123";
+pub const OPS: &str = "0123456789abcdef0123";
 
 /// A switch, a controller with an API on a free port, and the files of both.
-struct Bench {
+pub struct Bench {
     switch: Option<Switch>,
-    controller: Running,
+    pub controller: Running,
     folder: PathBuf,
-    api: String,
+    pub api: String,
 }
 
 impl Bench {
-    fn new(test: &str) -> Bench {
+    pub fn new(test: &str) -> Bench {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("policy-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for files");
@@ -57,7 +57,7 @@ impl Bench {
     }
 
     /// A command that asks the API.
-    fn command(&self, name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    pub fn command(&self, name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
         let token = self.folder.join("token");
         let mut command = pointsman(&[name, "--api", &self.api, "--token-file"]);
         command.arg(token).args(arguments);
@@ -72,7 +72,7 @@ impl Bench {
         out
     }
 
-    fn ask(&self, method: &str, path: &str, token: Option<&str>, body: Option<String>) -> (u16, Vec<u8>) {
+    pub fn ask(&self, method: &str, path: &str, token: Option<&str>, body: Option<String>) -> (u16, Vec<u8>) {
         let url = format!("{}{path}", self.api);
         let body = body.map(|b| ("application/json", b));
         let asked = Ask { method, url: &url, token, body, ..Ask::default() };
@@ -224,7 +224,7 @@ fn the_server_refuses_and_continues() {
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(100_000));
     for raw in [
         &b"\r\n\r\n"[..],
-        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET /none HTTP/1.1\r\n\r\n",
         b"GET /%ff%00 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
         b"PUT /v1/services/inference/policy HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\n",
         b"PUT /v1/services/inference/policy HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",

@@ -192,3 +192,36 @@ fn the_demo_says_at_once_that_a_file_cannot_be_written() {
     assert!(!page.exists(), "a page without a run");
     let _ = std::fs::remove_dir_all(directory);
 }
+
+/// `doctor` says what is missing, with remedies and an exit code.
+#[test]
+fn doctor() {
+    let directory = scratch("doctor");
+    let file = directory.join("rack.toml");
+    let rack = std::fs::read_to_string(example()).expect("the example");
+    // Port 1 of this machine, where nothing listens.
+    std::fs::write(&file, rack.replace("127.0.0.1:9559", "127.0.0.1:1")).expect("a file");
+    let doctor = |arguments: &[&str]| {
+        let all = [&["doctor", text(&file), "--json"], arguments].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_pointsman")).args(&all).output().expect("it runs");
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), found)
+    };
+    let (code, found) = doctor(&["-i", "lo", "-i", "none-of-that-name"]);
+    assert_eq!((code, &found["level"]), (Some(2), &"fail".into()), "{found}");
+    let of = |check: &str, part: &str| {
+        let all = found["findings"].as_array().expect("findings");
+        let one =
+            all.iter().find(|f| f["check"] == check && f["text"].as_str().is_some_and(|t| t.contains(part)));
+        one.unwrap_or_else(|| panic!("{check}: {part}: {found}")).clone()
+    };
+    assert_eq!(of("files", "report-keys.txt")["remedy"], format!("pointsman keys {}", text(&file)));
+    assert_eq!(
+        (of("interface", "lo")["level"].as_str(), of("interface", "none-of")["level"].as_str()),
+        (Some("ok"), Some("fail"))
+    );
+    assert_eq!(of("switch", "127.0.0.1:1")["level"], "fail");
+    std::fs::write(&file, "[switch]\n").expect("a file");
+    let (code, found) = doctor(&[]);
+    assert!(code == Some(2) && found["findings"][0]["check"] == "rack", "{found}");
+}

@@ -132,7 +132,17 @@ fn connections_left(d: &Value) -> String {
 
 /// All devices, one a line.
 pub fn devices(answer: &Value) -> String {
-    let mut rows = vec![row(&["DEVICE", "KIND", "ADDRESS", "SERVICES", "STATE"])];
+    let mut rows = vec![row(&[
+        "DEVICE",
+        "KIND",
+        "ADDRESS",
+        "SERVICES",
+        "LOAD %",
+        "IN FLIGHT",
+        "NEW/S",
+        "REPORT",
+        "STATE",
+    ])];
     for d in answer["devices"].as_array().into_iter().flatten() {
         let list = |name: &str| {
             let all: Vec<String> = d[name].as_array().into_iter().flatten().map(text).collect();
@@ -146,7 +156,21 @@ pub fn devices(answer: &Value) -> String {
         if let (Some(who), Some(since)) = (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
             let _ = write!(state, ", by {who} at {since}");
         }
-        rows.push(vec![text(&d["device"]), text(&d["kind"]), list("addresses"), list("services"), state]);
+        let live = &d["live"];
+        let rate = live["opened_per_s"].as_f64().map_or("-".to_string(), |n| format!("{n:.0}"));
+        let age =
+            d["report_age_ms"].as_u64().map_or("-".to_string(), |ms| format!("{:.1} s", ms as f64 / 1000.0));
+        rows.push(vec![
+            text(&d["device"]),
+            text(&d["kind"]),
+            list("addresses"),
+            list("services"),
+            text(&live["load"]["compute"]),
+            text(&live["in_flight"]),
+            rate,
+            age,
+            state,
+        ]);
     }
     table(&rows)
 }
