@@ -65,7 +65,7 @@ pub fn summary(answers: &Answers) -> Markup {
     let controller = match string(&status["controller"]) {
         "in-sync" => "Switch in sync.",
         "working" => "The switch is being brought up to date.",
-        "backup" => "Another controller is in charge; this one stands by.",
+        "backup" => "Another controller is in charge; this one is the standby.",
         _ => "No connection to the switch: what follows is the last that was known.",
     };
     let fine = status["controller"] == "in-sync";
@@ -173,10 +173,10 @@ fn state(d: &Value) -> String {
         "in-service" => "in service".into(),
         "held" => "in service, held at weight 0 by the learner".into(),
         "draining" => match d["connections"].as_u64() {
-            Some(n) => format!("draining: {} left{by}", counted(n, "connection")),
-            None => format!("draining: connections not counted yet{by}"),
+            Some(n) => format!("draining{by}: {} left", counted(n, "connection")),
+            None => format!("draining{by}: connections not counted yet"),
         },
-        "drained" => format!("drained: no connections left{by}"),
+        "drained" => format!("drained{by}: no connections left"),
         "silent" => format!("silent, {last}: {}", d["reason"].as_str().unwrap_or("is its agent running?")),
         "failed" => "failed its health check".into(),
         other => other.into(),

@@ -232,7 +232,7 @@ fn states_in_words() {
     let page = overview_page(&answers(true), &View::default(), FORGERY);
     for text in [
         "7 devices: 2 in service, 1 held by the learner, 1 draining, 1 drained, 1 silent, 1 failed",
-        "draining: 3 connections left since 2026-11-25 09:00:00 by ops",
+        "draining since 2026-11-25 09:00:00 by ops: 3 connections left",
         "silent, last report 61 s ago: its reports are refused: old key",
         "12 in flight, 99 new/s, 123,456 connections, report 0.2 s old",
         "Switch in sync.",

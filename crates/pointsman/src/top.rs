@@ -66,7 +66,8 @@ fn rows(answer: &Value) -> Vec<Row> {
     let row = |d: &Value| Row {
         device: d["device"].as_str().unwrap_or_default().to_string(),
         state: d["state"].as_str().unwrap_or_default().to_string(),
-        load: d["live"]["load"]["compute"].as_u64(),
+        // Without a report 0 would be wrong.
+        load: d["report_age_ms"].as_u64().and(d["live"]["load"]["compute"].as_u64()),
         in_flight: d["live"]["in_flight"].as_u64(),
         rate: d["live"]["opened_per_s"].as_f64(),
         report_ms: d["report_age_ms"].as_u64(),

@@ -14,6 +14,9 @@ const ATTENTION: Duration = Duration::from_secs(10);
 /// How often they are read.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Older figures are not shown, and give no rates.
+const FRESH: Duration = Duration::from_secs(3);
+
 /// Live figures of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Live {
@@ -34,7 +37,7 @@ pub(super) struct Look {
     next: Duration,
     /// When the present figures were read.
     read_at: Option<Duration>,
-    pub devices: BTreeMap<DeviceNumber, Live>,
+    devices: BTreeMap<DeviceNumber, Live>,
     /// Dropped packets by number of the reason.
     pub drops: BTreeMap<u64, u64>,
 }
@@ -48,6 +51,17 @@ impl Look {
     /// When to read next, while someone looks.
     pub fn next(&self) -> Option<Duration> {
         (self.next < self.until).then_some(self.next)
+    }
+
+    /// The figures of a device, unless they are old.
+    pub fn live(&self, now: Duration, device: DeviceNumber) -> Option<Live> {
+        self.age(now).filter(|age| *age <= FRESH)?;
+        self.devices.get(&device).copied()
+    }
+
+    /// How long ago the figures were read.
+    fn age(&self, now: Duration) -> Option<Duration> {
+        self.read_at.map(|at| now.saturating_sub(at))
     }
 
     /// They cannot be read: not again until someone looks.
@@ -103,9 +117,8 @@ impl Look {
                 _ => {}
             }
         }
-        if let Some(seconds) =
-            self.read_at.map(|at| now.saturating_sub(at).as_secs_f64()).filter(|s| *s > 0.0)
-        {
+        let age = self.age(now).filter(|age| *age <= FRESH).map(|age| age.as_secs_f64());
+        if let Some(seconds) = age.filter(|s| *s > 0.0) {
             for (device, live) in &mut self.devices {
                 let more = before.get(device).and_then(|b| live.opened.checked_sub(b.opened));
                 live.rate = more.map(|n| n as f64 / seconds);
@@ -149,7 +162,7 @@ mod tests {
         assert_eq!(look.next(), None, "no one looks");
         look.wanted(at(1000));
         assert_eq!(look.next(), Some(Duration::ZERO));
-        let mut round = |now: Duration, opened: i64| {
+        let round = |look: &mut Look, now: Duration, opened: i64| {
             let mut answers = Vec::new();
             for mut entity in look.questions(now, &rack, &schema) {
                 match &mut entity.entity {
@@ -173,14 +186,16 @@ mod tests {
             look.answers(now, &schema, &answers);
             (look.devices.clone(), look.drops.clone())
         };
-        let (devices, drops) = round(at(1000), 100);
+        let (devices, drops) = round(&mut look, at(1000), 100);
         let live = Live { in_flight: 3, reported: [0x37, 0x32, 1, 2], opened: 100, rate: None };
         assert_eq!(devices.into_values().collect::<Vec<_>>(), [live; 4]);
         assert_eq!(drops, [(5, 100)].into());
-        let (devices, _) = round(at(3000), 150);
+        let (devices, _) = round(&mut look, at(3000), 150);
         assert_eq!(devices[&DeviceNumber::new(2, 1)].rate, Some(25.0));
+        assert_eq!(look.live(at(6_000), DeviceNumber::new(2, 1)).map(|l| l.opened), Some(150));
+        assert_eq!(look.live(at(6_001), DeviceNumber::new(2, 1)), None, "they are old");
         // The switch was restarted: its counters began again.
-        let (devices, _) = round(at(4000), 7);
+        let (devices, _) = round(&mut look, at(4000), 7);
         assert_eq!(devices[&DeviceNumber::new(1, 0)].rate, None);
         assert_eq!(look.next(), Some(at(5000)));
         look.next = at(11_000);

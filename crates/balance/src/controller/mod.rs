@@ -468,7 +468,7 @@ impl Controller {
 
     /// Live figures of a device, if someone has looked at them for a while.
     pub fn live(&self, device: DeviceNumber) -> Option<Live> {
-        self.look.devices.get(&device).copied()
+        self.look.live(self.now, device)
     }
 
     /// Dropped packets by number of the reason ([`crate::state::DROPS`]), as of the last look.

@@ -165,7 +165,7 @@ pub fn devices(answer: &Value) -> String {
             text(&d["kind"]),
             list("addresses"),
             list("services"),
-            text(&live["load"]["compute"]),
+            if d["report_age_ms"].is_null() { "-".to_string() } else { text(&live["load"]["compute"]) },
             text(&live["in_flight"]),
             rate,
             age,
