@@ -19,7 +19,7 @@ pub(crate) fn wide_p4info() -> P4Info {
     use pointsman_control::proto::p4info::{Preamble, Register, action};
     let mut info = p4info();
     for slot in 8..16 {
-        for (id, what) in ["last_heard", "reported"].iter().enumerate() {
+        for (id, what) in ["last_heard", "reported", "in_flight"].iter().enumerate() {
             let name = format!("BalancerIngress.load.device{slot}.{what}");
             let preamble = Preamble { id: 0x7f00_0000 + 16 * id as u32 + slot, name, ..Preamble::default() };
             info.registers.push(Register { preamble: Some(preamble), size: 8192, ..Register::default() });
