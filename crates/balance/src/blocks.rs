@@ -102,6 +102,19 @@ impl Counting {
     }
 }
 
+/// Which of several devices with the same, smallest load is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ties {
+    /// One of them by a hash of the connection.
+    Chance,
+    /// The first of them by priority, as in the published least-utilised.
+    Priority,
+}
+
+impl Ties {
+    const NAMES: [(&'static str, Ties); 2] = [("chance", Ties::Chance), ("priority", Ties::Priority)];
+}
+
 macro_rules! by_name {
     ($type:ty, $what:literal) => {
         impl $type {
@@ -128,6 +141,7 @@ macro_rules! by_name {
 by_name!(Metric, "metric");
 by_name!(Servers, "way to choose a server");
 by_name!(Counting, "way to count");
+by_name!(Ties, "way to break ties");
 
 /// How the candidates are narrowed (`NARROW_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,6 +175,8 @@ pub enum Factor {
     Inverse,
     /// This number over the requests that it works on at the same time.
     PerWorker(u16),
+    /// Nearly one, and more for each place further back by priority ([`ranked`]): equal loads become different.
+    Ranked,
 }
 
 /// The thresholds at which a device is out, and in again.
@@ -206,6 +222,8 @@ pub struct Tuning {
     pub count: Option<Counting>,
     /// How the server is chosen.
     pub servers: Option<Servers>,
+    /// Which of equally loaded devices is taken, where the device with the smallest load is, and loads have no factor.
+    pub ties: Option<Ties>,
 }
 
 /// A policy in terms of blocks.
@@ -269,7 +287,8 @@ impl Blocks {
         };
         let mut b = match policy {
             Policy::ServerOnly | Policy::Ecmp | Policy::Wrr | Policy::P4mite => Blocks::PLAIN,
-            Policy::LeastUtilised if corrected => mean_of_both,
+            // Loads with a factor of their own have few ties.
+            Policy::LeastUtilised if corrected && tuning.ties != Some(Ties::Priority) => mean_of_both,
             // One connection counts as one per cent until the next report.
             Policy::LeastUtilised => {
                 Blocks { metrics: [(Compute, 1), (Nothing, 0)], step: 1, ..Blocks::PLAIN }
@@ -349,6 +368,10 @@ impl Blocks {
                 Limits::Fixed { high: low.saturating_add(1), low }
             }
         };
+        if t.ties == Some(Ties::Priority) && (b.pick, b.factor) == (Pick::Least, Factor::One) {
+            // A load of 0 times a factor would remain 0.
+            (b.factor, b.offset) = (Factor::Ranked, b.offset.max(1));
+        }
         b.servers = t.servers.unwrap_or(b.servers);
         // The connections that a device got since its last report are part of the same count.
         let needs_count =
@@ -380,6 +403,12 @@ impl Blocks {
     }
 }
 
+/// The factor of a device at this place by priority, from 0: of equal loads up to 4,000 the first is the smallest, and a load
+/// that is less by one remains smaller.
+pub fn ranked(place: usize) -> u16 {
+    60_000 + place.min(15) as u16
+}
+
 /// Factors in proportion to the inverses of weights, exact if 16 bits hold them.
 pub fn inverses(weights: &[u64]) -> Vec<u16> {
     let gcd = |mut a: u64, mut b: u64| {
@@ -406,6 +435,24 @@ pub fn inverses(weights: &[u64]) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Equal loads are taken by priority, others by load.
+    #[test]
+    fn ties() {
+        let tuning = Tuning { ties: Some(Ties::Priority), ..Tuning::default() };
+        let b = |policy| Blocks::new(policy, &tuning, Protocol::Udp, true);
+        let least = b(Policy::LeastUtilised);
+        assert_eq!((least.factor, least.offset, least.step), (Factor::Ranked, 1, 1));
+        assert_eq!(b(Policy::WeightedLeastConnections).factor, Factor::Inverse);
+        assert_eq!(b(Policy::Prt).factor, Factor::PerWorker(800));
+        let value = |load: u64, place| (load + u64::from(least.offset)) * u64::from(ranked(place));
+        for load in [0, 1, 50, 100, 3998] {
+            for (first, second) in [(0, 1), (0, 15), (3, 4)] {
+                assert!(value(load, first) < value(load, second));
+                assert!(value(load, second) < value(load + 1, first), "{load}, {second} against {first}");
+            }
+        }
+    }
 
     #[test]
     fn inverse_weights() {

@@ -121,6 +121,9 @@ struct Set {
     /// Server selection: hash, power-of-two, least-loaded or chosen.
     #[arg(long)]
     servers: Option<String>,
+    /// Which of several devices with the same, smallest load is taken: chance, priority.
+    #[arg(long, value_name = "HOW")]
+    ties: Option<String>,
     /// Weights of devices: s1/cpu=5,s1/nic=1.
     #[arg(long, value_delimiter = ',', value_parser = pair)]
     weights: Vec<(String, u64)>,
@@ -155,6 +158,7 @@ impl Set {
             low: self.low,
             count: self.count.clone(),
             servers: self.servers.clone(),
+            ties: self.ties.clone(),
             weights: self.weights.iter().cloned().collect::<BTreeMap<_, _>>(),
             priorities: self.priorities.iter().cloned().collect::<BTreeMap<_, _>>(),
             note: self.note.clone(),

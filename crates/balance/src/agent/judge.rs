@@ -53,18 +53,23 @@ pub(super) struct Limits {
     nearly_busy_after: u64,
     high_ms: f64,
     outstanding: f64,
+    /// Single answers count, see [`AgentSettings::rest_ms`].
+    pulses: bool,
 }
 
 impl Limits {
     pub fn new(settings: &AgentSettings) -> Self {
         let high = settings.latency_ms.map(|t| t.high);
+        let pulses = settings.rest_ms.is_some();
+        let aging = high.filter(|_| !pulses);
         let age = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).map_or(u64::MAX, nanos);
         Limits {
             lost_after: nanos(ms(settings.lost_after_ms)),
-            busy_after: high.map(age),
-            nearly_busy_after: high.map_or(u64::MAX, |high| age(high * (1.0 - 1e-9))),
+            busy_after: aging.map(age),
+            nearly_busy_after: aging.map_or(u64::MAX, |high| age(high * (1.0 - 1e-9))),
             high_ms: high.unwrap_or(f64::INFINITY),
             outstanding: settings.outstanding.map_or(f64::INFINITY, |t| t.high),
+            pulses,
         }
     }
 }
@@ -78,9 +83,17 @@ impl Agent {
         let held = |part: &Part| !part.busy || self.now < part.hold_until;
         self.settled
             && self.parts.iter().all(held)
-            && (self.is_busy()
-                || self.latency.is_below(self.now_ns, limits.high_ms, limits.nearly_busy_after)
-                    && (self.latency.outstanding() as f64) < limits.outstanding)
+            && (self.is_busy() || self.is_quick() && (self.latency.outstanding() as f64) < limits.outstanding)
+    }
+
+    /// Whether latency certainly does not make the device busy now.
+    #[inline]
+    fn is_quick(&self) -> bool {
+        let limits = &self.limits;
+        match limits.pulses {
+            true => self.latency.just_ms.is_none_or(|latency| latency < limits.high_ms),
+            false => self.latency.is_below(self.now_ns, limits.high_ms, limits.nearly_busy_after),
+        }
     }
 
     /// The deadline for the next step with [`Input::Tick`](super::Input::Tick).
@@ -129,7 +142,10 @@ impl Agent {
         s: &AgentSettings,
     ) -> impl Iterator<Item = (&'static str, f64, Threshold)> + use<> {
         let [compute, memory, network, queue] = self.loads(part);
-        let latency = (part == 0).then(|| self.latency.current_ms(self.now_ns));
+        let latency = (part == 0).then(|| match self.limits.pulses {
+            true => self.latency.just_ms.unwrap_or(0.0),
+            false => self.latency.current_ms(self.now_ns),
+        });
         [
             ("latency_ms", latency, s.latency_ms),
             ("outstanding", queue, s.outstanding),
@@ -152,7 +168,8 @@ impl Agent {
             let busy = if part.busy {
                 now < part.hold_until || refuses.is_some() || judged.any(|(_, value, t)| value > t.low)
             } else {
-                let over = judged.find(|(_, value, t)| *value >= t.high);
+                let rests = part.settings.rest_ms.is_some_and(|rest| now < part.hold_until + ms(rest));
+                let over = judged.find(|(_, value, t)| *value >= t.high && !rests);
                 let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));
                 let why = why.or_else(|| refuses.map(|s| format!("reported by {}", s.settings.kind)));
                 if let Some(why) = &why {

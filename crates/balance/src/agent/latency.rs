@@ -23,6 +23,8 @@ const GIVE_UP: u64 = 10;
 pub(super) struct Latency {
     waiting: Waiting,
     average_ms: Option<f64>,
+    /// That of the answer that was just seen, if this step saw one.
+    pub just_ms: Option<f64>,
     /// When the newest request that was answered had come.
     answered: u64,
     /// Requests that were answered, and that were given up.
@@ -57,6 +59,7 @@ impl Latency {
         let Some(request) = self.waiting.remove(key) else { return };
         let latency = milliseconds(now.saturating_sub(request.start));
         self.answers += 1;
+        self.just_ms = Some(latency);
         self.answered = self.answered.max(request.start);
         self.average_ms = Some(self.average_ms.map_or(latency, |a| a + smoothing * (latency - a)));
         self.forget();

@@ -316,6 +316,14 @@ fn ms(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
 }
 
+/// How utilisation is smoothed.
+fn memory_of(settings: &AgentSettings) -> proc::Memory {
+    match settings.samples {
+        0 => proc::Memory::Window(ms(settings.window_ms)),
+        most => proc::Memory::Samples(most as usize),
+    }
+}
+
 /// A time in nanoseconds, for the calculations of every packet: 584 years and more count as never.
 #[inline]
 fn nanos(time: Duration) -> u64 {
@@ -378,6 +386,7 @@ impl Agent {
     pub fn step(&mut self, now: Duration, input: Input<'_>) -> Vec<Output> {
         let mut out = Vec::new();
         (self.now, self.now_ns) = (now, nanos(now));
+        self.latency.just_ms = None;
         match input {
             Input::Packet { direction, frame } => self.packet(direction, frame, &mut out),
             Input::Tick => {}
@@ -405,18 +414,18 @@ impl Agent {
     /// Handles input other than packets.
     fn told(&mut self, now: Duration, input: Input<'_>, out: &mut Vec<Output>) {
         self.settled = false;
-        let window = ms(self.config.settings.window_ms);
+        let memory = memory_of(&self.config.settings);
         let read = match input {
-            Input::Stat(text) => self.cpu.read(now, text, window),
+            Input::Stat(text) => self.cpu.read(now, text, memory),
             Input::MemInfo(text) => proc::memory(text).map(|p| self.memory_percent = Some(p)),
             Input::NetDev(text) => match self.config.settings.network_mbit_s {
-                Some(speed) => self.network.read(now, text, &self.config.interface, speed, window),
+                Some(speed) => self.network.read(now, text, &self.config.interface, speed, memory),
                 None => Ok(()),
             },
             Input::Source { device, source, answer } => {
                 let told = self.parts.get_mut(device).map_or(Ok(()), |part| {
-                    let window = ms(part.settings.window_ms);
-                    part.sources.get_mut(source).map_or(Ok(()), |s| s.answer(now, answer, window))
+                    let memory = memory_of(&part.settings);
+                    part.sources.get_mut(source).map_or(Ok(()), |s| s.answer(now, answer, memory))
                 });
                 self.failures += u64::from(told.is_err());
                 told

@@ -1,17 +1,40 @@
 //! Use of processor, memory and network, from the texts of `/proc`.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A ratio over time that forgets exponentially.
+/// What a smoothed value remembers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Memory {
+    /// It forgets exponentially, over about this time.
+    Window(Duration),
+    /// The mean of this many readings, all with the same weight.
+    Samples(usize),
+}
+
+/// A ratio over time.
 #[derive(Debug, Default)]
 pub(super) struct Smoothed {
     value: Option<f64>,
+    recent: VecDeque<f64>,
 }
 
 impl Smoothed {
-    pub fn add(&mut self, value: f64, over: Duration, window: Duration) {
-        let weight = 1.0 - libm::exp(-over.as_secs_f64() / window.as_secs_f64().max(1e-9));
-        self.value = Some(self.value.map_or(value, |v| v + weight * (value - v)));
+    pub fn add(&mut self, value: f64, over: Duration, memory: Memory) {
+        let mean = match memory {
+            Memory::Window(window) => {
+                let weight = 1.0 - libm::exp(-over.as_secs_f64() / window.as_secs_f64().max(1e-9));
+                self.value.map_or(value, |v| v + weight * (value - v))
+            }
+            Memory::Samples(most) => {
+                self.recent.push_back(value);
+                while self.recent.len() > most.max(1) {
+                    self.recent.pop_front();
+                }
+                self.recent.iter().sum::<f64>() / self.recent.len() as f64
+            }
+        };
+        self.value = Some(mean);
     }
 
     pub fn get(&self) -> Option<f64> {
@@ -28,7 +51,7 @@ pub(super) struct Cpu {
 
 impl Cpu {
     /// Takes the text of `/proc/stat`.
-    pub fn read(&mut self, now: Duration, text: &str, window: Duration) -> Result<(), String> {
+    pub fn read(&mut self, now: Duration, text: &str, memory: Memory) -> Result<(), String> {
         let line = text.lines().find(|l| l.starts_with("cpu ")).ok_or("/proc/stat has no line `cpu`")?;
         // user nice system idle iowait irq softirq steal; guest time is part of user already.
         let (mut ticks, mut numbers) = ([0u64; 8], 0);
@@ -49,7 +72,7 @@ impl Cpu {
             // iowait may run backwards.
             let idled = idle.saturating_sub(last_idle).min(spent);
             let used = 100.0 * (spent - idled) as f64 / spent as f64;
-            self.percent.add(used, now.saturating_sub(at), window);
+            self.percent.add(used, now.saturating_sub(at), memory);
         }
         self.last = Some((now, total, idle));
         Ok(())
@@ -87,7 +110,7 @@ impl Network {
         text: &str,
         interface: &str,
         mbit_s: f64,
-        window: Duration,
+        memory: Memory,
     ) -> Result<(), String> {
         let line = text.lines().find_map(|l| l.trim_start().strip_prefix(interface)?.strip_prefix(':'));
         let line = line.ok_or_else(|| format!("/proc/net/dev has no interface `{interface}`"))?;
@@ -103,7 +126,7 @@ impl Network {
             // Counters that went back were reset with the interface.
             let bytes = received.saturating_sub(last_received).max(sent.saturating_sub(last_sent));
             let percent = 100.0 * (bytes as f64 * 8.0) / (over.as_secs_f64() * mbit_s * 1e6);
-            self.percent.add(percent.min(100.0), over, window);
+            self.percent.add(percent.min(100.0), over, memory);
         }
         self.last = Some((now, received, sent));
         Ok(())
@@ -119,7 +142,7 @@ mod tests {
         assert!((a - b).abs() < 1e-6, "{a} is not {b}");
     }
 
-    const WINDOW: Duration = Duration::from_nanos(1); // no smoothing
+    const WINDOW: Memory = Memory::Window(Duration::from_nanos(1)); // no smoothing
 
     #[test]
     fn cpu() {
@@ -165,9 +188,20 @@ mod tests {
     #[test]
     fn smoothing_forgets_with_time() {
         let mut s = Smoothed::default();
-        s.add(100.0, Duration::from_secs(1), Duration::from_secs(1));
+        let second = Memory::Window(Duration::from_secs(1));
+        s.add(100.0, Duration::from_secs(1), second);
         close(s.get(), 100.0);
-        s.add(0.0, Duration::from_secs(1), Duration::from_secs(1));
+        s.add(0.0, Duration::from_secs(1), second);
         close(s.get(), 100.0 * (-1.0f64).exp());
+    }
+    /// The mean of the last three, whatever time passed between them.
+    #[test]
+    fn samples() {
+        let mut s = Smoothed::default();
+        for (value, over_ms, wanted) in [(90.0, 1, 90.0), (0.0, 900, 45.0), (30.0, 1, 40.0), (60.0, 5, 30.0)]
+        {
+            s.add(value, Duration::from_millis(over_ms), Memory::Samples(3));
+            close(s.get(), wanted);
+        }
     }
 }

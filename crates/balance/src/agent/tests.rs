@@ -263,6 +263,25 @@ fn hold_time() {
     assert!(!a.is_busy());
 }
 
+/// A slow answer makes the device busy for exactly the hold time, unless the last pulse still rests; unanswered requests do not count.
+#[test]
+fn pulses() {
+    let mut a = agent_with("repeat_ms = 5\nhold_ms = 20", "repeat_ms = 0\nhold_ms = 5\nrest_ms = 40");
+    assert_eq!(reports(&a.step(at(1_000_000), Input::Tick)), [true]);
+    (0..4).for_each(|port| drop(udp(&mut a, at(1_000_000), Direction::In, 2000 + port)));
+    // Long after the threshold of 20 ms, nothing was answered.
+    assert!(run(&mut a, at(1_060_000)).is_empty());
+    assert_eq!(reports(&udp(&mut a, at(1_060_000), Direction::Out, 2000)), [false]);
+    assert!(reports(&udp(&mut a, at(1_062_000), Direction::Out, 2001)).is_empty(), "busy already");
+    assert_eq!(run(&mut a, at(1_070_000)), [(1065, true)]);
+    assert!(reports(&udp(&mut a, at(1_104_000), Direction::Out, 2002)).is_empty(), "it rests");
+    assert_eq!(reports(&udp(&mut a, at(1_105_000), Direction::Out, 2003)), [false]);
+    assert_eq!(run(&mut a, at(1_111_000)), [(1110, true)]);
+    // A quick answer is not a reason.
+    assert!(reports(&udp(&mut a, at(1_150_000), Direction::In, 3000)).is_empty());
+    assert!(reports(&udp(&mut a, at(1_155_000), Direction::Out, 3000)).is_empty());
+}
+
 #[test]
 fn requests_that_were_overtaken_are_lost() {
     let mut a = agent();

@@ -381,7 +381,7 @@ fn the_description_is_true() {
     fields.extend(
         [
             "policy", "block", "metric", "metric2", "weight", "weight2", "step", "choices", "high", "low",
-            "count", "servers", "note",
+            "count", "servers", "ties", "note",
         ]
         .map(String::from),
     );

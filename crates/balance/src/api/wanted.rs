@@ -1,6 +1,6 @@
 //! A policy as users request it: by its name, or by the block that decides and its metric.
 
-use crate::blocks::{Counting, Metric, Servers, Tuning};
+use crate::blocks::{Counting, Metric, Servers, Ties, Tuning};
 use crate::config::{Rack, Service};
 use crate::types::Policy;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,8 @@ pub struct Document {
     pub count: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ties: Option<String>,
     /// Weights of devices, by `server/device`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u64>,
@@ -191,6 +193,7 @@ impl Wanted {
             low: word("low", d.low, 0)?,
             count: named::<Counting>("count", &d.count)?,
             servers: named::<Servers>("servers", &d.servers)?,
+            ties: named::<Ties>("ties", &d.ties)?,
         };
         let policy = match (&d.policy, &d.block) {
             (Some(name), None) => Policy::from_str(name)?,
@@ -234,6 +237,7 @@ impl Wanted {
             low: t.low.map(u64::from),
             count: t.count.map(|c| c.name().into()),
             servers: t.servers.map(|s| s.name().into()),
+            ties: t.ties.map(|t| t.name().into()),
             weights: self.weights.iter().map(|(n, w)| (n.clone(), u64::from(*w))).collect(),
             priorities: self.priorities.iter().map(|(n, p)| (n.clone(), u64::from(*p))).collect(),
             note: self.note.clone(),

@@ -48,8 +48,14 @@ pub struct AgentSettings {
     pub repeat_ms: u32,
     /// Minimum time a device stays busy, in milliseconds.
     pub hold_ms: u32,
+    /// Pulses instead of hysteresis, as the published P4Mite's agent sends them: an answer that took `latency_ms.high` or longer makes
+    /// the device busy for exactly `hold_ms`; then it is available for at least this long, in milliseconds. Unanswered requests
+    /// do not count.
+    pub rest_ms: Option<u32>,
     /// Metrics forget values older than about this, in milliseconds.
     pub window_ms: u32,
+    /// Instead, the mean of this many readings, all with the same weight; 0: smoothed over `window_ms`.
+    pub samples: u32,
     /// Weight of the newest answer in the average of latencies, 0 (exclusive) to 1.
     pub smoothing: f64,
     /// An unanswered request that was overtaken by answers to later ones counts as lost after this, in milliseconds.
@@ -79,7 +85,9 @@ impl Default for AgentSettings {
             heartbeat_ms: 100,
             repeat_ms: 5,
             hold_ms: 20,
+            rest_ms: None,
             window_ms: 200,
+            samples: 0,
             smoothing: 0.3,
             lost_after_ms: 1000,
             latency_ms: Some(Threshold { high: 20.0, low: 10.0 }),
@@ -212,13 +220,17 @@ pub fn read_settings(
     let hold_ms = ms("hold_ms", 0, base.hold_ms, problems);
     let window_ms = ms("window_ms", 1, base.window_ms, problems);
     let lost_after_ms = ms("lost_after_ms", 1, base.lost_after_ms, problems);
+    let rest_ms = t.integer("rest_ms", 0, 3_600_000, problems).map(|v| v.value as u32).or(base.rest_ms);
+    let samples = t.integer("samples", 0, 1000, problems).map_or(base.samples, |v| v.value as u32);
     let form = t.text::<ReportForm>("form", "", problems).map_or(base.form, |v| v.value);
     let settings = AgentSettings {
         form,
         heartbeat_ms,
         repeat_ms,
         hold_ms,
+        rest_ms,
         window_ms,
+        samples,
         lost_after_ms,
         smoothing: t.number("smoothing", 0.001, 1.0, problems).map_or(base.smoothing, |v| v.value),
         latency_ms: threshold(t, "latency_ms", 3.6e6, base.latency_ms, problems),
@@ -233,6 +245,9 @@ pub fn read_settings(
         sources: sources(t, base, problems),
         health: health::read(t, &base.health, problems),
     };
+    if settings.rest_ms.is_some() && settings.latency_ms.is_none() {
+        t.missing("latency_ms", "`rest_ms` makes pulses of slow answers: write which are slow", problems);
+    }
     if settings.network_percent.is_some() && settings.network_mbit_s.is_none() {
         t.missing("network_mbit_s", "`network_percent` needs the link speed", problems);
     }

@@ -2,7 +2,7 @@
 //! field without a value is not written, so the reader's default applies.
 
 use super::{ConfigErrors, Rack, Route, Threshold};
-use crate::blocks::{Counting, Metric, Servers, Tuning};
+use crate::blocks::{Counting, Metric, Servers, Ties, Tuning};
 use crate::config::AgentSettings;
 use crate::learn::{Bounds, LearnerKind, Parameters, Settings};
 use crate::mcdm::promethee::Goal;
@@ -30,6 +30,7 @@ written! {
     DeviceKind: |v| v.name();
     Metric: |v| v.name();
     Servers: |v| v.name();
+    Ties: |v| v.name();
     Counting: |v| v.name();
 }
 
@@ -138,7 +139,9 @@ pub struct AgentSection {
     pub heartbeat_ms: Option<u32>,
     pub repeat_ms: Option<u32>,
     pub hold_ms: Option<u32>,
+    pub rest_ms: Option<u32>,
     pub window_ms: Option<u32>,
+    pub samples: Option<u32>,
     pub smoothing: Option<f64>,
     pub lost_after_ms: Option<u32>,
     pub network_mbit_s: Option<f64>,
@@ -158,7 +161,9 @@ impl From<&AgentSettings> for AgentSection {
             heartbeat_ms: Some(a.heartbeat_ms),
             repeat_ms: Some(a.repeat_ms),
             hold_ms: Some(a.hold_ms),
+            rest_ms: a.rest_ms,
             window_ms: Some(a.window_ms),
+            samples: Some(a.samples),
             smoothing: Some(a.smoothing),
             lost_after_ms: Some(a.lost_after_ms),
             network_mbit_s: a.network_mbit_s,

@@ -8,7 +8,7 @@ use super::reader::{At, Place, Problems, Table};
 use super::{
     Device, DirectReturn, Limit, MAX_SWITCHES, NextHop, Program, Rack, Route, Service, Station, Switch,
 };
-use crate::blocks::{Counting, Metric, Servers, Tuning};
+use crate::blocks::{Counting, Metric, Servers, Ties, Tuning};
 use crate::trust::Trust;
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
 use std::net::IpAddr;
@@ -410,6 +410,7 @@ fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
     }
     let count = t.text::<Counting>("count", "", problems).map(|v| v.value);
     let servers = t.text::<Servers>("servers", "", problems).map(|v| v.value);
+    let ties = t.text::<Ties>("ties", "", problems).map(|v| v.value);
     t.finish(problems);
     Tuning {
         metric,
@@ -422,6 +423,7 @@ fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
         low: low.map(|v| v.value as u16),
         count,
         servers,
+        ties,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::entries::{Action, BlockNumbers, Entries, Epoch, Key, NO_PORT};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
-use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses};
+use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses, ranked};
 use crate::config::{Device, DirectReturn, Frontend, Member, NextHop, Rack, ReportForm, Service};
 use crate::trust::Trust;
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Mac, Policy, Protocol};
@@ -350,6 +350,10 @@ fn pool(
         Factor::One => None,
         Factor::Weight => Some(by_slot.iter().map(|(_, w)| *w as u16).collect()),
         Factor::Inverse => Some(inverses(&by_slot.iter().map(|(_, w)| u64::from(*w)).collect::<Vec<_>>())),
+        Factor::Ranked => {
+            let place = |slot: u8| order.iter().position(|s| *s == slot).unwrap_or(0);
+            Some(by_slot.iter().map(|(slot, _)| ranked(place(*slot))).collect())
+        }
         Factor::PerWorker(all) => {
             let each = |workers: u16| ((all + workers / 2) / workers.max(1)).max(1);
             Some(by_slot.iter().map(|(slot, _)| each(workers(*slot).unwrap_or(1))).collect())

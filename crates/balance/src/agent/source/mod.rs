@@ -9,7 +9,7 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
-use super::proc::Smoothed;
+use super::proc::{Memory, Smoothed};
 pub use orca::request as orca_request;
 use std::fmt;
 use std::str::FromStr;
@@ -171,13 +171,13 @@ struct Rate {
 
 impl Rate {
     /// Takes the counter's value and returns its rate: none before the second value.
-    fn add(&mut self, now: Duration, value: f64, window: Duration) -> Option<f64> {
+    fn add(&mut self, now: Duration, value: f64, memory: Memory) -> Option<f64> {
         match self.last {
             Some((at, before)) if now > at => {
                 let over = now - at;
                 // A counter that fell was reset to zero: what the count in between is unknown.
                 if value >= before {
-                    self.per_s.add((value - before) / over.as_secs_f64(), over, window);
+                    self.per_s.add((value - before) / over.as_secs_f64(), over, memory);
                 }
                 self.last = Some((now, value));
             }
@@ -223,12 +223,12 @@ impl Source {
         Source { settings, rates: Default::default(), heard: None, values: [None; 4], ready: true, up: true }
     }
 
-    /// Takes the answer. The growth of counters is smoothed over `window`, like agents' own measurements.
-    pub fn answer(&mut self, now: Duration, answer: Answer<'_>, window: Duration) -> Result<(), String> {
+    /// Takes the answer. The growth of counters is smoothed like agents' own measurements.
+    pub fn answer(&mut self, now: Duration, answer: Answer<'_>, memory: Memory) -> Result<(), String> {
         self.read(answer).map_err(|e| format!("{}: {e}", self.settings.kind))?;
         let read = self.values.iter_mut().zip(&self.settings.readings).zip(&mut self.rates);
         for ((value, _), rate) in read.filter(|((_, reading), _)| reading.as_ref().is_some_and(|r| r.rate)) {
-            *value = value.and_then(|v| rate.add(now, v, window));
+            *value = value.and_then(|v| rate.add(now, v, memory));
         }
         self.heard = Some(now);
         Ok(())

@@ -2,7 +2,7 @@ use super::*;
 use pointsman_wire::Random;
 
 /// No smoothing.
-const WINDOW: Duration = Duration::from_nanos(1);
+const WINDOW: Memory = Memory::Window(Duration::from_nanos(1));
 
 const VLLM: &str = r#"# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
 # TYPE vllm:num_requests_waiting gauge
@@ -94,7 +94,7 @@ fn counters() {
         let mut s = Source::new(settings(prometheus(), [Some(reading), None, None, None]));
         for (at, text, expected) in pages {
             let page = format!("HTTP/1.0 200 OK\r\n\r\n{text}");
-            let (at, window) = (Duration::from_millis(*at), Duration::from_millis(window_ms));
+            let (at, window) = (Duration::from_millis(*at), Memory::Window(Duration::from_millis(window_ms)));
             assert_eq!(s.answer(at, Answer::Bytes(page.as_bytes()), window), Ok(()));
             let near = match (s.values()[0], expected) {
                 (Some(got), Some(expected)) => (got - expected).abs() < 1e-6,
