@@ -1,8 +1,7 @@
 //! The thesis's applications on the thesis's devices, as simulator models.
 
-use super::bench::Bench;
-
-use super::setup::{Setup, Unit, agents, as_published, coming};
+use super::bench::{Bench, Factor};
+use super::setup::{Setup, Unit, agents, as_published, by_readings, coming};
 use pointsman_balance::DeviceKind;
 
 /// An application: service times per device, and its measurements.
@@ -25,6 +24,8 @@ pub struct App {
     pub claimed_rates: &'static [f64],
     /// The chart of its P99 as published.
     pub paper: &'static str,
+    /// Time-out of its published client; not known for BM25.
+    pub published_patience_s: f64,
 }
 
 const fn cpu(workers: u32, mean_ms: f64, sigma: f64, speed: f64) -> Unit {
@@ -47,6 +48,7 @@ pub const AD: App = App {
     quick_rates: &[600.0, 800.0, 950.0, 1050.0],
     claimed_rates: &[950.0],
     paper: "5.7-ad",
+    published_patience_s: 20.0,
 };
 
 /// Retrieval. The server saturates at 54 a second, unloaded median 131 ms, 95th percentile 231 ms; the SmartNIC serves about
@@ -61,6 +63,7 @@ pub const BM25: App = App {
     quick_rates: &[20.0, 50.0, 60.0, 65.0, 80.0],
     claimed_rates: &[50.0, 65.0],
     paper: "5.7-bm25",
+    published_patience_s: 30.0,
 };
 
 /// Images by a deep network. 53 a second, unloaded 82 ms; the SmartNIC about 9.5 a second, unloaded 121 ms.
@@ -74,6 +77,7 @@ pub const VGG: App = App {
     quick_rates: &[20.0, 40.0, 50.0, 55.0, 60.0, 70.0],
     claimed_rates: &[40.0, 50.0, 55.0, 60.0, 70.0],
     paper: "5.7-vgg16",
+    published_patience_s: 20.0,
 };
 
 /// Images by nearest neighbours. 15 a second, unloaded 174 ms; the SmartNIC 3.6 a second, unloaded 830 ms.
@@ -87,6 +91,7 @@ pub const KNN: App = App {
     quick_rates: &[2.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0],
     claimed_rates: &[8.0, 10.0, 14.0, 16.0, 18.0, 20.0],
     paper: "5.7-knn",
+    published_patience_s: 30.0,
 };
 
 impl App {
@@ -98,7 +103,10 @@ impl App {
     /// So many servers, each with a SmartNIC, as the thesis had them: 30 s of requests; a hundred reports a second, of the
     /// mean use over about a second.
     pub fn setup(&self, bench: &Bench, servers: u32, policy: &str, rate_per_s: f64) -> Setup {
-        let units = [self.server.clone(), self.nic.clone()];
+        let mut units = [self.server.clone(), self.nic.clone()];
+        if bench.as_published(Factor::Ring) {
+            (units[0].weight, units[1].weight) = (9, 2);
+        }
         let mut s = Setup::new(servers, &units, policy, coming(bench, rate_per_s));
         s.duration_s = 30.0;
         if bench.in_lab() {
@@ -106,10 +114,14 @@ impl App {
             s.duration_s = (bench.choose(10_000.0, 3_000.0) / rate_per_s).min(s.duration_s);
         }
         s.warmup_s = 0.0;
-        s.patience_s = 30.0;
+        s.patience_s = bench.pick(Factor::Losses, self.published_patience_s, 30.0);
         s.client_delay_ms = (self.way_ms / 2.0).max(0.001);
         s.agent = agents(10, 1000);
-        s.tuning = as_published(policy);
+        if bench.as_published(Factor::Agent) || bench.as_published(Factor::Interval) {
+            let ms = bench.pick(Factor::Interval, 100, 10);
+            (s.agent, s.sampling_ms) = (by_readings(ms), f64::from(ms));
+        }
+        s.tuning = as_published(bench, policy);
         s
     }
 }

@@ -1,5 +1,6 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
+use super::figure::Lossy;
 use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
@@ -23,6 +24,48 @@ pub enum Coming {
     /// Nearly even gaps, as sent by the thesis's actual clients: drawn around their mean, with a standard deviation of the
     /// square root of the gap in milliseconds.
     NearConstant,
+}
+
+/// A setting of racks in which the papers' systems differ from ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Factor {
+    /// All but `pause` and `interval`: as in the text and, where it says nothing, as in the published programs.
+    All,
+    /// Arrivals as the published clients send them: nearly even.
+    Arrivals,
+    /// What agents report. Chapter 4: pulses of 5 ms for each slow answer, and none from the SmartNIC. Chapter 5: the mean of ten readings
+    /// of 10 ms each.
+    Agent,
+    /// Least-utilised takes the server where both loads are equal.
+    Ties,
+    /// PRT without hysteresis: out above 99 %, in again at 98 %.
+    Thresholds,
+    /// The ring of chapter 5 sends 2 of 11 requests to the SmartNIC.
+    Ring,
+    /// Chapter 4: a request slower than ten times the unloaded latency is lost. Chapter 5: percentiles of answered requests,
+    /// time-outs of 20 s (30 s for KNN).
+    Losses,
+    /// The published agent of chapter 4, unlike the text, pauses for 0.4 s after a pulse.
+    Pause,
+    /// The agent of chapter 5 reads and reports every 0.1 s, as its published instructions start it, not every 10 ms as in the text.
+    Interval,
+}
+
+impl Factor {
+    /// As the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Factor::All => "all",
+            Factor::Arrivals => "arrivals",
+            Factor::Agent => "agent",
+            Factor::Ties => "ties",
+            Factor::Thresholds => "thresholds",
+            Factor::Ring => "ring",
+            Factor::Losses => "losses",
+            Factor::Pause => "pause",
+            Factor::Interval => "interval",
+        }
+    }
 }
 
 /// Where experiments run.
@@ -49,13 +92,20 @@ impl Where {
 pub struct Ran {
     /// Requests that were not answered in time.
     pub lost: u64,
-    /// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience: where more than one
-    /// per cent were lost, that is it.
+    /// Their share of those sent, in per cent.
+    pub loss_percent: f64,
+    /// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience.
     pub p99_ms: f64,
     /// Requests finished while clients were sending, per second.
     pub finished_per_s: f64,
     /// Until the last was answered or lost.
     pub took_s: f64,
+}
+
+impl Lossy for Ran {
+    fn loss_percent(&self) -> Option<f64> {
+        Some(self.loss_percent)
+    }
 }
 
 /// Racks of the lab at the same time. They mostly wait.
@@ -96,6 +146,8 @@ pub struct Bench {
     pub place: Where,
     /// Whether networks have the settings of the papers instead of tuned ones.
     pub published: bool,
+    /// The settings of racks that are the papers'.
+    pub factors: Vec<Factor>,
     /// Seeds of simulations of networks.
     pub network_seeds: Vec<u64>,
     /// Where results of networks are kept for the next time, if anywhere.
@@ -142,6 +194,7 @@ impl Bench {
             coming,
             place,
             published: false,
+            factors: Vec::new(),
             network_seeds: Vec::new(),
             kept: None,
             flown: Mutex::default(),
@@ -158,6 +211,18 @@ impl Bench {
     /// Whether experiments run in the lab.
     pub fn in_lab(&self) -> bool {
         self.place == Where::Lab
+    }
+
+    /// Whether a setting of racks is the paper's.
+    pub fn as_published(&self, factor: Factor) -> bool {
+        let text = !matches!(factor, Factor::Pause | Factor::Interval);
+        let all = text && self.factors.contains(&Factor::All);
+        all || self.factors.contains(&factor)
+    }
+
+    /// One of two, by whether a setting of racks is the paper's.
+    pub fn pick<T>(&self, factor: Factor, published: T, ours: T) -> T {
+        if self.as_published(factor) { published } else { ours }
     }
 
     /// One of two, by whether this is the quick version.
@@ -308,7 +373,8 @@ impl Bench {
                 let outcome = self.simulate(&scenario, seed)?;
                 Ok(Ran {
                     lost: outcome.requests.lost,
-                    p99_ms: p99_ms(&scenario, &outcome),
+                    loss_percent: outcome.requests.loss_percent(),
+                    p99_ms: self.pick(Factor::Losses, outcome.answers.p99_ms, outcome.latency.p99_ms),
                     finished_per_s: outcome.groups.iter().map(|g| g.throughput_per_s).sum(),
                     took_s: outcome.virtual_s,
                 })
@@ -345,6 +411,7 @@ impl Bench {
             self.bar.inc(1);
             out.push(Ran {
                 lost: r.lost,
+                loss_percent: 100.0 * r.lost as f64 / r.sent.max(1) as f64,
                 p99_ms: r.p99_ms / factor,
                 finished_per_s: r.finished_per_s * factor,
                 took_s: r.took_s / factor,
@@ -384,13 +451,6 @@ impl Bench {
     pub fn tally(&self) -> (u64, u64) {
         (self.simulations.load(Ordering::Relaxed), self.violations.load(Ordering::Relaxed))
     }
-}
-
-/// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience: where more than one
-/// per cent were lost, that is it.
-pub fn p99_ms(scenario: &Scenario, outcome: &Outcome) -> f64 {
-    let r = &outcome.requests;
-    if r.lost * 100 >= r.sent.max(1) { scenario.patience_ns as f64 / 1e6 } else { outcome.latency.p99_ms }
 }
 
 /// Time scaling of a scenario for the lab.

@@ -2,7 +2,7 @@
 //! the server's speed, and at the ratios of the thesis's applications.
 
 use super::apps::{self, App};
-use super::bench::{Bench, p99_ms};
+use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
 use super::setup::{Setup, Unit, agents, by_outstanding, poisson};
@@ -131,7 +131,7 @@ fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), Stri
             let middle = (low + high) / 2.0;
             let scenario = (case.setup)(policy, middle).scenario(bench)?;
             let outcome = bench.simulate(&scenario, seed)?;
-            let holds = outcome.requests.lost == 0 && p99_ms(&scenario, &outcome) <= case.limit_ms;
+            let holds = outcome.requests.lost == 0 && outcome.latency.p99_ms <= case.limit_ms;
             if holds { low = middle } else { high = middle }
         }
         Ok(low)
@@ -159,10 +159,8 @@ fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), Stri
                 100.0 * own / case.together
             ));
         }
-        curves.push(Curve {
-            name: (*policy).to_string(),
-            points: vec![Point { x: i as f64, samples: samples.clone() }],
-        });
+        curves
+            .push(Curve { name: (*policy).to_string(), points: vec![Point::new(i as f64, samples.clone())] });
     }
     let x =
         Quantity { name: "policy", unit: "number", label: "policy, in the order of the legend", log: false };

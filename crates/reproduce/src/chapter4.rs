@@ -1,6 +1,6 @@
 //! Chapter 4 of the thesis: P4Mite.
 
-use super::bench::Bench;
+use super::bench::{Bench, Factor};
 use super::figure::{
     Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, Source, ratios,
 };
@@ -142,8 +142,25 @@ const APPLICATIONS: Figure = Figure {
     ],
 };
 
+/// Until a report of the published agent is revoked.
+const PULSE_MS: u32 = 5;
+const PAUSE_MS: u32 = 400;
+/// No answer takes as long.
+const NEVER_MS: f64 = 3.6e6;
+
 /// P4Mite's agents with a threshold for the server; a SmartNIC's is scaled by its service time.
-fn thresholds(s: &mut Setup, high_ms: f64, slower: f64) {
+fn thresholds(bench: &Bench, s: &mut Setup, high_ms: f64, slower: f64) {
+    if bench.as_published(Factor::Agent) || bench.as_published(Factor::Pause) {
+        let of = |high| AgentSection {
+            latency_ms: Some(Threshold { high, low: 0.9 * high }),
+            hold_ms: Some(PULSE_MS),
+            rest_ms: Some(bench.pick(Factor::Pause, PAUSE_MS, 0)),
+            ..AgentSection::default()
+        };
+        s.agent_of = vec![of(high_ms), of(NEVER_MS)];
+        s.agent = AgentSection { heartbeat_ms: Some(100), repeat_ms: Some(0), ..AgentSection::default() };
+        return;
+    }
     let of = |high: f64| AgentSection {
         latency_ms: Some(Threshold { high, low: 0.9 * high }),
         hold_ms: Some(100),
@@ -189,10 +206,11 @@ fn swept(
             let policy = if threshold.is_some() { "p4mite" } else { "server-only" };
             let mut s = Setup::new(1, &micro(gflop), policy, coming(bench, rate));
             if let Some(t) = threshold {
-                thresholds(&mut s, *t, 5.0);
+                thresholds(bench, &mut s, *t, 5.0);
             }
             s.warmup_s = 0.0;
             s.duration_s = bench.choose(60.0, 30.0);
+            s.patience_s = bench.pick(Factor::Losses, gflop, s.patience_s);
             scenarios.push(s.scenario(bench)?);
         }
     }
@@ -204,7 +222,7 @@ fn swept(
         for (point, seeds) in points.iter().zip(all.by_ref()) {
             let limit = 10.0 * 100.0 * at(*point).1;
             carried.push(seeds.iter().map(|r| bench.carries(r, limit)).collect());
-            curve.points.push(Point { x: *point, samples: seeds.iter().map(|r| r.p99_ms).collect() });
+            curve.points.push(Point::of(*point, seeds, |r| r.p99_ms));
         }
         ours.push(curve);
     }
@@ -215,7 +233,7 @@ fn rates(bench: &Bench) -> Result<Found, String> {
     let points: &[f64] = bench
         .choose(&[20.0, 25.0, 30.0, 35.0, 40.0, 42.0, 45.0, 47.0, 50.0, 55.0], &[20.0, 35.0, 45.0, 50.0]);
     let (chart, _) = swept(bench, "2 GFLOP per request", RATE, points, |rate| (rate, 2.0))?;
-    let over = |a: &str, b: &str, x: f64| ratios(chart.samples(a, x), chart.samples(b, x));
+    let over = |a: &str, b: &str, x: f64| chart.over((a, x), (b, x));
     let mut found = Found::default();
     found.claim("alike-low", over("P4Mite-300", "P4Mite-2000", 35.0));
     found.claim("300-best", over("P4Mite-300", "P4Mite-1000", 45.0));
@@ -235,10 +253,14 @@ fn sizes(bench: &Bench) -> Result<Found, String> {
     };
     let (chart, carried) = swept(bench, "5 requests/s", size, &points, |gflop| (5.0, gflop))?;
     let mut found = Found::default();
-    found.claim("300-suffers", ratios(chart.samples("P4Mite-300", 8.0), chart.samples("P4Mite-2000", 8.0)));
+    found.claim("300-suffers", chart.over(("P4Mite-300", 8.0), ("P4Mite-2000", 8.0)));
     let largest = |curve: usize| highest(&points, &carried[curve * points.len()..(curve + 1) * points.len()]);
     // The best of the thresholds for large requests, as stated in the text.
-    found.claim("larger", ratios(&largest(2), &largest(3)));
+    // A server that carries the largest has no known limit.
+    let end = points.last().copied().unwrap_or(0.0);
+    let known =
+        largest(3).into_iter().map(|size| if size < end { size } else { f64::NAN }).collect::<Vec<_>>();
+    found.claim("larger", ratios(&largest(2), &known));
     found.charts.push(chart);
     Ok(found)
 }
@@ -306,10 +328,7 @@ fn claims_of(found: &mut Found, app: &str, chart: &Chart, carried: &[Vec<f64>]) 
         "DNS" => found.claim("dns-p4mite", more(1, 0)),
         "VGG16" => {
             found.claim("vgg-p4mite", more(1, 0));
-            found.claim(
-                "vgg-latency",
-                ratios(chart.samples("p4mite", 85.0), chart.samples("server-only", 85.0)),
-            );
+            found.claim("vgg-latency", chart.over(("p4mite", 85.0), ("server-only", 85.0)));
             found.claim("vgg-wrr", more(2, 0));
             found.claim("vgg-ecmp", more(3, 0));
         }
@@ -342,29 +361,30 @@ fn applications(bench: &Bench) -> Result<Found, String> {
             );
             continue;
         }
+        let limit = 10.0 * (app.units[0].mean_ms / app.units[0].speed + app.way_ms);
         let mut scenarios = Vec::new();
         for policy in POLICIES {
             for percent in &loads {
                 let mut s =
                     Setup::new(1, &app.units, policy, coming(bench, app.most_per_s * percent / 100.0));
-                thresholds(&mut s, app.threshold_ms, app.slower);
+                thresholds(bench, &mut s, app.threshold_ms, app.slower);
                 s.client_delay_ms = (app.way_ms / 2.0).max(0.001);
                 s.warmup_s = 0.0;
                 // As the connection table allows: 2,750 new connections a second and more.
-                s.patience_s = if app.name == "DNS" { 8.0 } else { 30.0 };
+                let patience_s = if app.name == "DNS" { 8.0 } else { 30.0 };
+                s.patience_s = bench.pick(Factor::Losses, limit / 1e3, patience_s);
                 s.duration_s = bench.choose(30.0, if app.name == "DNS" { 10.0 } else { 30.0 });
                 scenarios.push(s.scenario(bench)?);
             }
         }
         let runs = bench.run_all(app.name, &scenarios)?;
-        let limit = 10.0 * (app.units[0].mean_ms / app.units[0].speed + app.way_ms);
         let mut all = runs.iter();
         let (mut ours, mut carried) = (Vec::new(), Vec::new());
         for policy in POLICIES {
             let (mut points, mut holds) = (Vec::new(), Vec::new());
             for (x, seeds) in loads.iter().zip(all.by_ref()) {
                 holds.push(seeds.iter().map(|r| bench.carries(r, limit)).collect::<Vec<_>>());
-                points.push(Point { x: *x, samples: seeds.iter().map(|r| r.p99_ms).collect() });
+                points.push(Point::of(*x, seeds, |r| r.p99_ms));
             }
             ours.push(Curve { name: policy.to_string(), points });
             carried.push(highest(&loads, &holds));

@@ -1,12 +1,12 @@
 //! Chapter 5 of the thesis: P4Hauler on a testbed. The simulated figures 5.12 to 5.14 are in chapter 6.
 
 use super::apps::{self, App};
-use super::bench::{Bench, Ran};
+use super::bench::{Bench, Factor, Ran};
 use super::completion;
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, Source, ratios};
 use super::lines;
 use super::papers;
-use super::setup::agents;
+use super::setup::{agents, by_readings};
 use pointsman_balance::blocks::Servers;
 use pointsman_sim::Scenario;
 use std::sync::Arc;
@@ -184,7 +184,7 @@ fn delays(bench: &Bench) -> Result<Found, String> {
             ours: swept.curves(|r| r.p99_ms),
             paper: papers::curves(app.paper),
         };
-        let over = |a: &str, b: &str, x: f64| ratios(chart.samples(a, x), chart.samples(b, x));
+        let over = |a: &str, b: &str, x: f64| chart.over((a, x), (b, x));
         match app.name {
             "AD" => {
                 found.claim("ad-wrr-high", over("wrr", "server-only", 950.0));
@@ -209,8 +209,7 @@ fn delays(bench: &Bench) -> Result<Found, String> {
                 found.claim("vgg-prt-low", over("prt", "server-only", 40.0));
                 found.claim("vgg-lur-worst", over("least-utilised", "server-only", 50.0));
                 found.claim("vgg-lur-more", ratios(&at("least-utilised"), &at("server-only")));
-                let base = |x| chart.samples("server-only", x);
-                found.claim("vgg-server-only", ratios(base(60.0), base(55.0)));
+                found.claim("vgg-server-only", chart.over(("server-only", 60.0), ("server-only", 55.0)));
                 found.claim("vgg-wrr-high", over("wrr", "server-only", 60.0));
             }
             _ => {
@@ -234,7 +233,7 @@ const INTERVALS: Figure = Figure {
     source: "thesis, section 5.7.3",
     place: Place::Both { simulator: intervals, lab: intervals },
     remarks: &[
-        "a report is the mean of the last ten samples, one per report, as in the published agent",
+        "with --as-published a report is the mean of the last ten readings, one per report; else use is smoothed over as long",
         "the published log for 200 reports/s is a copy of the one for 100, so \"no improvement\" was not measured",
         "the agent's own CPU use is not simulated",
     ],
@@ -255,7 +254,7 @@ fn intervals(bench: &Bench) -> Result<Found, String> {
         lines::p99(bench, "intervals of reports", &["least-utilised"], reports_per_s, |policy, per_s| {
             let ms = (1e3 / per_s).round();
             let mut s = apps::VGG.setup(bench, 1, policy, 50.0);
-            s.agent = agents(ms as u32, 10 * ms as u32);
+            s.agent = bench.pick(Factor::Agent, by_readings(ms as u32), agents(ms as u32, 10 * ms as u32));
             s.report_timeout_ms = (4.0 * ms).max(500.0) as u32;
             s.sampling_ms = ms;
             s
@@ -267,8 +266,7 @@ fn intervals(bench: &Bench) -> Result<Found, String> {
         ours,
         paper: papers::curves("5.10"),
     };
-    let over =
-        |a: f64, b: f64| ratios(chart.samples("least-utilised", a), chart.samples("least-utilised", b));
+    let over = |a: f64, b: f64| chart.over(("least-utilised", a), ("least-utilised", b));
     let mut found = Found::default();
     found.claim("often", over(100.0, 1.0));
     found.claim("more", over(100.0, 10.0));
@@ -300,7 +298,7 @@ fn cheetah(bench: &Bench) -> Result<Found, String> {
     );
     let ours = lines::p99(bench, "KNN on two servers", &["server-only", "wrr"], rates, |policy, rate| {
         let mut s = apps::KNN.setup(bench, 2, policy, rate);
-        s.units[0].weight = 4;
+        (s.units[0].weight, s.units[1].weight) = (4, 1);
         s.duration_s = 500.0 / rate;
         s.tuning.servers = Some(Servers::PowerOfTwo);
         s
@@ -308,7 +306,7 @@ fn cheetah(bench: &Bench) -> Result<Found, String> {
     let chart =
         Chart { title: "KNN, two servers".into(), x: RATE, y: P99, ours, paper: papers::curves("5.11") };
     let mut found = Found::default();
-    let over = |x: f64| ratios(chart.samples("wrr", x), chart.samples("server-only", x));
+    let over = |x: f64| chart.over(("wrr", x), ("server-only", x));
     found.claim("low", over(20.0));
     found.claim("high", over(38.0));
     found.charts.push(chart);

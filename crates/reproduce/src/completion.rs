@@ -3,7 +3,7 @@
 use super::apps::{self, App};
 use super::bench::{Bench, Coming, Ran};
 use super::chapter5::{POLICIES, effect};
-use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, Source, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, Source};
 use super::papers;
 use pointsman_sim::Scenario;
 use pointsman_sim::random::{Part, Stream};
@@ -139,7 +139,7 @@ fn run(
         };
         let samples = seeds.iter().zip(bench.seeds()).map(seconds).collect();
         if let Some(curve) = curves.iter_mut().find(|c| c.name == batch.policy) {
-            curve.points.push(Point { x: x(batch), samples });
+            curve.points.push(Point { samples, ..Point::of(x(batch), &seeds, |r| r.took_s) });
         }
     }
     Ok(curves)
@@ -173,7 +173,7 @@ fn rates(bench: &Bench) -> Result<Found, String> {
         let ours = run(bench, app.name, &all(app, &points), |b| b.rate_per_s)?;
         let title = format!("{requests} requests to {}", app.name);
         let chart = Chart { title, x: RATE, y: TIME, ours, paper: papers::curves(paper) };
-        let over = |name: &str, x: f64| ratios(chart.samples(name, x), chart.samples("server-only", x));
+        let over = |name: &str, x: f64| chart.over((name, x), ("server-only", x));
         if app.name == "KNN" {
             found.claim("knn-lur-high", over("least-utilised", 18.0));
             found.claim("knn-prt-high", over("prt", 20.0));
@@ -208,7 +208,7 @@ fn batches(bench: &Bench) -> Result<Found, String> {
         let title = format!("{} at {rate} requests/s", app.name);
         let ours = run(bench, &title, &all(app, &points), |b| f64::from(b.requests))?;
         let chart = Chart { title, x: BATCH, y: TIME, ours, paper: papers::curves(paper) };
-        let over = |name: &str, x: f64| ratios(chart.samples(name, x), chart.samples("server-only", x));
+        let over = |name: &str, x: f64| chart.over((name, x), ("server-only", x));
         match paper {
             "5.9-vgg16-60" => found.claim("vgg-60-lur", over("least-utilised", 1000.0)),
             "5.9-vgg16-70" => found.claim("vgg-70-lur", over("least-utilised", 1000.0)),

@@ -92,6 +92,29 @@ pub const P99: Quantity = Quantity { name: "p99", unit: "ms", label: "P99, ms", 
 pub const RATE: Quantity =
     Quantity { name: "offered", unit: "per_s", label: "offered load, requests/s", log: false };
 
+/// A run whose loss of requests may be known.
+pub trait Lossy {
+    /// The share of requests lost in it, in per cent; `None` where none was counted.
+    fn loss_percent(&self) -> Option<f64>;
+}
+
+impl Lossy for f64 {
+    fn loss_percent(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl Lossy for pointsman_sim::Outcome {
+    fn loss_percent(&self) -> Option<f64> {
+        Some(self.requests.loss_percent())
+    }
+}
+
+/// The worst of several losses, of those that are known.
+pub fn worst(losses: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    losses.flatten().fold(None, |worst, loss| Some(worst.map_or(loss, |w: f64| w.max(loss))))
+}
+
 /// One value of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
@@ -99,6 +122,26 @@ pub struct Point {
     pub x: f64,
     /// Values at this place, one for each seed. A paper has one.
     pub samples: Vec<f64>,
+    /// The share of requests lost there, in per cent, the worst of the seeds; `None` where none was counted.
+    pub loss_percent: Option<f64>,
+}
+
+impl Point {
+    /// Values at a place, of which no loss is known.
+    pub fn new(x: f64, samples: Vec<f64>) -> Self {
+        Point { x, samples, loss_percent: None }
+    }
+
+    /// A value of every run at this place.
+    pub fn of<R: Lossy>(x: f64, runs: &[R], value: impl Fn(&R) -> f64) -> Self {
+        let loss_percent = worst(runs.iter().map(Lossy::loss_percent));
+        Point { x, samples: runs.iter().map(value).collect(), loss_percent }
+    }
+
+    /// Its samples, with the loss behind them.
+    pub fn evidence(&self) -> Evidence {
+        Evidence { samples: self.samples.clone(), loss_percent: self.loss_percent }
+    }
 }
 
 /// A line of a chart.
@@ -113,13 +156,13 @@ pub struct Curve {
 impl Curve {
     /// A paper's line.
     pub fn paper(name: &str, points: &[(f64, f64)]) -> Self {
-        let points = points.iter().map(|(x, y)| Point { x: *x, samples: vec![*y] }).collect();
+        let points = points.iter().map(|(x, y)| Point::new(*x, vec![*y])).collect();
         Curve { name: name.to_string(), points }
     }
 
     /// Our measurements: at each place of the axis, a value of every run.
-    pub fn of<R>(name: &str, axis: &[f64], runs: &[Vec<R>], value: impl Fn(&R) -> f64) -> Self {
-        let point = |(x, runs): (&f64, &Vec<R>)| Point { x: *x, samples: runs.iter().map(&value).collect() };
+    pub fn of<R: Lossy>(name: &str, axis: &[f64], runs: &[Vec<R>], value: impl Fn(&R) -> f64) -> Self {
+        let point = |(x, runs): (&f64, &Vec<R>)| Point::of(*x, runs, &value);
         Curve { name: name.to_string(), points: axis.iter().zip(runs).map(point).collect() }
     }
 
@@ -153,6 +196,17 @@ impl Chart {
     /// Our samples of that line there; none if nothing was measured.
     pub fn samples(&self, name: &str, x: f64) -> &[f64] {
         self.curve(name).and_then(|c| c.at(x)).unwrap_or_default()
+    }
+
+    /// The same with the loss behind them.
+    pub fn evidence(&self, name: &str, x: f64) -> Evidence {
+        let point = self.curve(name).and_then(|c| c.points.iter().find(|p| p.x == x));
+        point.map(Point::evidence).unwrap_or_default()
+    }
+
+    /// Sample by sample, a line's value at a place against another's at another, with the worst loss behind both.
+    pub fn over(&self, a: (&str, f64), b: (&str, f64)) -> Evidence {
+        self.evidence(a.0, a.1).over(&self.evidence(b.0, b.1))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Pointsman's own goals, at the thesis's ratio: one accelerator at a fifth of the processor's speed. The load that policies
 //! sustain is in `capacity`.
 
-use super::bench::{Bench, p99_ms};
+use super::bench::Bench;
 use super::capacity;
-use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use super::lines;
 use super::setup::{SECOND_CLIENT, Setup, Unit, agents, by_outstanding, poisson};
 use pointsman_balance::DeviceKind;
@@ -119,8 +119,8 @@ fn tail(bench: &Bench) -> Result<Found, String> {
     let [fresh, old] = found.charts.as_slice() else { return Err("two charts were made".into()) };
     let mean = |policy: &str| pointsman_trials::stats::mean(fresh.samples(policy, 0.9)).mean;
     let best = OWN_COUNTERS.into_iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or("jsq");
-    let against = ratios(fresh.samples(best, 0.9), fresh.samples("wrr", 0.9));
-    let degraded = ratios(old.samples(best, 0.9), fresh.samples(best, 0.9));
+    let against = fresh.over((best, 0.9), ("wrr", 0.9));
+    let degraded = old.evidence(best, 0.9).over(&fresh.evidence(best, 0.9));
     found.notes.push(format!("the best by own counters: {best}"));
     found.claim("best-against-wrr", against);
     found.claim("best-with-old-reports", degraded);
@@ -190,15 +190,16 @@ fn change(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     let requests: u64 = outcomes.iter().map(|o| o.requests.sent).sum();
     found.notes.push(format!("{changes} changes a run, {requests} requests in all runs"));
-    let p99 = |o: &pointsman_sim::Outcome| p99_ms(&scenario, o);
     found.claim("lost", outcomes.iter().map(|o| o.requests.lost as f64).collect::<Vec<_>>());
     found.claim("violations", outcomes.iter().map(|o| o.violations.total() as f64).collect::<Vec<_>>());
-    let samples = outcomes.iter().map(p99).collect();
     found.charts.push(Chart {
         title: "P99 meanwhile".into(),
         x: LOAD,
         y: super::figure::P99,
-        ours: vec![Curve { name: "changing policies".into(), points: vec![Point { x: 0.8, samples }] }],
+        ours: vec![Curve {
+            name: "changing policies".into(),
+            points: vec![Point::of(0.8, &outcomes, |o| o.latency.p99_ms)],
+        }],
         paper: vec![],
     });
     Ok(found)

@@ -20,7 +20,7 @@ pub mod setup;
 mod staleness;
 pub mod verdict;
 
-use bench::{Bench, Coming, Where};
+use bench::{Bench, Coming, Factor, Where};
 use figure::{Figure, Place, Run};
 use output::Finished;
 use pointsman_console::results::{self, check_writable};
@@ -50,12 +50,12 @@ pub struct Args {
     /// Where to run: in virtual time, or with sockets on a rack of network namespaces.
     #[arg(long = "in", value_enum, default_value_t = Where::Simulator)]
     place: Where,
-    /// Arrival process of figures that do not specify one.
-    #[arg(long, value_enum, default_value_t = Coming::Poisson)]
-    arrivals: Coming,
-    /// Settings of schemes as in the paper, not tuned: figures of networks only.
-    #[arg(long)]
-    as_published: bool,
+    /// Arrival process of figures that do not specify one [default: poisson; with --as-published near-constant].
+    #[arg(long, value_enum)]
+    arrivals: Option<Coming>,
+    /// Settings as published: all of them, or of racks those listed, to see what each one changes. Figures of networks: all or none.
+    #[arg(long, value_enum, value_name = "SETTINGS", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "all")]
+    as_published: Vec<Factor>,
     /// Keep the results of each simulation of a network in this file; those in it are not simulated again.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
@@ -133,6 +133,33 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
     Ok(out)
 }
 
+/// Figures of racks that have settings as published. The others' systems are simulators of tables, or ours.
+const PUBLISHED: [&str; 8] =
+    ["fig-4.3a", "fig-4.3b", "fig-4.4", "fig-5.7", "fig-5.8", "fig-5.9", "fig-5.10", "fig-5.11"];
+
+/// Whether the figures can run with the settings asked for.
+fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), String> {
+    if args.as_published.is_empty() {
+        return Ok(());
+    }
+    if args.place == Where::Lab {
+        return Err("--as-published: only in the simulator: omit --in lab".into());
+    }
+    for (figure, _) in wanted {
+        let network = matches!(figure.place, Place::Network(_));
+        if !network && !PUBLISHED.contains(&figure.id) {
+            return Err(format!("{} has no settings as published: omit --as-published", figure.id));
+        }
+        if network && args.as_published != [Factor::All] {
+            return Err(format!(
+                "{}: the settings of networks are as published or not, all together: write --as-published without a list",
+                figure.id
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.list {
@@ -141,15 +168,12 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     if let Some(path) = &args.fabric_tune {
         check_writable(path, "--fabric-tune")?;
-        let bench = Bench::new(1, 1, false, args.arrivals, args.place, args.threads)?;
+        let bench = Bench::new(1, 1, false, Coming::Poisson, args.place, args.threads)?;
         results::write(path, "--fabric-tune", fabric::tune(&bench)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = wanted(&args.figures, args.place)?;
-    let without = wanted.iter().find(|(f, _)| args.as_published && !matches!(f.place, Place::Network(_)));
-    if let Some((figure, _)) = without {
-        return Err(format!("{} has no settings as published: omit --as-published", figure.id).into());
-    }
+    check_published(&args, &wanted)?;
     for (path, flag) in [(&args.json, "--json"), (&args.csv, "--csv"), (&args.html, "--html")] {
         if let Some(path) = path {
             check_writable(path, flag)?;
@@ -164,17 +188,27 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         pointsman_lab::ensure_privileges()?;
         pointsman_console::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
-    let mut bench = Bench::new(args.seed, seeds, args.quick, args.arrivals, args.place, args.threads)?;
+    let mut bench = Bench::new(args.seed, seeds, args.quick, Coming::Poisson, args.place, args.threads)?;
+    bench.factors.clone_from(&args.as_published);
+    let coming = bench.pick(Factor::Arrivals, Coming::NearConstant, Coming::Poisson);
+    bench.coming = args.arrivals.unwrap_or(coming);
     let of_networks = args.seeds.unwrap_or(if args.quick { 5 } else { 20 });
     bench.network_seeds = (0..of_networks).map(|i| args.seed.wrapping_add(i)).collect();
-    (bench.published, bench.kept) = (args.as_published || !fabric::is_tuned(), args.keep.clone());
+    let published = args.as_published.contains(&Factor::All);
+    (bench.published, bench.kept) = (published || !fabric::is_tuned(), args.keep.clone());
     let mut done = Vec::new();
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     for (figure, run) in wanted {
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         found.notes.extend(bench.lab_note());
-        let published = bench.published && matches!(figure.place, Place::Network(_));
+        let published = match figure.place {
+            Place::Network(_) => bench.published,
+            _ => args.as_published.contains(&Factor::All),
+        };
+        let settings = bench.factors.iter().map(|f| f.name()).collect();
         let judged = figure.judge(&found)?;
-        let finished = Finished { figure, place: args.place.name(), published, found, judged };
+        let (place, command) = (args.place.name(), command.clone());
+        let finished = Finished { figure, place, published, settings, command, found, judged };
         print(&finished.text());
         done.push(finished);
         // After each: an interruption keeps the finished ones.

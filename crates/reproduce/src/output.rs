@@ -7,6 +7,9 @@ use pointsman_trials::stats::{mean, median, spread};
 use serde_json::json;
 use std::fmt::Write;
 
+/// Of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// A figure that was run.
 pub struct Finished<'a> {
     /// The figure.
@@ -15,6 +18,10 @@ pub struct Finished<'a> {
     pub place: &'static str,
     /// Whether the experiment's settings are the paper's.
     pub published: bool,
+    /// The settings that are, if not all.
+    pub settings: Vec<&'static str>,
+    /// The command that ran it.
+    pub command: String,
     /// The results.
     pub found: Found,
     /// Its claims.
@@ -62,8 +69,12 @@ fn paper(j: &Judged) -> String {
 impl Finished<'_> {
     /// For a terminal.
     pub fn text(&self) -> String {
-        let mut out =
-            format!("{}: {} ({}; {})\n", self.figure.id, self.figure.title, self.figure.source, self.place);
+        let settings = match self.settings.as_slice() {
+            [] => String::new(),
+            some => format!("; as published: {}", some.join(", ")),
+        };
+        let Figure { id, title, source, .. } = self.figure;
+        let mut out = format!("{id}: {title} ({source}; {}{settings})\n", self.place);
         for j in &self.judged {
             let _ = writeln!(
                 out,
@@ -90,7 +101,7 @@ impl Finished<'_> {
         let claims: Vec<_> = self.judged.iter().map(|j| j.json(self.published)).collect();
         json!({
             "figure": self.figure.id, "claims": claims, "title": self.figure.title, "source": self.figure.source,
-            "place": self.place, "remarks": self.figure.remarks, "notes": self.found.notes,
+            "place": self.place, "as_published": self.settings, "version": VERSION, "command": self.command, "remarks": self.figure.remarks, "notes": self.found.notes,
         })
         .to_string()
     }
@@ -172,6 +183,13 @@ pub fn html(all: &[Finished<'_>]) -> String {
          </head>\n<body>\n<h1>Figures reproduced</h1>\n<p class=\"caption\">Points are medians over seeds. The rules of \
          verdicts are in docs/figures.md; a claim that is made by no paper has the source \"ours\".</p>\n"
     );
+    if let Some(f) = all.first() {
+        let _ = writeln!(
+            page,
+            "<p class=\"caption\">Pointsman {VERSION}: <code>{}</code></p>",
+            escape(&f.command)
+        );
+    }
     for f in all {
         let _ = writeln!(
             page,
@@ -285,8 +303,8 @@ mod tests {
         let ours = Curve {
             name: "a,b".into(),
             points: vec![
-                Point { x: 1.0, samples: vec![3.0, 5.0] },
-                Point { x: 2.0, samples: vec![30.0, 50.0] },
+                Point { x: 1.0, samples: vec![3.0, 5.0], loss_percent: Some(0.5) },
+                Point::new(2.0, vec![30.0, 50.0]),
             ],
         };
         let chart = Chart {
@@ -299,7 +317,15 @@ mod tests {
         let mut found = Found { charts: vec![chart], ..Found::default() };
         found.claim("more", Evidence { samples: vec![2.0, 2.1, 2.0, 2.1, 2.0], loss_percent: Some(0.5) });
         let judged = figure.judge(&found).expect("judged");
-        Finished { figure, place: "simulator", published: false, found, judged }
+        Finished {
+            figure,
+            place: "simulator",
+            published: false,
+            settings: Vec::new(),
+            command: "reproduce fig-1".into(),
+            found,
+            judged,
+        }
     }
 
     #[test]
@@ -329,6 +355,8 @@ mod tests {
         assert_eq!(json["figure"], "fig-1");
         assert_eq!(json["claims"][0]["paper"], 2.0);
         assert_eq!(json["claims"][0]["loss_percent"], 0.5);
+        assert_eq!(json["command"], "reproduce fig-1");
+        assert!(page.contains("reproduce fig-1") && json["version"].is_string());
         assert!(finished().text().contains("holds"));
     }
 }

@@ -166,13 +166,6 @@ fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, String> {
     Ok(scenarios)
 }
 
-/// Mean over all requests, in milliseconds: lost ones with the client's patience.
-fn mean_response(o: &Outcome) -> f64 {
-    let r = &o.requests;
-    let all = o.latency.mean_ms * r.answered as f64 + PATIENCE_S * 1e3 * r.lost as f64;
-    all / r.sent.max(1) as f64
-}
-
 /// Share of the first machine, in per cent.
 fn share_of_first(o: &Outcome) -> f64 {
     let all: u64 = o.groups.iter().map(|g| g.answered).sum();
@@ -183,7 +176,7 @@ fn share_of_first(o: &Outcome) -> f64 {
 fn compared(bench: &Bench) -> Result<Found, String> {
     let outcomes = bench.simulate_all("two machines", &scenarios(bench)?)?;
     let mut found = Found::default();
-    let mean = |i: usize| -> Vec<f64> { outcomes[i].iter().map(mean_response).collect() };
+    let mean = |i: usize| -> Vec<f64> { outcomes[i].iter().map(|o| o.latency.mean_ms).collect() };
     let share = |i: usize| -> Vec<f64> { outcomes[i].iter().map(share_of_first).collect() };
     // Each balancer without stress, then with it.
     found.claim("rr-even", share(3));
@@ -210,7 +203,7 @@ fn charts(mean: &dyn Fn(usize) -> Vec<f64>, share: &dyn Fn(usize) -> Vec<f64>) -
     let curves = |of: &dyn Fn(usize) -> Vec<f64>| -> Vec<Curve> {
         let curve = |(i, (name, _)): (usize, &(&str, &str))| Curve {
             name: (*name).to_string(),
-            points: vec![Point { x: 0.0, samples: of(2 * i) }, Point { x: 1.0, samples: of(2 * i + 1) }],
+            points: vec![Point::new(0.0, of(2 * i)), Point::new(1.0, of(2 * i + 1))],
         };
         BALANCERS.iter().enumerate().map(curve).collect()
     };

@@ -1,7 +1,7 @@
 //! Racks and scenarios of experiments, as files that a user would write.
 
-use super::bench::{Bench, Coming};
-use pointsman_balance::blocks::Tuning;
+use super::bench::{Bench, Coming, Factor};
+use pointsman_balance::blocks::{Ties, Tuning};
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, PrometheusSection, RackFile, ServerSection, ServiceSection, SwitchSection,
 };
@@ -147,12 +147,23 @@ pub fn by_outstanding((high, low): (u32, u32), (slow, quick): (f64, f64)) -> Age
 }
 
 /// The settings of policies as published: `least-utilised` uses reported load without an addition for connections since.
-pub fn as_published(policy: &str) -> Tuning {
+pub fn as_published(bench: &Bench, policy: &str) -> Tuning {
     match policy {
-        "least-utilised" => Tuning { step: Some(0), ..Tuning::default() },
-        "prt" => Tuning { high: Some(99), low: Some(95), ..Tuning::default() },
+        "least-utilised" => {
+            let ties = bench.as_published(Factor::Ties).then_some(Ties::Priority);
+            Tuning { step: Some(0), ties, ..Tuning::default() }
+        }
+        // The published agent reports 0 up to 99 %, and the smaller load is taken, the server's if they are equal.
+        "prt" => {
+            Tuning { high: Some(99), low: Some(bench.pick(Factor::Thresholds, 98, 95)), ..Tuning::default() }
+        }
         _ => Tuning::default(),
     }
+}
+
+/// Agents of chapter 5 that report every `ms` milliseconds the mean of ten readings as far apart.
+pub fn by_readings(ms: u32) -> AgentSection {
+    AgentSection { samples: Some(10), ..agents(ms, 10 * ms) }
 }
 
 /// The controller looks for silent devices and counts draining connections; here nothing fails and the counts are unused.

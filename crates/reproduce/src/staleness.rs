@@ -2,7 +2,7 @@
 //! heterogeneous devices.
 
 use super::bench::Bench;
-use super::figure::{Chart, Claim, Figure, Found, P99, Place, Quantity, Rule, Source, ratios};
+use super::figure::{Chart, Claim, Figure, Found, P99, Place, Point, Quantity, Rule, Source};
 use super::goals::{OWN_COUNTERS, named};
 use super::lines;
 use super::setup::{Setup, Unit, agents, bursts, by_outstanding};
@@ -130,7 +130,12 @@ fn run(bench: &Bench) -> Result<Found, String> {
         };
         let counters = best(&OWN_COUNTERS, 1.0);
         let (fresh, stale) = (best(&BY_REPORTS, 1.0), best(&BY_REPORTS, 1000.0));
-        let over = |a: (&str, f64), b: (&str, f64)| ratios(samples(a.0, a.1), samples(b.0, b.1));
+        let point = |(policy, age): (&str, f64)| {
+            let found = curves.iter().find(|c| c.name == policy);
+            let point = found.and_then(|c| c.points.iter().find(|p| p.x == age));
+            point.map(Point::evidence).unwrap_or_default()
+        };
+        let over = |a: (&str, f64), b: (&str, f64)| point(a).over(&point(b));
         found.claim("published-herds", over((PUBLISHED, 1000.0), (PUBLISHED, 1.0)));
         found.claim("own-counters-stay", over((counters, 10_000.0), (counters, 1.0)));
         found.claim("own-counters-win-fresh", over((counters, 1.0), (fresh, 1.0)));

@@ -1,5 +1,6 @@
 //! How a claim is judged: its source, the evidence for and against it, the rule, the verdict.
 
+use super::figure::{ratios, worst};
 use libm::erfc;
 use pointsman_trials::stats::{mean, t_975};
 use pointsman_wire::Random;
@@ -102,7 +103,7 @@ pub const CENSORED_PERCENT: f64 = 1.0;
 const SAME_EFFECT: (f64, f64) = (0.8, 1.25);
 
 /// The evidence for and against a claim.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// A sample for each seed; where two systems are compared, both with that seed.
     pub samples: Vec<f64>,
@@ -117,6 +118,14 @@ impl From<Vec<f64>> for Evidence {
 }
 
 impl Evidence {
+    /// Sample by sample, these against others, with the worst loss behind both.
+    pub fn over(&self, others: &Evidence) -> Evidence {
+        Evidence {
+            samples: ratios(&self.samples, &others.samples),
+            loss_percent: worst([self.loss_percent, others.loss_percent].into_iter()),
+        }
+    }
+
     /// Ends of the 95 % confidence interval of the mean.
     pub fn ci95(&self) -> (f64, f64) {
         interval(&self.samples)

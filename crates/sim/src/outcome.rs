@@ -5,7 +5,8 @@ use pointsman_decide::{QTable, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Times from a request to its answer, in milliseconds.
+/// Times from a request to its answer, in milliseconds. Of all requests, a lost one counts as its time-out, as in the lab
+/// (`lab::load::Latencies`): the loss of requests never makes a percentile smaller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Mean.
@@ -70,6 +71,13 @@ pub struct Requests {
     pub under_way: u64,
     /// Answers that carried a congestion mark.
     pub congestion_marks: u64,
+}
+
+impl Requests {
+    /// Share of the requests sent after the warm-up that were lost, in per cent; 0 if none was sent.
+    pub fn loss_percent(&self) -> f64 {
+        100.0 * self.lost as f64 / self.sent.max(1) as f64
+    }
 }
 
 /// All devices of one kind.
@@ -233,8 +241,10 @@ pub struct Outcome {
     pub measured_s: f64,
     /// Requests.
     pub requests: Requests,
-    /// Latency of all answers.
+    /// Latency of all requests sent after the warm-up; of lost ones the client's patience.
     pub latency: Latency,
+    /// Latency of the answered ones alone, as many papers have it: requests that time out are missing.
+    pub answers: Latency,
     /// By kind of device.
     pub groups: Vec<Group>,
     /// The switches' drops, by reason: including reports that they consumed (`ingress`).
@@ -269,7 +279,11 @@ impl Outcome {
         for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
             requests.insert(name.into(), json!(n));
         }
+        requests.insert("loss_percent".into(), json!(r.loss_percent()));
         latency_fields(&mut requests, &self.latency);
+        let mut answers = Map::new();
+        latency_fields(&mut answers, &self.answers);
+        requests.insert("answers".into(), Value::Object(answers));
         let more = json!({
             "all_sent": r.all_sent, "lost_on_links": r.lost_on_links, "lost_in_switch": r.lost_in_switch,
             "lost_at_devices": r.lost_at_devices, "lost_with_connections": r.lost_with_connections,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Names of the columns.
-pub const HEAD: &str = "scenario,point,seed,kind,devices,sent_requests,answered_requests,lost_requests,\
+pub const HEAD: &str = "scenario,point,seed,kind,devices,sent_requests,answered_requests,lost_requests,loss_percent,\
 throughput_per_s,mean_ms,p50_ms,p95_ms,p99_ms,max_ms,wait_mean_ms,utilisation_percent,utilisation_stddev_percent,violations";
 
 fn number(v: &Value, name: &str) -> String {
@@ -32,17 +32,18 @@ pub fn lines(result: &Value) -> Vec<String> {
     let groups: Vec<Value> = result["devices"].as_array().cloned().unwrap_or_default();
     let sum = |name: &str| groups.iter().filter_map(|g| g[name].as_f64()).sum::<f64>();
     let mut out = vec![format!(
-        "{start},all,{},{},{},{},{},{},,,,{violations}",
+        "{start},all,{},{},{},{},{},{},{},,,,{violations}",
         sum("devices"),
         number(requests, "sent"),
         number(requests, "answered"),
         number(requests, "lost"),
+        number(requests, "loss_percent"),
         sum("throughput_per_s"),
         latency(requests),
     )];
     for g in &groups {
         out.push(format!(
-            "{start},{},{},,{},,{},{},{},{},{},{violations}",
+            "{start},{},{},,{},,,{},{},{},{},{},{violations}",
             g["kind"].as_str().unwrap_or_default(),
             number(g, "devices"),
             number(g, "answered"),
@@ -88,12 +89,12 @@ mod tests {
     fn every_line_has_every_column() {
         let result = serde_json::json!({
             "scenario": "x", "point": {"policy": "wrr"}, "seed": 3,
-            "requests": {"sent": 5, "answered": 4, "lost": 1, "p50_ms": 1.5},
+            "requests": {"sent": 5, "answered": 4, "lost": 1, "loss_percent": 20.0, "p50_ms": 1.5},
             "devices": [{"kind": "cpu", "devices": 2, "throughput_per_s": 0.5}],
             "checks": {"violations": 0},
         });
         let lines = lines(&result);
-        assert_eq!(lines[0], "x,policy=wrr,3,all,2,5,4,1,0.5,,1.5,,,,,,,0");
+        assert_eq!(lines[0], "x,policy=wrr,3,all,2,5,4,1,20.0,0.5,,1.5,,,,,,,0");
         assert!(lines.iter().all(|l| l.split(',').count() == HEAD.split(',').count()), "{lines:?}");
         assert_eq!(step_lines(&result), Vec::<String>::new());
     }

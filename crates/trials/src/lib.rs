@@ -227,8 +227,10 @@ fn done(result: &Value) -> String {
     if f.is_null() {
         let (p50, p99) = (number(&r["p50_ms"]), number(&r["p99_ms"]));
         return format!(
-            "{} of {} requests answered, P50 {p50:.3} ms, P99 {p99:.3} ms",
-            r["answered"], r["sent"]
+            "{} of {} requests answered ({:.2} % lost), P50 {p50:.3} ms, P99 {p99:.3} ms",
+            r["answered"],
+            r["sent"],
+            number(&r["loss_percent"])
         );
     }
     let mut text = format!("{} of {} flows finished", f["flows"]["finished"], f["flows"]["started"]);

@@ -158,7 +158,7 @@ fn sweep_charts(runs: &[Runs<'_>], column: &str, label: &str) -> String {
     let latency = lines(&p99, x, y, (label, "P99, ms"), &[]);
     let y = Axis::linear(most(&answered, |d| d.y));
     let throughput = lines(&answered, x, y, (label, "answered, requests/s"), &[]);
-    let caption = "Of the requests that were answered, mean over seeds.";
+    let caption = "Of all requests, mean over seeds; a lost one counts as its time-out.";
     format!(
         "<h2>Latency</h2>\n{}<h2>Throughput</h2>\n{}",
         figure(&names, &latency, caption),

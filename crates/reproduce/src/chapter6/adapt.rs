@@ -146,7 +146,7 @@ pub fn second_nic(bench: &Bench) -> Result<Found, String> {
         name: (*name).to_string(),
         points: (30..=BEFORE + AFTER)
             .step_by(15)
-            .map(|n| Point { x: n as f64, samples: runs.iter().map(|o| window(o, n)).collect() })
+            .map(|n| Point::of(n as f64, runs, |o| window(o, n)))
             .collect(),
     });
     let chart = Chart {

@@ -32,7 +32,7 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
     s.patience_s = 5.0;
     s.warmup_s = 8.0;
     if policy == "prt" {
-        s.tuning = as_published(policy);
+        s.tuning = as_published(bench, policy);
         s.sampling_ms = 10.0;
         s.agent = agents(20, 100);
     }

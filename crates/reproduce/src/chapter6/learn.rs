@@ -53,10 +53,7 @@ pub fn convergence(bench: &Bench) -> Result<Found, String> {
     let axis: Vec<f64> = (100..=decisions).step_by(20).map(f64::from).collect();
     let ours = PAIRS.iter().zip(runs.iter()).map(|((alpha, gamma), runs)| Curve {
         name: format!("alpha {alpha}, gamma {gamma}"),
-        points: axis
-            .iter()
-            .map(|n| Point { x: *n, samples: runs.iter().map(|o| sums(steps(o), *n as usize)).collect() })
-            .collect(),
+        points: axis.iter().map(|n| Point::of(*n, runs, |o| sums(steps(o), *n as usize))).collect(),
     });
     let chart = Chart {
         title: "Sum of the last 100 rewards".into(),

@@ -1,12 +1,12 @@
 //! Figures 5.12 to 5.14: racks of 64, 128 and 256 servers with two SmartNICs each, under four policies.
 
 use crate::apps::KNN;
-use crate::bench::{Bench, p99_ms};
+use crate::bench::Bench;
 use crate::chapter5::POLICIES;
 use crate::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
 use crate::papers;
 use crate::setup::{Setup, Unit, agents, as_published, coming};
-use pointsman_sim::{Outcome, Scenario};
+use pointsman_sim::Outcome;
 use std::sync::Arc;
 
 /// So many of the thesis's servers are one of ours.
@@ -51,7 +51,7 @@ pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate
     let mut s = Setup::new(own, &units(nics), policy, coming(bench, rate_per_s / SCALE));
     s.warmup_s = 0.0;
     s.agent = agents(100, 1000);
-    s.tuning = as_published(policy);
+    s.tuning = as_published(bench, policy);
     s
 }
 
@@ -59,20 +59,18 @@ pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate
 struct Swept {
     servers: u32,
     rates: Vec<f64>,
-    /// One of them: patience is the same in all.
-    scenario: Arc<Scenario>,
     /// By policy and rate.
     outcomes: Vec<Vec<Outcome>>,
 }
 
 impl Swept {
-    fn chart(&self, y: Quantity, paper: &str, of: impl Fn(&Scenario, &Outcome) -> f64) -> Chart {
+    fn chart(&self, y: Quantity, paper: &str, of: impl Fn(&Outcome) -> f64) -> Chart {
         let paper = match paper {
             "" => Vec::new(),
             name => papers::curves(&format!("{name}-{}", self.servers)),
         };
         let lines = POLICIES.iter().zip(self.outcomes.chunks(self.rates.len()));
-        let ours = lines.map(|(p, runs)| Curve::of(p, &self.rates, runs, |o| of(&self.scenario, o)));
+        let ours = lines.map(|(p, runs)| Curve::of(p, &self.rates, runs, &of));
         let title = format!("{} servers: {}", self.servers, y.label);
         Chart { title, x: RATE, y, ours: ours.collect(), paper }
     }
@@ -90,8 +88,7 @@ fn sweep(bench: &Bench) -> Result<Arc<Vec<Swept>>, String> {
                 }
             }
             let outcomes = bench.simulate_all(&format!("{servers} servers"), &scenarios)?;
-            let scenario = scenarios.swap_remove(0);
-            out.push(Swept { servers: *servers, rates: rates.to_vec(), scenario, outcomes });
+            out.push(Swept { servers: *servers, rates: rates.to_vec(), outcomes });
         }
         Ok(out)
     })
@@ -101,12 +98,9 @@ pub(super) fn answers_per_s(o: &Outcome) -> f64 {
     SCALE * o.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
 }
 
-/// The thesis's score: 1750 over the mean latency in ms, for each server. A lost request counts as the client timeout.
-fn score(servers: u32, s: &Scenario, o: &Outcome) -> f64 {
-    let r = &o.requests;
-    let (lost, patience_ms) = (r.lost as f64, s.patience_ns as f64 / 1e6);
-    let mean = (o.latency.mean_ms * r.answered as f64 + patience_ms * lost) / r.sent.max(1) as f64;
-    f64::from(servers) * 1750.0 / mean.max(1e-3)
+/// The thesis's score: 1750 over the mean latency in ms, for each server.
+fn score(servers: u32, o: &Outcome) -> f64 {
+    f64::from(servers) * 1750.0 / o.latency.mean_ms.max(1e-3)
 }
 
 /// Sample by sample, the largest or smallest over several lists.
@@ -125,8 +119,8 @@ fn over<'a>(lists: impl IntoIterator<Item = &'a [f64]>, pick: fn(f64, f64) -> f6
 pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     for swept in sweep(bench)?.iter() {
-        let answers = swept.chart(ANSWERS, "", |_, o| answers_per_s(o));
-        let scores = swept.chart(SCORE, "5.12", |s, o| score(swept.servers, s, o));
+        let answers = swept.chart(ANSWERS, "", answers_per_s);
+        let scores = swept.chart(SCORE, "5.12", |o| score(swept.servers, o));
         let at = |policy: &str, x: f64| answers.samples(policy, x).to_vec();
         match swept.servers {
             64 => {
@@ -160,13 +154,13 @@ pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
 pub(super) fn delay(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     for swept in sweep(bench)?.iter() {
-        let chart = swept.chart(P99, "5.13", p99_ms);
+        let chart = swept.chart(P99, "5.13", |o| o.latency.p99_ms);
         let at = |policy: &str, x: f64| chart.samples(policy, x);
         match swept.servers {
             64 => {
-                found.claim("wrr-1000", at("wrr", 1000.0).to_vec());
-                found.claim("prt-1000", at("prt", 1000.0).to_vec());
-                found.claim("base-1000", at("server-only", 1000.0).to_vec());
+                found.claim("wrr-1000", chart.evidence("wrr", 1000.0));
+                found.claim("prt-1000", chart.evidence("prt", 1000.0));
+                found.claim("base-1000", chart.evidence("server-only", 1000.0));
                 let heavy = swept.rates.iter().filter(|r| **r >= 1300.0);
                 let each: Vec<Vec<f64>> = heavy
                     .flat_map(|r| POLICIES[1..].iter().map(|p| ratios(at(p, *r), at("server-only", *r))))
@@ -174,10 +168,10 @@ pub(super) fn delay(bench: &Bench) -> Result<Found, String> {
                 found.claim("all-beat", over(each.iter().map(Vec::as_slice), f64::max));
             }
             128 => {
-                found.claim("wrr-2000", at("wrr", 2000.0).to_vec());
-                found.claim("prt-2000", ratios(at("prt", 2000.0), at("server-only", 2000.0)));
+                found.claim("wrr-2000", chart.evidence("wrr", 2000.0));
+                found.claim("prt-2000", chart.over(("prt", 2000.0), ("server-only", 2000.0)));
             }
-            _ => found.claim("wrr-7000", ratios(at("wrr", 7000.0), at("server-only", 7000.0))),
+            _ => found.claim("wrr-7000", chart.over(("wrr", 7000.0), ("server-only", 7000.0))),
         }
         found.charts.push(chart);
     }

@@ -1,8 +1,8 @@
 //! Figures 6.2 and 6.4 to 6.7: P4Wise, trained, at different scales.
 
 use super::fast::{self, SERVERS, SPEED, decided_by, deciding, percent, right, setup, steps};
-use crate::bench::{Bench, p99_ms};
-use crate::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
+use crate::bench::Bench;
+use crate::figure::{Chart, Curve, Found, Lossy, P99, Quantity, RATE, ratios};
 use crate::papers;
 use pointsman_decide::{Observation, Parameters, QTable, Step, Weigher, Weights};
 use pointsman_sim::scenario::LearnerKind;
@@ -49,11 +49,11 @@ impl Weigher for Threshold {
     }
 }
 
-fn thesis_p99(scenario: &Scenario, outcome: &Outcome) -> f64 {
-    SPEED * p99_ms(scenario, outcome)
+fn thesis_p99(outcome: &Outcome) -> f64 {
+    SPEED * outcome.latency.p99_ms
 }
 
-fn thesis_answers(_: &Scenario, outcome: &Outcome) -> f64 {
+fn thesis_answers(outcome: &Outcome) -> f64 {
     SERVERS / SPEED * outcome.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
 }
 
@@ -80,10 +80,10 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
     let runs = bench.each("thresholds", &all, |(percent, scenario), seed| {
         let weights = Parameters::default().first_weights();
         let outcome = decided_by(bench, scenario, seed, &mut Threshold { percent: *percent, weights })?;
-        Ok(thesis_p99(scenario, &outcome))
+        Ok(outcome)
     })?;
     let lines = thresholds.iter().zip(runs.chunks(rates.len()));
-    let ours = lines.map(|(percent, runs)| Curve::of(&format!("{percent} %"), rates, runs, |p99| *p99));
+    let ours = lines.map(|(percent, runs)| Curve::of(&format!("{percent} %"), rates, runs, thesis_p99));
     let ours = ours.collect();
     let chart = Chart { title: "P99, 128 servers".into(), x: RATE, y: P99, ours, paper: Vec::new() };
     let mean = |name: &str| -> Vec<f64> {
@@ -107,13 +107,11 @@ fn found<const N: usize>(claims: [(&'static str, Vec<f64>); N], charts: Vec<Char
 /// Results of a trained P4Wise on a rack with this many servers: for each rate the outcomes of all seeds.
 struct Evaluated {
     rates: Vec<f64>,
-    /// One of the scenarios: patience is the same in all.
-    scenario: Arc<Scenario>,
     outcomes: Vec<Vec<Outcome>>,
 }
 
 impl Evaluated {
-    fn curve<R>(&self, name: &str, runs: &[Vec<R>], of: impl Fn(&R) -> f64) -> Curve {
+    fn curve<R: Lossy>(&self, name: &str, runs: &[Vec<R>], of: impl Fn(&R) -> f64) -> Curve {
         Curve::of(name, &self.rates, runs, of)
     }
 
@@ -146,7 +144,7 @@ fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, String> {
             }
             bench.simulate(&Arc::new(own), seed)
         })?;
-        Ok(Evaluated { rates, scenario: scenarios.swap_remove(0), outcomes })
+        Ok(Evaluated { rates, outcomes })
     })
 }
 
@@ -202,10 +200,10 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
         }
     }
     let runs = bench.simulate_all("policies", &scenarios)?;
-    type Of = fn(&Scenario, &Outcome) -> f64;
+    type Of = fn(&Outcome) -> f64;
     let known = format!("5.13-{servers}");
     let [p99, answers] = [(P99, thesis_p99 as Of), (ANSWERS, thesis_answers as Of)].map(|(y, of)| {
-        let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, |o| of(&e.scenario, o));
+        let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, of);
         let others = policies.iter().zip(runs.chunks(e.rates.len())).map(|(policy, runs)| line(policy, runs));
         let ours = std::iter::once(line("p4wise", &e.outcomes)).chain(others).collect();
         // The thesis's throughput is not a rate of answers.

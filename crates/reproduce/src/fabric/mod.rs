@@ -139,7 +139,7 @@ fn runs(bench: &Bench, workload: Workload) -> Result<Vec<Vec<Runs>>, String> {
 /// Samples of each scheme at each place of an axis.
 fn curves(runs: &[Vec<Runs>], axis: &[f64], of: impl Fn(&[Value]) -> Vec<f64>) -> Vec<Curve> {
     let curve = |(name, runs): (&&str, &Vec<Runs>)| {
-        let points = axis.iter().zip(runs).map(|(x, runs)| Point { x: *x, samples: of(runs) });
+        let points = axis.iter().zip(runs).map(|(x, runs)| Point::new(*x, of(runs)));
         Curve { name: (*name).to_string(), points: points.collect() }
     };
     NAMES.iter().zip(runs).map(curve).collect()
@@ -284,7 +284,7 @@ fn gaps(bench: &Bench) -> Result<Found, String> {
     let runs = run::simulate(bench, Workload::WebSearch, &schemes, &[0.8], &bench.network_seeds)?;
     let all: Vec<Runs> = runs.into_iter().flatten().collect();
     let mean = |r: &[Value]| mean_fct(r, Class::All);
-    let points = axis.iter().zip(&all).map(|(x, r)| Point { x: *x, samples: mean(r) });
+    let points = axis.iter().zip(&all).map(|(x, r)| Point::new(*x, mean(r)));
     let ours = vec![Curve { name: "letflow".into(), points: points.collect() }];
     let mut found = Found { charts: vec![chart("All flows", GAP, FCT, ours)], ..Found::default() };
     let best = axis.iter().position(|ms| *ms == 40.0).unwrap_or(0);
@@ -321,7 +321,7 @@ fn distributions(bench: &Bench, workload: Workload, claims: &[claims::Percentile
             let curve = |(scheme, runs): (&&str, &Vec<Runs>)| {
                 let at = |percent: usize| {
                     let samples = run::percentile(&runs[i], class, percent).into_iter().map(|ms| ms / 1e3);
-                    Point { x: percent as f64, samples: samples.collect() }
+                    Point::new(percent as f64, samples.collect())
                 };
                 Curve { name: (*scheme).to_string(), points: (1..20).map(|n| at(5 * n)).collect() }
             };

@@ -39,6 +39,10 @@ impl<E: Executor> World<E> {
             packets: stats.received,
             drops: stats.dropped(),
         });
+        // A lost request counts as its time-out.
+        let mut latencies_ns = self.measured.latencies_ns.concat();
+        let answers = Latency::of(&mut latencies_ns);
+        latencies_ns.resize(self.measured.sent as usize, self.scenario.patience_ns);
         Outcome {
             scenario: self.scenario.name.clone(),
             point: self.scenario.point.clone(),
@@ -50,7 +54,8 @@ impl<E: Executor> World<E> {
             virtual_s: (self.now - self.start) as f64 / 1e9,
             measured_s: (self.scenario.duration_ns - self.scenario.warmup_ns) as f64 / 1e9,
             requests,
-            latency: Latency::of(&mut self.measured.latencies_ns.concat()),
+            latency: Latency::of(&mut latencies_ns),
+            answers,
             groups,
             switch_drops: stats.drops.iter().map(|(r, n)| (r.name().to_string(), *n)).collect(),
             switches: switches.collect(),
