@@ -1,0 +1,170 @@
+//! Time of a look-up in servers' memory, in memory, on one core: `cargo run --release -p pointsman-remote --example lookup`.
+//!
+//! The switch runs the NAT as native code; the server is `roce`'s responder. Rounds of packets of 60, 64 and 1,500 bytes, with and without TEA, in turns.
+
+use pointsman_engine::Engine;
+use pointsman_remote::{Config, Layout, RING, SLOT, Table};
+use pointsman_roce::{Packet, Region, Responder, Rights};
+use pointsman_stf::Rig;
+use pointsman_testkit::compile::{compile_with, own_includes, own_libraries, own_program};
+use pointsman_v1model::{Arrived, Output, SwitchConfig, Time};
+use pointsman_wire::{Mac, Random, frame};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+const CELLS: u32 = 1 << 20;
+const ENTRIES: u32 = 600_000;
+const BASE: u64 = 1 << 32;
+const LAYOUT: Layout = Layout { key: 16, value: 8 };
+const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 1, 1));
+const PACKETS: u32 = 20_000;
+
+fn source(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0000 + n)
+}
+
+fn key(n: u32) -> Vec<u8> {
+    let ports = [4000u16.to_be_bytes(), 80u16.to_be_bytes()].concat();
+    [&source(n).octets()[..], &[198, 51, 100, 1], &ports, &[0, 0, 0, 17]].concat()
+}
+
+fn value(n: u32) -> Vec<u8> {
+    [&[0, 0, 0x13, 0x88][..], &(0x0ac8_0000 | n & 0xffff).to_be_bytes()].concat()
+}
+
+fn packet(n: u32, bytes: usize) -> Vec<u8> {
+    let udp = frame::udp(4000, 80, &vec![0; bytes - 42]);
+    let to = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+    frame::packet((Mac::from_u64(1), Mac::from_u64(2)), source(n).into(), to, frame::UDP, udp, frame::USUAL)
+}
+
+fn rig(plain: bool, statements: &str) -> Rig<Engine> {
+    let macros: &[&str] = if plain { &["PLAIN"] } else { &[] };
+    let program =
+        compile_with(&own_program("nat"), &[&own_includes(), &own_libraries()], macros).expect("compiles");
+    let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
+    let mut rig = Rig::<Engine>::on(program, config).expect("a switch");
+    let lines = pointsman_stf::parse(statements).expect("statements");
+    let now = rig.now;
+    pointsman_stf::fill(rig.state(), now, &lines).expect("tables");
+    rig
+}
+
+/// The switch takes a frame: what leaves, and the time added to `spent`.
+fn step(
+    rig: &mut Rig<Engine>,
+    buffer: &mut [u8],
+    port: u32,
+    frame: &[u8],
+    spent: &mut Duration,
+) -> Vec<(u32, Vec<u8>)> {
+    let mut out: Vec<Output> = Vec::with_capacity(4);
+    let end = 128 + frame.len();
+    buffer[128..end].copy_from_slice(frame);
+    rig.now = Time(rig.now.0 + 1000);
+    let start = Instant::now();
+    let arrived = Arrived { port, buffer: &mut buffer[..end], start: 128 };
+    rig.switch.process(rig.now, 1000, &mut [arrived], &mut out);
+    while rig.switch.poll(rig.now, 1000, &mut out).more {}
+    *spent += start.elapsed();
+    let frames = out.into_iter().filter_map(|o| match o {
+        Output::Port(port, frame) => Some((port, frame)),
+        _ => None,
+    });
+    frames.collect()
+}
+
+fn server(table: &Table) -> (Responder, u64) {
+    let ring = BASE + LAYOUT.region_bytes(CELLS);
+    let rights = Rights { read: true, write: true, atomic: false };
+    let bytes = LAYOUT.region_bytes(CELLS) + u64::from(RING * SLOT);
+    let mut region = Region::new(BASE, bytes as usize, rights).expect("a region");
+    for (offset, bytes) in table.images(0, 4096) {
+        region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+    }
+    let mut server = Responder::new(2048).expect("a path MTU");
+    server.add_region(1, region).expect("a key");
+    server.add_pair(0x20, 0x100, 0, &[1]).expect("a queue pair");
+    (server, ring)
+}
+
+fn median(mut all: Vec<f64>) -> String {
+    all.sort_by(f64::total_cmp);
+    format!("{:8.0} ({:.0} to {:.0})", all[all.len() / 2], all[0], all[all.len() - 1])
+}
+
+fn main() {
+    let config = Config { layout: LAYOUT, cells: vec![CELLS], stash: 4096, hold_ns: 0 };
+    let mut table = Table::new(config).expect("settings");
+    let entries: Vec<_> = (0..ENTRIES).map(|n| (key(n), value(n))).collect();
+    let start = Instant::now();
+    table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
+    println!(
+        "{ENTRIES} entries in {CELLS} cells: {} collide; loaded in {:?}",
+        table.collisions(),
+        start.elapsed()
+    );
+    let (mut server, ring) = server(&table);
+    let routes = "add routes prefix:198.51.0.0/16 forward(port:1, mac:02:00:00:00:00:22)\n";
+    let mut text = format!(
+        "{routes}value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:{CELLS}, timeout:1000000000, \
+         wait_port:0)\nadd tea_servers 1 cell:0->{} server(first_pair:0, pair_mask:0)\nadd tea_pairs pair:0 peer(pair:32, mac:2, address:10.9.1.1, port:3, \
+         group:1, region:1, cells:{BASE}, ring:{ring}, start:0)\nmc_mgrp_create 1\n",
+        CELLS - 1
+    );
+    for n in 1..=3 {
+        text += &format!("mc_node_create {n} 3\nmc_node_associate 1 {}\n", n - 1);
+    }
+    let mut tea = rig(false, &text);
+    let mut plain = rig(true, routes);
+    for (k, v) in &entries {
+        let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        plain
+            .add(&format!("translations key=0x{} -> translated(value=0x{})", hex(k), hex(v)))
+            .expect("an entry");
+    }
+    let mut random = Random::new(1);
+    let mut buffer = vec![0; 4096];
+    for bytes in [60, 1500] {
+        let (mut requests, mut answers, mut memory, mut local) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..11 {
+            let mut spent = [Duration::ZERO; 4];
+            let mut passed = 0;
+            for _ in 0..PACKETS {
+                let n = random.below(ENTRIES.into()) as u32;
+                let frame = packet(n, bytes);
+                let sent = step(&mut tea, &mut buffer, 0, &frame, &mut spent[0]);
+                let mut back = Vec::new();
+                let start = Instant::now();
+                for (_, request) in &sent {
+                    let (request, ..) = Packet::decode(request).expect("a request");
+                    server.step(&request, &mut |a| {
+                        back.push(a.encode((Mac::from_u64(1), Mac::from_u64(2)), (SERVER, 9), SWITCH))
+                    });
+                }
+                spent[2] += start.elapsed();
+                let mut out = Vec::new();
+                back.iter().for_each(|b| out.extend(step(&mut tea, &mut buffer, 3, b, &mut spent[1])));
+                let direct = step(&mut plain, &mut buffer, 0, &frame, &mut spent[3]);
+                // Both are the same packet, unless its entry collides.
+                passed += u32::from(!out.is_empty() && out == direct);
+            }
+            assert!(passed > PACKETS - PACKETS / 50, "{passed} of {PACKETS} packets passed");
+            let each = |i: usize| spent[i].as_nanos() as f64 / f64::from(PACKETS);
+            requests.push(each(0));
+            answers.push(each(1));
+            memory.push(each(2));
+            local.push(each(3));
+        }
+        println!("{bytes} bytes, ns a packet, median of 11 (range):");
+        println!(
+            "  request {}\n  answers {}\n  server  {}\n  plain   {}",
+            median(requests),
+            median(answers),
+            median(memory),
+            median(local)
+        );
+    }
+}

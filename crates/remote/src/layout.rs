@@ -1,0 +1,115 @@
+//! Bytes of cells, and the share of each server. The data plane's side of it is `p4/lib/pointsman/tea/message.p4`.
+
+use pointsman_wire::crc::{crc32, crc32_after};
+use std::error::Error;
+use std::fmt;
+
+/// Cells of a window (`TEA_WINDOW`).
+pub const WINDOW: u32 = 8;
+/// Scratchpads of a queue pair (`TEA_RING`).
+pub const RING: u32 = 64;
+/// Bytes of a scratchpad (`TEA_SLOT`).
+pub const SLOT: u32 = 2048;
+/// Bytes of a cell besides key and value: index and check.
+const EXTRA: usize = 8;
+
+/// Why a layout is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutError {
+    /// Keys or values of so many bytes.
+    Size(usize),
+    /// No server has cells, or all together have too many.
+    Cells,
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::Size(n) => {
+                write!(f, "a key or value of {n} bytes: use a multiple of 4, from 4 to 64")
+            }
+            LayoutError::Cells => {
+                f.write_str("the servers together need between 1 and 2^31 - 1 cells, and each at least one")
+            }
+        }
+    }
+}
+
+impl Error for LayoutError {}
+
+/// Sizes of keys and values, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// `TEA_KEY_BYTES`.
+    pub key: usize,
+    /// `TEA_VALUE_BYTES`.
+    pub value: usize,
+}
+
+impl Layout {
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// Not a multiple of four from 4 to 64.
+    pub fn new(key: usize, value: usize) -> Result<Self, LayoutError> {
+        for n in [key, value] {
+            if !n.is_multiple_of(4) || !(4..=64).contains(&n) {
+                return Err(LayoutError::Size(n));
+            }
+        }
+        Ok(Layout { key, value })
+    }
+
+    /// Bytes of a cell.
+    pub fn cell_bytes(&self) -> usize {
+        EXTRA + self.key + self.value
+    }
+
+    /// Bytes of a server's cells: those of its range, and the rest of the last one's window.
+    pub fn region_bytes(&self, cells: u32) -> u64 {
+        u64::from(cells + WINDOW - 1) * self.cell_bytes() as u64
+    }
+
+    /// Writes a cell: number `index` with key and value, one after the other, or nothing.
+    pub(crate) fn encode(&self, index: u32, entry: Option<&[u8]>, out: &mut Vec<u8>) {
+        out.extend(index.to_be_bytes());
+        match entry {
+            Some(bytes) => {
+                out.extend(bytes);
+                out.extend((crc32(bytes) | 1).to_be_bytes());
+            }
+            None => out.resize(out.len() + self.key + self.value + 4, 0),
+        }
+    }
+}
+
+/// The first cell of a key's window, of so many cells.
+pub(crate) fn home(key: &[u8], cells: u32) -> u32 {
+    crc32_after(0, key) % cells
+}
+
+/// A server's share: consecutive cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its first cell.
+    pub start: u32,
+    /// How many.
+    pub cells: u32,
+}
+
+impl Part {
+    /// The shares of servers with so many cells.
+    ///
+    /// # Errors
+    /// There are none, or too many.
+    pub fn divide(cells: &[u32]) -> Result<Vec<Part>, LayoutError> {
+        let mut start = 0u32;
+        let mut parts = Vec::new();
+        for cells in cells {
+            parts.push(Part { start, cells: *cells });
+            start =
+                start.checked_add(*cells).filter(|n| *n < 1 << 31 && *cells > 0).ok_or(LayoutError::Cells)?;
+        }
+        if parts.is_empty() { Err(LayoutError::Cells) } else { Ok(parts) }
+    }
+}

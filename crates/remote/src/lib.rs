@@ -1,0 +1,19 @@
+//! Tables in the memory of servers, as `p4/lib/pointsman/tea.p4` reads them (docs/tea.md): the layout of the memory, where entries are placed, and how they
+//! change while packets look them up.
+//!
+//! [`Table`] is a state machine: changes go in, [`Action`]s come out, for the switch's own table of entries (the *stash*) and for the memory. [`Writer`]
+//! does the latter by RDMA. There are no sockets, threads or clocks here; times are in nanoseconds.
+//!
+//! An entry that exists is never reported absent, mixed from two, or in an old state after its change was acknowledged: a cell is
+//! written only while the switch itself holds the keys that it had and will have, and the switch gives a key up only when every READ that began before it had
+//! the key has ended.
+#![forbid(unsafe_code)]
+
+mod cells;
+mod layout;
+mod table;
+mod writer;
+
+pub use layout::{Layout, LayoutError, Part, RING, SLOT, WINDOW};
+pub use table::{Action, ChangeError, Config, Entry, LoadError, Table};
+pub use writer::{Writer, WriterError};

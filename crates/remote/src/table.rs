@@ -1,0 +1,448 @@
+//! Changes of a table while packets look entries up.
+
+use crate::cells::Cells;
+use crate::layout::{Layout, Part, WINDOW};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::error::Error;
+use std::fmt;
+
+/// What the switch answers for a key: a value, or that it has none.
+pub type Entry = Option<Vec<u8>>;
+
+/// Settings of a table.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Sizes of keys and values.
+    pub layout: Layout,
+    /// Cells of each server.
+    pub cells: Vec<u32>,
+    /// Entries that the switch itself can hold (`TEA_STASH`).
+    pub stash: usize,
+    /// How long the switch keeps a key after its cells were written, in nanoseconds: the longest time of a look-up (`timeout` of the data plane), and twice
+    /// that of a frame on its way.
+    pub hold_ns: u64,
+}
+
+/// Something to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The switch shall answer for a key; then [`Table::stashed`] with this number.
+    Stash(u64, Vec<u8>, Entry),
+    /// The switch shall not answer for a key any more.
+    Unstash(Vec<u8>),
+    /// Bytes are to be written to a server's cells, from this offset on; then [`Table::written`] with this number.
+    Write(u64, usize, u64, Vec<u8>),
+}
+
+/// Why a change is refused. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeError {
+    /// A key of so many bytes.
+    Key(usize),
+    /// A value of so many bytes.
+    Value(usize),
+    /// The switch has no room for the entries that change together.
+    Full,
+    /// There is no such key.
+    Unknown,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeError::Key(n) => write!(f, "a key of {n} bytes does not fit this table"),
+            ChangeError::Value(n) => write!(f, "a value of {n} bytes does not fit this table"),
+            ChangeError::Full => f.write_str(
+                "the switch's own table is full: repeat the change later; if that does not help, add memory",
+            ),
+            ChangeError::Unknown => f.write_str("unknown key"),
+        }
+    }
+}
+
+impl Error for ChangeError {}
+
+/// Why entries cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The table has entries, or changes are under way.
+    NotEmpty,
+    /// An entry, counted from 0, cannot be added.
+    Entry(usize, ChangeError),
+    /// An entry, counted from 0, has the key of an earlier one.
+    Twice(usize),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::NotEmpty => f.write_str("the table is not empty: add the entries one by one"),
+            LoadError::Entry(n, error) => write!(f, "entry {n}: {error}"),
+            LoadError::Twice(n) => write!(f, "entry {n}: an earlier one has the same key"),
+        }
+    }
+}
+
+impl Error for LoadError {}
+
+/// A key that the switch answers for.
+#[derive(Debug)]
+struct Stashed {
+    entry: Entry,
+    /// The switch has it, and since this time no cell of it was written.
+    quiet: Option<u64>,
+    /// [`Action::Stash`]es that are under way.
+    unconfirmed: u32,
+    /// Cells that are to be written or are being written, and hold this key before or after.
+    open: u32,
+    /// It has no cell, because none was free.
+    collides: bool,
+}
+
+/// A cell that does not have in memory what it is to hold: the key in memory.
+type Dirty = Option<Vec<u8>>;
+
+/// A table whose entries are in servers.
+#[derive(Debug)]
+pub struct Table {
+    cells: Cells,
+    capacity: usize,
+    hold_ns: u64,
+    stash: BTreeMap<Vec<u8>, Stashed>,
+    dirty: BTreeMap<usize, Dirty>,
+    /// Keys before and after, of the cells that are being written.
+    writing: BTreeMap<u64, [Option<Vec<u8>>; 2]>,
+    /// Keys of the entries that are on their way to the switch, and whether a change is acknowledged then.
+    stashing: BTreeMap<u64, (Vec<u8>, bool)>,
+    actions: VecDeque<Action>,
+    acknowledged: VecDeque<Vec<u8>>,
+    /// Keys by the time when the switch may give them up.
+    due: BTreeSet<(u64, Vec<u8>)>,
+    number: u64,
+    entries: usize,
+    /// Memory is not written yet: cells may change at once.
+    loading: bool,
+}
+
+impl Table {
+    /// An empty table. Its servers' memory must be written first ([`Table::images`]).
+    ///
+    /// # Errors
+    /// The servers' cells are not possible.
+    pub fn new(config: Config) -> Result<Self, crate::LayoutError> {
+        let parts = Part::divide(&config.cells)?;
+        let layout = Layout::new(config.layout.key, config.layout.value)?;
+        Ok(Table {
+            cells: Cells::new(layout, parts),
+            capacity: config.stash,
+            hold_ns: config.hold_ns,
+            stash: BTreeMap::new(),
+            dirty: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            stashing: BTreeMap::new(),
+            actions: VecDeque::new(),
+            acknowledged: VecDeque::new(),
+            due: BTreeSet::new(),
+            number: 0,
+            entries: 0,
+            loading: false,
+        })
+    }
+
+    /// The servers' shares.
+    pub fn parts(&self) -> &[Part] {
+        self.cells.parts()
+    }
+
+    /// Entries.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Entries for which no cell was free: the switch holds them.
+    pub fn collisions(&self) -> usize {
+        self.stash.values().filter(|s| s.collides).count()
+    }
+
+    /// Keys that the switch answers for now.
+    pub fn stash(&self) -> usize {
+        self.stash.len()
+    }
+
+    /// The value of a key, as of the latest change.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        match self.stash.get(key) {
+            Some(stashed) => stashed.entry.as_deref(),
+            None => self.cells.find(key).and_then(|at| self.cells.get(at)).map(|b| &b[key.len()..]),
+        }
+    }
+
+    /// Fills an empty table, before its memory is written. Entries without a free cell go to the switch.
+    ///
+    /// # Errors
+    /// The table has entries; an entry is wrong, or one too many for the switch. The entries before it are there.
+    pub fn load<'a>(
+        &mut self,
+        entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), LoadError> {
+        if self.entries > 0 || !self.stash.is_empty() || !self.dirty.is_empty() {
+            return Err(LoadError::NotEmpty);
+        }
+        for (n, (key, value)) in entries.into_iter().enumerate() {
+            self.check(key, Some(value)).map_err(|e| LoadError::Entry(n, e))?;
+            if self.get(key).is_some() {
+                return Err(LoadError::Twice(n));
+            }
+            match self.cells.path(self.cells.window(key)) {
+                Some(path) => {
+                    self.loading = true;
+                    self.shift(&path, &[key, value].concat());
+                    self.loading = false;
+                }
+                None if self.stash.len() < self.capacity => {
+                    self.put_in_stash(key, Some(value.to_vec()), false);
+                    self.set_collides(key, true);
+                }
+                None => return Err(LoadError::Entry(n, ChangeError::Full)),
+            }
+            self.entries += 1;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a server's cells in pieces of up to `cells` of them, each with its offset.
+    pub fn images(&self, server: usize, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let part = self.cells.parts()[server];
+        let first = part.start as usize + server * (WINDOW as usize - 1);
+        let all = part.cells + WINDOW - 1;
+        (0..all).step_by(cells.max(1) as usize).map(move |number| {
+            let mut bytes = Vec::new();
+            for n in number..all.min(number + cells.max(1)) {
+                self.cells.layout.encode(part.start + n, self.cells.get(first + n as usize), &mut bytes);
+            }
+            (u64::from(number) * self.cells.layout.cell_bytes() as u64, bytes)
+        })
+    }
+
+    /// Adds an entry or changes its value. It is acknowledged ([`Table::take_acknowledged`]) when every look-up that begins from then on sees it.
+    ///
+    /// # Errors
+    /// The entry does not fit, or the switch has no room now.
+    pub fn put(&mut self, now: u64, key: &[u8], value: &[u8]) -> Result<(), ChangeError> {
+        self.check(key, Some(value))?;
+        let entry = [key, value].concat();
+        let path = match self.cells.find(key) {
+            Some(place) => Some(vec![place]),
+            None => self.cells.path(self.cells.window(key)),
+        };
+        let path = path.unwrap_or_default();
+        let moved: Vec<Vec<u8>> =
+            path.iter().filter_map(|at| self.cells.key(*at).map(<[u8]>::to_vec)).collect();
+        let new = moved.iter().filter(|k| *k != key && !self.stash.contains_key(*k)).count();
+        if self.stash.len() + new + usize::from(!self.stash.contains_key(key)) > self.capacity {
+            return Err(ChangeError::Full);
+        }
+        self.entries += usize::from(self.get(key).is_none());
+        for other in moved.iter().filter(|k| *k != key) {
+            if !self.stash.contains_key(other) {
+                let value = self.get(other).map(<[u8]>::to_vec);
+                self.put_in_stash(other, value, false);
+            }
+        }
+        self.put_in_stash(key, Some(value.to_vec()), true);
+        self.set_collides(key, path.is_empty());
+        self.shift(&path, &entry);
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Removes an entry. It is acknowledged when every look-up that begins from then on finds the key absent.
+    ///
+    /// # Errors
+    /// There is no such entry, or the switch has no room now.
+    pub fn delete(&mut self, now: u64, key: &[u8]) -> Result<(), ChangeError> {
+        self.check(key, None)?;
+        if self.get(key).is_none() {
+            return Err(ChangeError::Unknown);
+        }
+        if self.stash.len() + usize::from(!self.stash.contains_key(key)) > self.capacity {
+            return Err(ChangeError::Full);
+        }
+        self.entries -= 1;
+        self.put_in_stash(key, None, true);
+        self.set_collides(key, false);
+        if let Some(place) = self.cells.find(key) {
+            self.plan(place, None);
+            self.settle(place);
+        }
+        self.pump(now);
+        Ok(())
+    }
+
+    /// What is to be done next.
+    pub fn take_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The key of a change that is acknowledged, in the order of the changes.
+    pub fn take_acknowledged(&mut self) -> Option<Vec<u8>> {
+        self.acknowledged.pop_front()
+    }
+
+    /// The switch answers for the key of [`Action::Stash`].
+    pub fn stashed(&mut self, now: u64, number: u64) {
+        let Some((key, is_change)) = self.stashing.remove(&number) else { return };
+        if let Some(stashed) = self.stash.get_mut(&key) {
+            stashed.unconfirmed -= 1;
+            let quiet = *stashed.quiet.get_or_insert(now);
+            self.due.insert((quiet.saturating_add(self.hold_ns), key.clone()));
+        }
+        if is_change {
+            self.acknowledged.push_back(key);
+        }
+        self.pump(now);
+    }
+
+    /// The bytes of [`Action::Write`] are in memory.
+    pub fn written(&mut self, now: u64, number: u64) {
+        let Some(keys) = self.writing.remove(&number) else { return };
+        for key in keys.into_iter().flatten() {
+            self.reopen(&key, false);
+            if let Some(stashed) = self.stash.get_mut(&key) {
+                stashed.quiet = Some(now);
+                self.due.insert((now.saturating_add(self.hold_ns), key));
+            }
+        }
+        self.pump(now);
+    }
+
+    /// When [`Table::wake`] is due.
+    pub fn deadline(&self) -> Option<u64> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Lets the switch give up keys that it held for long enough.
+    pub fn wake(&mut self, now: u64) {
+        while let Some((at, key)) = self.due.first().cloned().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, key.clone()));
+            self.release(now, &key);
+        }
+    }
+
+    fn check(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), ChangeError> {
+        let layout = self.cells.layout;
+        if key.len() != layout.key {
+            return Err(ChangeError::Key(key.len()));
+        }
+        match value.map(<[u8]>::len).filter(|n| *n != layout.value) {
+            Some(n) => Err(ChangeError::Value(n)),
+            None => Ok(()),
+        }
+    }
+
+    fn set_collides(&mut self, key: &[u8], collides: bool) {
+        if let Some(stashed) = self.stash.get_mut(key) {
+            stashed.collides = collides;
+        }
+    }
+
+    fn put_in_stash(&mut self, key: &[u8], entry: Entry, is_change: bool) {
+        let number = self.number;
+        self.number += 1;
+        let new = Stashed { entry: None, quiet: None, unconfirmed: 0, open: 0, collides: false };
+        let stashed = self.stash.entry(key.to_vec()).or_insert(new);
+        stashed.entry.clone_from(&entry);
+        stashed.unconfirmed += 1;
+        self.stashing.insert(number, (key.to_vec(), is_change));
+        self.actions.push_back(Action::Stash(number, key.to_vec(), entry));
+    }
+
+    /// Moves the entries of a path by one place each, and puts an entry into the first.
+    fn shift(&mut self, path: &[usize], entry: &[u8]) {
+        for pair in path.windows(2).rev() {
+            let moved = self.cells.get(pair[0]).map(<[u8]>::to_vec);
+            self.plan(pair[1], moved.as_deref());
+        }
+        if let Some(first) = path.first() {
+            self.plan(*first, Some(entry));
+        }
+    }
+
+    /// A cell is to hold this.
+    fn plan(&mut self, place: usize, entry: Option<&[u8]>) {
+        let before = self.cells.key(place).map(<[u8]>::to_vec);
+        self.cells.set(place, entry);
+        let after = self.cells.key(place).map(<[u8]>::to_vec);
+        if self.loading {
+            return;
+        }
+        match self.dirty.get(&place) {
+            // It was to hold `before`, which has not been written.
+            Some(_) => before.iter().for_each(|k| self.reopen(k, false)),
+            None => {
+                before.iter().for_each(|k| self.reopen(k, true));
+                self.dirty.insert(place, before);
+            }
+        }
+        after.iter().for_each(|k| self.reopen(k, true));
+    }
+
+    fn reopen(&mut self, key: &[u8], open: bool) {
+        if let Some(stashed) = self.stash.get_mut(key) {
+            if open {
+                stashed.open += 1;
+            } else {
+                stashed.open -= 1;
+            }
+        }
+    }
+
+    /// A place is free: a key that had none takes it, if it is in its window.
+    fn settle(&mut self, place: usize) {
+        let fits =
+            |key: &&Vec<u8>| (0..WINDOW as usize).contains(&place.wrapping_sub(self.cells.window(key)));
+        let waiting = self.stash.iter().filter(|(_, s)| s.collides).map(|(k, _)| k);
+        let Some(key) = waiting.filter(|k| fits(k)).min().cloned() else { return };
+        if let Some(stashed) = self.stash.get_mut(&key) {
+            stashed.collides = false;
+            let entry = [key, stashed.entry.clone().unwrap_or_default()].concat();
+            self.plan(place, Some(&entry));
+        }
+    }
+
+    /// Writes the cells that may be written: the switch holds the keys before and after.
+    fn pump(&mut self, now: u64) {
+        let held = |key: &Vec<u8>| self.stash.get(key).is_some_and(|s| s.quiet.is_some());
+        let ready: Vec<usize> = self
+            .dirty
+            .iter()
+            .filter(|(place, before)| {
+                let after = self.cells.key(**place).map(<[u8]>::to_vec);
+                before.iter().chain(&after).all(held)
+            })
+            .map(|(place, _)| *place)
+            .collect();
+        for place in ready {
+            let before = self.dirty.remove(&place).flatten();
+            let after = self.cells.key(place).map(<[u8]>::to_vec);
+            let (server, index, number) = self.cells.locate(place);
+            let mut bytes = Vec::new();
+            self.cells.layout.encode(index, self.cells.get(place), &mut bytes);
+            let offset = u64::from(number) * self.cells.layout.cell_bytes() as u64;
+            self.writing.insert(self.number, [before, after]);
+            self.actions.push_back(Action::Write(self.number, server, offset, bytes));
+            self.number += 1;
+        }
+        self.wake(now);
+    }
+
+    /// The switch gives a key up, unless something about it is under way.
+    fn release(&mut self, now: u64, key: &[u8]) {
+        let over = |s: &Stashed| s.quiet.is_some_and(|quiet| now >= quiet.saturating_add(self.hold_ns));
+        let done = |s: &&Stashed| over(s) && s.open == 0 && s.unconfirmed == 0 && !s.collides;
+        if self.stash.get(key).as_ref().is_some_and(done) {
+            self.stash.remove(key);
+            self.actions.push_back(Action::Unstash(key.to_vec()));
+        }
+    }
+}

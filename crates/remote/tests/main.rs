@@ -1,0 +1,3 @@
+//! The table alone, and under look-ups of a switch.
+
+mod changes;
