@@ -1,3 +1,4 @@
 //! The table alone, and under look-ups of a switch.
 
 mod changes;
+mod lookups;

@@ -1,0 +1,162 @@
+//! A table under the look-ups of a compiled switch, with everything that goes wrong.
+
+mod checker;
+mod world;
+
+use checker::Verdict;
+use pointsman_engine::Engine;
+use pointsman_interp::Interp;
+use pointsman_ir::Executor;
+use world::{App, HOLD, Settings, US, World};
+
+fn settings() -> Settings {
+    Settings {
+        loss: 0.0,
+        double: 0.0,
+        late: 0.0,
+        adverse: false,
+        read_ns: 6 * US,
+        control_ns: 20 * US,
+        change_ns: 0,
+        gap_ns: 4 * US,
+        flows: 60,
+        cells: vec![20, 15],
+        stash: 64,
+        hold_ns: HOLD,
+    }
+}
+
+/// Everything goes wrong, differently for each seed.
+fn faults(seed: u64) -> Settings {
+    Settings {
+        loss: [0.0, 0.01, 0.1][(seed % 3) as usize],
+        double: [0.0, 0.1][(seed / 2 % 2) as usize],
+        late: [0.0, 0.002, 0.03][(seed / 4 % 3) as usize],
+        adverse: seed / 3 % 2 == 1,
+        change_ns: [60 * US, 200 * US][(seed / 5 % 2) as usize],
+        ..settings()
+    }
+}
+
+fn run<E: Executor + Send + Sync>(app: &App<E>, settings: Settings, seed: u64, duration: u64) -> Verdict {
+    let mut world = World::new(app, settings, seed);
+    world.run(duration);
+    assert_eq!(world.wrong, Vec::<String>::new(), "seed {seed}");
+    world.checker.verdict
+}
+
+fn without_faults<E: Executor + Send + Sync>() {
+    let app = App::<E>::new(&[]);
+    let verdict = run(&app, settings(), 1, 20_000 * US);
+    assert_eq!(verdict.violations(), 0, "{verdict:?}");
+    assert!(verdict.sent > 4000 && verdict.found > 1500 && verdict.absent > 1500, "{verdict:?}");
+    assert_eq!(verdict.found + verdict.absent, verdict.sent, "nothing is lost: {verdict:?}");
+}
+
+#[test]
+fn nothing_is_lost_without_faults() {
+    without_faults::<Interp>();
+    without_faults::<Engine>();
+}
+
+#[test]
+fn random_faults_break_nothing() {
+    let (app, interpreted) = (App::<Engine>::new(&[]), App::<Interp>::new(&[]));
+    let (mut passed, mut sent) = (0, 0);
+    for seed in 0..24 {
+        let verdict = run(&app, faults(seed), seed, 20_000 * US);
+        assert_eq!(verdict.violations(), 0, "seed {seed}: {verdict:?}");
+        passed += verdict.found + verdict.absent;
+        sent += verdict.sent;
+        if seed % 12 == 5 {
+            let duration = 4000 * US;
+            let verdicts =
+                (run(&interpreted, faults(seed), seed, duration), run(&app, faults(seed), seed, duration));
+            assert_eq!(verdicts.0, verdicts.1, "seed {seed}: the executors differ");
+        }
+    }
+    println!("{passed} of {sent} packets passed");
+    assert!(passed * 10 > sent * 6, "{passed} of {sent}");
+}
+
+/// Losses cost packets, never a queue pair or a credit.
+#[test]
+fn a_lost_frame_costs_few_packets() {
+    let app = App::<Engine>::new(&[]);
+    for (gap_ns, loss, most) in [(4 * US, 0.01, 2), (4 * US, 0.001, 2), (1000, 0.01, 4)] {
+        let mut world = World::new(&app, Settings { loss, gap_ns, ..settings() }, 1);
+        world.lost_frames = 0;
+        world.run(20_000 * US);
+        let (verdict, frames) = (world.checker.verdict, world.lost_frames);
+        let lost = verdict.sent - verdict.found - verdict.absent;
+        println!(
+            "{loss} of frames lost, a packet in {gap_ns} ns: {lost} of {} packets for {frames} frames",
+            verdict.sent
+        );
+        assert_eq!(verdict.violations(), 0, "{verdict:?}");
+        assert!(frames > 10 && lost <= most * frames, "{lost} packets for {frames} frames");
+        // Afterwards all queue pairs work.
+        world.settings.loss = 0.0;
+        world.run(10_000 * US);
+        world.checker.verdict = Verdict::default();
+        world.run(10_000 * US);
+        let verdict = world.checker.verdict;
+        assert_eq!(verdict.found + verdict.absent, verdict.sent, "{verdict:?}");
+    }
+}
+
+/// The first seed that finds a violation, when everything goes wrong.
+fn found(changes: &[(&str, &str)], change: impl Fn(&mut Settings)) -> Option<(u64, Verdict)> {
+    let app = App::<Engine>::new(changes);
+    (0..20).find_map(|seed| {
+        let mut settings = Settings {
+            loss: 0.03,
+            double: 0.1,
+            late: 0.01,
+            adverse: true,
+            read_ns: 25 * US,
+            control_ns: US,
+            change_ns: 20 * US,
+            ..settings()
+        };
+        change(&mut settings);
+        let mut world = World::new(&app, settings, seed);
+        world.run(10_000 * US);
+        Some((seed, world.checker.verdict)).filter(|(_, v)| v.violations() > 0)
+    })
+}
+
+/// Each protection that is taken away shows.
+#[test]
+fn every_fault_that_is_put_in_is_found() {
+    let in_switch = |changes: &[(&str, &str)]| found(changes, |_| {});
+    // Reports of gaps arrive again, late, so numbers are used again at once.
+    let disorder =
+        |s: &mut Settings| (s.loss, s.double, s.late, s.adverse, s.gap_ns) = (0.05, 0.4, 0.3, false, 2 * US);
+    let check = ("(expected | 1) == check ? TEA_FOUND : TEA_TORN", "TEA_FOUND");
+    let missing = [
+        ("state == TEA_ASKED || state == TEA_TORN", "false"),
+        ("m.answer = state;", "m.answer = state == TEA_ASKED ? TEA_ABSENT : state;"),
+    ];
+    let own_table = ("if (tea_stash.apply().hit)", "if (m.answer == 0 && tea_stash.apply().hit)");
+    let mutations = [
+        ("nothing", in_switch(&[]).map_or(Some((0, Verdict::default())), |_| None)),
+        ("the tag is not compared", in_switch(&[("tag[30:0] != h.scratch.tag", "false")])),
+        ("the window's index is not compared", found(&[("home != h.cells.index0", "false")], disorder)),
+        ("a packet is taken twice", in_switch(&[("tea_lookups.write(slot, TEA_NONE ++ first);", "")])),
+        (
+            "keys are compared in part",
+            in_switch(&[("c.key0 == key", "c.key0[127:108] == key[127:108]"), check]),
+        ),
+        ("a missing window counts as absent", in_switch(&missing)),
+        ("a returned packet is not looked up in the switch", in_switch(&[own_table])),
+        ("the last byte is lost", in_switch(&[("truncate(m.bytes);", "truncate(m.bytes - 1);")])),
+        ("keys are given up at once", found(&[], |s| s.hold_ns = 0)),
+    ];
+    for (fault, found) in &mutations {
+        println!("{fault}: {found:?}");
+    }
+    let missed: Vec<_> =
+        mutations.iter().filter(|(_, found)| found.is_none()).map(|(fault, _)| fault).collect();
+    assert!(missed.is_empty(), "{missed:?} not found");
+}

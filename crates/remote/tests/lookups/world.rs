@@ -1,0 +1,542 @@
+//! A switch that runs the NAT, servers with memory, a controller with the table, links that lose, double and reorder: in virtual time.
+
+use super::checker::{Checker, State, key, value};
+use pointsman_ir::{Executor, Program};
+use pointsman_net::Loader;
+use pointsman_remote::{Action, ChangeError, Config, Layout, RING, SLOT, Table, WINDOW, Writer};
+use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
+use pointsman_stf::Rig;
+use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
+use pointsman_v1model::{Arrived, Output, QueueConfig, Switch, SwitchConfig, Time};
+use pointsman_wire::{Mac, Random};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+pub const US: u64 = 1000;
+const OUT: u32 = 1;
+const SERVER: u32 = 3;
+const UNKNOWN: u32 = 7;
+const WAIT: u32 = 8;
+const MTU: usize = 2048;
+const REGION: u32 = 0x77;
+const BASE: u64 = 0x1_0000_0000;
+const PAIRS: u32 = 2;
+/// The longest time of a look-up, as the switch has it, and of a frame under way.
+const TIMEOUT: u64 = 200 * US;
+const LIFE: u64 = 50 * US;
+const LAYOUT: Layout = Layout { key: 16, value: 8 };
+
+/// The program; every replacement in the library must apply.
+fn program(changes: &[(&str, &str)]) -> Arc<Program> {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
+    let mut library = read(own_libraries().join("pointsman/tea.p4"));
+    for (from, to) in changes {
+        assert_eq!(library.matches(from).count(), 1, "{from}");
+        library = library.replace(from, to);
+    }
+    let text = read(own_program("nat")).replace("#include <pointsman/tea.p4>", &library);
+    compile_text("nat.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+/// A program with its executor, which all switches share.
+pub struct App<E> {
+    program: Arc<Program>,
+    loader: Loader<E>,
+}
+
+impl<E> App<E> {
+    pub fn new(changes: &[(&str, &str)]) -> Self {
+        App { program: program(changes), loader: Loader::default() }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub loss: f64,
+    pub double: f64,
+    /// Frames take 2 us, and this share of them up to `LIFE`.
+    pub late: f64,
+    /// A server reads eight bytes at a time, in any order, while others may be written.
+    pub adverse: bool,
+    /// How long such a READ takes, at most.
+    pub read_ns: u64,
+    /// How long a change of the switch's own table takes each way, at most.
+    pub control_ns: u64,
+    /// Mean time between changes; 0: none.
+    pub change_ns: u64,
+    /// Mean time between packets.
+    pub gap_ns: u64,
+    pub flows: u16,
+    /// Cells of each server.
+    pub cells: Vec<u32>,
+    pub stash: usize,
+    pub hold_ns: u64,
+}
+
+enum Event {
+    Input,
+    Change,
+    ToSwitch(u32, Vec<u8>),
+    ToServer(usize, Vec<u8>),
+    ToController(usize, Vec<u8>),
+    /// A server sends an answer to a READ, parts of which it reads only now.
+    Read(usize, u64, OwnedRead),
+    Stash(Action),
+    Stashed(u64),
+}
+
+/// An answer to a READ.
+struct OwnedRead {
+    pair: u32,
+    psn: u32,
+    data: Vec<u8>,
+}
+
+pub struct World<E: Executor> {
+    pub now: u64,
+    calendar: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    random: Random,
+    pub settings: Settings,
+    pub rig: Rig<E>,
+    servers: Vec<Responder>,
+    pub table: Table,
+    writer: Writer,
+    pub checker: Checker,
+    /// When the last change for the switch's own table is there.
+    stash_at: u64,
+    /// When the last delayed READ ends.
+    read_at: u64,
+    end: u64,
+    pub refused: u64,
+    pub lost_frames: u64,
+    pub wrong: Vec<String>,
+}
+
+fn address(server: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 9, 1, server as u8 + 1))
+}
+
+fn hop() -> (Mac, Mac) {
+    (Mac::from_u64(2), Mac::from_u64(4))
+}
+
+impl<E: Executor + Send + Sync> World<E> {
+    pub fn new(app: &App<E>, settings: Settings, seed: u64) -> Self {
+        let config = Config {
+            layout: LAYOUT,
+            cells: settings.cells.clone(),
+            stash: settings.stash,
+            hold_ns: settings.hold_ns,
+        };
+        let mut table = Table::new(config).expect("settings");
+        let mut checker = Checker::default();
+        // Half of the flows have entries from the start.
+        let start =
+            |flow: u16| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
+        checker.flows = (0..settings.flows).map(|f| vec![start(f)]).collect();
+        let entries: Vec<_> = (0..settings.flows).step_by(2).map(|f| (key(f), value(f, 0))).collect();
+        table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
+        let mut world = World {
+            now: 1000 * US,
+            calendar: BTreeMap::new(),
+            entered: 0,
+            random: Random::new(seed),
+            rig: rig(app, &settings),
+            servers: Vec::new(),
+            table,
+            writer: Writer::new(),
+            checker,
+            stash_at: 0,
+            read_at: 0,
+            end: 0,
+            refused: 0,
+            lost_frames: 0,
+            wrong: Vec::new(),
+            settings,
+        };
+        for i in 0..world.table.parts().len() {
+            world.add_server(i);
+        }
+        // The memory is written, over the same links, before packets come.
+        world.end = world.now;
+        while !world.writer.is_idle() {
+            world.end += 1000 * US;
+            world.run_until(world.end);
+        }
+        world
+    }
+
+    fn add_server(&mut self, i: usize) {
+        let part = self.table.parts()[i];
+        let ring = ring(part.cells);
+        let bytes = (ring - BASE) + u64::from(PAIRS * RING * SLOT);
+        let rights = Rights { read: true, write: true, atomic: false };
+        let mut server = Responder::new(MTU).expect("a path MTU");
+        let region = Region::new(BASE, bytes as usize, rights).expect("a region");
+        server.add_region(REGION, region).expect("a new key");
+        server.add_pair(0x10, 0x90, 7, &[REGION]).expect("a queue pair");
+        self.writer.add(Requester::new(0x10, 7, MTU, 100 * US, 1000).expect("a queue pair"), REGION, BASE);
+        for j in 0..PAIRS {
+            let pair = i as u32 * PAIRS + j;
+            // The numbers are about to start again from 0.
+            let psn = 0xff_ff00 + 40 * pair;
+            server.add_pair(0x20 + j, 0x100 + pair, psn, &[REGION]).expect("a queue pair");
+            for register in ["tea_next", "tea_done"] {
+                self.rig.write_register(register, pair.into(), &psn.to_string()).expect("a register");
+            }
+            let ring = ring + u64::from(j * RING * SLOT);
+            let peer = format!(
+                "tea_pairs pair={pair} -> peer(pair={}, mac=0x02, address={}, port={}, group={}, region={REGION}, cells={BASE}, \
+                 ring={ring}, start={})",
+                0x20 + j,
+                address(i),
+                SERVER + i as u32,
+                i + 1,
+                part.start
+            );
+            self.rig.add(&peer).expect("a queue pair");
+        }
+        let range = format!("{}..{}", part.start, part.start + part.cells - 1);
+        let server_entry = format!(
+            "tea_servers cell={range} priority=1 -> server(first_pair={}, pair_mask={})",
+            i as u32 * PAIRS,
+            PAIRS - 1
+        );
+        self.rig.add(&server_entry).expect("a range");
+        self.servers.push(server);
+        let images: Vec<_> = self.table.images(i, 16).collect();
+        for (n, (offset, bytes)) in images.into_iter().enumerate() {
+            self.write((u64::MAX - n as u64, i, offset, bytes));
+        }
+    }
+
+    fn enter(&mut self, after: u64, event: Event) {
+        self.entered += 1;
+        self.calendar.insert((self.now + after, self.entered), event);
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        (self.random.below(1 << 20) as f64) < share * f64::from(1 << 20)
+    }
+
+    /// Sends packets and changes entries for some time, and lets everything end.
+    pub fn run(&mut self, duration: u64) {
+        self.end = self.now + duration;
+        self.enter(1, Event::Input);
+        if self.settings.change_ns > 0 {
+            self.enter(2, Event::Change);
+        }
+        self.run_until(self.end + 10_000 * US);
+    }
+
+    fn run_until(&mut self, end: u64) {
+        loop {
+            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+            let poll = self.rig.switch.next_poll().map_or(u64::MAX, |t| t.0.max(self.now));
+            let table = self.table.deadline().map_or(u64::MAX, |t| t.max(self.now));
+            let writer = self.writer.deadline().map_or(u64::MAX, |t| t.max(self.now));
+            let next = event.min(poll).min(table).min(writer);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = next;
+            if next == event {
+                if let Some((_, event)) = self.calendar.pop_first() {
+                    self.happens(event);
+                }
+            } else if next == poll {
+                self.at_switch(None);
+            } else if next == table {
+                self.table.wake(next);
+                self.act();
+            } else {
+                let mut sent = Vec::new();
+                let result =
+                    self.writer.wake(next, &mut self.table, &mut |i, p| sent.push((i, encode_request(p, i))));
+                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
+                self.requests(sent);
+                self.act();
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Input => self.input(),
+            Event::Change => self.change(),
+            Event::ToSwitch(port, frame) => self.at_switch(Some((port, frame))),
+            Event::ToServer(i, frame) => self.at_server(i, &frame),
+            Event::ToController(i, frame) => {
+                let (packet, ..) = Packet::decode(&frame).expect("the responder's own packet");
+                let mut sent = Vec::new();
+                let table = &mut self.table;
+                let result = self
+                    .writer
+                    .receive(self.now, i, &packet, table, &mut |i, p| sent.push((i, encode_request(p, i))));
+                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
+                self.requests(sent);
+                self.act();
+            }
+            Event::Read(i, address, mut read) => {
+                let region = self.servers[i].region(REGION).expect("the region");
+                let start = (address - BASE) as usize;
+                let now = &region.memory[start..start + read.data.len()];
+                for (old, new) in read.data.chunks_mut(8).zip(now.chunks(8)) {
+                    if self.random.below(2) == 0 {
+                        old.copy_from_slice(new);
+                    }
+                }
+                let answer =
+                    Packet { data: &read.data, ..Packet::new(Opcode::ReadOnly, read.pair, read.psn) };
+                let frame = encode_answer(&answer, i);
+                self.answer(i, read.pair, frame);
+            }
+            Event::Stash(action) => self.stash(action),
+            Event::Stashed(number) => {
+                self.table.stashed(self.now, number);
+                while let Some(key) = self.table.take_acknowledged() {
+                    let flow = usize::from(super::checker::flow(&key));
+                    let state = self.checker.flows[flow].last_mut().expect("a first state");
+                    assert!(state.acked.replace(self.now).is_none());
+                }
+                self.act();
+            }
+        }
+    }
+
+    fn input(&mut self) {
+        if self.now >= self.end {
+            return;
+        }
+        let flow = self.random.below(self.settings.flows.into()) as u16;
+        let padding = [0, 1, 2, 3, 70, 700, 1464][self.random.below(7) as usize];
+        let frame = self.checker.send(self.now, flow, padding);
+        self.at_switch(Some((0, frame)));
+        let gap = 1 + self.random.below(2 * self.settings.gap_ns);
+        self.enter(gap, Event::Input);
+    }
+
+    /// A change of a flow whose last change is acknowledged.
+    fn change(&mut self) {
+        if self.now >= self.end {
+            return;
+        }
+        let flow = self.random.below(self.settings.flows.into()) as u16;
+        let states = self.checker.flows[usize::from(flow)].clone();
+        let last = states[states.len() - 1];
+        if last.acked.is_some() {
+            let versions = states.len() as u16;
+            let delete = last.version.is_some() && self.random.below(2) == 0;
+            let version = (!delete).then_some(versions);
+            let result = match version {
+                Some(version) => self.table.put(self.now, &key(flow), &value(flow, version)),
+                None => self.table.delete(self.now, &key(flow)),
+            };
+            match result {
+                Ok(()) => {
+                    self.checker.flows[usize::from(flow)].push(State {
+                        version,
+                        asked: self.now,
+                        acked: None,
+                    });
+                }
+                Err(ChangeError::Full) => self.refused += 1,
+                Err(e) => self.wrong.push(e.to_string()),
+            }
+            self.act();
+        }
+        let gap = 1 + self.random.below(2 * self.settings.change_ns);
+        self.enter(gap, Event::Change);
+    }
+
+    /// Does what the table asks for. Changes of the switch's own table take some time, and keep their order.
+    fn act(&mut self) {
+        while let Some(action) = self.table.take_action() {
+            if let Action::Write(number, server, offset, bytes) = action {
+                self.write((number, server, offset, bytes));
+            } else {
+                self.stash_at = self.stash_at.max(self.now) + 1 + self.random.below(self.settings.control_ns);
+                let after = self.stash_at - self.now;
+                self.enter(after, Event::Stash(action));
+            }
+        }
+    }
+
+    fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
+        let mut sent = Vec::new();
+        self.writer.write(self.now, write, &mut |i, p| sent.push((i, encode_request(p, i))));
+        self.requests(sent);
+    }
+
+    fn requests(&mut self, frames: Vec<(usize, Vec<u8>)>) {
+        for (i, frame) in frames {
+            self.link(&frame, |frame| Event::ToServer(i, frame));
+        }
+    }
+
+    fn stash(&mut self, action: Action) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        match action {
+            Action::Stash(number, key, entry) => {
+                let entry = entry.map_or("removed()".into(), |v| format!("stashed(value=0x{})", hex(&v)));
+                self.rig
+                    .set(&format!("tea_stash key=0x{} -> {entry}", hex(&key)))
+                    .expect("room in the stash");
+                let after = self.random.below(self.settings.control_ns);
+                self.enter(after, Event::Stashed(number));
+            }
+            Action::Unstash(key) => {
+                let text = format!("tea_stash key=0x{} -> removed()", hex(&key));
+                self.rig.remove(&text).expect("an entry of the stash");
+            }
+            Action::Write(..) => unreachable!("writes go to servers"),
+        }
+    }
+
+    fn at_switch(&mut self, arrives: Option<(u32, Vec<u8>)>) {
+        let now = Time(self.now);
+        self.rig.now = now;
+        let mut out: Vec<Output> = Vec::new();
+        if let Some((port, frame)) = arrives {
+            let mut buffer = [&[0; 128][..], &frame].concat();
+            let arrived = Arrived { port, buffer: &mut buffer, start: 128 };
+            self.rig.switch.process(now, 1000, &mut [arrived], &mut out);
+        }
+        while self.rig.switch.poll(now, 1000, &mut out).more {}
+        for output in out {
+            match output {
+                Output::Port(OUT, frame) => self.checker.receive(self.now, true, &frame),
+                Output::Port(UNKNOWN, frame) => self.checker.receive(self.now, false, &frame),
+                Output::Port(port, frame)
+                    if port >= SERVER && ((port - SERVER) as usize) < self.servers.len() =>
+                {
+                    let i = (port - SERVER) as usize;
+                    self.requested(i, &frame);
+                    self.link(&frame, |frame| Event::ToServer(i, frame));
+                }
+                other => self.wrong.push(format!("{other:?} left the switch")),
+            }
+        }
+    }
+
+    /// The data plane's requests are those of the layout.
+    fn requested(&mut self, i: usize, frame: &[u8]) {
+        let cells = self.table.parts()[i].cells;
+        let (packet, from, to) = match Packet::decode(frame) {
+            Ok(decoded) => decoded,
+            Err(e) => return self.wrong.push(format!("{e} in {frame:02x?}")),
+        };
+        let remote = packet.remote;
+        let window = remote.address < BASE + LAYOUT.region_bytes(cells);
+        let at = remote.address.wrapping_sub(if window { BASE } else { ring(cells) });
+        let fits = if window {
+            let bytes = LAYOUT.cell_bytes() as u64;
+            packet.opcode == Opcode::Read
+                && at % bytes == 0
+                && u64::from(remote.bytes) == u64::from(WINDOW) * bytes
+        } else {
+            at.is_multiple_of(SLOT.into()) && remote.bytes <= SLOT
+        };
+        let addresses = from == IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)) && to == address(i);
+        if !fits || !addresses || remote.key != REGION {
+            self.wrong.push(format!("{packet:?} for server {i}"));
+        }
+    }
+
+    fn at_server(&mut self, i: usize, frame: &[u8]) {
+        let (packet, ..) = Packet::decode(frame).expect("nothing changes frames");
+        let mut answers = Vec::new();
+        let mut reads = Vec::new();
+        self.servers[i].step(&packet, &mut |answer| {
+            if answer.opcode == Opcode::ReadOnly {
+                reads.push(OwnedRead { pair: answer.pair, psn: answer.psn, data: answer.data.to_vec() });
+            }
+            answers.push((answer.pair, encode_answer(answer, i)));
+        });
+        if self.settings.adverse && !reads.is_empty() {
+            for read in reads {
+                // Answers of a server keep their order.
+                self.read_at = self.read_at.max(self.now + self.random.below(self.settings.read_ns));
+                let after = self.read_at - self.now;
+                self.enter(after, Event::Read(i, packet.remote.address, read));
+            }
+            return;
+        }
+        for (pair, frame) in answers {
+            self.answer(i, pair, frame);
+        }
+    }
+
+    fn answer(&mut self, i: usize, pair: u32, frame: Vec<u8>) {
+        if pair == 0x90 {
+            self.link(&frame, |frame| Event::ToController(i, frame));
+        } else {
+            self.link(&frame, |frame| Event::ToSwitch(SERVER + i as u32, frame));
+        }
+    }
+
+    /// A frame passes, perhaps.
+    fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
+        let copies = 1 + u32::from(self.chance(self.settings.double));
+        for _ in 0..copies {
+            if self.chance(self.settings.loss) {
+                self.lost_frames += 1;
+            } else {
+                let more = if self.chance(self.settings.late) { LIFE / 2 - 2 * US } else { 0 };
+                let after = 2 * US + self.random.below(more + 1);
+                self.enter(after, event(bytes.to_vec()));
+            }
+        }
+    }
+}
+
+/// The address of a server's scratchpads.
+fn ring(cells: u32) -> u64 {
+    BASE + LAYOUT.region_bytes(cells).next_multiple_of(4096)
+}
+
+fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
+    packet.encode(hop(), (IpAddr::V4(Ipv4Addr::new(10, 9, 2, 1)), 9), address(server))
+}
+
+fn encode_answer(packet: &Packet<'_>, server: usize) -> Vec<u8> {
+    packet.encode(hop(), (address(server), 9), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)))
+}
+
+fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<E> {
+    let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
+    let switch = Switch::with_shared(config, app.loader.load()).expect("settings");
+    let mut rig = Rig::with(app.program.clone(), switch).expect("a switch");
+    let cells: u32 = settings.cells.iter().sum();
+    let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
+    for i in 0..settings.cells.len() {
+        text += &format!("mc_mgrp_create {}\n", i + 1);
+        for n in 1..=3 {
+            text += &format!(
+                "mc_node_create {n} {}\nmc_node_associate {} {}\n",
+                SERVER + i as u32,
+                i + 1,
+                3 * i + n - 1
+            );
+        }
+    }
+    let lines = pointsman_stf::parse(&text).expect("statements");
+    let now = rig.now;
+    pointsman_stf::fill(rig.state(), now, &lines).expect("groups");
+    let configure =
+        format!("configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout={TIMEOUT}, wait_port={WAIT})");
+    rig.set_default("tea_config", &configure).expect("the settings");
+    rig.set_default("unknown", &format!("to_port(port={UNKNOWN})")).expect("a port");
+    rig.add(&format!("routes prefix=198.51.0.0/16 -> forward(port={OUT}, mac=0x020000000022)"))
+        .expect("a route");
+    let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
+    rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
+    rig
+}
+
+/// Long enough for everything that is under way.
+pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
