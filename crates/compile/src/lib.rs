@@ -8,8 +8,9 @@ pub mod sources;
 
 use crate::sources::{SourceError, read_source};
 use pointsman_frontend::diag::{Diagnostic, Severity};
-use pointsman_frontend::source::Loader;
+use pointsman_frontend::source::{Loader, SourceMap};
 use pointsman_frontend::{Checked, Compiled, Define, Failure, render};
+use pointsman_ir::Span;
 use pointsman_v1model::{Pipeline, Problem};
 use std::error::Error;
 use std::fmt;
@@ -52,9 +53,44 @@ pub fn compile(
     Err(Box::new(Failure { source_map, diagnostics }))
 }
 
+/// Where a text is P4_14: the first declaration that only that language has.
+pub fn p4_14(text: &str) -> Option<Span> {
+    let declares = |line: &str, keyword: &str, names: &[&str]| {
+        let rest = line.trim_start().strip_prefix(keyword)?;
+        let rest = rest.strip_suffix('{').unwrap_or(rest);
+        let name = rest.trim();
+        let word = !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+        (word && rest.starts_with(char::is_whitespace) && (names.is_empty() || names.contains(&name)))
+            .then_some(())
+    };
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let code = line.split("//").next().unwrap_or("").trim_end();
+        if code.contains("#include <core.p4>") || code.contains("#include <v1model.p4>") {
+            return None;
+        }
+        let old = declares(code, "header_type", &[])
+            .or_else(|| declares(code, "control", &["ingress", "egress"]))
+            .or_else(|| declares(code, "parser", &["start"]));
+        if old.is_some() {
+            let lo = at + (line.len() - line.trim_start().len());
+            return Some(Span { file: 0, lo: lo as u32, hi: (at + code.len()) as u32 });
+        }
+        at += line.len();
+    }
+    None
+}
+
 /// Checks a program for any architecture, by the declarations that it includes. This switch must also be able to run a
 /// program for v1model.
 pub fn check(path: &str, text: &str, loader: &dyn Loader, defines: &[Define]) -> Checked {
+    if let Some(span) = p4_14(text) {
+        let mut source_map = SourceMap::default();
+        source_map.add(path.to_string(), text.to_string());
+        let error = Diagnostic::error("P1003", span, "this is P4_14, not P4_16")
+            .help("translate it first: `p4c --std p4-14 --pp new.p4 old.p4`");
+        return Checked { source_map, diagnostics: vec![error], package: None, program: None };
+    }
     let mut checked = pointsman_frontend::check_program(path, text, loader, defines, &runs_here);
     finish(&mut checked);
     checked
@@ -120,4 +156,36 @@ pub fn compile_file(
         compile(&name, &text, loader, defines).map_err(|failure| FileError::Program(name, failure))?;
     let warnings = render::all_to_text(&compiled.source_map, &compiled.warnings, false);
     Ok((compiled, warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Sources;
+
+    #[test]
+    fn the_older_language_is_recognised() {
+        let found = |text: &str| p4_14(text).map(|s| &text[s.lo as usize..s.hi as usize]);
+        assert_eq!(found("// x\n  header_type h_t {\n fields { a : 8; } }"), Some("header_type h_t {"));
+        assert_eq!(found("#include \"h.p4\"\nparser start {\n"), Some("parser start {"));
+        assert_eq!(found("control ingress {\n"), Some("control ingress {"));
+        assert_eq!(found("control ingress\n{\n"), Some("control ingress"));
+        for new in [
+            "",
+            "#include <core.p4>\n#include <v1model.p4>\ncontrol ingress {",
+            "control ingress(inout headers h) {",
+            "header_types x {",
+            "// header_type h_t {",
+            "parser start(packet_in p) {",
+            "control other {",
+        ] {
+            assert_eq!(found(new), None, "{new}");
+        }
+        let failure = compile("old.p4", "header_type h_t {\n", &Sources::default(), &[]).expect_err("P4_14");
+        let text = rendered(&failure);
+        assert!(
+            text.contains("error[P1003]") && text.contains("old.p4:1") && text.contains("--std p4-14 --pp"),
+            "{text}"
+        );
+    }
 }

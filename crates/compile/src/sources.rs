@@ -187,6 +187,33 @@ pub fn flatten_file(path: &Path, sources: &Sources, defines: &[Define]) -> io::R
     Ok(out)
 }
 
+/// Files that every P4 compiler for v1model has.
+const STANDARD: [&str; 2] = ["core.p4", "v1model.p4"];
+
+/// A program on disk as one text that other compilers take, too: as [`flatten_file`], with our libraries in place of their includes. Only
+/// `core.p4` and `v1model.p4` stay includes, unless an `-I` folder has its own.
+///
+/// # Errors
+/// The program cannot be read.
+pub fn bundle_file(path: &Path, sources: &Sources, defines: &[Define]) -> Result<String, SourceError> {
+    let text = read_source(path)?;
+    let find = |name: &str, quoted: bool, from: &str| {
+        let built_in = |path: &str| STANDARD.iter().any(|s| path == format!("<{s}>"));
+        sources.include(name, quoted, from).filter(|(path, _)| !built_in(path))
+    };
+    Ok(directives(defines) + &flatten(&path.display().to_string(), &text, &find))
+}
+
+/// Only `core.p4` and `v1model.p4`: what is left for a bundle to include.
+#[derive(Clone, Copy, Debug)]
+pub struct Standard;
+
+impl Loader for Standard {
+    fn include(&self, name: &str, _: bool, from: &str) -> Option<(String, String)> {
+        STANDARD.contains(&name).then(|| Sources::default().include(name, false, from)).flatten()
+    }
+}
+
 /// Finds an included file. Input: the name as written, whether it is in quotes, and the path of the including file.
 /// Output: path and text.
 type Find<'a> = dyn Fn(&str, bool, &str) -> Option<(String, String)> + 'a;
