@@ -1,6 +1,6 @@
 //! A whole trace as text or JSON.
 
-use super::describe::{Describer, digits};
+use crate::describe::{Describer, digits};
 use pointsman_ir::Span;
 use pointsman_v1model::trace::{StepKind, TraceStep};
 use serde_json::{Value as Json, json};
@@ -27,8 +27,8 @@ fn parents(steps: &[TraceStep]) -> BTreeMap<u32, u32> {
 }
 
 impl Describer<'_> {
-    /// File and line of a span, if it has any.
-    fn place(&self, span: Span) -> Option<(String, usize, usize)> {
+    /// File, line and column of a span, if it has any.
+    pub fn place(&self, span: Span) -> Option<(String, usize, usize)> {
         if span.lo == span.hi {
             return None;
         }

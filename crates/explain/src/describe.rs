@@ -11,7 +11,9 @@ const MAX_SOURCE: usize = 70;
 
 /// Resolves names and sources of one program.
 pub struct Describer<'a> {
+    /// The program.
     pub program: &'a Program,
+    /// The texts that its spans refer to.
     pub map: &'a SourceMap,
 }
 
@@ -187,6 +189,7 @@ impl Describer<'_> {
         Described { span: found.map(|f| f.1), indent: 1, ..described }
     }
 
+    /// The name of an error.
     pub fn error(&self, error: u32) -> String {
         self.program.errors.get(error as usize).cloned().unwrap_or_else(|| error.to_string())
     }
@@ -196,18 +199,23 @@ impl Describer<'_> {
         leaves(self.program, &value.name, value.ty, &value.value)
     }
 
+    /// A scalar as text; `None` for values with parts.
     pub fn scalar(&self, value: &Named) -> Option<String> {
         show(self.program, value.ty, &value.value)
     }
 
     /// The source text of a span, on one line.
     pub fn source(&self, span: Span) -> String {
-        let text: Vec<&str> = self.map.text(span).split_whitespace().collect();
-        let text = text.join(" ");
+        let text = self.source_whole(span);
         match text.char_indices().nth(MAX_SOURCE) {
             Some((at, _)) => format!("{}...", &text[..at]),
             None => text,
         }
+    }
+
+    /// The same, however long.
+    pub fn source_whole(&self, span: Span) -> String {
+        self.map.text(span).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// Differences between two values: name, old and new.

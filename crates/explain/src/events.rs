@@ -1,6 +1,6 @@
 //! What executors report inside a block, as text and as JSON fields.
 
-use super::describe::{Described, Describer, inline, pairs, step};
+use crate::describe::{Described, Describer, inline, pairs, step};
 use pointsman_ir::trace::{ExternArg, Named, TraceEvent, Traced, hex, show};
 use pointsman_ir::{
     ActionCall, Callee, Entry, EntryAction, KeyMatch, ParserId, Span, StateRef, TableId, Value,
@@ -8,7 +8,7 @@ use pointsman_ir::{
 use serde_json::json;
 
 impl Describer<'_> {
-    pub(super) fn event(&self, event: &TraceEvent) -> Described {
+    pub(crate) fn event(&self, event: &TraceEvent) -> Described {
         let described = self.traced(&event.what, event.span);
         Described { span: described.span.or(Some(event.span)), ..described }
     }
@@ -187,7 +187,11 @@ impl Describer<'_> {
     }
 
     /// Name and arguments of a call of one of the table's actions.
-    fn call(&self, table: &pointsman_ir::Table, call: &ActionCall) -> (String, Vec<(String, String)>) {
+    pub(crate) fn call(
+        &self,
+        table: &pointsman_ir::Table,
+        call: &ActionCall,
+    ) -> (String, Vec<(String, String)>) {
         let Some(listed) = table.actions.get(call.action as usize) else { return ("?".into(), Vec::new()) };
         let action = &self.program.actions[listed.action.index()];
         let data = action.frame.params.iter().filter(|p| p.direction == pointsman_ir::Direction::None);
@@ -197,7 +201,7 @@ impl Describer<'_> {
         (action.name.clone(), data.zip(&call.args).map(value).collect())
     }
 
-    pub(super) fn entry(&self, entry: &Entry) -> Described {
+    pub(crate) fn entry(&self, entry: &Entry) -> Described {
         let matches: Vec<String> = entry.matches.iter().map(match_text).collect();
         let action = match &entry.action {
             EntryAction::Call(_) => String::new(),

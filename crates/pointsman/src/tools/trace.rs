@@ -1,13 +1,10 @@
 //! `pointsman p4 trace`: traces a packet, step by step.
 
-mod describe;
-mod events;
-mod show;
-
 use crate::tools::print;
 use clap::Args as ClapArgs;
 use pointsman_compile::compile_file;
 use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Reader;
 use pointsman_stf::{Rig, parse, run as run_lines};
@@ -87,7 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
                 .into(),
         );
     }
-    let describer = describe::Describer { program: rig.program(), map: &compiled.source_map };
+    let describer = Describer { program: rig.program(), map: &compiled.source_map };
     let text = match args.json {
         true => show::json(&args.file.display().to_string(), &describer, &steps),
         false => show::text(&describer, &steps, args.all),
