@@ -100,9 +100,12 @@ pub enum Command {
         index: Option<Index>,
         rates: Vec<(u64, u64)>,
     },
+    /// One copy for each port with its instance.
     MirroringAdd {
         session: u32,
-        port: u32,
+        replicas: Vec<(u32, u16)>,
+        truncate_bytes: u32,
+        class_of_service: u8,
     },
     MirroringAddMc {
         session: u32,
@@ -139,11 +142,12 @@ pub enum Command {
         member: u32,
         action: ActionText,
     },
-    /// Members with weights.
+    /// Members with weights and watched ports; without a limit if `max_size` is 0.
     ProfileGroupCreate {
         profile: String,
         group: u32,
-        members: Vec<(u32, u32)>,
+        members: Vec<(u32, u32, Option<u32>)>,
+        max_size: u32,
     },
     ValueSetAdd {
         name: String,

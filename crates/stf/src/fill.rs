@@ -65,8 +65,8 @@ impl<'a> Fill<'a> {
             Command::SetDefault { table, action } => self.set_default(table, action)?,
             Command::ValueSetAdd { name, fields } => self.add_to_value_set(name, fields)?,
             Command::MemberCreate { profile, member, action } => self.add_member(profile, *member, action)?,
-            Command::ProfileGroupCreate { profile, group, members } => {
-                self.add_group(profile, *group, members)?;
+            Command::ProfileGroupCreate { profile, group, members, max_size } => {
+                self.add_group(profile, *group, members, *max_size)?;
             }
             Command::CounterWrite { name, index, packets, bytes } => {
                 self.write_counter(name, index, CounterCell { packets: *packets, bytes: *bytes })?;
@@ -74,9 +74,15 @@ impl<'a> Fill<'a> {
             Command::RegisterWrite { name, index, value } => self.write_register(name, *index, value)?,
             Command::RegisterReset { name } => self.reset_register(name)?,
             Command::MeterSetRates { name, index, rates } => self.set_meter(name, index.as_ref(), rates)?,
-            Command::MirroringAdd { session, port } => {
-                let replicas = vec![Replica { port: *port, instance: 0 }];
-                self.add_session(*session, CloneSession { replicas, ..CloneSession::default() })?;
+            Command::MirroringAdd { session, replicas, truncate_bytes, class_of_service } => {
+                let replica = |(port, instance): &(u32, u16)| Replica { port: *port, instance: *instance };
+                let of = CloneSession {
+                    replicas: replicas.iter().map(replica).collect(),
+                    multicast_group: None,
+                    truncate_bytes: *truncate_bytes,
+                    class_of_service: *class_of_service,
+                };
+                self.add_session(*session, of)?;
             }
             Command::MirroringAddMc { session, group } => {
                 let of = CloneSession { multicast_group: Some(*group), ..CloneSession::default() };

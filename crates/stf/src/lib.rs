@@ -14,9 +14,9 @@
 //! | `register_read NAME INDEX`, `register_write NAME INDEX VALUE`, `register_reset NAME` | |
 //! | `check_register NAME(INDEX) OP VALUE` | ours |
 //! | `meter_get_rates NAME INDEX`, `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, `meter_array_set_rates NAME ...` | rates in units per microsecond; for a direct meter `INDEX` is `$ID` |
-//! | `mirroring_add SESSION PORT`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`, `mirroring_get SESSION` | clone sessions |
+//! | `mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`, `mirroring_get SESSION` | clone sessions |
 //! | `mc_mgrp_create GROUP`, `mc_node_create INSTANCE PORT ...`, `mc_node_update NODE PORT ...`, `mc_node_associate GROUP NODE` | multicast; nodes are numbered from 0 |
-//! | `member_create PROFILE MEMBER ACTION(...)`, `group_create PROFILE GROUP MEMBER[:WEIGHT] ...` | action profiles and selectors (ours); entries of their tables do `member(MEMBER)` or `group(GROUP)` |
+//! | `member_create PROFILE MEMBER ACTION(...)`, `group_create PROFILE GROUP MEMBER[:WEIGHT[:PORT]] ... [size=N]` | action profiles and selectors (ours); entries of their tables do `member(MEMBER)` or `group(GROUP)` |
 //! | `value_set_add NAME MATCH[,MATCH ...]` | a member of a parser value set (ours) |
 //! | `generator NUMBER:period=TIME,port=PORT[,packets=N][,header=no],template=HEX`, `generator NUMBER:port-down,...`, `generator NUMBER:off` | a packet generator (ours) |
 //! | `port_down PORT`, `port_up PORT` | the port has no carrier, or has one again (ours) |
@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod dump;
 pub mod entries;
 mod fill;
 pub mod generator;
@@ -37,6 +38,7 @@ mod rig;
 mod run;
 
 pub use command::{Command, Condition, Index, Line};
+pub use dump::{Dump, Part, dump};
 pub use fill::fill;
 pub use parse::parse;
 pub use rig::{Rig, RigError};

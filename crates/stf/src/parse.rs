@@ -88,7 +88,7 @@ const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
     ("meter_get_rates", Some(2), |s| Ok(Command::MeterGetRates { name: s.name(0), index: s.cell(1)? })),
     ("meter_set_rates", None, meter_set_rates),
     ("meter_array_set_rates", None, meter_array_set_rates),
-    ("mirroring_add", Some(2), |s| Ok(Command::MirroringAdd { session: s.int(0)?, port: s.int(1)? })),
+    ("mirroring_add", None, mirroring_add),
     ("mirroring_add_mc", Some(2), |s| Ok(Command::MirroringAddMc { session: s.int(0)?, group: s.int(1)? })),
     ("mirroring_delete", Some(1), |s| Ok(Command::MirroringDelete { session: s.int(0)? })),
     ("mirroring_get", Some(1), |s| Ok(Command::MirroringGet { session: s.int(0)? })),
@@ -219,15 +219,44 @@ fn member_create(s: &Statement<'_>) -> Result<Command> {
 }
 
 fn group_create(s: &Statement<'_>) -> Result<Command> {
-    let [profile, group, members @ ..] = s.words.as_slice() else {
-        return Err(StatementError::Usage("group_create PROFILE GROUP MEMBER[:WEIGHT] ..."));
+    let [profile, group, rest @ ..] = s.words.as_slice() else {
+        return Err(StatementError::Usage("group_create PROFILE GROUP MEMBER[:WEIGHT[:PORT]] ... [size=N]"));
     };
-    let weighted = |m: &&str| {
-        let (member, weight) = m.split_once(':').unwrap_or((m, "1"));
-        Ok((int(member)?, int(weight)?))
+    let (sizes, members): (Vec<&str>, Vec<&str>) = rest.iter().partition(|w| w.starts_with("size="));
+    let member = |m: &&str| {
+        let mut parts = m.splitn(3, ':');
+        let member = int(parts.next().unwrap_or(""))?;
+        let weight = parts.next().map_or(Ok(1), int)?;
+        Ok((member, weight, parts.next().map(int).transpose()?))
     };
-    let members = members.iter().map(weighted).collect::<Result<_>>()?;
-    Ok(Command::ProfileGroupCreate { profile: unquoted(profile), group: int(group)?, members })
+    let members = members.iter().map(member).collect::<Result<_>>()?;
+    let max_size = sizes.last().map_or(Ok(0), |s| int(&s["size=".len()..]))?;
+    Ok(Command::ProfileGroupCreate { profile: unquoted(profile), group: int(group)?, members, max_size })
+}
+
+fn mirroring_add(s: &Statement<'_>) -> Result<Command> {
+    const USAGE: StatementError =
+        StatementError::Usage("mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]");
+    let [session, rest @ ..] = s.words.as_slice() else { return Err(USAGE) };
+    let (mut replicas, mut truncate_bytes, mut class_of_service) = (Vec::new(), 0, 0);
+    for word in rest {
+        match word.split_once('=') {
+            Some(("bytes", n)) => truncate_bytes = int(n)?,
+            Some(("class", n)) => class_of_service = int(n)?,
+            Some(_) => return Err(USAGE),
+            None => {
+                let (port, instance) = word.split_once(':').unwrap_or((word, "0"));
+                replicas.push((int(port)?, int(instance)?));
+            }
+        }
+    }
+    // A session without ports makes no copies; only a dump has it, with the word that says so.
+    match replicas.is_empty() && rest.is_empty() {
+        true => Err(USAGE),
+        false => {
+            Ok(Command::MirroringAdd { session: int(session)?, replicas, truncate_bytes, class_of_service })
+        }
+    }
 }
 
 fn value_set_add(s: &Statement<'_>) -> Result<Command> {
@@ -359,7 +388,7 @@ fn entry_of(words: &[String], action: ActionText) -> Result<EntryText> {
     let [table, words @ ..] = words else { return Err(StatementError::NoTable) };
     let (mut priority, mut keys) = (None, Vec::new());
     for (i, word) in words.iter().enumerate() {
-        match word.split_once(':') {
+        match split_key(word) {
             Some((key, value)) => keys.push((key.to_string(), value.to_string())),
             None if i == 0 => {
                 // Tables with priorities want 1 or more; tests start at 0.
@@ -373,6 +402,20 @@ fn entry_of(words: &[String], action: ActionText) -> Result<EntryText> {
         }
     }
     Ok(EntryText { table: table.clone(), priority, keys, action })
+}
+
+/// `KEY:MATCH`; a key may be a slice such as `meta.x[7:0]`.
+fn split_key(word: &str) -> Option<(&str, &str)> {
+    let mut depth = 0;
+    let colon = word.bytes().position(|b| {
+        match b {
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            _ => {}
+        }
+        b == b':' && depth <= 0
+    })?;
+    Some((&word[..colon], &word[colon + 1..]))
 }
 
 /// `ACTION(PARAM:VALUE, ...)`

@@ -73,15 +73,21 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Members with weights.
-    pub fn add_group(&mut self, profile: &str, group: u32, members: &[(u32, u32)]) -> Result<(), RigError> {
+    /// Members with weights and watched ports.
+    pub fn add_group(
+        &mut self,
+        profile: &str,
+        group: u32,
+        members: &[(u32, u32, Option<u32>)],
+        max_size: u32,
+    ) -> Result<(), RigError> {
         let id = find_profile(&self.program, profile)?;
-        let weighted = members.iter().map(|(member, weight)| GroupMember {
+        let weighted = members.iter().map(|(member, weight, port)| GroupMember {
             member: *member,
             weight: *weight,
-            watch_port: None,
+            watch_port: *port,
         });
-        let of = Group { members: weighted.collect(), max_size: 0 };
+        let of = Group { members: weighted.collect(), max_size };
         self.state.insert_group(id, group, of)?;
         Ok(())
     }

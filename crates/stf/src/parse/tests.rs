@@ -92,7 +92,12 @@ fn the_others() {
     check("member_create s 3 go(p:1)", Command::MemberCreate { profile: "s".into(), member: 3, action });
     check(
         "group_create s 1 3 4:2",
-        Command::ProfileGroupCreate { profile: "s".into(), group: 1, members: vec![(3, 1), (4, 2)] },
+        Command::ProfileGroupCreate {
+            profile: "s".into(),
+            group: 1,
+            members: vec![(3, 1, None), (4, 2, None)],
+            max_size: 0,
+        },
     );
     check(
         "value_set_add v 1, 2&&&3",
@@ -115,7 +120,11 @@ fn the_others() {
     fails("check_counter c packets == 2", "write NAME(INDEX)");
     fails("check_counter c(1) octets == 2", "write packets or bytes");
     fails("check_register r(1) = 2", "write == VALUE");
-    fails("mirroring_add 1", "mirroring_add takes 2 words, not 1");
+    fails("mirroring_delete", "mirroring_delete takes 1 words, not 0");
+    fails("mirroring_add 1", "mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]");
+    fails("mirroring_add 1 2 size=3", "mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]");
+    fails("mirroring_add 1 2:70000", "70000 is not a number in the valid range");
+    fails("group_create s 1 2:3:4:5", "4:5 is not a number in the valid range");
     fails("mc_node_create 70000 1", "70000 is not a number in the valid range");
     fails("meter_set_rates m 2 1:1", "two RATE:BURST");
 }
