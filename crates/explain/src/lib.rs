@@ -8,6 +8,9 @@
 pub mod coverage;
 mod describe;
 mod events;
+mod fields;
 pub mod show;
+mod way;
+pub mod why;
 
 pub use describe::{Described, Describer};

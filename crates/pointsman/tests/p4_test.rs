@@ -1,8 +1,9 @@
 //! `pointsman p4 test`: finding, running and reporting tests.
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// A folder that goes when the test ends.
 struct Folder(PathBuf);
@@ -192,6 +193,133 @@ fn nothing_to_run_is_an_error() {
     check(&["/nonexistent"], "cannot read /nonexistent");
     dir.write("a.stf", "packet 0 00");
     check(&[path, "--filter", "zz"], "no test's name contains zz");
+}
+
+/// A failed test names the statement that decided, and prints the whole trace on request.
+#[test]
+fn failures_have_reasons() {
+    let dir = Folder::new("reasons");
+    let program = dir.write("a.p4", REFLECT);
+    dir.write(
+        "a.stf",
+        "add t h.x:1 send(port:3)\npacket 0 0001aa\npacket 0 0002aa\nexpect 3 0001bb\nexpect 4\n",
+    );
+    let (path, json) = (dir.0.to_str().expect("text"), dir.0.join("out.json"));
+    let (code, out, _) = run(&[path, "--json", json.to_str().expect("text")]);
+    assert_eq!(code, 1, "{out}");
+    let at = |text: &str| {
+        let line = REFLECT.lines().position(|l| l.contains(text)).expect("a line") + 1;
+        format!("{}:{line}", program.display())
+    };
+    let dropped = format!(
+        "the packet of line 3: dropped at {} by mark_to_drop in action I.drop of table I.t (miss: h.h.x = 0x0002)",
+        at("action drop()")
+    );
+    for want in [
+        "\n  it comes from the packet of line 2\n",
+        "  payload byte 0 (byte 2 of the packet) is aa, not bb\n",
+        &dropped,
+    ] {
+        assert!(out.contains(want), "{want}\n{out}");
+    }
+    assert!(!out.contains("verdict"), "{out}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).expect("written")).expect("JSON");
+    let why = &report["tests"][0]["failures"][0]["why"];
+    assert_eq!(why[0], "it comes from the packet of line 2", "{report}");
+    let (_, out, _) = run(&[path, "--trace"]);
+    assert!(out.contains("table I.t: miss") && out.contains("\nverdict\n  #1: port 3: 0001aa\n"), "{out}");
+}
+
+/// Coverage of several tests of one program; that of a program that does not compile is left out.
+#[test]
+fn coverage_of_tests() {
+    let dir = Folder::new("coverage");
+    dir.write("main.p4", REFLECT);
+    dir.write("a.stf", "add t h.x:1 send(port:3)\npacket 0 0001\nexpect 3\n");
+    dir.write("b.stf", "packet 0 0001\n");
+    dir.write("broken.p4", "header {");
+    dir.write("broken.stf", "packet 0 00\n");
+    let path = dir.0.to_str().expect("text");
+    let (page, info) = (dir.0.join("out.html"), dir.0.join("out.info"));
+    let text = |p: &Path| p.to_str().expect("text").to_string();
+    let (code, out, _) = run(&[path, "--coverage", "html", "--coverage-out", &text(&page)]);
+    assert_eq!((code, last_line(&out)), (1, "2 passed, 1 failed, 0 skipped"), "{out}");
+    let words = out.split(' ').filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ");
+    for want in [
+        "main.p4 by 2 tests\n",
+        " parser states 1/1 (100 %)\n",
+        " table hits and misses 3/4 (75 %)\n",
+        " tables without a hit: I.u\n",
+        &format!("coverage written to {}\n", page.display()),
+    ] {
+        assert!(words.contains(want), "{want}\n{out}");
+    }
+    let html = std::fs::read_to_string(&page).expect("written");
+    assert!(html.starts_with("<!doctype html>") && html.contains("state start { b.extract(h.h)"), "{html}");
+    assert!(!html.contains("<script") && !html.contains("http"), "the page loads nothing");
+    let (_, _, err) = run(&[path, "--coverage", "lcov", "--coverage-out", &text(&info)]);
+    assert_eq!(err, "");
+    let info = std::fs::read_to_string(info).expect("written");
+    let main = std::fs::canonicalize(dir.0.join("main.p4")).expect("it exists");
+    assert!(
+        info.contains(&format!("SF:{}\n", main.display())) && info.contains("FNDA:2,P.start\n"),
+        "{info}"
+    );
+    let (code, _, err) = run(&[path, "--coverage-out", "x"]);
+    assert!(code == 2 && err.contains("--coverage <FORMAT>"), "{err}");
+}
+
+/// A child that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `--watch` runs the tests again after a change of a program, of an included file, of a test, and for a new test.
+#[test]
+fn tests_run_again_when_a_file_changes() {
+    let dir = Folder::new("watch");
+    let port = dir.write("port.p4", "const bit<9> PORT = 3;\n");
+    dir.write(
+        "main.p4",
+        &REFLECT.replace("control C(", "#include \"port.p4\"\ncontrol C(").replace("= port;", "= PORT;"),
+    );
+    let stf = "add t h.x:1 send(port:0)\npacket 0 0001\nexpect 3\n";
+    let test = dir.write("a.stf", stf);
+    let command = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+        .args(["p4", "test", "--watch", dir.0.to_str().expect("text")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut child = Running(command);
+    let mut lines = BufReader::new(child.0.stdout.take().expect("a pipe")).lines();
+    let mut round = || {
+        let mut seen = Vec::new();
+        for line in lines.by_ref() {
+            let line = line.expect("text");
+            if line.starts_with("watching") {
+                break;
+            }
+            seen.push(line);
+        }
+        seen.into_iter().rfind(|l| l.contains(" passed, ")).expect("a result")
+    };
+    assert_eq!(round(), "1 passed, 0 failed, 0 skipped");
+    std::fs::write(&port, "const bit<9> PORT = 300;\n").expect("written");
+    assert_eq!(round(), "0 passed, 1 failed, 0 skipped");
+    std::fs::write(&test, stf.replace("expect 3", "expect 300")).expect("written");
+    assert_eq!(round(), "1 passed, 0 failed, 0 skipped");
+    dir.write("b.stf", "packet 0 0002\nno_packet\n");
+    assert_eq!(round(), "2 passed, 0 failed, 0 skipped");
+    // A program that no longer compiles is watched on.
+    std::fs::write(&port, "const bit<9> PORT = \n").expect("written");
+    assert_eq!(round(), "0 passed, 2 failed, 0 skipped");
+    std::fs::write(&port, "const bit<9> PORT = 300;\n").expect("written");
+    assert_eq!(round(), "2 passed, 0 failed, 0 skipped");
 }
 
 /// p4c's tests, all of them: at most the listed ones fail, and every test for another architecture is a visible skip.

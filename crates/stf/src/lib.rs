@@ -42,7 +42,7 @@ pub use dump::{Dump, Part, dump};
 pub use fill::fill;
 pub use parse::parse;
 pub use rig::{Rig, RigError};
-pub use run::run;
+pub use run::{run, run_watched};
 
 /// An error of a test, or of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,64 @@ pub struct Report {
     /// Packets that left on other ports: not checked.
     pub unchecked: usize,
     /// Deviations from the expected output; empty if the test passed.
-    pub failures: Vec<StfError>,
+    pub failures: Vec<Failure>,
+}
+
+/// A deviation from the expected output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Line of the test, from 1; 0 if it is about the whole.
+    pub line: usize,
+    /// The deviation in words.
+    pub message: String,
+    /// The packets that it is about.
+    pub kind: FailureKind,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+/// What deviates, for explanations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// No packet left on a port that expected one.
+    Missing {
+        /// The port.
+        port: u32,
+        /// Lines of the `packet` statements that should have caused it.
+        packets: Vec<usize>,
+    },
+    /// A packet with other bytes than expected.
+    Differs {
+        /// Expected hexadecimal digits in lower case, `*` for any.
+        digits: String,
+        /// It may not be longer.
+        exact: bool,
+        /// The packet.
+        sent: Sent,
+    },
+    /// A packet that no statement expects.
+    Unexpected(Sent),
+    /// Packets in front of `no_packet`.
+    NotNone(Vec<Sent>),
+    /// Of a counter, register, meter or clone session.
+    Cell,
+}
+
+/// A packet that left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Line of the statement during which it left.
+    pub line: usize,
+    /// The port.
+    pub port: u32,
+    /// How many packets left on this port before it during the statement.
+    pub nth: usize,
+    /// The packet.
+    pub bytes: Vec<u8>,
 }
 
 impl Report {

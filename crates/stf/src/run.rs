@@ -6,7 +6,7 @@ use crate::command::{Command, Line};
 use crate::fill::{Fill, Names};
 use crate::generator::Numbered;
 use crate::rig::{Rig, RigError};
-use crate::{Report, StfError};
+use crate::{Failure, FailureKind, Report, Sent, StfError};
 use pointsman_ir::{Executor, Program};
 use pointsman_v1model::{Output, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,6 +20,8 @@ struct Expected {
     line: usize,
     digits: Option<String>,
     exact: bool,
+    /// Lines of the packets that may cause it: those between the preceding expectations and this one.
+    packets: Vec<usize>,
 }
 
 struct Runner<'a, E: Executor> {
@@ -27,15 +29,31 @@ struct Runner<'a, E: Executor> {
     report: Report,
     /// Ports that the test names.
     ports: BTreeSet<u32>,
-    left: BTreeMap<u32, VecDeque<Vec<u8>>>,
+    left: BTreeMap<u32, VecDeque<Sent>>,
     expected: BTreeMap<u32, VecDeque<Expected>>,
     /// Packets that left since the last one arrived.
-    since_packet: usize,
+    since_packet: Vec<Sent>,
+    /// The line that is executed, and how many packets have left on each port since it began.
+    line: usize,
+    sent: BTreeMap<u32, usize>,
+    /// Lines of the last packets without an expectation between them.
+    packets: Vec<usize>,
+    /// An expectation came after them.
+    expecting: bool,
     names: Names,
 }
 
 /// Runs a test on a fresh rig. An error is a mistake in the test; the switch's faults are in the report.
 pub fn run<E: Executor>(rig: &mut Rig<E>, lines: &[Line]) -> Result<Report, StfError> {
+    run_watched(rig, lines, &mut |_, _| {})
+}
+
+/// The same; `watch` gets each statement that was executed, with the rig, so that it can take the trace of the statement's packets.
+pub fn run_watched<E: Executor>(
+    rig: &mut Rig<E>,
+    lines: &[Line],
+    watch: &mut dyn FnMut(&Line, &mut Rig<E>),
+) -> Result<Report, StfError> {
     let ports = lines.iter().filter_map(|l| match l.command {
         Command::Packet { port, .. } | Command::Expect { port, .. } => Some(port),
         _ => None,
@@ -46,13 +64,21 @@ pub fn run<E: Executor>(rig: &mut Rig<E>, lines: &[Line]) -> Result<Report, StfE
         report: Report::default(),
         left: BTreeMap::new(),
         expected: BTreeMap::new(),
-        since_packet: 0,
+        since_packet: Vec::new(),
+        line: 0,
+        sent: BTreeMap::new(),
+        packets: Vec::new(),
+        expecting: false,
         names: Names::default(),
     };
     for line in lines {
+        runner.line = line.number;
+        runner.sent.clear();
         runner.execute(line).map_err(|e| StfError { line: line.number, message: e.to_string() })?;
+        watch(line, runner.rig);
     }
-    runner.compare();
+    let first = lines.iter().find(|l| matches!(l.command, Command::Packet { .. })).map(|l| l.number);
+    runner.compare(first);
     Ok(runner.report)
 }
 
@@ -71,14 +97,16 @@ impl<E: Executor> Runner<'_, E> {
     }
 
     fn fail(&mut self, line: usize, message: String) {
-        self.report.failures.push(StfError { line, message });
+        self.report.failures.push(Failure { line, message, kind: FailureKind::Cell });
     }
 
     fn execute(&mut self, line: &Line) -> Result<(), RigError> {
         match &line.command {
             Command::Packet { port, bytes } => self.packet(*port, bytes),
             Command::Expect { port, digits, exact } => {
-                let expected = Expected { line: line.number, digits: digits.clone(), exact: *exact };
+                self.expecting = true;
+                let packets = self.packets.clone();
+                let expected = Expected { line: line.number, digits: digits.clone(), exact: *exact, packets };
                 self.expected.entry(*port).or_default().push_back(expected);
             }
             Command::NoPacket => self.no_packet(line.number),
@@ -112,7 +140,11 @@ impl<E: Executor> Runner<'_, E> {
 
     fn packet(&mut self, port: u32, bytes: &[u8]) {
         self.report.packets_in += 1;
-        self.since_packet = 0;
+        self.since_packet.clear();
+        if std::mem::take(&mut self.expecting) {
+            self.packets.clear();
+        }
+        self.packets.push(self.line);
         let out = self.rig.send(port, bytes);
         self.take(out);
         let later = self.rig.run_ms(STEP_MS);
@@ -120,10 +152,15 @@ impl<E: Executor> Runner<'_, E> {
     }
 
     fn no_packet(&mut self, line: usize) {
-        let n = self.since_packet;
+        let n = self.since_packet.len();
         if n != 0 {
             let s = if n == 1 { "" } else { "s" };
-            self.fail(line, format!("{n} packet{s} left, none expected"));
+            let kind = FailureKind::NotNone(self.since_packet.clone());
+            self.report.failures.push(Failure {
+                line,
+                message: format!("{n} packet{s} left, none expected"),
+                kind,
+            });
         }
     }
 
@@ -131,38 +168,61 @@ impl<E: Executor> Runner<'_, E> {
     fn take(&mut self, out: Vec<Output>) {
         for packet in out {
             let Output::Port(port, bytes) = packet else { continue };
-            self.since_packet += 1;
+            let nth = self.sent.entry(port).or_default();
+            let sent = Sent { line: self.line, port, nth: *nth, bytes };
+            *nth += 1;
+            self.since_packet.push(sent.clone());
             if self.ports.contains(&port) {
                 self.report.packets_out += 1;
-                self.left.entry(port).or_default().push_back(bytes);
+                self.left.entry(port).or_default().push_back(sent);
             } else {
                 self.report.unchecked += 1;
             }
         }
     }
 
-    /// Compares outgoing packets with expected ones, port by port.
-    fn compare(&mut self) {
+    /// Compares outgoing packets with expected ones, port by port. `first` is the line of the test's first packet.
+    fn compare(&mut self, first: Option<usize>) {
         let mut failures = Vec::new();
-        let mut fail = |line, message| failures.push(StfError { line, message });
+        let mut fail = |line, message, kind| failures.push(Failure { line, message, kind });
         for port in &self.ports {
             let mut left = self.left.remove(port).unwrap_or_default();
+            let mut found = BTreeSet::new();
             for expected in self.expected.remove(port).unwrap_or_default() {
                 match left.pop_front() {
-                    None => fail(expected.line, format!("no packet on port {port}")),
-                    Some(frame) => {
-                        if let Some(e) = difference(&expected, &frame) {
-                            fail(expected.line, format!("port {port}: {e}"));
+                    None => {
+                        let packets = causes(&expected, &found, first);
+                        let kind = FailureKind::Missing { port: *port, packets };
+                        fail(expected.line, format!("no packet on port {port}"), kind);
+                    }
+                    Some(sent) => {
+                        found.insert(sent.line);
+                        if let (Some(e), Some(digits)) = (difference(&expected, &sent.bytes), expected.digits)
+                        {
+                            let kind = FailureKind::Differs { digits, exact: expected.exact, sent };
+                            fail(expected.line, format!("port {port}: {e}"), kind);
                         }
                     }
                 }
             }
-            for frame in left {
-                fail(0, format!("an unexpected packet on port {port}: {}", hex(&frame)));
+            for sent in left {
+                let message = format!("an unexpected packet on port {port}: {}", hex(&sent.bytes));
+                fail(0, message, FailureKind::Unexpected(sent));
             }
         }
         self.report.failures.extend(failures);
         self.report.failures.sort_by_key(|f| f.line);
+    }
+}
+
+/// Lines of the packets that may be the missing one: those before the expectation without a packet on its port (`found`), or else all of
+/// them; or the test's first packet, if none precedes.
+fn causes(expected: &Expected, found: &BTreeSet<usize>, first: Option<usize>) -> Vec<usize> {
+    let without: Vec<usize> = expected.packets.iter().filter(|p| !found.contains(p)).copied().collect();
+    match (without.is_empty(), expected.packets.is_empty()) {
+        (false, _) => without,
+        (true, false) => expected.packets.clone(),
+        (true, true) => first.into_iter().collect(),
     }
 }
 

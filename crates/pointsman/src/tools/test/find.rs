@@ -1,6 +1,7 @@
 //! Finds tests, and the program of each.
 
 use crate::tools::walk;
+use pointsman_compile::p4_14;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -100,9 +101,7 @@ fn foreign(text: &str) -> Option<String> {
             return Some(format!("for {name} ({found}): this switch supports only v1model"));
         }
     }
-    let old = |l: &str| l.starts_with("header_type ") || l.starts_with("control ingress {");
-    let p4_14 = includes.is_empty() && text.lines().any(|l| old(l.trim_start()));
-    p4_14.then(|| "P4_14: translate it to P4_16 first, as p4c's p4test does".to_string())
+    p4_14(text).map(|_| "P4_14: translate it to P4_16 first, with `p4c --std p4-14 --pp`".to_string())
 }
 
 /// The file in an `#include`.

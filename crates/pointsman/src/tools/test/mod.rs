@@ -1,26 +1,25 @@
 //! `pointsman p4 test`: a runner for packet tests.
 
+mod attempt;
+mod coverage;
 mod find;
 mod report;
+mod watch;
 
-use self::find::{Target, Test};
+use self::attempt::{Finished, Outcome, Problem, run_one};
+use self::find::Test;
 use crate::tools::print;
 use clap::Args as ClapArgs;
-use pointsman_compile::compile_file;
-use pointsman_compile::executor::{Choice, Runner};
-use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_compile::executor::Choice;
+use pointsman_compile::sources::parse_define;
 use pointsman_console::results;
-use pointsman_console::say;
 use pointsman_frontend::Define;
-use pointsman_stf::{Rig, StfError, parse, run as run_lines};
-use pointsman_v1model::SwitchConfig;
 use std::error::Error;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Run packet tests (STF files) against their P4 programs.
 ///
@@ -53,6 +52,18 @@ pub struct Args {
     /// Parallel tests [default: one per processor].
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
+    /// Print the whole trace of failed tests, as `p4 trace` does.
+    #[arg(long)]
+    trace: bool,
+    /// Run the tests again whenever a program, an included file or a test changes, until Ctrl-C.
+    #[arg(long, conflicts_with = "list")]
+    watch: bool,
+    /// Report what the tests cover of each program: parser states, tables, actions, branches and lines.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    coverage: Option<coverage::Format>,
+    /// The file of --coverage [default: coverage.html or coverage.info].
+    #[arg(long, value_name = "FILE", requires = "coverage")]
+    coverage_out: Option<PathBuf>,
     /// Write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -61,62 +72,55 @@ pub struct Args {
     junit: Option<PathBuf>,
 }
 
-/// Outcome of a test.
-enum Outcome {
-    Passed,
-    /// The failures.
-    Failed(Vec<Problem>),
-    /// Why it was not run.
-    Skipped(String),
-}
-
-/// Something that makes a test fail.
-struct Problem {
-    /// Line of the test; 0 if it is about the whole.
-    line: usize,
-    /// That line.
-    statement: String,
-    message: String,
-}
-
-/// A completed test.
-struct Finished {
-    outcome: Outcome,
-    packets: usize,
-    /// Packets on ports that the test does not name.
-    unchecked: usize,
-    time: Duration,
-}
-
 /// Runs the tests.
 ///
 /// # Errors
 /// There is nothing to run, or a report cannot be written.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let mut tests = find::find(&args.paths, args.program.as_deref())?;
-    if !args.filter.is_empty() {
-        tests.retain(|t| args.filter.iter().any(|f| t.name.contains(f)));
-        if tests.is_empty() {
-            return Err(format!("no test's name contains {}: see --list", args.filter.join(" or ")).into());
-        }
+    if args.watch {
+        return watch::watch(&args);
     }
+    let tests = chosen(&args)?;
     if args.list {
         let names: String = tests.iter().map(|t| format!("{}\n", t.name)).collect();
         print(&names)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let start = Instant::now();
-    let results = run_all(&args, &tests)?;
-    let total = start.elapsed();
-    if let Some(path) = &args.json {
-        results::write(path, "--json", report::json(&tests, &results, total))?;
-    }
-    if let Some(path) = &args.junit {
-        results::write(path, "--junit", report::junit(&tests, &results, total))?;
-    }
-    print(&report::summary(&tests, &results, total))?;
+    let results = run_and_report(&args, &tests)?;
     let failed = results.iter().any(|r| matches!(r.outcome, Outcome::Failed(_)));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The tests that the arguments name.
+fn chosen(args: &Args) -> Result<Vec<Test>, String> {
+    let mut tests = find::find(&args.paths, args.program.as_deref())?;
+    if !args.filter.is_empty() {
+        tests.retain(|t| args.filter.iter().any(|f| t.name.contains(f)));
+        if tests.is_empty() {
+            return Err(format!("no test's name contains {}: see --list", args.filter.join(" or ")));
+        }
+    }
+    Ok(tests)
+}
+
+/// Runs the tests and writes all reports.
+fn run_and_report(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
+    let start = Instant::now();
+    let results = run_all(args, tests)?;
+    let total = start.elapsed();
+    if let Some(path) = &args.json {
+        results::write(path, "--json", report::json(tests, &results, total))?;
+    }
+    if let Some(path) = &args.junit {
+        results::write(path, "--junit", report::junit(tests, &results, total))?;
+    }
+    let mut text = report::details(tests, &results);
+    if let Some(format) = args.coverage {
+        text.push_str(&coverage::write(format, args.coverage_out.as_deref(), &results)?);
+    }
+    text.push_str(&report::totals(&results, total));
+    print(&text)?;
+    Ok(results)
 }
 
 /// Runs all tests on some threads; reports each outcome, in order, as soon as possible.
@@ -155,85 +159,4 @@ fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
         }
         Ok(results.into_iter().flatten().collect())
     })
-}
-
-/// Runs one test. A panic is a bug of ours and fails it, as any other wrong result would.
-fn run_one(args: &Args, test: &Test) -> Finished {
-    let start = Instant::now();
-    let mut result = catch_unwind(AssertUnwindSafe(|| attempt(args, test)))
-        .unwrap_or_else(|_| failed("the switch panicked: this is a bug in Pointsman"));
-    result.time = start.elapsed();
-    result
-}
-
-fn ended(outcome: Outcome) -> Finished {
-    Finished { outcome, packets: 0, unchecked: 0, time: Duration::ZERO }
-}
-
-fn failed(message: impl Into<String>) -> Finished {
-    ended(Outcome::Failed(vec![Problem { line: 0, statement: String::new(), message: message.into() }]))
-}
-
-fn attempt(args: &Args, test: &Test) -> Finished {
-    let text = match std::fs::read(&test.path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(e) => return failed(format!("cannot read {}: {e}", test.path.display())),
-    };
-    let problem = |e: &StfError| {
-        let statement = e.line.checked_sub(1).and_then(|i| text.lines().nth(i)).unwrap_or("");
-        Problem { line: e.line, statement: statement.trim().to_string(), message: e.message.clone() }
-    };
-    let refused = |e: StfError| ended(Outcome::Failed(vec![problem(&e)]));
-    let lines = match parse(&text) {
-        Ok(lines) => lines,
-        Err(e) => return refused(e),
-    };
-    if lines.is_empty() {
-        return ended(Outcome::Skipped("it has no statements".into()));
-    }
-    let program = match &test.target {
-        Target::Program(path) => path,
-        Target::Foreign(reason) => return ended(Outcome::Skipped(reason.clone())),
-        Target::Missing(reason) => return failed(reason.clone()),
-    };
-    let sources = Sources { include_dirs: args.include.clone() };
-    let compiled = match compile_file(program, &sources, &args.define) {
-        Ok((compiled, _)) => compiled,
-        Err(e) => {
-            return match own_package(program, &sources, &args.define) {
-                Some(package) => ended(Outcome::Skipped(format!(
-                    "for a custom architecture (package {package}): this switch supports only v1model"
-                ))),
-                None => failed(e.to_string()),
-            };
-        }
-    };
-    let switch = args.executor.switch(SwitchConfig::default()).map_err(|e| e.to_string());
-    let rig = |switch| Rig::with(compiled.program.into(), switch).map_err(|e| e.to_string());
-    let mut rig = match switch.and_then(rig) {
-        Ok(rig) => rig,
-        Err(e) => return failed(format!("cannot run {}: {e}", program.display())),
-    };
-    if let Some(warning) = rig.switch.executor().and_then(Runner::warning) {
-        say(&format!("warning: {}: {warning}", test.name));
-    }
-    match run_lines(&mut rig, &lines) {
-        Err(e) => refused(e),
-        Ok(r) => {
-            let outcome = match r.passed() {
-                true => Outcome::Passed,
-                false => Outcome::Failed(r.failures.iter().map(problem).collect()),
-            };
-            Finished { packets: r.packets_in, unchecked: r.unchecked, ..ended(outcome) }
-        }
-    }
-}
-
-/// The package of a program that is right, but not for v1model.
-fn own_package(program: &Path, sources: &Sources, defines: &[Define]) -> Option<String> {
-    let text = read_source(program).ok()?;
-    let compiled =
-        pointsman_frontend::compile(&program.display().to_string(), &text, sources, defines).ok()?;
-    let package = compiled.program.package.name;
-    (package != "V1Switch").then_some(package)
 }

@@ -29,14 +29,18 @@ fn counts(results: &[Finished]) -> (usize, usize, usize) {
 /// A problem with its place.
 fn described(test: &Test, problem: &Problem) -> String {
     let path = test.path.display();
-    match problem.line {
+    let mut text = match problem.line {
         0 => format!("{path}: {}", problem.message),
         n => format!("{path}:{n}: {}\n  {}", problem.statement, problem.message.replace('\n', "\n  ")),
+    };
+    for line in &problem.why {
+        text.push_str(&format!("\n  {line}"));
     }
+    text
 }
 
-/// The failures in detail, and the totals.
-pub fn summary(tests: &[Test], results: &[Finished], total: Duration) -> String {
+/// The failures in detail.
+pub fn details(tests: &[Test], results: &[Finished]) -> String {
     let mut out = String::new();
     let failed = || tests.iter().zip(results).filter(|(_, r)| matches!(r.outcome, Outcome::Failed(_)));
     for (test, result) in failed() {
@@ -45,11 +49,20 @@ pub fn summary(tests: &[Test], results: &[Finished], total: Duration) -> String 
         for p in problems {
             let _ = writeln!(out, "{}", described(test, p).trim_end());
         }
+        if let Some(trace) = &result.trace {
+            let _ = writeln!(out, "\n{}", trace.trim_end());
+        }
     }
     if failed().count() > 1 {
         out.push_str("\nfailed:\n");
         failed().for_each(|(t, _)| out.push_str(&format!("    {}\n", t.name)));
     }
+    out
+}
+
+/// The totals.
+pub fn totals(results: &[Finished], total: Duration) -> String {
+    let mut out = String::new();
     let (passed, failed, skipped) = counts(results);
     let packets: usize = results.iter().map(|r| r.packets).sum();
     let _ = writeln!(out, "\n{packets} packets in {:.2} s", total.as_secs_f64());
@@ -66,7 +79,7 @@ pub fn json(tests: &[Test], results: &[Finished], total: Duration) -> String {
             Outcome::Failed(problems) => {
                 let one = |p: &Problem| {
                     let line = (p.line != 0).then_some(p.line);
-                    json!({ "line": line, "statement": p.statement, "message": p.message })
+                    json!({ "line": line, "statement": p.statement, "message": p.message, "why": p.why })
                 };
                 ("failed", Value::Null, problems.iter().map(one).collect())
             }
