@@ -197,7 +197,16 @@ fn a_compilers_output_is_no_program() {
     let json = dir.write("prog.json", "{ \"program\": \"prog.p4\" }");
     refused(&[&json], &["prog.json is compiler output for BMv2", "give the .p4 file"]);
     let source = dir.write("prog.p4", std::fs::read(file(GOOD)).unwrap());
-    refused(&[&json], &[&format!("give {source}")]);
+    refused(&[&json], &[&format!("give {source}"), &format!("add --p4-for-json {source}")]);
+    std::fs::create_dir(dir.path("build")).unwrap();
+    let built = dir.write("build/prog.json", "{}");
+    refused(&[&built], &[&format!("give {source}, or keep the script")]);
+    let finished = started(&[&built, "--p4-for-json", &source]);
+    assert!(
+        finished
+            .stderr
+            .contains(&format!("prog.json is compiler output for BMv2; {source} is compiled instead"))
+    );
     let finished = started(&["--no-p4", &json]);
     assert!(finished.stderr.contains("prog.json is not used because of --no-p4"), "{finished:?}");
     // As a controller may send it.
@@ -206,6 +215,14 @@ fn a_compilers_output_is_no_program() {
     let e = controller.set_pipeline(b"\n{ \"header_types\": [] }").unwrap_err();
     assert_eq!(e.code(), Code::InvalidArgument);
     assert!(e.message().contains("is JSON") && e.message().contains("text of the .p4 file"), "{e}");
+    // The same with the source that it stands for.
+    let switch = Switch::start(&["--p4-for-json", &source]);
+    let (mut controller, _) = connect(switch.address, 1);
+    controller.set_pipeline(b"\n{ \"header_types\": [] }").expect("the source is compiled");
+    assert!(!controller.info.tables.is_empty(), "the program runs");
+    std::fs::write(&source, "header {").unwrap();
+    let e = controller.set_pipeline(b"\n{ \"header_types\": [] }").unwrap_err();
+    assert!(e.message().contains("prog.p4:1"), "{e}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! `docs/switch.md` lists them all in one table; a test compares the two.
 
 use super::Interface;
+use super::device::is_json;
 use super::log::{Level, Log, LogError, Rotation};
 use super::queues::Setting;
 use super::tls;
@@ -161,6 +162,9 @@ pub struct Args {
     /// say (`add`, `setdefault`, `mirroring_add`, ...). A state read by --state has them already.
     #[arg(long, value_name = "FILE", requires = "file")]
     pub entries: Option<PathBuf>,
+    /// The P4 source that is meant where the command line or a controller names compiler output for BMv2 (JSON).
+    #[arg(long, value_name = "FILE")]
+    pub p4_for_json: Option<PathBuf>,
     /// Keep the switch's state in this file over a planned restart: it is read at the start, if it exists, and written at SIGINT, SIGTERM
     /// and SIGUSR1.
     #[arg(long, value_name = "FILE", conflicts_with = "no_p4")]
@@ -269,6 +273,13 @@ fn is_program(path: &Path) -> bool {
     path.is_file() || path.extension().is_some_and(|e| e == "p4" || e == "json")
 }
 
+/// The source of `build/x.json`: `build/x.p4`, or `x.p4` in the folder above.
+fn source_of(json: &Path) -> Option<PathBuf> {
+    let next = json.with_extension("p4");
+    let above = json.parent()?.parent().map(|folder| folder.join(next.file_name().unwrap_or_default()));
+    [Some(next.clone()), above].into_iter().flatten().find(|p| p.is_file())
+}
+
 impl Args {
     /// Resolves how the flags combine. Returns warnings about flags without effect.
     ///
@@ -323,11 +334,25 @@ impl Args {
         if file.extension().is_none_or(|e| e != "json") {
             return Ok(());
         }
-        let source = file.with_extension("p4");
-        let remedy = if source.is_file() {
-            format!("give {}", source.display())
-        } else {
-            "give the .p4 file it was compiled from".to_string()
+        // `pointsman p4 compile` writes P4 source text under this name.
+        if std::fs::read(file).is_ok_and(|text| !is_json(&text)) {
+            return Ok(());
+        }
+        if let Some(source) = &self.p4_for_json {
+            warnings.push(format!(
+                "{} is compiler output for BMv2; {} is compiled instead",
+                file.display(),
+                source.display()
+            ));
+            self.file = Some(source.clone());
+            return Ok(());
+        }
+        let remedy = match source_of(file) {
+            Some(source) => {
+                let source = source.display();
+                format!("give {source}, or keep the script and add --p4-for-json {source}")
+            }
+            None => "give the .p4 file it was compiled from, or add --p4-for-json with it".to_string(),
         };
         Err(format!(
             "{} is compiler output for BMv2: this switch compiles P4 itself; {remedy}",

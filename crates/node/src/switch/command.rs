@@ -7,7 +7,7 @@ use super::queues::{self, Setting};
 use super::runtime::{Handle, Runtime};
 use super::state_file::{self, Saved};
 use super::wires::Watch;
-use super::{Setup, build, serve, tls};
+use super::{Setup, Texts, build, serve, tls};
 use crate::listen::listen;
 use pointsman_compile::sources::Sources;
 use pointsman_console::{say, signals};
@@ -100,6 +100,7 @@ fn control_threads() -> Result<tokio::runtime::Runtime, Box<dyn Error>> {
 
 /// The switch that the command line asks for.
 fn setup(args: &Args, queues: &[Setting], sources: &Sources, saved: Option<&Saved>, watch: Watch) -> Setup {
+    let texts = Texts { sources: sources.clone(), p4_for_json: args.p4_for_json.clone() };
     Setup {
         interfaces: args.interface.clone(),
         port_kind: args.port_kind.into(),
@@ -123,7 +124,7 @@ fn setup(args: &Args, queues: &[Setting], sources: &Sources, saved: Option<&Save
         queues: queues.to_vec(),
         generators: args.generator.clone(),
         device_id: args.device_id,
-        sources: sources.clone(),
+        sources: texts,
         watch,
         start: saved.map_or(Time::ZERO, |saved| saved.switch.taken()),
     }

@@ -3,6 +3,7 @@
 
 use super::shared::Shared;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use pointsman_compile::compile_file;
 use pointsman_compile::executor::Runner;
 use pointsman_compile::rendered;
 use pointsman_compile::sources::{Confined, Sources};
@@ -11,6 +12,7 @@ use pointsman_ir::Program;
 use pointsman_v1model::{Kept, Pipeline, Prepared, Preparer, State, Switch, SwitchConfig, Time};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The compiler of the switch.
@@ -28,10 +30,11 @@ struct Made {
 }
 
 impl Cache {
-    /// Remembers a program. Not one that includes files, as these may change.
+    /// Remembers a program. Not one that other files are read for, as these may change.
     pub fn put(&self, text: &[u8], program: Arc<Program>) {
         let includes = text.windows(10).any(|w| w == b"#include \"");
-        *self.0.borrow_mut() = (!includes).then(|| Made { text: text.to_vec(), program, prepared: None });
+        *self.0.borrow_mut() =
+            (!includes && !is_json(text)).then(|| Made { text: text.to_vec(), program, prepared: None });
     }
 
     fn program(&self, text: &[u8]) -> Option<Arc<Program>> {
@@ -179,15 +182,34 @@ impl Device for Turn<'_> {
     }
 }
 
+/// The texts of programs.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// The files that programs may include.
+    pub sources: Sources,
+    /// The program that is meant where a controller sends compiler output for BMv2.
+    pub p4_for_json: Option<PathBuf>,
+}
+
+/// Whether this is compiler output for BMv2 rather than P4 source text.
+pub fn is_json(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"{")
+}
+
 /// Compiles a `p4_device_config`: P4 source text.
-pub fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
+pub fn compile_config(texts: &Texts, text: &[u8]) -> Result<Program, String> {
+    let Texts { sources, p4_for_json } = texts;
     // p4c's output for BMv2, which controllers usually send.
-    if text.trim_ascii_start().starts_with(b"{") {
-        return Err(
-            "p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the \
-                    text of the .p4 file instead"
-                .to_string(),
-        );
+    match (is_json(text), p4_for_json) {
+        (false, _) => {}
+        (true, Some(path)) => {
+            return compile_file(path, sources, &[]).map(|(c, _)| c.program).map_err(|e| e.to_string());
+        }
+        (true, None) => {
+            return Err("p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the text of the \
+                        .p4 file instead, compile with `pointsman p4 compile`, or start the switch with --p4-for-json FILE.p4"
+                .to_string());
+        }
     }
     let text = std::str::from_utf8(text).map_err(|e| {
         format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not compiler output")
@@ -231,11 +253,11 @@ mod tests {
         let switch = Choice::Interp.switch(SwitchConfig::default()).unwrap();
         let preparer = switch.preparer();
         let shared = Shared::new(switch);
-        let sources = Sources::default();
+        let texts = Texts::default();
         let compiled = std::cell::Cell::new(0);
         let compile = |text: &[u8]| {
             compiled.set(compiled.get() + 1);
-            compile_config(&sources, text)
+            compile_config(&texts, text)
         };
         let cache = Cache::default();
         let mut server = Server::new(ServerConfig::default()).unwrap();
@@ -259,8 +281,8 @@ mod tests {
         let switch = Choice::Interp.switch(SwitchConfig::default()).unwrap();
         let preparer = switch.preparer();
         let shared = Arc::new(Shared::new(switch));
-        let sources = Sources::default();
-        let compile = |text: &[u8]| compile_config(&sources, text);
+        let texts = Texts::default();
+        let compile = |text: &[u8]| compile_config(&texts, text);
         let mut server = Server::new(ServerConfig::default()).unwrap();
         let cache = Cache::default();
         server

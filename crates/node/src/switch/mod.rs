@@ -24,12 +24,12 @@ mod worker;
 pub use args::{Args, without_separator};
 pub use build_error::{BuildError, NoWorkers};
 pub use command::run;
+pub use device::Texts;
 
 use crate::metrics::Insight;
 use files::Delayed;
 use log::Level;
 use pointsman_compile::executor::Choice;
-use pointsman_compile::sources::Sources;
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
@@ -102,8 +102,8 @@ pub struct Setup {
     pub generators: Vec<Numbered>,
     /// Device id in P4Runtime.
     pub device_id: u64,
-    /// Search path of includes.
-    pub sources: Sources,
+    /// Search path of includes, and what is meant by compiler output for BMv2.
+    pub sources: Texts,
     /// Logging of single packets.
     pub watch: Watch,
     /// The switch's time when it starts.
@@ -127,7 +127,7 @@ impl Default for Setup {
             queues: Vec::new(),
             generators: Vec::new(),
             device_id: 1,
-            sources: Sources::default(),
+            sources: Texts::default(),
             watch: Watch::default(),
             start: Time::ZERO,
         }

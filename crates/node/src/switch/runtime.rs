@@ -9,7 +9,7 @@ mod streams;
 
 use super::audit::Audit;
 use super::build_error::BuildError;
-use super::device::{Cache, Turn, compile_config};
+use super::device::{Cache, Texts, Turn, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
 use super::queues::{self, QueueError, Setting};
@@ -21,7 +21,6 @@ use crate::clock::Clock;
 use crate::metrics::switch::{self, Figures};
 use crate::metrics::{Insight, Page};
 use pointsman_compile::executor::{Choice, Runner};
-use pointsman_compile::sources::Sources;
 use pointsman_control::{ConnId, Device, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
@@ -54,7 +53,7 @@ pub struct Core {
     /// The last logged warning about the executor.
     warned: Option<String>,
     server: Server,
-    sources: Sources,
+    sources: Texts,
     streams: BTreeMap<ConnId, Client>,
     next_conn: u64,
     /// Log lines for the operator that are still pending.
@@ -275,7 +274,7 @@ impl Runtime {
         switch: SwitchConfig,
         executor: Choice,
         server: ServerConfig,
-        sources: Sources,
+        sources: Texts,
         wires: Vec<Wires>,
         start: Time,
         insights: Vec<Box<dyn Insight>>,
