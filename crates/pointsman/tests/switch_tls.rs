@@ -115,6 +115,15 @@ fn clients_prove_who_they_are() {
         switch.wait_for(why);
     }
     assert!(files.call(&switch, "ca.pem", Some("client")).is_ok());
+    // Our own command.
+    let (address, [cert, key]) =
+        (switch.address.to_string(), ["client.pem", "client.key"].map(|n| files.path(n)));
+    let dump = ["p4", "dump", "--address", &address];
+    let trusted = [&dump[..], &["--ca", &files.ca, "--cert", &cert, "--key", &key]].concat();
+    let done = finish(pointsman(&trusted));
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    let done = finish(pointsman(&dump));
+    assert!(done.code == Some(1) && done.stderr.contains("and its CA with --ca"), "{done:?}");
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 

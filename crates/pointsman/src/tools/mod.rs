@@ -1,8 +1,11 @@
 //! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter, the language server, the resources of
 //! a chip.
 
+pub mod bundle;
+pub mod dump;
 pub mod fmt;
 pub mod lsp;
+pub mod p4c;
 pub mod resources;
 pub mod test;
 pub mod trace;
@@ -28,6 +31,12 @@ pub enum P4 {
 /// A developer's tool.
 #[derive(Subcommand)]
 pub enum Tool {
+    /// Write a program and its includes as one file.
+    Bundle(bundle::Args),
+    /// Compile a program with p4c's command line.
+    Compile(p4c::Args),
+    /// Write the state of a running switch as STF statements.
+    Dump(dump::Args),
     /// Format source; comments and preprocessor lines are kept.
     Fmt(fmt::Args),
     /// Serve editors: a language server on standard input and output.
@@ -47,6 +56,9 @@ pub enum Tool {
 pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         P4::Program(command) => crate::p4::run(command),
+        P4::Tool(Tool::Bundle(args)) => bundle::run(&args),
+        P4::Tool(Tool::Compile(args)) => p4c::run(&args),
+        P4::Tool(Tool::Dump(args)) => dump::run(&args),
         P4::Tool(Tool::Fmt(args)) => fmt::run(args),
         P4::Tool(Tool::Lsp(args)) => lsp::run(args),
         P4::Tool(Tool::Resources(args)) => Ok(resources::run(&args)),
