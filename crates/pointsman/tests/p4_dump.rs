@@ -117,7 +117,7 @@ fn entities_of_a_controller() {
     };
     let session = pb::CloneSessionEntry {
         session_id: 5,
-        replicas: vec![replica(4, 1)],
+        replicas: vec![replica(4, 3)],
         class_of_service: 2,
         packet_length_bytes: 64,
     };
@@ -139,7 +139,7 @@ fn entities_of_a_controller() {
         "mc_node_create 7 1 2",
         "mc_node_create 8 1",
         "mc_node_associate 3 1",
-        "mirroring_add 5 4:1 bytes=64 class=2",
+        "mirroring_add 5 4:3 bytes=64 class=2",
         "add I.sliced h.h.c[7:0]:0x09 I.send(port:0x003)",
         "# not in this file: the metadata of entry h.h.c[7:0]:0x09 of I.sliced",
     ] {
