@@ -165,7 +165,9 @@ mod tests {
 
     #[test]
     fn the_older_language_is_recognised() {
-        let found = |text: &str| p4_14(text).map(|s| &text[s.lo as usize..s.hi as usize]);
+        fn found(text: &str) -> Option<&str> {
+            p4_14(text).map(|s| &text[s.lo as usize..s.hi as usize])
+        }
         assert_eq!(found("// x\n  header_type h_t {\n fields { a : 8; } }"), Some("header_type h_t {"));
         assert_eq!(found("#include \"h.p4\"\nparser start {\n"), Some("parser start {"));
         assert_eq!(found("control ingress {\n"), Some("control ingress {"));

@@ -108,7 +108,12 @@ pub fn recorded(program: &Arc<Program>, stf: &str) -> (Report, Recording, Covera
 
 /// Every failure of a test on [`PROGRAM`] with its explanation.
 pub fn explained(stf: &str) -> String {
-    let (program, compiled) = compiled(PROGRAM);
+    explained_in(PROGRAM, stf)
+}
+
+/// The same with another program.
+pub fn explained_in(text: &str, stf: &str) -> String {
+    let (program, compiled) = compiled(text);
     let (report, recording, _) = recorded(&program, stf);
     let describer = Describer { program: &program, map: &compiled.source_map };
     let one = |f: &pointsman_stf::Failure| {

@@ -1,6 +1,6 @@
 //! Why tests fail.
 
-use super::explained;
+use super::{PROGRAM, explained, explained_in};
 
 const ROUTES: &str = "add I.route h.ip.to:1 send(port:3)\nadd I.route h.ip.to:2 drop()\nadd I.route h.ip.to:3 flood(group:9)\n\
                       add I.route h.ip.to:7 send(port:7)\n";
@@ -142,12 +142,29 @@ fn fields_that_differ() {
     );
 }
 
+/// The last write decides: a route that a later statement overrides is not the cause.
+#[test]
+fn the_last_write_counts() {
+    let text = PROGRAM.replace(
+        "        if (h.eth.dst == 0xdead) {",
+        "        if (h.eth.dst == 1) { std.egress_spec = 8; }\n        if (h.eth.dst == 0xdead) {",
+    );
+    let got = explained_in(&text, &format!("{ROUTES}packet 0 00010800450100\nexpect 3 0001\n"));
+    let line = text.lines().position(|l| l.contains("egress_spec = 8")).expect("a line") + 1;
+    assert!(got.contains(&format!("left by port 8: egress_spec = 0x008, set at main.p4:{line}\n")), "{got}");
+}
+
 /// Of two packets the one is blamed that did not cause what another expectation found.
 #[test]
 fn the_packet_that_is_to_blame() {
     let got =
         explained(&format!("{ROUTES}packet 0 1111080045ff00\npacket 0 11110800450100\nexpect 3\nexpect 3\n"));
     assert!(got.contains("the packet of line 5: dropped") && !got.contains("line 6"), "{got}");
+    // One whose packet was not expected is not to blame, either.
+    let got = explained(&format!(
+        "{ROUTES}packet 0 1111080045ff00\nno_packet\npacket 0 11110800450200\nexpect 3\n"
+    ));
+    assert!(got.contains("the packet of line 7: dropped") && !got.contains("line 5"), "{got}");
     // Expectations may be in front of the packet.
     let got = explained(&format!("{ROUTES}expect 3\npacket 0 1111080045ff00\n"));
     assert!(got.contains("the packet of line 6: dropped"), "{got}");

@@ -109,7 +109,10 @@ impl<E: Executor> Runner<'_, E> {
                 let expected = Expected { line: line.number, digits: digits.clone(), exact: *exact, packets };
                 self.expected.entry(*port).or_default().push_back(expected);
             }
-            Command::NoPacket => self.no_packet(line.number),
+            Command::NoPacket => {
+                self.expecting = true;
+                self.no_packet(line.number);
+            }
             Command::Wait { ms } => {
                 let out = self.rig.run_ms(*ms);
                 self.take(out);

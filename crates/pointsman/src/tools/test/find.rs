@@ -72,7 +72,7 @@ fn candidates(stf: &Path) -> Vec<PathBuf> {
     let folder = stf.parent().unwrap_or(Path::new(""));
     let mut all = vec![stf.with_extension("p4"), folder.join("main.p4")];
     if folder.file_name().is_some_and(|n| n == "tests") {
-        all.push(folder.join("../main.p4"));
+        all.push(folder.parent().unwrap_or(Path::new("")).join("main.p4"));
     }
     all
 }
