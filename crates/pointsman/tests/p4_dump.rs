@@ -58,7 +58,7 @@ fn a_switch_from_a_dump() {
     );
     // A packet test on the same state: the entry of the dump sends the packet.
     let test = dir
-        .write("live.stf", format!("{text}packet 1 01 00001234 0000 00\nexpect 1 01 00001234 0000 00 $\n"));
+        .write("live.stf", format!("{text}packet 1 01 00001234 0000 00\nexpect 1 01 00001234 0000 77 $\n"));
     let done = run(&["p4", "test", &test, "--program", &kept]);
     assert_eq!(done.code, Some(0), "{}", done.stdout);
 }

@@ -179,7 +179,7 @@ async fn fetch(args: &Args) -> Result<(Vec<u8>, Vec<pb::Entity>), Box<dyn Error>
     let config = client.get_forwarding_pipeline_config(request).await.map_err(refused)?.into_inner().config;
     let source = config.ok_or(DumpError::NoProgram)?.p4_device_config;
     let mut entities = Vec::new();
-    for kind in everything() {
+    for kind in everything(&args.without) {
         let request = pb::ReadRequest {
             device_id: args.device_id,
             entities: vec![pb::Entity { entity: Some(kind) }],
@@ -193,8 +193,8 @@ async fn fetch(args: &Args) -> Result<(Vec<u8>, Vec<pb::Entity>), Box<dyn Error>
     Ok((source, entities))
 }
 
-/// A wildcard for every kind of entity, in the order in which they can be written.
-fn everything() -> Vec<Kind> {
+/// A wildcard for every kind of entity that is wanted, in the order in which they can be written.
+fn everything(without: &[Without]) -> Vec<Kind> {
     let replication =
         |kind| Kind::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(kind) });
     let table = |is_default_action| {
@@ -205,7 +205,13 @@ fn everything() -> Vec<Kind> {
             ..Default::default()
         })
     };
-    vec![
+    let wanted = |kind: &Kind| match kind {
+        Kind::RegisterEntry(_) => !without.contains(&Without::Registers),
+        Kind::CounterEntry(_) => !without.contains(&Without::Counters),
+        Kind::MeterEntry(_) => !without.contains(&Without::Meters),
+        _ => true,
+    };
+    let all = vec![
         Kind::ValueSetEntry(pb::ValueSetEntry::default()),
         Kind::ActionProfileMember(pb::ActionProfileMember::default()),
         Kind::ActionProfileGroup(pb::ActionProfileGroup::default()),
@@ -216,7 +222,8 @@ fn everything() -> Vec<Kind> {
         Kind::MeterEntry(pb::MeterEntry::default()),
         replication(Replication::MulticastGroupEntry(pb::MulticastGroupEntry::default())),
         replication(Replication::CloneSessionEntry(pb::CloneSessionEntry::default())),
-    ]
+    ];
+    all.into_iter().filter(wanted).collect()
 }
 
 /// The update that writes an entity that was read, if it is one that clients write.
