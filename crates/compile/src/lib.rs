@@ -57,8 +57,7 @@ pub fn compile(
 pub fn p4_14(text: &str) -> Option<Span> {
     let declares = |line: &str, keyword: &str, names: &[&str]| {
         let rest = line.trim_start().strip_prefix(keyword)?;
-        let rest = rest.strip_suffix('{').unwrap_or(rest);
-        let name = rest.trim();
+        let name = rest.split('{').next().unwrap_or("").trim();
         let word = !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
         (word && rest.starts_with(char::is_whitespace) && (names.is_empty() || names.contains(&name)))
             .then_some(())
@@ -171,6 +170,10 @@ mod tests {
         assert_eq!(found("// x\n  header_type h_t {\n fields { a : 8; } }"), Some("header_type h_t {"));
         assert_eq!(found("#include \"h.p4\"\nparser start {\n"), Some("parser start {"));
         assert_eq!(found("control ingress {\n"), Some("control ingress {"));
+        assert_eq!(
+            found("header_type h_t { fields { a : 8; } }"),
+            Some("header_type h_t { fields { a : 8; } }")
+        );
         assert_eq!(found("control ingress\n{\n"), Some("control ingress"));
         for new in [
             "",
