@@ -10,6 +10,7 @@ pub const CHOICES: &[(&str, &str, &[&str])] = &[
     ("metric2", "Second metric, added to the first", METRICS),
     ("count", "Unit in flight", &["connections", "requests"]),
     ("servers", "How servers are chosen", &["hash", "power-of-two", "least-loaded", "chosen"]),
+    ("ties", "Which of equally loaded devices is chosen", &["chance", "priority"]),
 ];
 
 const METRICS: &[&str] = &["compute", "memory", "network", "queue", "weight", "in-flight"];
