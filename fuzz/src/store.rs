@@ -80,6 +80,7 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         existing: step[4] & 4 != 0,
         allocate: step[4] & 8 != 0,
         ending: step[4] & 16 != 0,
+        session: step[4] & 32 != 0,
     };
     let head = Head {
         kind: kinds[usize::from(step[2]) % kinds.len()],

@@ -1,6 +1,6 @@
 //! The bed: a rack with two switches, a client, a server, and a host for the store; every program is a process of its own.
 
-use crate::{App, Options};
+use crate::{App, Lease, Options};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec};
 use pointsman_lab::{Error, Namespace, Result};
@@ -44,6 +44,7 @@ pub struct Bed {
     binary: String,
     app: App,
     lease_ms: u32,
+    lease: Lease,
     protected: bool,
     switches: [Option<Process>; 2],
     store: Option<Process>,
@@ -109,6 +110,7 @@ impl Bed {
             binary: options.binary.display().to_string(),
             app: options.app,
             lease_ms: options.lease_ms,
+            lease: options.lease,
             protected: !options.plain,
             switches: [None, None],
             store: None,
@@ -194,6 +196,9 @@ impl Bed {
             arguments.extend(more.map(String::from));
             arguments.extend(["-i".into(), format!("{BUFFER}@tap:buffer{switch}")]);
             arguments.extend(["--queue".into(), format!("{BUFFER}=max,8192,delay={RESEND}")]);
+            if self.lease == Lease::Session {
+                arguments.extend(["-D", "REDPLANE_SESSION_LEASES"].map(String::from));
+            }
         } else {
             arguments.extend(["-D", "PLAIN"].map(String::from));
         }

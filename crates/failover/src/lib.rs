@@ -51,6 +51,16 @@ impl Fault {
     }
 }
 
+/// What a lease holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Lease {
+    /// One key.
+    #[default]
+    Flow,
+    /// All keys of a switch.
+    Session,
+}
+
 /// Let a switch, a link or the store of a protected program fail, and check the connections through it.
 ///
 /// Client, server, two switches and the store run in network namespaces of this machine. Hosts use the second switch while the first has no
@@ -69,6 +79,9 @@ pub struct Args {
     /// Length of a lease.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(20..=60_000))]
     lease_ms: u32,
+    /// What a lease holds: the key of a flow, or all keys of a switch.
+    #[arg(long, value_enum, default_value_t)]
+    lease: Lease,
     /// Write what the packets of `counter` showed, for `pointsman history check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -90,6 +103,8 @@ pub struct Options {
     pub plain: bool,
     /// Length of a lease.
     pub lease_ms: u32,
+    /// What a lease holds.
+    pub lease: Lease,
     /// Short.
     pub quick: bool,
     /// Where the history is written.
@@ -146,12 +161,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "fault": format!("{:?}", args.fault).to_lowercase(),
         "protected": !args.plain,
         "lease_ms": args.lease_ms,
+        "lease": format!("{:?}", args.lease).to_lowercase(),
     });
     let options = Options {
         app: args.app,
         fault: args.fault,
         plain: args.plain,
         lease_ms: args.lease_ms,
+        lease: args.lease,
         quick: args.quick,
         history: args.history,
         binary: own.clone(),

@@ -42,8 +42,11 @@ fn connections_outlive_their_switch() -> Outcome {
 
 fn translations_outlive_their_switch() -> Outcome {
     let dir = Scratch::new("failover-nat");
-    let (fine, result) = failover(&dir, &["--app", "nat", "--fault", "switch"])?;
-    ensure!(fine && result["connections"]["established"] == 200, "{result:#}");
+    let (fine, result) = failover(&dir, &["--app", "nat", "--fault", "switch", "--lease", "session"])?;
+    ensure!(
+        fine && result["lease"] == "session" && result["connections"]["established"] == 200,
+        "{result:#}"
+    );
     Ok(())
 }
 

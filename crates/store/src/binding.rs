@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::message::{Message, Status, later};
+use crate::outbox::Outbox;
 use crate::pool::{Ports, Side, Tuple, end_of, is_value, value};
 use crate::saved::{LoadError, Saved};
 use crate::store::Store;
@@ -123,19 +124,19 @@ impl<A: Copy + Eq> Store<A> {
     }
 
     /// Removes the bindings that no switch has used for some time.
-    pub(crate) fn look_at_bindings(&mut self, now: u64) {
+    pub(crate) fn look_at_bindings(&mut self, now: u64, out: &mut Outbox<A>) {
         while let Some((at, inside)) = self.bindings.looks.first().copied()
             && at <= now
         {
             self.bindings.looks.remove(&(at, inside));
-            if !self.unbind(now, inside) {
+            if !self.unbind(now, inside, out) {
                 self.bindings.look_at(now, inside);
             }
         }
     }
 
-    /// Removes a binding, unless it is used.
-    fn unbind(&mut self, now: u64, inside: RecordId) -> bool {
+    /// Removes a binding, unless it is used. Keys that a session holds are recalled first.
+    fn unbind(&mut self, now: u64, inside: RecordId, out: &mut Outbox<A>) -> bool {
         let record = self.table.get(inside);
         let (Some(tuple), Some(own)) = (Tuple::inside(record.key()), end_of(record.value())) else {
             return true;
@@ -152,6 +153,12 @@ impl<A: Copy + Eq> Store<A> {
         let until = record.until.max(other.map_or(0, |o| o.until));
         let awaited = record.awaited || other.is_some_and(|o| o.awaited);
         if awaited || now < until.saturating_add(ns(idle_s)) {
+            return false;
+        }
+        let held = |id: &RecordId| now < self.until(*id);
+        let recalled: Vec<RecordId> = outside.into_iter().chain([inside]).filter(held).collect();
+        if !recalled.is_empty() {
+            recalled.into_iter().for_each(|id| self.recall(id, 0, out));
             return false;
         }
         self.remove(inside);

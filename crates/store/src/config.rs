@@ -12,6 +12,8 @@ pub enum Rule {
     LeaseEnds,
     /// R3: requests under an old grant are refused.
     Grants,
+    /// R2: a session holds all keys of its switch.
+    Sessions,
     /// R4: only newer writes apply.
     Newer,
     /// R4: numbers are compared by serial arithmetic.

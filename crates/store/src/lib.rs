@@ -11,6 +11,7 @@ mod message;
 mod outbox;
 mod pool;
 mod saved;
+mod session;
 mod stats;
 mod store;
 mod table;

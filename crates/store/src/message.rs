@@ -89,11 +89,13 @@ pub struct Flags {
     pub allocate: bool,
     /// Of requests under a grant: the key is needed for a short time only, from now on.
     pub ending: bool,
+    /// Of requests: the lease is one for all keys that this start of the switch has under such leases.
+    pub session: bool,
 }
 
 impl Flags {
     /// In the order of their bits, from the lowest one.
-    fn all(&mut self) -> [&mut bool; 6] {
+    fn all(&mut self) -> [&mut bool; 7] {
         [
             &mut self.packet,
             &mut self.input,
@@ -101,6 +103,7 @@ impl Flags {
             &mut self.existing,
             &mut self.allocate,
             &mut self.ending,
+            &mut self.session,
         ]
     }
 

@@ -9,11 +9,12 @@ use std::fmt;
 /// Bytes in front of the value: grant, sequence number, marks, the owner's switch, incarnation, generation.
 const FRONT: usize = 19;
 
-/// Marks: the key has an owner; it is a side of a binding; it is ending.
+/// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it.
 const OWNED: u8 = 1;
 const INSIDE: u8 = 2;
 const OUTSIDE: u8 = 4;
 const ENDING: u8 = 8;
+const SESSION: u8 = 16;
 
 /// A key's state: all that must outlive the store. The end of the lease is not part of it, because clocks of two runs cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,7 @@ pub struct Saved<'a> {
     pub(crate) owner: Option<Owner>,
     pub(crate) side: Option<Side>,
     pub(crate) ending: bool,
+    pub(crate) session: bool,
 }
 
 /// A saved state that a store does not take.
@@ -65,6 +67,7 @@ impl<'a> Saved<'a> {
             owner: record.owner,
             side: record.side,
             ending: record.ending,
+            session: record.session,
         }
     }
 
@@ -80,7 +83,8 @@ impl<'a> Saved<'a> {
         let marks = mark(self.owner.is_some(), OWNED)
             | mark(self.side == Some(Side::Inside), INSIDE)
             | mark(self.side == Some(Side::Outside), OUTSIDE)
-            | mark(self.ending, ENDING);
+            | mark(self.ending, ENDING)
+            | mark(self.session, SESSION);
         let front = [
             &self.grant.to_be_bytes()[..],
             &self.sequence.to_be_bytes(),
@@ -112,12 +116,22 @@ impl<'a> Saved<'a> {
             (false, true) => Some(Side::Outside),
             (true, true) => return Err(LoadError::Malformed),
         };
-        if front[8] > OWNED | INSIDE | OUTSIDE | ENDING {
+        if front[8] > OWNED | INSIDE | OUTSIDE | ENDING | SESSION {
             return Err(LoadError::Malformed);
         }
         let object = u16::from_be_bytes(*object);
         let (grant, sequence, owner) = (word(0), word(4), has(OWNED).then_some(owner));
-        let saved = Saved { object, key, value, grant, sequence, owner, side, ending: has(ENDING) };
+        let saved = Saved {
+            object,
+            key,
+            value,
+            grant,
+            sequence,
+            owner,
+            side,
+            ending: has(ENDING),
+            session: has(SESSION),
+        };
         saved.check().map(|()| saved)
     }
 

@@ -2,10 +2,11 @@
 
 use crate::binding::Bindings;
 use crate::config::{Config, ConfigError, Rule};
-use crate::message::{Flags, Kind, Malformed, Message, Status, later};
+use crate::message::{Flags, Head, Kind, Malformed, Message, Status, later};
 use crate::outbox::Outbox;
 use crate::pool::Side;
 use crate::saved::{LoadError, Saved};
+use crate::session::Sessions;
 use crate::stats::Stats;
 use crate::table::{Owner, RecordId, Table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ pub struct Store<A> {
     /// Keys that the store does not know are granted from this time on.
     grants_from: u64,
     pub(crate) bindings: Bindings,
+    pub(crate) sessions: Sessions,
     /// Keys that changed since [`Store::saved`].
     pub(crate) changed: Vec<RecordId>,
     pub(crate) stats: Stats,
@@ -56,6 +58,7 @@ impl<A: Copy + Eq> Store<A> {
         Ok(Store {
             table: Table::new(config.seed, config.max_keys),
             bindings: Bindings::new(&config),
+            sessions: Sessions::default(),
             config,
             queues: BTreeMap::new(),
             queued: 0,
@@ -115,11 +118,16 @@ impl<A: Copy + Eq> Store<A> {
         let Err(place) = self.table.find(saved.object, saved.key) else { return Err(LoadError::Twice) };
         let id = self.table.insert(place, saved.object, saved.key, saved.value, saved.sequence);
         let id = id.ok_or(LoadError::Full)?;
+        let until = now.saturating_add(hold_ns);
+        // The next answer to this start of the switch extends the lease of all its keys.
+        let owner = saved.owner.filter(|_| saved.session);
+        let session = owner.is_some_and(|o| self.sessions.extend(o.switch, o.incarnation, until));
         let record = self.table.get_mut(id);
+        record.session = session;
         record.grant = saved.grant;
         record.owner = saved.owner;
         (record.side, record.ending) = (saved.side, saved.ending);
-        record.until = now.saturating_add(hold_ns);
+        record.until = until;
         if saved.side == Some(Side::Inside) {
             self.bindings.look_at(now, id);
         }
@@ -163,18 +171,19 @@ impl<A: Copy + Eq> Store<A> {
         while let Some((at, id)) = self.ends.first().copied()
             && at <= now
         {
-            let until = self.table.get(id).until;
+            let until = self.until(id);
             match self.queues.get_mut(&id) {
-                // The owner was restarted and got a new grant meanwhile.
+                // The owner has a new grant meanwhile, or its session continues: the recall may be lost.
                 Some(queue) if until > now => {
                     queue.at = until;
                     self.ends.remove(&(at, id));
                     self.ends.insert((until, id));
+                    self.recall(id, 0, out);
                 }
                 _ => self.admit(now, id, out),
             }
         }
-        self.look_at_bindings(now);
+        self.look_at_bindings(now, out);
     }
 
     /// Handles the requests that waited for a key as if they arrived now. If they cannot be granted, they wait again.
@@ -269,7 +278,7 @@ impl<A: Copy + Eq> Store<A> {
         match record.owner {
             Some(owner) if owner == asks => {
                 self.stats.repeated += 1;
-                let lease_us = self.extend(now, id);
+                let lease_us = self.extend(now, id, &message.head);
                 self.answer(from, message, id, lease_us, message.head.flags, out);
             }
             // The switch itself says that it no longer uses the former grant (R9).
@@ -285,8 +294,8 @@ impl<A: Copy + Eq> Store<A> {
                     self.stats.late += 1;
                 }
             }
-            Some(owner) if now < record.until && self.config.without != Some(Rule::LeaseEnds) => {
-                self.wait(from, bytes, id, owner, out);
+            Some(_) if now < self.until(id) && self.config.without != Some(Rule::LeaseEnds) => {
+                self.wait(from, bytes, id, message.head.shard, out);
             }
             _ => self.grant(now, from, message, id, false, out),
         }
@@ -303,63 +312,81 @@ impl<A: Copy + Eq> Store<A> {
         out: &mut Outbox<A>,
     ) {
         self.stats.grants += 1;
-        let hold = self.config.hold_ns();
         let record = self.table.get_mut(id);
         record.owner = Some(asking(message));
         record.grant = next_grant(record.grant);
-        record.until = now.saturating_add(hold);
+        // The request of a former owner for which others wait extends nothing, this one does.
+        record.awaited = false;
+        let lease_us = self.extend(now, id, &message.head);
+        self.table.get_mut(id).awaited = self.queues.contains_key(&id);
         self.note(id);
-        let lease_us = self.config.lease_us;
         self.answer(from, message, id, lease_us, Flags { created, ..message.head.flags }, out);
     }
 
-    /// Extends the lease, unless others wait for its end. Returns the term, or 0.
-    fn extend(&mut self, now: u64, id: RecordId) -> u32 {
-        let hold = self.config.hold_ns();
+    /// Extends the lease, unless others wait for its end. Returns the term, or 0. A session has other keys, too: others wait for a release.
+    fn extend(&mut self, now: u64, id: RecordId, head: &Head) -> u32 {
+        let until = now.saturating_add(self.config.hold_ns());
+        let session = self.sessions.of_request(head, until);
         let record = self.table.get_mut(id);
-        if record.awaited {
+        if !session && (record.awaited || head.flags.session) {
             return 0;
         }
-        record.until = record.until.max(now.saturating_add(hold));
+        record.until = record.until.max(until);
+        if std::mem::replace(&mut record.session, session) != session {
+            self.note(id);
+        }
         self.config.lease_us
     }
 
+    /// From when on others get the key.
+    pub(crate) fn until(&self, id: RecordId) -> u64 {
+        let record = self.table.get(id);
+        if self.config.without == Some(Rule::Sessions) { record.until } else { self.sessions.until(record) }
+    }
+
     /// Keeps a request until the lease ends or the owner releases the key.
-    fn wait(&mut self, from: A, bytes: &[u8], id: RecordId, owner: Owner, out: &mut Outbox<A>) {
+    fn wait(&mut self, from: A, bytes: &[u8], id: RecordId, shard: u16, out: &mut Outbox<A>) {
         let length = self.queues.get(&id).map_or(0, |q| q.waiting.len());
         if length >= self.config.queue_per_key || self.queued >= self.config.queue_total {
             self.stats.queue_full += 1;
         } else {
             self.stats.waited += 1;
             self.queued += 1;
-            let record = self.table.get_mut(id);
-            record.awaited = true;
-            let at = record.until;
+            self.table.get_mut(id).awaited = true;
+            let at = self.until(id);
             let queue = self.queues.entry(id).or_insert_with(|| Queue { at, waiting: Vec::new() });
             queue.waiting.push((from, bytes.into()));
             self.ends.insert((queue.at, id));
         }
-        if self.config.recall {
-            self.recall(bytes, id, owner, out);
-        }
+        self.recall(id, shard, out);
     }
 
-    /// Asks the owner to release the key. `bytes` is the request of another switch.
-    fn recall(&mut self, bytes: &[u8], id: RecordId, owner: Owner, out: &mut Outbox<A>) {
-        let (Some(to), Ok((asks, _))) = (self.peers.get(&owner.switch).copied(), Message::split(bytes))
-        else {
-            return;
-        };
-        self.stats.recalls += 1;
+    /// Asks the owner to release the key. A session does not end while its switch lives, so that its keys are always asked for.
+    pub(crate) fn recall(&mut self, id: RecordId, shard: u16, out: &mut Outbox<A>) {
         let record = self.table.get(id);
-        let mut head = asks.head;
-        head.kind = Kind::Recall;
-        head.answer = true;
-        head.flags = Flags::default();
-        (head.switch, head.incarnation, head.generation) =
-            (owner.switch, owner.incarnation, owner.generation);
-        (head.grant, head.sequence) = (record.grant, record.sequence);
-        (head.port, head.request, head.stamp, head.lease_us) = (0, 0, 0, 0);
+        let Some(owner) = record.owner else { return };
+        let Some(to) = self.peers.get(&owner.switch).copied() else { return };
+        if !self.config.recall && !record.session {
+            return;
+        }
+        self.stats.recalls += 1;
+        let head = Head {
+            kind: Kind::Recall,
+            answer: true,
+            flags: Flags::default(),
+            status: Status::Ok,
+            object: record.object,
+            shard,
+            switch: owner.switch,
+            port: 0,
+            incarnation: owner.incarnation,
+            generation: owner.generation,
+            grant: record.grant,
+            sequence: record.sequence,
+            request: 0,
+            stamp: 0,
+            lease_us: 0,
+        };
         let recall = Message { head, key: record.key(), value: record.value(), packet: &[] };
         out.push(to, |bytes| recall.encode(self.config.secret, bytes));
     }
@@ -394,7 +421,7 @@ impl<A: Copy + Eq> Store<A> {
             record.grant = next_grant(record.grant);
             self.admit(now, id, out);
         } else {
-            let lease_us = self.extend(now, id);
+            let lease_us = self.extend(now, id, head);
             self.answer(from, message, id, lease_us, head.flags, out);
         }
     }

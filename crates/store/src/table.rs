@@ -36,8 +36,10 @@ pub(crate) struct Record {
     pub grant: u32,
     /// The number of the last write.
     pub sequence: u32,
-    /// Others get the key from this time on, in nanoseconds.
+    /// Others get the key from this time on, in nanoseconds, if no session holds it.
     pub until: u64,
+    /// Its lease is that of the owner's session.
+    pub session: bool,
 }
 
 impl Record {
@@ -140,6 +142,7 @@ impl Table {
             grant: 0,
             sequence,
             until: 0,
+            session: false,
         };
         let id = if let Some(id) = self.free.pop() {
             self.records[id as usize] = record;

@@ -266,9 +266,69 @@ fn a_store_continues_from_its_disk() {
         assert!(Saved::decode(key, &row[..at]).is_err(), "{at}");
     }
     let mut owner = row.clone();
-    owner[8] = 16;
+    owner[8] = 32;
     assert_eq!(Saved::decode(key, &owner), Err(LoadError::Malformed));
     assert_eq!(Saved::decode(&key[..5], row), Err(LoadError::Malformed));
+}
+
+/// A request with a session's lease.
+fn in_session(kind: Kind, switch: u16, grant: u32) -> Head {
+    Head { flags: Flags { session: true, ..Flags::default() }, ..head(kind, switch, grant, 0) }
+}
+
+const OTHER: [u8; 8] = [8; 8];
+
+#[test]
+fn a_session_holds_all_keys_of_a_switch() {
+    let mut s = store(Config { recall: false, durable: true, ..config() });
+    for key in [KEY, OTHER] {
+        ask_key(&mut s, 0, in_session(Kind::New, 1, 0), &key, &[0; 4], &[]);
+    }
+    let disk = rows(&mut s);
+    // One key is renewed, and the other one is held with it; its owner is asked for it, again and again.
+    let renew = |s: &mut Store<u16>, at: u64| {
+        only(ask_key(s, at, in_session(Kind::Renew, 1, 1), &OTHER, &[0; 4], &[])).short().2
+    };
+    assert_eq!(renew(&mut s, 900 * MS), Status::Ok);
+    let recall = only(ask(&mut s, HOLD + MS, head(Kind::New, 2, 0, 0), 0, &[]));
+    assert_eq!(recall.short(), (1, Kind::Recall, Status::Ok, 1, 0));
+    assert_eq!(s.deadline(), Some(900 * MS + HOLD));
+    assert_eq!(renew(&mut s, 1800 * MS), Status::Ok);
+    assert_eq!(only(wake(&mut s, 900 * MS + HOLD)).short(), (1, Kind::Recall, Status::Ok, 1, 0));
+    // The session ends: so do the leases of both keys.
+    let moved = only(wake(&mut s, 1800 * MS + HOLD));
+    assert_eq!(moved.short(), (2, Kind::New, Status::Ok, 2, 0));
+    // It begins again with one of them. The other one has another owner now.
+    assert_eq!(renew(&mut s, 5000 * MS), Status::Ok);
+    ask(&mut s, 5000 * MS, head(Kind::Release, 2, 2, 0), 0, &[]);
+    assert_eq!(only(ask(&mut s, 5000 * MS, in_session(Kind::New, 1, 0), 0, &[])).head.grant, 4);
+
+    // From the disk: a message about one key holds the other one, as the switch assumes.
+    let mut second = store(config());
+    for (key, row) in &disk {
+        second.load(7, HOLD, Saved::decode(key, row).expect("a row")).expect("room");
+    }
+    assert_eq!(renew(&mut second, 500 * MS), Status::Ok);
+    let recall = only(ask(&mut second, HOLD + MS, head(Kind::New, 2, 0, 0), 0, &[]));
+    assert_eq!((recall.head.kind, second.deadline()), (Kind::Recall, Some(500 * MS + HOLD)));
+}
+
+#[test]
+fn a_new_incarnation_is_another_session() {
+    let mut s = store(config());
+    for key in [KEY, OTHER] {
+        ask_key(&mut s, 0, in_session(Kind::New, 1, 0), &key, &[0; 4], &[]);
+    }
+    let restarted = Head { incarnation: 2, ..in_session(Kind::New, 1, 0) };
+    assert_eq!(only(ask_key(&mut s, 900 * MS, restarted, &OTHER, &[0; 4], &[])).head.grant, 2);
+    // The key that it does not ask for is free after the lease of the former one.
+    assert_eq!(only(ask(&mut s, HOLD, head(Kind::New, 2, 0, 0), 0, &[])).head.grant, 2);
+    // A late message of the former one gets no lease.
+    let late = only(ask(&mut s, HOLD, in_session(Kind::New, 3, 0), 0, &[]));
+    assert_eq!(late.head.kind, Kind::Recall);
+    ask(&mut s, HOLD, head(Kind::Release, 2, 2, 0), 0, &[]);
+    let late = only(ask_key(&mut s, HOLD, in_session(Kind::New, 1, 0), &[9; 8], &[0; 4], &[]));
+    assert_eq!((late.head.status, late.head.lease_us), (Status::Ok, 0));
 }
 
 #[test]

@@ -34,7 +34,16 @@ control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
         redplane_keys.read(m.slot.key, m.index);
         redplane_values.read(m.slot.value, m.index);
         redplane_grants.read(m.slot.grant, m.index);
-        redplane_until.read(m.slot.until, m.index);
+        redplane_until.read(m.slot.until, REDPLANE_LEASE(m));
+#ifdef REDPLANE_SESSION_LEASES
+        bit<32> session;
+        bit<32> present;
+        redplane_sessions.read(session, m.index);
+        redplane_session.read(present, 0);
+        if (session != present) {
+            m.slot.until = 0;
+        }
+#endif
         redplane_sent.read(m.slot.sent, m.index);
         redplane_acked.read(m.slot.acked, m.index);
         redplane_generations.read(m.slot.generation, m.index);
@@ -79,6 +88,9 @@ control RedPlaneRequest(inout redplane_v4_t outer,
             message.flags = flags & ~(REDPLANE_PACKET | REDPLANE_INPUT);
         }
         message.flags = message.flags | (m.ending ? REDPLANE_ENDING : 8w0);
+#ifdef REDPLANE_SESSION_LEASES
+        message.flags = message.flags | REDPLANE_SESSION_LEASE;
+#endif
         message.status = REDPLANE_OK;
         message.object = REDPLANE_OBJECT;
         message.shard = 0;
@@ -100,16 +112,46 @@ control RedPlaneRequest(inout redplane_v4_t outer,
     }
 }
 
+// R1: takes the lease of an answer, which ends at `end`.
+control RedPlaneExtend(in redplane_t message, inout redplane_meta_t m, in bit<48> end, in bit<48> now) {
+    apply {
+#ifdef REDPLANE_SESSION_LEASES
+        bit<48> until;
+        bit<48> started;
+        bit<32> present;
+        redplane_until.read(until, 0);
+        redplane_started.read(started, 0);
+        redplane_session.read(present, 0);
+        if (until <= now && now < end) {
+            // The store may have given away any key meanwhile: each is asked for again.
+            present = present + 1;
+            started = message.stamp[47:0];
+            redplane_session.write(0, present);
+            redplane_started.write(0, started);
+        }
+        // An answer to a request from before the session says nothing about the time in between.
+        if (end != 0 && message.stamp[47:0] >= started) {
+            redplane_sessions.write(m.index, present);
+        }
+#else
+        bit<48> until = m.slot.until;
+#endif
+        if (end > until) {
+            redplane_until.write(REDPLANE_LEASE(m), end);
+        }
+    }
+}
+
 // An answer of the store, whose digest is right.
 control RedPlaneAnswer(inout redplane_v4_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
     RedPlaneRead() read;
+    RedPlaneExtend() extend;
 
     action give_up() {
         redplane_grants.write(m.index, 0);
-        redplane_until.write(m.index, 0);
         m.slot.grant = 0;
     }
 
@@ -193,9 +235,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
                 if (redplane_later(message.sequence, m.slot.acked)) {
                     redplane_acked.write(m.index, message.sequence);
                 }
-                if (end > m.slot.until) {
-                    redplane_until.write(m.index, end);
-                }
+                extend.apply(message, m, end, now);
                 take = true;
                 m.answered = true;
             } else {
@@ -369,9 +409,9 @@ control RedPlaneSave(inout redplane_v4_t outer,
             request.apply(outer, message, m, sm, REDPLANE_READ, flags, (bit<16>)port);
         } else if (flags != 0 && m.slot.until - now < m.renew && m.bytes <= REDPLANE_MTU - REDPLANE_BYTES) {
             bit<48> asked;
-            redplane_asked.read(asked, m.index);
+            redplane_asked.read(asked, REDPLANE_LEASE(m));
             if (now - asked > m.renew >> 2) {
-                redplane_asked.write(m.index, now);
+                redplane_asked.write(REDPLANE_LEASE(m), now);
                 request.apply(outer, message, m, sm, REDPLANE_RENEW, flags, (bit<16>)port);
             }
         }
@@ -394,7 +434,7 @@ control RedPlaneDepart(inout redplane_v4_t outer,
                 // A later write has a copy of its own in the buffer.
                 if (m.slot.key == message.key && m.slot.grant == message.grant && m.slot.sent == message.sequence
                     && redplane_later(message.sequence, m.slot.acked)) {
-                    message.flags = message.flags & REDPLANE_ENDING;
+                    message.flags = message.flags & (REDPLANE_ENDING | REDPLANE_SESSION_LEASE);
                     truncate(REDPLANE_BYTES);
                     recirculate_preserving_field_list(0);
                 } else {

@@ -10,12 +10,17 @@ use pointsman_ir::Executor;
 use pointsman_store::{Config, Rule};
 use world::{App, Faults, MS, World};
 
+/// Settings of the library: a lease for each key; sequence numbers that wrap; one lease for all keys of a switch.
+const FLOWS: &str = "";
+const WRAPS: &str = "#define REDPLANE_FIRST 0xfffffff0\n";
+const SESSIONS: &str = "#define REDPLANE_SESSION_LEASES\n";
+
 fn config() -> Config {
     Config { lease_us: 20_000, ..Config::default() }
 }
 
 fn a_killed_switch<E: Executor + Send + Sync>() {
-    let app = App::<E>::new("0", &[]);
+    let app = App::<E>::new(FLOWS, &[]);
     let mut w = World::new(&app, config(), Faults::NONE, 3, 1);
     w.run(50 * MS);
     let (answered, all) = w.answered();
@@ -49,6 +54,9 @@ fn faults(seed: u64) -> Faults {
         reroute_ns: [0, 15 * MS, 40 * MS][(seed / 5 % 3) as usize],
         astray: [0.0, 0.2][(seed / 7 % 2) as usize],
         drift: seed.is_multiple_of(2),
+        cut_ns: [0, 0, 60 * MS][(seed / 6 % 3) as usize],
+        writes: 0.5,
+        flows: 2,
         same_incarnation: false,
     }
 }
@@ -62,19 +70,21 @@ fn run<E: Executor + Send + Sync>(
     let mut config = Config { recall: !seed.is_multiple_of(3), ..config() };
     let mut faults = faults(seed);
     change(&mut config, &mut faults);
-    let mut world = World::new(app, config, faults, 2, seed);
+    let flows = faults.flows;
+    let mut world = World::new(app, config, faults, flows, seed);
     world.run(250 * MS);
     world.verdict().map(|()| world.answered())
 }
 
 #[test]
 fn random_faults_break_nothing() {
-    let fresh = App::<Engine>::new("0", &[]);
-    let wraps = App::new("0xfffffff0", &[]);
-    let interpreted = App::<Interp>::new("0", &[]);
+    let fresh = App::<Engine>::new(FLOWS, &[]);
+    let wraps = App::new(WRAPS, &[]);
+    let sessions = App::new(SESSIONS, &[]);
+    let interpreted = App::<Interp>::new(FLOWS, &[]);
     let (mut answered, mut all) = (0, 0);
-    for seed in 0..50 {
-        let app = if seed % 4 == 3 { &wraps } else { &fresh };
+    for seed in 0..80 {
+        let app = [&fresh, &sessions, &fresh, &wraps, &sessions][(seed % 5) as usize];
         let (left, sent) = run(app, |_, _| {}, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         answered += left;
         all += sent;
@@ -89,19 +99,19 @@ fn random_faults_break_nothing() {
 
 /// The first seed that finds a violation.
 fn found(
-    first: &str,
+    settings: &str,
     changes: &[(&str, &str)],
     change: impl Fn(&mut Config, &mut Faults),
 ) -> Option<(u64, String)> {
-    let app = App::<Engine>::new(first, changes);
+    let app = App::<Engine>::new(settings, changes);
     (0..60).find_map(|seed| run(&app, &change, seed).err().map(|e| (seed, e)))
 }
 
 #[test]
 fn every_rule_that_is_switched_off_is_found() {
     let none: &[(&str, &str)] = &[];
-    let in_store = |first, rule| found(first, none, move |c, _| c.without = Some(rule));
-    let in_switch = |from, to| found("0", &[(from, to)], |_, _| {});
+    let in_store = |settings, rule| found(settings, none, move |c, _| c.without = Some(rule));
+    let in_switch = |from, to| found(FLOWS, &[(from, to)], |_, _| {});
     // Both switches crash often, and messages from before arrive.
     let restarted = |_: &mut Config, f: &mut Faults| {
         (f.same_incarnation, f.crash_ns, f.jitter_ns, f.astray) = (true, 8 * MS, MS, 0.5);
@@ -110,40 +120,66 @@ fn every_rule_that_is_switched_off_is_found() {
     let clocks = |c: &mut Config, f: &mut Faults| {
         (c.recall, f.drift, f.crash_ns, f.reroute_ns, f.astray) = (false, true, 0, 15 * MS, 0.2);
     };
+    // Sessions end because the store cannot be reached, some keys have another owner then, and answers from before arrive.
+    let cuts = |c: &mut Config, f: &mut Faults| {
+        (c.lease_us, f.drift, f.crash_ns, f.reroute_ns, f.astray) = (6_000, true, 0, 20 * MS, 0.01);
+        (f.loss, f.jitter_ns, f.cut_ns, f.writes, f.flows) = (0.0, 4 * MS, 40 * MS, 0.1, 12);
+    };
+    // Keys are used just before a session ends.
+    let ends = |c: &mut Config, f: &mut Faults| {
+        cuts(c, f);
+        (c.lease_us, f.astray, f.jitter_ns) = (20_000, 0.3, 0);
+        (f.cut_ns, f.writes, f.flows) = (60 * MS, 0.05, 10);
+    };
     let drift = "message.lease - (message.lease >> REDPLANE_DRIFT_SHIFT)";
+    let sessions = [
+        ("R1: a key of a former session", found(SESSIONS, &[("session != present", "false")], cuts)),
+        (
+            "R1: an answer from before the session",
+            found(SESSIONS, &[("message.stamp[47:0] >= started", "true")], cuts),
+        ),
+        ("R1: no drift of a session", found(SESSIONS, &[(drift, "message.lease")], ends)),
+        (
+            "R2: sessions",
+            found(SESSIONS, none, |c, f| {
+                c.without = Some(Rule::Sessions);
+                cuts(c, f);
+            }),
+        ),
+    ];
     let mutations = [
         (
             "R1: no lease",
             in_switch("bool leased = sm.ingress_global_timestamp < m.slot.until;", "bool leased = true;"),
         ),
-        ("R1: no drift", found("0", &[(drift, "message.lease")], clocks)),
-        ("R2", in_store("0", Rule::LeaseEnds)),
-        ("R3", in_store("0", Rule::Grants)),
-        ("R4: newer", in_store("0", Rule::Newer)),
-        ("R4: serial", in_store("0xfffffff0", Rule::Serial)),
-        ("R4: carried", in_store("0", Rule::Carried)),
+        ("R1: no drift", found(FLOWS, &[(drift, "message.lease")], clocks)),
+        ("R2", in_store(FLOWS, Rule::LeaseEnds)),
+        ("R3", in_store(FLOWS, Rule::Grants)),
+        ("R4: newer", in_store(FLOWS, Rule::Newer)),
+        ("R4: serial", in_store(WRAPS, Rule::Serial)),
+        ("R4: carried", in_store(FLOWS, Rule::Carried)),
         ("R5", in_switch("request.apply(outer, message, m, sm, REDPLANE_WRITE, flags, (bit<16>)port);", "")),
         ("R6", in_switch("flags != 0 && m.slot.sent != m.slot.acked", "false")),
         ("R8", in_switch("(m.slot.taken & bit_of) == 0", "true")),
-        ("R9", found("0", none, restarted)),
+        ("R9", found(FLOWS, none, restarted)),
     ];
-    for (rule, found) in &mutations {
+    let all = || sessions.iter().chain(&mutations);
+    for (rule, found) in all() {
         println!("{rule}: {found:.160?}");
     }
-    let missed: Vec<_> =
-        mutations.iter().filter(|(_, found)| found.is_none()).map(|(rule, _)| rule).collect();
+    let missed: Vec<_> = all().filter(|(_, found)| found.is_none()).map(|(rule, _)| rule).collect();
     assert!(missed.is_empty(), "{missed:?} not found");
 }
 
 #[test]
 fn bindings_outlive_their_switches() {
-    let app = App::<Engine>::nat();
+    let apps = [FLOWS, SESSIONS].map(App::<Engine>::nat);
     let (mut answered, mut all, mut bound) = (0, 0, 0);
     for seed in 0..30u64 {
         // A port for each flow, and no more.
         let pools = vec!["203.0.113.1:1024-1025".parse().expect("a pool")];
         let config = Config { recall: !seed.is_multiple_of(3), pools, ..config() };
-        let mut world = World::new(&app, config, faults(seed), 2, seed);
+        let mut world = World::new(&apps[(seed % 2) as usize], config, faults(seed), 2, seed);
         world.writes = 0.1;
         world.run(250 * MS);
         world.verdict().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
@@ -155,9 +191,31 @@ fn bindings_outlive_their_switches() {
     assert!(bound == 60 && answered * 2 > all, "{bound} bindings, {answered} of {all}");
 }
 
+/// Requests to the store in a second, for 100 connections with a packet in 40 ms each, and leases of 20 ms; and the packets.
+fn idle(settings: &str) -> (u64, usize) {
+    let app = App::<Engine>::new(settings, &[]);
+    let mut world = World::new(&app, config(), Faults::NONE, 100, 1);
+    (world.writes, world.gap_ns) = (0.0, 40 * MS);
+    // All keys are there.
+    world.run(1000 * MS);
+    let (before, packets) = (world.store.stats(), world.answered().0);
+    world.run(1000 * MS);
+    world.verdict().expect("linearizable");
+    let after = world.store.stats();
+    assert_eq!(after.grants, before.grants, "keys stay where they are");
+    (after.renewals - before.renewals, world.answered().0 - packets)
+}
+
+#[test]
+fn a_session_is_renewed_once_for_all_keys() {
+    let (flows, sessions) = (idle(FLOWS), idle(SESSIONS));
+    println!("requests and packets: {flows:?} with a lease for each key, {sessions:?} with one for all");
+    assert!(sessions.0 * 10 < flows.0, "{flows:?} {sessions:?}");
+}
+
 /// The first seed after which the store lacks a state that the switch has.
 fn lags(changes: &[(&str, &str)]) -> Option<u64> {
-    let app = App::<Engine>::new("0", changes);
+    let app = App::<Engine>::new(FLOWS, changes);
     (0..20).find(|seed| {
         let faults = Faults { loss: 0.3, ..Faults::NONE };
         let mut world = World::new(&app, config(), faults, 3, *seed);
@@ -177,7 +235,7 @@ fn writes_are_sent_again_until_they_are_acknowledged() {
 
 #[test]
 fn packets_that_are_too_long_with_a_message_pass_when_they_are_repeated() {
-    let app = App::<Engine>::new("0", &[]);
+    let app = App::<Engine>::new(FLOWS, &[]);
     let mut world = World::new(&app, config(), Faults::NONE, 3, 1);
     // 1,514 bytes.
     (world.writes, world.padding) = (0.0, 1464);

@@ -25,15 +25,15 @@ const MTU: usize = 1514;
 /// Bytes of Ethernet, IPv4 and UDP in front of a message.
 const FRONT: usize = 42;
 
-/// One of our programs; every replacement in the library must apply.
-fn program(name: &str, first: &str, changes: &[(&str, &str)]) -> Arc<Program> {
+/// One of our programs, with settings of the library; every replacement in the library must apply.
+fn program(name: &str, settings: &str, changes: &[(&str, &str)]) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let mut library = read(own_libraries().join("pointsman/redplane.p4"));
     for (from, to) in changes {
         assert_eq!(library.matches(from).count(), 1, "{from}");
         library = library.replace(from, to);
     }
-    let settings = format!("#define REDPLANE_DRIFT_SHIFT 3\n#define REDPLANE_FIRST {first}\n");
+    let settings = format!("#define REDPLANE_DRIFT_SHIFT 3\n{settings}");
     let text = read(own_program(name));
     let text = text.replace("#include <pointsman/redplane.p4>", &format!("{settings}{library}"));
     compile_text("main.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
@@ -48,13 +48,13 @@ pub struct App<E> {
 }
 
 impl<E> App<E> {
-    /// `flowcount` with these changes.
-    pub fn new(first: &str, changes: &[(&str, &str)]) -> Self {
-        App { program: program("flowcount", first, changes), nat: false, loader: Loader::default() }
+    /// `flowcount` with these settings of the library and changes to it.
+    pub fn new(settings: &str, changes: &[(&str, &str)]) -> Self {
+        App { program: program("flowcount", settings, changes), nat: false, loader: Loader::default() }
     }
 
-    pub fn nat() -> Self {
-        App { program: program("napt", "0", &[]), nat: true, loader: Loader::default() }
+    pub fn nat(settings: &str) -> Self {
+        App { program: program("napt", settings, &[]), nat: true, loader: Loader::default() }
     }
 }
 
@@ -67,12 +67,17 @@ pub struct Faults {
     pub jitter_ns: u64,
     /// Mean time between crashes of a switch; 0: none.
     pub crash_ns: u64,
+    /// Mean time between losses of a switch's link to the store, each for up to half of this time; 0: none.
+    pub cut_ns: u64,
     /// Mean time between changes of a flow's route; 0: none.
     pub reroute_ns: u64,
     /// Share of packets that take the other switch.
     pub astray: f64,
     /// Clocks run fast and slow, at the ends of what drift allows.
     pub drift: bool,
+    /// Share of packets that change the state.
+    pub writes: f64,
+    pub flows: usize,
     /// A restarted switch has its old incarnation: a mistake.
     pub same_incarnation: bool,
 }
@@ -83,9 +88,12 @@ impl Faults {
         double: 0.0,
         jitter_ns: 0,
         crash_ns: 0,
+        cut_ns: 0,
         reroute_ns: 0,
         astray: 0.0,
         drift: false,
+        writes: 0.5,
+        flows: 2,
         same_incarnation: false,
     };
 }
@@ -98,6 +106,7 @@ enum Event {
     AtStore(usize, Vec<u8>),
     Reroute(usize),
     Crash(usize),
+    Cut(usize),
     Restart(usize),
 }
 
@@ -120,6 +129,8 @@ impl Clock {
 }
 
 struct Node<E: Executor> {
+    /// Until when its link to the store is cut.
+    cut: u64,
     rig: Option<Rig<E>>,
     clock: Clock,
     incarnation: u32,
@@ -146,7 +157,7 @@ pub struct World<'a, E: Executor> {
     /// Of `napt`.
     pub bindings: Option<Bindings>,
     /// Time between a flow's packets, and the share of those that write.
-    gap_ns: u64,
+    pub gap_ns: u64,
     pub writes: f64,
     /// Bytes at the end of a packet.
     pub padding: usize,
@@ -163,8 +174,8 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             if faults.drift { [888_889, 1_000_000, 1_111_111][random.below(3) as usize] } else { 1_000_000 }
         };
         let clocks = [rate(), rate(), rate()].map(|rate| Clock { start: 0, rate });
-        let config = Config { secret: SECRET, drift_shift: 3, max_keys: 16, ..config };
-        let node = |clock| Node { rig: None, clock, incarnation: 0 };
+        let config = Config { secret: SECRET, drift_shift: 3, max_keys: 256, ..config };
+        let node = |clock| Node { cut: 0, rig: None, clock, incarnation: 0 };
         let mut world = World {
             app,
             now: 0,
@@ -178,7 +189,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             flows: (0..flows).map(|_| Flow { route: 0, history: Vec::new() }).collect(),
             bindings: app.nat.then(|| Bindings::new(flows)),
             gap_ns: MS / 4,
-            writes: 0.5,
+            writes: faults.writes,
             padding: 0,
             end: 0,
             wrong: Vec::new(),
@@ -237,9 +248,13 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             }
         }
         for i in 0..2 {
-            if self.faults.crash_ns > 0 {
-                let after = 1 + self.random.below(2 * self.faults.crash_ns);
-                self.enter(after, Event::Crash(i));
+            for (mean, event) in
+                [(self.faults.crash_ns, Event::Crash(i)), (self.faults.cut_ns, Event::Cut(i))]
+            {
+                if mean > 0 {
+                    let after = 1 + self.random.below(2 * mean);
+                    self.enter(after, event);
+                }
             }
         }
         self.run_until(self.end + 200 * MS);
@@ -286,6 +301,11 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
                 self.flows[flow].route ^= 1;
                 let after = 1 + self.random.below(2 * self.faults.reroute_ns);
                 self.enter(after, Event::Reroute(flow));
+            }
+            Event::Cut(i) => {
+                self.nodes[i].cut = self.now + self.random.below(self.faults.cut_ns / 2);
+                let after = 1 + self.random.below(2 * self.faults.cut_ns);
+                self.enter(after, Event::Cut(i));
             }
             Event::Crash(i) => {
                 self.crash(i);
@@ -355,7 +375,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
                     if let Err(error) = check_checksums(&frame) {
                         self.wrong.push(format!("{error} in {frame:02x?}"));
                     }
-                    self.link(&frame[FRONT..], |payload| Event::AtStore(i, payload))
+                    self.link(i, &frame[FRONT..], |payload| Event::AtStore(i, payload))
                 }
                 other => self.wrong.push(format!("{other:?} left switch {i}")),
             }
@@ -366,14 +386,17 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         for (to, payload) in out.iter() {
             let (from, address) = ("10.9.1.1:4791", format!("10.9.0.{}:4791", to + 1));
             let frame = Packet::udp(from, address, payload).bytes();
-            self.link(&frame, |frame| Event::AtSwitch(to, frame));
+            self.link(to, &frame, |frame| Event::AtSwitch(to, frame));
         }
         out.clear();
         self.outbox = out;
     }
 
     /// A message passes between a switch and the store, perhaps.
-    fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
+    fn link(&mut self, switch: usize, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
+        if self.now < self.nodes[switch].cut {
+            return;
+        }
         let copies = 1 + u32::from(self.chance(self.faults.double));
         for _ in 0..copies {
             if !self.chance(self.faults.loss) {

@@ -24,6 +24,14 @@
 #ifndef REDPLANE_DRIFT_SHIFT
 #define REDPLANE_DRIFT_SHIFT 7
 #endif
+// With REDPLANE_SESSION_LEASES one lease holds all keys of the switch; otherwise each key has its own.
+#ifdef REDPLANE_SESSION_LEASES
+#define REDPLANE_LEASES 1
+#define REDPLANE_LEASE(m) 32w0
+#else
+#define REDPLANE_LEASES REDPLANE_SLOTS
+#define REDPLANE_LEASE(m) m.index
+#endif
 // The sequence number of a state that no packet has written.
 #ifndef REDPLANE_FIRST
 #define REDPLANE_FIRST 0
@@ -44,6 +52,7 @@ const bit<8> REDPLANE_INPUT = 2;
 const bit<8> REDPLANE_EXISTING = 8;
 const bit<8> REDPLANE_ALLOCATE = 16;
 const bit<8> REDPLANE_ENDING = 32;
+const bit<8> REDPLANE_SESSION_LEASE = 64;
 
 const bit<8> REDPLANE_OK = 0;
 const bit<8> REDPLANE_STALE = 1;
@@ -124,7 +133,7 @@ struct redplane_slot_t {
     redplane_key_t   key;
     redplane_value_t value;
     bit<32>          grant; // 0: free
-    bit<48>          until; // the end of the lease, by this switch's clock
+    bit<48>          until; // the end of the lease, by this switch's clock; 0: its session has ended
     bit<32>          sent;  // the number of the last write
     bit<32>          acked; // that of the last one acknowledged
     bit<32>          generation;
@@ -170,14 +179,21 @@ struct redplane_meta_t {
 register<redplane_key_t>(REDPLANE_SLOTS) redplane_keys;
 register<redplane_value_t>(REDPLANE_SLOTS) redplane_values;
 register<bit<32>>(REDPLANE_SLOTS) redplane_grants;
-register<bit<48>>(REDPLANE_SLOTS) redplane_until;
+register<bit<48>>(REDPLANE_LEASES) redplane_until;
 register<bit<32>>(REDPLANE_SLOTS) redplane_sent;
 register<bit<32>>(REDPLANE_SLOTS) redplane_acked;
 register<bit<32>>(REDPLANE_SLOTS) redplane_generations;
 register<bit<32>>(REDPLANE_SLOTS) redplane_requests;
 register<bit<64>>(REDPLANE_SLOTS) redplane_taken;
 // When the lease was last asked to be renewed for a packet that only reads.
-register<bit<48>>(REDPLANE_SLOTS) redplane_asked;
+register<bit<48>>(REDPLANE_LEASES) redplane_asked;
+#ifdef REDPLANE_SESSION_LEASES
+// The session in which the store last said that the key belongs to this switch.
+register<bit<32>>(REDPLANE_SLOTS) redplane_sessions;
+// The present session, and when the request was sent with which it began.
+register<bit<32>>(1) redplane_session;
+register<bit<48>>(1) redplane_started;
+#endif
 // Writes in the buffer.
 register<bit<32>>(1) redplane_buffered;
 
