@@ -12,6 +12,7 @@ mod p4_compile;
 mod p4_conformance;
 mod p4_dump;
 mod p4_fmt;
+mod p4_graph;
 mod p4_lsp;
 mod p4_resources;
 mod p4_test;

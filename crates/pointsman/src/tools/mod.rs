@@ -1,9 +1,10 @@
-//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter, the language server, the resources of
-//! a chip.
+//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter, pictures, the language server, the
+//! resources of a chip.
 
 pub mod bundle;
 pub mod dump;
 pub mod fmt;
+pub mod graph;
 pub mod lsp;
 pub mod p4c;
 pub mod resources;
@@ -39,6 +40,8 @@ pub enum Tool {
     Dump(dump::Args),
     /// Format source; comments and preprocessor lines are kept.
     Fmt(fmt::Args),
+    /// Draw a program: states of parsers, control flow, dependencies of tables.
+    Graph(graph::Args),
     /// Serve editors: a language server on standard input and output.
     Lsp(lsp::Args),
     /// What a program takes of a pipeline chip.
@@ -60,6 +63,7 @@ pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
         P4::Tool(Tool::Compile(args)) => p4c::run(&args),
         P4::Tool(Tool::Dump(args)) => dump::run(&args),
         P4::Tool(Tool::Fmt(args)) => fmt::run(args),
+        P4::Tool(Tool::Graph(args)) => graph::run(&args),
         P4::Tool(Tool::Lsp(args)) => lsp::run(args),
         P4::Tool(Tool::Resources(args)) => Ok(resources::run(&args)),
         P4::Tool(Tool::Test(args)) => test::run(args),
