@@ -119,7 +119,7 @@ fn grid(d: &Diagram) -> Grid {
             continue;
         };
         let (mut path, mut last, mut label) = (Vec::new(), top, None);
-        for l in layer[top] + 1..layer[bottom] {
+        for (l, row) in rows.iter_mut().enumerate().take(layer[bottom]).skip(layer[top] + 1) {
             let joint = boxes.len();
             let mut size_of = (1.0, 1.0);
             // Close to where the edge begins.
@@ -129,7 +129,7 @@ fn grid(d: &Diagram) -> Grid {
                 label = Some(joint);
             }
             boxes.push(Laid { width: size_of.0, height: size_of.1, ..Laid::default() });
-            rows[l].push(joint);
+            row.push(joint);
             links.push((last, joint));
             path.push(joint);
             last = joint;

@@ -83,10 +83,11 @@ fn longest(links: &[Vec<Option<Link>>]) -> Vec<Vec<Option<u32>>> {
         for a in 0..n {
             for (b, link) in links[a].iter().enumerate() {
                 let Some(link) = link else { continue };
-                for c in 0..n {
-                    let longer = out[b][c].map(|rest| rest + link.stages);
-                    if longer > out[a][c] {
-                        out[a][c] = longer;
+                let chains: Vec<Option<u32>> =
+                    out[b].iter().map(|rest| rest.map(|r| r + link.stages)).collect();
+                for (known, chain) in out[a].iter_mut().zip(chains) {
+                    if chain > *known {
+                        *known = chain;
                         changed = true;
                     }
                 }

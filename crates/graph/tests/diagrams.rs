@@ -9,14 +9,14 @@ use pointsman_pisa::{Target, graph_of};
 use std::path::Path;
 
 fn parsed(text: &str) -> (Program, SourceMap) {
-    let (map, program, diagnostics) = parse_program("a.p4", text, &Files::new(), &[]);
+    let (map, program, diagnostics) = parse_program("a.p4", text, &Files::built_in(), &[]);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     (program, map)
 }
 
 /// A program that runs.
 fn compiled(path: &str, text: &str) -> pointsman_ir::Program {
-    let Checked { program, diagnostics, .. } = check_program(path, text, &Files::new(), &[], &|_| true);
+    let Checked { program, diagnostics, .. } = check_program(path, text, &Files::built_in(), &[], &|_| true);
     program.unwrap_or_else(|| panic!("{diagnostics:?}"))
 }
 
@@ -135,7 +135,7 @@ fn our_programs() {
     for name in ["balancer", "router", "ecmp", "firewall", "acl"] {
         let path = root.join(name).join("main.p4").display().to_string();
         let text = std::fs::read_to_string(&path).expect("a program");
-        let (map, program, _) = parse_program(&path, &text, &Files::new(), &[]);
+        let (map, program, _) = parse_program(&path, &text, &Files::built_in(), &[]);
         let (found, flows) = (parsers(&program, &map), controls(&program, &map));
         assert!(!found.is_empty() && flows.len() > 2, "{name}");
         found.iter().chain(&flows).for_each(|d| {

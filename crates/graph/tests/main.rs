@@ -11,7 +11,7 @@ pub struct Files(pub Vec<PathBuf>);
 
 impl Files {
     /// With the files of the repository that are built into the binary.
-    pub fn new() -> Files {
+    pub fn built_in() -> Files {
         Files(
             ["p4/include", "p4/lib"]
                 .map(|d| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(d))
