@@ -78,13 +78,13 @@ struct QueueStats {
 
 /// A packet in a queue.
 #[derive(Debug)]
-struct Waiting<P> {
+pub(crate) struct Waiting<P> {
     /// The queue lets it go.
-    ready: Time,
+    pub ready: Time,
     seq: u64,
-    port: u32,
+    pub port: u32,
     bytes: u32,
-    packet: P,
+    pub packet: P,
 }
 
 impl<P> PartialEq for Waiting<P> {
@@ -270,6 +270,12 @@ impl<P> Queues<P> {
 
     /// Adds a packet to a queue that is not full.
     pub fn push(&mut self, now: Time, port: u32, priority: u8, bytes: u32, packet: P) {
+        let ready = self.queue(port, priority).1.ready(now);
+        self.put(ready, port, priority, bytes, packet);
+    }
+
+    /// Adds a packet that its queue lets go at `ready`.
+    pub fn put(&mut self, ready: Time, port: u32, priority: u8, bytes: u32, packet: P) {
         self.seq += 1;
         self.len += 1;
         self.bytes += u64::from(bytes);
@@ -277,7 +283,7 @@ impl<P> Queues<P> {
         let (at, queue) = self.queue(port, priority);
         queue.stats.queued += 1;
         queue.stats.queued_bytes += u64::from(bytes);
-        let waiting = Waiting { ready: queue.ready(now), seq, port, bytes, packet };
+        let waiting = Waiting { ready, seq, port, bytes, packet };
         let of_port = self.port(port);
         of_port.len += 1;
         let paced = of_port.rate.is_some();
@@ -444,20 +450,22 @@ impl<P> Queues<P> {
         }
     }
 
-    /// Takes every packet out.
-    pub fn drain(&mut self) -> Vec<P> {
-        let heaps = self.waiting.iter_mut().flat_map(|h| std::mem::take(h).into_sorted_vec());
-        let mut all: Vec<Waiting<P>> = heaps.collect();
+    /// Takes every packet out, with the priority of its queue, in the order in which the queues let them go.
+    pub fn drain(&mut self) -> Vec<(u8, Waiting<P>)> {
+        let heaps = (0u8..).zip(&mut self.waiting);
+        let mut all: Vec<(u8, Waiting<P>)> =
+            heaps.flat_map(|(n, heap)| std::mem::take(heap).into_iter().map(move |w| (n, w))).collect();
         for port in self.ports.values_mut() {
             (port.len, port.listed, port.pace) = (0, false, Pace::default());
-            for q in &mut port.queues {
+            for (n, q) in (0u8..).zip(&mut port.queues) {
                 (q.stats.queued, q.stats.queued_bytes, q.pace) = (0, 0, Pace::default());
-                all.extend(q.packets.drain(..));
+                all.extend(q.packets.drain(..).map(|w| (n, w)));
             }
         }
         (self.len, self.bytes) = (0, 0);
         self.agenda.clear();
         self.recount_holding();
-        all.into_iter().map(|w| w.packet).collect()
+        all.sort_unstable_by_key(|(_, w)| (w.ready, w.seq));
+        all
     }
 }

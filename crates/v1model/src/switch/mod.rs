@@ -13,11 +13,13 @@ mod straight;
 #[cfg(test)]
 mod tests;
 mod through;
+mod waiting;
 mod worker;
 
 use self::core::Core;
 use self::drive::Loaded;
 pub use self::prepare::{Prepared, Preparer};
+pub use self::waiting::WaitingPacket;
 pub use self::worker::Worker;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::generator::{Generator, Generators};
