@@ -7,6 +7,7 @@
 
 mod binding;
 mod config;
+mod image;
 mod message;
 mod outbox;
 mod pool;
@@ -18,6 +19,7 @@ mod table;
 
 pub use binding::PortFigures;
 pub use config::{Config, ConfigError, Rule};
+pub use image::{Image, KeyImage};
 pub use message::{
     FRONT, Flags, Head, Kind, MAX_KEY, MAX_VALUE, Malformed, Message, Secret, Status, TAIL, VERSION, later,
 };
@@ -26,3 +28,4 @@ pub use pool::{Idle, Pool, PoolError};
 pub use saved::{LoadError, Saved};
 pub use stats::Stats;
 pub use store::Store;
+pub use table::Owner;

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests that wait for the end of a lease.
 #[derive(Debug)]
-struct Queue<A> {
+pub(crate) struct Queue<A> {
     /// When they are looked at again.
-    at: u64,
+    pub at: u64,
     /// Sender and datagram, in the order of their arrival.
-    waiting: Vec<(A, Box<[u8]>)>,
+    pub waiting: Vec<(A, Box<[u8]>)>,
 }
 
 /// A store whose peers have addresses of type `A`.
@@ -29,14 +29,14 @@ pub struct Store<A> {
     pub(crate) config: Config,
     pub(crate) table: Table,
     /// Requests for keys that other switches own. None is empty.
-    queues: BTreeMap<RecordId, Queue<A>>,
-    queued: usize,
+    pub(crate) queues: BTreeMap<RecordId, Queue<A>>,
+    pub(crate) queued: usize,
     /// When each queue is looked at again.
-    ends: BTreeSet<(u64, RecordId)>,
+    pub(crate) ends: BTreeSet<(u64, RecordId)>,
     /// Where each switch was last heard.
-    peers: BTreeMap<u16, A>,
+    pub(crate) peers: BTreeMap<u16, A>,
     /// Keys that the store does not know are granted from this time on.
-    grants_from: u64,
+    pub(crate) grants_from: u64,
     pub(crate) bindings: Bindings,
     pub(crate) sessions: Sessions,
     /// Keys that changed since [`Store::saved`].

@@ -7,10 +7,13 @@ use pointsman_wire::siphash::half_sip_hash;
 pub(crate) type RecordId = u32;
 
 /// The owner of a key: a switch, its incarnation, and the generation of the place that the key has there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The switch's number.
     pub switch: u16,
+    /// The start of the switch.
     pub incarnation: u32,
+    /// How often the place gave up its state since then.
     pub generation: u32,
 }
 

@@ -1,0 +1,110 @@
+//! The state of a store as a value.
+
+use crate::saved::{LoadError, Saved};
+use crate::store::{Queue, Store};
+use crate::table::Owner;
+
+/// The state of a store at one moment ([`Store::image`]). Times are nanoseconds from that moment, 0 if they are in the past: equal
+/// images treat all later messages alike.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Image<A> {
+    /// In the order in which the keys came.
+    pub keys: Vec<KeyImage<A>>,
+    /// Where each switch was last heard.
+    pub peers: Vec<(u16, A)>,
+    /// Until keys that the store does not know are granted.
+    pub hold_ns: u64,
+    /// The highest grant of keys that were removed.
+    pub last_grant: u32,
+}
+
+/// A key in an [`Image`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyImage<A> {
+    /// The program's object.
+    pub object: u16,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// Its state.
+    pub value: Box<[u8]>,
+    /// `None` after a release.
+    pub owner: Option<Owner>,
+    /// The number of the last grant.
+    pub grant: u32,
+    /// The number of the last write.
+    pub sequence: u32,
+    /// By the owner's last request, it is needed for a short time only.
+    pub ending: bool,
+    /// Until others get the key.
+    pub until_ns: u64,
+    /// Until the requests that wait are looked at again.
+    pub look_ns: u64,
+    /// Sender and datagram of the requests that wait.
+    pub waiting: Vec<(A, Box<[u8]>)>,
+}
+
+impl<A> Image<A> {
+    /// What becomes of the state in `ns` nanoseconds without messages, if nothing that is due is done.
+    pub fn pass(&mut self, ns: u64) {
+        let keys = self.keys.iter_mut().flat_map(|k| [&mut k.until_ns, &mut k.look_ns]);
+        keys.chain([&mut self.hold_ns]).for_each(|left| *left = left.saturating_sub(ns));
+    }
+}
+
+impl<A: Copy + Eq> Store<A> {
+    /// The state, without counts. Changes that are not on disk must be saved first. `None`: the store has pools of ports, and their
+    /// bindings would be missing.
+    pub fn image(&self, now: u64) -> Option<Image<A>> {
+        if !self.config.pools.is_empty() {
+            return None;
+        }
+        let keys = (0..self.table.len() as u32).map(|id| {
+            let record = self.table.get(id);
+            let queue = self.queues.get(&id);
+            KeyImage {
+                object: record.object,
+                key: record.key().into(),
+                value: record.value().into(),
+                owner: record.owner,
+                grant: record.grant,
+                sequence: record.sequence,
+                ending: record.ending,
+                until_ns: record.until.saturating_sub(now),
+                look_ns: queue.map_or(0, |q| q.at.saturating_sub(now)),
+                waiting: queue.map_or_else(Vec::new, |q| q.waiting.clone()),
+            }
+        });
+        Some(Image {
+            keys: keys.collect(),
+            peers: self.peers.iter().map(|(switch, from)| (*switch, *from)).collect(),
+            hold_ns: self.grants_from.saturating_sub(now),
+            last_grant: self.bindings.last_grant,
+        })
+    }
+
+    /// Gives a new store without pools this state.
+    ///
+    /// # Errors
+    /// A key is malformed, there twice, or one too many.
+    pub fn restore(&mut self, now: u64, image: &Image<A>) -> Result<(), LoadError> {
+        for key in &image.keys {
+            let KeyImage { object, grant, sequence, owner, ending, .. } = *key;
+            let (key_bytes, value) = (&key.key, &key.value);
+            let saved =
+                Saved { object, key: key_bytes, value, grant, sequence, owner, side: None, ending };
+            self.load(now, key.until_ns, saved)?;
+            if !key.waiting.is_empty() {
+                let id = self.table.len() as u32 - 1;
+                let at = now.saturating_add(key.look_ns);
+                self.table.get_mut(id).awaited = true;
+                self.queued += key.waiting.len();
+                self.queues.insert(id, Queue { at, waiting: key.waiting.clone() });
+                self.ends.insert((at, id));
+            }
+        }
+        self.peers = image.peers.iter().copied().collect();
+        self.grants_from = now.saturating_add(image.hold_ns);
+        self.bindings.last_grant = image.last_grant;
+        Ok(())
+    }
+}
