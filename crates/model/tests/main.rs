@@ -1,0 +1,3 @@
+//! The searching engine against an enumeration.
+
+mod engine;
