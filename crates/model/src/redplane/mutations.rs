@@ -1,0 +1,186 @@
+//! Rules that are switched off, to see that the search finds what breaks.
+
+use pointsman_store::{Config, Rule};
+
+/// What is changed.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// A text of the library is replaced by another.
+    Library(&'static str, &'static str),
+    /// A rule of the store is switched off.
+    Store(Rule),
+    /// The store does not add the drift to leases.
+    StoreDrift,
+    /// A restarted switch has its old incarnation.
+    SameIncarnation,
+}
+
+impl Change {
+    /// Its replacement in the library.
+    pub fn library(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Change::Library(from, to) => Some((from, to)),
+            _ => None,
+        }
+    }
+
+    /// Its part in the store's settings.
+    pub fn apply(self, config: &mut Config) {
+        match self {
+            Change::Store(rule) => config.without = Some(rule),
+            // 1/65536 of the lease, the least that the store takes.
+            Change::StoreDrift => config.drift_shift = 16,
+            Change::Library(..) | Change::SameIncarnation => {}
+        }
+    }
+}
+
+/// A rule that is switched off.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutation {
+    /// Its name.
+    pub name: &'static str,
+    /// The rule of docs/redplane.md.
+    pub rule: &'static str,
+    /// What is wrong then.
+    pub what: &'static str,
+    /// How.
+    pub change: Change,
+    /// A scope that finds it.
+    pub scope: &'static str,
+}
+
+/// All mutations.
+pub const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "no-lease",
+        rule: "R1",
+        what: "a switch uses state after its lease",
+        change: Change::Library(
+            "bool leased = sm.ingress_global_timestamp < m.slot.until;",
+            "bool leased = m.slot.grant != 0;",
+        ),
+        scope: "leases",
+    },
+    Mutation {
+        name: "no-drift",
+        rule: "R1",
+        what: "a switch uses state for the whole term by its own clock",
+        change: Change::Library("message.lease - (message.lease >> REDPLANE_DRIFT_SHIFT)", "message.lease"),
+        scope: "leases",
+    },
+    Mutation {
+        name: "lease-from-answer",
+        rule: "R1",
+        what: "a lease counts from the arrival of its answer",
+        change: Change::Library("end = message.stamp[47:0] + ", "end = now + "),
+        scope: "leases",
+    },
+    Mutation {
+        name: "early-grant",
+        rule: "R2",
+        what: "the store grants a key while another switch has a lease (the original never checks leases)",
+        change: Change::Store(Rule::LeaseEnds),
+        scope: "order",
+    },
+    Mutation {
+        name: "no-store-drift",
+        rule: "R2",
+        what: "the store waits for the term only, by its own clock",
+        change: Change::StoreDrift,
+        scope: "leases",
+    },
+    Mutation {
+        name: "renewal-takes",
+        rule: "R3",
+        what: "requests under an old grant are accepted (in the paper's model, a renewal takes ownership)",
+        change: Change::Store(Rule::Grants),
+        scope: "order",
+    },
+    Mutation {
+        name: "older-writes",
+        rule: "R4",
+        what: "an older write replaces a newer one",
+        change: Change::Store(Rule::Newer),
+        scope: "order",
+    },
+    Mutation {
+        name: "no-wrap",
+        rule: "R4",
+        what: "sequence numbers are compared as plain numbers: writes after the wrap are acknowledged and dropped",
+        change: Change::Store(Rule::Serial),
+        scope: "wrap",
+    },
+    Mutation {
+        name: "restarted-numbers",
+        rule: "R4",
+        what: "a new owner starts its sequence numbers again, so that its writes are acknowledged and dropped (as in the original)",
+        change: Change::Store(Rule::Carried),
+        scope: "order",
+    },
+    Mutation {
+        name: "early-output",
+        rule: "R5",
+        what: "an output leaves before its write is acknowledged",
+        change: Change::Library(
+            "request.apply(outer, message, m, sm, REDPLANE_WRITE, flags, (bit<16>)port);",
+            "",
+        ),
+        scope: "order",
+    },
+    Mutation {
+        name: "early-reads",
+        rule: "R6",
+        what: "a packet that reads does not wait for the writes that it saw",
+        change: Change::Library("flags != 0 && m.slot.sent != m.slot.acked", "false"),
+        scope: "two-packets",
+    },
+    Mutation {
+        name: "no-resend",
+        rule: "R7",
+        what: "a lost write is not sent again",
+        change: Change::Library("recirculate_preserving_field_list(0);", "mark_to_drop(sm);"),
+        scope: "order",
+    },
+    Mutation {
+        name: "late-refusal",
+        rule: "R7",
+        what: "with a full buffer a write is refused after the state has changed",
+        change: Change::Library(
+            "redplane_counts.count(REDPLANE_COUNT_BUFFER);",
+            "redplane_counts.count(REDPLANE_COUNT_BUFFER); redplane_values.write(m.index, m.value);",
+        ),
+        scope: "buffer",
+    },
+    Mutation {
+        name: "doubled-packets",
+        rule: "R8",
+        what: "every answer to a request releases its packet",
+        change: Change::Library("(m.slot.taken & bit_of) == 0", "true"),
+        scope: "two-packets",
+    },
+    Mutation {
+        name: "late-grants",
+        rule: "R8",
+        what: "a late answer gives a key that was given up since",
+        change: Change::Library("m.slot.generation == message.generation && ", ""),
+        scope: "two-packets",
+    },
+    Mutation {
+        name: "kept-after-recall",
+        rule: "R2",
+        what: "a switch that releases a key continues to use it",
+        change: Change::Library(
+            "                if (same) {\n                    give_up();\n                }\n",
+            "",
+        ),
+        scope: "order",
+    },
+    Mutation {
+        name: "same-incarnation",
+        rule: "R9",
+        what: "a restarted switch looks like the one before",
+        change: Change::SameIncarnation,
+        scope: "restarts",
+    },
+];

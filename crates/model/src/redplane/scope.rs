@@ -1,0 +1,127 @@
+//! Scopes: the bounds within which all states are searched.
+
+/// Rates of clocks, in eighths of true time: those of the switches, and that of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// For messages.
+    pub name: &'static str,
+    /// Of the switches.
+    pub switches: [u64; 2],
+    /// Of the store.
+    pub store: u64,
+}
+
+/// True time.
+pub const EXACT: Clocks = Clocks { name: "exact clocks", switches: [8, 8], store: 8 };
+/// A lease seems shorter to the switches than it is, and longer to the store: the end of the drift at which owners are closest.
+pub const SLOW_SWITCHES: Clocks = Clocks { name: "slow switches, fast store", switches: [7, 7], store: 9 };
+/// The other end.
+pub const FAST_SWITCHES: Clocks = Clocks { name: "fast switches, slow store", switches: [9, 9], store: 7 };
+
+/// Bounds of a search. Two switches, one store and one key are in all of them.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub what: &'static str,
+    /// Packets of clients that are counted, and those that only show the count, at any switch in any order.
+    pub packets: (u8, u8),
+    /// Restarts of switches, which then are empty.
+    pub restarts: u8,
+    /// Messages that arrive twice.
+    pub doubles: u8,
+    /// How often time passes, until a deadline or a moment before the end of a lease.
+    pub passes: u8,
+    /// Messages that are under way at once. Every message may be lost.
+    pub under_way: usize,
+    /// The search begins with each of these.
+    pub clocks: &'static [Clocks],
+    /// Whether the store recalls keys.
+    pub recall: bool,
+    /// Lines of `#define` for the library.
+    pub defines: &'static str,
+    /// One of so many states is followed without faults until packets of both switches have answers.
+    pub settle_every: u64,
+}
+
+const BASE: Scope = Scope {
+    name: "",
+    what: "",
+    packets: (2, 1),
+    restarts: 0,
+    doubles: 0,
+    passes: 0,
+    under_way: 3,
+    clocks: &[SLOW_SWITCHES],
+    recall: true,
+    defines: "",
+    settle_every: 1,
+};
+
+/// The scope that is searched unless another is named.
+pub const DEFAULT: &str = "three-packets";
+
+/// All scopes.
+pub const SCOPES: &[Scope] = &[
+    Scope { name: "order", what: "three packets; messages are lost and reordered", ..BASE },
+    Scope {
+        name: "two-packets",
+        what: "two packets; a restart, a doubled message, a pass of time, both ends of the drift",
+        packets: (1, 1),
+        restarts: 1,
+        doubles: 1,
+        passes: 1,
+        clocks: &[SLOW_SWITCHES, FAST_SWITCHES],
+        settle_every: 8,
+        ..BASE
+    },
+    Scope {
+        name: DEFAULT,
+        what: "three packets; a restart, a doubled message",
+        restarts: 1,
+        doubles: 1,
+        settle_every: 16,
+        ..BASE
+    },
+    Scope {
+        name: "leases",
+        what: "two packets; keys change owners by the ends of leases only, time passes twice, both ends of the drift",
+        packets: (1, 1),
+        passes: 2,
+        clocks: &[SLOW_SWITCHES, FAST_SWITCHES, EXACT],
+        recall: false,
+        settle_every: 4,
+        ..BASE
+    },
+    Scope {
+        name: "renewals",
+        what: "three packets; time passes once, both ends of the drift",
+        passes: 1,
+        clocks: &[SLOW_SWITCHES, FAST_SWITCHES],
+        settle_every: 16,
+        ..BASE
+    },
+    Scope {
+        name: "restarts",
+        what: "two packets that are counted; two restarts, a doubled message",
+        packets: (2, 0),
+        restarts: 2,
+        doubles: 1,
+        ..BASE
+    },
+    Scope {
+        name: "buffer",
+        what: "three packets, a buffer for one write; time passes once",
+        passes: 1,
+        defines: "#define REDPLANE_BUFFER 1\n",
+        settle_every: 16,
+        ..BASE
+    },
+    Scope {
+        name: "wrap",
+        what: "three packets; sequence numbers wrap around",
+        defines: "#define REDPLANE_FIRST 0xffffffff\n",
+        ..BASE
+    },
+];

@@ -1,0 +1,105 @@
+//! Traces in words.
+
+use super::letter::{Place, number, shown};
+use super::world::{Action, State, World};
+
+impl World<'_> {
+    /// What happened, a line for each action.
+    pub(super) fn trace(&mut self, start: &State, actions: &[Action]) -> Vec<String> {
+        let mut lines =
+            vec![format!("{}; a lease is {} ms", self.clocks(start).name, super::program::LEASE_US / 1000)];
+        let followed = std::mem::take(&mut self.followed);
+        let found = self.lines(*start, actions, 1, &mut lines);
+        if !followed.is_empty() {
+            lines.push("from here on nothing goes wrong any more:".to_string());
+            self.without_faults(|world| world.lines(found, &followed, actions.len() + 1, &mut lines));
+        }
+        lines
+    }
+
+    /// Adds lines for these actions, numbered from `first`; returns the state after them.
+    fn lines(&mut self, start: State, actions: &[Action], first: usize, lines: &mut Vec<String>) -> State {
+        let mut state = start;
+        for (n, action) in actions.iter().enumerate() {
+            lines.push(format!("{:3}. {}", n + first, self.describe(&state, *action)));
+            if let Ok(after) = self.apply(&state, *action) {
+                lines.extend(self.changes(&state, &after).into_iter().map(|line| format!("       {line}")));
+                state = after;
+            }
+        }
+        state
+    }
+
+    fn describe(&self, state: &State, action: Action) -> String {
+        let letter = |l: u32| {
+            let letter = self.letters.get(l);
+            match letter.to {
+                Place::Switch(to) => format!("{} at switch {}", letter.describe(), to + 1),
+                Place::Store => format!("{} of switch {} at the store", letter.describe(), letter.switch + 1),
+            }
+        };
+        match action {
+            Action::Packet { switch, writes } => {
+                let number = self.histories.get(state.history).packets.len();
+                let what = if writes { "is counted" } else { "shows the count" };
+                format!("packet {number}, which {what}, arrives at switch {}", switch + 1)
+            }
+            Action::Deliver(l) => format!("{} arrives", letter(l)),
+            Action::Double(l) => format!("{} arrives, and is under way once more", letter(l)),
+            Action::Lose(l) => format!("{} is lost", letter(l)),
+            Action::Poll(switch) => format!("a write leaves the buffer of switch {}", switch + 1),
+            Action::Wake => "the store looks at the requests that wait".to_string(),
+            Action::Restart(switch) => format!("switch {} restarts, empty", switch + 1),
+            Action::Pass(ns) => format!("{} pass", millis(ns)),
+        }
+    }
+
+    /// What an action did, apart from what it takes itself.
+    fn changes(&self, before: &State, after: &State) -> Vec<String> {
+        let mut lines = Vec::new();
+        for switch in 0..2 {
+            let (number, old) = (after.switches[switch], before.switches[switch]);
+            if number != old {
+                let named = &self.app.named;
+                let local = self.switches.get(number);
+                let of = |register| local.value(self.app, register);
+                lines.push(format!(
+                    "switch {}: count {}, grant {}, sequence {}, lease {}, {} in the buffer",
+                    switch + 1,
+                    of(named.value),
+                    of(named.grant),
+                    of(named.sent),
+                    millis(local.until_ns),
+                    local.waiting.len(),
+                ));
+            }
+        }
+        if after.store != before.store {
+            for key in &self.stores.get(after.store).keys {
+                let owner =
+                    key.owner.map_or("free".to_string(), |o| format!("owned by switch {}", o.switch + 1));
+                lines.push(format!(
+                    "store: count {}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
+                    number(&key.value),
+                    key.grant,
+                    key.sequence,
+                    millis(key.until_ns),
+                    key.waiting.len(),
+                ));
+            }
+        }
+        let (old, new) = (self.histories.get(before.history), self.histories.get(after.history));
+        for (n, packet) in new.packets.iter().enumerate() {
+            let left_before = old.packets.get(n).is_some_and(|p| p.has_left());
+            if let Some((number, count)) = packet.frame().and_then(shown).filter(|_| !left_before) {
+                lines.push(format!("packet {number} leaves, and shows the count {count}"));
+            }
+        }
+        lines
+    }
+}
+
+/// Nanoseconds as milliseconds.
+fn millis(ns: u64) -> String {
+    format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
+}

@@ -1,0 +1,498 @@
+//! Two switches, a store, messages under way and clients, as one model.
+
+use super::history::History;
+use super::interned::Interned;
+use super::letter::{Letter, OLD_NS, Place, client, shown};
+use super::mutations::Change;
+use super::nodes::{Effects, Input, Local, StoreInput, Switches, step_store, store_later};
+use super::program::{App, DRIFT_SHIFT, IN, LEASE_US, OUT, RENEW_NS, SECRET};
+use super::scope::{Clocks, Scope};
+use crate::search::Model;
+use pointsman_history::Plain;
+use pointsman_store::{Config, Image};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// Time passes to this long before the end of a lease, in nanoseconds.
+const BRINK_NS: u64 = 8_000;
+
+/// How many more faults and packets there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Left {
+    writes: u8,
+    reads: u8,
+    restarts: u8,
+    doubles: u8,
+    passes: u8,
+}
+
+/// A state: numbers of the parts' states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub(super) switches: [u32; 2],
+    pub(super) store: u32,
+    /// Messages under way.
+    pub(super) under_way: u32,
+    pub(super) history: u32,
+    left: Left,
+    /// Index in [`Scope::clocks`].
+    pub(super) clocks: u8,
+}
+
+/// What may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A client's packet arrives at a switch.
+    Packet {
+        /// 0 or 1.
+        switch: u8,
+        /// It is counted.
+        writes: bool,
+    },
+    /// A message arrives.
+    Deliver(u32),
+    /// A message arrives, and will arrive again.
+    Double(u32),
+    /// A message is lost.
+    Lose(u32),
+    /// A write leaves the buffer of a switch.
+    Poll(u8),
+    /// The store looks at the requests that wait.
+    Wake,
+    /// A switch restarts, empty.
+    Restart(u8),
+    /// Nanoseconds of true time pass.
+    Pass(u64),
+}
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Which one.
+    pub property: &'static str,
+    /// More about it.
+    pub why: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.property, self.why)
+    }
+}
+
+/// Packets are explained by one switch that never fails.
+pub const LINEARIZABLE: &str = "linearizable";
+/// A packet leaves once.
+pub const ONCE: &str = "once";
+/// One switch at a time uses the state.
+pub const ONE_OWNER: &str = "one owner";
+/// Packets have answers after the faults.
+pub const ANSWERED: &str = "answered";
+/// The store has the state after the faults.
+pub const STORED: &str = "stored";
+/// Nodes send what they may.
+pub const WELL_FORMED: &str = "well formed";
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Event {
+    /// A client's packet arrives: its number, and whether it is counted.
+    Packet(u8, bool),
+    /// A message arrives.
+    Letter(u32),
+    /// A write leaves the buffer, or the store looks at the requests that wait.
+    Poll,
+}
+
+/// The model of a scope.
+pub struct World<'a> {
+    pub(super) app: &'a App,
+    pub(super) scope: &'a Scope,
+    config: Config,
+    same_incarnation: bool,
+    plain: Plain,
+    nodes: Switches<'a>,
+    pub(super) switches: Interned<Local>,
+    pub(super) stores: Interned<Image<u8>>,
+    pub(super) letters: Interned<Letter>,
+    pub(super) under_way: Interned<Vec<u32>>,
+    pub(super) histories: Interned<History>,
+    effects: Interned<Effects>,
+    /// Steps that were made before: of switches, of the store, of time.
+    switch_steps: HashMap<(u32, Event), (u32, u32)>,
+    store_steps: HashMap<(u32, Event), (u32, u32)>,
+    older_letters: HashMap<(u32, u64), u32>,
+    /// By history: whether it is linearizable.
+    verdicts: HashMap<u32, bool>,
+    /// States that were followed to the end, without what is left.
+    pub(super) settled: HashSet<[u32; 6]>,
+    /// Messages that may be under way at once.
+    bound: usize,
+    /// What was done without faults after the state that was judged last.
+    pub(super) followed: Vec<Action>,
+    /// Steps of the interpreter and of the store.
+    pub executions: u64,
+}
+
+impl<'a> World<'a> {
+    /// The model of a scope, perhaps with something changed.
+    pub fn new(app: &'a App, scope: &'a Scope, plain: Plain, change: Option<Change>) -> Self {
+        let mut config = Config {
+            secret: SECRET,
+            lease_us: LEASE_US,
+            drift_shift: DRIFT_SHIFT,
+            max_keys: 1,
+            recall: scope.recall,
+            ..Config::default()
+        };
+        if let Some(change) = change {
+            change.apply(&mut config);
+        }
+        World {
+            app,
+            scope,
+            config,
+            same_incarnation: matches!(change, Some(Change::SameIncarnation)),
+            plain,
+            nodes: Switches::new(app),
+            switches: Interned::default(),
+            stores: Interned::default(),
+            letters: Interned::default(),
+            under_way: Interned::default(),
+            histories: Interned::default(),
+            effects: Interned::default(),
+            switch_steps: HashMap::new(),
+            store_steps: HashMap::new(),
+            older_letters: HashMap::new(),
+            verdicts: HashMap::new(),
+            settled: HashSet::new(),
+            bound: scope.under_way,
+            followed: Vec::new(),
+            executions: 0,
+        }
+    }
+
+    pub(super) fn clocks(&self, state: &State) -> Clocks {
+        self.scope.clocks[usize::from(state.clocks)]
+    }
+
+    /// A step of a switch.
+    fn at_switch(&mut self, state: &State, switch: u8, event: Event) -> Result<State, Wrong> {
+        let before = state.switches[usize::from(switch)];
+        let known = self.switch_steps.get(&(before, event)).copied();
+        let (after, effects) = known.unwrap_or_else(|| {
+            self.executions += 1;
+            let local = self.switches.get(before).clone();
+            let (after, effects) = match event {
+                Event::Packet(number, writes) => {
+                    self.nodes.step(&local, Input::Packet(&client(number, writes)))
+                }
+                Event::Letter(letter) => self.nodes.step(&local, Input::Letter(self.letters.get(letter))),
+                Event::Poll => self.nodes.step(&local, Input::Poll),
+            };
+            let result = (self.switches.add(after), self.effects.add(effects));
+            self.switch_steps.insert((before, event), result);
+            result
+        });
+        let mut next = *state;
+        next.switches[usize::from(switch)] = after;
+        self.follow(next, effects)
+    }
+
+    /// A step of the store: a message, or its deadline.
+    fn at_store(&mut self, state: &State, letter: Option<u32>) -> Result<State, Wrong> {
+        let event = letter.map_or(Event::Poll, Event::Letter);
+        let known = self.store_steps.get(&(state.store, event)).copied();
+        let (after, effects) = known.unwrap_or_else(|| {
+            self.executions += 1;
+            let image = self.stores.get(state.store).clone();
+            let input = match letter {
+                Some(letter) => StoreInput::Letter(self.letters.get(letter)),
+                None => StoreInput::Wake,
+            };
+            let (after, effects) = step_store(&self.config, &image, input);
+            let result = (self.stores.add(after), self.effects.add(effects));
+            self.store_steps.insert((state.store, event), result);
+            result
+        });
+        self.follow(State { store: after, ..*state }, effects)
+    }
+
+    /// What left a node goes where it belongs.
+    fn follow(&mut self, mut state: State, effects: u32) -> Result<State, Wrong> {
+        let effects = self.effects.get(effects).clone();
+        if let Some(why) = &effects.wrong {
+            return Err(Wrong { property: WELL_FORMED, why: why.clone() });
+        }
+        if !effects.letters.is_empty() {
+            let mut all = self.under_way.get(state.under_way).to_vec();
+            for letter in &effects.letters {
+                // Beyond the bound a message is lost.
+                if all.len() < self.bound {
+                    all.push(self.letters.add(letter.clone()));
+                }
+            }
+            all.sort_unstable();
+            state.under_way = self.under_way.add(all);
+        }
+        if !effects.left.is_empty() {
+            let mut history = History::clone(self.histories.get(state.history));
+            for frame in &effects.left {
+                let Some((number, _)) = shown(frame) else {
+                    let why = format!("a packet leaves that no client sent: {frame:02x?}");
+                    return Err(Wrong { property: WELL_FORMED, why });
+                };
+                history.leaves(number, frame.clone()).map_err(|why| Wrong { property: ONCE, why })?;
+            }
+            state.history = self.histories.add(history);
+            self.check_history(state.history)?;
+        }
+        Ok(state)
+    }
+
+    fn check_history(&mut self, number: u32) -> Result<(), Wrong> {
+        let known = self.verdicts.get(&number).copied();
+        let fine = known.unwrap_or_else(|| {
+            let history = self.histories.get(number).clone();
+            let fine = history.is_linearizable(&mut self.plain, (IN, OUT), client);
+            self.verdicts.insert(number, fine);
+            fine
+        });
+        if fine {
+            return Ok(());
+        }
+        let why = "no order of the packets in one switch explains the counts that they show".to_string();
+        Err(Wrong { property: LINEARIZABLE, why })
+    }
+
+    /// Does something with any number of messages under way.
+    pub(super) fn without_faults<T>(&mut self, what: impl FnOnce(&mut Self) -> T) -> T {
+        self.bound = usize::MAX;
+        self.followed.clear();
+        let done = what(self);
+        self.bound = self.scope.under_way;
+        done
+    }
+
+    /// The state after an action, whatever is left.
+    pub(super) fn apply(&mut self, state: &State, action: Action) -> Result<State, Wrong> {
+        match action {
+            Action::Packet { switch, writes } => self.packet(state, switch, writes),
+            Action::Deliver(letter) => {
+                let next = self.without(state, letter);
+                self.arrives(&next, letter)
+            }
+            Action::Double(letter) => self.arrives(state, letter),
+            Action::Lose(letter) => Ok(self.without(state, letter)),
+            Action::Poll(switch) => self.at_switch(state, switch, Event::Poll),
+            Action::Wake => self.at_store(state, None),
+            Action::Restart(switch) => Ok(self.restart(state, switch)),
+            Action::Pass(ns) => Ok(self.pass(state, ns)),
+        }
+    }
+
+    /// A client sends a packet to a switch.
+    fn packet(&mut self, state: &State, switch: u8, writes: bool) -> Result<State, Wrong> {
+        let mut history = History::clone(self.histories.get(state.history));
+        let number = history.call(writes);
+        let next = State { history: self.histories.add(history), ..*state };
+        self.at_switch(&next, switch, Event::Packet(number, writes))
+    }
+
+    fn without(&mut self, state: &State, letter: u32) -> State {
+        let mut all = self.under_way.get(state.under_way).to_vec();
+        if let Some(at) = all.iter().position(|l| *l == letter) {
+            all.remove(at);
+        }
+        State { under_way: self.under_way.add(all), ..*state }
+    }
+
+    fn arrives(&mut self, state: &State, letter: u32) -> Result<State, Wrong> {
+        match self.letters.get(letter).to {
+            Place::Switch(switch) => self.at_switch(state, switch, Event::Letter(letter)),
+            Place::Store => self.at_store(state, Some(letter)),
+        }
+    }
+
+    /// Whether the store has requests to look at.
+    pub(super) fn is_due(&self, state: &State) -> bool {
+        self.stores.get(state.store).keys.iter().any(|k| !k.waiting.is_empty() && k.look_ns == 0)
+    }
+
+    fn restart(&mut self, state: &State, switch: u8) -> State {
+        let n = usize::from(switch);
+        let before = self.switches.get(state.switches[n]).incarnation;
+        let incarnation = if self.same_incarnation { before } else { before + 1 };
+        let fresh = self.nodes.fresh(switch, incarnation);
+        let mut next = *state;
+        next.switches[n] = self.switches.add(fresh);
+        next
+    }
+
+    fn is_fresh(&mut self, state: &State, switch: u8) -> bool {
+        let local = self.switches.get(state.switches[usize::from(switch)]).clone();
+        *local == self.nodes.fresh(switch, local.incarnation)
+    }
+
+    /// Nanoseconds of true time pass: a multiple of 8.
+    fn pass(&mut self, state: &State, ns: u64) -> State {
+        let clocks = self.clocks(state);
+        let of_switches = clocks.switches.map(|rate| ns / 8 * rate);
+        let mut next = *state;
+        for (n, passed) in of_switches.into_iter().enumerate() {
+            let later = self.switches.get(state.switches[n]).later(passed);
+            next.switches[n] = self.switches.add(later);
+        }
+        let store = store_later(self.stores.get(state.store), ns / 8 * clocks.store, of_switches);
+        next.store = self.stores.add(store);
+        let all: Vec<u32> = self.under_way.get(state.under_way).to_vec();
+        let mut later: Vec<u32> = Vec::with_capacity(all.len());
+        for letter in all {
+            let passed = of_switches[usize::from(self.letters.get(letter).switch)];
+            let known = self.older_letters.get(&(letter, passed)).copied();
+            later.push(known.unwrap_or_else(|| {
+                let older = self.letters.get(letter).later(passed);
+                let older = self.letters.add(older);
+                self.older_letters.insert((letter, passed), older);
+                older
+            }));
+        }
+        later.sort_unstable();
+        next.under_way = self.under_way.add(later);
+        next
+    }
+
+    /// True times until something is due or ends; those of leases in the second list.
+    pub(super) fn deadlines(&self, state: &State) -> (BTreeSet<u64>, BTreeSet<u64>) {
+        let clocks = self.clocks(state);
+        // The first multiple of 8 nanoseconds at which a clock of this rate has moved on by so much.
+        let when = |ns: u64, rate: u64| ns.div_ceil(rate) * 8;
+        let (mut all, mut leases) = (BTreeSet::new(), BTreeSet::new());
+        for (n, rate) in clocks.switches.into_iter().enumerate() {
+            let local = self.switches.get(state.switches[n]);
+            if local.until_ns > 0 {
+                leases.insert(when(local.until_ns, rate));
+                all.extend(
+                    local.until_ns.checked_sub(RENEW_NS).filter(|ns| *ns > 0).map(|ns| when(ns, rate)),
+                );
+            }
+            all.extend(
+                local.waiting.iter().filter(|p| p.ready_ns > 0).map(|p| when(p.ready_ns as u64, rate)),
+            );
+        }
+        let store = self.stores.get(state.store);
+        for key in &store.keys {
+            leases.extend([key.until_ns].into_iter().filter(|ns| *ns > 0).map(|ns| when(ns, clocks.store)));
+            all.extend([key.look_ns].into_iter().filter(|ns| *ns > 0).map(|ns| when(ns, clocks.store)));
+        }
+        all.extend(leases.iter().copied());
+        (all, leases)
+    }
+
+    /// Whether both switches use the state.
+    fn check_owners(&self, state: &State) -> Result<(), Wrong> {
+        let uses = |number: u32| {
+            let local = self.switches.get(number);
+            local.until_ns > 0 && local.value(self.app, self.app.named.grant) != 0
+        };
+        if state.switches.iter().all(|n| uses(*n)) {
+            let why = "both switches have the key under leases that have not ended".to_string();
+            return Err(Wrong { property: ONE_OWNER, why });
+        }
+        Ok(())
+    }
+}
+
+impl Model for World<'_> {
+    type State = State;
+    type Action = Action;
+    type Wrong = Wrong;
+
+    fn starts(&mut self) -> Vec<State> {
+        let switches = [0, 1].map(|n| {
+            let fresh = self.nodes.fresh(n, 1);
+            self.switches.add(fresh)
+        });
+        let store = Image { keys: Vec::new(), peers: Vec::new(), hold_ns: 0 };
+        let store = self.stores.add(store);
+        let (under_way, history) = (self.under_way.add(Vec::new()), self.histories.add(History::default()));
+        let Scope { packets: (writes, reads), restarts, doubles, passes, .. } = *self.scope;
+        let left = Left { writes, reads, restarts, doubles, passes };
+        let start = |clocks| State { switches, store, under_way, history, left, clocks };
+        (0..self.scope.clocks.len() as u8).map(start).collect()
+    }
+
+    fn actions(&mut self, state: &State, out: &mut Vec<Action>) {
+        let left = state.left;
+        // The switches are alike: the first packet arrives at the first one.
+        let first = self.histories.get(state.history).packets.is_empty();
+        for switch in 0..if first { 1 } else { 2 } {
+            for (writes, left) in [(true, left.writes), (false, left.reads)] {
+                if left > 0 {
+                    out.push(Action::Packet { switch, writes });
+                }
+            }
+        }
+        let under_way: Arc<Vec<u32>> = self.under_way.get(state.under_way).clone();
+        let full = under_way.len() >= self.scope.under_way;
+        for (n, letter) in under_way.iter().enumerate() {
+            if n > 0 && under_way[n - 1] == *letter {
+                continue;
+            }
+            out.push(Action::Deliver(*letter));
+            if left.doubles > 0 {
+                out.push(Action::Double(*letter));
+            }
+            // A message that never arrives is lost. Only a bound on their number makes a difference.
+            if full {
+                out.push(Action::Lose(*letter));
+            }
+        }
+        for switch in [0, 1] {
+            if self.switches.get(state.switches[usize::from(switch)]).is_due() {
+                out.push(Action::Poll(switch));
+            }
+            if left.restarts > 0 && !self.is_fresh(state, switch) {
+                out.push(Action::Restart(switch));
+            }
+        }
+        if self.is_due(state) {
+            out.push(Action::Wake);
+        }
+        if left.passes > 0 {
+            let (mut all, leases) = self.deadlines(state);
+            all.extend(leases.iter().filter_map(|ns| ns.checked_sub(BRINK_NS)).filter(|ns| *ns > 0));
+            out.extend(all.into_iter().map(Action::Pass));
+        }
+    }
+
+    fn step(&mut self, state: &State, action: Action) -> Result<Option<State>, Wrong> {
+        let mut before = *state;
+        let left = &mut before.left;
+        match action {
+            Action::Packet { writes: true, .. } => left.writes -= 1,
+            Action::Packet { writes: false, .. } => left.reads -= 1,
+            Action::Double(_) => left.doubles -= 1,
+            Action::Restart(_) => left.restarts -= 1,
+            Action::Pass(_) => left.passes -= 1,
+            Action::Deliver(_) | Action::Lose(_) | Action::Poll(_) | Action::Wake => {}
+        }
+        let after = self.apply(&before, action)?;
+        // A message without an effect may as well be lost, or still be under way.
+        let same = match action {
+            Action::Deliver(letter) => self.without(&before, letter),
+            Action::Double(_) => before,
+            _ => *state,
+        };
+        Ok((after != same).then_some(after))
+    }
+
+    fn judge(&mut self, state: &State) -> Result<(), Wrong> {
+        self.check_owners(state)?;
+        self.without_faults(|world| world.settles(state))
+    }
+}
+
+/// An age that the clamp of stamps must exceed: a lease, with all that drift may add.
+const _: () = assert!(OLD_NS > LEASE_US as u64 * 1000 * 9 / 8);
