@@ -68,17 +68,17 @@ fn a_store_continues_from_its_image_in_another_time() {
             let sent = |out: &Outbox<u8>| out.iter().map(|(to, d)| (to, d.to_vec())).collect::<Vec<_>>();
             assert_eq!(sent(&a), sent(&b));
             assert_eq!(here.deadline().map(|t| t - now), other.deadline().map(|t| t - other_now));
-            let image = here.image(now);
-            assert_eq!(image, other.image(other_now));
+            let image = here.image(now).expect("no pools");
+            assert_eq!(Some(&image), other.image(other_now).as_ref());
             waited = waited.max(here.waiting());
             // Elsewhere, at another time.
             (other, other_now) = (new(), random.below(1_000_000 * MS));
             other.restore(other_now, &image).expect("an image");
-            assert_eq!((other.image(other_now), other.waiting()), (image.clone(), here.waiting()));
+            assert_eq!((other.image(other_now), other.waiting()), (Some(image.clone()), here.waiting()));
             // Without messages only time passes.
             let mut later = image;
             later.pass(7 * MS);
-            assert_eq!(later, here.image(now + 7 * MS));
+            assert_eq!(Some(later), here.image(now + 7 * MS));
             moved += 1;
         }
     }
@@ -94,10 +94,14 @@ fn images_that_no_store_has_are_refused() {
         bytes = request(&mut random);
         store.receive(0, 0, &bytes, &mut Outbox::default());
     }
-    let mut image = store.image(0);
+    let mut image = store.image(0).expect("no pools");
     image.keys.push(image.keys[0].clone());
     assert_eq!(new().restore(0, &image), Err(LoadError::Twice));
     image.keys[1].key = [9; 3].into();
     assert_eq!(new().restore(0, &image), Err(LoadError::Malformed));
     assert!(!bytes.is_empty());
+    // The ports of bindings would be missing.
+    let pools = vec!["203.0.113.1:1024-2047".parse().expect("a pool")];
+    let with_pools = Store::<u8>::new(Config { pools, ..Config::default() }).expect("settings");
+    assert_eq!(with_pools.image(0), None);
 }

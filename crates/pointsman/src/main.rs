@@ -48,6 +48,8 @@ enum Command {
     Failover(pointsman_failover::Args),
     #[command(subcommand)]
     History(history::Command),
+    #[command(subcommand)]
+    Model(pointsman_model::Command),
     Sim(pointsman_trials::Args),
     Reproduce(pointsman_reproduce::Args),
     #[command(subcommand)]
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Siege(args) => siege::run(args),
         Command::Failover(args) => pointsman_failover::run(args),
         Command::History(command) => history::run(&command),
+        Command::Model(command) => pointsman_model::run(command),
         Command::Sim(args) => pointsman_trials::run(args),
         Command::Reproduce(args) => pointsman_reproduce::run(args),
         Command::Workload(command) => workload::run(command),

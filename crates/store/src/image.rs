@@ -90,8 +90,7 @@ impl<A: Copy + Eq> Store<A> {
         for key in &image.keys {
             let KeyImage { object, grant, sequence, owner, ending, .. } = *key;
             let (key_bytes, value) = (&key.key, &key.value);
-            let saved =
-                Saved { object, key: key_bytes, value, grant, sequence, owner, side: None, ending };
+            let saved = Saved { object, key: key_bytes, value, grant, sequence, owner, side: None, ending };
             self.load(now, key.until_ns, saved)?;
             if !key.waiting.is_empty() {
                 let id = self.table.len() as u32 - 1;

@@ -245,7 +245,10 @@ pub fn step_store(config: &Config, image: &Image<u8>, input: StoreInput<'_>) -> 
             Err(e) => effects.wrong = Some(format!("the store sends a message that is malformed: {e}")),
         }
     }
-    (store.image(NOW), effects)
+    match store.image(NOW) {
+        Some(after) => (after, effects),
+        None => unreachable!("a store without pools"),
+    }
 }
 
 /// The state of the store after some time of its clock, and of the switches' clocks.
