@@ -42,7 +42,7 @@ impl WaitingPacket {
 
 impl<E: Executor> Switch<E> {
     /// Takes the packets out of the queues, in the order in which these let them go. Packets that wait for ingress stay, and so do
-    /// those in queues of further workers.
+    /// those in queues of further workers. They are counted as consumed.
     pub fn take_waiting(&mut self, now: Time) -> Vec<WaitingPacket> {
         let Some(loaded) = &self.loaded else { return Vec::new() };
         let exec = &*loaded.fixed.exec;
@@ -65,11 +65,13 @@ impl<E: Executor> Switch<E> {
                 content,
             });
             self.core.recycle(packet);
+            self.core.gate.stats.consumed += 1;
         }
         all
     }
 
-    /// Puts a packet into a queue, whatever its limits. It comes from [`Switch::take_waiting`] of a switch with the same program.
+    /// Puts a packet into a queue, whatever its limits. It comes from [`Switch::take_waiting`] of a switch with the same program, and is
+    /// counted as generated.
     ///
     /// # Errors
     /// Its times are before the switch's time began.
@@ -93,6 +95,7 @@ impl<E: Executor> Switch<E> {
         let length = data.len() as u32;
         new.data = data;
         self.core.queues.put(ready, packet.port, packet.priority, length, new);
+        self.core.gate.stats.generated += 1;
         Ok(())
     }
 }
