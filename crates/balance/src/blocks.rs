@@ -196,6 +196,31 @@ pub enum Limits {
     },
 }
 
+impl Limits {
+    /// These limits with the thresholds of a service's settings.
+    fn tuned(self, narrow: Narrow, high: Option<u16>, low: Option<u16>) -> Limits {
+        match (narrow, self, high, low) {
+            (_, limits, None, None) => limits,
+            // Room for one more is one less.
+            (Narrow::Idle, _, Some(high), _) => Limits::Fixed { high, low: high.saturating_sub(1) },
+            (Narrow::Idle, limits, None, _) => limits,
+            (_, Limits::Fixed { high: own, low: lower }, high, low) => {
+                let high = high.unwrap_or(own);
+                Limits::Fixed { high, low: low.unwrap_or(lower.min(high.saturating_sub(1))) }
+            }
+            (_, Limits::Workers { .. }, Some(high), low) => {
+                Limits::Fixed { high, low: low.unwrap_or(high.saturating_sub(1)) }
+            }
+            (_, Limits::Workers { .. }, None, Some(low)) => {
+                Limits::Fixed { high: low.saturating_add(1), low }
+            }
+        }
+    }
+}
+
+/// The only metric of policies that count.
+const IN_FLIGHT: [(Metric, u8); 2] = [(Metric::InFlight, 1), (Metric::None, 0)];
+
 /// One per cent of load, where reported load and requests in flight are added up.
 const PER_CENT: u16 = 16;
 
@@ -270,13 +295,46 @@ impl Blocks {
     /// The blocks of a policy; for the four built-in ones of the data plane, their options. `workers`: every device has
     /// a configured number of requests that it works on at the same time.
     pub fn new(policy: Policy, tuning: &Tuning, protocol: Protocol, workers: bool) -> Blocks {
-        use Metric::{Compute, InFlight, None as Nothing, Queue, Weight};
-        let in_flight = [(InFlight, 1), (Nothing, 0)];
+        use Metric::{InFlight, Queue};
+        let t = tuning;
         // A report is of the past: the requests in flight show how busy the workers are now. A configuration that names
         // a metric and its blocks gets exactly these.
         let corrected = workers
-            && (tuning.metric, tuning.metric2) == (None, None)
-            && (tuning.weight, tuning.weight2, tuning.step) == (None, None, None);
+            && (t.metric, t.metric2) == (None, None)
+            && (t.weight, t.weight2, t.step) == (None, None, None);
+        // Loads with a factor of their own have few ties.
+        let by_rank = policy == Policy::LeastUtilised && t.ties == Some(Ties::Priority);
+        let mut b = Blocks::of(policy, corrected && !by_rank);
+        if policy == Policy::Jsq && t.metric == Some(Queue) {
+            // The reported queue is as old as the report: connections since then count too.
+            b.step = 1;
+        }
+        let [first, second] = &mut b.metrics;
+        first.0 = t.metric.unwrap_or(first.0);
+        first.1 = t.weight.unwrap_or(first.1.max(u8::from(t.metric.is_some())));
+        second.0 = t.metric2.unwrap_or(second.0);
+        second.1 = t.weight2.unwrap_or(second.1.max(u8::from(t.metric2.is_some())));
+        b.step = t.step.unwrap_or(b.step);
+        b.choices = t.choices.unwrap_or(b.choices);
+        if policy == Policy::Prt && workers && b.metrics == IN_FLIGHT {
+            b.limits = Limits::Workers { more: 1 };
+        }
+        b.limits = b.limits.tuned(b.narrow, t.high, t.low);
+        if t.ties == Some(Ties::Priority) && (b.pick, b.factor) == (Pick::Least, Factor::One) {
+            // A load of 0 times a factor would remain 0.
+            (b.factor, b.offset) = (Factor::Ranked, b.offset.max(1));
+        }
+        b.servers = t.servers.unwrap_or(b.servers);
+        // The connections that a device got since its last report are part of the same count.
+        let needs_count =
+            b.step > 0 || b.servers.compares() || b.metrics.iter().any(|(m, w)| *m == InFlight && *w > 0);
+        b.count = t.count.or(b.count).or(needs_count.then(|| Counting::of(protocol)));
+        b
+    }
+
+    /// The blocks of a policy as such. `corrected`: a reported load is corrected by the requests in flight.
+    fn of(policy: Policy, corrected: bool) -> Blocks {
+        use Metric::{Compute, InFlight, None as Nothing, Weight};
         // Half of it is the reported load, half the share of busy workers.
         let mean_of_both = Blocks {
             metrics: [(Compute, (PER_CENT / 2) as u8), (InFlight, 1)],
@@ -285,10 +343,9 @@ impl Blocks {
             unit: PER_CENT,
             ..Blocks::PLAIN
         };
-        let mut b = match policy {
+        match policy {
             Policy::ServerOnly | Policy::Ecmp | Policy::Wrr | Policy::P4mite => Blocks::PLAIN,
-            // Loads with a factor of their own have few ties.
-            Policy::LeastUtilised if corrected && tuning.ties != Some(Ties::Priority) => mean_of_both,
+            Policy::LeastUtilised if corrected => mean_of_both,
             // One connection counts as one per cent until the next report.
             Policy::LeastUtilised => {
                 Blocks { metrics: [(Compute, 1), (Nothing, 0)], step: 1, ..Blocks::PLAIN }
@@ -310,23 +367,23 @@ impl Blocks {
                     Blocks { metrics: [(Compute, 1), (Nothing, 0)], ..Blocks::PLAIN }
                 }
             },
-            Policy::LeastConnections => Blocks { metrics: in_flight, ..Blocks::PLAIN },
+            Policy::LeastConnections => Blocks { metrics: IN_FLIGHT, ..Blocks::PLAIN },
             // One more than the current number: the comparison includes the new one.
             Policy::WeightedLeastConnections => {
-                Blocks { metrics: in_flight, offset: 1, factor: Factor::Inverse, ..Blocks::PLAIN }
+                Blocks { metrics: IN_FLIGHT, offset: 1, factor: Factor::Inverse, ..Blocks::PLAIN }
             }
-            Policy::Jsq => Blocks { metrics: in_flight, count: Some(Counting::Requests), ..Blocks::PLAIN },
+            Policy::Jsq => Blocks { metrics: IN_FLIGHT, count: Some(Counting::Requests), ..Blocks::PLAIN },
             // How soon a device becomes idle depends on its speed: hence the weights.
             Policy::Jiq => Blocks {
                 narrow: Narrow::Idle,
                 pick: Pick::Chance,
-                metrics: in_flight,
+                metrics: IN_FLIGHT,
                 second_only: true,
                 factor: Factor::Weight,
                 limits: Limits::Workers { more: 0 },
                 ..Blocks::PLAIN
             },
-            Policy::PowerOfTwo => Blocks { choices: 2, metrics: in_flight, ..Blocks::PLAIN },
+            Policy::PowerOfTwo => Blocks { choices: 2, metrics: IN_FLIGHT, ..Blocks::PLAIN },
             Policy::ProbeWrr => Blocks {
                 pick: Pick::Weighted,
                 metrics: [(Weight, 1), (Nothing, 0)],
@@ -334,50 +391,9 @@ impl Blocks {
                 ..Blocks::PLAIN
             },
             Policy::Chosen => {
-                Blocks { servers: Servers::Chosen, pick: Pick::Chosen, metrics: in_flight, ..Blocks::PLAIN }
+                Blocks { servers: Servers::Chosen, pick: Pick::Chosen, metrics: IN_FLIGHT, ..Blocks::PLAIN }
             }
-        };
-        if policy == Policy::Jsq && tuning.metric == Some(Queue) {
-            // The reported queue is as old as the report: connections since then count too.
-            b.step = 1;
         }
-        let t = tuning;
-        let [first, second] = &mut b.metrics;
-        first.0 = t.metric.unwrap_or(first.0);
-        first.1 = t.weight.unwrap_or(first.1.max(u8::from(t.metric.is_some())));
-        second.0 = t.metric2.unwrap_or(second.0);
-        second.1 = t.weight2.unwrap_or(second.1.max(u8::from(t.metric2.is_some())));
-        b.step = t.step.unwrap_or(b.step);
-        b.choices = t.choices.unwrap_or(b.choices);
-        if policy == Policy::Prt && workers && b.metrics == in_flight {
-            b.limits = Limits::Workers { more: 1 };
-        }
-        b.limits = match (b.narrow, b.limits, t.high, t.low) {
-            (_, limits, None, None) => limits,
-            // Room for one more is one less.
-            (Narrow::Idle, _, Some(high), _) => Limits::Fixed { high, low: high.saturating_sub(1) },
-            (Narrow::Idle, limits, None, _) => limits,
-            (_, Limits::Fixed { high, low }, new_high, new_low) => {
-                let high = new_high.unwrap_or(high);
-                Limits::Fixed { high, low: new_low.unwrap_or(low.min(high.saturating_sub(1))) }
-            }
-            (_, Limits::Workers { .. }, Some(high), low) => {
-                Limits::Fixed { high, low: low.unwrap_or(high.saturating_sub(1)) }
-            }
-            (_, Limits::Workers { .. }, None, Some(low)) => {
-                Limits::Fixed { high: low.saturating_add(1), low }
-            }
-        };
-        if t.ties == Some(Ties::Priority) && (b.pick, b.factor) == (Pick::Least, Factor::One) {
-            // A load of 0 times a factor would remain 0.
-            (b.factor, b.offset) = (Factor::Ranked, b.offset.max(1));
-        }
-        b.servers = t.servers.unwrap_or(b.servers);
-        // The connections that a device got since its last report are part of the same count.
-        let needs_count =
-            b.step > 0 || b.servers.compares() || b.metrics.iter().any(|(m, w)| *m == InFlight && *w > 0);
-        b.count = t.count.or(b.count).or(needs_count.then(|| Counting::of(protocol)));
-        b
     }
 
     /// Whether the data plane needs any settings.

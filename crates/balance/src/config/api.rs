@@ -1,6 +1,6 @@
 //! `[api]` and `[service.prometheus]`: changing policies while the rack runs.
 
-use super::reader::{At, Problems, Table};
+use super::reader::{At, Place, Problems, Table};
 use crate::mcdm::ahp;
 use crate::mcdm::chooser::{Alternative, Settings};
 use crate::mcdm::promethee::{Criterion, Goal, Preference};
@@ -237,40 +237,12 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
         return None;
     }
     let names: Vec<String> = criteria.iter().map(|c| c.name.clone()).collect();
-    let (weights, ratio) = match judgements {
-        Some(rows) => {
-            if let Some(at) = criteria.iter().find_map(|c| c.weight.as_ref()) {
-                let message = "write either `judgements` or a `weight` for every criterion, not both";
-                problems.add(&at.place, "service.prometheus.criterion.weight", message);
-                return None;
-            }
-            if rows.len() != names.len() {
-                let message = format!(
-                    "{} rows for {} criteria: write one row and one column for each, in their order",
-                    rows.len(),
-                    names.len()
-                );
-                problems.add(&judgements_place, "service.prometheus.judgements", message);
-                return None;
-            }
-            match ahp::weights(&rows) {
-                Ok(found) => (found.weights, found.ratio),
-                Err(e) => {
-                    problems.add(&judgements_place, "service.prometheus.judgements", with_names(&e, &names));
-                    return None;
-                }
-            }
-        }
-        None => {
-            let weights: Vec<f64> =
-                criteria.iter().filter_map(|c| c.weight.as_ref().map(|w| w.value)).collect();
-            if weights.len() != criteria.len() {
-                let message = "write `judgements` (the relative importance of each pair of criteria), or a \
-                               `weight` for every criterion";
-                problems.add(&place, "service.prometheus.judgements", format!("missing: {message}"));
-                return None;
-            }
-            (weights, 0.0)
+    let weights = weights(judgements.as_deref(), &judgements_place, &place, &criteria, &names);
+    let (weights, ratio) = match weights {
+        Ok(found) => found,
+        Err((place, field, message)) => {
+            problems.add(&place, field, message);
+            return None;
         }
     };
     let criteria = criteria.into_iter().zip(weights);
@@ -291,6 +263,44 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
         },
         alternatives,
     })
+}
+
+/// The weight of each criterion, and the consistency ratio of the judgements that they come from (0 if weights are written).
+///
+/// # Errors
+/// The place, field and remedy of a mistake.
+fn weights(
+    judgements: Option<&[Vec<f64>]>,
+    judgements_place: &Place,
+    place: &Place,
+    criteria: &[RawCriterion],
+    names: &[String],
+) -> Result<(Vec<f64>, f64), (Place, &'static str, String)> {
+    const JUDGEMENTS: &str = "service.prometheus.judgements";
+    let Some(rows) = judgements else {
+        let weights: Vec<f64> = criteria.iter().filter_map(|c| c.weight.as_ref().map(|w| w.value)).collect();
+        if weights.len() != criteria.len() {
+            let message = "missing: write `judgements` (the relative importance of each pair of criteria), or a \
+                           `weight` for every criterion";
+            return Err((place.clone(), JUDGEMENTS, message.into()));
+        }
+        return Ok((weights, 0.0));
+    };
+    if let Some(at) = criteria.iter().find_map(|c| c.weight.as_ref()) {
+        let message = "write either `judgements` or a `weight` for every criterion, not both";
+        return Err((at.place.clone(), "service.prometheus.criterion.weight", message.into()));
+    }
+    if rows.len() != names.len() {
+        let message = format!(
+            "{} rows for {} criteria: write one row and one column for each, in their order",
+            rows.len(),
+            names.len()
+        );
+        return Err((judgements_place.clone(), JUDGEMENTS, message));
+    }
+    let found =
+        ahp::weights(rows).map_err(|e| (judgements_place.clone(), JUDGEMENTS, with_names(&e, names)))?;
+    Ok((found.weights, found.ratio))
 }
 
 /// The field `url`: the address of a Prometheus server.

@@ -127,56 +127,56 @@ impl RawLearn {
             problems.add(place, "learn.service", message);
             return None;
         };
-        let mut wrong = |message: String| problems.add(place, "learn.service", message);
-        if service.policy != Policy::Wrr {
-            wrong(format!(
-                "service {} has policy {}, but learners set the weights of wrr: write that",
-                service.name, service.policy
-            ));
-            return None;
-        }
-        let has = |cpu: bool| {
-            let takes = service.members.iter().filter(|m| m.weight > 0).flat_map(|m| &m.devices);
-            takes.into_iter().any(|d| d.enabled && (d.kind == DeviceKind::Cpu) == cpu)
-        };
-        if !has(true) || !has(false) {
-            wrong(format!(
-                "service {} needs processors (kind \"cpu\") and accelerators (any other kind) that are enabled: there is nothing \
-                 to balance",
-                service.name
-            ));
-            return None;
-        }
-        let server = |number: u16| servers.iter().find(|s| s.number.value == u64::from(number));
-        let name = |n| server(n).map_or_else(|| n.to_string(), |s| s.name.value.clone());
-        let class = |n| server(n)?.class.as_ref().map(|c| c.value.as_str());
-        let per_class = self.config.settings.per_class;
-        let found = classes(service, per_class, name, class);
-        if found.len() > MAX_CLASSES {
-            wrong(format!(
-                "service {} has {} different kinds of servers: at most {MAX_CLASSES} can have their own weights; write per_class \
-                 = false, or name classes of servers with `class`",
-                service.name,
-                found.len()
-            ));
-            return None;
-        }
-        if !found.iter().any(|c| c.learns) {
-            wrong(format!(
-                "no server of service {} has both processors and accelerators, so no class of servers needs weights: \
-                 write per_class = false, or give servers the same `class`",
-                service.name
-            ));
-            return None;
-        }
-        if switch.report_timeout_ms == 0 {
-            wrong("learners need agents' reports: write a switch.report_timeout_ms above 0".into());
-            return None;
-        }
-        if switch.p4runtime.len() > 1 {
-            wrong("learners read the registers of one switch: write one address in switch.p4runtime, or remove [learn]".into());
+        if let Some(message) = unfit(service, servers, switch, self.config.settings.per_class) {
+            problems.add(place, "learn.service", message);
             return None;
         }
         Some(LearnConfig { service: service.name.clone(), ..self.config })
     }
+}
+
+/// Why no learner can set the weights of a service, with the remedy.
+fn unfit(service: &Service, servers: &[RawServer], switch: &Switch, per_class: bool) -> Option<String> {
+    if service.policy != Policy::Wrr {
+        return Some(format!(
+            "service {} has policy {}, but learners set the weights of wrr: write that",
+            service.name, service.policy
+        ));
+    }
+    let has = |cpu: bool| {
+        let takes = service.members.iter().filter(|m| m.weight > 0).flat_map(|m| &m.devices);
+        takes.into_iter().any(|d| d.enabled && (d.kind == DeviceKind::Cpu) == cpu)
+    };
+    if !has(true) || !has(false) {
+        return Some(format!(
+            "service {} needs processors (kind \"cpu\") and accelerators (any other kind) that are enabled: there is nothing \
+             to balance",
+            service.name
+        ));
+    }
+    let server = |number: u16| servers.iter().find(|s| s.number.value == u64::from(number));
+    let name = |n| server(n).map_or_else(|| n.to_string(), |s| s.name.value.clone());
+    let class = |n| server(n)?.class.as_ref().map(|c| c.value.as_str());
+    let found = classes(service, per_class, name, class);
+    if found.len() > MAX_CLASSES {
+        return Some(format!(
+            "service {} has {} different kinds of servers: at most {MAX_CLASSES} can have their own weights; write per_class \
+             = false, or name classes of servers with `class`",
+            service.name,
+            found.len()
+        ));
+    }
+    if !found.iter().any(|c| c.learns) {
+        return Some(format!(
+            "no server of service {} has both processors and accelerators, so no class of servers needs weights: \
+             write per_class = false, or give servers the same `class`",
+            service.name
+        ));
+    }
+    if switch.report_timeout_ms == 0 {
+        return Some("learners need agents' reports: write a switch.report_timeout_ms above 0".into());
+    }
+    (switch.p4runtime.len() > 1).then(|| {
+        "learners read the registers of one switch: write one address in switch.p4runtime, or remove [learn]".into()
+    })
 }

@@ -438,9 +438,8 @@ fn limit(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Limit> {
     Some(Limit { per_s, burst: burst.map_or(per_s, |b| b.value as u32) })
 }
 
-fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawService> {
-    let place = t.place.clone();
-    let name = t.name("name", "every service needs a name", problems);
+/// A service's addresses: at most one of each family, IPv4 first.
+fn vips(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<At<IpAddr>> {
     let mut vips = t.list::<IpAddr>("vip", WANT_IP, problems).unwrap_or_default();
     if vips.is_empty() && t.place_of("vip") == t.place {
         t.missing("vip", "write the service's address, or one of each family in brackets", problems);
@@ -452,6 +451,31 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
             problems.add(&pair[1].place, t.field("vip"), message);
         }
     }
+    vips
+}
+
+/// The servers that a service lists, with their weights. None: it lists none.
+fn listed_servers(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Vec<(At<String>, u32)>> {
+    let items = t.names_or_tables("servers", problems)?;
+    let mut out = Vec::new();
+    for item in items {
+        match item {
+            Ok(name) => out.push((name, 1)),
+            Err(mut s) => {
+                let name = s.name("name", "write the server's name", problems);
+                let weight = s.integer("weight", 0, 1000, problems).map_or(1, |v| v.value as u32);
+                s.finish(problems);
+                out.extend(name.map(|n| (n, weight)));
+            }
+        }
+    }
+    Some(out)
+}
+
+fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawService> {
+    let place = t.place.clone();
+    let name = t.name("name", "every service needs a name", problems);
+    let vips = vips(&mut t, problems);
     let mut protocols = t.list::<Protocol>("protocol", "", problems).unwrap_or_default();
     if protocols.is_empty() {
         t.missing("protocol", "write \"tcp\", \"udp\" or [\"tcp\", \"udp\"]", problems);
@@ -481,21 +505,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     let idle_reset = t.boolean("idle_reset", problems).unwrap_or(false);
     let failure_reset = t.boolean("failure_reset", problems).unwrap_or(false);
     let unknown_reset = t.boolean("unknown_reset", problems).unwrap_or(true);
-    let servers = t.names_or_tables("servers", problems).map(|items| {
-        let mut out = Vec::new();
-        for item in items {
-            match item {
-                Ok(name) => out.push((name, 1)),
-                Err(mut s) => {
-                    let name = s.name("name", "write the server's name", problems);
-                    let weight = s.integer("weight", 0, 1000, problems).map_or(1, |v| v.value as u32);
-                    s.finish(problems);
-                    out.extend(name.map(|n| (n, weight)));
-                }
-            }
-        }
-        out
-    });
+    let servers = listed_servers(&mut t, problems);
     let priorities = t.table("priority", problems).map(|p| p.integers(0, 255, problems)).unwrap_or_default();
     let weights = t.table("weight", problems).map(|w| w.integers(1, 1000, problems)).unwrap_or_default();
     let prometheus = t.table("prometheus", problems).and_then(|t| api::prometheus(t, problems));

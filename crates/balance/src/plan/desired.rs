@@ -1,22 +1,16 @@
 //! The desired entries of the tables.
 
-use super::entries::{Action, BlockNumbers, Entries, Epoch, Key, NO_PORT};
-use super::generation::{Generation, Pool};
-use super::share::{MAX_RING, assign_slots, ring};
-use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses, ranked};
-use crate::config::{Device, DirectReturn, Frontend, Member, NextHop, Rack, ReportForm, Service};
+use super::entries::{Action, Entries, Key, NO_PORT};
+use super::service::{Frontends, Rings};
+use crate::blocks::Metric;
+use crate::config::{Device, Frontend, NextHop, Rack, ReportForm, Service};
 use crate::trust::Trust;
-use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Mac, Policy, Protocol};
+use crate::types::{DeviceNumber, Mac, Policy, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// MAC addresses that were learnt, by the port and address of the neighbour.
 pub type Neighbours = BTreeMap<(u16, IpAddr), Mac>;
-
-/// `OPTION_*` of connections.p4.
-const RESET_IDLE: u8 = 1;
-const RESET_FAILED: u8 = 2;
-const TUNNEL: u8 = 4;
 
 /// The input of the desired entries, apart from the current ones.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +26,6 @@ pub struct Situation<'a> {
     /// Services (by number) that left the configuration and whose connections have ended.
     pub drained_services: &'a BTreeSet<u16>,
 }
-
-/// Places in the data plane's table `rings`.
-const RING_TABLE_SIZE: u32 = 262_144;
 
 /// The desired entries of the tables.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -92,7 +83,7 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
     }
     devices(s, have, &mut plan);
     resets(s, &mut plan.entries);
-    let mut rings = Rings { used: used_rings(have) };
+    let mut frontends = Frontends { situation: s, have, rings: Rings::used_by(have) };
     // The entry of a removed service exists until those of new ones are written: they cannot have its number yet.
     let mut taken: BTreeSet<u16> = known.values().copied().collect();
     for service in &s.rack.services {
@@ -103,7 +94,7 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
             let Some(number) = number else { continue };
             taken.insert(number);
             numbers.insert(number);
-            serve(s, have, service, frontend, number, &mut rings, &mut plan);
+            frontends.serve(service, frontend, number, &mut plan);
         }
     }
     // Answers of connections that may be alive: the device stays, perhaps without new ones.
@@ -273,260 +264,5 @@ fn report_keys(s: &Situation<'_>, agent: DeviceNumber, out: &mut Entries) {
                 out.insert(Key::ReportKey { agent, number }, Action::SetReportKey(key));
             }
         }
-    }
-}
-
-/// Ring numbers: dense, since the data plane keeps a pointer for each.
-struct Rings {
-    used: BTreeSet<u32>,
-}
-
-impl Rings {
-    fn next(&mut self) -> u32 {
-        let free = (1..).find(|n| !self.used.contains(n)).unwrap_or(u32::MAX);
-        self.used.insert(free);
-        free
-    }
-}
-
-fn used_rings(have: &Entries) -> BTreeSet<u32> {
-    let of = |a: &Action| match a {
-        Action::SetPool { ring, .. } if *ring > 0 => Some(*ring),
-        _ => None,
-    };
-    have.values().filter_map(of).collect()
-}
-
-/// A service's devices on one server, as bits and orders of slots.
-fn pool(
-    s: &Situation<'_>,
-    service: &Service,
-    v6: bool,
-    member: &Member,
-    blocks: &Blocks,
-    notes: &mut Vec<String>,
-) -> Option<Pool> {
-    let usable: Vec<_> = member
-        .devices
-        .iter()
-        .filter(|d| {
-            let known = s.rack.device(d.number).is_some_and(|(_, device)| {
-                device.address(v6).is_some() && device_mac(device, s.neighbours).is_some()
-            });
-            d.enabled && known && (service.policy != Policy::ServerOnly || d.kind == DeviceKind::Cpu)
-        })
-        .collect();
-    if usable.is_empty() || member.weight == 0 {
-        return None;
-    }
-    let order: Vec<u8> = usable.iter().map(|d| d.number.slot()).collect();
-    let mut by_slot: Vec<(u8, u32)> = usable.iter().map(|d| (d.number.slot(), d.weight)).collect();
-    by_slot.sort_unstable();
-    let ring = match service.policy {
-        Policy::ServerOnly | Policy::Ecmp => by_slot.iter().map(|(slot, _)| *slot).collect(),
-        Policy::Wrr => {
-            let (ring, error) = ring(&by_slot, longest_ring(s.rack));
-            if error > 0.0 {
-                notes.push(format!(
-                    "service `{}`: the weights of server `{}` need too long a ring; shares are off by up to {:.2} % of it",
-                    service.name,
-                    s.rack.server_name(member.server),
-                    error * 100.0
-                ));
-            }
-            ring
-        }
-        _ => Vec::new(),
-    };
-    let workers = |slot: u8| usable.iter().find(|d| d.number.slot() == slot).and_then(|d| d.workers);
-    let per_slot = |values: Vec<u16>| {
-        let mut out = [0; MAX_DEVICES];
-        for ((slot, _), value) in by_slot.iter().zip(values) {
-            out[usize::from(*slot)] = value;
-        }
-        out
-    };
-    let factors = match blocks.factor {
-        Factor::One => None,
-        Factor::Weight => Some(by_slot.iter().map(|(_, w)| *w as u16).collect()),
-        Factor::Inverse => Some(inverses(&by_slot.iter().map(|(_, w)| u64::from(*w)).collect::<Vec<_>>())),
-        Factor::Ranked => {
-            let place = |slot: u8| order.iter().position(|s| *s == slot).unwrap_or(0);
-            Some(by_slot.iter().map(|(slot, _)| ranked(place(*slot))).collect())
-        }
-        Factor::PerWorker(all) => {
-            let each = |workers: u16| ((all + workers / 2) / workers.max(1)).max(1);
-            Some(by_slot.iter().map(|(slot, _)| each(workers(*slot).unwrap_or(1))).collect())
-        }
-    };
-    let narrowed = matches!(blocks.narrow, Narrow::Below | Narrow::Idle);
-    let limits = narrowed.then(|| {
-        let mut limits = ([0; MAX_DEVICES], [0; MAX_DEVICES]);
-        for (slot, _) in &by_slot {
-            let at = usize::from(*slot);
-            (limits.0[at], limits.1[at]) = blocks.thresholds(workers(*slot));
-        }
-        limits
-    });
-    Some(Pool {
-        timeout_ms: s.rack.switch.report_timeout_ms,
-        ring,
-        order,
-        state: blocks.narrow == Narrow::Below || matches!(blocks.pick, Pick::Weighted | Pick::Chance),
-        factors: factors.map(per_slot),
-        thresholds: limits,
-    })
-}
-
-/// How long a ring may be so that two generations of all of them fit into their table.
-fn longest_ring(rack: &Rack) -> u32 {
-    let rings: usize = rack
-        .services
-        .iter()
-        .filter(|s| s.policy == Policy::Wrr)
-        .map(|s| s.frontends().count() * s.members.len())
-        .sum();
-    (RING_TABLE_SIZE / 2 / (rings.max(1) as u32)).clamp(8, MAX_RING)
-}
-
-/// A server's weight in the slot table: under policies that spread over all devices it counts once for each (ECMP) or
-/// with their weights (WRR), so that shares are right in the whole rack, not only inside each server.
-fn server_weight(policy: Policy, member: &Member, pool: &Pool) -> u64 {
-    let devices = match policy {
-        Policy::ServerOnly | Policy::P4mite => 1,
-        Policy::Ecmp => pool.order.len() as u64,
-        // Policies that use load or weight make use of all devices, each as far as it can serve.
-        _ => {
-            let used = member.devices.iter().filter(|d| pool.order.contains(&d.number.slot()));
-            used.map(|d| u64::from(d.weight)).sum()
-        }
-    };
-    u64::from(member.weight) * devices
-}
-
-fn serve(
-    s: &Situation<'_>,
-    have: &Entries,
-    service: &Service,
-    frontend: Frontend,
-    number: u16,
-    rings: &mut Rings,
-    plan: &mut Plan,
-) {
-    let v6 = frontend.vip.is_ipv6();
-    let current = match have.get(&Key::Service(frontend)) {
-        Some(Action::SetService { epoch, slots_mask, .. }) => {
-            Some((*epoch, Generation::read(have, Epoch { service: number, epoch: *epoch }, *slots_mask)))
-        }
-        _ => None,
-    };
-    let mut blocks = service.blocks(frontend.protocol);
-    if service.direct_return.is_some() && blocks.count == Some(Counting::Requests) {
-        // Answers do not pass the switch.
-        blocks.count = Some(Counting::Connections);
-        plan.notes.push(format!(
-            "service `{}`: its devices answer clients directly, so connections are counted instead of requests",
-            service.name
-        ));
-    }
-    let taking = || service.members.iter().flat_map(|m| &m.devices).filter(|d| d.enabled);
-    if let Some(without) = taking().find(|d| d.workers.is_none())
-        && taking().any(|d| d.workers.is_some())
-        && matches!(service.policy, Policy::LeastUtilised | Policy::Prt | Policy::Jiq)
-    {
-        plan.notes.push(format!(
-            "service `{}`: device `{}` has no `workers` but others do, so {} ignores them",
-            service.name,
-            s.rack.device_name(without.number),
-            service.policy
-        ));
-    }
-    let mut pools = BTreeMap::new();
-    let mut weights = BTreeMap::new();
-    for member in &service.members {
-        if let Some(pool) = pool(s, service, v6, member, &blocks, &mut plan.notes) {
-            weights.insert(member.server, server_weight(service.policy, member, &pool));
-            pools.insert(member.server, pool);
-        }
-        for device in &member.devices {
-            let Some((_, found)) = s.rack.device(device.number) else { continue };
-            let Some(address) = found.address(v6) else { continue };
-            if plan.entries.contains_key(&Key::Device { device: device.number, v6 }) {
-                let (ingress, protocol) = (found.port, frontend.protocol.number());
-                let key = Key::Backend { ingress, address, protocol, port: frontend.port };
-                let action = Action::SetBackend { service: number, device: device.number, vip: frontend.vip };
-                plan.entries.insert(key, action);
-            }
-        }
-    }
-    // A server is silent if none of its pool's devices reports. All of them silent at once is more likely the agents'
-    // fault than the devices'.
-    let heard = |server: &u16| {
-        pools.get(server).is_some_and(|p: &Pool| {
-            p.order.iter().any(|slot| !s.silent.contains(&DeviceNumber::new(*server, *slot)))
-        })
-    };
-    if weights.keys().any(heard) {
-        weights.retain(|server, _| heard(server));
-    }
-    let size = service.slots as usize;
-    let previous = match &current {
-        Some((_, g)) if g.slots.len() == size => g.slots.clone(),
-        _ => vec![None; size],
-    };
-    let mut costs = BTreeMap::new();
-    if blocks.servers.compares() {
-        let list: Vec<u64> = weights.values().copied().collect();
-        costs = weights.keys().copied().zip(inverses(&list)).collect();
-    }
-    let wanted = Generation {
-        pools,
-        slots: assign_slots(&previous, &weights),
-        policy: (policy_number(service.policy) == 3 || !blocks.is_plain())
-            .then(|| BlockNumbers::from(&blocks)),
-        chosen: blocks.servers == Servers::Chosen,
-        costs,
-    };
-    // Slots can change one by one: every server that they name has its pool. Everything else changes as a whole, in the
-    // other epoch, which packets ignore until the service's entry names it.
-    let epoch = match &current {
-        None => 0,
-        Some((epoch, g)) if !g.differs(&wanted) => *epoch,
-        Some((epoch, _)) => epoch ^ 1,
-    };
-    let same = current.as_ref().is_some_and(|(e, _)| *e == epoch);
-    let of = Epoch { service: number, epoch };
-    wanted.write(of, &mut plan.entries, |server| {
-        let kept = match have.get(&Key::Pool { of, server }) {
-            Some(Action::SetPool { ring, .. }) if same => Some(*ring),
-            _ => None,
-        };
-        kept.unwrap_or_else(|| rings.next())
-    });
-    let action = Action::SetService {
-        service: number,
-        policy: policy_number(service.policy),
-        epoch,
-        slots_mask: (service.slots - 1) as u16,
-        idle_ms: service.idle_timeout_ms,
-    };
-    plan.entries.insert(Key::Service(frontend), action);
-    let tunnel = service.direct_return == Some(DirectReturn::Tunnel);
-    let options = [(service.idle_reset, RESET_IDLE), (service.failure_reset, RESET_FAILED), (tunnel, TUNNEL)];
-    let more = options.iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit);
-    if service.direct_return.is_some() || more != 0 || service.limit.is_some() {
-        let direct = service.direct_return.is_some();
-        let options = Action::SetOptions { direct, more, limit: service.limit };
-        plan.entries.insert(Key::Options { service: number }, options);
-    }
-    if !service.unknown_reset {
-        plan.entries.insert(Key::QuietService { service: number }, Action::IsQuiet);
-    }
-    if tunnel {
-        let gateways = &s.rack.switch.gateways;
-        let v4 = gateways.iter().find_map(|g| if let IpAddr::V4(a) = g { Some(*a) } else { None });
-        let v6 = gateways.iter().find_map(|g| if let IpAddr::V6(a) = g { Some(*a) } else { None });
-        let (v4, v6) = (v4.unwrap_or(Ipv4Addr::UNSPECIFIED), v6.unwrap_or(Ipv6Addr::UNSPECIFIED));
-        plan.entries.insert(Key::Tunnel { service: number }, Action::SetTunnel { v4, v6 });
     }
 }

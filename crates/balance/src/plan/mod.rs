@@ -8,6 +8,7 @@ mod desired;
 mod entries;
 mod generation;
 pub(crate) mod schema;
+mod service;
 mod share;
 mod steps;
 #[cfg(test)]

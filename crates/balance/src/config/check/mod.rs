@@ -1,0 +1,160 @@
+//! Consistency checks between the tables of a configuration.
+
+mod members;
+mod stations;
+
+use super::read::{Raw, RawDevice, RawServer, RawService};
+use super::reader::Problems;
+use super::{Frontend, PrometheusChoice, Rack, Server, Service};
+use crate::trust::ReportKeys;
+use crate::types::{DeviceNumber, Protocol, REPORT_PORT};
+pub(super) use members::policy_needs;
+use stations::Addresses;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Places in the data plane's table `server_slots`; two generations of every service must fit.
+const SLOT_TABLE_SIZE: u64 = 262_144;
+
+pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
+    let mut addresses = Addresses::default();
+    stations::switch(&raw, &mut addresses, problems);
+    stations::servers(&raw, &mut addresses, problems);
+    let services = services(&raw, &addresses, problems);
+    let choices = choices(&mut raw.services, &services, &raw.servers, problems);
+    let learn = raw.learn.take().and_then(|l| l.resolve(&services, &raw.servers, &raw.switch, problems));
+    slots(&raw, &services, problems);
+    if !problems.is_empty() {
+        return None;
+    }
+    Some(Rack {
+        switch: raw.switch,
+        routes: raw.routes.into_iter().map(|(r, _)| r).collect(),
+        bridge: raw.bridge.into_iter().map(|(s, _)| s).collect(),
+        servers: raw.servers.into_iter().map(server).collect(),
+        services,
+        keys: ReportKeys::default(),
+        choices,
+        api: raw.api,
+        learn,
+    })
+}
+
+/// A checked server.
+fn server(raw: RawServer) -> Server {
+    let numbers: BTreeMap<String, DeviceNumber> =
+        raw.devices.iter().map(|d| (d.device.name.clone(), d.device.number)).collect();
+    let device = |d: RawDevice| {
+        let reporter = d.reported_by.and_then(|by| numbers.get(&by.value).copied());
+        super::Device { reporter: reporter.unwrap_or(d.device.number), ..d.device }
+    };
+    Server {
+        name: raw.name.value,
+        number: raw.number.value as u16,
+        class: raw.class.map(|c| c.value),
+        devices: raw.devices.into_iter().map(device).collect(),
+    }
+}
+
+/// All services with their members. No two have the same name, frontend, or answers.
+fn services(raw: &Raw, addresses: &Addresses, problems: &mut Problems<'_>) -> Vec<Service> {
+    let mut services = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut frontends: BTreeMap<Frontend, String> = BTreeMap::new();
+    let mut backends: BTreeMap<(IpAddr, Protocol, u16), String> = BTreeMap::new();
+    for s in &raw.services {
+        if !names.insert(s.service.name.clone()) {
+            let message = format!("two services are called `{}`: rename one", s.service.name);
+            problems.add(&s.place, "service.name", message);
+        }
+        stations::vips(s, addresses, problems);
+        let Some(service) = members::members(s, &raw.servers, &raw.switch, problems) else {
+            continue;
+        };
+        for f in service.frontends() {
+            if f.protocol == Protocol::Udp && f.port == REPORT_PORT {
+                let message = format!(
+                    "load reports use UDP port {REPORT_PORT} of every local address: use another port"
+                );
+                problems.add(&s.place, "service.port", message);
+            }
+            if let Some(other) = frontends.insert(f, service.name.clone()) {
+                let message =
+                    format!("service `{other}` already has {f}: change VIP, protocol or port of one");
+                problems.add(&s.place, "service.vip", message);
+            }
+        }
+        for (address, protocol, device) in served(&service, &raw.servers) {
+            let key = (address, protocol, service.port);
+            if let Some(other) =
+                backends.insert(key, service.name.clone()).filter(|other| *other != service.name)
+            {
+                let message = format!(
+                    "device `{device}` already serves {protocol} port {} for service `{other}`, so its answers are ambiguous: \
+                     give one service another port or other servers",
+                    service.port
+                );
+                problems.add(&s.place, "service.servers", message);
+                break;
+            }
+        }
+        services.push(service);
+    }
+    services
+}
+
+/// Checks that the slots of all services fit into their table.
+fn slots(raw: &Raw, services: &[Service], problems: &mut Problems<'_>) {
+    let total: u64 = services.iter().map(|s| u64::from(s.slots) * s.frontends().count() as u64).sum();
+    if total * 2 > SLOT_TABLE_SIZE
+        && let Some(last) = raw.services.last()
+    {
+        let message = format!(
+            "all services together have {total} slots, twice that must fit into {SLOT_TABLE_SIZE}: lower `slots`"
+        );
+        problems.add(&last.place, "service.slots", message);
+    }
+}
+
+/// Looks up the devices that Prometheus chooses among.
+fn choices(
+    raw: &mut [RawService],
+    services: &[Service],
+    servers: &[RawServer],
+    problems: &mut Problems<'_>,
+) -> Vec<PrometheusChoice> {
+    let mut out = Vec::new();
+    for r in raw {
+        let (Some(p), Some(service)) =
+            (r.prometheus.take(), services.iter().find(|s| s.name == r.service.name))
+        else {
+            continue;
+        };
+        let device = |name: &str| {
+            let (server, device) = name.split_once('/')?;
+            let server = servers.iter().find(|s| s.name.value == server)?;
+            let number = server.devices.iter().find(|d| d.device.name == device)?.device.number;
+            service.members.iter().any(|m| m.server == number.server()).then_some(number)
+        };
+        out.push(p.resolve(&service.name, device, problems));
+    }
+    out
+}
+
+/// Addresses and protocols that a service needs of its devices.
+fn served<'a>(
+    service: &'a Service,
+    servers: &'a [RawServer],
+) -> impl Iterator<Item = (IpAddr, Protocol, String)> + 'a {
+    service.members.iter().flat_map(move |m| {
+        let server = servers.iter().find(|s| s.number.value as u16 == m.server);
+        server.into_iter().flat_map(move |server| {
+            server.devices.iter().flat_map(move |d| {
+                let name = format!("{}/{}", server.name.value, d.device.name);
+                service
+                    .frontends()
+                    .filter_map(move |f| Some((d.device.address(f.vip.is_ipv6())?, f.protocol, name.clone())))
+            })
+        })
+    })
+}
