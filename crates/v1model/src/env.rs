@@ -193,6 +193,59 @@ impl BlockEnv<'_> {
         }
     }
 
+    fn mark_to_drop(&self, args: &mut [Value]) {
+        let std = &self.pipeline.std;
+        if let Some(Value::Struct(fields)) = args.first_mut() {
+            if let Some(Value::Bits(spec)) = fields.get_mut(std.egress_spec as usize) {
+                *spec = Bits::new(std.port_width, u128::from(self.drop_port));
+            }
+            if let Some(Value::Bits(group)) = fields.get_mut(std.mcast_grp as usize) {
+                *group = Bits::zero(group.width());
+            }
+        }
+    }
+
+    fn register_read(&mut self, instance: Option<ExternInstanceId>, args: &mut [Value]) {
+        let index = bits(args, 1).saturating_u64();
+        if let Some(Instance::Register(r)) = self.state.instance(instance) {
+            let (elem, width) = (r.elem, r.width());
+            let value = self.array(instance).and_then(|c| c.get(index));
+            if value.is_none() {
+                self.missed(instance);
+            }
+            let value = value.unwrap_or_else(|| Bits::zero(width));
+            match args.first_mut() {
+                Some(cell @ (Value::Struct(_) | Value::Header { .. })) => {
+                    *cell = Register::unpack(&self.pipeline.program.types, elem, &value);
+                }
+                _ => store(args, 0, &value),
+            }
+        }
+    }
+
+    /// A hash between `base` and `base + max`, the latter excluded.
+    fn hash_into_range(&mut self, args: &mut [Value]) {
+        let hash = self.hash(args, 1, 3, None);
+        let max = bits(args, 4).saturating_u64();
+        let offset = if max == 0 { 0 } else { hash % max };
+        let width = args.first().and_then(Value::to_bits).map_or(64, |b| b.width());
+        let base = bits(args, 2).zero_extend(width.max(64));
+        store(args, 0, &base.add(&Bits::new(width.max(64), u128::from(offset))));
+    }
+
+    fn check_assertion(&mut self, function: Function, args: &[Value]) {
+        if !flag(args, 0) {
+            self.ask().assertion_failed = true;
+            let place = args.get(1).and_then(Value::to_bits);
+            let place = place.and_then(|n| self.pipeline.places.get(n.low_u64() as usize)?.clone());
+            let kind = match function {
+                Function::Assert => EventKind::AssertFailed(place),
+                _ => EventKind::AssumeFailed(place),
+            };
+            self.own.push_event(self.now, kind);
+        }
+    }
+
     fn log(&mut self, type_args: &[TypeId], args: &[Value]) {
         let Some(Value::String(text)) = args.first() else { return };
         let mut values = Vec::new();
@@ -320,35 +373,9 @@ impl Env for BlockEnv<'_> {
             return Value::Void;
         };
         match function {
-            Function::MarkToDrop => {
-                let std = &self.pipeline.std;
-                if let Some(Value::Struct(fields)) = args.first_mut() {
-                    if let Some(Value::Bits(spec)) = fields.get_mut(std.egress_spec as usize) {
-                        *spec = Bits::new(std.port_width, u128::from(self.drop_port));
-                    }
-                    if let Some(Value::Bits(group)) = fields.get_mut(std.mcast_grp as usize) {
-                        *group = Bits::zero(group.width());
-                    }
-                }
-            }
+            Function::MarkToDrop => self.mark_to_drop(args),
             Function::MarkToDropOld => self.ask().drop = true,
-            Function::RegisterRead => {
-                let index = bits(args, 1).saturating_u64();
-                if let Some(Instance::Register(r)) = self.state.instance(call.instance) {
-                    let (elem, width) = (r.elem, r.width());
-                    let value = self.array(call.instance).and_then(|c| c.get(index));
-                    if value.is_none() {
-                        self.missed(call.instance);
-                    }
-                    let value = value.unwrap_or_else(|| Bits::zero(width));
-                    match args.first_mut() {
-                        Some(cell @ (Value::Struct(_) | Value::Header { .. })) => {
-                            *cell = Register::unpack(&self.pipeline.program.types, elem, &value);
-                        }
-                        _ => store(args, 0, &value),
-                    }
-                }
-            }
+            Function::RegisterRead => self.register_read(call.instance, args),
             Function::RegisterWrite => {
                 let index = bits(args, 0).saturating_u64();
                 let value = args.get(1).map_or_else(|| Bits::zero(0), Register::pack);
@@ -380,14 +407,7 @@ impl Env for BlockEnv<'_> {
                     store_u64(args, 0, color as u64);
                 }
             }
-            Function::Hash => {
-                let hash = self.hash(args, 1, 3, None);
-                let max = bits(args, 4).saturating_u64();
-                let offset = if max == 0 { 0 } else { hash % max };
-                let width = args.first().and_then(Value::to_bits).map_or(64, |b| b.width());
-                let base = bits(args, 2).zero_extend(width.max(64));
-                store(args, 0, &base.add(&Bits::new(width.max(64), u128::from(offset))));
-            }
+            Function::Hash => self.hash_into_range(args),
             Function::VerifyChecksum { payload } => {
                 if flag(args, 0) {
                     let want = bits(args, 2);
@@ -425,18 +445,7 @@ impl Env for BlockEnv<'_> {
                     self.own.push_digest(digest);
                 }
             }
-            Function::Assert | Function::Assume => {
-                if !flag(args, 0) {
-                    self.ask().assertion_failed = true;
-                    let place = args.get(1).and_then(Value::to_bits);
-                    let place = place.and_then(|n| self.pipeline.places.get(n.low_u64() as usize)?.clone());
-                    let kind = match function {
-                        Function::Assert => EventKind::AssertFailed(place),
-                        _ => EventKind::AssumeFailed(place),
-                    };
-                    self.own.push_event(self.now, kind);
-                }
-            }
+            Function::Assert | Function::Assume => self.check_assertion(function, args),
             Function::LogMsg => self.log(call.type_args, args),
             Function::Checksum16Get => {
                 let buffer = &mut self.own.buffer;

@@ -136,15 +136,7 @@ impl Pipeline {
             problems.push(p);
             Vec::new()
         });
-        let bytes: u64 = instances.iter().map(InstancePlan::bytes).fold(0, u64::saturating_add);
-        if bytes > MAX_STATE_BYTES {
-            problems.push(Problem::new(format!(
-                "registers, counters and meters need {} MiB together; at most {} MiB are allowed: \
-                 make them smaller",
-                bytes >> 20,
-                MAX_STATE_BYTES >> 20
-            )));
-        }
+        check_size(&instances, &mut problems);
         let mut tables = Vec::new();
         if problems.is_empty() {
             tables = load_tables(&program, &mut instances, &mut problems);
@@ -165,13 +157,8 @@ impl Pipeline {
         for (unit, _) in blocks.units() {
             std_reads.add(&usage(&program, unit, slots[STD]).reads);
         }
-        let mut late_reads = Reads::default();
-        for control in [blocks.egress, blocks.compute, blocks.deparser] {
-            late_reads.add(&usage(&program, Unit::Control(control), slots[META]).reads);
-        }
-        for list in field_lists.values().chain([&meta_headers]) {
-            late_reads.add(&list.of_slot(META));
-        }
+        let late_reads =
+            late_reads(&program, &blocks, slots[META], field_lists.values().chain([&meta_headers]));
         let parser = usage(&program, Unit::Parser(blocks.parser), slots[STD]);
         let egress = usage(&program, Unit::Control(blocks.egress), slots[STD]);
         Ok(Pipeline {
@@ -214,6 +201,36 @@ impl Pipeline {
     pub fn port_width(&self) -> u32 {
         self.std.port_width
     }
+}
+
+/// Checks that the arrays fit into memory.
+fn check_size(instances: &[InstancePlan], problems: &mut Vec<Problem>) {
+    let bytes: u64 = instances.iter().map(InstancePlan::bytes).fold(0, u64::saturating_add);
+    if bytes > MAX_STATE_BYTES {
+        problems.push(Problem::new(format!(
+            "registers, counters and meters need {} MiB together; at most {} MiB are allowed: \
+             make them smaller",
+            bytes >> 20,
+            MAX_STATE_BYTES >> 20
+        )));
+    }
+}
+
+/// The fields of the user metadata that are read behind the traffic manager.
+fn late_reads<'a>(
+    program: &Program,
+    blocks: &Blocks,
+    meta: TypeId,
+    lists: impl Iterator<Item = &'a FieldList>,
+) -> Reads {
+    let mut reads = Reads::default();
+    for control in [blocks.egress, blocks.compute, blocks.deparser] {
+        reads.add(&usage(program, Unit::Control(control), meta).reads);
+    }
+    for list in lists {
+        reads.add(&list.of_slot(META));
+    }
+    reads
 }
 
 fn collect<T>(problems: &mut Vec<Problem>, items: impl Iterator<Item = Result<T, Problem>>) -> Vec<T> {
@@ -270,6 +287,23 @@ fn bind_blocks(program: &Program, problems: &mut Vec<Problem>) -> Option<Bound> 
         return None;
     };
     let slots = [h.ty, m.ty, s.ty];
+    check_params(program, &blocks, slots, problems);
+    let std = match StdFields::bind(&program.types, slots[STD]) {
+        Ok(std) => Some(std),
+        Err(mut p) => {
+            problems.append(&mut p);
+            None
+        }
+    };
+    if program.types.struct_def(slots[HEADERS]).is_none() {
+        problems.push(Problem::at(parser.span, format!("the headers of {} are not a struct", parser.name)));
+    }
+    (problems.len() == before).then_some((blocks, slots, std?))
+}
+
+/// Checks that all controls have the parameters of their place, with the types of the parser's.
+fn check_params(program: &Program, blocks: &Blocks, slots: [TypeId; 3], problems: &mut Vec<Problem>) {
+    let parser = &program.parsers[blocks.parser.index()];
     for (id, count) in [
         (blocks.verify, 2),
         (blocks.ingress, 3),
@@ -295,17 +329,6 @@ fn bind_blocks(program: &Program, problems: &mut Vec<Problem>) -> Option<Bound> 
             }
         }
     }
-    let std = match StdFields::bind(&program.types, slots[STD]) {
-        Ok(std) => Some(std),
-        Err(mut p) => {
-            problems.append(&mut p);
-            None
-        }
-    };
-    if program.types.struct_def(slots[HEADERS]).is_none() {
-        problems.push(Problem::at(parser.span, format!("the headers of {} are not a struct", parser.name)));
-    }
-    (problems.len() == before).then_some((blocks, slots, std?))
 }
 
 fn wrong_params(block: &str, want: usize, got: usize) -> String {
