@@ -96,6 +96,70 @@ fn end_of_wire(topology: &Topology, wire: u32) -> End {
     topology.links()[(wire / 2) as usize].ends[1 - (wire % 2) as usize]
 }
 
+/// A switch with the queues and rates of its links, and the wire that leaves at each of its ports.
+fn switch<E: Executor + Send + Sync>(
+    topology: &Topology,
+    id: SwitchId,
+    config: &NetworkConfig,
+    loader: &Loader<E>,
+) -> Result<(pointsman_v1model::Switch<E>, Vec<u32>), ConfigError> {
+    let switch_config = SwitchConfig {
+        cpu_port: Some(CPU_PORT.into()),
+        input_depth_packets: 1 << 20,
+        seed: Stream::new(config.seed, Part::Switch, u64::from(id.0)).bits(),
+        nanoseconds: true,
+        ..SwitchConfig::default()
+    };
+    let mut switch = pointsman_v1model::Switch::with_shared(switch_config, loader.load())?;
+    let mut wires: Vec<u32> = Vec::new();
+    for (port, link, _) in topology.ports(id) {
+        let line = &topology.links()[link.0 as usize];
+        let way = u32::from(line.ends[0] != End::Switch(id, port));
+        wires.resize(wires.len().max(usize::from(port) + 1), UNPLUGGED);
+        wires[usize::from(port)] = 2 * link.0 + way;
+        let depth_bytes = Some(line.line.queue_bytes);
+        let queue = QueueConfig { depth_packets: u32::MAX, depth_bytes, ..QueueConfig::default() };
+        switch.configure_queue(port.into(), None, queue)?;
+        switch.configure_port_rate(port.into(), Some(PortRate::ethernet(line.line.bits_per_s)))?;
+    }
+    Ok((switch, wires))
+}
+
+/// Two wires for each link: from its first end to its second, and back.
+fn wires(topology: &Topology, seed: u64) -> Vec<Link> {
+    let mut wires = Vec::new();
+    for (i, link) in topology.links().iter().enumerate() {
+        let model = LinkModel {
+            rate_bit_s: Some(link.line.bits_per_s as f64),
+            delay_ns: link.line.delay_ns,
+            // A switch's own queue is before the wire.
+            queue_bytes: u64::MAX,
+            ecn_bytes: None,
+            loss: link.line.loss,
+        };
+        for way in 0..2 {
+            let end = link.ends[way];
+            let queue_bytes = if let End::Host(_) = end { link.line.queue_bytes } else { u64::MAX };
+            let random = Stream::new(seed, Part::Link, (2 * i + way) as u64);
+            wires.push(Link::new(&LinkModel { queue_bytes, ..model.clone() }, random));
+        }
+    }
+    wires
+}
+
+/// The wire that leaves at each host.
+fn uplinks(topology: &Topology) -> Vec<u32> {
+    let mut uplinks = vec![UNPLUGGED; topology.hosts().len()];
+    for (i, link) in topology.links().iter().enumerate() {
+        for (way, end) in link.ends.iter().enumerate() {
+            if let End::Host(h) = end {
+                uplinks[h.0 as usize] = (2 * i + way) as u32;
+            }
+        }
+    }
+    uplinks
+}
+
 impl<E: Executor + Send + Sync, A: Copy> Network<E, A> {
     /// A network whose switches have no program yet.
     ///
@@ -104,55 +168,13 @@ impl<E: Executor + Send + Sync, A: Copy> Network<E, A> {
     pub fn new(topology: Topology, config: NetworkConfig, loader: &Loader<E>) -> Result<Self, ConfigError> {
         let mut nodes = Vec::new();
         let mut ports = Vec::new();
-        for (i, _) in topology.switches().iter().enumerate() {
-            let id = SwitchId(i as u32);
-            let switch_config = SwitchConfig {
-                cpu_port: Some(CPU_PORT.into()),
-                input_depth_packets: 1 << 20,
-                seed: Stream::new(config.seed, Part::Switch, i as u64).bits(),
-                nanoseconds: true,
-                ..SwitchConfig::default()
-            };
-            let mut switch = pointsman_v1model::Switch::with_shared(switch_config, loader.load())?;
-            let mut wires: Vec<u32> = Vec::new();
-            for (port, link, _) in topology.ports(id) {
-                let line = &topology.links()[link.0 as usize];
-                let way = u32::from(line.ends[0] != End::Switch(id, port));
-                wires.resize(wires.len().max(usize::from(port) + 1), UNPLUGGED);
-                wires[usize::from(port)] = 2 * link.0 + way;
-                let depth_bytes = Some(line.line.queue_bytes);
-                let queue = QueueConfig { depth_packets: u32::MAX, depth_bytes, ..QueueConfig::default() };
-                switch.configure_queue(port.into(), None, queue)?;
-                switch.configure_port_rate(port.into(), Some(PortRate::ethernet(line.line.bits_per_s)))?;
-            }
+        for i in 0..topology.switches().len() {
+            let (switch, wires) = switch(&topology, SwitchId(i as u32), &config, loader)?;
             ports.push(wires);
             nodes.push(Node::new(switch));
         }
-        let mut wires = Vec::new();
-        for (i, link) in topology.links().iter().enumerate() {
-            let model = LinkModel {
-                rate_bit_s: Some(link.line.bits_per_s as f64),
-                delay_ns: link.line.delay_ns,
-                // A switch's own queue is before the wire.
-                queue_bytes: u64::MAX,
-                ecn_bytes: None,
-                loss: link.line.loss,
-            };
-            for way in 0..2 {
-                let end = link.ends[way];
-                let queue_bytes = if let End::Host(_) = end { link.line.queue_bytes } else { u64::MAX };
-                let random = Stream::new(config.seed, Part::Link, (2 * i + way) as u64);
-                wires.push(Link::new(&LinkModel { queue_bytes, ..model.clone() }, random));
-            }
-        }
-        let mut uplinks = vec![UNPLUGGED; topology.hosts().len()];
-        for (i, link) in topology.links().iter().enumerate() {
-            for (way, end) in link.ends.iter().enumerate() {
-                if let End::Host(h) = end {
-                    uplinks[h.0 as usize] = (2 * i + way) as u32;
-                }
-            }
-        }
+        let wires = wires(&topology, config.seed);
+        let uplinks = uplinks(&topology);
         Ok(Network {
             now: 0,
             calendar: Calendar::default(),
