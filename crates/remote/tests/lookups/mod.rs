@@ -1,13 +1,15 @@
 //! A table under the look-ups of a compiled switch, with everything that goes wrong.
 
 mod checker;
+mod setup;
 mod world;
 
 use checker::Verdict;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
-use world::{App, HOLD, Settings, US, World};
+use setup::{App, HOLD, US};
+use world::{Settings, World};
 
 fn settings() -> Settings {
     Settings {

@@ -1,55 +1,15 @@
 //! A switch that runs the NAT, servers with memory, a controller with the table, links that lose, double and reorder: in virtual time.
 
 use super::checker::{Checker, State, key, value};
-use pointsman_ir::{Executor, Program};
-use pointsman_net::Loader;
-use pointsman_remote::{Action, ChangeError, Config, Layout, RING, SLOT, Table, WINDOW, Writer};
+use super::setup::*;
+use pointsman_ir::Executor;
+use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, WINDOW, Writer};
 use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
 use pointsman_stf::Rig;
-use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
-use pointsman_v1model::{Arrived, Output, QueueConfig, Switch, SwitchConfig, Time};
-use pointsman_wire::{Mac, Random};
+use pointsman_v1model::{Arrived, Output, Time};
+use pointsman_wire::Random;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
-
-pub const US: u64 = 1000;
-const OUT: u32 = 1;
-const SERVER: u32 = 3;
-const UNKNOWN: u32 = 7;
-const WAIT: u32 = 8;
-const MTU: usize = 2048;
-const REGION: u32 = 0x77;
-const BASE: u64 = 0x1_0000_0000;
-const PAIRS: u32 = 2;
-/// The longest time of a look-up, as the switch has it, and of a frame under way.
-const TIMEOUT: u64 = 200 * US;
-const LIFE: u64 = 50 * US;
-const LAYOUT: Layout = Layout { key: 16, value: 8 };
-
-/// The program; every replacement in the library must apply.
-fn program(changes: &[(&str, &str)]) -> Arc<Program> {
-    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
-    let mut library = read(own_libraries().join("pointsman/tea.p4"));
-    for (from, to) in changes {
-        assert_eq!(library.matches(from).count(), 1, "{from}");
-        library = library.replace(from, to);
-    }
-    let text = read(own_program("nat")).replace("#include <pointsman/tea.p4>", &library);
-    compile_text("nat.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
-}
-
-/// A program with its executor, which all switches share.
-pub struct App<E> {
-    program: Arc<Program>,
-    loader: Loader<E>,
-}
-
-impl<E> App<E> {
-    pub fn new(changes: &[(&str, &str)]) -> Self {
-        App { program: program(changes), loader: Loader::default() }
-    }
-}
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -113,14 +73,6 @@ pub struct World<E: Executor> {
     pub refused: u64,
     pub lost_frames: u64,
     pub wrong: Vec<String>,
-}
-
-fn address(server: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 9, 1, server as u8 + 1))
-}
-
-fn hop() -> (Mac, Mac) {
-    (Mac::from_u64(2), Mac::from_u64(4))
 }
 
 impl<E: Executor + Send + Sync> World<E> {
@@ -493,50 +445,3 @@ impl<E: Executor + Send + Sync> World<E> {
         }
     }
 }
-
-/// The address of a server's scratchpads.
-fn ring(cells: u32) -> u64 {
-    BASE + LAYOUT.region_bytes(cells).next_multiple_of(4096)
-}
-
-fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
-    packet.encode(hop(), (IpAddr::V4(Ipv4Addr::new(10, 9, 2, 1)), 9), address(server))
-}
-
-fn encode_answer(packet: &Packet<'_>, server: usize) -> Vec<u8> {
-    packet.encode(hop(), (address(server), 9), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)))
-}
-
-fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<E> {
-    let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
-    let switch = Switch::with_shared(config, app.loader.load()).expect("settings");
-    let mut rig = Rig::with(app.program.clone(), switch).expect("a switch");
-    let cells: u32 = settings.cells.iter().sum();
-    let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
-    for i in 0..settings.cells.len() {
-        text += &format!("mc_mgrp_create {}\n", i + 1);
-        for n in 1..=3 {
-            text += &format!(
-                "mc_node_create {n} {}\nmc_node_associate {} {}\n",
-                SERVER + i as u32,
-                i + 1,
-                3 * i + n - 1
-            );
-        }
-    }
-    let lines = pointsman_stf::parse(&text).expect("statements");
-    let now = rig.now;
-    pointsman_stf::fill(rig.state(), now, &lines).expect("groups");
-    let configure =
-        format!("configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout={TIMEOUT}, wait_port={WAIT})");
-    rig.set_default("tea_config", &configure).expect("the settings");
-    rig.set_default("unknown", &format!("to_port(port={UNKNOWN})")).expect("a port");
-    rig.add(&format!("routes prefix=198.51.0.0/16 -> forward(port={OUT}, mac=0x020000000022)"))
-        .expect("a route");
-    let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
-    rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
-    rig
-}
-
-/// Long enough for everything that is under way.
-pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
