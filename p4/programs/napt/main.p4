@@ -81,9 +81,9 @@ struct metadata_t {
 }
 
 parser NatParser(packet_in packet,
-                      out headers_t hdr,
-                      inout metadata_t meta,
-                      inout standard_metadata_t standard_metadata) {
+                 out headers_t hdr,
+                 inout metadata_t meta,
+                 inout standard_metadata_t standard_metadata) {
     RedPlaneParser() redplane;
     bool more;
 
@@ -180,8 +180,8 @@ control NatTranslate(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control NatIngress(inout headers_t hdr,
-                        inout metadata_t meta,
-                        inout standard_metadata_t standard_metadata) {
+                   inout metadata_t meta,
+                   inout standard_metadata_t standard_metadata) {
 #ifdef PLAIN
     register<redplane_key_t>(REDPLANE_SLOTS) keys;
     register<redplane_value_t>(REDPLANE_SLOTS) values;
@@ -334,8 +334,8 @@ control NatIngress(inout headers_t hdr,
 }
 
 control NatEgress(inout headers_t hdr,
-                       inout metadata_t meta,
-                       inout standard_metadata_t standard_metadata) {
+                  inout metadata_t meta,
+                  inout standard_metadata_t standard_metadata) {
 #ifndef PLAIN
     RedPlaneDepart() depart;
 #endif
