@@ -1,6 +1,7 @@
 //! The state of a store as a value.
 
 use crate::saved::{LoadError, Saved};
+use crate::session::Sessions;
 use crate::store::{Queue, Store};
 use crate::table::Owner;
 
@@ -16,6 +17,8 @@ pub struct Image<A> {
     pub hold_ns: u64,
     /// The highest grant of keys that were removed.
     pub last_grant: u32,
+    /// Sessions: the switch, its start, and how long its keys are kept from others.
+    pub sessions: Vec<(u16, u32, u64)>,
 }
 
 /// A key in an [`Image`].
@@ -35,6 +38,8 @@ pub struct KeyImage<A> {
     pub sequence: u32,
     /// By the owner's last request, it is needed for a short time only.
     pub ending: bool,
+    /// Its lease is that of the owner's session.
+    pub session: bool,
     /// Until others get the key.
     pub until_ns: u64,
     /// Until the requests that wait are looked at again.
@@ -47,7 +52,8 @@ impl<A> Image<A> {
     /// What becomes of the state in `ns` nanoseconds without messages, if nothing that is due is done.
     pub fn pass(&mut self, ns: u64) {
         let keys = self.keys.iter_mut().flat_map(|k| [&mut k.until_ns, &mut k.look_ns]);
-        keys.chain([&mut self.hold_ns]).for_each(|left| *left = left.saturating_sub(ns));
+        let sessions = self.sessions.iter_mut().map(|(_, _, left)| left);
+        keys.chain(sessions).chain([&mut self.hold_ns]).for_each(|left| *left = left.saturating_sub(ns));
     }
 }
 
@@ -69,6 +75,7 @@ impl<A: Copy + Eq> Store<A> {
                 grant: record.grant,
                 sequence: record.sequence,
                 ending: record.ending,
+                session: record.session,
                 until_ns: record.until.saturating_sub(now),
                 look_ns: queue.map_or(0, |q| q.at.saturating_sub(now)),
                 waiting: queue.map_or_else(Vec::new, |q| q.waiting.clone()),
@@ -79,6 +86,7 @@ impl<A: Copy + Eq> Store<A> {
             peers: self.peers.iter().map(|(switch, from)| (*switch, *from)).collect(),
             hold_ns: self.grants_from.saturating_sub(now),
             last_grant: self.bindings.last_grant,
+            sessions: self.sessions.left(now),
         })
     }
 
@@ -90,10 +98,21 @@ impl<A: Copy + Eq> Store<A> {
         for key in &image.keys {
             let KeyImage { object, grant, sequence, owner, ending, .. } = *key;
             let (key_bytes, value) = (&key.key, &key.value);
-            let saved = Saved { object, key: key_bytes, value, grant, sequence, owner, side: None, ending };
+            let saved = Saved {
+                object,
+                key: key_bytes,
+                value,
+                grant,
+                sequence,
+                owner,
+                side: None,
+                ending,
+                session: false,
+            };
             self.load(now, key.until_ns, saved)?;
+            let id = self.table.len() as u32 - 1;
+            self.table.get_mut(id).session = key.session;
             if !key.waiting.is_empty() {
-                let id = self.table.len() as u32 - 1;
                 let at = now.saturating_add(key.look_ns);
                 self.table.get_mut(id).awaited = true;
                 self.queued += key.waiting.len();
@@ -104,6 +123,7 @@ impl<A: Copy + Eq> Store<A> {
         self.peers = image.peers.iter().copied().collect();
         self.grants_from = now.saturating_add(image.hold_ns);
         self.bindings.last_grant = image.last_grant;
+        self.sessions = Sessions::of_left(now, &image.sessions);
         Ok(())
     }
 }

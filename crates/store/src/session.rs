@@ -25,6 +25,18 @@ impl Sessions {
         head.flags.session && self.extend(head.switch, head.incarnation, until)
     }
 
+    /// Switch, its start, and nanoseconds until others get its keys, 0 if that is in the past.
+    pub fn left(&self, now: u64) -> Vec<(u16, u32, u64)> {
+        self.0.iter().map(|(switch, (start, until))| (*switch, *start, until.saturating_sub(now))).collect()
+    }
+
+    /// The reverse of [`Sessions::left`].
+    pub fn of_left(now: u64, left: &[(u16, u32, u64)]) -> Self {
+        Sessions(
+            left.iter().map(|(switch, start, ns)| (*switch, (*start, now.saturating_add(*ns)))).collect(),
+        )
+    }
+
     /// From when on others get the key.
     pub fn until(&self, record: &Record) -> u64 {
         let owner = record.owner.filter(|_| record.session);

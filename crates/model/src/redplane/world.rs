@@ -414,7 +414,8 @@ impl Model for World<'_> {
             let fresh = self.nodes.fresh(n, 1);
             self.switches.add(fresh)
         });
-        let store = Image { keys: Vec::new(), peers: Vec::new(), hold_ns: 0, last_grant: 0 };
+        let store =
+            Image { keys: Vec::new(), peers: Vec::new(), hold_ns: 0, last_grant: 0, sessions: Vec::new() };
         let store = self.stores.add(store);
         let (under_way, history) = (self.under_way.add(Vec::new()), self.histories.add(History::default()));
         let Scope { packets: (writes, reads), restarts, doubles, passes, .. } = *self.scope;
