@@ -1,6 +1,6 @@
 //! `pointsman doctor`, with its flags: checks of a machine of a rack, each with its remedy.
 //!
-//! [`gather`](crate::gather) collects facts and judges nothing; [`judge`](judge::judge) is a pure function of the facts.
+//! The module `gather` collects facts and judges nothing; [`judge`](judge::judge) is a pure function of the facts.
 
 #![forbid(unsafe_code)]
 

@@ -134,7 +134,7 @@ impl Drop for Raw {
 fn keys() -> Receiver<u8> {
     let (tx, rx) = channel();
     std::thread::spawn(move || {
-        for key in stdin().bytes().map_while(Result::ok) {
+        for key in stdin().lock().bytes().map_while(Result::ok) {
             if tx.send(key).is_err() {
                 return;
             }

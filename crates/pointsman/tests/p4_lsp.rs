@@ -32,7 +32,7 @@ impl Editor {
             let mut line = String::new();
             assert!(self.from.read_line(&mut line).expect("text") > 0, "the server has ended");
             match line.trim().split_once(": ") {
-                Some((name, value)) if name == "Content-Length" => length = value.parse().ok(),
+                Some(("Content-Length", value)) => length = value.parse().ok(),
                 Some(_) => {}
                 None => break,
             }

@@ -35,7 +35,7 @@ pub enum Tool {
     /// Write a program and its includes as one file.
     Bundle(bundle::Args),
     /// Compile a program with p4c's command line.
-    Compile(p4c::Args),
+    Compile(Box<p4c::Args>),
     /// Write the state of a running switch as STF statements.
     Dump(dump::Args),
     /// Format source; comments and preprocessor lines are kept.
