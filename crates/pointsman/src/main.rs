@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod devices;
+mod handout;
 mod history;
 mod learn;
 mod p4;
@@ -13,7 +14,7 @@ mod tools;
 mod top;
 mod workload;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use pointsman_console::say;
 use pointsman_node::{agent, controller, rack_file, store, switch};
 use std::process::ExitCode;
@@ -56,6 +57,8 @@ enum Command {
     Workload(workload::Command),
     #[command(subcommand)]
     Learn(learn::Command),
+    Completions(handout::Completions),
+    Man(handout::Man),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +85,8 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => pointsman_reproduce::run(args),
         Command::Workload(command) => workload::run(command),
         Command::Learn(command) => learn::run(&command),
+        Command::Completions(args) => handout::run_completions(&args, Cli::command()),
+        Command::Man(args) => handout::run_man(&args, Cli::command()),
     };
     match done {
         Ok(code) => code,

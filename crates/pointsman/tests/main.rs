@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod console;
 mod controllers;
+mod handout;
 mod many_entries;
 mod metrics;
 mod p4_bundle;
