@@ -113,7 +113,8 @@ impl fmt::Display for PortError {
             ),
             Self::PermissionDenied { interface } => write!(
                 f,
-                "permission denied to open '{interface}' for packets: run as root or inside `unshare -Urn`"
+                "permission denied to open '{interface}' for packets: run as root, with CAP_NET_RAW, or inside \
+                 `unshare -Urn`"
             ),
             Self::NotEthernet { interface, hardware } => write!(
                 f,

@@ -33,6 +33,12 @@ pub fn lower_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
 }
 
+/// Bytes of a page of memory.
+fn page_size() -> usize {
+    // SAFETY: it takes a number only.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 fn check(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -465,5 +465,5 @@ fn an_unknown_interface_is_named() {
 fn permission_is_asked_for() {
     let error = AfPacket::open("lo", AfPacketConfig::default()).err().expect("an error").to_string();
     assert!(error.contains("permission denied") && error.contains("'lo'"), "{error}");
-    assert!(error.contains("run as root or inside `unshare -Urn`"), "{error}");
+    assert!(error.contains("run as root, with CAP_NET_RAW, or inside `unshare -Urn`"), "{error}");
 }

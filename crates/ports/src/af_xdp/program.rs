@@ -144,6 +144,10 @@ impl Refusal {
             Some(libc::EPERM | libc::EACCES) => {
                 format!("no permission to {doing} (be root, or have CAP_BPF and CAP_NET_ADMIN)")
             }
+            Some(libc::ENOBUFS) => format!(
+                "could not {doing}: it needs more locked memory than the limit (`ulimit -l unlimited`, \
+                 LimitMEMLOCK=infinity in a unit of systemd, or CAP_IPC_LOCK)"
+            ),
             Some(libc::EBUSY | libc::EEXIST) => {
                 format!("could not {doing}: there is another on the interface ({error})")
             }

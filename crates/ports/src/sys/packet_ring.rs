@@ -35,8 +35,7 @@ pub(crate) enum Slot<'a> {
 impl PacketRing {
     /// Gives the socket a ring of about this many bytes. The socket asks for offload headers already, and is not bound yet.
     pub fn new(socket: &OwnedFd, bytes: usize) -> io::Result<Self> {
-        let page = 4096;
-        let block = BLOCK.min(bytes / page * page).max(page);
+        let block = block(bytes, super::page_size());
         let blocks = (bytes / block).max(1);
         let slots = blocks * (block / SLOT);
         set_packet_option(socket, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
@@ -72,6 +71,11 @@ impl PacketRing {
     }
 }
 
+/// Bytes of a block of a ring of about `bytes`: whole pages, which are 4 KB on x86-64 and up to 64 KB on Arm.
+fn block(bytes: usize, page: usize) -> usize {
+    BLOCK.min(bytes / page * page).max(page)
+}
+
 /// The content of a slot, given the status and the bytes after it.
 fn describe(status: u32, rest: &mut [u8]) -> Slot<'_> {
     if status & libc::TP_STATUS_COPY != 0 {
@@ -101,4 +105,23 @@ fn describe(status: u32, rest: &mut [u8]) -> Slot<'_> {
         vlan: tagged.then_some((if named { tpid } else { 0x8100 }, tci)),
         outgoing: kind == libc::PACKET_OUTGOING,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_whole_pages() {
+        for (bytes, page, expected) in [
+            (1 << 20, 4 << 10, BLOCK),
+            (40_000, 4 << 10, 36 << 10),
+            (4096, 4 << 10, 4 << 10),
+            (1 << 20, 64 << 10, BLOCK),
+            (40_000, 64 << 10, 64 << 10),
+            (40_000, 16 << 10, 32 << 10),
+        ] {
+            assert_eq!(block(bytes, page), expected, "{bytes} bytes in pages of {page}");
+        }
+    }
 }
