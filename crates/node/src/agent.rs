@@ -7,6 +7,7 @@ mod orca;
 mod sources;
 
 use crate::http::health::Readiness;
+use crate::interfaces::{interface_with, mac_of};
 use crate::listen::listen;
 use crate::metrics::{self, Page};
 pub use error::AgentError;
@@ -297,31 +298,10 @@ fn cost(reports: u64, spent: Duration, took: Duration) -> String {
     )
 }
 
-/// The MAC address of an interface.
-fn mac_of(interface: &str) -> Option<Mac> {
-    let mut interfaces = nix::ifaddrs::getifaddrs().ok()?.filter(|i| i.interface_name == interface);
-    interfaces.find_map(|i| i.address?.as_link_addr()?.addr().map(Mac))
-}
-
 /// CPU time of this process: the cost of the agent if it runs alone.
 fn processor_time() -> Duration {
     let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;
     nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
-}
-
-/// The interface that has one of these addresses.
-fn interface_with(addresses: &[IpAddr]) -> Option<String> {
-    let interfaces = nix::ifaddrs::getifaddrs().ok()?;
-    let mut found = interfaces.filter_map(|i| {
-        let address = i.address?;
-        let ip: IpAddr = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-            (Some(v4), _) => v4.ip().into(),
-            (_, Some(v6)) => v6.ip().into(),
-            _ => return None,
-        };
-        addresses.contains(&ip).then_some(i.interface_name)
-    });
-    found.next()
 }
 
 /// Runs the command.

@@ -16,7 +16,7 @@ mod workload;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use pointsman_console::say;
-use pointsman_node::{agent, controller, rack_file, store, switch};
+use pointsman_node::{agent, controller, memory, rack_file, store, switch};
 use std::process::ExitCode;
 
 /// Load balancing in a P4 switch: over servers and, inside each server, over its CPU and accelerators.
@@ -43,6 +43,7 @@ enum Command {
     Agent(agent::Args),
     Keys(rack_file::Args),
     Store(store::Args),
+    Memory(memory::Args),
     Demo(pointsman_demo::Args),
     Bench(pointsman_bench::Args),
     Siege(siege::Args),
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(args),
         Command::Keys(args) => rack_file::run(args),
         Command::Store(args) => store::run(args),
+        Command::Memory(args) => memory::run(args),
         Command::Demo(args) => pointsman_demo::run(args),
         Command::Bench(args) => pointsman_bench::run(args),
         Command::Siege(args) => siege::run(args),

@@ -80,7 +80,7 @@ pub use generator::{LiveFrames, LiveFramesAccepted, LiveRun, accept_live_frames}
 pub use link::LinkEvents;
 pub use memory::MemoryPort;
 pub use observer::{Observer, Way};
-pub use open::{Want, open_interface, open_interface_shared};
+pub use open::{Want, mtu, open_interface, open_interface_shared};
 pub use pcap::{Pace, PcapPort};
 pub use poll::{PollMode, PollStrategy, Step};
 pub use poller::{Poller, Ready, Waker};

@@ -51,6 +51,14 @@ pub fn open_interface_shared(
     open(name, want, Some(ports.max(1)))
 }
 
+/// Bytes of the longest packet of an interface, without the Ethernet header.
+///
+/// # Errors
+/// There is no such interface, or it cannot be looked up.
+pub fn mtu(interface: &str) -> Result<usize, PortError> {
+    Ok(af_packet::find(interface)?.1.mtu as usize)
+}
+
 /// The opened ports, and a description for the log.
 type Opened = (Vec<Box<dyn Port>>, String);
 

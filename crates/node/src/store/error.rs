@@ -13,10 +13,6 @@ pub enum StoreError {
     Config(ConfigError),
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
-    /// A file cannot be read.
-    Unreadable(PathBuf, io::Error),
-    /// The file of the secret has something else.
-    Secret(PathBuf),
     /// The folder of the state cannot be made.
     Folder(PathBuf, io::Error),
     /// Another store has the file.
@@ -37,14 +33,6 @@ impl fmt::Display for StoreError {
             StoreError::Config(e) => e.fmt(f),
             StoreError::Listen(at, e) => {
                 write!(f, "cannot listen on {at}: {e}; choose another address with --listen")
-            }
-            StoreError::Unreadable(path, e) => write!(f, "cannot read {}: {e}", path.display()),
-            StoreError::Secret(path) => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} is not a key of 16 hexadecimal digits: make one with `openssl rand -hex 8 > {path}`"
-                )
             }
             StoreError::Folder(path, e) => {
                 write!(f, "cannot make {} for --data: {e}", path.display())

@@ -8,11 +8,12 @@ pub use error::StoreError;
 use crate::clock::Clock;
 use crate::listen::listen;
 use crate::metrics::store::{Figures, serve};
+use crate::service::{self, Stopper};
 use clap::builder::RangedU64ValueParser;
 use disk::Disk;
-use pointsman_console::{say, signals};
-use pointsman_ports::{Poller, Waker};
-use pointsman_store::{Config, Idle, Outbox, Pool, Secret, Store};
+use pointsman_console::say;
+use pointsman_ports::Poller;
+use pointsman_store::{Config, Idle, Outbox, Pool, Store};
 use pointsman_v1model::Time;
 use std::error::Error;
 use std::io::ErrorKind;
@@ -20,7 +21,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -90,23 +90,7 @@ pub struct Running {
     /// The disk refused the last write.
     stuck: bool,
     figures: Arc<Mutex<Figures>>,
-    stop: Arc<AtomicBool>,
-}
-
-/// Ends a running store.
-#[derive(Clone)]
-pub struct Stopper {
-    stop: Arc<AtomicBool>,
-    waker: Waker,
-}
-
-impl Stopper {
-    /// Ends it.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // A store that has ended needs no waking.
-        let _ = self.waker.wake();
-    }
+    stopper: Stopper,
 }
 
 impl Running {
@@ -129,8 +113,8 @@ impl Running {
         socket.set_nonblocking(true).map_err(|e| StoreError::Listen(at, e))?;
         let mut poller = Poller::new().map_err(StoreError::Wait)?;
         poller.add(0, socket.as_raw_fd());
-        let (figures, stop) = Default::default();
-        Ok(Running { store, socket, poller, clock, disk, stuck: false, figures, stop })
+        let (figures, stopper) = (Arc::default(), Stopper::new(poller.waker()));
+        Ok(Running { store, socket, poller, clock, disk, stuck: false, figures, stopper })
     }
 
     /// The address at which it listens.
@@ -140,7 +124,7 @@ impl Running {
 
     /// Handle to stop it.
     pub fn stopper(&self) -> Stopper {
-        Stopper { stop: self.stop.clone(), waker: self.poller.waker() }
+        self.stopper.clone()
     }
 
     /// Runs until it is stopped. `log` gets lines for the operator.
@@ -152,7 +136,7 @@ impl Running {
         let mut buffer = vec![0; MAX_DATAGRAM];
         let mut ready = Vec::new();
         let mut look_at = Instant::now();
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.stopper.is_stopped() {
             let taken = self.take(&mut buffer, &mut out);
             let now = self.clock.now().0;
             if self.store.deadline().is_some_and(|at| at <= now) {
@@ -234,29 +218,10 @@ impl Running {
     }
 }
 
-/// Reads the key of the digests.
-fn read_secret(path: &Path) -> Result<Secret, StoreError> {
-    let text = std::fs::read_to_string(path).map_err(|e| StoreError::Unreadable(path.to_path_buf(), e))?;
-    let digits = text.trim();
-    let fine = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    let number = if fine { u64::from_str_radix(digits, 16).ok() } else { None };
-    number.map(u64::to_be_bytes).ok_or_else(|| StoreError::Secret(path.to_path_buf()))
-}
-
-/// Random bytes for the index of keys, so that flows cannot be chosen whose keys collide.
-fn seed() -> [u8; 8] {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id()).to_be_bytes()
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
-    let secret = args.secret.as_deref().map(read_secret).transpose()?;
+    let tokio = service::runtime()?;
+    let secret = args.secret.as_deref().map(service::read_secret).transpose()?;
     if secret.is_none() && !args.listen.ip().is_loopback() {
         say(&format!(
             "warning: --listen {}: anyone who can reach this address can change the state; give --secret",
@@ -265,7 +230,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let config = Config {
         secret: secret.unwrap_or_default(),
-        seed: seed(),
+        seed: service::seed().to_be_bytes(),
         lease_us: args.lease_ms * 1000,
         drift_shift: args.drift,
         shards: args.shards,
@@ -275,15 +240,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         ..Config::default()
     };
     let running = Running::open(args.listen, config, args.data.as_deref())?;
-    let stopper = running.stopper();
-    let stop = {
-        let _inside = tokio.enter();
-        signals::stop()
-    };
-    tokio.spawn(async move {
-        stop.await;
-        stopper.stop();
-    });
+    service::stop_at_signals(&tokio, running.stopper());
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
         say(&format!("metrics on http://{at}/metrics"));
