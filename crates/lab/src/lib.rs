@@ -46,6 +46,7 @@
 //! }
 //! ```
 
+pub mod announce;
 pub mod compute;
 pub mod device;
 mod error;

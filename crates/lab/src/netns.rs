@@ -53,6 +53,11 @@ impl Namespace {
         Ok(Self { name, fd: Arc::new(made?), here: false })
     }
 
+    /// A namespace that is open already.
+    pub(crate) fn open(name: &str, file: File) -> Self {
+        Self { name: name.into(), fd: Arc::new(file.into()), here: false }
+    }
+
     /// The name given to [`Namespace::new`].
     pub fn name(&self) -> &str {
         &self.name
@@ -74,8 +79,30 @@ impl Namespace {
             .map_err(|e| Error::os(format!("cannot start the thread {thread_name}"), e))
     }
 
+    /// Kills all processes in the namespace, those of others included.
+    pub fn kill_all(&self) {
+        use std::os::unix::fs::MetadataExt;
+        let Some(own) = self.fd.try_clone().ok().and_then(|fd| File::from(fd).metadata().ok()) else {
+            return;
+        };
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            let place = fs::metadata(entry.path().join("ns/net"));
+            if let (Some(process), Ok(place)) = (process, place)
+                && (place.dev(), place.ino()) == (own.dev(), own.ino())
+                && process != std::process::id()
+            {
+                // It may have ended meanwhile.
+                let _ = sys::signal(process, libc::SIGKILL);
+            }
+        }
+    }
+
     /// Moves the calling thread into the namespace.
-    fn join(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The kernel does not let it.
+    pub fn join(&self) -> Result<()> {
         if self.here {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::sys;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,28 +23,35 @@ pub struct Process {
     output: File,
 }
 
+/// A command that runs `program` in `namespace`. The program is killed when the thread that starts it ends, however that comes
+/// about.
+#[allow(unsafe_code)]
+pub fn command(namespace: &Namespace, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    let (namespace, parent) = (namespace.clone(), std::process::id());
+    // SAFETY: between fork and exec only system calls are made, and nothing is allocated; the descriptor is open as long as the
+    // command, which owns it.
+    unsafe { command.pre_exec(move || sys::confine_child(namespace.as_fd().as_raw_fd(), parent)) };
+    command
+}
+
 impl Process {
     /// Starts `program` in `namespace`. Its standard input is a file that holds `input`, which it can also open as
     /// `/dev/stdin`; its standard output and standard error are kept for messages.
-    #[allow(unsafe_code)]
     pub fn start(namespace: &Namespace, program: &str, arguments: &[&str], input: &str) -> Result<Self> {
         let failed = |what: &str| {
             let what = format!("cannot {what} {program}");
             move |e| Error::os(what, e)
         };
-        let mut file: File = sys::memory_file().map_err(failed("make a file for"))?.into();
+        let mut file: File = sys::memory_file(c"pointsman").map_err(failed("make a file for"))?.into();
         file.write_all(input.as_bytes())
             .and_then(|()| file.seek(SeekFrom::Start(0)).map(drop))
             .map_err(failed("write the configuration of"))?;
-        let output: File = sys::memory_file().map_err(failed("make a file for"))?.into();
+        let output: File = sys::memory_file(c"pointsman").map_err(failed("make a file for"))?.into();
         let copies = || Ok((Stdio::from(output.try_clone()?), Stdio::from(output.try_clone()?)));
         let (stdout, stderr) = copies().map_err(failed("make a file for"))?;
-        let mut command = Command::new(program);
+        let mut command = command(namespace, program);
         command.args(arguments).stdin(Stdio::from(file)).stdout(stdout).stderr(stderr).process_group(0);
-        let (namespace_fd, parent) = (namespace.as_fd().as_raw_fd(), std::process::id());
-        // SAFETY: between fork and exec only system calls are made, and nothing is allocated; the descriptor is open
-        // until the child runs, because `namespace` outlives the call.
-        unsafe { command.pre_exec(move || sys::confine_child(namespace_fd, parent)) };
         let child = command.spawn().map_err(failed("start"))?;
         Ok(Self { name: program.to_owned(), child, output })
     }

@@ -30,6 +30,12 @@ pub(crate) fn set_network_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
+/// Moves the process, which must have a single thread, into the user namespace that `fd` refers to.
+pub(crate) fn set_user_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: as above.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWUSER) }).map(drop)
+}
+
 /// Effective user and group of the process.
 pub(crate) fn effective_ids() -> (u32, u32) {
     // SAFETY: these calls cannot fail and touch no memory.
@@ -76,10 +82,10 @@ pub fn unpin() -> bool {
     }
 }
 
-/// A file without a name, in memory.
-pub(crate) fn memory_file() -> io::Result<OwnedFd> {
-    // SAFETY: the name is a NUL-terminated constant.
-    owned(unsafe { libc::memfd_create(c"pointsman".as_ptr(), libc::MFD_CLOEXEC) })
+/// A file in memory. Its name is only for those that look at this process's descriptors.
+pub(crate) fn memory_file(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    // SAFETY: the name is NUL-terminated and outlives the call.
+    owned(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })
 }
 
 /// In a child that is about to run another program: moves it into the network namespace, and has it killed when the
@@ -97,11 +103,11 @@ pub(crate) fn confine_child(namespace: RawFd, parent: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a signal to a child that has not been waited for.
-pub(crate) fn signal(child: u32, signal: i32) -> io::Result<()> {
-    let child = libc::pid_t::try_from(child).map_err(|_| io::ErrorKind::InvalidInput)?;
+/// Sends a signal to a process: a child that has not been waited for, or one that has just been seen.
+pub(crate) fn signal(process: u32, signal: i32) -> io::Result<()> {
+    let process = libc::pid_t::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: no memory is passed.
-    check(unsafe { libc::kill(child, signal) }).map(drop)
+    check(unsafe { libc::kill(process, signal) }).map(drop)
 }
 
 /// The index of an interface in the calling thread's network namespace.

@@ -7,7 +7,7 @@ use crate::rack::{
     HOST_INDEX, HOST_SYSCTLS, INTERFACE, LOOPBACK_INDEX, SWITCH_SYSCTLS, apply_sysctls, port_interface,
 };
 use crate::sys::{self, Offload};
-use pointsman_topology::{End, HostId, LinkId, SwitchId, Topology};
+use pointsman_topology::{End, HostId, Line, LinkId, SwitchId, Topology};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
@@ -26,6 +26,20 @@ const OVERHEAD: u16 = 24;
 const QUIET_SYSCTLS: &[(&str, &str)] =
     &[("net/ipv6/conf/all/disable_ipv6", "1"), ("net/ipv6/conf/default/disable_ipv6", "1")];
 
+/// How a network looks from inside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Ports are called `vethN`. Hosts have an address without a subnet, and send everything to their switch.
+    #[default]
+    Routed,
+    /// As in Mininet: ports are called `SWITCH-ethN`. Hosts have subnets with these prefix lengths, by host, and the routes that follow
+    /// from them.
+    Subnets(Vec<u8>),
+}
+
+/// The longest name of an interface: `IFNAMSIZ` of the kernel without its zero.
+pub const LONGEST_NAME: usize = 15;
+
 /// A running network. Dropping it, and everything that runs in its namespaces, removes it.
 #[derive(Clone, Debug)]
 pub struct Wiring {
@@ -37,6 +51,7 @@ pub struct Wiring {
     pub hosts: Vec<Namespace>,
     /// Settings that the kernel refused and that the network can do without.
     pub warnings: Vec<String>,
+    style: Style,
 }
 
 impl Wiring {
@@ -45,6 +60,14 @@ impl Wiring {
     /// # Errors
     /// The kernel refuses a namespace or an interface.
     pub fn build(topology: &Topology) -> Result<Self> {
+        Self::build_as(topology, Style::default())
+    }
+
+    /// The same, in this style.
+    ///
+    /// # Errors
+    /// The kernel refuses a namespace or an interface: for example, because of a name that is too long ([`LONGEST_NAME`]).
+    pub fn build_as(topology: &Topology, style: Style) -> Result<Self> {
         let mut warnings = Vec::new();
         let mut made = |name: &str, sysctls: &[&[(&str, &str)]]| -> Result<Namespace> {
             let namespace = Namespace::new(name)?;
@@ -59,7 +82,7 @@ impl Wiring {
         let switches = switches.collect::<Result<Vec<_>>>()?;
         let hosts = topology.hosts().iter().map(|h| made(&h.name, &[HOST_SYSCTLS, QUIET_SYSCTLS]));
         let hosts = hosts.collect::<Result<Vec<_>>>()?;
-        let mut wiring = Wiring { topology: topology.clone(), switches, hosts, warnings };
+        let mut wiring = Wiring { topology: topology.clone(), switches, hosts, warnings, style };
         for link in 0..topology.links().len() as u32 {
             wiring.wire(LinkId(link))?;
         }
@@ -76,8 +99,17 @@ impl Wiring {
     /// Interface and index of one end of a link.
     fn interface(&self, link: LinkId, way: usize) -> (String, u32) {
         match self.topology.links()[link.0 as usize].ends[way] {
-            End::Switch(_, port) => (port_interface(port), FIRST_INDEX[way] + u32::from(port)),
+            End::Switch(switch, port) => (self.port(switch, port), FIRST_INDEX[way] + u32::from(port)),
             End::Host(_) => (INTERFACE.to_string(), HOST_INDEX + way as u32),
+        }
+    }
+
+    fn port(&self, switch: SwitchId, port: u16) -> String {
+        match self.style {
+            Style::Routed => port_interface(port),
+            Style::Subnets(_) => {
+                subnet_port_interface(&self.topology.switches()[switch.0 as usize].name, port)
+            }
         }
     }
 
@@ -118,7 +150,7 @@ impl Wiring {
         Ok(())
     }
 
-    /// Inside of a host's namespace: its address, and a route for everything over its switch.
+    /// Inside of a host's namespace: its address, and in the routed style a route for everything over its switch.
     fn settle(&self, host: HostId, switch: End, index: u32) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
         for offload in [Offload::TransmitChecksum, Offload::TcpSegmentation, Offload::GenericSegmentation] {
@@ -127,18 +159,53 @@ impl Wiring {
             }
         }
         let mut netlink = Netlink::open()?;
-        netlink.add_address(index, self.topology.hosts()[host.0 as usize].address.into(), 32, 0)?;
-        netlink.add_neighbour(index, GATEWAY, self.topology.mac(switch))?;
-        netlink.add_default_route(index, GATEWAY, true, 0)?;
+        let address = self.topology.hosts()[host.0 as usize].address.into();
+        match &self.style {
+            Style::Routed => {
+                netlink.add_address(index, address, 32, 0)?;
+                netlink.add_neighbour(index, GATEWAY, self.topology.mac(switch))?;
+                netlink.add_default_route(index, GATEWAY, true, 0)?;
+            }
+            Style::Subnets(prefixes) => {
+                let prefix = prefixes.get(host.0 as usize).copied().unwrap_or(32);
+                netlink.add_address(index, address, prefix, 0)?;
+            }
+        }
         Ok(warnings)
     }
 
-    /// Limits what hosts send to the rates of their links and to the bytes that may wait there.
+    /// Runs `f` in a host's namespace, with the index of the host's interface.
+    fn on_host(&self, host: HostId, f: impl FnOnce(&mut Netlink, u32) -> Result<()> + Send) -> Result<()> {
+        let uplink = self.topology.uplink(host).map(|(.., link)| link);
+        let link = uplink.ok_or_else(|| Error::new(format!("host {} has no link", host.0)))?;
+        let way = usize::from(self.topology.links()[link.0 as usize].ends[1] == End::Host(host));
+        let (_, index) = self.interface(link, way);
+        self.hosts[host.0 as usize].enter(|| f(&mut Netlink::open()?, index))?
+    }
+
+    /// Gives a host a default route.
+    ///
+    /// # Errors
+    /// The kernel refuses, for example because the gateway is not in the host's subnet.
+    pub fn set_gateway(&self, host: HostId, gateway: Ipv4Addr) -> Result<()> {
+        self.on_host(host, |netlink, index| netlink.add_default_route(index, gateway.into(), false, 0))
+    }
+
+    /// Gives a host a permanent neighbour: it never asks for this address.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_neighbour(&self, host: HostId, address: Ipv4Addr, mac: [u8; 6]) -> Result<()> {
+        self.on_host(host, |netlink, index| netlink.add_neighbour(index, address.into(), mac))
+    }
+
+    /// Limits what hosts send to the rates of their links, if they have one, and to the bytes that may wait there.
     ///
     /// # Errors
     /// The kernel has no token bucket filter (`tbf`), or refuses.
     pub fn limit_hosts(&self) -> Result<()> {
-        for (id, link) in (0..).map(LinkId).zip(self.topology.links()) {
+        let all = (0..).map(LinkId).zip(self.topology.links());
+        for (id, link) in all.filter(|(_, link)| link.line.bits_per_s != Line::UNLIMITED) {
             for (way, end) in link.ends.iter().enumerate().filter(|(_, end)| matches!(end, End::Host(_))) {
                 let (_, index) = self.interface(id, way);
                 let rate = link.line.bits_per_s / 8;
@@ -179,6 +246,19 @@ impl Wiring {
 
     /// The interfaces of a switch, by port.
     pub fn ports(&self, switch: SwitchId) -> Vec<(u16, String)> {
-        self.topology.ports(switch).into_iter().map(|(port, ..)| (port, port_interface(port))).collect()
+        self.topology.ports(switch).into_iter().map(|(port, ..)| (port, self.port(switch, port))).collect()
     }
+}
+
+/// Brings the loopback interface of the calling thread's namespace up. A namespace that [`crate::ensure_privileges`] made has it down.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn bring_loopback_up() -> Result<()> {
+    Netlink::open()?.set_up(LOOPBACK_INDEX)
+}
+
+/// The name of a port in the style of subnets.
+pub fn subnet_port_interface(switch: &str, port: u16) -> String {
+    format!("{switch}-eth{port}")
 }

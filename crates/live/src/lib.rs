@@ -55,18 +55,24 @@ fn say(log: &Log, who: &str, line: &str) {
     }
 }
 
-struct SwitchPart {
-    handle: Handle,
+/// A switch that runs.
+pub struct SwitchPart {
+    /// The switch itself.
+    pub handle: Handle,
     thread: JoinHandle<Result<(), RunError>>,
     server: tokio::task::JoinHandle<()>,
 }
 
 impl SwitchPart {
-    /// Starts a switch in a namespace, without a program: a controller brings it, over P4Runtime at this address of that namespace.
-    fn start(
+    /// Starts a switch in a namespace, without a program: a controller brings it, over P4Runtime at an address of the same namespace or
+    /// another one.
+    ///
+    /// # Errors
+    /// Its settings do not go together, or the kernel refuses its ports or the address.
+    pub fn start(
         namespace: &Namespace,
         who: &str,
-        at: SocketAddr,
+        (control, at): (&Namespace, SocketAddr),
         setup: Setup,
         tokio: &Runtime,
         log: &Log,
@@ -77,7 +83,8 @@ impl SwitchPart {
         let thread = namespace.spawn(who, move || runtime.run(|_, line| say(&teller, &name, line)))?;
         // A socket belongs to the namespace of the thread that makes it.
         let bind = || tokio.block_on(TcpListener::bind(at));
-        let listener = namespace.enter(bind)?.map_err(|e| Error::Listen("for P4Runtime".into(), e))?;
+        let failed = |e| Error::Listen(format!("for P4Runtime of {who} on {at}"), e);
+        let listener = control.enter(bind)?.map_err(failed)?;
         let (served, log, name) = (handle.clone(), log.clone(), who.to_string());
         let server = tokio.spawn(async move {
             if let Err(e) = serve(served, listener, None).await {
@@ -88,7 +95,10 @@ impl SwitchPart {
     }
 
     /// Stops it, with all its state.
-    fn stop(self, tokio: &Runtime) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// It had ended by itself before.
+    pub fn stop(self, tokio: &Runtime) -> Result<(), Error> {
         self.server.abort();
         self.handle.stop();
         // The listener's port is free again when the aborted task has ended.
@@ -232,7 +242,8 @@ impl Live {
         let who =
             if self.rack.spec.switches == 1 { "switch".into() } else { format!("switch {}", switch + 1) };
         let at = p4runtime(u8::try_from(switch).unwrap_or(u8::MAX - 1));
-        let part = SwitchPart::start(&self.rack.switch, &who, at, setup, &self.tokio, &self.log)?;
+        let (namespace, log) = (&self.rack.switch, &self.log);
+        let part = SwitchPart::start(namespace, &who, (namespace, at), setup, &self.tokio, log)?;
         self.switches.insert(switch, part);
         Ok(())
     }

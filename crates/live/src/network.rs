@@ -109,7 +109,8 @@ impl LiveNetwork {
             let queues = queues(topology, id);
             let setup = Setup { interfaces, switch: config, queues, generators, ..Setup::default() };
             let tokio = runtime_in(namespace)?;
-            let part = SwitchPart::start(namespace, &spec.name, p4runtime(0), setup, &tokio, log)?;
+            let at = (namespace, p4runtime(0));
+            let part = SwitchPart::start(namespace, &spec.name, at, setup, &tokio, log)?;
             let (way, actions) = mpsc::unbounded_channel();
             let (log, name) = (log.clone(), spec.name.clone());
             let report = move |event: &ReconcilerEvent| say(&log, &name, &format!("{event:?}"));

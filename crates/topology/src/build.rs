@@ -14,6 +14,10 @@ pub enum Mistake {
     AddressTaken(Ipv4Addr),
     /// No host can have this address.
     NoHostAddress(Ipv4Addr),
+    /// A second host with this Ethernet address.
+    MacTaken([u8; 6]),
+    /// No host can have this Ethernet address.
+    NoHostMac([u8; 6]),
     /// No node has this name.
     NoSuchNode(String),
     /// The port does not exist.
@@ -44,6 +48,12 @@ impl fmt::Display for Mistake {
             Mistake::NameTaken(name) => write!(f, "two nodes are called `{name}`: rename one"),
             Mistake::AddressTaken(a) => write!(f, "two hosts have the address {a}: change one"),
             Mistake::NoHostAddress(a) => write!(f, "{a} is not a host's address: write a unicast one"),
+            Mistake::MacTaken(mac) => {
+                write!(f, "two hosts have the Ethernet address {}: change one", colons(*mac))
+            }
+            Mistake::NoHostMac(mac) => {
+                write!(f, "{} is not a host's Ethernet address: write a unicast one", colons(*mac))
+            }
             Mistake::NoSuchNode(name) => {
                 write!(f, "no switch or host is called `{name}`: correct the name, or add a table for it")
             }
@@ -75,6 +85,10 @@ impl fmt::Display for Mistake {
 }
 
 impl std::error::Error for Mistake {}
+
+fn colons(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
 
 /// A node's rate, if one was given for all its links.
 type Rate = Option<u64>;
@@ -128,6 +142,22 @@ impl Builder {
         let [a, b, c, d] = address.octets();
         self.made.hosts.push(Host { name: name.into(), mac: [2, 0, a, b, c, d], address });
         Ok(id)
+    }
+
+    /// Gives a host another Ethernet address than the one that follows from its IPv4 address.
+    ///
+    /// # Errors
+    /// The address is taken, or cannot be a host's.
+    pub fn set_mac(&mut self, host: HostId, mac: [u8; 6]) -> Result<(), Mistake> {
+        if mac[0] & 1 == 1 || mac == [0; 6] {
+            return Err(Mistake::NoHostMac(mac));
+        }
+        let place = host.0 as usize;
+        if self.made.hosts.iter().enumerate().any(|(i, other)| i != place && other.mac == mac) {
+            return Err(Mistake::MacTaken(mac));
+        }
+        self.made.hosts[place].mac = mac;
+        Ok(())
     }
 
     fn name(&mut self, name: &str, end: End, rate: Rate) -> Result<(), Mistake> {

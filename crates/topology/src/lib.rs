@@ -65,7 +65,7 @@ pub enum End {
 /// What a link can carry. Both directions are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Bits per second on the wire.
+    /// Bits per second on the wire, or [`Line::UNLIMITED`].
     pub bits_per_s: u64,
     /// Propagation, in nanoseconds.
     pub delay_ns: u64,
@@ -73,6 +73,11 @@ pub struct Line {
     pub queue_bytes: u64,
     /// Probability that a frame is lost on the wire.
     pub loss: f64,
+}
+
+impl Line {
+    /// The rate of a line without a limit of its own, on networks of this machine. Simulators have none.
+    pub const UNLIMITED: u64 = u64::MAX;
 }
 
 impl Default for Line {
