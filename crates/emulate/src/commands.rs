@@ -1,0 +1,160 @@
+//! `cli_input`: commands of simple_switch_CLI that fill tables, as P4Runtime's updates. Pure: text in, updates or problems out.
+
+use crate::entries::{
+    Entry, Names, Values, clone_session, match_type, matched, multicast_group, needs_priority,
+    number_of_text, replica, width,
+};
+use crate::fields::{Problem, Problems};
+use crate::runtime::Placed;
+use pointsman_control::proto::p4info::match_field::MatchType;
+use pointsman_control::proto::p4info::{self, P4Info};
+use pointsman_control::proto::p4rt;
+use std::collections::BTreeMap;
+
+/// In BMv2 smaller priorities win, in P4Runtime greater ones: theirs are counted down from here.
+const GREATEST_PRIORITY: i32 = 1 << 24;
+
+/// The commands that are carried out.
+const COMMANDS: &str =
+    "table_add, table_set_default, mirroring_add, mc_mgrp_create, mc_node_create, mc_node_associate";
+
+/// Multicast groups, which several commands describe.
+#[derive(Default)]
+struct Groups {
+    /// By node: its instance and ports.
+    nodes: Vec<(u32, Vec<u32>)>,
+    /// By group: its place, and its nodes.
+    groups: BTreeMap<u32, (String, Vec<usize>)>,
+}
+
+/// Reads the commands of a file for a program.
+///
+/// # Errors
+/// All lines that are wrong.
+pub fn read(text: &str, info: &P4Info) -> Result<Vec<Placed>, Problems> {
+    let (mut out, mut groups, mut problems) = (Vec::new(), Groups::default(), Problems::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = format!("line {number}");
+        let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+        match command(&Names(info), &words, &place, &mut groups) {
+            Ok(update) => out.extend(update.map(|update| (place, update))),
+            Err(what) => problems.push(Problem { place, what }),
+        }
+    }
+    for (id, (place, nodes)) in groups.groups {
+        let copies = nodes.iter().filter_map(|node| groups.nodes.get(*node));
+        let replicas = copies.flat_map(|(rid, ports)| ports.iter().map(|port| replica(*port, *rid)));
+        out.push((place, multicast_group(id, replicas.collect())));
+    }
+    if problems.is_empty() { Ok(out) } else { Err(problems) }
+}
+
+fn command(
+    names: &Names<'_>,
+    words: &[&str],
+    place: &str,
+    groups: &mut Groups,
+) -> Result<Option<p4rt::Update>, String> {
+    let number = |text: &str, width| number_of_text(text, width).map(|n| n as u32);
+    match words {
+        [] => Ok(None),
+        ["table_add", table, action, rest @ ..] => table_add(names, table, action, rest).map(Some),
+        ["table_set_default", table, action, params @ ..] => {
+            let table = names.table(table)?;
+            let action = names.action(table, action)?;
+            let values = parameters(action, params)?;
+            let entry = Entry { table, matches: Vec::new(), action, values, priority: 0, default: true };
+            Ok(Some(entry.update()))
+        }
+        ["mirroring_add", id, port] => {
+            Ok(Some(clone_session(number(id, 32)?, vec![replica(number(port, 9)?, 0)], 0)))
+        }
+        ["mc_mgrp_create", group] => {
+            groups.groups.entry(number(group, 16)?).or_insert_with(|| (place.to_string(), Vec::new()));
+            Ok(None)
+        }
+        ["mc_node_create", instance, ports @ ..] => {
+            let ports = ports.iter().map(|p| number(p, 9)).collect::<Result<_, _>>()?;
+            groups.nodes.push((number(instance, 16)?, ports));
+            Ok(None)
+        }
+        ["mc_node_associate", group, node] => {
+            let (group, node) = (number(group, 16)?, number(node, 32)? as usize);
+            if node >= groups.nodes.len() {
+                return Err(format!("no node {node} was made: nodes are numbered from 0"));
+            }
+            let (_, nodes) = groups
+                .groups
+                .get_mut(&group)
+                .ok_or_else(|| format!("group {group} was not made: write mc_mgrp_create {group} above"))?;
+            nodes.push(node);
+            Ok(None)
+        }
+        [word, ..] if COMMANDS.split(", ").any(|known| known == *word) => {
+            Err(format!("{word} has other arguments: see BMv2's simple_switch_CLI"))
+        }
+        [word, ..] => Err(format!("`{word}` is not supported: the commands here are {COMMANDS}")),
+    }
+}
+
+/// `KEYS => PARAMETERS [PRIORITY]`.
+fn table_add(names: &Names<'_>, table: &str, action: &str, rest: &[&str]) -> Result<p4rt::Update, String> {
+    let table = names.table(table)?;
+    let action = names.action(table, action)?;
+    let arrow = rest.iter().position(|w| *w == "=>").unwrap_or(rest.len());
+    let (keys, after) = (&rest[..arrow], rest.get(arrow + 1..).unwrap_or_default());
+    let fields = &table.match_fields;
+    if keys.len() != fields.len() {
+        let all: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
+        return Err(format!("{} keys for {} fields ({})", keys.len(), fields.len(), all.join(", ")));
+    }
+    let mut matches = Vec::new();
+    for (field, key) in fields.iter().zip(keys) {
+        let in_field = |what: String| format!("field {}: {what}", field.name);
+        let kind = match_type(field).map_err(in_field)?;
+        let width = width(field.bitwidth).map_err(in_field)?;
+        let made = values(key, kind, width).and_then(|v| matched(kind, width, v)).map_err(in_field)?;
+        matches.extend(made.map(|m| (field.id, m)));
+    }
+    let with_priority = needs_priority(table);
+    let split = after.len() - usize::from(with_priority && !after.is_empty());
+    let (params, priority) = after.split_at(split);
+    let priority = match (with_priority, priority) {
+        (false, _) => 0,
+        (true, [text]) => match text.parse() {
+            Ok(p @ 0..GREATEST_PRIORITY) => GREATEST_PRIORITY - p,
+            _ => {
+                return Err(format!(
+                    "\"{text}\" is not a priority: write a number below {GREATEST_PRIORITY}"
+                ));
+            }
+        },
+        (true, _) => return Err("the priority is missing: write it at the end".to_string()),
+    };
+    let values = parameters(action, params)?;
+    Ok(Entry { table, matches, action, values, priority, default: false }.update())
+}
+
+/// `VALUE`, `VALUE/LENGTH`, `VALUE&&&MASK` or `LOW->HIGH`.
+fn values(key: &str, kind: MatchType, width: u32) -> Result<Values, String> {
+    let (mark, second_width) = match kind {
+        MatchType::Lpm => ("/", 32),
+        MatchType::Ternary => ("&&&", width),
+        MatchType::Range => ("->", width),
+        _ => return Ok((number_of_text(key, width)?, None)),
+    };
+    let (a, b) = key.split_once(mark).ok_or_else(|| format!("\"{key}\" has no `{mark}`"))?;
+    Ok((number_of_text(a, width)?, Some(number_of_text(b, second_width)?)))
+}
+
+fn parameters(action: &p4info::Action, words: &[&str]) -> Result<Vec<u128>, String> {
+    if words.len() != action.params.len() {
+        let all: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
+        return Err(format!("{} values for {} parameters ({})", words.len(), all.len(), all.join(", ")));
+    }
+    let value = |(p, word): (&p4info::action::Param, &&str)| {
+        let in_param = |what| format!("parameter {}: {what}", p.name);
+        width(p.bitwidth).and_then(|w| number_of_text(word, w)).map_err(in_param)
+    };
+    action.params.iter().zip(words).map(value).collect()
+}

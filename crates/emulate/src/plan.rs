@@ -1,0 +1,69 @@
+//! A network as its file describes it.
+
+use pointsman_topology::{HostId, SwitchId, Topology};
+use std::net::Ipv4Addr;
+
+/// A network that can be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Nodes and links. A link's delay is zero if the file has none.
+    pub topology: Topology,
+    /// By host.
+    pub hosts: Vec<HostPlan>,
+    /// By switch.
+    pub switches: Vec<SwitchPlan>,
+    /// By link: how many packets a queue of a port holds, if the file says it.
+    pub queue_packets: Vec<Option<u32>>,
+    /// The program of switches without one of their own.
+    pub program: Option<String>,
+    /// The file asks for captures.
+    pub captures: bool,
+    /// The file asks for logs.
+    pub logs: bool,
+    /// Keys without effect.
+    pub warnings: Vec<String>,
+}
+
+/// A host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostPlan {
+    /// Of its subnet.
+    pub prefix: u8,
+    /// Its default route.
+    pub gateway: Option<Ipv4Addr>,
+    /// Addresses that it does not ask for.
+    pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
+    /// Commands for a shell, in this order.
+    pub commands: Vec<String>,
+}
+
+/// A switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SwitchPlan {
+    /// In P4Runtime.
+    pub device_id: u64,
+    /// TCP port of its P4Runtime server.
+    pub p4runtime: u16,
+    /// Its program: P4 source, or the name of compiler output next to it.
+    pub program: Option<String>,
+    /// The file with its program and entries.
+    pub runtime_json: Option<String>,
+    /// A file with commands of simple_switch_CLI.
+    pub cli_input: Option<String>,
+    /// The number of the port to the controller.
+    pub cpu_port: Option<u32>,
+    /// Queues of each port.
+    pub priority_queues: u8,
+}
+
+impl Plan {
+    /// A host's name.
+    pub fn host(&self, id: HostId) -> &str {
+        &self.topology.hosts()[id.0 as usize].name
+    }
+
+    /// A switch's name.
+    pub fn switch(&self, id: SwitchId) -> &str {
+        &self.topology.switches()[id.0 as usize].name
+    }
+}

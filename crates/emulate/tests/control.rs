@@ -1,0 +1,131 @@
+//! Files of entries, for the programs of the examples.
+
+use crate::shown;
+use pointsman_compile::compile_file;
+use pointsman_compile::sources::Sources;
+use pointsman_control::p4info::p4info;
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_emulate::{commands, runtime};
+use std::path::Path;
+
+fn example(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(file)
+}
+
+fn info(file: &str) -> P4Info {
+    let (compiled, _) = compile_file(&example(file), &Sources::default(), &[]).expect("it compiles");
+    p4info(&compiled.program).expect("it has P4Info")
+}
+
+/// What updates a file of entries makes, or all its problems.
+fn updates(text: &str, info: &P4Info) -> Result<usize, String> {
+    let file = runtime::read(text).map_err(|p| shown(&p))?;
+    file.updates(info).map(|u| u.len()).map_err(|p| shown(&p))
+}
+
+#[test]
+fn the_examples() {
+    let forward = info("forwarder/main.p4");
+    let pair = std::fs::read_to_string(example("net/pair-s1.json")).expect("the example");
+    assert_eq!(updates(&pair, &forward), Ok(3));
+    let route = info("net/route.p4");
+    for switch in 1..=3 {
+        let text =
+            std::fs::read_to_string(example(&format!("net/triangle-s{switch}.json"))).expect("the example");
+        assert_eq!(updates(&text, &route), Ok(4));
+    }
+}
+
+const ROUTE: &str = r#"{"target": "bmv2", "p4info": "x", "bmv2_json": "route.p4", "table_entries": [
+    {"table": "routes", "match": {"hdr.ipv4.dst": ["10.0.0.0", 8]}, "action_name": "send", "action_params": {"mac": 7, "port": 1}}],
+    "clone_session_entries": [{"clone_session_id": 5, "replicas": [{"egress_port": 1, "instance": 1}], "packet_length_bytes": 64}],
+    "multicast_group_entries": [{"multicast_group_id": 6, "replicas": []}]}"#;
+
+#[test]
+fn mistakes_have_places_and_remedies() {
+    let info = info("net/route.p4");
+    assert_eq!(updates(ROUTE, &info), Ok(3));
+    for (from, to, wanted) in [
+        ("\"bmv2\"", "\"tofino\"", "target: \"tofino\" is not a target"),
+        ("\"target\": \"bmv2\",", "", "`target` is missing"),
+        ("\"bmv2_json\": \"route.p4\",", "", "`bmv2_json` is missing"),
+        ("\"table_entries\": [", "\"table_entries\": 1, \"x\": [", "table_entries: 1 is not a list"),
+        (
+            "\"routes\"",
+            "\"route\"",
+            "table_entries[0].table: the program has no table `route`: its tables are Route.routes",
+        ),
+        (
+            "\"send\"",
+            "\"sent\"",
+            "table_entries[0].action_name: table Route.routes has no action `sent`: its actions are Route.drop, Route.send",
+        ),
+        (
+            "hdr.ipv4.dst",
+            "dst",
+            "table_entries[0].match.dst: the table has no field `dst`: its fields are hdr.ipv4.dst",
+        ),
+        (
+            "[\"10.0.0.0\", 8]",
+            "[\"10.0.0.0\", 33]",
+            "match.hdr.ipv4.dst: prefix length 33 is more than the 32 bits",
+        ),
+        ("[\"10.0.0.0\", 8]", "\"10.0.0.0\"", "takes a value and a prefix length"),
+        ("[\"10.0.0.0\", 8]", "[\"10.0.0\", 8]", "\"10.0.0\" is not a number, an Ethernet or an IP address"),
+        ("\"port\": 1", "\"port\": 512", "action_params.port: 0x200 does not fit in 9 bits"),
+        (", \"port\": 1", "", "table_entries[0].action_params: parameter `port` is missing"),
+        (
+            "\"port\": 1",
+            "\"port\": 1, \"vlan\": 2",
+            "action_params.vlan: the action has no parameter `vlan`: its parameters are mac, port",
+        ),
+        (
+            "\"action_name\"",
+            "\"default_action\": true, \"action_name\"",
+            "match: a default action matches everything",
+        ),
+        (
+            "\"action_name\"",
+            "\"action\": 1, \"action_name\"",
+            "table_entries[0].action: unknown key `action`",
+        ),
+        (
+            "\"clone_session_id\": 5",
+            "\"clone_session_id\": 0",
+            "clone_session_entries[0].clone_session_id: 0 is not a whole number",
+        ),
+        (
+            "\"egress_port\": 1",
+            "\"egress_port\": 999",
+            "clone_session_entries[0].replicas[0].egress_port: 999 is not",
+        ),
+        (", \"replicas\": []", "", "multicast_group_entries[0]: `replicas` is missing"),
+    ] {
+        assert_eq!(ROUTE.matches(from).count(), 1, "{from}");
+        let problems = updates(&ROUTE.replace(from, to), &info).expect_err(wanted);
+        assert!(problems.contains(wanted), "no `{wanted}`:\n{problems}");
+    }
+}
+
+#[test]
+fn commands_of_bmv2() {
+    let info = info("net/route.p4");
+    let good = "# routes\ntable_set_default routes drop\n\ntable_add routes send 10.0.1.0/24 => 08:00:00:00:01:11 1 # one\n\
+        mc_mgrp_create 1\nmc_node_create 0 1 2\nmc_node_associate 1 0\nmirroring_add 5 3\n";
+    assert_eq!(commands::read(good, &info).map(|u| u.len()).map_err(|p| shown(&p)), Ok(4));
+    for (line, wanted) in [
+        ("table_add routes send 10.0.1.0/24 => 1", "line 1: 1 values for 2 parameters (mac, port)"),
+        ("table_add routes send => 1 1", "line 1: 0 keys for 1 fields (hdr.ipv4.dst)"),
+        ("table_add routes send 10.0.1.0 => 1 1", "field hdr.ipv4.dst: \"10.0.1.0\" has no `/`"),
+        ("table_add routes send 10.0.1.0/24 => 1 1 7", "line 1: 3 values for 2 parameters"),
+        ("table_add routes sned 10.0.1.0/24 => 1 1", "no action `sned`"),
+        ("table_add", "line 1: table_add has other arguments"),
+        ("register_write r 0 1", "`register_write` is not supported: the commands here are table_add"),
+        ("mc_node_associate 1 0", "no node 0 was made"),
+        ("mc_node_create 0 1\nmc_node_associate 1 0", "line 2: group 1 was not made"),
+        ("mirroring_add 5 999", "0x3e7 does not fit in 9 bits"),
+    ] {
+        let problems = shown(&commands::read(line, &info).expect_err(line));
+        assert!(problems.contains(wanted), "{line}: no `{wanted}`:\n{problems}");
+    }
+}
