@@ -1,14 +1,160 @@
 //! `pointsman net`: networks of hosts and switches on this machine, from the topology files of p4lang/tutorials and p4-utils.
 //!
 //! [`read::read`] and [`runtime::read`] are pure: the text of a file in, a [`plan::Plan`] or P4Runtime's updates out, or all problems with
+//! their places. [`network::Network`] builds what a plan says from the lab's namespaces and our switches.
 
 #![forbid(unsafe_code)]
 
 pub mod commands;
 pub mod entries;
+mod exec;
 pub mod fields;
 pub mod json;
+pub mod load;
+pub mod network;
+mod ping;
 pub mod plan;
 pub mod prompt;
 pub mod read;
 pub mod runtime;
+mod session;
+
+use clap::Subcommand;
+use load::{Files, LoadError, read_text};
+use network::{Network, Options};
+use pointsman_compile::sources::Sources;
+use pointsman_console::say;
+use pointsman_lab::{Privileges, ensure_privileges, raise_open_file_limit};
+use pointsman_node::switch::Texts;
+use session::{Session, dump};
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Run a network of hosts and switches on this machine, from a topology file of p4lang/tutorials or p4-utils.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Other>,
+    /// The topology: `topology.json` of the tutorials, or `p4app.json` of p4-utils.
+    #[arg(required = true)]
+    file: Option<PathBuf>,
+    /// Program of switches for which the topology names none: P4 source, or compiler output next to it.
+    #[arg(short = 'j', long, value_name = "FILE")]
+    program: Option<String>,
+    /// Record all ports of switches in DIR (default: pcaps): SWITCH-ethPORT_in.pcap and SWITCH-ethPORT_out.pcap.
+    #[arg(short, long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
+    pcap: Option<PathBuf>,
+    /// Write the switches' logs to DIR (default: logs), with a line for each packet.
+    #[arg(short, long, value_name = "DIR", num_args = 0..=1, default_missing_value = "logs")]
+    log: Option<PathBuf>,
+    /// Folder to search for included files. Repeatable.
+    #[arg(short = 'I', value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Run until SIGINT or SIGTERM, without a prompt.
+    #[arg(long)]
+    no_prompt: bool,
+}
+
+#[derive(Subcommand)]
+enum Other {
+    /// Run a command, or a shell, in a node of a network that runs in another terminal.
+    Exec {
+        /// The process of the network, where several have the node.
+        #[arg(long)]
+        pid: Option<u32>,
+        /// A host, a switch, or `c0`: the place of the P4Runtime servers.
+        node: String,
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The file is wrong, or the network cannot run on this machine.
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some(Other::Exec { pid, node, words }) = &args.command {
+        return Err(exec::exec(node, *pid, words).into());
+    }
+    let file = args.file.clone().ok_or("the topology is missing")?;
+    let text = read_text(&file).map_err(|e| LoadError::File(file.clone(), e))?;
+    let shown = file.display().to_string();
+    let plan = read::read(&text).map_err(|problems| LoadError::Wrong(shown.clone(), problems))?;
+    for warning in &plan.warnings {
+        say(&format!("warning: {shown}: {warning}"));
+    }
+    let sources = Sources { include_dirs: args.include.clone() };
+    let starts = Files::of(&file, sources.clone()).starts(&plan, args.program.as_deref())?;
+    let privileges = ensure_privileges()?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let options = Options {
+        title: shown,
+        pcap: args.pcap.clone().or(plan.captures.then(|| "pcaps".into())),
+        log: args.log.clone().or(plan.logs.then(|| "logs".into())),
+        texts: Texts { sources, p4_for_json: None },
+    };
+    let network = Arc::new(Network::start(plan, starts, &options)?);
+    for warning in &network.wiring.warnings {
+        say(&format!("warning: {warning}"));
+    }
+    if privileges == Privileges::UserNamespace {
+        say(
+            "the P4Runtime servers are reached inside of the network only: run controllers with `pointsman net exec c0`, or run \
+             this as root",
+        );
+    }
+    attend(&network, &args)
+}
+
+/// Serves the prompt until it ends or a signal comes.
+fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let interactive = std::io::stdin().is_terminal();
+    let (tell, ended) = mpsc::channel();
+    let prompt = (!args.no_prompt).then(|| (network.clone(), tell.clone()));
+    network.on_signals(interactive && prompt.is_some(), tell)?;
+    for warning in network.run_commands() {
+        say(&format!("warning: {warning}"));
+    }
+    pointsman_console::show(&dump(network));
+    say("the network runs");
+    if let Some((network, tell)) = prompt {
+        let serve = move || {
+            let good = Session::new(&network, interactive).run();
+            let _ = tell.send(good);
+        };
+        std::thread::Builder::new().name("prompt".into()).spawn(serve)?;
+    }
+    let good = ended.recv()?;
+    network.stop();
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Network {
+    /// Tells when SIGTERM or SIGHUP comes, or SIGINT unless a person has the prompt: there it is for the command that runs.
+    fn on_signals(&self, prompt: bool, tell: mpsc::Sender<bool>) -> Result<(), Box<dyn Error>> {
+        let _inside = self.tokio().enter();
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        self.tokio().spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => break,
+                    _ = hangup.recv() => break,
+                    _ = interrupt.recv() => if !prompt { break },
+                }
+            }
+            let _ = tell.send(true);
+        });
+        Ok(())
+    }
+}

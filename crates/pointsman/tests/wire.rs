@@ -3,6 +3,7 @@
 mod bench_wire;
 mod failover_wire;
 mod learn_wire;
+mod net_wire;
 mod network_wire;
 mod rack_wire;
 mod siege_wire;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         ("state_wire", state_wire::TESTS),
         ("siege_wire", siege_wire::TESTS),
         ("learn_wire", learn_wire::TESTS),
+        ("net_wire", net_wire::TESTS),
         ("network_wire", network_wire::TESTS),
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),

@@ -274,7 +274,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// The source of `build/x.json`: `build/x.p4`, or `x.p4` in the folder above.
-fn source_of(json: &Path) -> Option<PathBuf> {
+pub fn source_of(json: &Path) -> Option<PathBuf> {
     let next = json.with_extension("p4");
     let above = json.parent()?.parent().map(|folder| folder.join(next.file_name().unwrap_or_default()));
     [Some(next.clone()), above].into_iter().flatten().find(|p| p.is_file())

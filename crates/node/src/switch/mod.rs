@@ -21,10 +21,10 @@ pub mod tls;
 pub mod wires;
 mod worker;
 
-pub use args::{Args, without_separator};
+pub use args::{Args, source_of, without_separator};
 pub use build_error::{BuildError, NoWorkers};
 pub use command::run;
-pub use device::Texts;
+pub use device::{Texts, is_json};
 
 use crate::metrics::Insight;
 use files::Delayed;

@@ -1,0 +1,382 @@
+//! A network that runs: namespaces and cables of the lab, a switch in each switch's namespace, and their entries.
+
+use crate::load::Start;
+use crate::plan::{Plan, SwitchPlan};
+use crate::prompt::CONTROLLER;
+use pointsman_control::RpcError;
+use pointsman_control::proto::p4rt;
+use pointsman_lab::Namespace;
+use pointsman_lab::announce::{Announcement, announce};
+use pointsman_lab::process::command;
+use pointsman_lab::wiring::{Style, Wiring, bring_loopback_up};
+use pointsman_live::{Log, SwitchPart};
+use pointsman_node::switch::log::{Level, Log as LogFile, LogError, Rotation};
+use pointsman_node::switch::queues::{BURST_NS, Depth, Queue, Rate, Setting};
+use pointsman_node::switch::runtime::{Core, Gone};
+use pointsman_node::switch::wires::Watch;
+use pointsman_node::switch::{Interface, Setup, Texts};
+use pointsman_topology::{End, HostId, Line, LinkId, SwitchId};
+use pointsman_v1model::SwitchConfig;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Runtime;
+
+/// Packets that a queue of a port holds, if the file does not say it.
+const QUEUE_PACKETS: u32 = 1024;
+/// Rotation of the switches' logs.
+const ROTATION: Rotation = Rotation { max_bytes: 100 << 20, max_files: 1 };
+/// The election id of the tutorials' controllers.
+const ELECTION_ID: p4rt::Uint128 = p4rt::Uint128 { high: 0, low: 1 };
+
+/// What the command line adds.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Of the network, for other terminals.
+    pub title: String,
+    /// Folder of captures.
+    pub pcap: Option<PathBuf>,
+    /// Folder of logs.
+    pub log: Option<PathBuf>,
+    /// Search path of includes.
+    pub texts: Texts,
+}
+
+/// Why a network cannot run.
+#[derive(Debug)]
+pub enum NetError {
+    /// The lab refuses namespaces or cables.
+    Lab(pointsman_lab::Error),
+    /// A switch cannot be started.
+    Live(pointsman_live::Error),
+    /// A log cannot be written.
+    Log(LogError),
+    /// A folder for logs cannot be made.
+    Folder(PathBuf, io::Error),
+    /// The asynchronous runtime cannot start.
+    Start(io::Error),
+    /// A switch ended.
+    Gone(String),
+    /// A switch does not take its program.
+    Program(String, RpcError),
+    /// A switch does not take these entries: place and reason.
+    Entries(Vec<(String, String)>),
+}
+
+impl fmt::Display for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetError::Lab(e) => e.fmt(f),
+            NetError::Live(e) => e.fmt(f),
+            NetError::Log(e) => e.fmt(f),
+            NetError::Folder(path, e) => {
+                write!(f, "cannot make the folder {}: {e}; give --log another one", path.display())
+            }
+            NetError::Start(e) => write!(f, "cannot start: {e}"),
+            NetError::Gone(name) => write!(f, "switch {name} has stopped"),
+            NetError::Program(name, e) => write!(f, "switch {name} does not take its program: {}", e.message),
+            NetError::Entries(refused) => {
+                let lines: Vec<String> =
+                    refused.iter().map(|(place, why)| format!("{place}: {why}")).collect();
+                f.write_str(&lines.join("\n"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NetError {}
+
+impl From<pointsman_lab::Error> for NetError {
+    fn from(e: pointsman_lab::Error) -> Self {
+        NetError::Lab(e)
+    }
+}
+
+/// A running network. Everything ends with it.
+pub struct Network {
+    /// What it was made from.
+    pub plan: Plan,
+    /// Namespaces and cables.
+    pub wiring: Wiring,
+    /// The namespace of the P4Runtime servers.
+    here: Namespace,
+    /// Those that run, with the runtime that serves them.
+    switches: Mutex<Vec<SwitchPart>>,
+    tokio: Runtime,
+    _announcement: Announcement,
+}
+
+impl Network {
+    /// Builds the network and starts everything but the commands of hosts.
+    ///
+    /// # Errors
+    /// The kernel refuses a part, or a switch its program or entries.
+    pub fn start(plan: Plan, starts: Vec<Start>, options: &Options) -> Result<Self, NetError> {
+        bring_loopback_up()?;
+        let here = Namespace::here()?;
+        let prefixes = plan.hosts.iter().map(|h| h.prefix).collect();
+        let wiring = Wiring::build_as(&plan.topology, Style::Subnets(prefixes))?;
+        wiring.limit_hosts()?;
+        for (id, host) in (0..).map(HostId).zip(&plan.hosts) {
+            if let Some(gateway) = host.gateway {
+                wiring.set_gateway(id, gateway)?;
+            }
+            for (address, mac) in &host.neighbours {
+                wiring.set_neighbour(id, *address, *mac)?;
+            }
+        }
+        let announcement = announce(&options.title, &named(&plan, &wiring, &here))?;
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let tokio = tokio.map_err(NetError::Start)?;
+        let switches = Mutex::default();
+        let network = Network { plan, wiring, here, switches, tokio, _announcement: announcement };
+        let parts = (0..).map(SwitchId).zip(starts);
+        // Those before one that fails are stopped when the network is dropped.
+        for (id, start) in parts {
+            let part = network.start_switch(id, &start, options)?;
+            network.parts().push(part);
+            network.load(id, start)?;
+        }
+        Ok(network)
+    }
+
+    fn parts(&self) -> std::sync::MutexGuard<'_, Vec<SwitchPart>> {
+        self.switches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_switch(&self, id: SwitchId, start: &Start, options: &Options) -> Result<SwitchPart, NetError> {
+        let (name, plan) = (self.plan.switch(id), &self.plan.switches[id.0 as usize]);
+        let ports = self.wiring.ports(id).into_iter();
+        let interfaces = ports.map(|(number, name)| Interface { number: number.into(), name }).collect();
+        let base = Setup::default();
+        let switch = SwitchConfig {
+            cpu_port: plan.cpu_port.or(base.switch.cpu_port),
+            queues_per_port: plan.priority_queues,
+            queue_depth_packets: QUEUE_PACKETS,
+            ..base.switch
+        };
+        let p4_for_json = start.source.clone();
+        let setup = Setup {
+            interfaces,
+            pcap: options.pcap.clone(),
+            switch,
+            queues: queues(&self.plan, id),
+            device_id: plan.device_id,
+            sources: Texts { p4_for_json, ..options.texts.clone() },
+            watch: Watch { each: options.log.is_some(), bytes: 0 },
+            ..base
+        };
+        let log = log(name, options)?;
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, plan.p4runtime));
+        let namespace = &self.wiring.switches[id.0 as usize];
+        SwitchPart::start(namespace, name, (&self.here, at), setup, &self.tokio, &log).map_err(NetError::Live)
+    }
+
+    /// Gives the last switch its program and entries, as a controller that connects, writes and disconnects.
+    fn load(&self, id: SwitchId, start: Start) -> Result<(), NetError> {
+        let name = self.plan.switch(id).to_string();
+        let Some(program) = start.program else { return Ok(()) };
+        let device_id = self.plan.switches[id.0 as usize].device_id;
+        let handle = self.parts().last().map(|part| part.handle.clone());
+        let handle = handle.ok_or_else(|| NetError::Gone(name.clone()))?;
+        let (places, updates): (Vec<String>, Vec<p4rt::Update>) = start.entries.into_iter().unzip();
+        let write = move |core: &mut Core| as_controller(core, device_id, program, updates);
+        let done = self.tokio.block_on(handle.call(write));
+        let (set, written) = done.map_err(|Gone| NetError::Gone(name.clone()))?;
+        set.map_err(|e| NetError::Program(name, e))?;
+        written.map_err(|e| NetError::Entries(refused(&places, &e)))
+    }
+
+    /// The threads of its servers.
+    pub(crate) fn tokio(&self) -> &Runtime {
+        &self.tokio
+    }
+
+    /// The namespace of a node, or of the controller.
+    pub fn namespace(&self, node: &str) -> Option<&Namespace> {
+        let topology = &self.plan.topology;
+        let host = topology.hosts().iter().position(|h| h.name == node);
+        let switch = topology.switches().iter().position(|s| s.name == node);
+        match (host, switch) {
+            (Some(host), _) => self.wiring.hosts.get(host),
+            (_, Some(switch)) => self.wiring.switches.get(switch),
+            _ => (node == CONTROLLER).then_some(&self.here),
+        }
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: &str) -> Option<Ipv4Addr> {
+        self.plan.topology.hosts().iter().find(|h| h.name == host).map(|h| h.address)
+    }
+
+    /// Runs a line in a shell of a node, or of the machine, and waits for its end. The calling thread has to live as long as it.
+    ///
+    /// # Errors
+    /// There is no shell.
+    pub fn shell(&self, node: Option<&str>, line: &str, input: Stdio) -> io::Result<ExitStatus> {
+        let mut shell = match node.and_then(|node| self.namespace(node)) {
+            Some(namespace) => command(namespace, "sh"),
+            None => Command::new("sh"),
+        };
+        shell.arg("-c").arg(line).stdin(input).status()
+    }
+
+    /// Runs the hosts' commands; warnings about those that fail.
+    pub fn run_commands(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (id, host) in (0..).map(HostId).zip(&self.plan.hosts) {
+            let name = self.plan.host(id);
+            for line in &host.commands {
+                let why = match self.shell(Some(name), line, Stdio::null()) {
+                    Ok(status) if status.success() => continue,
+                    Ok(status) if status.code() == Some(127) => {
+                        let program = line.split_whitespace().next().unwrap_or_default();
+                        format!("{program} is not installed{}", package(program))
+                    }
+                    Ok(status) => status.to_string(),
+                    Err(e) => e.to_string(),
+                };
+                warnings.push(format!("hosts.{name}.commands: `{line}`: {why}"));
+            }
+        }
+        warnings
+    }
+
+    /// Cuts or restores all links between two nodes; how many there are.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_links(&self, a: &str, b: &str, up: bool) -> Result<usize, pointsman_lab::Error> {
+        let ids = self.links_between(a, b);
+        for id in &ids {
+            self.wiring.set_link(*id, up)?;
+        }
+        Ok(ids.len())
+    }
+
+    fn links_between(&self, a: &str, b: &str) -> Vec<LinkId> {
+        let joins = |link: &pointsman_topology::Link| {
+            let [x, y] = link.ends.map(|end| self.name(end));
+            (x, y) == (a, b) || (x, y) == (b, a)
+        };
+        let all = (0..).map(LinkId).zip(self.plan.topology.links());
+        all.filter(|(_, link)| joins(link)).map(|(id, _)| id).collect()
+    }
+
+    /// The node at an end of a link.
+    pub fn name(&self, end: End) -> &str {
+        match end {
+            End::Switch(id, _) => self.plan.switch(id),
+            End::Host(id) => self.plan.host(id),
+        }
+    }
+
+    /// Stops all switches, and every process in the nodes.
+    pub fn stop(&self) {
+        self.wiring.hosts.iter().chain(&self.wiring.switches).for_each(Namespace::kill_all);
+        let parts: Vec<SwitchPart> = self.parts().drain(..).collect();
+        parts.iter().for_each(|part| part.handle.stop());
+        for part in parts {
+            let _ = part.stop(&self.tokio);
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The Debian package of a program that topologies use.
+pub fn package(program: &str) -> &'static str {
+    match program {
+        "route" | "arp" | "ifconfig" | "netstat" => ": install the package net-tools",
+        "ip" | "tc" | "bridge" | "ss" => ": install the package iproute2",
+        "ping" => ": install the package iputils-ping (`pingall` works without)",
+        "iperf" => ": install the package iperf",
+        "tcpdump" => ": install the package tcpdump",
+        _ => "",
+    }
+}
+
+/// All nodes by name.
+fn named(plan: &Plan, wiring: &Wiring, here: &Namespace) -> Vec<(String, Namespace)> {
+    let hosts = plan.topology.hosts().iter().map(|h| &h.name).zip(&wiring.hosts);
+    let switches = plan.topology.switches().iter().map(|s| &s.name).zip(&wiring.switches);
+    let nodes = hosts.chain(switches).map(|(name, namespace)| (name.clone(), namespace.clone()));
+    nodes.chain([(CONTROLLER.to_string(), here.clone())]).collect()
+}
+
+/// The queues of a switch's ports whose links have a rate, a delay or a length of queues. The delay of a host's link is there for both
+/// directions, because nothing in a host's kernel delays packets.
+fn queues(plan: &Plan, switch: SwitchId) -> Vec<Setting> {
+    let of = |(port, link, end): (u16, LinkId, End)| {
+        let line = plan.topology.links()[link.0 as usize].line;
+        let packets = plan.queue_packets.get(link.0 as usize).copied().flatten();
+        let limited = line.bits_per_s != Line::UNLIMITED;
+        if !limited && line.delay_ns == 0 && packets.is_none() {
+            return None;
+        }
+        Some(Setting::Queue(Queue {
+            port: Some(port.into()),
+            priority: None,
+            rate: if limited { Rate::Bits(line.bits_per_s) } else { Rate::Max },
+            depth: packets.map(Depth::Packets),
+            delay_ns: if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns },
+            burst_ns: if limited { BURST_NS } else { 0 },
+        }))
+    };
+    plan.topology.ports(switch).into_iter().filter_map(of).collect()
+}
+
+/// Where a switch's lines go: its file, or nowhere.
+fn log(name: &str, options: &Options) -> Result<Log, NetError> {
+    let Some(folder) = &options.log else { return Ok(Arc::new(Mutex::new(|_: &str| {}))) };
+    std::fs::create_dir_all(folder).map_err(|e| NetError::Folder(folder.clone(), e))?;
+    let path = folder.join(format!("{name}.log"));
+    let mut file = LogFile::file(Level::Trace, &path, ROTATION).map_err(NetError::Log)?;
+    Ok(Arc::new(Mutex::new(move |line: &str| file.line(Level::Info, line))))
+}
+
+type Written = (Result<(), RpcError>, Result<(), RpcError>);
+
+/// Connects, sets the program, writes, disconnects.
+fn as_controller(core: &mut Core, device_id: u64, program: String, updates: Vec<p4rt::Update>) -> Written {
+    let (conn, stream) = core.open_stream(None);
+    let election_id = Some(ELECTION_ID);
+    let arbitration = p4rt::MasterArbitrationUpdate { device_id, election_id, ..Default::default() };
+    let update = Some(p4rt::stream_message_request::Update::Arbitration(arbitration));
+    core.stream_message(conn, &p4rt::StreamMessageRequest { update });
+    let config =
+        p4rt::ForwardingPipelineConfig { p4_device_config: program.into_bytes(), ..Default::default() };
+    let action = p4rt::set_forwarding_pipeline_config_request::Action::VerifyAndCommit as i32;
+    let request = p4rt::SetForwardingPipelineConfigRequest {
+        device_id,
+        election_id,
+        action,
+        config: Some(config),
+        ..Default::default()
+    };
+    let set = core.set_pipeline(None, &request).map(drop);
+    let request = p4rt::WriteRequest { device_id, election_id, updates, ..Default::default() };
+    let written = if set.is_ok() { core.write(None, &request).map(drop) } else { Ok(()) };
+    core.close_stream(conn);
+    drop(stream);
+    (set, written)
+}
+
+/// The entries that a switch refused, by place.
+fn refused(places: &[String], error: &RpcError) -> Vec<(String, String)> {
+    let each = places.iter().zip(&error.details).filter(|(_, d)| d.canonical_code != 0);
+    let refused: Vec<_> = each.map(|(place, d)| (place.clone(), d.message.clone())).collect();
+    if refused.is_empty() { vec![("entries".to_string(), error.message.clone())] } else { refused }
+}
+
+/// What is printed about a switch.
+pub fn describe(plan: &SwitchPlan) -> String {
+    format!("P4Runtime on 127.0.0.1:{}, device {}", plan.p4runtime, plan.device_id)
+}

@@ -1,0 +1,87 @@
+//! ICMP echo requests between hosts, so that `pingall` needs no other program.
+
+use pointsman_lab::Namespace;
+use pointsman_wire::checksum::{folded, sum};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+/// How long answers are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An echo request (RFC 792).
+fn request(id: u16, sequence: u16) -> Vec<u8> {
+    let mut packet = vec![ECHO_REQUEST, 0, 0, 0];
+    packet.extend(id.to_be_bytes());
+    packet.extend(sequence.to_be_bytes());
+    packet.extend([0x50; 48]);
+    let checksum = !folded(sum(&packet));
+    packet[2..4].copy_from_slice(&checksum.to_be_bytes());
+    packet
+}
+
+/// The source of an answer to requests with this id, from a packet with its IPv4 header.
+fn answer(packet: &[u8], id: u16) -> Option<Ipv4Addr> {
+    let header = usize::from(packet.first()? & 0xf) * 4;
+    let source: &[u8; 4] = packet.get(12..16)?.first_chunk()?;
+    let icmp = packet.get(header..)?;
+    let right = icmp.first() == Some(&ECHO_REPLY) && icmp.get(4..6)? == id.to_be_bytes();
+    right.then(|| Ipv4Addr::from(*source))
+}
+
+/// Sends a request to each of these addresses from a host, and gives those that answered.
+///
+/// # Errors
+/// The host can have no socket for this.
+pub fn ping(from: &Namespace, to: &[Ipv4Addr], id: u16) -> io::Result<BTreeSet<Ipv4Addr>> {
+    let run = || -> io::Result<BTreeSet<Ipv4Addr>> {
+        let mut socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
+        for (sequence, address) in (1..).zip(to) {
+            let target = SockAddr::from(SocketAddrV4::new(*address, 0));
+            // Without a route there is no answer either.
+            let _ = socket.send_to(&request(id, sequence), &target);
+        }
+        let (end, mut answered) = (Instant::now() + PATIENCE, BTreeSet::new());
+        while answered.len() < to.len() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            socket.set_read_timeout(Some(left))?;
+            let mut packet = [0; 2048];
+            match socket.read(&mut packet) {
+                Ok(n) => answered.extend(answer(&packet[..n], id).filter(|a| to.contains(a))),
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(answered)
+    };
+    from.enter(run).map_err(|e| io::Error::other(e.to_string()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets() {
+        let sent = request(0x1234, 7);
+        assert_eq!((sent.len(), folded(sum(&sent))), (56, 0xffff));
+        let mut packet = vec![0x45; 20];
+        packet[12..16].copy_from_slice(&[10, 0, 0, 9]);
+        packet.extend(&sent);
+        assert_eq!(answer(&packet, 0x1234), None, "a request");
+        packet[20] = ECHO_REPLY;
+        assert_eq!(answer(&packet, 0x1234), Some(Ipv4Addr::new(10, 0, 0, 9)));
+        assert_eq!(answer(&packet, 0x1235), None);
+        for n in 0..packet.len().min(26) {
+            assert_eq!(answer(&packet[..n], 0x1234), None, "{n} bytes");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `pointsman net`: the networks in examples/net, their prompt, commands from other terminals, and a controller in Python.
+
+use crate::support::{Scratch, file, pointsman, root};
+use pointsman_lab::ensure;
+use pointsman_lab::harness::Test;
+use std::error::Error;
+use std::io::Write;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub const TESTS: &[(&str, Test)] = &[
+    ("a_script_for_two_hosts", a_script_for_two_hosts),
+    ("three_switches_and_a_cut_link", three_switches_and_a_cut_link),
+    ("a_controller_and_other_terminals", a_controller_and_other_terminals),
+    ("nothing_is_left_after_a_kill", nothing_is_left_after_a_kill),
+    ("files_that_do_not_fit", files_that_do_not_fit),
+];
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Runs a network with these commands; output and errors.
+fn script(args: &[&str], commands: &str) -> Result<Output, Box<dyn Error>> {
+    let mut child = start(args)?;
+    child.stdin.take().ok_or("piped")?.write_all(commands.as_bytes())?;
+    Ok(child.wait_with_output()?)
+}
+
+fn start(args: &[&str]) -> std::io::Result<Child> {
+    let mut command = pointsman(&[&["net"], args].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn a_script_for_two_hosts() -> Outcome {
+    let dir = Scratch::new("net-pair");
+    let (pcap, log) = (dir.path("pcap"), dir.path("log"));
+    let commands = "nodes\nlinks\npingall\nh1 cat /proc/net/dev\nc0 echo to h2\nh1 exit 3\n";
+    let args = ["--pcap", &pcap, "--log", &log, &file("examples/net/pair.json")];
+    let done = script(&args, commands)?;
+    let out = text(&done.stdout);
+    let words = [
+        "h1 h2 s1",
+        "h1-eth0<->s1-eth1",
+        "h1 -> h2\nh2 -> h1\n0% dropped (2/2 received)",
+        "eth0:",
+        "to 10.0.0.2",
+    ];
+    for word in words {
+        ensure!(out.contains(word), "no {word} in {out}\n{}", text(&done.stderr));
+    }
+    ensure!(done.status.code() == Some(1), "`exit 3` failed: {:?}", done.status);
+    // ARP and ICMP went through both ports, and are in the log.
+    for name in ["s1-eth1_in.pcap", "s1-eth1_out.pcap", "s1-eth2_in.pcap", "s1-eth2_out.pcap"] {
+        let bytes = std::fs::metadata(format!("{pcap}/{name}"))?.len();
+        ensure!(bytes > 24 + 2 * 98, "{name} has {bytes} bytes");
+    }
+    let log = std::fs::read_to_string(format!("{log}/s1.log"))?;
+    ensure!(log.contains("port 1: received 98 bytes") && log.contains("port 2: sent 98 bytes"), "{log}");
+    Ok(())
+}
+
+fn three_switches_and_a_cut_link() -> Outcome {
+    let done = script(&[&file("examples/net/triangle.json")], "pingall\nlink s1 s2 down\npingall\n")?;
+    let out = text(&done.stdout);
+    ensure!(out.contains("0% dropped (6/6 received)"), "{out}\n{}", text(&done.stderr));
+    // Routes do not follow: h1 and h2 have lost each other.
+    ensure!(out.ends_with("h1 -> X h3\nh2 -> X h3\nh3 -> h1 h2\n33% dropped (4/6 received)\n"), "{out}");
+    ensure!(done.status.code() == Some(1), "packets were lost: {:?}", done.status);
+    Ok(())
+}
+
+/// Runs a command of `net exec` until it succeeds, because the network is only starting.
+fn exec(network: &Child, words: &[&str]) -> Result<Output, Box<dyn Error>> {
+    let (pid, deadline) = (network.id().to_string(), Instant::now() + Duration::from_secs(30));
+    loop {
+        let done = pointsman(&[&["net", "exec", "--pid", &pid], words].concat()).output()?;
+        if done.status.success() || Instant::now() > deadline {
+            return Ok(done);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A controller as the tutorials write them: P4Info and device config from `build`, the program wrapped as PI's clients do it, election id 1.
+fn a_controller_and_other_terminals() -> Outcome {
+    let dir = Scratch::new("net-controller");
+    let topology = std::fs::read_to_string(file("examples/net/pair.json"))?;
+    let without = topology.replace("\"runtime_json\": \"pair-s1.json\"", "\"cpu_port\": 510");
+    std::fs::write(dir.path("topology.json"), without)?;
+    let (info, config) = (dir.path("build/main.p4info.txtpb"), dir.path("build/main.json"));
+    let main = file("examples/forwarder/main.p4");
+    let compiled =
+        pointsman(&["p4", "compile", "--p4runtime-files", &info, "-o", &config, &main]).output()?;
+    ensure!(compiled.status.success(), "{compiled:?}");
+    let mut network = start(&[&dir.path("topology.json")])?;
+    let eth0 = exec(&network, &["h1", "cat", "/proc/net/dev"])?;
+    ensure!(text(&eth0.stdout).contains("eth0:") && !text(&eth0.stdout).contains("s1-eth1"), "{eth0:?}");
+    let ports = exec(&network, &["s1", "cat", "/proc/net/dev"])?;
+    ensure!(text(&ports.stdout).contains("s1-eth2:"), "{ports:?}");
+    let mut input = network.stdin.take().ok_or("piped")?;
+    if let Some(python) = pointsman_needs::python("a controller of a network", "") {
+        let mut controller = Command::new(python);
+        let script = root().join("tests/clients/net_controller.py");
+        let done = controller.arg(script).args([&info, &config]).output()?;
+        ensure!(done.status.success(), "{}", text(&done.stderr));
+        input.write_all(b"pingall\n")?;
+    }
+    drop(input);
+    let done = network.wait_with_output()?;
+    ensure!(done.status.success(), "{}\n{}", text(&done.stdout), text(&done.stderr));
+    Ok(())
+}
+
+/// The processes whose command line contains this word.
+fn processes(word: &str) -> usize {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = all.filter_map(|e| std::fs::read(e.path().join("cmdline")).ok());
+    lines.filter(|line| text(line).contains(word)).count()
+}
+
+fn nothing_is_left_after_a_kill() -> Outcome {
+    // A command line like no other.
+    let word = format!("86400.{}", std::process::id());
+    let mut network = start(&[&file("examples/net/pair.json")])?;
+    let mut input = network.stdin.take().ok_or("piped")?;
+    input.write_all(format!("h1 exec sleep {word}\n").as_bytes())?;
+    let wait = |n: usize| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while processes(&word) != n && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        processes(&word) == n
+    };
+    ensure!(wait(1), "the command does not start");
+    network.kill()?;
+    network.wait()?;
+    ensure!(wait(0), "the command is still there");
+    // At an ordinary end, what runs in the background is killed, too.
+    let done =
+        script(&[&file("examples/net/pair.json")], &format!("h1 sleep {word} >/dev/null 2>&1 &\nexit\n"))?;
+    ensure!(done.status.success() && wait(0), "{done:?}");
+    let gone = pointsman(&["net", "exec", "--pid", &network.id().to_string(), "h1", "true"]).output()?;
+    ensure!(!gone.status.success() && text(&gone.stderr).contains("network"), "{gone:?}");
+    Ok(())
+}
+
+fn files_that_do_not_fit() -> Outcome {
+    let dir = Scratch::new("net-wrong");
+    let pair = std::fs::read_to_string(file("examples/net/pair.json"))?;
+    let entries = std::fs::read_to_string(file("examples/net/pair-s1.json"))?;
+    let forwarder = file("examples/forwarder/main.p4");
+    let entries = entries.replace("../forwarder/main.p4", &forwarder);
+    let refused = |topology: &str, entries: &str, wanted: &[&str]| -> Outcome {
+        std::fs::write(dir.path("topology.json"), topology)?;
+        std::fs::write(dir.path("pair-s1.json"), entries)?;
+        let done = script(&[&dir.path("topology.json")], "")?;
+        let err = text(&done.stderr);
+        ensure!(!done.status.success() && wanted.iter().all(|w| err.contains(w)), "{wanted:?}: {err}");
+        Ok(())
+    };
+    refused(
+        &pair.replace("s1-p2", "s2-p2"),
+        &entries,
+        &["topology.json: links[1][1]: no switch or host is called `s2`"],
+    )?;
+    refused(&pair, "{", &["pair-s1.json: is not JSON"])?;
+    refused(&pair.replace("pair-s1", "none"), &entries, &["cannot find none.json: looked for none.json, "])?;
+    let other = entries.replace("Forward.send", "Forward.sent");
+    let place =
+        "pair-s1.json: table_entries[0].action_name: table Forward.forward has no action `Forward.sent`";
+    refused(&pair, &other, &[place, "pair-s1.json: table_entries[1].action_name: "])?;
+    // What only the switch knows.
+    let twice = entries.replace("02:00:00:00:00:02", "02:00:00:00:00:01");
+    refused(&pair, &twice, &["pair-s1.json: table_entries[1]: "])?;
+    let missing = entries.replace(&forwarder, "build/none.json");
+    refused(&pair, &missing, &["pair-s1.json: bmv2_json: cannot find the P4 source of build/none.json"])?;
+    std::fs::write(dir.path("none.p4"), "control {")?;
+    refused(&pair, &missing, &["none.p4:1:9"])?;
+    let unreadable = script(&[&dir.path("absent.json")], "")?;
+    ensure!(text(&unreadable.stderr).contains("cannot read"), "{unreadable:?}");
+    Ok(())
+}
