@@ -9,6 +9,7 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2 as p4rt
 from p4.v1 import p4runtime_pb2_grpc
 
+SERVER = "127.0.0.1:50051"
 DEVICE = 0
 MACS = {1: "02:00:00:00:00:01", 2: "02:00:00:00:00:02"}
 
@@ -28,7 +29,7 @@ def main(p4info_path: str, config_path: str) -> None:
         info = text_format.Parse(file.read(), p4info_pb2.P4Info())
     with open(config_path, "rb") as file:
         config = wrapped(file.read())
-    stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel("127.0.0.1:50051"))
+    stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel(SERVER))
     requests = queue.Queue()
     answers = stub.StreamChannel(iter(requests.get, None))
     hello = p4rt.StreamMessageRequest()

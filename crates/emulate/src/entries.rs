@@ -216,7 +216,7 @@ pub fn clone_session(id: u32, replicas: Vec<p4rt::Replica>, length: i32) -> p4rt
 /// A number of this width: decimal, hexadecimal, an Ethernet or an IP address.
 ///
 /// # Errors
-/// It is none of these, or too large.
+/// It has another form, or is too large.
 pub fn number_of_text(text: &str, width: u32) -> Result<u128, String> {
     let hex = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let number = if let Some(hex) = hex {

@@ -139,7 +139,7 @@ fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error
 }
 
 impl Network {
-    /// Tells when SIGTERM or SIGHUP comes, or SIGINT unless a person has the prompt: there it is for the command that runs.
+    /// Sends true to `tell` at SIGTERM, SIGHUP, and at SIGINT unless a person has the prompt: there it is for the command that runs.
     fn on_signals(&self, prompt: bool, tell: mpsc::Sender<bool>) -> Result<(), Box<dyn Error>> {
         let _inside = self.tokio().enter();
         let mut terminate = signal(SignalKind::terminate())?;

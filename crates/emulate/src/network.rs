@@ -25,8 +25,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 
-/// Packets that a queue of a port holds, if the file does not say it.
-const QUEUE_PACKETS: u32 = 1024;
+/// Bytes that wait before a link with a rate, if the file does not say how many packets: 64 full ones, as in BMv2.
+const QUEUE_BYTES: u64 = 64 * 1514;
+/// Packets on a link with a delay and without a rate.
+const DELAYED_PACKETS: u32 = 1 << 16;
 /// Rotation of the switches' logs.
 const ROTATION: Rotation = Rotation { max_bytes: 100 << 20, max_files: 1 };
 /// The election id of the tutorials' controllers.
@@ -155,7 +157,6 @@ impl Network {
         let switch = SwitchConfig {
             cpu_port: plan.cpu_port.or(base.switch.cpu_port),
             queues_per_port: plan.priority_queues,
-            queue_depth_packets: QUEUE_PACKETS,
             ..base.switch
         };
         let p4_for_json = start.source.clone();
@@ -321,12 +322,22 @@ fn queues(plan: &Plan, switch: SwitchId) -> Vec<Setting> {
         if !limited && line.delay_ns == 0 && packets.is_none() {
             return None;
         }
+        let delay_ns = if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns };
+        // Packets that are delayed take room in a queue.
+        let on_the_way = u128::from(line.bits_per_s) * u128::from(delay_ns) / 8_000_000_000;
+        let depth = match (packets, limited) {
+            (Some(packets), _) => Some(Depth::Packets(packets)),
+            (None, true) => {
+                Some(Depth::Bytes(QUEUE_BYTES + u64::try_from(on_the_way).unwrap_or(u64::MAX >> 1)))
+            }
+            (None, false) => Some(Depth::Packets(DELAYED_PACKETS)),
+        };
         Some(Setting::Queue(Queue {
             port: Some(port.into()),
             priority: None,
             rate: if limited { Rate::Bits(line.bits_per_s) } else { Rate::Max },
-            depth: packets.map(Depth::Packets),
-            delay_ns: if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns },
+            depth,
+            delay_ns,
             burst_ns: if limited { BURST_NS } else { 0 },
         }))
     };

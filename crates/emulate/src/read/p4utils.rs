@@ -318,7 +318,7 @@ fn read_links<'j>(
     Some(out)
 }
 
-/// p4-utils's Ethernet address for an IPv4 address; the second byte tells hosts (0) and their switches (1) apart.
+/// p4-utils's Ethernet address for an IPv4 address; the second byte is 0 for hosts and 1 for their switches.
 fn mac_of(address: Ipv4Addr, second: u8) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0, second, a, b, c, d]
