@@ -30,12 +30,12 @@ def main(p4info_path: str, config_path: str) -> None:
     with open(config_path, "rb") as file:
         config = wrapped(file.read())
     stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel(SERVER))
-    requests = queue.Queue()
-    answers = stub.StreamChannel(iter(requests.get, None))
+    outgoing = queue.Queue()
+    answers = stub.StreamChannel(iter(outgoing.get, None))
     hello = p4rt.StreamMessageRequest()
     hello.arbitration.device_id = DEVICE
     hello.arbitration.election_id.low = 1
-    requests.put(hello)
+    outgoing.put(hello)
     assert next(answers).arbitration.status.code == 0
 
     request = p4rt.SetForwardingPipelineConfigRequest(device_id=DEVICE)
@@ -65,7 +65,7 @@ def main(p4info_path: str, config_path: str) -> None:
     for port in MACS:
         group.replicas.add(egress_port=port, instance=1)
     stub.Write(request)
-    requests.put(None)
+    outgoing.put(None)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 
@@ -213,16 +213,14 @@ impl Network {
         self.plan.topology.hosts().iter().find(|h| h.name == host).map(|h| h.address)
     }
 
-    /// Runs a line in a shell of a node, or of the machine, and waits for its end. The calling thread has to live as long as it.
+    /// Runs a line in a shell of a node, or in the namespace of this process, and waits for its end. The calling thread has to live as
+    /// long as it.
     ///
     /// # Errors
     /// There is no shell.
     pub fn shell(&self, node: Option<&str>, line: &str, input: Stdio) -> io::Result<ExitStatus> {
-        let mut shell = match node.and_then(|node| self.namespace(node)) {
-            Some(namespace) => command(namespace, "sh"),
-            None => Command::new("sh"),
-        };
-        shell.arg("-c").arg(line).stdin(input).status()
+        let namespace = node.and_then(|node| self.namespace(node)).unwrap_or(&self.here);
+        command(namespace, "sh").arg("-c").arg(line).stdin(input).status()
     }
 
     /// Runs the hosts' commands; warnings about those that fail.

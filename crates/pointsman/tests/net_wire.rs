@@ -55,10 +55,10 @@ fn a_script_for_two_hosts() -> Outcome {
     // ARP and ICMP went through both ports, and are in the log.
     for name in ["s1-eth1_in.pcap", "s1-eth1_out.pcap", "s1-eth2_in.pcap", "s1-eth2_out.pcap"] {
         let bytes = std::fs::metadata(format!("{pcap}/{name}"))?.len();
-        ensure!(bytes > 24 + 2 * 98, "{name} has {bytes} bytes");
+        ensure!(bytes > 24 + 2 * 90, "{name} has {bytes} bytes");
     }
     let log = std::fs::read_to_string(format!("{log}/s1.log"))?;
-    ensure!(log.contains("port 1: received 98 bytes") && log.contains("port 2: sent 98 bytes"), "{log}");
+    ensure!(log.contains("port 1: received 90 bytes") && log.contains("port 2: sent 90 bytes"), "{log}");
     Ok(())
 }
 
