@@ -141,19 +141,7 @@ impl Checker<'_> {
     /// Checks arguments against parameters that they are known to match in number and names.
     pub fn arguments(&mut self, to: Signature, args: &[ast::Arg], style: Style, span: Span) -> Option<Bound> {
         let Signature { name, params, type_params, explicit } = to;
-        let matched = match match_args(params, args) {
-            Ok(m) => m,
-            Err((at, message)) => {
-                let help = "give one argument for every parameter, all by position or all by name";
-                self.error("P0404", at.unwrap_or(span), format!("call of `{name}`: {message}"), help);
-                return None;
-            }
-        };
-        for (k, i) in matched.iter().enumerate() {
-            if let Some(n) = i.and_then(|i| args[i].name.as_ref()) {
-                self.note(n.span, params[k].span);
-            }
-        }
+        let matched = self.matched(name, params, args, span)?;
         if !explicit.is_empty() && explicit.len() != type_params.len() {
             let message =
                 format!("`{name}` takes {} type argument(s), not {}", type_params.len(), explicit.len());
@@ -212,37 +200,59 @@ impl Checker<'_> {
         let mut out = Vec::new();
         for (k, p) in params.iter().enumerate() {
             let ty = self.resolve(tys[k], &solution);
-            let arg = match matched[k] {
-                Some(i) => match &values[i] {
-                    Some(e) => self.pass(p, ty, e.clone(), style)?,
-                    None if p.direction == Direction::Out => {
-                        if self.tree.tys.any(ty, &|k| matches!(k, Kind::Infer(_))) {
-                            let help = "name a variable instead, or give the type arguments";
-                            self.error("P0405", args[i].span, "the type of this `_` is not known", help);
-                            return None;
-                        }
-                        Arg::Ignore(ty)
-                    }
-                    None => {
-                        let message = format!("`_` cannot be the argument for `{}`", p.name);
-                        self.error(
-                            "P0404",
-                            args[i].span,
-                            message,
-                            "`_` is for `out` parameters; give a value",
-                        );
-                        return None;
-                    }
-                },
-                None => match &defaults[k] {
-                    Some(d) => Arg::In(self.coerce(d.clone(), ty, &format!("the default of `{}`", p.name))),
-                    None => Arg::Missing,
-                },
+            let arg = match (matched[k], &defaults[k]) {
+                (Some(i), _) => self.given(p, ty, values[i].as_ref(), args[i].span, style)?,
+                (None, Some(d)) => {
+                    Arg::In(self.coerce(d.clone(), ty, &format!("the default of `{}`", p.name)))
+                }
+                (None, None) => Arg::Missing,
             };
             out.push(arg);
         }
         let order = (0..args.len()).filter_map(|i| matched.iter().position(|m| *m == Some(i))).collect();
         Some(Bound { type_args, args: out, order })
+    }
+
+    /// For each parameter, which argument is its.
+    fn matched(
+        &mut self,
+        name: &str,
+        params: &[Param],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Option<Vec<Option<usize>>> {
+        let matched = match match_args(params, args) {
+            Ok(m) => m,
+            Err((at, message)) => {
+                let help = "give one argument for every parameter, all by position or all by name";
+                self.error("P0404", at.unwrap_or(span), format!("call of `{name}`: {message}"), help);
+                return None;
+            }
+        };
+        for (k, i) in matched.iter().enumerate() {
+            if let Some(n) = i.and_then(|i| args[i].name.as_ref()) {
+                self.note(n.span, params[k].span);
+            }
+        }
+        Some(matched)
+    }
+
+    /// An argument that is written in the call; without `value` it is `_`.
+    fn given(&mut self, p: &Param, ty: Ty, value: Option<&Expr>, at: Span, style: Style) -> Option<Arg> {
+        if let Some(e) = value {
+            return self.pass(p, ty, e.clone(), style);
+        }
+        if p.direction != Direction::Out {
+            let message = format!("`_` cannot be the argument for `{}`", p.name);
+            self.error("P0404", at, message, "`_` is for `out` parameters; give a value");
+            return None;
+        }
+        if self.tree.tys.any(ty, &|k| matches!(k, Kind::Infer(_))) {
+            let help = "name a variable instead, or give the type arguments";
+            self.error("P0405", at, "the type of this `_` is not known", help);
+            return None;
+        }
+        Some(Arg::Ignore(ty))
     }
 
     /// A default value that is a block may name the type parameters of the callee.

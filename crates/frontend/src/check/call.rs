@@ -20,62 +20,8 @@ impl Checker<'_> {
         span: Span,
     ) -> Expr {
         match &callee.kind {
-            Ast::Name(path) => {
-                let Some(binding) = self.lookup(path) else {
-                    self.check_args_anyway(args);
-                    return Expr::error(span);
-                };
-                let explicit: Vec<Ty> = type_args.iter().map(|t| self.type_arg(t)).collect();
-                match self.callable(path, args).unwrap_or(binding.def) {
-                    Def::Functions(fns) => self.call_function(&path.name, &fns, &explicit, args, span),
-                    Def::Action(_) if !explicit.is_empty() => {
-                        self.error("P0405", span, "an action takes no type arguments", "remove the `<...>`");
-                        self.check_args_anyway(args);
-                        Expr { kind: ExprKind::Error, ty: Ty::VOID, span }
-                    }
-                    Def::Action(action) => {
-                        let declared = self.tree.actions[action].sig.span;
-                        self.note(path.name.span, declared);
-                        self.call_action(&path.name.name, action, args, span)
-                    }
-                    Def::Type(def) => self.construct(def, &explicit, args, span),
-                    Def::Broken => {
-                        self.check_args_anyway(args);
-                        Expr::error(span)
-                    }
-                    other => {
-                        let message =
-                            format!("`{}` is {}: it cannot be called", path.name.name, other.describe());
-                        let help = match other {
-                            Def::Table(_) | Def::Instance(_) => "call its `apply()` or one of its methods",
-                            _ => "call a function, an action or a method",
-                        };
-                        self.error("P0303", callee.span, message, help);
-                        Expr::error(span)
-                    }
-                }
-            }
-            Ast::Type(t) => {
-                let (path, targs): (&ast::Path, &[ast::TypeExpr]) = match &t.kind {
-                    TypeExprKind::Named(p) => (p, type_args),
-                    TypeExprKind::Specialized(p, targs) => (p, targs),
-                    _ => {
-                        let help = "a cast is written `(type) value`";
-                        self.error("P0303", callee.span, "this type has no constructor", help);
-                        return Expr::error(span);
-                    }
-                };
-                let explicit: Vec<Ty> = targs.iter().map(|t| self.type_arg(t)).collect();
-                match self.lookup(path).map(|b| b.def) {
-                    Some(Def::Type(def)) => self.construct(def, &explicit, args, span),
-                    Some(Def::Broken) | None => Expr::error(span),
-                    Some(other) => {
-                        let message = format!("`{}` is {}, not a type", path.name.name, other.describe());
-                        self.error("P0303", callee.span, message, "use the name of a type");
-                        Expr::error(span)
-                    }
-                }
-            }
+            Ast::Name(path) => self.call_named(path, type_args, args, [callee.span, span]),
+            Ast::Type(t) => self.call_type(t, type_args, args, [callee.span, span]),
             Ast::Member(base, name) => {
                 let explicit: Vec<Ty> = type_args.iter().map(|t| self.type_arg(t)).collect();
                 self.call_member(base, name, &explicit, args, span)
@@ -87,6 +33,77 @@ impl Checker<'_> {
                     "this cannot be called",
                     "call a function, an action or a method",
                 );
+                Expr::error(span)
+            }
+        }
+    }
+
+    /// A call of a function, an action or a constructor by its name, at the first of the two places.
+    fn call_named(
+        &mut self,
+        path: &ast::Path,
+        type_args: &[ast::TypeExpr],
+        args: &[ast::Arg],
+        [at, span]: [Span; 2],
+    ) -> Expr {
+        let Some(binding) = self.lookup(path) else {
+            self.check_args_anyway(args);
+            return Expr::error(span);
+        };
+        let explicit: Vec<Ty> = type_args.iter().map(|t| self.type_arg(t)).collect();
+        match self.callable(path, args).unwrap_or(binding.def) {
+            Def::Functions(fns) => self.call_function(&path.name, &fns, &explicit, args, span),
+            Def::Action(_) if !explicit.is_empty() => {
+                self.error("P0405", span, "an action takes no type arguments", "remove the `<...>`");
+                self.check_args_anyway(args);
+                Expr { kind: ExprKind::Error, ty: Ty::VOID, span }
+            }
+            Def::Action(action) => {
+                let declared = self.tree.actions[action].sig.span;
+                self.note(path.name.span, declared);
+                self.call_action(&path.name.name, action, args, span)
+            }
+            Def::Type(def) => self.construct(def, &explicit, args, span),
+            Def::Broken => {
+                self.check_args_anyway(args);
+                Expr::error(span)
+            }
+            other => {
+                let message = format!("`{}` is {}: it cannot be called", path.name.name, other.describe());
+                let help = match other {
+                    Def::Table(_) | Def::Instance(_) => "call its `apply()` or one of its methods",
+                    _ => "call a function, an action or a method",
+                };
+                self.error("P0303", at, message, help);
+                Expr::error(span)
+            }
+        }
+    }
+
+    /// A call of a constructor whose type is more than a name.
+    fn call_type(
+        &mut self,
+        t: &ast::TypeExpr,
+        type_args: &[ast::TypeExpr],
+        args: &[ast::Arg],
+        [at, span]: [Span; 2],
+    ) -> Expr {
+        let (path, targs): (&ast::Path, &[ast::TypeExpr]) = match &t.kind {
+            TypeExprKind::Named(p) => (p, type_args),
+            TypeExprKind::Specialized(p, targs) => (p, targs),
+            _ => {
+                let help = "a cast is written `(type) value`";
+                self.error("P0303", at, "this type has no constructor", help);
+                return Expr::error(span);
+            }
+        };
+        let explicit: Vec<Ty> = targs.iter().map(|t| self.type_arg(t)).collect();
+        match self.lookup(path).map(|b| b.def) {
+            Some(Def::Type(def)) => self.construct(def, &explicit, args, span),
+            Some(Def::Broken) | None => Expr::error(span),
+            Some(other) => {
+                let message = format!("`{}` is {}, not a type", path.name.name, other.describe());
+                self.error("P0303", at, message, "use the name of a type");
                 Expr::error(span)
             }
         }

@@ -26,51 +26,8 @@ impl Checker<'_> {
             },
             other => other,
         };
-        let (name, params, tparams, ctor) = match def {
-            TypeDef::Extern(d) => {
-                let ext = self.tree.externs[d].clone();
-                let candidates: Vec<(Span, &[Param])> =
-                    ext.ctors.iter().map(|s| (s.span, s.params.as_slice())).collect();
-                if candidates.is_empty() {
-                    let help = "it has no constructor: only the architecture creates such objects";
-                    self.error("P0507", span, format!("`{}` cannot be instantiated", ext.name), help);
-                    return Expr::error(span);
-                }
-                let Some(which) = self.overload(&ext.name, &candidates, args, span) else {
-                    self.check_args_anyway(args);
-                    return Expr::error(span);
-                };
-                (ext.name, ext.ctors[which].params.clone(), ext.type_params, which)
-            }
-            TypeDef::Block(d) => {
-                let b = &self.tree.blocks[d];
-                if !b.done {
-                    let help = "P4 has no recursion: a block cannot contain itself";
-                    self.error(
-                        "P0306",
-                        span,
-                        format!("`{}` contains an instance of itself", b.name.clone()),
-                        help,
-                    );
-                    return Expr::error(span);
-                }
-                if b.body.is_none() {
-                    let message = format!("`{}` is only a block type without a body", b.name);
-                    self.error("P0507", span, message, "instantiate a parser or control with a body");
-                    return Expr::error(span);
-                }
-                (b.name.clone(), b.ctor_params.clone(), b.type_params.clone(), 0)
-            }
-            TypeDef::Package(d) => {
-                let p = &self.tree.packages[d];
-                (p.name.clone(), p.sig.params.clone(), p.sig.type_params.clone(), 0)
-            }
-            other => {
-                let message = format!("{} has no constructor", Def::Type(other).describe());
-                self.error("P0303", span, message, "a cast is written `(type) value`");
-                self.check_args_anyway(args);
-                return Expr::error(span);
-            }
+        let Some((name, params, tparams, ctor)) = self.constructor(def, args, span) else {
+            return Expr::error(span);
         };
         let to = Signature { name: &name, params: &params, type_params: &tparams, explicit };
         let style = if matches!(def, TypeDef::Block(_)) { Style::Block } else { Style::Other };
@@ -96,6 +53,61 @@ impl Checker<'_> {
             })
             .collect();
         Expr { kind: ExprKind::New(Box::new(New { ty, ctor, args, span })), ty, span }
+    }
+
+    /// Name, parameters, type parameters and number of what constructs a `def`.
+    fn constructor(
+        &mut self,
+        def: TypeDef,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Option<(String, Vec<Param>, Vec<Ty>, usize)> {
+        Some(match def {
+            TypeDef::Extern(d) => {
+                let ext = self.tree.externs[d].clone();
+                let candidates: Vec<(Span, &[Param])> =
+                    ext.ctors.iter().map(|s| (s.span, s.params.as_slice())).collect();
+                if candidates.is_empty() {
+                    let help = "it has no constructor: only the architecture creates such objects";
+                    self.error("P0507", span, format!("`{}` cannot be instantiated", ext.name), help);
+                    return None;
+                }
+                let Some(which) = self.overload(&ext.name, &candidates, args, span) else {
+                    self.check_args_anyway(args);
+                    return None;
+                };
+                (ext.name, ext.ctors[which].params.clone(), ext.type_params, which)
+            }
+            TypeDef::Block(d) => {
+                let b = &self.tree.blocks[d];
+                if !b.done {
+                    let help = "P4 has no recursion: a block cannot contain itself";
+                    self.error(
+                        "P0306",
+                        span,
+                        format!("`{}` contains an instance of itself", b.name.clone()),
+                        help,
+                    );
+                    return None;
+                }
+                if b.body.is_none() {
+                    let message = format!("`{}` is only a block type without a body", b.name);
+                    self.error("P0507", span, message, "instantiate a parser or control with a body");
+                    return None;
+                }
+                (b.name.clone(), b.ctor_params.clone(), b.type_params.clone(), 0)
+            }
+            TypeDef::Package(d) => {
+                let p = &self.tree.packages[d];
+                (p.name.clone(), p.sig.params.clone(), p.sig.type_params.clone(), 0)
+            }
+            other => {
+                let message = format!("{} has no constructor", Def::Type(other).describe());
+                self.error("P0303", span, message, "a cast is written `(type) value`");
+                self.check_args_anyway(args);
+                return None;
+            }
+        })
     }
 
     /// Reports an instantiation that the place does not allow.

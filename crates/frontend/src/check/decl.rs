@@ -79,31 +79,8 @@ impl Checker<'_> {
                 self.error("P0410", d.span, message, "make it a `const`, or declare it inside a block");
                 self.declare(&v.name, Def::Broken);
             }
-            DeclKind::Error(names) => {
-                for n in names {
-                    self.note_declared(n, || Meaning::Error);
-                    if n.name == "NoError" && !std::mem::replace(&mut self.no_error, true) {
-                        continue;
-                    }
-                    if self.tree.errors.contains(&n.name) {
-                        let message = format!("error `{}` is declared twice", n.name);
-                        self.error("P0302", n.span, message, "remove this one");
-                    } else {
-                        self.tree.errors.push(n.name.clone());
-                    }
-                }
-            }
-            DeclKind::MatchKind(names) => {
-                for n in names {
-                    self.note_declared(n, || Meaning::MatchKind);
-                    if self.tree.match_kinds.contains(&n.name) {
-                        let message = format!("match kind `{}` is declared twice", n.name);
-                        self.error("P0302", n.span, message, "remove this one");
-                    } else {
-                        self.tree.match_kinds.push(n.name.clone());
-                    }
-                }
-            }
+            DeclKind::Error(names) => self.errors(names),
+            DeclKind::MatchKind(names) => self.match_kinds(names),
             DeclKind::Typedef(t) => self.typedef(t),
             DeclKind::NewType(t) => self.new_type(t, &d.annotations),
             DeclKind::Struct(s) => self.struct_decl(s, &d.annotations),
@@ -137,6 +114,33 @@ impl Checker<'_> {
                 }
             }
             DeclKind::Empty => {}
+        }
+    }
+
+    fn errors(&mut self, names: &[ast::Ident]) {
+        for n in names {
+            self.note_declared(n, || Meaning::Error);
+            if n.name == "NoError" && !std::mem::replace(&mut self.no_error, true) {
+                continue;
+            }
+            if self.tree.errors.contains(&n.name) {
+                let message = format!("error `{}` is declared twice", n.name);
+                self.error("P0302", n.span, message, "remove this one");
+            } else {
+                self.tree.errors.push(n.name.clone());
+            }
+        }
+    }
+
+    fn match_kinds(&mut self, names: &[ast::Ident]) {
+        for n in names {
+            self.note_declared(n, || Meaning::MatchKind);
+            if self.tree.match_kinds.contains(&n.name) {
+                let message = format!("match kind `{}` is declared twice", n.name);
+                self.error("P0302", n.span, message, "remove this one");
+            } else {
+                self.tree.match_kinds.push(n.name.clone());
+            }
         }
     }
 

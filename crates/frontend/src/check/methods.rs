@@ -124,32 +124,7 @@ impl Checker<'_> {
                 if !count(self, 1) || !self.check_lvalue(&b, "shifted") {
                     return void_error;
                 }
-                let Some(value) = args[0].value.as_ref() else {
-                    self.error(
-                        "P0404",
-                        args[0].span,
-                        "a number is needed here",
-                        "give how many elements to shift by",
-                    );
-                    return void_error;
-                };
-                let n = self.value(value);
-                if n.ty == Ty::ERROR {
-                    return void_error;
-                }
-                if !self.compile_time(&n) || (n.ty != Ty::INT && self.tree.tys.bits(n.ty).is_none()) {
-                    let message =
-                        format!("the argument of `{method}` must be an integer known at compile time");
-                    self.error("P0501", n.span, message, "use a literal or a constant");
-                    return void_error;
-                }
-                if let Ok(i) = (Evaluator { tree: &self.tree, vars: &|_| None }).eval_int(&n)
-                    && i.sign() == Sign::Minus
-                {
-                    let message = format!("a stack cannot be shifted by {i} elements");
-                    self.error("P0506", n.span, message, "shift the other way by a positive number");
-                    return void_error;
-                }
+                let Some(n) = self.shift_count(method, &args[0]) else { return void_error };
                 let callee = if method == "push_front" { Callee::PushFront(b) } else { Callee::PopFront(b) };
                 statement(callee, vec![Arg::In(n)])
             }
@@ -170,5 +145,30 @@ impl Checker<'_> {
                 Expr::error(span)
             }
         }
+    }
+
+    /// By how many elements a stack is to be shifted.
+    fn shift_count(&mut self, method: &str, arg: &ast::Arg) -> Option<Expr> {
+        let Some(value) = arg.value.as_ref() else {
+            self.error("P0404", arg.span, "a number is needed here", "give how many elements to shift by");
+            return None;
+        };
+        let n = self.value(value);
+        if n.ty == Ty::ERROR {
+            return None;
+        }
+        if !self.compile_time(&n) || (n.ty != Ty::INT && self.tree.tys.bits(n.ty).is_none()) {
+            let message = format!("the argument of `{method}` must be an integer known at compile time");
+            self.error("P0501", n.span, message, "use a literal or a constant");
+            return None;
+        }
+        if let Ok(i) = (Evaluator { tree: &self.tree, vars: &|_| None }).eval_int(&n)
+            && i.sign() == Sign::Minus
+        {
+            let message = format!("a stack cannot be shifted by {i} elements");
+            self.error("P0506", n.span, message, "shift the other way by a positive number");
+            return None;
+        }
+        Some(n)
     }
 }

@@ -340,29 +340,7 @@ impl Checker<'_> {
                 self.check_default_last(i, cases, on.span);
                 to_default = true;
             } else {
-                let before = self.diagnostics.len();
-                let label = self.value(&case.label);
-                let label = self.coerce(label, v.ty, "the label");
-                self.relate(before, v.span, "the expression of `switch`");
-                match &label.kind {
-                    ExprKind::Const(c) => {
-                        if let Some((_, first)) = seen.iter().find(|(o, _)| o == c) {
-                            self.report(
-                                Diagnostic::error("P0610", label.span, "two labels are equal")
-                                    .related(*first, "the same as this one")
-                                    .help("remove one of them"),
-                            );
-                        }
-                        seen.push((c.clone(), label.span));
-                    }
-                    ExprKind::Error => {}
-                    _ if self.compile_time(&label) => {}
-                    _ => {
-                        let help = "use a literal or a constant";
-                        self.error("P0501", label.span, "a label must be known at compile time", help);
-                    }
-                }
-                labels.push(label);
+                labels.push(self.switch_label(&case.label, &v, &mut seen));
             }
             if let Some(b) = &case.body {
                 let body = self.block(b);
@@ -377,6 +355,33 @@ impl Checker<'_> {
         }
         // Labels that fall through into `default` need no separate case.
         Some(StmtKind::Switch { on: v, cases: out, default })
+    }
+
+    /// A label of a `switch` over `on`; `seen` are those before it.
+    fn switch_label(&mut self, label: &ast::Expr, on: &Expr, seen: &mut Vec<(Const, Span)>) -> Expr {
+        let before = self.diagnostics.len();
+        let label = self.value(label);
+        let label = self.coerce(label, on.ty, "the label");
+        self.relate(before, on.span, "the expression of `switch`");
+        match &label.kind {
+            ExprKind::Const(c) => {
+                if let Some((_, first)) = seen.iter().find(|(o, _)| o == c) {
+                    self.report(
+                        Diagnostic::error("P0610", label.span, "two labels are equal")
+                            .related(*first, "the same as this one")
+                            .help("remove one of them"),
+                    );
+                }
+                seen.push((c.clone(), label.span));
+            }
+            ExprKind::Error => {}
+            _ if self.compile_time(&label) => {}
+            _ => {
+                let help = "use a literal or a constant";
+                self.error("P0501", label.span, "a label must be known at compile time", help);
+            }
+        }
+        label
     }
 
     fn check_cases_anyway(&mut self, cases: &[ast::SwitchCase]) {

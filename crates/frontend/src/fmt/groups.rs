@@ -99,20 +99,14 @@ pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
                 let Some(open) = stack.pop() else { continue };
                 roles[i].open = open.at + 1;
                 if piece.is("}") {
-                    let empty = pieces[open.at + 1..i].is_empty();
-                    roles[open.at].block =
-                        open.statements || empty || has_only_comments(&pieces[open.at + 1..i]);
-                    roles[open.at].one_line = !open.lines;
-                    if open.statements
+                    let within = &pieces[open.at + 1..i];
+                    let role = &mut roles[open.at];
+                    role.block = open.statements || has_only_comments(within);
+                    role.one_line = !open.lines;
+                    if (open.statements || role.body && within.is_empty())
                         && let Some(outer) = stack.last_mut()
                     {
                         // `apply { }` and the like are statements of the block around them.
-                        outer.statements |= pieces[outer.at].is("{");
-                    }
-                    if roles[open.at].body
-                        && empty
-                        && let Some(outer) = stack.last_mut()
-                    {
                         outer.statements |= pieces[outer.at].is("{");
                     }
                 } else if piece.is(")") {

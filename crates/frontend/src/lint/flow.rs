@@ -239,40 +239,8 @@ impl Flow<'_> {
                 self.stmts(b);
                 join(&mut self.now, after);
             }
-            StmtKind::Switch { on, cases, default } => {
-                self.expr(on);
-                let before = self.now.clone();
-                let mut after = None;
-                for (labels, body) in cases {
-                    self.now = before.clone();
-                    labels.iter().for_each(|e| self.expr(e));
-                    self.stmts(body);
-                    join(&mut after, self.now.take());
-                }
-                self.now = before;
-                self.stmts(default);
-                join(&mut self.now, after);
-            }
-            StmtKind::ActionSwitch { table, cases, default } => {
-                let ways = self.apply(*table);
-                let mut after = None;
-                let mut rest = None;
-                for (k, state) in ways.into_iter().enumerate() {
-                    match cases.iter().find(|(labels, _)| labels.contains(&k)) {
-                        Some((_, body)) => {
-                            self.now = state;
-                            self.stmts(body);
-                            join(&mut after, self.now.take());
-                        }
-                        None => join(&mut rest, state),
-                    }
-                }
-                self.now = rest;
-                if self.now.is_some() {
-                    self.stmts(default);
-                }
-                join(&mut self.now, after);
-            }
+            StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
+            StmtKind::ActionSwitch { table, cases, default } => self.action_switch(*table, cases, default),
             StmtKind::For { init, cond, update, body } => {
                 self.stmts(init);
                 self.expr(cond);
@@ -312,6 +280,42 @@ impl Flow<'_> {
                 }
             }
         }
+    }
+
+    fn switch(&mut self, on: &Expr, cases: &[(Vec<Expr>, Vec<Stmt>)], default: &[Stmt]) {
+        self.expr(on);
+        let before = self.now.clone();
+        let mut after = None;
+        for (labels, body) in cases {
+            self.now = before.clone();
+            labels.iter().for_each(|e| self.expr(e));
+            self.stmts(body);
+            join(&mut after, self.now.take());
+        }
+        self.now = before;
+        self.stmts(default);
+        join(&mut self.now, after);
+    }
+
+    fn action_switch(&mut self, table: usize, cases: &[(Vec<usize>, Vec<Stmt>)], default: &[Stmt]) {
+        let ways = self.apply(table);
+        let mut after = None;
+        let mut rest = None;
+        for (k, state) in ways.into_iter().enumerate() {
+            match cases.iter().find(|(labels, _)| labels.contains(&k)) {
+                Some((_, body)) => {
+                    self.now = state;
+                    self.stmts(body);
+                    join(&mut after, self.now.take());
+                }
+                None => join(&mut rest, state),
+            }
+        }
+        self.now = rest;
+        if self.now.is_some() {
+            self.stmts(default);
+        }
+        join(&mut self.now, after);
     }
 
     /// A loop: its body runs any number of times.

@@ -4,7 +4,7 @@ use super::Lower;
 use crate::check::eval::Const;
 use crate::check::tree::{BinaryOp, Expr, ExprKind, UnaryOp, VarKind};
 use crate::check::types::{Kind, Ty};
-use pointsman_ir::{self as ir, Stmt};
+use pointsman_ir::{self as ir, Span, Stmt};
 
 impl Lower<'_> {
     /// The statements that `f` adds.
@@ -89,39 +89,8 @@ impl Lower<'_> {
             ExprKind::Binary(BinaryOp::And | BinaryOp::Or, _, b) if b.has_effects() => {
                 self.short_circuit(e, ty)
             }
-            ExprKind::Binary(op, a, b) => {
-                if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
-                    self.check_shift(b);
-                }
-                let mut parts = self.operands(&[a, b]).into_iter();
-                match (parts.next(), parts.next()) {
-                    (Some(_), Some(b)) if matches!(op, BinaryOp::Div | BinaryOp::Mod) && is_zero(&b) => {
-                        self.error("P0503", b.span, "division by zero", "divide by something else");
-                        ir::ExprKind::Const(self.default_value(ty))
-                    }
-                    (Some(a), Some(b)) => ir::ExprKind::Binary(binary_op(*op), Box::new(a), Box::new(b)),
-                    _ => ir::ExprKind::Const(self.default_value(ty)),
-                }
-            }
-            ExprKind::Mux(c, a, b) => {
-                if !a.has_effects() && !b.has_effects() {
-                    let c = Box::new(self.expr(c));
-                    let a = Box::new(self.expr(a));
-                    let b = Box::new(self.expr(b));
-                    return ir::ExprKind::Mux(c, a, b);
-                }
-                let c = self.expr(c);
-                let temp = self.temp(ty);
-                let mut branch = |e: &Expr| {
-                    self.nested(|l| {
-                        let v = l.expr(e);
-                        l.push(ir::StmtKind::Assign(temp.clone(), v), e.span);
-                    })
-                };
-                let (yes, no) = (branch(a), branch(b));
-                self.push(ir::StmtKind::If(c, yes, no), span);
-                ir::ExprKind::Read(temp)
-            }
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b, ty),
+            ExprKind::Mux(c, a, b) => self.mux(c, a, b, ty, span),
             ExprKind::Cast(a) => {
                 let a = self.expr(a);
                 if a.ty == ty { a.kind } else { ir::ExprKind::Cast(Box::new(a)) }
@@ -133,17 +102,7 @@ impl Lower<'_> {
                 Some(v) => v.kind,
                 None => ir::ExprKind::Const(self.default_value(ty)),
             },
-            ExprKind::Hit { table, negate } => {
-                let bool_ty = self.bool_type();
-                let hit = self.temp(bool_ty);
-                self.apply(*table, Some(hit.clone()), None, span);
-                let read = ir::ExprKind::Read(hit);
-                if *negate {
-                    ir::ExprKind::Unary(ir::UnaryOp::Not, Box::new(ir::Expr { kind: read, ty, span }))
-                } else {
-                    read
-                }
-            }
+            ExprKind::Hit { table, negate } => self.hit(*table, *negate, ty, span),
             ExprKind::Target => match self.body.target.clone() {
                 Some(lv) => ir::ExprKind::Read(lv),
                 None => ir::ExprKind::Const(self.default_value(ty)),
@@ -158,6 +117,53 @@ impl Lower<'_> {
                 self.unsupported(span, "an object in this place", help);
                 ir::ExprKind::Const(self.default_value(ty))
             }
+        }
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, ty: ir::TypeId) -> ir::ExprKind {
+        if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
+            self.check_shift(b);
+        }
+        let mut parts = self.operands(&[a, b]).into_iter();
+        match (parts.next(), parts.next()) {
+            (Some(_), Some(b)) if matches!(op, BinaryOp::Div | BinaryOp::Mod) && is_zero(&b) => {
+                self.error("P0503", b.span, "division by zero", "divide by something else");
+                ir::ExprKind::Const(self.default_value(ty))
+            }
+            (Some(a), Some(b)) => ir::ExprKind::Binary(binary_op(op), Box::new(a), Box::new(b)),
+            _ => ir::ExprKind::Const(self.default_value(ty)),
+        }
+    }
+
+    fn mux(&mut self, c: &Expr, a: &Expr, b: &Expr, ty: ir::TypeId, span: Span) -> ir::ExprKind {
+        if !a.has_effects() && !b.has_effects() {
+            let c = Box::new(self.expr(c));
+            let a = Box::new(self.expr(a));
+            let b = Box::new(self.expr(b));
+            return ir::ExprKind::Mux(c, a, b);
+        }
+        let c = self.expr(c);
+        let temp = self.temp(ty);
+        let mut branch = |e: &Expr| {
+            self.nested(|l| {
+                let v = l.expr(e);
+                l.push(ir::StmtKind::Assign(temp.clone(), v), e.span);
+            })
+        };
+        let (yes, no) = (branch(a), branch(b));
+        self.push(ir::StmtKind::If(c, yes, no), span);
+        ir::ExprKind::Read(temp)
+    }
+
+    fn hit(&mut self, table: usize, negate: bool, ty: ir::TypeId, span: Span) -> ir::ExprKind {
+        let bool_ty = self.bool_type();
+        let hit = self.temp(bool_ty);
+        self.apply(table, Some(hit.clone()), None, span);
+        let read = ir::ExprKind::Read(hit);
+        if negate {
+            ir::ExprKind::Unary(ir::UnaryOp::Not, Box::new(ir::Expr { kind: read, ty, span }))
+        } else {
+            read
         }
     }
 

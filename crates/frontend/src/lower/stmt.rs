@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::Lower;
-use crate::check::tree::{Expr, ExprKind, Stmt, StmtKind as Tree};
+use crate::check::tree::{Expr, ExprKind, Stmt, StmtKind as Tree, VarId};
 use crate::check::types::{Kind, Ty};
 use pointsman_ir::{self as ir, Bits, LValue, Span, StmtKind, Value};
 
@@ -32,22 +32,7 @@ impl Lower<'_> {
     fn stmt(&mut self, s: &Stmt) {
         let span = s.span;
         match &s.kind {
-            Tree::Declare(v, init) => {
-                let var = self.tree.vars[v.0].clone();
-                let ty = self.ty(var.ty);
-                let value = init.as_ref().map(|e| self.expr(e));
-                let index = self.new_var(&var.name, ty);
-                self.body.map.insert(*v, index);
-                let value = match value {
-                    Some(v) => v,
-                    // A frame starts with defaults: only code that runs again has to reset variables.
-                    None if self.body.repeats => {
-                        ir::Expr { kind: ir::ExprKind::Const(self.default_value(ty)), ty, span }
-                    }
-                    None => return,
-                };
-                self.push(StmtKind::Assign(LValue::var(ir::VarRef::Local(index), ty), value), span);
-            }
+            Tree::Declare(v, init) => self.declare(*v, init.as_ref(), span),
             Tree::Assign(l, r) => {
                 // The left side is evaluated first: variables of its indices may change on the right.
                 let Some(lv) = self.place(l, r.has_effects()) else { return };
@@ -86,21 +71,7 @@ impl Lower<'_> {
                 let default = self.block(default);
                 self.push(StmtKind::Switch { on: on_value, cases, default }, span);
             }
-            Tree::ActionSwitch { table, cases, default } => {
-                let ty = self.bit_type(32);
-                let run = self.temp(ty);
-                self.apply(*table, None, Some(run.clone()), span);
-                let cases = cases
-                    .iter()
-                    .map(|(labels, body)| {
-                        let value = |n: &usize| Value::Bits(Bits::new(32, *n as u128));
-                        (labels.iter().map(value).collect(), self.block(body))
-                    })
-                    .collect();
-                let default = self.block(default);
-                let on = ir::Expr { kind: ir::ExprKind::Read(run), ty, span };
-                self.push(StmtKind::Switch { on, cases, default }, span);
-            }
+            Tree::ActionSwitch { table, cases, default } => self.action_switch(*table, cases, default, span),
             Tree::For { init, cond, update, body } => {
                 self.stmts(init);
                 self.while_loop(cond, update, body, span);
@@ -115,6 +86,45 @@ impl Lower<'_> {
             Tree::Break => self.push(StmtKind::Break, span),
             Tree::Continue => self.push(StmtKind::Continue, span),
         }
+    }
+
+    fn declare(&mut self, v: VarId, init: Option<&Expr>, span: Span) {
+        let var = self.tree.vars[v.0].clone();
+        let ty = self.ty(var.ty);
+        let value = init.map(|e| self.expr(e));
+        let index = self.new_var(&var.name, ty);
+        self.body.map.insert(v, index);
+        let value = match value {
+            Some(v) => v,
+            // A frame starts with defaults: only code that runs again has to reset variables.
+            None if self.body.repeats => {
+                ir::Expr { kind: ir::ExprKind::Const(self.default_value(ty)), ty, span }
+            }
+            None => return,
+        };
+        self.push(StmtKind::Assign(LValue::var(ir::VarRef::Local(index), ty), value), span);
+    }
+
+    fn action_switch(
+        &mut self,
+        table: usize,
+        cases: &[(Vec<usize>, Vec<Stmt>)],
+        default: &[Stmt],
+        span: Span,
+    ) {
+        let ty = self.bit_type(32);
+        let run = self.temp(ty);
+        self.apply(table, None, Some(run.clone()), span);
+        let cases = cases
+            .iter()
+            .map(|(labels, body)| {
+                let value = |n: &usize| Value::Bits(Bits::new(32, *n as u128));
+                (labels.iter().map(value).collect(), self.block(body))
+            })
+            .collect();
+        let default = self.block(default);
+        let on = ir::Expr { kind: ir::ExprKind::Read(run), ty, span };
+        self.push(StmtKind::Switch { on, cases, default }, span);
     }
 
     fn label(&mut self, e: &Expr) -> Option<Value> {

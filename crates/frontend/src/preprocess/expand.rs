@@ -321,17 +321,8 @@ impl Preprocessor<'_> {
                     let mut tokens = if raw {
                         args[p].clone()
                     } else {
-                        if expanded[p].is_none() {
-                            let tokens = if depth < MAX_CALL_DEPTH {
-                                self.expand(args[p].clone(), depth + 1)
-                            } else {
-                                let message = "macro calls are nested too deeply";
-                                self.report(Diagnostic::error("P0121", span, message));
-                                Vec::new()
-                            };
-                            expanded[p] = Some(tokens);
-                        }
-                        expanded[p].clone().unwrap_or_default()
+                        let first = || self.expand_argument(&args[p], span, depth);
+                        expanded[p].get_or_insert_with(first).clone()
                     };
                     self.steps += tokens.len();
                     if let Some(first) = tokens.first_mut() {
@@ -345,6 +336,14 @@ impl Preprocessor<'_> {
             i += 1;
         }
         out
+    }
+
+    fn expand_argument(&mut self, tokens: &[Token], span: Span, depth: usize) -> Vec<Token> {
+        if depth < MAX_CALL_DEPTH {
+            return self.expand(tokens.to_vec(), depth + 1);
+        }
+        self.report(Diagnostic::error("P0121", span, "macro calls are nested too deeply"));
+        Vec::new()
     }
 
     /// `a ## b`: one token if the two make one, otherwise both, side by side. To an assembler's preprocessor, which is

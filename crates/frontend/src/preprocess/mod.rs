@@ -273,29 +273,7 @@ impl Preprocessor<'_> {
                     };
                 open.push(Conditional { span, outer: active, active: value, taken: value, last: false });
             }
-            "elif" | "else" | "endif" => {
-                let Some(c) = open.last() else {
-                    let d = Diagnostic::error("P0116", span, format!("`#{}` without `#if`", name.text));
-                    self.report(d.help("remove it, or add the matching `#if`"));
-                    return;
-                };
-                if &*name.text == "endif" {
-                    open.pop();
-                    return;
-                }
-                if c.last {
-                    let d = Diagnostic::error("P0116", span, format!("`#{}` after `#else`", name.text));
-                    self.report(d.related(c.span, "the conditional starts here"));
-                    return;
-                }
-                let want = c.outer && !c.taken;
-                let value = want && (&*name.text == "else" || self.condition(span, args));
-                if let Some(c) = open.last_mut() {
-                    c.last = &*name.text == "else";
-                    c.active = value;
-                    c.taken |= value;
-                }
-            }
+            "elif" | "else" | "endif" => self.alternative(name, args, span, open),
             _ if !active => {}
             "define" => self.define(span, args),
             "undef" => match args {
@@ -305,16 +283,7 @@ impl Preprocessor<'_> {
                 _ => self.malformed(span, args, "a macro name", "#undef NAME"),
             },
             "include" => self.include(text, span, args, depth),
-            "error" | "warning" => {
-                let (lo, hi) = (name.span.hi as usize, line.last().map_or(0, |t| t.span.hi) as usize);
-                let message = Joined::new(text.get(lo..hi).unwrap_or("")).text().trim().to_string();
-                let message = if message.is_empty() { format!("#{}", name.text) } else { message };
-                let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
-                self.report(match &*name.text {
-                    "error" => Diagnostic::error("P0113", span, message).label("reported by the program"),
-                    _ => Diagnostic::warning("P0114", span, message).label("reported by the program"),
-                });
-            }
+            "error" | "warning" => self.message(text, name, line, span),
             "pragma" => {
                 if let [what] = args
                     && what.is_word("once")
@@ -344,6 +313,43 @@ impl Preprocessor<'_> {
                 ));
             }
         }
+    }
+
+    /// `#elif`, `#else` or `#endif`.
+    fn alternative(&mut self, name: &Token, args: &[Token], span: Span, open: &mut Vec<Conditional>) {
+        let Some(c) = open.last() else {
+            let d = Diagnostic::error("P0116", span, format!("`#{}` without `#if`", name.text));
+            self.report(d.help("remove it, or add the matching `#if`"));
+            return;
+        };
+        if &*name.text == "endif" {
+            open.pop();
+            return;
+        }
+        if c.last {
+            let d = Diagnostic::error("P0116", span, format!("`#{}` after `#else`", name.text));
+            self.report(d.related(c.span, "the conditional starts here"));
+            return;
+        }
+        let want = c.outer && !c.taken;
+        let value = want && (&*name.text == "else" || self.condition(span, args));
+        if let Some(c) = open.last_mut() {
+            c.last = &*name.text == "else";
+            c.active = value;
+            c.taken |= value;
+        }
+    }
+
+    /// `#error` or `#warning`.
+    fn message(&mut self, text: &str, name: &Token, line: &[Token], span: Span) {
+        let (lo, hi) = (name.span.hi as usize, line.last().map_or(0, |t| t.span.hi) as usize);
+        let message = Joined::new(text.get(lo..hi).unwrap_or("")).text().trim().to_string();
+        let message = if message.is_empty() { format!("#{}", name.text) } else { message };
+        let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
+        self.report(match &*name.text {
+            "error" => Diagnostic::error("P0113", span, message).label("reported by the program"),
+            _ => Diagnostic::warning("P0114", span, message).label("reported by the program"),
+        });
     }
 
     /// Takes note that what follows the directive `line` comes from another file, as `args`, a number and perhaps a file
