@@ -307,7 +307,7 @@ impl Live {
             None => None,
         };
         let log = self.log.clone();
-        let tell = move |line: &str| say(&log, "controller", line);
+        let tell = Box::new(move |line: &str| say(&log, "controller", line));
         let task = self.tokio.spawn(Pump::new(controller, &self.program, opened, tell).run(rx, tx));
         self.controller = Some(ControllerPart { commands, status, task, api });
         Ok(())

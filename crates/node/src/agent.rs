@@ -167,7 +167,11 @@ impl Running {
     ///
     /// # Errors
     /// The kernel does not let it wait.
-    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Agent, AgentError> {
+    pub fn run(self, mut log: impl FnMut(&str)) -> Result<Agent, AgentError> {
+        self.work(&mut log)
+    }
+
+    fn work(mut self, log: &mut dyn FnMut(&str)) -> Result<Agent, AgentError> {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
         let start = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -183,7 +187,7 @@ impl Running {
                 log(&e.to_string());
                 0
             });
-            sampler.sample(now, &mut self.agent, &mut outputs, &mut log);
+            sampler.sample(now, &mut self.agent, &mut outputs, log);
             self.take_answers(now, &mut outputs);
             outputs.extend(self.agent.step(now, Input::Tick));
             if now >= page_at {
@@ -191,7 +195,7 @@ impl Running {
                 self.show(now, unreachable);
             }
             for output in outputs.drain(..) {
-                self.perform(output, &mut unreachable, &mut log);
+                self.perform(output, &mut unreachable, log);
             }
             if seen == 0 {
                 let at = self.agent.next_deadline().min(sampler.at);
@@ -225,7 +229,7 @@ impl Running {
     }
 
     /// Carries out an output. `unreachable`: the last report could not be sent, which is logged once.
-    fn perform(&mut self, output: Output, unreachable: &mut bool, log: &mut impl FnMut(&str)) {
+    fn perform(&mut self, output: Output, unreachable: &mut bool, log: &mut dyn FnMut(&str)) {
         let sent = match output {
             Output::Send { to, payload } => {
                 let sent = self.socket.send_to(&payload, to);
@@ -272,7 +276,7 @@ impl Sampler {
         now: Duration,
         agent: &mut Agent,
         outputs: &mut Vec<Output>,
-        log: &mut impl FnMut(&str),
+        log: &mut dyn FnMut(&str),
     ) {
         if now < self.at {
             return;

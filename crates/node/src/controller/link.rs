@@ -97,7 +97,7 @@ impl Link {
             Output::Connect(address) => {
                 self.number += 1;
                 self.connection = None;
-                tokio::spawn(connect(address, self.number, self.tell.clone()));
+                self.connect(address);
             }
             Output::Disconnect => {
                 self.number += 1;
@@ -110,17 +110,24 @@ impl Link {
                 }
             }
             Output::Request { id, request } => {
-                if let Some(live) = &self.connection {
-                    let (client, news, n) = (live.client.clone(), self.tell.clone(), self.number);
-                    tokio::spawn(async move {
-                        let result = perform(client, request).await;
-                        let _ = news.send(News::Input(n, Input::Response { id, result })).await;
-                    });
-                }
+                self.request(id, request);
             }
             Output::Event(event) => return Some(event),
         }
         None
+    }
+
+    fn connect(&self, address: String) {
+        tokio::spawn(connect(address, self.number, self.tell.clone()));
+    }
+
+    fn request(&self, id: u64, request: Request) {
+        let Some(live) = &self.connection else { return };
+        let (client, news, n) = (live.client.clone(), self.tell.clone(), self.number);
+        tokio::spawn(async move {
+            let result = perform(client, request).await;
+            let _ = news.send(News::Input(n, Input::Response { id, result })).await;
+        });
     }
 }
 

@@ -8,6 +8,7 @@ pub mod link;
 mod pump;
 mod reload;
 
+use crate::http::Task;
 use crate::http::health::{self, Readiness};
 use crate::http::server as http;
 use crate::listen::listen;
@@ -121,14 +122,17 @@ fn unix_ms() -> u64 {
 }
 
 /// Serves the API and the console on `listener`, over TLS if there is a configuration for it: hands requests to the pump.
-pub async fn serve(
+pub fn serve(
     listener: tokio::net::TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     commands: mpsc::UnboundedSender<Command>,
-) {
+) -> Task<'static, ()> {
     let console = match Console::new(commands.clone(), tls.is_some()) {
         Ok(console) => console,
-        Err(e) => return say(&format!("no API: {e}")),
+        Err(e) => {
+            say(&format!("no API: {e}"));
+            return Box::pin(std::future::ready(()));
+        }
     };
     http::serve(listener, tls, api::MAX_BODY, move |request| {
         let (commands, console) = (commands.clone(), console.clone());
@@ -151,7 +155,6 @@ pub async fn serve(
             response.into()
         }
     })
-    .await;
 }
 
 const SHUTTING_DOWN: &str = "the controller is shutting down: retry after it has restarted";
@@ -174,7 +177,10 @@ async fn ready(commands: &mpsc::UnboundedSender<Command>) -> Readiness {
 }
 
 /// Serves metrics on `listener`.
-pub async fn serve_metrics(listener: tokio::net::TcpListener, commands: mpsc::UnboundedSender<Command>) {
+pub fn serve_metrics(
+    listener: tokio::net::TcpListener,
+    commands: mpsc::UnboundedSender<Command>,
+) -> Task<'static, ()> {
     let asked = commands.clone();
     let page = move || {
         let commands = commands.clone();
@@ -188,7 +194,7 @@ pub async fn serve_metrics(listener: tokio::net::TcpListener, commands: mpsc::Un
         let commands = asked.clone();
         async move { ready(&commands).await }
     };
-    metrics::serve(listener, "controller", page, ready).await;
+    metrics::serve(listener, "controller", page, ready)
 }
 
 /// The API part of a rack description: the desk with the saved state, and its file.
@@ -346,7 +352,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, hangup, tx));
-        let pump = Pump::new(controller, &program, opened, say);
+        let pump = Pump::new(controller, &program, opened, Box::new(say));
         tokio::select! {
             () = pump.run(rx, status) => {}
             () = pointsman_console::signals::wait_for_stop() => {}

@@ -5,6 +5,7 @@ use super::choice::Choosers;
 use super::learner::{Answer, Learner, Wish};
 use super::link::Link;
 use super::{Opened, files, unix_ms};
+use crate::http::Task;
 use crate::http::health::Readiness;
 use crate::http::server as http;
 use crate::metrics::controller::Tally;
@@ -63,8 +64,11 @@ pub enum Command {
     },
 }
 
+/// Gets lines for the operator.
+pub type Tell = Box<dyn FnMut(&str) + Send>;
+
 /// A controller with everything around it.
-pub struct Pump<T> {
+pub struct Pump {
     controller: Controllers,
     desk: Desk,
     /// File that keeps API requests over a restart.
@@ -82,13 +86,13 @@ pub struct Pump<T> {
     /// Messages of choosers and learners.
     chosen: mpsc::UnboundedReceiver<Command>,
     limiter: Limiter,
-    tell: T,
+    tell: Tell,
 }
 
-impl<T: FnMut(&str)> Pump<T> {
+impl Pump {
     /// A pump for this controller with its program and the result of [`super::open`]. `tell` gets lines about events, at a
     /// limited rate.
-    pub fn new(controller: Controllers, program: &Program, opened: Opened, tell: T) -> Self {
+    pub fn new(controller: Controllers, program: &Program, opened: Opened, tell: Tell) -> Self {
         let Opened { desk, keep, folder, .. } = opened;
         let (commands, chosen) = mpsc::unbounded_channel();
         Pump {
@@ -125,7 +129,15 @@ impl<T: FnMut(&str)> Pump<T> {
     }
 
     /// Runs until `commands` ends. `status` follows the controller's state.
-    pub async fn run(
+    pub fn run(
+        self,
+        commands: mpsc::UnboundedReceiver<Command>,
+        status: watch::Sender<Standing>,
+    ) -> Task<'static, ()> {
+        Box::pin(self.serve(commands, status))
+    }
+
+    async fn serve(
         mut self,
         mut commands: mpsc::UnboundedReceiver<Command>,
         status: watch::Sender<Standing>,

@@ -1,5 +1,6 @@
 //! An HTTP client: one request per connection.
 
+use super::{Task, Wire};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Uri;
 use hyper::body::Bytes;
@@ -11,7 +12,6 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -99,19 +99,16 @@ impl Error for AskError {}
 ///
 /// # Errors
 /// No answer.
-pub async fn ask(ask: Ask<'_>, patience: Duration) -> Result<(u16, Vec<u8>), AskError> {
-    let url = ask.url;
-    let answer = tokio::time::timeout(patience, exchange(ask)).await;
-    answer.unwrap_or(Err(Unanswered::Late(patience))).map_err(|why| {
-        let url = url.split('?').next().unwrap_or(url).to_string();
-        AskError { url, why }
+pub fn ask(ask: Ask<'_>, patience: Duration) -> Task<'_, Result<(u16, Vec<u8>), AskError>> {
+    Box::pin(async move {
+        let url = ask.url;
+        let answer = tokio::time::timeout(patience, exchange(ask)).await;
+        answer.unwrap_or(Err(Unanswered::Late(patience))).map_err(|why| {
+            let url = url.split('?').next().unwrap_or(url).to_string();
+            AskError { url, why }
+        })
     })
 }
-
-/// Transport.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), Unanswered> {
     let uri: Uri = ask.url.parse().map_err(Unanswered::Url)?;

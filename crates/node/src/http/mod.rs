@@ -4,3 +4,14 @@
 pub mod client;
 pub mod health;
 pub mod server;
+
+use std::pin::Pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Something that is to be polled. Without its type, code that runs it is compiled once, and in this crate.
+pub type Task<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A connection, with TLS or without.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}

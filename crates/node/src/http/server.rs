@@ -3,6 +3,7 @@
 //! It has a limited number of places for connections. When all are taken, a new connection takes the place of one whose request is not
 //! complete or that is idle, so silent or slow clients cannot keep others out.
 
+use super::{Task, Wire};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue};
@@ -12,11 +13,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
@@ -247,62 +246,74 @@ async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Req
     })
 }
 
+/// Answers requests.
+type Handler = Arc<dyn Fn(Request) -> Task<'static, Reply> + Send + Sync>;
+
 /// Serves until the task is dropped, over TLS if there is a configuration for it. Requests that are longer than `max_body` bytes never
 /// reach `handle`.
-pub async fn serve<H, F, R>(
+pub fn serve<F, R>(
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     max_body: usize,
-    handle: H,
-) where
-    H: Fn(Request) -> F + Clone + Send + Sync + 'static,
+    handle: impl Fn(Request) -> F + Send + Sync + 'static,
+) -> Task<'static, ()>
+where
     F: Future<Output = R> + Send + 'static,
     R: Into<Reply> + Send + 'static,
 {
-    let places = Arc::new(Places::default());
-    let acceptor = tls.map(TlsAcceptor::from);
-    loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(_) => {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
-        let _ = stream.set_nodelay(true);
-        let (handle, acceptor) = (handle.clone(), acceptor.clone());
-        let place = Arc::new(places.take(peer.ip()).await);
-        let own = place.clone();
-        let task = tokio::spawn(async move {
-            match acceptor {
-                None => connection(stream, max_body, handle, own).await,
-                // Client errors are ignored.
-                Some(acceptor) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
-                        connection(stream, max_body, handle, own).await;
-                    }
+    let handle: Handler = Arc::new(move |request| {
+        let answer = handle(request);
+        Box::pin(async move { answer.await.into() })
+    });
+    accept(listener, tls, max_body, handle)
+}
+
+fn accept(
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    max_body: usize,
+    handle: Handler,
+) -> Task<'static, ()> {
+    Box::pin(async move {
+        let places = Arc::new(Places::default());
+        let acceptor = tls.map(TlsAcceptor::from);
+        loop {
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(_) => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
                 }
-            }
-        });
-        place.change(|o| o.task = Some(task.abort_handle()));
-    }
+            };
+            let _ = stream.set_nodelay(true);
+            let (handle, acceptor) = (handle.clone(), acceptor.clone());
+            let place = Arc::new(places.take(peer.ip()).await);
+            let own = place.clone();
+            let task = tokio::spawn(async move {
+                let stream: Box<dyn Wire> = match acceptor {
+                    None => Box::new(stream),
+                    Some(acceptor) => match tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => Box::new(stream),
+                        // Client errors are ignored.
+                        _ => return,
+                    },
+                };
+                connection(stream, max_body, handle, own).await;
+            });
+            place.change(|o| o.task = Some(task.abort_handle()));
+        }
+    })
 }
 
 /// Serves one connection until it ends.
-async fn connection<S, H, F, R>(stream: S, max_body: usize, handle: H, place: Arc<Place>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(Request) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = R> + Send + 'static,
-    R: Into<Reply> + Send + 'static,
-{
+async fn connection(stream: Box<dyn Wire>, max_body: usize, handle: Handler, place: Arc<Place>) {
     let service = service_fn(move |request| {
         let (handle, place) = (handle.clone(), place.clone());
         async move {
             let reply = match whole(request, max_body).await {
                 Ok(request) => {
                     place.answers(true);
-                    let reply = handle(request).await.into();
+                    let reply = handle(request).await;
                     // A stream may be cut off for others: its client asks again.
                     place.answers(false);
                     reply

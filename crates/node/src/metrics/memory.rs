@@ -1,6 +1,7 @@
 //! Metrics of a memory server.
 
 use super::{Labels, Page, labelled, one};
+use crate::http::Task;
 use pointsman_ports::Counters;
 use pointsman_roce::HostStats;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,10 +81,10 @@ impl Figures {
 }
 
 /// Serves metrics on `listener`.
-pub async fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) {
+pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'static, ()> {
     let page = move || {
         let page = figures.lock().unwrap_or_else(PoisonError::into_inner).page();
         async move { Some(page) }
     };
-    super::serve(listener, "memory", page, || async { Ok(()) }).await;
+    super::serve(listener, "memory", page, || async { Ok(()) })
 }

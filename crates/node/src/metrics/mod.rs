@@ -11,6 +11,7 @@ pub mod process;
 pub mod store;
 pub mod switch;
 
+use crate::http::Task;
 use crate::http::health::{self, Readiness};
 use crate::http::server::{self as http, Request, Response};
 use pointsman_v1model::{State, Watch};
@@ -165,7 +166,12 @@ fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (Label
 
 /// Serves pages at `/metrics`, and `/healthz` and `/readyz`. `component` is the name of the part in its metrics; `page` returns `None`
 /// when the part has stopped; `ready` is answered by the part itself.
-pub async fn serve<F, P, R, G>(listener: TcpListener, component: &'static str, page: P, ready: R)
+pub fn serve<F, P, R, G>(
+    listener: TcpListener,
+    component: &'static str,
+    page: P,
+    ready: R,
+) -> Task<'static, ()>
 where
     P: Fn() -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Option<Page>> + Send + 'static,
@@ -193,7 +199,6 @@ where
             Response { status: 200, content_type: OPENMETRICS, headers: Vec::new(), body: page.text() }
         }
     })
-    .await;
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Metrics of the store.
 
 use super::{Page, labelled, one};
+use crate::http::Task;
 use pointsman_store::{PortFigures, Stats};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
@@ -82,7 +83,7 @@ impl Figures {
 }
 
 /// Serves metrics on `listener`.
-pub async fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) {
+pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'static, ()> {
     let own = figures.clone();
     let page = move || {
         let page = own.lock().unwrap_or_else(PoisonError::into_inner).page();
@@ -92,5 +93,5 @@ pub async fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) {
         let stuck = figures.lock().unwrap_or_else(PoisonError::into_inner).stuck;
         async move { if stuck { Err("the disk refuses writes: see the log".to_string()) } else { Ok(()) } }
     };
-    super::serve(listener, "store", page, ready).await;
+    super::serve(listener, "store", page, ready)
 }

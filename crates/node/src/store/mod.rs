@@ -131,7 +131,11 @@ impl Running {
     ///
     /// # Errors
     /// The kernel does not let it wait.
-    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Figures, StoreError> {
+    pub fn run(self, mut log: impl FnMut(&str)) -> Result<Figures, StoreError> {
+        self.work(&mut log)
+    }
+
+    fn work(mut self, log: &mut dyn FnMut(&str)) -> Result<Figures, StoreError> {
         let mut out = Outbox::default();
         let mut buffer = vec![0; MAX_DATAGRAM];
         let mut ready = Vec::new();
@@ -142,7 +146,7 @@ impl Running {
             if self.store.deadline().is_some_and(|at| at <= now) {
                 self.store.wake(now, &mut out);
             }
-            if self.keep(&mut log) {
+            if self.keep(log) {
                 self.answer(&out);
             }
             out.clear();
@@ -177,7 +181,7 @@ impl Running {
     }
 
     /// Writes all changes to the disk. Without success nothing may be answered, and it is tried again with the next batch.
-    fn keep(&mut self, log: &mut impl FnMut(&str)) -> bool {
+    fn keep(&mut self, log: &mut dyn FnMut(&str)) -> bool {
         let Some(disk) = &mut self.disk else { return true };
         match disk.write(&self.store) {
             Ok(()) => {

@@ -26,6 +26,7 @@ pub use build_error::{BuildError, NoWorkers};
 pub use command::run;
 pub use device::{Texts, is_json};
 
+use crate::http::Task;
 use crate::metrics::Insight;
 use files::Delayed;
 use log::Level;
@@ -229,11 +230,11 @@ fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), 
 }
 
 /// Serves P4Runtime and gNMI on `listener` until the switch or the process ends.
-pub async fn serve(
+pub fn serve(
     handle: Handle,
     listener: tokio::net::TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
-) -> Result<(), String> {
+) -> Task<'static, Result<(), String>> {
     let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
@@ -241,15 +242,17 @@ pub async fn serve(
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT));
-    let served = match tls {
-        None => {
-            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-            server.serve_with_incoming(services, incoming).await
-        }
-        Some(config) => {
-            let incoming = ReceiverStream::new(tls::accept(listener, config, handle));
-            server.serve_with_incoming(services, incoming).await
-        }
-    };
-    served.map_err(|e| format!("P4Runtime server: {e}"))
+    Box::pin(async move {
+        let served = match tls {
+            None => {
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                server.serve_with_incoming(services, incoming).await
+            }
+            Some(config) => {
+                let incoming = ReceiverStream::new(tls::accept(listener, config, handle));
+                server.serve_with_incoming(services, incoming).await
+            }
+        };
+        served.map_err(|e| format!("P4Runtime server: {e}"))
+    })
 }

@@ -383,13 +383,17 @@ impl Runtime {
     /// # Errors
     /// As of [`Runtime::run`].
     pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), RunError> {
+        self.work(&mut log)
+    }
+
+    fn work(&mut self, log: &mut dyn FnMut(Level, &str)) -> Result<(), RunError> {
         let Runtime { core, workers, jobs, handle } = self;
         // Pending lines are logged before the first packet.
         for worker in workers.iter_mut() {
             let (links, news) = (worker.wires.take_links(), worker.wires.take_news());
             core.notified(Notices { links, news, ..Notices::default() });
         }
-        core.say(&mut log);
+        core.say(log);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (n, worker) in workers.iter_mut().enumerate() {
@@ -403,7 +407,7 @@ impl Runtime {
                 threads.push(thread.spawn_scoped(scope, run));
             }
             if threads.iter().all(Result::is_ok) {
-                core.run(jobs, &mut log);
+                core.run(jobs, log);
             }
             for line in &core.workers {
                 // It may have ended already.
