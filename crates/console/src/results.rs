@@ -1,7 +1,55 @@
-//! Result files of commands.
+//! Result files of commands, and what made them.
 
 use std::fs::OpenOptions;
 use std::path::Path;
+
+/// What made a file of results: enough to make it again, together with its seeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Version of this program.
+    pub version: &'static str,
+    /// The command line, without the program's folder.
+    pub command: String,
+    /// Processors, and the kernel's release.
+    pub machine: String,
+}
+
+impl Origin {
+    /// This process on this machine.
+    pub fn here() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let cpu = read("/proc/cpuinfo");
+        let model = cpu.lines().find_map(|l| l.strip_prefix("model name"));
+        let model = model.map_or("unknown processor", |l| l.trim_start_matches([' ', '\t', ':']));
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let kernel = read("/proc/sys/kernel/osrelease");
+        let arguments = std::env::args().skip(1).map(|a| quoted(&a));
+        Origin {
+            version: env!("CARGO_PKG_VERSION"),
+            command: std::iter::once("pointsman".to_owned()).chain(arguments).collect::<Vec<_>>().join(" "),
+            machine: format!("{cores} x {model}, Linux {}", kernel.trim()),
+        }
+    }
+
+    /// Names and values, in the order in which they are shown.
+    pub fn fields(&self) -> [(&'static str, String); 3] {
+        [
+            ("version", self.version.into()),
+            ("command", self.command.clone()),
+            ("machine", self.machine.clone()),
+        ]
+    }
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
 
 /// Whether `path`, named by `flag`, can be written. Checked before work that takes minutes; the file stays unchanged.
 pub fn check_writable(path: &Path, flag: &str) -> Result<(), String> {
@@ -22,4 +70,18 @@ pub fn write(path: &Path, flag: &str, text: impl AsRef<[u8]>) -> Result<(), Stri
 
 fn refused(path: &Path, flag: &str, error: &std::io::Error) -> String {
     format!("cannot write {}: {error}; choose another file with {flag}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins() {
+        let here = Origin::here();
+        assert!(here.command.starts_with("pointsman") && here.machine.contains(", Linux "), "{here:?}");
+        assert!(here.fields().iter().all(|(_, value)| !value.is_empty()));
+        let all = ["--seeds", "a b", "it's", ""].map(quoted);
+        assert_eq!(all, ["--seeds", "'a b'", "'it'\\''s'", "''"]);
+    }
 }

@@ -10,7 +10,7 @@ pub use rack::{PORT, SERVICE, Work, description, devices};
 use pointsman_balance::Policy;
 use pointsman_compile::executor::Choice;
 use pointsman_console::progress::Progress;
-use pointsman_console::results::{self, check_writable};
+use pointsman_console::results::{self, Origin, check_writable};
 use pointsman_console::signals::end_process;
 use pointsman_console::{print, show};
 use pointsman_lab::device::DeviceConfig;
@@ -334,19 +334,9 @@ fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, Box<
 
 /// Details for repeating the experiment.
 fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, String> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu
-        .lines()
-        .find_map(|l| l.strip_prefix("model name"))
-        .map_or("unknown", |l| l.trim_start_matches([' ', '\t', ':']));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    BTreeMap::from([
-        ("command".into(), std::env::args().collect::<Vec<_>>().join(" ")),
-        ("version".into(), env!("CARGO_PKG_VERSION").into()),
+    let origin = Origin::here().fields().map(|(name, value)| (name.to_owned(), value));
+    let more = [
         ("executor".into(), args.executor.name().into()),
-        ("kernel".into(), read("/proc/sys/kernel/osrelease").trim().into()),
-        ("processors".into(), format!("{cores} x {model}")),
         ("privileges".into(), privileges.into()),
         ("work".into(), format!("{:?}", args.work).to_lowercase()),
         (
@@ -358,5 +348,6 @@ fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, Strin
             ),
         ),
         ("time-out".into(), format!("{} s", TIMEOUT.as_secs_f64())),
-    ])
+    ];
+    origin.into_iter().chain(more).collect()
 }

@@ -1,7 +1,7 @@
 //! Diagrams as one SVG file, one below the other. It follows light and dark mode and needs nothing else.
 
 use crate::{Diagram, Laid, Line, Route, Shape, layout};
-use pointsman_lab::report::chart::escape;
+use pointsman_chart::escape;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("graph.css");

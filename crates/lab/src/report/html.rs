@@ -1,56 +1,35 @@
 //! The browser's view of a report: one file, no script, nothing loaded from anywhere.
 
-use super::chart::{Axis, COLOURS, Dot, Guide, Series, escape, lines, marker, number, stacks};
 use super::table::{findings, milliseconds, percent, verdict};
-use super::{PolicyReport, Report};
+use super::{PointReport, PolicyReport, Report};
+use pointsman_chart::{
+    Align, Axis, COLOURS, Chart, Dot, Guide, Page, Series, Shape, Table, escape, legend, number, stacks,
+};
 use std::fmt::Write;
-
-/// The style of all pages: colours of charts, for light and dark mode.
-pub const STYLE: &str = include_str!("style.css");
 
 /// The whole page. `title` is its heading.
 pub fn html(report: &Report, title: &str) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n",
-        title = escape(title)
-    );
-    page.push_str(&summary(report));
-    let policies: Vec<String> = report.policies.iter().map(|p| p.name.clone()).collect();
+    let mut page = Page::new(title);
+    page.push(&summary(report));
     let devices: Vec<String> = report.rack.devices().map(|d| d.name.clone()).collect();
-
-    page.push_str("<h2>Latency</h2>\n");
-    page.push_str(&figure(
-        &legend(&policies, true),
-        &latency_chart(report),
-        "99th percentile over all requests sent; a lost request counts as its time-out. \
-         Hollow marks: the load was not sustained.",
-    ));
-    page.push_str("<h2>Throughput</h2>\n");
-    page.push_str(&figure(
-        &legend(&policies, true),
-        &throughput_chart(report),
-        "Requests answered in time, per second of sending. Below the line, requests are lost.",
-    ));
-    page.push_str("<h2>Answers by device</h2>\n");
-    page.push_str(&legend(&devices, false));
-    page.push_str("<div class=\"multiples\">\n");
+    page.heading("Latency");
+    page.push(&latency_chart(report));
+    page.heading("Throughput");
+    page.push(&throughput_chart(report));
+    page.heading("Answers by device");
+    page.push(&legend(devices.iter().map(String::as_str), false));
+    page.push("<div class=\"multiples\">\n");
     for policy in &report.policies {
-        let _ = writeln!(
-            page,
-            "<figure><h3>{}</h3>{}</figure>",
-            escape(&policy.name),
-            share_chart(policy, &devices)
-        );
+        let chart = share_chart(policy, &devices);
+        page.push(&format!("<div><h3>{}</h3>{chart}</div>\n", escape(&policy.name)));
     }
-    page.push_str(
-        "</div>\n<p class=\"caption\">Share of the answered requests by device, at each load.</p>\n",
-    );
-    page.push_str(&points(report, &devices));
-    page.push_str(&rack(report));
-    page.push_str("</body>\n</html>\n");
-    page
+    page.push("</div>\n<p class=\"caption\">Share of the answered requests by device, at each load.</p>\n");
+    page.push(&points(report, &devices));
+    page.push(&rack(report));
+    let vip = format!("{}, {}", report.rack.vip_ipv4, report.rack.vip_ipv6);
+    let fixed = [("seed", report.seed.to_string()), ("virtual IP", vip)];
+    page.origin(fixed.into_iter().chain(report.setup.iter().map(|(k, v)| (k.as_str(), v.clone()))));
+    page.html()
 }
 
 /// Figures first: the load that each policy sustains, and the findings of the checks.
@@ -92,42 +71,23 @@ fn summary(report: &Report) -> String {
     out
 }
 
-fn figure(legend: &str, svg: &str, caption: &str) -> String {
-    format!("<figure>{legend}{svg}<figcaption>{}</figcaption></figure>\n", escape(caption))
-}
-
-/// Names with their colours; with marks as in a line chart, or plain swatches.
-pub fn legend(names: &[String], marks: bool) -> String {
-    let mut out = String::from("<div class=\"legend\">");
-    for (i, name) in names.iter().enumerate() {
-        let mut key = String::new();
-        if marks {
-            key.push_str("<line x1=\"0\" y1=\"7\" x2=\"22\" y2=\"7\"/><g class=\"dot\">");
-            marker(&mut key, i, 11.0, 7.0);
-            key.push_str("</g>");
-        } else {
-            key.push_str("<rect class=\"part\" x=\"4\" y=\"1\" width=\"14\" height=\"12\"/>");
-        }
-        let _ = write!(
-            out,
-            "<span><svg class=\"key {}{}\" viewBox=\"0 0 22 14\">{key}</svg>{}</span>",
-            if marks { "s" } else { "d" },
-            i % COLOURS,
-            escape(name)
-        );
-    }
-    out.push_str("</div>\n");
-    out
-}
-
-fn series(report: &Report, y: impl Fn(&super::PointReport) -> f64) -> Vec<Series> {
+/// The chart of one quantity of every point, with the axis of loads.
+fn chart(
+    report: &Report,
+    y: impl Fn(&PointReport) -> f64,
+    axis: Axis,
+    label: &str,
+    guide: Option<Guide>,
+) -> Chart {
     let line = |policy: &PolicyReport| Series {
+        name: policy.name.clone(),
         dots: policy
             .points
             .iter()
             .map(|p| Dot {
                 x: p.offered_rps,
                 y: y(p),
+                interval: None,
                 hollow: !verdict(&p.verdict).is_empty(),
                 title: format!(
                     "{}: offered {} /s, answered {} /s, lost {}, P50 {}, P99 {} {}",
@@ -141,8 +101,17 @@ fn series(report: &Report, y: impl Fn(&super::PointReport) -> f64) -> Vec<Series
                 ),
             })
             .collect(),
+        shape: Shape::Marks,
+        companion: Vec::new(),
     };
-    report.policies.iter().map(line).collect()
+    Chart {
+        series: report.policies.iter().map(line).collect(),
+        x: load_axis(report),
+        y: axis,
+        labels: (LOAD.to_owned(), label.to_owned()),
+        guides: guide.into_iter().collect(),
+        caption: String::new(),
+    }
 }
 
 fn load_axis(report: &Report) -> Axis {
@@ -150,7 +119,7 @@ fn load_axis(report: &Report) -> Axis {
     Axis::linear(rates.fold(0.0, f64::max))
 }
 
-const LOAD: &str = "offered load, requests a second";
+const LOAD: &str = "offered load, requests/s";
 
 /// The unloaded latency, if it is one for all policies.
 fn unloaded(report: &Report) -> Option<f64> {
@@ -162,16 +131,22 @@ fn unloaded(report: &Report) -> Option<f64> {
 fn latency_chart(report: &Report) -> String {
     let limit = unloaded(report).map(|u| u * 10.0);
     let values = report.policies.iter().flat_map(|p| &p.points).map(|p| p.p99_ms);
-    let guides: Vec<Guide> =
-        limit.map(|l| Guide::Level(l, "ten times the unloaded latency".to_owned())).into_iter().collect();
-    let y = Axis::log(values.chain(limit));
-    lines(&series(report, |p| p.p99_ms), load_axis(report), y, (LOAD, "P99, ms"), &guides)
+    let axis = Axis::log(values.chain(limit));
+    let guide = limit.map(|l| Guide::Level(l, "ten times the unloaded latency".to_owned()));
+    let mut chart = chart(report, |p| p.p99_ms, axis, "P99, ms", guide);
+    chart.caption = "99th percentile over all requests sent; a lost request counts as its time-out. Hollow marks: the load was not \
+                     sustained."
+        .to_owned();
+    chart.html()
 }
 
 fn throughput_chart(report: &Report) -> String {
-    let x = load_axis(report);
-    let guide = [Guide::Diagonal("all answered".to_owned())];
-    lines(&series(report, |p| p.answered_rps), x, x, (LOAD, "answered, requests a second"), &guide)
+    let guide = Guide::Diagonal("all answered".to_owned());
+    let mut chart = chart(report, |p| p.answered_rps, load_axis(report), "answered, requests/s", Some(guide));
+    chart.caption =
+        "Requests answered in time, per second of sending. Below the dashed line, requests are lost."
+            .to_owned();
+    chart.html()
 }
 
 fn share_chart(policy: &PolicyReport, devices: &[String]) -> String {
@@ -188,79 +163,60 @@ fn share_chart(policy: &PolicyReport, devices: &[String]) -> String {
 
 /// Every measured point, as a table that can be opened.
 fn points(report: &Report, devices: &[String]) -> String {
-    let mut out = String::from(
-        "<details><summary>All measured points</summary>\n<div class=\"scroll\"><table>\n<thead><tr>\
-         <th>Policy<th class=\"n\">Offered/s<th class=\"n\">Sent<th class=\"n\">Answered<th class=\"n\">Lost\
-         <th class=\"n\">P50<th class=\"n\">P99",
-    );
-    for device in devices {
-        let _ = write!(out, "<th class=\"n\">{}", escape(device));
-    }
-    out.push_str("<th class=\"n\">Left late by<th>Remark\n<tbody>\n");
+    let numbers = ["Offered/s", "Sent", "Answered", "Lost", "P50", "P99"]
+        .into_iter()
+        .chain(devices.iter().map(String::as_str));
+    let numbers = numbers.chain(["Left late by"]).map(|name| (name, Align::Right));
+    let head: Vec<_> =
+        [("Policy", Align::Left)].into_iter().chain(numbers).chain([("Remark", Align::Left)]).collect();
+    let mut table = Table::new(&head);
     for policy in &report.policies {
         for p in &policy.points {
-            let _ = write!(
-                out,
-                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}\
-                 <td class=\"n\">{}<td class=\"n\">{}",
-                escape(&policy.name),
+            let mut row = vec![
+                policy.name.clone(),
                 number(p.offered_rps),
-                p.sent,
-                p.answered,
-                p.lost,
+                p.sent.to_string(),
+                p.answered.to_string(),
+                p.lost.to_string(),
                 milliseconds(p.p50_ms),
-                milliseconds(p.p99_ms)
-            );
-            for device in devices {
-                let share = p.share.get(device).copied().unwrap_or(0.0);
-                let _ = write!(out, "<td class=\"n\">{}", percent(share));
-            }
-            let _ = writeln!(
-                out,
-                "<td class=\"n\">{}<td>{}",
-                milliseconds(p.lateness_p99_ms),
-                escape(verdict(&p.verdict))
-            );
+                milliseconds(p.p99_ms),
+            ];
+            row.extend(devices.iter().map(|d| percent(p.share.get(d).copied().unwrap_or(0.0))));
+            row.extend([milliseconds(p.lateness_p99_ms), verdict(&p.verdict).to_owned()]);
+            table.row(row);
         }
     }
-    out.push_str("</table></div></details>\n");
-    out
+    format!("<details><summary>All measured points</summary>\n{}</details>\n", table.html())
 }
 
-/// The machine of the measurements, as a table that can be opened.
+/// The devices of the measurements, as a table that can be opened.
 fn rack(report: &Report) -> String {
-    let mut out = String::from(
-        "<details><summary>Rack and set-up</summary>\n<div class=\"scroll\"><table>\n<thead><tr><th>Device\
-         <th>Kind<th>Addresses<th class=\"n\">Port<th>Model<th class=\"n\">Service time\
-         <th class=\"n\">In service<th class=\"n\">Buffer<th class=\"n\">Capacity\n<tbody>\n",
-    );
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("Device", left),
+        ("Kind", left),
+        ("Addresses", left),
+        ("Port", right),
+        ("Model", left),
+        ("Service time", right),
+        ("In service", right),
+        ("Buffer", right),
+        ("Capacity", right),
+    ]);
     for d in report.rack.devices() {
-        let _ = writeln!(
-            out,
-            "<tr><td>{}<td>{:?}<td>{}, {}<td class=\"n\">{}<td>{}<td class=\"n\">{}<td class=\"n\">{}\
-             <td class=\"n\">{}<td class=\"n\">{} /s",
-            escape(&d.name),
-            d.kind,
-            d.ipv4,
-            d.ipv6,
-            d.port,
-            escape(&d.model),
+        table.row([
+            d.name.clone(),
+            format!("{:?}", d.kind),
+            format!("{}, {}", d.ipv4, d.ipv6),
+            d.port.to_string(),
+            d.model.clone(),
             milliseconds(d.service_ms),
-            d.servers,
-            d.buffer,
-            number(d.capacity_rps)
-        );
+            d.servers.to_string(),
+            d.buffer.to_string(),
+            format!("{} /s", number(d.capacity_rps)),
+        ]);
     }
-    out.push_str("</table></div>\n<dl>\n");
-    let vip = format!("{}, {}", report.rack.vip_ipv4, report.rack.vip_ipv6);
-    let seed = report.seed.to_string();
-    let fixed = [("virtual IP", vip.as_str()), ("seed", seed.as_str())];
-    let given = report.setup.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    for (key, value) in fixed.into_iter().chain(given) {
-        let _ = writeln!(out, "<dt>{}<dd>{}", escape(key), escape(value));
-    }
-    out.push_str("</dl></details>\n");
-    out
+    format!("<details><summary>Devices</summary>\n{}</details>\n", table.html())
 }
 
 #[cfg(test)]
@@ -288,9 +244,9 @@ mod tests {
     #[test]
     fn the_limit_is_drawn_only_if_it_is_one_for_all() {
         let mut report = sample();
-        assert!(html(&report, "t").contains("class=\"guide-label\" x=\"70.0\""));
+        assert!(html(&report, "t").contains("ten times the unloaded latency</text>"));
         report.policies[1].unloaded_ms = 25.0;
-        assert!(!html(&report, "t").contains("class=\"guide-label\" x=\"70.0\""));
+        assert!(!html(&report, "t").contains("ten times the unloaded latency</text>"));
     }
 
     #[test]

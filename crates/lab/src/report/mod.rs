@@ -3,11 +3,10 @@
 //! The JSON object is a contract: fields may be added, but never renamed or changed in meaning. Rates are per second,
 //! times are milliseconds.
 
-pub mod chart;
 mod html;
 mod table;
 
-pub use html::{STYLE, html, legend};
+pub use html::html;
 pub use table::{point_header, point_row, table};
 
 use crate::device::{DeviceConfig, Model, ServiceTime};

@@ -1,19 +1,16 @@
 //! The report as a page: one file, no script, nothing loaded from anywhere.
 
-use pointsman_lab::report::STYLE;
-use pointsman_lab::report::chart::{escape, number};
+use pointsman_chart::{Page, escape, number};
 use pointsman_pisa::Report;
 use std::fmt::Write;
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
-    let title = escape(&format!("{} on {}", report.program, report.target.name));
+    let mut page = Page::new(&format!("{} on {}", report.program, report.target.name));
     let verdict = if report.fits() { "It fits." } else { "It does not fit." };
     let [w8, w16, w32] = report.phv.words;
     let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <h1>{title}</h1>\n<p>{verdict} {} of {} stages; longest chain {}, lower bound {}. Packet header vector: {w8} words of 8 \
+        "<p>{verdict} {} of {} stages; longest chain {}, lower bound {}. Packet header vector: {w8} words of 8 \
          bits, {w16} of 16, {w32} of 32.</p>\n",
         report.used(),
         report.target.stages,
@@ -29,8 +26,8 @@ pub fn page(report: &Report) -> String {
     }
     out.push_str(&totals(report));
     out.push_str(&stages(report));
-    out.push_str("</body>\n</html>\n");
-    out
+    page.push(&out);
+    page.html()
 }
 
 fn totals(report: &Report) -> String {

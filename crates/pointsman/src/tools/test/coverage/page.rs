@@ -1,9 +1,8 @@
 //! Coverage as a page: one file, no script, nothing loaded from anywhere.
 
 use super::{Whole, missed, share};
+use pointsman_chart::{Page, escape};
 use pointsman_explain::coverage::{Branch, File};
-use pointsman_lab::report::STYLE;
-use pointsman_lab::report::chart::escape;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -23,16 +22,11 @@ td.zero { color: var(--c1); font-weight: 600; }
 
 /// The whole page.
 pub fn page(programs: &[Whole<'_>]) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>Coverage of packet tests</title>\n<style>\n{STYLE}{SOURCE_STYLE}\
-         </style>\n</head>\n<body>\n<h1>Coverage of packet tests</h1>\n"
-    );
-    for program in programs {
-        section(program, &mut out);
-    }
-    out.push_str("</body>\n</html>\n");
-    out
+    let mut page = Page::new("Coverage of packet tests").style(SOURCE_STYLE);
+    let mut body = String::new();
+    programs.iter().for_each(|program| section(program, &mut body));
+    page.push(&body);
+    page.html()
 }
 
 fn section(program: &Whole<'_>, out: &mut String) {
