@@ -35,7 +35,7 @@ fn learning_and_its_table() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.stdout.contains("q-learning: right weights in"), "{finished:?}");
     let read = |path: &str| std::fs::read_to_string(path).expect("the file is there");
-    assert!(read(&page).contains("Right decisions"));
+    assert!(read(&page).contains("Right decisions") && read(&page).contains("Over time"));
     assert_eq!(read(&steps).lines().count(), 1 + 14);
     let result: Value = serde_json::from_str(&read(&json)).expect("a line of JSON");
     assert_eq!(result["learning"]["intervals"], 14);
@@ -148,6 +148,8 @@ fn shards_and_interruptions() {
         let one = |line: &str| {
             let mut v: Value = serde_json::from_str(line).expect("JSON");
             v["wall_s"] = Value::Null;
+            assert!(v["origin"]["command"].as_str().is_some_and(|c| c.starts_with("pointsman sim")), "{v}");
+            v["origin"] = Value::Null;
             v
         };
         let mut all: Vec<Value> = text.lines().map(one).collect();
@@ -173,7 +175,12 @@ fn shards_and_interruptions() {
     let told = all(&merged, &["--csv", &ours]);
     assert!(told.stderr.contains("6 of 6 simulations are already finished"), "{told:?}");
     all(&whole, &["--csv", &theirs]);
-    let read = |p: &str| std::fs::read_to_string(p).expect("the file is there");
+    let read = |p: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(p).expect("the file is there");
+        assert!(text.starts_with("scenario,rate_per_s,seed,"), "a column for each setting: {text}");
+        let end = concat!(",", env!("CARGO_PKG_VERSION"), ",pointsman sim ");
+        text.lines().skip(1).map(|l| l.split_once(end).expect("what made it").0.to_owned()).collect()
+    };
     assert_eq!(read(&ours), read(&theirs));
     let wrong = dir.write("wrong", "{\"a\": 1}\n");
     let told = run(&["sim", &scenario, "--json", &wrong]);

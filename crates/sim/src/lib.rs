@@ -24,8 +24,8 @@ pub mod network;
 pub mod oracle;
 pub mod outcome;
 pub mod scenario;
-pub mod table;
 mod tcp;
+pub mod timeline;
 mod window;
 mod world;
 

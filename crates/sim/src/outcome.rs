@@ -1,6 +1,7 @@
 //! The results of one simulation.
 
 use crate::check::{Law, Violations};
+use crate::timeline::Timeline;
 use pointsman_decide::{QTable, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -245,6 +246,12 @@ pub struct Outcome {
     pub latency: Latency,
     /// Latency of the answered ones alone, as many papers have it: requests that time out are missing.
     pub answers: Latency,
+    /// Percentages of the requests sent after the warm-up, and the latency in ms that these do not exceed.
+    pub distribution: Vec<(f64, f64)>,
+    /// How it went over time.
+    pub timeline: Timeline,
+    /// The scenario's events: s since the first request, and what happened.
+    pub happened: Vec<(f64, String)>,
     /// By kind of device.
     pub groups: Vec<Group>,
     /// The switches' drops, by reason: including reports that they consumed (`ingress`).
@@ -309,6 +316,7 @@ impl Outcome {
             .map(|l| (l.name().into(), json!(self.violations.counts.get(l).unwrap_or(&0))))
             .collect();
         let point: Map<String, Value> = self.point.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+        let happened = self.happened.iter().map(|(at, what)| json!({"at_s": at, "what": what}));
         let mut all = json!({
             "scenario": self.scenario,
             "point": point,
@@ -321,6 +329,12 @@ impl Outcome {
             "measured_s": self.measured_s,
             "requests": requests,
             "devices": groups.collect::<Vec<_>>(),
+            "distribution": {
+                "percent": self.distribution.iter().map(|d| d.0).collect::<Vec<_>>(),
+                "ms": self.distribution.iter().map(|d| d.1).collect::<Vec<_>>(),
+            },
+            "time_series": self.timeline.json(),
+            "scenario_events": happened.collect::<Vec<_>>(),
             "switch_drops": self.switch_drops,
             "checks": {
                 "violations": self.violations.total(),

@@ -9,14 +9,16 @@ pub mod parallel;
 mod serve;
 mod simulator;
 pub mod stats;
+mod table;
 pub mod validate;
 pub mod wire;
 mod wire_error;
 
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
+use pointsman_console::results::Origin;
 use pointsman_console::{print, say};
-use pointsman_sim::{Scenario, scenario, table};
+use pointsman_sim::{Scenario, scenario};
 use serde_json::Value;
 pub use simulator::{Session, Simulator};
 use std::collections::BTreeMap;
@@ -54,7 +56,7 @@ pub struct Args {
     /// nothing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "lab", "check", "shard"])]
     flows: Option<PathBuf>,
-    /// Write results as CSV, one line per simulation and device kind.
+    /// Write results as CSV: a line for each simulation and device kind, a column for each setting of the sweep.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the learners' decisions as CSV, one line each.
@@ -66,7 +68,7 @@ pub struct Args {
     /// Parallel simulations [default: one per processor]. With --lab: parallel racks or networks [default: 1].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
-    /// Write an HTML page with charts.
+    /// Write an HTML page with charts: the sweep, events over time, the distribution of latency, learners.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Let another program set the weights, through JSON lines on standard input and output (docs/simulator.md).
@@ -269,11 +271,21 @@ struct Results {
     file: Option<File>,
     to_stdout: bool,
     done: BTreeMap<Key, Value>,
+    /// Goes into every line.
+    origin: Value,
+}
+
+/// What made a line of results, as it is in the line.
+fn origin_json() -> Value {
+    let fields = Origin::here().fields();
+    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
 impl Results {
     fn add(&mut self, key: Key, line: &str) -> Result<(), String> {
-        let result: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let mut result: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        result["origin"] = self.origin.clone();
+        let line = result.to_string();
         if let Some(file) = &mut self.file {
             // In one piece: another process that appends to it does not get in between.
             file.write_all(format!("{line}\n").as_bytes())
@@ -287,15 +299,6 @@ impl Results {
     }
 }
 
-fn csv(path: &Path, results: &[&Value]) -> Result<(), String> {
-    let mut text = format!("{}\n", table::HEAD);
-    for line in results.iter().flat_map(|r| table::lines(r)) {
-        text.push_str(&line);
-        text.push('\n');
-    }
-    write(path, &text)
-}
-
 fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
@@ -305,12 +308,7 @@ fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
     if results.iter().all(|r| r["learning"].is_null()) {
         return Err("--steps: this scenario has no learner: add a table [learn]".into());
     }
-    let mut text = format!("{}\n", table::STEPS_HEAD);
-    for line in results.iter().flat_map(|r| table::step_lines(r)) {
-        text.push_str(&line);
-        text.push('\n');
-    }
-    write(path, &text)
+    write(path, &table::steps(results))
 }
 
 /// The Q-table learnt by the first simulation.
@@ -386,13 +384,13 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let Some(results) = simulate(&args, args.threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.csv {
-        csv(path, &mine)?;
+        write(path, &table::results(&mine))?;
     }
     if let Some(path) = &args.steps {
         steps_csv(path, &mine)?;
     }
     if let Some(path) = &args.html {
-        write(path, &page::page(&first.name, &mine))?;
+        write(path, &page::page(&first.name, &mine, &Origin::here()))?;
     }
     if let Some(path) = &args.save_table {
         save_table(path, &mine)?;
@@ -426,7 +424,9 @@ fn simulate(args: &Args, threads: usize, jobs: &[Job<'_>]) -> Result<Option<BTre
     let file = args.json.as_deref().filter(|_| !to_stdout);
     let done = complete(file, to_stdout, threads, jobs)?;
     if !to_stdout {
-        jobs.iter().filter_map(|j| done.get(&j.key())).for_each(|r| print(&summary(r)));
+        let mine: Vec<&Value> = jobs.iter().filter_map(|j| done.get(&j.key())).collect();
+        mine.iter().for_each(|r| print(&summary(r)));
+        page::summary(&mine).iter().for_each(|text| print(text));
     }
     Ok(Some(done))
 }
@@ -447,7 +447,8 @@ fn complete(
     if todo.len() < jobs.len() {
         say(&format!("{} of {} simulations are already finished", jobs.len() - todo.len(), jobs.len()));
     }
-    let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
+    let results =
+        Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done, origin: origin_json() });
     let bar = Progress::new(true);
     bar.begin(todo.len() as u64, "simulations");
     let one = |job: &&Job<'_>| -> Result<(), String> {

@@ -1,8 +1,8 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, complete, loader, network_lab, simulate, stats, verdict, write};
+use super::{Args, Job, complete, loader, network_lab, page, simulate, verdict, write};
 use pointsman_compile::sources::{self, Sources};
-use pointsman_console::print;
+use pointsman_console::results::Origin;
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
@@ -22,7 +22,6 @@ fn check(args: &Args) -> Result<(), String> {
         ("--csv", args.csv.is_some()),
         ("--steps", args.steps.is_some()),
         ("--save-table", args.save_table.is_some()),
-        ("--html", args.html.is_some()),
         ("--serve", args.serve),
     ];
     match given.iter().find(|(_, given)| *given) {
@@ -165,38 +164,10 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let jobs: Vec<Job<'_>> = mine.map(|(_, (point, seed))| job(point, seed, args.lab)).collect();
     let Some(results) = simulate(args, threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
-    if args.json.as_deref() != Some(Path::new("-")) && points.len() > 1 {
-        print(&table(&points, &mine));
+    if let Some(path) = &args.html {
+        write(path, &page::page(&first.scenario.name, &mine, &Origin::here()))?;
     }
     Ok(verdict(&mine))
-}
-
-/// A line for each point: completion times of flows, means over seeds with 95 % confidence intervals.
-fn table(points: &[Point], results: &[&Value]) -> String {
-    let mut text = String::new();
-    for point in points {
-        let of_point =
-            |r: &&&Value| r["fingerprint"].as_str().is_some_and(|f| f.ends_with(&point.fingerprint));
-        let fabrics: Vec<&Value> = results.iter().filter(of_point).map(|r| &r["fabric"]).collect();
-        if fabrics.iter().all(|f| f.is_null()) {
-            continue;
-        }
-        text.push_str(&format!("{}, {} seeds", point.scenario.point_text(), fabrics.len()));
-        for (i, name) in ["short", "large", "all"].into_iter().enumerate() {
-            let of = |field: &str| {
-                let values = fabrics.iter().filter(|f| f["fct"][i]["n"] != 0);
-                stats::mean(&values.filter_map(|f| f["fct"][i][field].as_f64()).collect::<Vec<_>>())
-            };
-            let (mean, p99, slowdown) = (of("mean_ms"), of("p99_ms"), of("slowdown_mean"));
-            text.push_str(&format!("; {name}: mean {mean} ms, P99 {p99} ms, slowdown {slowdown}"));
-        }
-        let unfinished = |f: &&Value| {
-            let count = |name: &str| f["flows"][name].as_u64().unwrap_or(0);
-            count("started") - count("finished")
-        };
-        text.push_str(&format!("; {} unfinished\n", fabrics.iter().map(unfinished).sum::<u64>()));
-    }
-    text
 }
 
 #[cfg(test)]

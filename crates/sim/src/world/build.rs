@@ -12,6 +12,7 @@ use crate::device::{Device, DeviceCounts};
 use crate::fault::Fault;
 use crate::random::{Part, Stream};
 use crate::scenario::{Connections, Scenario};
+use crate::timeline::Intervals;
 use crate::window::Window;
 use pointsman_balance::{DeviceKind, Rack};
 use pointsman_ir::Executor;
@@ -105,12 +106,14 @@ fn checker(s: &Scenario, lasting: u32) -> Checker {
 }
 
 impl Measured {
-    fn of(devices: usize) -> Self {
+    fn of(s: &Scenario) -> Self {
+        let devices = s.devices.len();
         let (busy, counts) = (vec![0; devices], vec![DeviceCounts::default(); devices]);
         Measured {
             sent: 0,
             answered: 0,
             latencies_ns: vec![Vec::new(); DeviceKind::ALL.len()],
+            intervals: Intervals::new(s, DeviceKind::ALL.len()),
             busy_at: [busy.clone(), busy],
             counts_at: [counts.clone(), counts],
         }
@@ -163,7 +166,7 @@ impl<E: Executor + Send + Sync> World<E> {
             agents: Vec::new(),
             requests: Window::default(),
             tally: Tally::default(),
-            measured: Measured::of(s.devices.len()),
+            measured: Measured::of(s),
             stopped: false,
             next_action: 0,
             text: String::new(),

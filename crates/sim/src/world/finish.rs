@@ -7,6 +7,7 @@ use crate::device::DeviceCounts;
 use crate::frame;
 use crate::link::{Link, LinkCounts};
 use crate::outcome::{Group, Latency, Outcome, Requests, SwitchPackets};
+use crate::timeline::{self, Timeline};
 use pointsman_balance::DeviceKind;
 use pointsman_ir::Executor;
 use pointsman_v1model::Stats;
@@ -39,10 +40,15 @@ impl<E: Executor> World<E> {
             packets: stats.received,
             drops: stats.dropped(),
         });
+        let kinds = DeviceKind::ALL.map(DeviceKind::name);
+        let patience_ns = self.scenario.patience_ns;
+        let timeline =
+            Timeline::of(&self.measured.intervals, &kinds, &self.measured.latencies_ns, patience_ns);
         // A lost request counts as its time-out.
         let mut latencies_ns = self.measured.latencies_ns.concat();
         let answers = Latency::of(&mut latencies_ns);
-        latencies_ns.resize(self.measured.sent as usize, self.scenario.patience_ns);
+        latencies_ns.resize(self.measured.sent as usize, patience_ns);
+        latencies_ns.sort_unstable();
         Outcome {
             scenario: self.scenario.name.clone(),
             point: self.scenario.point.clone(),
@@ -56,6 +62,9 @@ impl<E: Executor> World<E> {
             requests,
             latency: Latency::of(&mut latencies_ns),
             answers,
+            distribution: timeline::distribution(&latencies_ns),
+            timeline,
+            happened: timeline::events(&self.scenario),
             groups,
             switch_drops: stats.drops.iter().map(|(r, n)| (r.name().to_string(), *n)).collect(),
             switches: switches.collect(),

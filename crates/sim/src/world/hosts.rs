@@ -152,7 +152,10 @@ impl<E: Executor> World<E> {
         let (station, bytes, congestion) = (c.station, c.model.request_bytes as usize, c.model.congestion);
         self.requests.push(Request { sent: self.now, client: client as u32, answered: false });
         self.tally.open += 1;
-        self.measured.sent += u64::from(self.is_measured(self.now));
+        if self.is_measured(self.now) {
+            self.measured.sent += 1;
+            self.measured.intervals.sent(self.now - self.start);
+        }
         self.checker.sent(self.now, connection);
         let marks = Marks { kind: Kind::Request, connection, request: number, tag: 0 };
         if self.streams.is_some() {
@@ -207,6 +210,7 @@ impl<E: Executor> World<E> {
             self.measured.answered += 1;
             if let Some(of_kind) = self.measured.latencies_ns.get_mut(usize::from(marks.tag & KINDS)) {
                 of_kind.push(latency);
+                self.measured.intervals.answered(request.sent - self.start, usize::from(marks.tag & KINDS));
             }
         }
     }

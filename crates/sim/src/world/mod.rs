@@ -26,6 +26,7 @@ use crate::frame::{Addresses, Packet};
 use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Scenario};
+use crate::timeline::Intervals;
 use crate::window::Window;
 use agents::AgentHost;
 use control::Control;
@@ -126,6 +127,7 @@ struct Measured {
     answered: u64,
     /// By kind of device (index of [`pointsman_balance::DeviceKind::ALL`]): latencies of requests.
     latencies_ns: Vec<Vec<u64>>,
+    intervals: Intervals,
     /// Busy time of each device at its beginning and end.
     busy_at: [Vec<u128>; 2],
     counts_at: [Vec<DeviceCounts>; 2],
