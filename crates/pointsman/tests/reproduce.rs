@@ -30,10 +30,15 @@ fn a_figure() {
         table.lines().any(|l| l.contains(",paper,1,")) && table.lines().any(|l| l.contains(",ours,2,")),
         "{table}"
     );
-    assert!(read(&html).contains("<figcaption>Paper</figcaption>"));
-    // The same seeds give the same results.
+    assert!(read(&html).contains("class=\"companion\""), "the paper's curve");
+    assert_eq!((&result["first_seed"], &result["last_seed"]), (&1.into(), &2.into()));
+    // The same seeds give the same results; the last columns are version, command and machine.
     assert_eq!(run(&[&args[..], &["--csv", &csv]].concat()).code, Some(0));
-    assert_eq!(read(&csv), table);
+    let results = |text: &str| -> Vec<String> {
+        let end = concat!(",", env!("CARGO_PKG_VERSION"), ",pointsman reproduce ");
+        text.lines().skip(1).map(|l| l.split_once(end).expect("what made it").0.to_owned()).collect()
+    };
+    assert_eq!(results(&read(&csv)), results(&table));
 }
 
 /// Probes of simulated devices reach the switch and count: the slower machine gets less.

@@ -23,7 +23,7 @@ pub mod verdict;
 use bench::{Bench, Coming, Factor, Where};
 use figure::{Figure, Place, Run};
 use output::Finished;
-use pointsman_console::results::{self, check_writable};
+use pointsman_console::results::{self, Origin, check_writable};
 use pointsman_console::{print, say};
 use std::error::Error;
 use std::path::PathBuf;
@@ -197,7 +197,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let published = args.as_published.contains(&Factor::All);
     (bench.published, bench.kept) = (published || !fabric::is_tuned(), args.keep.clone());
     let mut done = Vec::new();
-    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let origin = Origin::here();
     for (figure, run) in wanted {
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         found.notes.extend(bench.lab_note());
@@ -207,8 +207,10 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         };
         let settings = bench.factors.iter().map(|f| f.name()).collect();
         let judged = figure.judge(&found)?;
-        let (place, command) = (args.place.name(), command.clone());
-        let finished = Finished { figure, place, published, settings, command, found, judged };
+        let used = if matches!(figure.place, Place::Network(_)) { of_networks } else { seeds };
+        let (place, origin) = (args.place.name(), origin.clone());
+        let seeds = (args.seed, args.seed.wrapping_add(used - 1));
+        let finished = Finished { figure, place, published, settings, seeds, origin, found, judged };
         print(&finished.text());
         done.push(finished);
         // After each: an interruption keeps the finished ones.
@@ -222,6 +224,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         if let Some(path) = &args.html {
             results::write(path, "--html", output::html(&done))?;
         }
+    }
+    if done.len() > 1 {
+        print(&format!("\n{}", output::summary(&done)));
     }
     let (simulations, violations) = bench.tally();
     if violations > 0 {

@@ -1,14 +1,12 @@
 //! Output of the results: a table on the terminal, CSV, JSON, HTML.
 
-use super::figure::{Chart, Curve, Evidence, Figure, Found, Judged, Quantity, Rule};
-use pointsman_lab::report::chart::{Axis, Dot, Series, escape, lines, number};
-use pointsman_lab::report::{STYLE, legend};
-use pointsman_trials::stats::{mean, median, spread};
+use super::figure::{Chart, Curve, Evidence, Figure, Found, Judged, Point, Quantity, Rule, Verdict};
+use super::verdict::CENSORED_PERCENT;
+use pointsman_chart::{Align, Axis, Dot, Page, Series, Shape, Table, escape, field, number};
+use pointsman_console::results::Origin;
+use pointsman_trials::stats::{ci95, mean, median, spread};
 use serde_json::json;
 use std::fmt::Write;
-
-/// Of this program.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A figure that was run.
 pub struct Finished<'a> {
@@ -20,8 +18,10 @@ pub struct Finished<'a> {
     pub published: bool,
     /// The settings that are, if not all.
     pub settings: Vec<&'static str>,
-    /// The command that ran it.
-    pub command: String,
+    /// First and last seed.
+    pub seeds: (u64, u64),
+    /// What ran it.
+    pub origin: Origin,
     /// The results.
     pub found: Found,
     /// Its claims.
@@ -67,6 +67,19 @@ fn paper(j: &Judged) -> String {
 }
 
 impl Finished<'_> {
+    /// The seeds: `1 to 20`.
+    fn seeds(&self) -> String {
+        match self.seeds {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first} to {last}"),
+        }
+    }
+
+    /// Remarks for the reader.
+    fn notes(&self) -> impl Iterator<Item = &str> {
+        self.figure.remarks.iter().copied().chain(self.found.notes.iter().map(String::as_str))
+    }
+
     /// For a terminal.
     pub fn text(&self) -> String {
         let settings = match self.settings.as_slice() {
@@ -90,7 +103,7 @@ impl Finished<'_> {
                 loss(&j.evidence),
             );
         }
-        for note in self.figure.remarks.iter().copied().chain(self.found.notes.iter().map(String::as_str)) {
+        for note in self.notes() {
             let _ = writeln!(out, "  note: {note}");
         }
         out
@@ -101,7 +114,8 @@ impl Finished<'_> {
         let claims: Vec<_> = self.judged.iter().map(|j| j.json(self.published)).collect();
         json!({
             "figure": self.figure.id, "claims": claims, "title": self.figure.title, "source": self.figure.source,
-            "place": self.place, "as_published": self.settings, "version": VERSION, "command": self.command, "remarks": self.figure.remarks, "notes": self.found.notes,
+            "place": self.place, "as_published": self.settings, "version": self.origin.version,
+            "command": self.origin.command, "machine": self.origin.machine, "first_seed": self.seeds.0, "last_seed": self.seeds.1, "remarks": self.figure.remarks, "notes": self.found.notes,
         })
         .to_string()
     }
@@ -117,15 +131,6 @@ fn distinct<'a>(all: impl Iterator<Item = &'a Quantity>) -> Vec<Quantity> {
     out
 }
 
-/// A field of CSV.
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_string()
-    }
-}
-
 /// Every point of every chart, one line each; units are in the names of the columns. Cells of quantities that a chart does
 /// not have are empty.
 pub fn csv(all: &[Finished<'_>]) -> String {
@@ -139,8 +144,9 @@ pub fn csv(all: &[Finished<'_>]) -> String {
             let _ = write!(out, ",{}", y.column(what));
         }
     }
-    out.push('\n');
+    out.push_str(",loss_percent,first_seed,last_seed,version,command,machine\n");
     for f in all {
+        let origin = f.origin.fields().map(|(_, value)| field(&value)).join(",");
         for chart in &f.found.charts {
             for (source, curves) in [("ours", &chart.ours), ("paper", &chart.paper)] {
                 for (curve, point) in curves.iter().flat_map(|c| c.points.iter().map(move |p| (c, p))) {
@@ -164,10 +170,11 @@ pub fn csv(all: &[Finished<'_>]) -> String {
                             continue;
                         }
                         let s = &point.samples;
-                        let ((low, high), (min, max)) = (mean(s).ends(), spread(s));
+                        let ((low, high), (min, max)) = (ci95(s), spread(s));
                         let _ = write!(out, ",{},{},{low},{high},{min},{max}", median(s), mean(s).mean);
                     }
-                    out.push('\n');
+                    let loss = point.loss_percent.map_or(String::new(), |loss| loss.to_string());
+                    let _ = writeln!(out, ",{loss},{},{},{origin}", f.seeds.0, f.seeds.1);
                 }
             }
         }
@@ -175,107 +182,143 @@ pub fn csv(all: &[Finished<'_>]) -> String {
     out
 }
 
+/// A table of all figures for the terminal: how many of their claims have which verdict.
+pub fn summary(all: &[Finished<'_>]) -> String {
+    const VERDICTS: [Verdict; 5] =
+        [Verdict::Holds, Verdict::Stronger, Verdict::Weaker, Verdict::Fails, Verdict::Inconclusive];
+    let verdicts = VERDICTS.map(|v| (v.name(), Align::Right));
+    let head: Vec<_> =
+        [("figure", Align::Left), ("claims", Align::Right)].into_iter().chain(verdicts).collect();
+    let mut table = Table::new(&head);
+    for f in all {
+        let counts = VERDICTS.map(|v| f.judged.iter().filter(|j| j.verdict == v).count());
+        let cells = counts.map(|n| if n == 0 { "-".to_owned() } else { n.to_string() });
+        table.row([f.figure.id.to_owned(), f.judged.len().to_string()].into_iter().chain(cells));
+    }
+    table.text()
+}
+
 /// One page, for a browser: one file, no script, nothing loaded from anywhere.
 pub fn html(all: &[Finished<'_>]) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>Figures reproduced</title>\n<style>\n{STYLE}</style>\n\
-         </head>\n<body>\n<h1>Figures reproduced</h1>\n<p class=\"caption\">Points are medians over seeds. The rules of \
-         verdicts are in docs/figures.md; a claim that is made by no paper has the source \"ours\".</p>\n"
+    let mut page = Page::new("Figures reproduced");
+    page.push(
+        "<p class=\"caption\">Points are means over seeds with their 95 % intervals. The rules of verdicts are in \
+         docs/figures.md; a claim that is made by no paper has the source \"ours\".</p>\n",
     );
-    if let Some(f) = all.first() {
-        let _ = writeln!(
-            page,
-            "<p class=\"caption\">Pointsman {VERSION}: <code>{}</code></p>",
-            escape(&f.command)
-        );
-    }
     for f in all {
-        let _ = writeln!(
-            page,
-            "<h2>{}: {}</h2>\n<p class=\"caption\">{}; {}</p>",
-            escape(f.figure.id),
-            escape(f.figure.title),
-            escape(f.figure.source),
-            f.place
-        );
-        page.push_str(&claims(&f.judged));
-        for c in &f.found.charts {
-            page.push_str(&chart(c));
+        page.heading(&format!("{}: {}", f.figure.id, f.figure.title));
+        page.push(&format!("<p class=\"caption\">{}; {}</p>\n", escape(f.figure.source), f.place));
+        page.push(&claims(&f.judged));
+        f.found.charts.iter().for_each(|c| page.push(&chart(c)));
+        page.push("<ul>\n");
+        for note in f.notes() {
+            page.push(&format!("<li>{}\n", escape(note)));
         }
-        page.push_str("<ul>\n");
-        for note in f.figure.remarks.iter().copied().chain(f.found.notes.iter().map(String::as_str)) {
-            let _ = writeln!(page, "<li>{}", escape(note));
-        }
-        page.push_str("</ul>\n");
+        page.push("</ul>\n");
     }
-    page.push_str("</body>\n</html>\n");
-    page
+    if let Some(f) = all.first() {
+        page.origin([("seeds", f.seeds())].into_iter().chain(f.origin.fields()));
+    }
+    page.html()
 }
 
 fn claims(judged: &[Judged]) -> String {
-    let mut out = String::from(
-        "<div class=\"scroll\"><table>\n<thead><tr><th>Verdict<th>Claim<th class=\"n\">Claimed<th>Source\
-         <th class=\"n\">Ours<th class=\"n\">Median<th class=\"n\">Seeds<th class=\"n\">Lost, %\n<tbody>\n",
-    );
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("Verdict", left),
+        ("Claim", left),
+        ("Claimed", right),
+        ("Source", left),
+        ("Ours", right),
+        ("Median", right),
+        ("Seeds", right),
+        ("Lost, %", right),
+    ]);
     for j in judged {
-        let _ = writeln!(
-            out,
-            "<tr><td>{}<td style=\"white-space:normal\">{}<td class=\"n\">{}<td>{}<td class=\"n\">{} {}<td class=\"n\">{}\
-             <td class=\"n\">{}<td class=\"n\">{}",
-            j.verdict.name(),
-            escape(j.claim.text),
-            escape(&paper(j)),
-            j.claim.source.name(),
-            interval(&j.evidence),
-            escape(j.claim.unit),
+        table.row([
+            j.verdict.name().to_owned(),
+            j.claim.text.to_owned(),
+            paper(j),
+            j.claim.source.name().to_owned(),
+            format!("{} {}", interval(&j.evidence), j.claim.unit),
             precise(median(&j.evidence.samples)),
-            j.evidence.samples.len(),
+            j.evidence.samples.len().to_string(),
             j.evidence.loss_percent.map_or(String::new(), precise),
-        );
+        ]);
+        table.mark(0, colour(j.verdict));
     }
-    out.push_str("</table></div>\n");
-    out
+    table.html()
 }
 
-/// Ours and the paper's, side by side on the same axes, a line of the same name in the same colour.
+/// A verdict's class of the style sheet.
+fn colour(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds | Verdict::Stronger => "good",
+        Verdict::Weaker | Verdict::Inconclusive => "warn",
+        Verdict::Fails => "bad",
+    }
+}
+
+/// Points as dots: means with their intervals. Points at which requests were lost are hollow.
+fn dots(curve: &Curve, y: &Quantity) -> Vec<Dot> {
+    let dot = |p: &Point| {
+        let many = p.samples.len() > 1;
+        let lost = p.loss_percent.is_some_and(|loss| loss > CENSORED_PERCENT);
+        let loss = p.loss_percent.map_or(String::new(), |loss| format!(", {} % lost", precise(loss)));
+        Dot {
+            x: p.x,
+            y: mean(&p.samples).mean,
+            interval: many.then(|| ci95(&p.samples)),
+            hollow: lost,
+            title: format!(
+                "{}: {} at {}: {}{loss}",
+                curve.name,
+                y.label,
+                number(p.x),
+                interval(&p.evidence())
+            ),
+        }
+    };
+    curve.points.iter().filter(|p| !p.samples.is_empty()).map(dot).collect()
+}
+
+/// Ours; and if the paper has numbers, each curve with the paper's on the same axes.
 fn chart(c: &Chart) -> String {
-    let mut names: Vec<String> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for curve in c.ours.iter().chain(&c.paper) {
-        if !names.contains(&curve.name) {
-            names.push(curve.name.clone());
+        if !names.contains(&curve.name.as_str()) {
+            names.push(&curve.name);
         }
     }
-    let values = || c.ours.iter().chain(&c.paper).flat_map(|c| &c.points);
-    let (xs, ys) = (values().map(|p| p.x), values().map(|p| median(&p.samples)));
-    let axis = |q: &Quantity, values: &mut dyn Iterator<Item = f64>| {
-        if q.log { Axis::log(values) } else { Axis::linear(values.fold(0.0, f64::max)) }
+    let of = |curves: &[Curve], name: &str| -> Vec<Dot> {
+        curves.iter().filter(|c| c.name == name).flat_map(|curve| dots(curve, &c.y)).collect()
     };
-    let (x, y) = (axis(&c.x, &mut xs.into_iter()), axis(&c.y, &mut ys.into_iter()));
-    let series = |curves: &[Curve]| -> Vec<Series> {
-        let of = |name: &String| {
-            let points = curves.iter().filter(|c| c.name == *name).flat_map(|c| &c.points);
-            let dot = |p: &super::figure::Point| Dot {
-                x: p.x,
-                y: median(&p.samples),
-                hollow: false,
-                title: format!("{name}: {} at {}: {}", c.y.label, number(p.x), mean(&p.samples)),
-            };
-            Series { dots: points.map(dot).collect() }
-        };
-        names.iter().map(of).collect()
-    };
-    let labels = (c.x.label, c.y.label);
-    let mut out =
-        format!("<h3>{}</h3>\n{}<div class=\"multiples\">\n", escape(&c.title), legend(&names, true));
-    for (who, curves) in [("Ours", &c.ours), ("Paper", &c.paper)] {
-        if !curves.is_empty() {
-            let svg = lines(&series(curves), x, y, labels, &[]);
-            let _ = writeln!(out, "<figure>{svg}<figcaption>{who}</figcaption></figure>");
-        }
+    let series: Vec<Series> = names
+        .iter()
+        .map(|name| Series {
+            name: (*name).to_owned(),
+            dots: of(&c.ours, name),
+            shape: Shape::Marks,
+            companion: of(&c.paper, name),
+        })
+        .collect();
+    let all = || series.iter().flat_map(|s| s.dots.iter().chain(&s.companion));
+    let ends =
+        || all().flat_map(|d| d.interval.map_or([d.y, d.y], |(low, high)| [low.max(d.y / 100.0), high]));
+    let y = if c.y.log { Axis::log(ends()) } else { Axis::linear(ends().fold(0.0, f64::max)) };
+    let x = if c.x.log { Axis::log(all().map(|d| d.x)) } else { Axis::around(all().map(|d| d.x)) };
+    let lost = all().any(|d| d.hollow);
+    let mut caption = String::from(if c.paper.is_empty() {
+        ""
+    } else {
+        "Solid: ours; dashed, hollow marks: the paper's. "
+    });
+    if lost {
+        caption.push_str("Hollow marks of ours: more than 1 % of the requests were lost.");
     }
-    out.push_str("</div>\n");
-    out
+    let labels = (c.x.label.to_owned(), c.y.label.to_owned());
+    let drawn = pointsman_chart::Chart { series, x, y, labels, guides: Vec::new(), caption };
+    format!("<h3>{}</h3>\n{}", escape(&c.title), drawn.html())
 }
 
 #[cfg(test)]
@@ -322,7 +365,12 @@ mod tests {
             place: "simulator",
             published: false,
             settings: Vec::new(),
-            command: "reproduce fig-1".into(),
+            seeds: (1, 2),
+            origin: Origin {
+                version: "0.1",
+                command: "pointsman reproduce fig-1".into(),
+                machine: "any".into(),
+            },
             found,
             judged,
         }
@@ -336,10 +384,14 @@ mod tests {
         assert_eq!(
             head,
             "figure,chart,curve,source,seeds,offered_per_s,p99_median_ms,p99_mean_ms,p99_ci95_low_ms,p99_ci95_high_ms,\
-             p99_min_ms,p99_max_ms"
+             p99_min_ms,p99_max_ms,loss_percent,first_seed,last_seed,version,command,machine"
         );
         let first = lines.next().unwrap_or_default();
-        assert!(first.starts_with("fig-1,chart,\"a,b\",ours,2,1,4,4,") && first.ends_with(",3,5"), "{first}");
+        assert!(
+            first.starts_with("fig-1,chart,\"a,b\",ours,2,1,4,4,")
+                && first.ends_with(",3,5,0.5,1,2,0.1,pointsman reproduce fig-1,any"),
+            "{first}"
+        );
         assert_eq!(text.lines().filter(|l| l.contains(",paper,1,1,7,7,7,7,7,7")).count(), 1, "{text}");
     }
 
@@ -350,13 +402,28 @@ mod tests {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(page.contains("a &lt;b&gt; claim") && page.contains("holds") && page.contains("flawed"));
-        assert_eq!(page.matches("<figure").count(), 2);
+        // One curve: it is drawn once, with its paper's and its interval.
+        assert_eq!(
+            (page.matches("class=\"plot\"").count(), page.matches("class=\"companion\"").count()),
+            (1, 1)
+        );
+        assert_eq!(page.matches("class=\"error\"").count(), 2);
+        assert!(page.contains("<td class=\"good\" data-label=\"Verdict\">holds"), "{page}");
         let json: serde_json::Value = serde_json::from_str(&finished().json()).expect("JSON");
         assert_eq!(json["figure"], "fig-1");
         assert_eq!(json["claims"][0]["paper"], 2.0);
         assert_eq!(json["claims"][0]["loss_percent"], 0.5);
-        assert_eq!(json["command"], "reproduce fig-1");
-        assert!(page.contains("reproduce fig-1") && json["version"].is_string());
+        assert_eq!(
+            (&json["command"], &json["machine"]),
+            (&"pointsman reproduce fig-1".into(), &"any".into())
+        );
+        assert_eq!((&json["first_seed"], &json["last_seed"]), (&1.into(), &2.into()));
+        assert!(page.contains("reproduce fig-1") && page.contains("<dt>seeds<dd>1 to 2"));
+        assert!(
+            summary(&[finished()]).contains("fig-1        1      1         -"),
+            "{}",
+            summary(&[finished()])
+        );
         assert!(finished().text().contains("holds"));
     }
 }

@@ -1,9 +1,7 @@
 //! How a claim is judged: its source, the evidence for and against it, the rule, the verdict.
 
 use super::figure::{ratios, worst};
-use libm::erfc;
-use pointsman_trials::stats::{mean, t_975};
-use pointsman_wire::Random;
+use pointsman_trials::stats::{ci95, mean};
 
 /// Where a claim's number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +126,7 @@ impl Evidence {
 
     /// Ends of the 95 % confidence interval of the mean.
     pub fn ci95(&self) -> (f64, f64) {
-        interval(&self.samples)
+        ci95(&self.samples)
     }
 
     /// The verdict by this rule.
@@ -181,46 +179,6 @@ fn within((low, high): (f64, f64), (least, most): (f64, f64)) -> Verdict {
     } else {
         Verdict::Inconclusive
     }
-}
-
-/// Skewness from which on an interval is not symmetric.
-const SKEWED: f64 = 1.0;
-const RESAMPLES: usize = 10_000;
-
-/// The 95 % confidence interval of the mean: Student's t, or by bootstrap where a symmetric one makes no sense, because the samples are
-/// skewed, or all on one side of zero while an end is on the other. A single sample has none: its two ends are the sample.
-fn interval(samples: &[f64]) -> (f64, f64) {
-    let (low, high) = mean(samples).ends();
-    let (all_above, all_below) = (samples.iter().all(|v| *v >= 0.0), samples.iter().all(|v| *v <= 0.0));
-    let impossible = (all_above && low < 0.0) || (all_below && high > 0.0);
-    if samples.len() > 1 && low < high && (impossible || skewness(samples).abs() > SKEWED) {
-        bootstrap(samples)
-    } else {
-        (low, high)
-    }
-}
-
-/// Third moment over the cube of the standard deviation.
-fn skewness(samples: &[f64]) -> f64 {
-    let (n, mean) = (samples.len() as f64, mean(samples).mean);
-    let moment = |k: i32| samples.iter().map(|v| (v - mean).powi(k)).sum::<f64>() / n;
-    let spread = moment(2).sqrt();
-    if spread > 0.0 { moment(3) / spread.powi(3) } else { 0.0 }
-}
-
-/// Percentiles of resampled means, widened for small samples ("expanded percentile" interval: Hesterberg, The American
-/// Statistician 69(4), 2015, section 4.3): the tails are those of the normal distribution beyond t * sqrt(n / (n - 1)).
-fn bootstrap(samples: &[f64]) -> (f64, f64) {
-    let n = samples.len();
-    let mut random = Random::new(n as u64);
-    let mut draw = || samples[random.below(n as u64) as usize];
-    let mut means: Vec<f64> =
-        (0..RESAMPLES).map(|_| (0..n).map(|_| draw()).sum::<f64>() / n as f64).collect();
-    means.sort_by(f64::total_cmp);
-    let beyond = t_975(n - 1) * (n as f64 / (n - 1) as f64).sqrt();
-    let tail = 0.5 * erfc(beyond / std::f64::consts::SQRT_2);
-    let at = ((tail * RESAMPLES as f64) as usize).min(RESAMPLES / 2 - 1);
-    (means[at], means[RESAMPLES - 1 - at])
 }
 
 #[cfg(test)]
@@ -294,34 +252,5 @@ mod tests {
             evidence.judge(Rule::Effect { neutral: 1.0 }, 1.5)
         };
         assert_eq!((judge(0.9), judge(1.1)), (Verdict::Holds, Verdict::Inconclusive));
-    }
-
-    #[test]
-    fn intervals() {
-        // Symmetric samples: Student's t.
-        assert_eq!(interval(&[11.0, 12.0, 13.0]), mean(&[11.0, 12.0, 13.0]).ends());
-        assert_eq!(interval(&[4.0]), (4.0, 4.0));
-        assert_eq!(interval(&[0.0; 5]), (0.0, 0.0));
-        // Skewed ones cannot be below zero, and the interval goes farther up than down.
-        let skewed = [0.1, 0.2, 0.1, 0.3, 5.0];
-        let (low, high) = interval(&skewed);
-        let mean = mean(&skewed).mean;
-        assert!((0.1..mean).contains(&low) && high - mean > mean - low, "{low} to {high}");
-        assert_eq!(interval(&skewed), (low, high), "it depends on the samples alone");
-    }
-
-    /// Of intervals for exponential samples, which have a mean of 1, about 19 of 20 include it.
-    #[test]
-    fn coverage() {
-        let mut random = Random::new(7);
-        let mut exponential = || -libm::log((random.below(1 << 40) + 1) as f64 / (1u64 << 40) as f64);
-        let trials = 200;
-        let covers = (0..trials).filter(|_| {
-            let samples: Vec<f64> = (0..20).map(|_| exponential()).collect();
-            let (low, high) = bootstrap(&samples);
-            low <= 1.0 && high >= 1.0
-        });
-        let share = covers.count() as f64 / f64::from(trials);
-        assert!((0.88..=0.99).contains(&share), "{share}");
     }
 }
