@@ -47,8 +47,10 @@ pub fn number(x: f64) -> String {
         0
     } else if x.abs() >= 10.0 {
         1
-    } else {
+    } else if x.abs() >= 0.1 {
         2
+    } else {
+        4
     };
     let text = format!("{x:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -61,8 +63,8 @@ mod tests {
     #[test]
     fn numbers_and_text_are_fit_for_svg() {
         assert_eq!(
-            (number(0.0), number(0.5), number(12.0), number(1234.5)),
-            ("0".into(), "0.5".into(), "12".into(), "1234".into())
+            (number(0.0), number(0.0456), number(0.5), number(12.0), number(1234.5)),
+            ("0".into(), "0.0456".into(), "0.5".into(), "12".into(), "1234".into())
         );
         assert_eq!(escape("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
     }

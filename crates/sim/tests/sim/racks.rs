@@ -103,6 +103,16 @@ fn a_server_fails() {
     // 500 ms of silence and a round of polling, 500 requests per second.
     assert!((200..450).contains(&r.lost_at_devices), "{r:?}");
     assert_eq!(r.lost_on_links + r.lost_in_switch, 0, "{r:?}");
+    // The failure is where it is expected in the run over time, and nothing is missing there.
+    let t = &outcome.timeline;
+    assert_eq!((t.sent.iter().sum::<u64>(), t.answered.iter().sum::<u64>()), (r.sent, r.answered));
+    let begins = |i: usize| t.from_s + t.interval_s * i as f64;
+    let with_loss: Vec<usize> = (0..t.sent.len()).filter(|i| t.answered[*i] < t.sent[*i]).collect();
+    let (first, last) = (with_loss[0], with_loss[with_loss.len() - 1]);
+    assert!((0.9..1.05).contains(&begins(first)) && (1.3..1.9).contains(&begins(last)), "{with_loss:?}");
+    assert!(t.p99_ms[first + 1] == 5000.0 && t.p99_ms[last + 2] < 100.0, "{:?}", t.p99_ms);
+    assert_eq!(outcome.happened, [(1.0, "failure of s3/cpu, s3/nic".to_owned())]);
+    assert!(outcome.distribution.contains(&(99.0, outcome.latency.p99_ms)));
 }
 
 #[test]

@@ -113,34 +113,40 @@ const REQUESTS: [Metric; 4] = [
     },
 ];
 
+/// A completion time of flows of a class, if there were any.
+fn fct(r: &Value, class: usize, field: &str) -> Option<f64> {
+    let of = &r["fabric"]["fct"][class];
+    of[field].as_f64().filter(|_| of["n"] != 0)
+}
+
 /// Completion times of flows: of class 0, short ones, 1, large ones, and 2, all.
 const FLOWS: [Metric; 5] = [
     Metric {
         label: "mean FCT of short flows, ms",
         unit: "ms",
         log: true,
-        value: |r| r["fabric"]["fct"][0]["mean_ms"].as_f64(),
+        value: |r| fct(r, 0, "mean_ms"),
         caption: "Flow completion time; a flow that has not finished counts with the time until the end.",
     },
     Metric {
         label: "mean FCT of large flows, ms",
         unit: "ms",
         log: true,
-        value: |r| r["fabric"]["fct"][1]["mean_ms"].as_f64(),
+        value: |r| fct(r, 1, "mean_ms"),
         caption: "Flow completion time; a flow that has not finished counts with the time until the end.",
     },
     Metric {
         label: "P99 of FCT, all flows, ms",
         unit: "ms",
         log: true,
-        value: |r| r["fabric"]["fct"][2]["p99_ms"].as_f64(),
+        value: |r| fct(r, 2, "p99_ms"),
         caption: "Flow completion time; a flow that has not finished counts with the time until the end.",
     },
     Metric {
         label: "mean slowdown, all flows",
         unit: "times",
         log: false,
-        value: |r| r["fabric"]["fct"][2]["slowdown_mean"].as_f64(),
+        value: |r| fct(r, 2, "slowdown_mean"),
         caption: "Completion time against that of the same flow in an empty network.",
     },
     Metric {
