@@ -194,6 +194,32 @@ pub enum Limits {
         /// 0: it may work to capacity.
         more: u16,
     },
+    /// Out once a new request would wait half as long as its service would take at the next device by priority; the last device, once
+    /// its workers are busy.
+    Spill,
+}
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Requests that it works on at the same time, if they are configured.
+    pub workers: Option<u16>,
+    /// Its speed relative to the others'.
+    pub weight: u32,
+}
+
+impl Capacity {
+    fn workers(self) -> u16 {
+        self.workers.unwrap_or(1).max(1)
+    }
+
+    /// How many requests it finishes while a request takes half of its service time at `next`; at least as many as it works on.
+    fn during_half_a_service_of(self, next: Capacity) -> u16 {
+        // A device's weight is what all of its workers finish together.
+        let service = u64::from(next.workers()) * u64::from(self.weight);
+        let finished = service.div_ceil(2 * u64::from(next.weight.max(1)));
+        u16::try_from(finished).unwrap_or(u16::MAX).max(self.workers())
+    }
 }
 
 impl Limits {
@@ -208,10 +234,10 @@ impl Limits {
                 let high = high.unwrap_or(own);
                 Limits::Fixed { high, low: low.unwrap_or(lower.min(high.saturating_sub(1))) }
             }
-            (_, Limits::Workers { .. }, Some(high), low) => {
+            (_, Limits::Workers { .. } | Limits::Spill, Some(high), low) => {
                 Limits::Fixed { high, low: low.unwrap_or(high.saturating_sub(1)) }
             }
-            (_, Limits::Workers { .. }, None, Some(low)) => {
+            (_, Limits::Workers { .. } | Limits::Spill, None, Some(low)) => {
                 Limits::Fixed { high: low.saturating_add(1), low }
             }
         }
@@ -393,6 +419,15 @@ impl Blocks {
             Policy::Chosen => {
                 Blocks { servers: Servers::Chosen, pick: Pick::Chosen, metrics: IN_FLIGHT, ..Blocks::PLAIN }
             }
+            // Servers share the load, too: otherwise one of them would spill while another one has room.
+            Policy::Spillover => Blocks {
+                servers: Servers::PowerOfTwo,
+                narrow: Narrow::Below,
+                pick: Pick::Priority,
+                metrics: IN_FLIGHT,
+                limits: Limits::Spill,
+                ..Blocks::PLAIN
+            },
         }
     }
 
@@ -401,13 +436,16 @@ impl Blocks {
         *self == Blocks::PLAIN
     }
 
-    /// The thresholds at which a device with this number of workers is out, and in again, in the data plane's unit of
-    /// load.
-    pub fn thresholds(&self, workers: Option<u16>) -> (u16, u16) {
+    /// The thresholds at which a device is out, and in again, in the data plane's unit of load. `next`: the next one by priority.
+    pub fn thresholds(&self, device: Capacity, next: Option<Capacity>) -> (u16, u16) {
         match self.limits {
             Limits::Fixed { high, low } => (high.saturating_mul(self.unit), low.saturating_mul(self.unit)),
             Limits::Workers { more } => {
-                let high = workers.unwrap_or(1).max(1).saturating_add(more);
+                let high = device.workers().saturating_add(more);
+                (high, high - 1)
+            }
+            Limits::Spill => {
+                let high = next.map_or(device.workers(), |next| device.during_half_a_service_of(next));
                 (high, high - 1)
             }
         }
@@ -510,7 +548,8 @@ mod tests {
     fn limits() {
         let check = |policy, tuning: Tuning, workers: Option<u16>, wanted: (u16, u16)| {
             let b = Blocks::new(policy, &tuning, Protocol::Udp, workers.is_some());
-            assert_eq!(b.thresholds(workers), wanted, "{policy}, {tuning:?}, {workers:?}");
+            let device = Capacity { workers, weight: 1 };
+            assert_eq!(b.thresholds(device, None), wanted, "{policy}, {tuning:?}, {workers:?}");
         };
         let plain = Tuning::default();
         let high = |high| Tuning { high: Some(high), ..plain };
@@ -528,6 +567,25 @@ mod tests {
         check(Policy::Prt, in_flight, Some(8), (9, 8));
         check(Policy::Prt, Tuning { high: Some(20), ..in_flight }, Some(8), (20, 19));
         check(Policy::Prt, Tuning { low: Some(3), ..in_flight }, Some(8), (4, 3));
+        check(Policy::Spillover, plain, Some(8), (8, 7));
+        check(Policy::Spillover, high(12), Some(8), (12, 11));
+    }
+
+    /// A processor that does five requests while an accelerator does one, both eight at a time: half of the accelerator's service
+    /// is twenty of the processor's.
+    #[test]
+    fn spilling() {
+        let b = Blocks::new(Policy::Spillover, &Tuning::default(), Protocol::Udp, true);
+        assert_eq!((b.servers, b.count), (Servers::PowerOfTwo, Some(Counting::Requests)));
+        assert!(!b.needs_reports());
+        let of = |workers, weight| Capacity { workers: Some(workers), weight };
+        assert_eq!(b.thresholds(of(8, 5), Some(of(8, 1))), (20, 19));
+        assert_eq!(b.thresholds(of(8, 1), None), (8, 7));
+        // Equal devices: all workers of the first, then the second.
+        assert_eq!(b.thresholds(of(8, 1), Some(of(8, 1))), (8, 7));
+        assert_eq!(b.thresholds(of(2, 1000), Some(of(60_000, 1))), (65_535, 65_534));
+        let unknown = Capacity { workers: None, weight: 5 };
+        assert_eq!(b.thresholds(unknown, Some(Capacity { weight: 1, ..unknown })), (3, 2));
     }
 
     #[test]

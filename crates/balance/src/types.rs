@@ -253,11 +253,13 @@ pub enum Policy {
     ProbeWrr,
     /// The device that the controller names.
     Chosen,
+    /// The first by priority until waiting there takes half as long as a service by the next one.
+    Spillover,
 }
 
 impl Policy {
     /// All policies.
-    pub const ALL: [Policy; 14] = [
+    pub const ALL: [Policy; 15] = [
         Policy::ServerOnly,
         Policy::Ecmp,
         Policy::Wrr,
@@ -272,6 +274,7 @@ impl Policy {
         Policy::PowerOfTwo,
         Policy::ProbeWrr,
         Policy::Chosen,
+        Policy::Spillover,
     ];
 
     /// Those that `pointsman demo` compares.
@@ -294,6 +297,7 @@ impl Policy {
             Policy::PowerOfTwo => "power-of-two",
             Policy::ProbeWrr => "probe-wrr",
             Policy::Chosen => "chosen",
+            Policy::Spillover => "spillover",
         }
     }
 

@@ -89,7 +89,7 @@ fn tuning() {
     bad(
         "policy = \"p4mite\"",
         "policy = \"fastest\"",
-        &["unknown policy `fastest`", "\"prt\"", "or \"chosen\""],
+        &["unknown policy `fastest`", "\"prt\"", "or \"spillover\""],
     );
     let (from, to) =
         with("least-utilised", "metric = \"memory\", step = 3, servers = \"least-loaded\", choices = 8");

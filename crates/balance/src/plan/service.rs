@@ -4,8 +4,8 @@ use super::desired::{Plan, Situation, device_mac, policy_number};
 use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
-use crate::blocks::{Blocks, Counting, Factor, Narrow, Pick, Servers, inverses, ranked};
-use crate::config::{DirectReturn, Frontend, Member, Rack, Service};
+use crate::blocks::{Blocks, Capacity, Counting, Factor, Narrow, Pick, Servers, inverses, ranked};
+use crate::config::{DirectReturn, Frontend, Member, MemberDevice, Rack, Service};
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -152,7 +152,8 @@ fn blocks(service: &Service, frontend: Frontend, notes: &mut Vec<String>) -> Blo
 fn without_workers(rack: &Rack, service: &Service) -> Option<String> {
     let taking = || service.members.iter().flat_map(|m| &m.devices).filter(|d| d.enabled);
     let without = taking().find(|d| d.workers.is_none())?;
-    let compares = matches!(service.policy, Policy::LeastUtilised | Policy::Prt | Policy::Jiq);
+    let compares =
+        matches!(service.policy, Policy::LeastUtilised | Policy::Prt | Policy::Jiq | Policy::Spillover);
     (compares && taking().any(|d| d.workers.is_some())).then(|| {
         format!(
             "service `{}`: device `{}` has no `workers` but others do, so {} ignores them",
@@ -255,12 +256,13 @@ fn pool(
     let mut by_slot: Vec<(u8, u32)> = usable.iter().map(|d| (d.number.slot(), d.weight)).collect();
     by_slot.sort_unstable();
     let workers = |slot: u8| usable.iter().find(|d| d.number.slot() == slot).and_then(|d| d.workers);
+    let capacity = |d: &MemberDevice| Capacity { workers: d.workers, weight: d.weight };
     let narrowed = matches!(blocks.narrow, Narrow::Below | Narrow::Idle);
     let limits = narrowed.then(|| {
         let mut limits = ([0; MAX_DEVICES], [0; MAX_DEVICES]);
-        for (slot, _) in &by_slot {
-            let at = usize::from(*slot);
-            (limits.0[at], limits.1[at]) = blocks.thresholds(workers(*slot));
+        for (i, device) in usable.iter().enumerate() {
+            let (at, next) = (usize::from(device.number.slot()), usable.get(i + 1));
+            (limits.0[at], limits.1[at]) = blocks.thresholds(capacity(device), next.map(|d| capacity(d)));
         }
         limits
     });

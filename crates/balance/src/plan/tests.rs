@@ -795,6 +795,9 @@ fn workers() {
     assert_eq!((f, limits(t)), (factors(5, 1), [8, 7, 3, 2]));
     let (f, t, notes) = plan(Policy::Jiq, ["", ""]);
     assert_eq!((f, limits(t), notes.len()), (factors(5, 1), [1, 0, 1, 0], 0));
+    // Eight at a time, five times as fast as the other one's three: 5 * 3 / 2, but no fewer than its workers.
+    let (f, t, notes) = plan(Policy::Spillover, both);
+    assert_eq!((f, limits(t), notes.len()), (None, [8, 7, 3, 2], 0));
     let (f, t, notes) = plan(Policy::LeastUtilised, ["workers = 8", ""]);
     assert_eq!((f, t), (None, None));
     assert!(notes.iter().any(|n| n.contains("device `s1/d1` has no `workers`")), "{notes:?}");
