@@ -4,6 +4,7 @@
 
 mod apps;
 pub mod bench;
+mod bound;
 mod capacity;
 mod chapter4;
 mod chapter5;
@@ -86,6 +87,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         capacity::FIGURES,
         goals::FIGURES,
         staleness::FIGURES,
+        bound::FIGURES,
         fabric::FIGURES,
     ]
     .into_iter()
