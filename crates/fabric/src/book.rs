@@ -47,6 +47,9 @@ pub struct Book {
     profiles: BTreeMap<String, u32>,
     meters: BTreeMap<String, u32>,
     counters: BTreeMap<String, u32>,
+    registers: BTreeMap<String, u32>,
+    /// Id, and that of the one field.
+    value_sets: BTreeMap<String, (u32, u32)>,
 }
 
 /// The value of a match field.
@@ -56,6 +59,8 @@ pub enum Value {
     Exact(u128),
     /// The first bits of an LPM field.
     Prefix(u128, u32),
+    /// All numbers from the first to the second of a range field. The entry has priority 1.
+    Range(u128, u128),
 }
 
 /// What a table entry does.
@@ -104,11 +109,52 @@ impl Book {
             profiles: info.action_profiles.iter().map(profile).collect(),
             meters: info.meters.iter().map(|m| named(&m.preamble)).map(|(id, name)| (name, id)).collect(),
             counters: info.counters.iter().map(|c| named(&c.preamble)).map(|(id, name)| (name, id)).collect(),
+            registers: info
+                .registers
+                .iter()
+                .map(|r| named(&r.preamble))
+                .map(|(id, name)| (name, id))
+                .collect(),
+            value_sets: info
+                .value_sets
+                .iter()
+                .map(|s| (named(&s.preamble), s.r#match.first().map_or(0, |m| m.id)))
+                .map(|((id, name), field)| (name, (id, field)))
+                .collect(),
         }
     }
 
+    /// A cell of a register.
+    ///
+    /// # Errors
+    /// The program has no such register.
+    pub fn register(&self, register: &str, index: u32, value: u128) -> Result<p4rt::Entity, UnknownName> {
+        let register_id = *self.registers.get(register).ok_or_else(|| unknown("register", register))?;
+        let data = p4rt::P4Data { data: Some(p4rt::p4_data::Data::Bitstring(of_number(value))) };
+        let index = Some(p4rt::Index { index: index.into() });
+        let entry = p4rt::RegisterEntry { register_id, index, data: Some(data) };
+        Ok(p4rt::Entity { entity: Some(Kind::RegisterEntry(entry)) })
+    }
+
+    /// All members of a value set of one field.
+    ///
+    /// # Errors
+    /// The program has no such value set.
+    pub fn value_set(&self, set: &str, members: &[u128]) -> Result<p4rt::Entity, UnknownName> {
+        let (value_set_id, field_id) = *self.value_sets.get(set).ok_or_else(|| unknown("value set", set))?;
+        let member = |value: &u128| {
+            let field_match_type = Some(matched(MatchType::Exact, Value::Exact(*value)));
+            p4rt::ValueSetMember { r#match: vec![p4rt::FieldMatch { field_id, field_match_type }] }
+        };
+        let entry = p4rt::ValueSetEntry { value_set_id, members: members.iter().map(member).collect() };
+        Ok(p4rt::Entity { entity: Some(Kind::ValueSetEntry(entry)) })
+    }
+
     /// The number of a counter.
-    pub(crate) fn counter_id(&self, name: &str) -> Result<u32, UnknownName> {
+    ///
+    /// # Errors
+    /// The program has no such counter.
+    pub fn counter_id(&self, name: &str) -> Result<u32, UnknownName> {
         self.counters.get(name).copied().ok_or_else(|| unknown("counter", name))
     }
 
@@ -142,8 +188,10 @@ impl Book {
             })
         };
         let r#match = key.iter().map(field).collect::<Result<_, _>>()?;
+        let has_range = names.fields.values().any(|(_, kind)| *kind == MatchType::Range);
         let entry = p4rt::TableEntry {
             table_id: names.id,
+            priority: has_range.into(),
             r#match,
             action: Some(table_action(does)),
             ..Default::default()
@@ -213,12 +261,18 @@ pub(crate) fn exact(name: &str, value: u32) -> (&str, Value) {
 
 /// A multicast group with one replica for each port.
 pub fn multicast(group: u16, ports: &[u16]) -> p4rt::Entity {
-    let replica = |port: &u16| p4rt::Replica {
+    let replicas: Vec<_> = ports.iter().map(|port| (*port, 1)).collect();
+    replicated(group, &replicas)
+}
+
+/// A multicast group with these replicas: port and instance.
+pub fn replicated(group: u16, replicas: &[(u16, u32)]) -> p4rt::Entity {
+    let replica = |(port, instance): &(u16, u32)| p4rt::Replica {
         port_kind: Some(p4rt::replica::PortKind::Port(of_number((*port).into()))),
-        instance: 1,
+        instance: *instance,
         ..Default::default()
     };
-    let replicas = ports.iter().map(replica).collect();
+    let replicas = replicas.iter().map(replica).collect();
     let group =
         p4rt::MulticastGroupEntry { multicast_group_id: group.into(), replicas, ..Default::default() };
     let kind = p4rt::packet_replication_engine_entry::Type::MulticastGroupEntry(group);
@@ -279,6 +333,10 @@ fn matched(kind: MatchType, value: Value) -> FieldMatchType {
     let (value, prefix_len) = match value {
         Value::Exact(value) => (value, None),
         Value::Prefix(value, len) => (value, Some(len as i32)),
+        Value::Range(low, high) => {
+            let (low, high) = (of_number(low), of_number(high));
+            return FieldMatchType::Range(p4rt::field_match::Range { low, high });
+        }
     };
     let value = of_number(value);
     match (kind, prefix_len) {

@@ -14,7 +14,7 @@ mod scheme;
 mod tally;
 mod tiers;
 
-pub use book::{Book, Does, Rates, UnknownName, Value, clone_session};
+pub use book::{Book, Does, Rates, UnknownName, Value, clone_session, replicated};
 pub use controller::{Action, Controller, FillError, Input};
 pub use scheme::{Choice, Domain, Level, Place, Report, Reports, SCHEMES, Scheme, Setting};
 pub use tally::{Quantity, Tally, tallies};

@@ -154,7 +154,7 @@ impl Bed {
         let options = self.app.store_options();
         let arguments: Vec<&str> = arguments.into_iter().chain(options.iter().map(String::as_str)).collect();
         let mut process = Process::start(self.namespace(STORE)?, &self.binary, &arguments, "")?;
-        wait_for(&mut process, "store on ")?;
+        process.wait_until_said("store on ", PATIENCE)?;
         self.store = Some(process);
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Bed {
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut process = Process::start(&self.rack.switch, &self.binary, &arguments, "")?;
-        wait_for(&mut process, "P4Runtime on ")?;
+        process.wait_until_said("P4Runtime on ", PATIENCE)?;
         self.switches[switch] = Some(process);
         Ok(())
     }
@@ -262,19 +262,4 @@ fn server(rack: &Rack, own: &str) -> Result<Process> {
     let more = ["--seed", &seed, "--name", SERVER, "--listen", &listen];
     let arguments: Vec<&str> = arguments.into_iter().chain(more).collect();
     Process::start(&host.namespace, own, &arguments, "")
-}
-
-/// Waits until a process has said that it is ready.
-fn wait_for(process: &mut Process, words: &str) -> Result<()> {
-    let end = std::time::Instant::now() + PATIENCE;
-    while !process.has_said(words) {
-        if let Some(status) = process.ended() {
-            return Err(Error::new(format!("a process ended ({status}): {}", process.said())));
-        }
-        if std::time::Instant::now() > end {
-            return Err(Error::new(format!("a process is not ready after {PATIENCE:?}: {}", process.said())));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }

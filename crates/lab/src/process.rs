@@ -130,6 +130,30 @@ impl Process {
         self.output().contains(words)
     }
 
+    /// The first line of its latest output with these words.
+    pub fn line_with(&self, words: &str) -> Option<String> {
+        self.output().lines().find(|l| l.contains(words)).map(String::from)
+    }
+
+    /// Waits until these words are in its output. If the program ends before, its output is the error.
+    pub fn wait_until_said(&mut self, words: &str, patience: Duration) -> Result<()> {
+        let end = Instant::now() + patience;
+        while !self.has_said(words) {
+            if let Some(status) = self.ended() {
+                return Err(Error::new(format!("{} ended ({status}): {}", self.name, self.said())));
+            }
+            if Instant::now() > end {
+                return Err(Error::new(format!(
+                    "{} is not ready after {patience:?}: {}",
+                    self.name,
+                    self.said()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// The last lines of its output, on one line.
     pub fn said(&self) -> String {
         let text = self.output();

@@ -152,6 +152,12 @@ impl Rack {
         })?
     }
 
+    /// Gives a switch's end of a host's link an address: programs in the switch's namespace reach the host by it, and the kernel answers for it.
+    pub fn address_switch(&self, host: &str, switch: u16, (own, prefix): (IpAddr, u8)) -> Result<()> {
+        let index = switch_index(switch, self.host(host)?.link.port);
+        self.switch.enter(|| Netlink::open()?.add_address(index, own, prefix, 0))?
+    }
+
     /// Removes both interfaces of a host's link.
     pub fn unplug(&self, host: &str) -> Result<()> {
         let index = self.index_of(host)?;
