@@ -187,7 +187,7 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     tea_homes.read(home, slot);
                     tea_keys.read(key, slot);
                     if (home != h.cells.index0) {
-                        tea_counts.count(TEA_COUNT_FOREIGN);
+                        tea_counts.count(TEA_COUNT_WINDOW);
                     } else if (state == TEA_ASKED) {
                         search.apply(h.cells, key, state, m.value);
                         tea_values.write(slot, m.value);

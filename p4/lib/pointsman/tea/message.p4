@@ -77,12 +77,13 @@ const bit<32> TEA_COUNT_CREDIT = 5;  // lost: no credit after all waiting
 const bit<32> TEA_COUNT_LONG = 6;    // lost: longer than TEA_PACKET
 const bit<32> TEA_COUNT_SERVER = 7;  // lost: no server or queue pair is configured, or it is dead
 const bit<32> TEA_COUNT_CELLS = 8;   // lost: the packet came back without its cells, or while its cell was written
-const bit<32> TEA_COUNT_FOREIGN = 9; // lost: another packet, or another window, came back
+const bit<32> TEA_COUNT_FOREIGN = 9; // lost: another packet came back
 const bit<32> TEA_COUNT_LATE = 10;   // answers that came too late, twice, or to nothing
 const bit<32> TEA_COUNT_BAD = 11;    // answers with a wrong check value, malformed, or from somewhere else
 const bit<32> TEA_COUNT_GAP = 12;    // gaps that servers reported
 const bit<32> TEA_COUNT_TIMEOUT = 13; // credits that came back without an answer, by time
 const bit<32> TEA_COUNT_DEAD = 14;   // queue pairs that servers have ended
+const bit<32> TEA_COUNT_WINDOW = 15; // other windows that came back; their packets come back without cells
 
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;
