@@ -49,6 +49,7 @@ enum Command {
     Bench(pointsman_bench::Args),
     Siege(siege::Args),
     Failover(pointsman_failover::Args),
+    Tea(pointsman_tea::Args),
     #[command(subcommand)]
     History(history::Command),
     #[command(subcommand)]
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => pointsman_bench::run(args),
         Command::Siege(args) => siege::run(args),
         Command::Failover(args) => pointsman_failover::run(args),
+        Command::Tea(args) => pointsman_tea::run(args),
         Command::History(command) => history::run(&command),
         Command::Model(command) => pointsman_model::run(command),
         Command::Sim(args) => pointsman_trials::run(args),

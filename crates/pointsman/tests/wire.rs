@@ -3,6 +3,7 @@
 mod bench_wire;
 mod failover_wire;
 mod learn_wire;
+mod memory_wire;
 mod net_wire;
 mod network_wire;
 mod rack_wire;
@@ -11,6 +12,7 @@ mod sim_lab;
 mod state_wire;
 mod support;
 mod switch_wire;
+mod tea_wire;
 mod workers_wire;
 
 use pointsman_lab::harness::{Tests, run};
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
         ("failover_wire", failover_wire::TESTS),
+        ("memory_wire", memory_wire::TESTS),
+        ("tea_wire", tea_wire::TESTS),
     ];
     run("wire", modules)
 }

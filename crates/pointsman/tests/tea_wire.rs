@@ -1,0 +1,71 @@
+//! `pointsman tea`: a switch, memory servers and their controller as processes; every packet checked, every look-up accounted for.
+
+use crate::support::{Scratch, pointsman};
+use pointsman_lab::ensure;
+use pointsman_lab::harness::Test;
+use serde_json::Value;
+
+pub const TESTS: &[(&str, Test)] = &[
+    ("entries_change_under_look_ups", entries_change_under_look_ups),
+    ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
+    ("flags_that_do_not_go_together", flags_that_do_not_go_together),
+];
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// Runs it: its JSON, if everything was right.
+fn tea(dir: &Scratch, arguments: &[&str]) -> Result<Value, Box<dyn std::error::Error>> {
+    let json = dir.path("r.json");
+    let all = [&["tea", "--app", "nat", "--quick", "--entries", "5000", "--json", &json], arguments].concat();
+    let output = pointsman(&all).output()?;
+    ensure!(output.status.success(), "{output:?}");
+    let result: Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
+    let lookups = &result["lookups"];
+    let lost: u64 = lookups["lost"].as_object().into_iter().flat_map(|l| l.values()).map(number).sum();
+    let parts = ["cache", "stash", "remote", "absent"].map(|name| number(&lookups[name]));
+    ensure!(number(&lookups["sent"]) == parts.iter().sum::<u64>() + lost, "{result:#}");
+    for name in ["wrong", "missing", "altered", "doubled"] {
+        ensure!(result["violations"][name] == 0, "{result:#}");
+    }
+    ensure!(number(&lookups["remote"]) > 500 && number(&lookups["absent"]) > 50, "{result:#}");
+    Ok(result)
+}
+
+fn entries_change_under_look_ups() -> Outcome {
+    let dir = Scratch::new("tea-churn");
+    let result = tea(&dir, &["--churn", "--adverse"])?;
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    ensure!(number(&result["lookups"]["stash"]) > 10, "{result:#}");
+    // Both servers answer their share.
+    let shares = result["per_server"].as_array().cloned().unwrap_or_default();
+    ensure!(shares.len() == 2 && shares.iter().all(|n| number(n) > 200), "{result:#}");
+    Ok(())
+}
+
+fn a_server_that_hangs_costs_only_what_it_had() -> Outcome {
+    let dir = Scratch::new("tea-hang");
+    let result = tea(&dir, &["--fault", "hang"])?;
+    ensure!(number(&result["lookups"]["lost"]["unanswered"]) > 5, "{result:#}");
+    // After the repair everything passes; on a busy machine an answer may be late.
+    let after = &result["after_repair"];
+    ensure!(
+        number(&after["sent"]) > 200 && number(&after["lost"]) * 50 < number(&after["sent"]),
+        "{result:#}"
+    );
+    Ok(())
+}
+
+fn flags_that_do_not_go_together() -> Outcome {
+    for more in [&["--churn"][..], &["--adverse"], &["--fault", "port"]] {
+        let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.code() == Some(1) && said.contains("no memory servers"), "{more:?}: {said}");
+    }
+    let output = pointsman(&["tea", "--app", "nat", "--entries", "0"]).output()?;
+    ensure!(output.status.code() == Some(2), "{output:?}");
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! The bed: hosts that send and receive, a switch, memory servers, each a process in a namespace of its own, and a second network between
+//! the servers and the controller.
+
+use crate::{Fault, Options};
+use pointsman_lab::process::Process;
+use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Rack, RackSpec, ServerSpec};
+use pointsman_lab::{Error, Result};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// The host that sends, and its port.
+pub const SENDER: (&str, u16) = ("sender", 1);
+/// Where packets with an entry go.
+pub const FOUND: (&str, u16) = ("found", 2);
+/// Where packets without one go.
+pub const UNKNOWN: (&str, u16) = ("unknown", 3);
+/// The port of the first memory server.
+pub const SERVER: u16 = 10;
+/// Packets that wait for a credit are in the queue of this port, whose interface has no other use.
+pub const WAIT: u16 = 500;
+/// How long.
+const WAIT_QUEUE: &str = "500=max,1024,delay=200us";
+/// Packets of 1,514 bytes fit one answer of the path MTU 2,048.
+const MTU: u32 = 3000;
+/// The set-up channel's and the metrics' ports.
+const SETUP: u16 = 4790;
+const METRICS: u16 = 9404;
+/// The key of the set-up channel's digests: it is worth nothing outside of the namespaces.
+pub const SECRET: [u8; 8] = *b"tea-bed!";
+/// How long a program may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Everything that runs.
+pub struct Bed {
+    /// Namespaces and cables. The second switch's place is the controller's network.
+    pub rack: Rack,
+    servers: Vec<Process>,
+    switch: Process,
+    /// The address of P4Runtime, in the switch's namespace.
+    pub p4runtime: String,
+}
+
+/// The host of a memory server.
+pub fn host(server: usize) -> String {
+    format!("m{server}/cpu")
+}
+
+/// Addresses of a memory server and of the controller on the link between them.
+pub fn management(server: usize) -> (Ipv4Addr, Ipv4Addr) {
+    let at = |host| Ipv4Addr::new(10, 8, server as u8, host);
+    (at(1), at(2))
+}
+
+fn spec(servers: usize) -> RackSpec {
+    let client = |(name, port): (&str, u16)| ClientSpec {
+        name: name.into(),
+        link: Link::in_subnet(port, port as u8),
+        addresses: 1,
+    };
+    let server = |i: usize| ServerSpec {
+        name: format!("m{i}"),
+        devices: vec![DeviceSpec {
+            name: "cpu".into(),
+            kind: DeviceKind::Cpu,
+            link: Link::in_subnet(SERVER + i as u16, 110 + i as u8),
+            speed: 1.0,
+        }],
+    };
+    RackSpec {
+        switches: 2,
+        clients: [SENDER, FOUND, UNKNOWN].map(client).into(),
+        servers: (0..servers).map(server).collect(),
+        mtu: MTU,
+        static_neighbours: true,
+        ..RackSpec::demo()
+    }
+}
+
+fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+    let what = format!("cannot {what} {}", path.display());
+    move |e| Error::os(what, e)
+}
+
+impl Bed {
+    /// Builds the rack and starts everything. `bytes`: memory of each server.
+    pub fn start(options: &Options, bytes: u64) -> Result<Self> {
+        let count = if options.plain { 0 } else { options.servers };
+        let rack = Rack::build(&spec(count))?;
+        let secret = options.folder.join("secret");
+        let digits: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
+        fs::write(&secret, digits).map_err(failed("write", &secret))?;
+        let binary = options.binary.display().to_string();
+        let mut servers = Vec::new();
+        for i in 0..count {
+            let (own, controller) = management(i);
+            let mac = rack.host(&host(i))?.link.gateway_mac;
+            rack.add_neighbour(&host(i), 1, (own.into(), 24), (controller.into(), mac))?;
+            rack.address_switch(&host(i), 1, (controller.into(), 24))?;
+            let mut arguments: Vec<String> =
+                ["memory", "-i", "0@eth0", "-i", "1@eth1", "--listen"].map(String::from).into();
+            arguments.push(SocketAddr::from((own, SETUP)).to_string());
+            arguments.extend(["--size".into(), bytes.to_string(), "--metrics".into()]);
+            arguments.push(format!("127.0.0.1:{METRICS}"));
+            arguments.extend(["--secret".into(), secret.display().to_string()]);
+            if options.adverse {
+                arguments.push("--adverse".into());
+            }
+            if options.fault == Fault::Loss {
+                arguments.extend(["--lose", "0.005"].map(String::from));
+            }
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let namespace = &rack.host(&host(i))?.namespace;
+            let mut process = Process::start(namespace, &binary, &arguments, "")?;
+            process.wait_until_said("memory on ", PATIENCE)?;
+            servers.push(process);
+        }
+        let switch = start_switch(options, &rack, &binary)?;
+        let said = switch.line_with("P4Runtime on ");
+        let p4runtime =
+            said.and_then(|l| l.split("P4Runtime on ").nth(1)?.split([',', ' ']).next().map(String::from));
+        let p4runtime = p4runtime.ok_or_else(|| Error::new("the switch does not say where P4Runtime is"))?;
+        Ok(Bed { rack, servers, switch, p4runtime })
+    }
+
+    /// Address of a server's set-up channel.
+    pub fn setup(server: usize) -> SocketAddr {
+        (management(server).0, SETUP).into()
+    }
+
+    /// Sends a signal to a memory server.
+    pub fn signal_server(&mut self, server: usize, signal: i32) -> Result<()> {
+        self.servers.get_mut(server).map_or(Ok(()), |p| p.signal(signal))
+    }
+
+    /// Cuts the switch's link to a memory server, or restores it.
+    pub fn set_link(&self, server: usize, up: bool) -> Result<()> {
+        self.rack.set_link(&host(server), up)
+    }
+
+    /// READs that each server has answered, from its metrics.
+    pub fn reads(&self) -> Result<Vec<u64>> {
+        (0..self.servers.len())
+            .map(|i| {
+                let page = self.rack.host(&host(i))?.namespace.enter(|| metrics(METRICS))??;
+                let value = page.lines().find_map(|l| {
+                    l.strip_prefix("pointsman_memory_messages_total{result=\"read\"} ")?.parse::<f64>().ok()
+                });
+                value.map(|n| n as u64).ok_or_else(|| Error::new(format!("server {i} has no count of READs")))
+            })
+            .collect()
+    }
+
+    /// Processes that ended and should not have, with their last words.
+    pub fn deaths(&mut self) -> Vec<String> {
+        let servers = self.servers.iter_mut().enumerate().map(|(i, p)| (format!("memory server {i}"), p));
+        let all = servers.chain([("the switch".to_string(), &mut self.switch)]);
+        all.filter_map(|(name, p)| p.ended().map(|status| format!("{name} ended ({status}): {}", p.said())))
+            .collect()
+    }
+}
+
+fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process> {
+    let mut arguments: Vec<String> =
+        ["switch", "--no-p4", "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
+    arguments.extend(["--max-descendants", "0", "--cpu-port", "509"].map(String::from));
+    for port in rack.ports_of(0) {
+        arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
+    }
+    arguments.extend(["-i".into(), format!("{WAIT}@tap:wait"), "--queue".into(), WAIT_QUEUE.into()]);
+    if let Some(dir) = &options.pcap {
+        arguments.push(format!("--pcap={}", dir.display()));
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut process = Process::start(&rack.switch, binary, &arguments, "")?;
+    process.wait_until_said("P4Runtime on ", PATIENCE)?;
+    Ok(process)
+}
+
+/// The page of metrics at a port of this namespace.
+fn metrics(port: u16) -> Result<String> {
+    use pointsman_node::http::client::{Ask, ask};
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let tokio = tokio.map_err(|e| Error::os("cannot start a client of HTTP", e))?;
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    let asked = tokio.block_on(ask(Ask { method: "GET", url: &url, ..Ask::default() }, PATIENCE));
+    let (_, body) = asked.map_err(|e| Error::new(format!("{url}: {e}")))?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The address of a memory server for the switch: the first of IPv4.
+pub fn ipv4(addresses: &[IpAddr]) -> Option<Ipv4Addr> {
+    addresses.iter().find_map(|a| if let IpAddr::V4(a) = a { Some(*a) } else { None })
+}

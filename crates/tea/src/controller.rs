@@ -1,0 +1,375 @@
+//! The controller: sets queue pairs up, fills the switch by P4Runtime, writes the servers' memory by RDMA, and changes entries under look-ups.
+
+mod setup;
+mod switch;
+
+pub use setup::dram_bytes;
+
+use crate::checker::{Checker, State, flow, key, value};
+use pointsman_lab::{Error, Result};
+use pointsman_ports::{FramePool, Port};
+use pointsman_remote::{Action, ChangeError, Layout, Table, Writer};
+use pointsman_roce::Packet;
+use pointsman_wire::{Mac, Random};
+use setup::{Memories, Server, server_bytes};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use switch::{Done, Switch};
+
+/// Sizes of the NAT's keys and values.
+pub const LAYOUT: Layout = Layout { key: 16, value: 8 };
+/// After this time an answer is too late for the switch.
+pub const TIMEOUT_NS: u64 = 50_000_000;
+/// The longest time of a frame on its way.
+const LIFE_NS: u64 = 50_000_000;
+/// Entries that the switch itself holds (`TEA_STASH`).
+pub const STASH: usize = 1024;
+/// WRITEs under way while a table is loaded.
+const LOADING: usize = 64;
+/// Cells of one of them.
+const PIECE: u32 = 32;
+/// How long the loop waits for the switch before it looks at everything else.
+const TURN: Duration = Duration::from_millis(1);
+/// Time between two changes.
+const CHANGE: Duration = Duration::from_millis(3);
+/// Flows whose entries change.
+pub const CHANGING: u32 = 256;
+/// How long the start may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the controller and the load share.
+pub struct Shared {
+    /// What is compared.
+    pub checker: Mutex<Checker>,
+    /// Packets may be sent.
+    pub ready: AtomicBool,
+    /// Entries no longer change.
+    pub quiet: AtomicBool,
+    /// The end.
+    pub stop: AtomicBool,
+    /// The zero of all times.
+    pub start: Instant,
+}
+
+impl Shared {
+    /// The checker, locked.
+    pub fn checker(&self) -> MutexGuard<'_, Checker> {
+        self.checker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nanoseconds since the start.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// What the controller is to do.
+#[derive(Clone)]
+pub struct Plan {
+    /// P4Runtime.
+    pub switch: String,
+    /// Without TEA.
+    pub plain: bool,
+    /// Memory servers.
+    pub servers: usize,
+    /// Flows from 0 on that have entries at the start.
+    pub entries: u32,
+    /// Whether entries change.
+    pub churn: bool,
+    /// Random numbers.
+    pub seed: u64,
+}
+
+/// What the controller found at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The data plane's counters (`tea_counts`).
+    pub counts: Vec<u64>,
+    /// Entries of the table, and those that collide.
+    pub entries: u64,
+    /// Entries without a free cell.
+    pub collisions: u64,
+    /// Changes that were acknowledged, and that were refused because the switch was full.
+    pub changes: [u64; 2],
+    /// Bits of the switch's registers and tables.
+    pub switch_bytes: u64,
+    /// Bytes of memory in the servers.
+    pub dram_bytes: u64,
+}
+
+/// The controller at work.
+struct Controller {
+    plan: Plan,
+    shared: Arc<Shared>,
+    switch: Switch,
+    memories: Memories,
+    table: Option<Table>,
+    writer: Writer,
+    ports: Vec<Management>,
+    pool: FramePool,
+    random: Random,
+    /// Actions for the switch's own table that were not sent yet.
+    waiting: VecDeque<Action>,
+    change_at: Instant,
+    changes: [u64; 2],
+}
+
+/// The way to a memory server.
+struct Management {
+    port: Box<dyn Port>,
+    hop: (Mac, Mac),
+    from: IpAddr,
+    to: IpAddr,
+    out: Vec<Vec<u8>>,
+}
+
+impl Management {
+    fn encode(&self, packet: &Packet<'_>) -> Vec<u8> {
+        packet.encode(self.hop, (self.from, 0xc000), self.to)
+    }
+}
+
+fn now(shared: &Shared) -> u64 {
+    shared.now()
+}
+
+/// Runs the controller in the calling thread, which is in the switch's namespace, until it is stopped.
+///
+/// # Errors
+/// The switch or a memory server refuses what the table needs, or is gone.
+pub fn run(plan: Plan, shared: Arc<Shared>) -> Result<Found> {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let tokio = tokio.map_err(|e| Error::os("cannot start the controller", e))?;
+    tokio.block_on(async {
+        let mut controller = Controller::start(plan, shared)?;
+        controller.fill().await?;
+        controller.shared.ready.store(true, Relaxed);
+        controller.serve().await?;
+        controller.finish().await
+    })
+}
+
+impl Controller {
+    fn start(plan: Plan, shared: Arc<Shared>) -> Result<Self> {
+        let switch = Switch::new(&plan, shared.start)?;
+        let mut controller = Controller {
+            switch,
+            memories: Memories::default(),
+            table: None,
+            writer: Writer::new(),
+            ports: Vec::new(),
+            pool: FramePool::default(),
+            random: Random::new(plan.seed),
+            waiting: VecDeque::new(),
+            change_at: Instant::now(),
+            changes: [0; 2],
+            shared,
+            plan,
+        };
+        if !controller.plan.plain {
+            controller.set_up()?;
+        }
+        Ok(controller)
+    }
+
+    /// Gets queue pairs of all memory servers, and places the entries.
+    fn set_up(&mut self) -> Result<()> {
+        let (cells, config) = setup::table(&self.plan, TIMEOUT_NS + 2 * LIFE_NS);
+        let mut table = Table::new(config).map_err(|e| Error::new(e.to_string()))?;
+        let entries: Vec<_> = (0..self.plan.entries).map(|f| (key(f), value(f, 0))).collect();
+        table
+            .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
+            .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;
+        for (i, cells) in cells.into_iter().enumerate() {
+            let (server, port, requester) = Server::set_up(i, cells, &mut self.random)?;
+            self.writer.add(requester, server.memory.key, server.memory.address);
+            self.ports.push(port);
+            self.memories.servers.push(server);
+        }
+        self.table = Some(table);
+        Ok(())
+    }
+
+    /// Fills the switch and the servers' memory.
+    async fn fill(&mut self) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        let late =
+            || Error::new(format!("the switch and the memory servers are not filled after {PATIENCE:?}"));
+        let entities = match &self.table {
+            None => self.switch.plain_entities(&self.plan)?,
+            Some(table) => self.switch.entities(&self.memories, table.parts())?,
+        };
+        self.switch.fill(entities);
+        while !self.switch.is_idle() {
+            self.turn().await?;
+            if Instant::now() > end {
+                return Err(late());
+            }
+        }
+        for server in 0..self.memories.servers.len() {
+            let Some(table) = &self.table else { break };
+            let images: Vec<_> = table.images(server, PIECE).collect();
+            for (n, some) in images.chunks(LOADING).enumerate() {
+                for (i, (offset, bytes)) in some.iter().enumerate() {
+                    let number = u64::MAX - (n * LOADING + i) as u64;
+                    self.write((number, server, *offset, bytes.clone()));
+                }
+                while !self.writer.is_idle() {
+                    self.turn().await?;
+                    if Instant::now() > end {
+                        return Err(late());
+                    }
+                }
+            }
+        }
+        // The entries without a cell are in the switch.
+        while !(self.waiting.is_empty() && self.switch.is_idle()) {
+            self.turn().await?;
+        }
+        Ok(())
+    }
+
+    /// Changes entries, if wanted, until the end.
+    async fn serve(&mut self) -> Result<()> {
+        while !self.shared.stop.load(Relaxed) {
+            if self.plan.churn && !self.shared.quiet.load(Relaxed) && Instant::now() >= self.change_at {
+                self.change_at = Instant::now() + CHANGE;
+                self.change()?;
+            }
+            self.turn().await?;
+            self.memories.keep_alive()?;
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<Found> {
+        let counts = if self.plan.plain { Vec::new() } else { self.switch.counts().await? };
+        let (entries, collisions) = match &self.table {
+            Some(table) => (table.entries() as u64, table.collisions() as u64),
+            None => (self.plan.entries.into(), 0),
+        };
+        Ok(Found {
+            counts,
+            entries,
+            collisions,
+            changes: self.changes,
+            switch_bytes: self.switch.bytes(),
+            dram_bytes: self.memories.servers.iter().map(|s| server_bytes(s.cells)).sum(),
+        })
+    }
+
+    /// A change of a flow whose last change is acknowledged.
+    fn change(&mut self) -> Result<()> {
+        let Some(table) = &mut self.table else { return Ok(()) };
+        let flow = self.random.below(CHANGING.into()) as u32;
+        let mut checker = self.shared.checker();
+        let Some(states) = checker.flows.get_mut(flow as usize) else { return Ok(()) };
+        let Some(last) = states.last().copied() else { return Ok(()) };
+        if last.acked.is_none() {
+            return Ok(());
+        }
+        let versions = states.len() as u16;
+        let version = (last.version.is_none() || self.random.below(2) == 0).then_some(versions);
+        let asked = now(&self.shared);
+        let result = match version {
+            Some(version) => table.put(asked, &key(flow), &value(flow, version)),
+            None => table.delete(asked, &key(flow)),
+        };
+        match result {
+            Ok(()) => states.push(State { version, asked, acked: None }),
+            Err(ChangeError::Full) => self.changes[1] += 1,
+            Err(e) => return Err(Error::new(e.to_string())),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
+        let ports = &mut self.ports;
+        let at = self.shared.now();
+        self.writer.write(at, write, &mut |i, p| {
+            let frame = ports[i].encode(p);
+            ports[i].out.push(frame);
+        });
+    }
+
+    /// Waits for the switch for a moment, and does everything that is due.
+    async fn turn(&mut self) -> Result<()> {
+        for done in self.switch.turn(TURN).await? {
+            self.done(done);
+        }
+        let failed = |e: pointsman_remote::WriterError| Error::new(e.to_string());
+        let mut frames = Vec::new();
+        for i in 0..self.ports.len() {
+            let at = now(&self.shared);
+            // A link that is down is reported once; the requester repeats what is lost.
+            let _ = self.ports[i].port.receive(at, &mut self.pool, &mut frames);
+            for frame in frames.drain(..) {
+                let Some(table) = &mut self.table else { continue };
+                let ports = &mut self.ports;
+                let decoded = Packet::decode(&frame)
+                    .ok()
+                    .filter(|(_, from, to)| *from == ports[i].to && *to == ports[i].from);
+                if let Some((packet, ..)) = decoded {
+                    let at = now(&self.shared);
+                    let mut send = |i: usize, p: &Packet<'_>| {
+                        let frame = ports[i].encode(p);
+                        ports[i].out.push(frame);
+                    };
+                    self.writer.receive(at, i, &packet, table, &mut send).map_err(failed)?;
+                }
+                self.pool.give(frame);
+            }
+        }
+        let at = now(&self.shared);
+        if let Some(table) = &mut self.table {
+            let ports = &mut self.ports;
+            let mut send = |i: usize, p: &Packet<'_>| {
+                let frame = ports[i].encode(p);
+                ports[i].out.push(frame);
+            };
+            self.writer.wake(at, table, &mut send).map_err(failed)?;
+            table.wake(at);
+        }
+        self.act();
+        for management in &mut self.ports {
+            if !management.out.is_empty() {
+                let _ = management.port.transmit(at, &mut self.pool, &mut management.out);
+                management.port.discard(&mut self.pool, &mut management.out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what the table asks for.
+    fn act(&mut self) {
+        while let Some(action) = self.table.as_mut().and_then(Table::take_action) {
+            match action {
+                Action::Write(number, server, offset, bytes) => self.write((number, server, offset, bytes)),
+                other => self.waiting.push_back(other),
+            }
+        }
+        if self.switch.is_idle() && !self.waiting.is_empty() {
+            self.switch.stash(self.waiting.drain(..).collect());
+        }
+    }
+
+    /// The switch has done what it was asked for.
+    fn done(&mut self, done: Done) {
+        let Some(table) = &mut self.table else { return };
+        let at = self.shared.now();
+        for number in done.stashed {
+            table.stashed(at, number);
+        }
+        let mut checker = self.shared.checker();
+        while let Some(key) = table.take_acknowledged() {
+            let state = checker.flows.get_mut(flow(&key) as usize).and_then(|states| states.last_mut());
+            if let Some(state) = state {
+                state.acked = Some(at);
+            }
+            self.changes[0] += 1;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Memory servers: how much of their memory is used for what, and their queue pairs.
+
+use super::{LAYOUT, Management, Plan, STASH};
+use crate::bed::{self, Bed, SERVER, management};
+use pointsman_lab::{Error, Result};
+use pointsman_node::memory::Client;
+use pointsman_ports::{Want, open_interface};
+use pointsman_remote::{Config, RING, SLOT, WINDOW};
+use pointsman_roce::Requester;
+use pointsman_roce::setup::Memory;
+use pointsman_wire::Random;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Queue pairs of the switch with each server, a power of two.
+pub const PAIRS: u32 = 4;
+/// The switch's queue pair of number 0 (`TEA_FIRST_PAIR`).
+const FIRST_PAIR: u32 = 0x100;
+/// The switch's address in requests.
+pub const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+/// The controller's queue pair with each server.
+const OWN_PAIR: u32 = 0x90;
+/// The longest packet that is looked up (`TEA_PACKET`), with its head and filling in a scratchpad.
+const ROW: usize = 1514 + 8 + 3;
+/// Entries for each cell: below the load at which entries collide.
+const LOAD: f64 = 0.6;
+/// How long a WRITE may be without an answer, and how often it is repeated: a server may hang for 100 s.
+const RETRY_NS: u64 = 100_000_000;
+const RETRIES: u32 = 1000;
+/// Time between two signs of life.
+const ALIVE: Duration = Duration::from_secs(10);
+
+/// Where the scratchpads begin, behind the cells.
+fn ring_offset(cells: u32) -> u64 {
+    LAYOUT.region_bytes(cells).next_multiple_of(4096)
+}
+
+/// Bytes of memory that a server with so many cells needs.
+pub fn server_bytes(cells: u32) -> u64 {
+    ring_offset(cells) + u64::from(PAIRS * RING * SLOT)
+}
+
+/// Cells of each server.
+pub fn cells(entries: u32, servers: usize) -> Vec<u32> {
+    let all = (f64::from(entries) / LOAD) as u32 + WINDOW;
+    vec![all.div_ceil(servers.max(1) as u32); servers]
+}
+
+/// Bytes of memory that each server of a plan needs.
+pub fn dram_bytes(entries: u32, servers: usize) -> u64 {
+    cells(entries, servers).first().map_or(0, |cells| server_bytes(*cells))
+}
+
+/// The settings of the table.
+pub(super) fn table(plan: &Plan, hold_ns: u64) -> (Vec<u32>, Config) {
+    let cells = cells(plan.entries, plan.servers);
+    (cells.clone(), Config { layout: LAYOUT, cells, stash: STASH, hold_ns })
+}
+
+/// All memory servers.
+#[derive(Default)]
+pub(super) struct Memories {
+    pub servers: Vec<Server>,
+    alive: Option<Instant>,
+}
+
+impl Memories {
+    /// Shows the servers that the controller lives.
+    pub fn keep_alive(&mut self) -> Result<()> {
+        if self.alive.is_some_and(|at| at.elapsed() < ALIVE) {
+            return Ok(());
+        }
+        self.alive = Some(Instant::now());
+        for server in &mut self.servers {
+            // One that hangs does not answer; its queue pairs stay.
+            let _ = server.client.memory();
+        }
+        Ok(())
+    }
+}
+
+/// A memory server.
+pub(super) struct Server {
+    pub cells: u32,
+    pub memory: Memory,
+    /// Numbers and first packet sequence numbers of the switch's queue pairs.
+    pub pairs: Vec<(u32, u32)>,
+    /// The switch's way to it.
+    pub mac: u64,
+    pub address: Ipv4Addr,
+    pub port: u16,
+    client: Client,
+}
+
+impl Server {
+    /// Address of a queue pair's scratchpads.
+    pub fn ring(&self, pair: usize) -> u64 {
+        self.memory.address + ring_offset(self.cells) + pair as u64 * u64::from(RING * SLOT)
+    }
+
+    /// The number of a server's queue pair in the switch.
+    pub fn pair_number(server: usize, pair: usize) -> u32 {
+        server as u32 * PAIRS + pair as u32
+    }
+
+    /// Connects to a server, and gets queue pairs for the switch and the controller.
+    pub fn set_up(i: usize, cells: u32, random: &mut Random) -> Result<(Server, Management, Requester)> {
+        let failed = |e: String| Error::new(format!("memory server {i}: {e}"));
+        let mut client =
+            Client::connect(Bed::setup(i), Some(bed::SECRET)).map_err(|e| Error::new(e.to_string()))?;
+        let memory = client.memory().map_err(|e| failed(e.to_string()))?;
+        fits(&memory, cells).map_err(failed)?;
+        let mut psn = || random.below(1 << 24) as u32;
+        let own_psn = psn();
+        let (to, from) = management(i);
+        let (to, from) = (IpAddr::V4(to), IpAddr::V4(from));
+        let own = client.pair(OWN_PAIR, own_psn, from).map_err(|e| failed(e.to_string()))?;
+        let mut pairs = Vec::new();
+        for pair in 0..PAIRS as usize {
+            let (peer, psn) = (FIRST_PAIR + Server::pair_number(i, pair), psn());
+            let number = client.pair(peer, psn, SWITCH.into()).map_err(|e| failed(e.to_string()))?;
+            pairs.push((number, psn));
+        }
+        let port = |number| memory.ports.iter().find(|p| p.number == number);
+        let data = port(0).and_then(|p| Some((p.mac, bed::ipv4(&p.addresses)?)));
+        let (mac, address) = data.ok_or_else(|| failed("port 0 has no IPv4 address".into()))?;
+        let way = port(1)
+            .filter(|p| p.addresses.contains(&to))
+            .ok_or_else(|| failed(format!("port 1 is not {to}")))?;
+        let interface = format!("veth{}-1", SERVER + i as u16);
+        let (opened, _) =
+            open_interface(&interface, Want::AfPacket).map_err(|e| Error::new(e.to_string()))?;
+        // The kernel shall not answer that there is no such UDP port.
+        let held = UdpSocket::bind((from, pointsman_roce::PORT))
+            .map_err(|e| Error::os(format!("cannot keep UDP port 4791 of {from}"), e))?;
+        std::mem::forget(held);
+        let own_mac = pointsman_lab::rack::Link::in_subnet(SERVER + i as u16, 110 + i as u8).gateway_mac;
+        let management = Management { port: opened, hop: (way.mac, own_mac), from, to, out: Vec::new() };
+        let requester =
+            Requester::new(own, own_psn, memory.mtu, RETRY_NS, RETRIES).map_err(|e| failed(e.to_string()))?;
+        let server =
+            Server { cells, memory, pairs, mac: mac.to_u64(), address, port: SERVER + i as u16, client };
+        Ok((server, management, requester))
+    }
+}
+
+/// Whether a server's memory is enough, and its packets long enough.
+fn fits(memory: &Memory, cells: u32) -> std::result::Result<(), String> {
+    let needed = server_bytes(cells);
+    if memory.bytes < needed {
+        return Err(format!(
+            "{} bytes of memory, and {needed} are needed: give `pointsman memory` a larger --size, or add servers",
+            memory.bytes
+        ));
+    }
+    let row = ROW.max(WINDOW as usize * LAYOUT.cell_bytes());
+    if memory.mtu < row {
+        return Err(format!(
+            "a path MTU of {} bytes, and an answer has up to {row}: give its interfaces an MTU of at least {}",
+            memory.mtu,
+            row.next_power_of_two() + 80
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_and_mtu_are_checked() {
+        let memory = |bytes, mtu| Memory { address: 0, bytes, key: 1, mtu, ports: Vec::new() };
+        let needed = server_bytes(1000);
+        assert_eq!(fits(&memory(needed, 2048), 1000), Ok(()));
+        let few = fits(&memory(needed - 1, 2048), 1000).expect_err("too few");
+        assert!(few.contains("larger --size"), "{few}");
+        let short = fits(&memory(needed, 1024), 1000).expect_err("too short");
+        assert!(short.contains("MTU of at least 2128"), "{short}");
+        assert_eq!(cells(600, 2), [504, 504]);
+    }
+}

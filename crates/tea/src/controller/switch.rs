@@ -1,0 +1,361 @@
+//! The switch by P4Runtime: a session, what its tables hold, and changes of the entries that it holds itself.
+
+use super::setup::{Memories, PAIRS, SWITCH, Server};
+use super::{Plan, TIMEOUT_NS};
+use crate::bed::{FOUND, UNKNOWN, WAIT};
+use crate::checker::{self, ROUTED};
+use p4rt::entity::Entity as Kind;
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt;
+use pointsman_fabric::{Book, Does, UnknownName, Value, replicated};
+use pointsman_lab::{Error, Result};
+use pointsman_node::controller::compiled;
+use pointsman_node::controller::link::Link;
+use pointsman_remote::{Action, Part};
+use pointsman_session::{Input, Notice, Output, Program, Request, Session, SessionConfig};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Updates of one request.
+const BATCH: usize = 500;
+/// The switch's MAC address in requests.
+const MAC: u128 = 0x02_00_0a_09_00_01;
+/// Replicas of a look-up.
+const REPLICAS: [u32; 3] = [1, 2, 3];
+
+/// The program.
+fn program(plan: &Plan) -> Result<Program> {
+    let text = include_str!("../../../../p4/programs/nat/main.p4");
+    let defines = if plan.plain {
+        format!("#define PLAIN\n#define NAT_ENTRIES {}\n", plan.entries.max(1024).next_power_of_two())
+    } else {
+        String::new()
+    };
+    let (program, _) = compiled("nat", defines + text).map_err(|e| Error::new(e.to_string()))?;
+    Ok(program)
+}
+
+fn lacks(e: UnknownName) -> Error {
+    Error::new(e.to_string())
+}
+
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b))
+}
+
+/// Why a request was made.
+#[derive(Debug)]
+enum Purpose {
+    Fill,
+    /// Numbers of the actions.
+    Stash(Vec<u64>),
+    Counts,
+}
+
+/// What the switch has done.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Numbers of [`Action::Stash`]es.
+    pub stashed: Vec<u64>,
+}
+
+/// A session with the switch. One request is under way at a time.
+pub struct Switch {
+    session: Session<Purpose>,
+    link: Link,
+    book: Book,
+    info: P4Info,
+    start: Instant,
+    is_ready: bool,
+    busy: bool,
+    filling: VecDeque<p4rt::Update>,
+    /// Keys that the switch holds.
+    keys: BTreeSet<Vec<u8>>,
+    counts: Option<Vec<p4rt::Entity>>,
+}
+
+type Sent = Output<Notice<Purpose>>;
+
+impl Switch {
+    /// A session that connects at the first turn.
+    pub fn new(plan: &Plan, start: Instant) -> Result<Self> {
+        let program = program(plan)?;
+        let config =
+            SessionConfig { address: plan.switch.clone(), device_id: 1, election_id: 1, preempt: false };
+        Ok(Switch {
+            book: Book::new(&program.p4info),
+            info: program.p4info.clone(),
+            session: Session::new(config, program, 1),
+            link: Link::default(),
+            start,
+            is_ready: false,
+            busy: false,
+            filling: VecDeque::new(),
+            keys: BTreeSet::new(),
+            counts: None,
+        })
+    }
+
+    /// Whether nothing is to be done.
+    pub fn is_idle(&self) -> bool {
+        self.is_ready && !self.busy && self.filling.is_empty()
+    }
+
+    /// Entries for packets with and without a translation.
+    fn routes(&self) -> std::result::Result<Vec<p4rt::Entity>, UnknownName> {
+        let forward = [("port", FOUND.1.into()), ("mac", number(&ROUTED.0))];
+        let forward = self.book.action("NatIngress.forward", &forward)?;
+        let to_port = self.book.action("NatIngress.to_port", &[("port", UNKNOWN.1.into())])?;
+        let prefix = Value::Prefix(number(&[198, 51, 0, 0]), 16);
+        Ok(vec![
+            self.book.entry("NatIngress.routes", &[("prefix", prefix)], Does::Action(forward))?,
+            self.book.default_action("NatIngress.unknown", to_port)?,
+        ])
+    }
+
+    /// What a switch without TEA holds.
+    pub fn plain_entities(&self, plan: &Plan) -> Result<Vec<p4rt::Entity>> {
+        let mut all = self.routes().map_err(lacks)?;
+        for flow in 0..plan.entries {
+            let value = number(&checker::value(flow, 0));
+            let entry = self.book.action("NatIngress.translated", &[("value", value)]).and_then(|action| {
+                let key = [("key", Value::Exact(number(&checker::key(flow))))];
+                self.book.entry("NatIngress.translations", &key, Does::Action(action))
+            });
+            all.push(entry.map_err(lacks)?);
+        }
+        Ok(all)
+    }
+
+    /// What the switch holds, besides entries of its own.
+    pub fn entities(&self, memories: &Memories, parts: &[Part]) -> Result<Vec<p4rt::Entity>> {
+        let cells: u32 = parts.iter().map(|p| p.cells).sum();
+        let all = || -> std::result::Result<_, UnknownName> {
+            let mut all = self.routes()?;
+            let address = number(&SWITCH.octets());
+            all.push(self.book.value_set("NatParser.tea.tea_addresses", &[address])?);
+            let settings = [
+                ("address", address),
+                ("mac", MAC),
+                ("cells", cells.into()),
+                ("timeout", TIMEOUT_NS.into()),
+                ("wait_port", WAIT.into()),
+            ];
+            let configure = self.book.action("NatIngress.arrive.configure", &settings)?;
+            all.push(self.book.default_action("NatIngress.arrive.tea_config", configure)?);
+            for (i, (server, part)) in memories.servers.iter().zip(parts).enumerate() {
+                self.server(i, server, part, &mut all)?;
+            }
+            Ok(all)
+        };
+        all().map_err(lacks)
+    }
+
+    fn server(
+        &self,
+        i: usize,
+        server: &Server,
+        part: &Part,
+        all: &mut Vec<p4rt::Entity>,
+    ) -> std::result::Result<(), UnknownName> {
+        let group = i as u16 + 1;
+        all.push(replicated(group, &REPLICAS.map(|instance| (server.port, instance))));
+        let first = Server::pair_number(i, 0);
+        let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];
+        let action = self.book.action("NatIngress.arrive.server", &settings)?;
+        let range = Value::Range(part.start.into(), (part.start + part.cells - 1).into());
+        all.push(self.book.entry(
+            "NatIngress.arrive.tea_servers",
+            &[("cell", range)],
+            Does::Action(action),
+        )?);
+        for (n, (pair, psn)) in server.pairs.iter().enumerate() {
+            let own = Server::pair_number(i, n);
+            let settings = [
+                ("pair", (*pair).into()),
+                ("mac", server.mac.into()),
+                ("address", number(&server.address.octets())),
+                ("port", server.port.into()),
+                ("group", group.into()),
+                ("region", server.memory.key.into()),
+                ("cells", server.memory.address.into()),
+                ("ring", server.ring(n).into()),
+                ("start", part.start.into()),
+            ];
+            let action = self.book.action("NatIngress.arrive.peer", &settings)?;
+            let key = [("pair", Value::Exact(own.into()))];
+            all.push(self.book.entry("NatIngress.arrive.tea_pairs", &key, Does::Action(action))?);
+            for register in ["tea_next", "tea_done"] {
+                all.push(self.book.register(register, own, (*psn).into())?);
+            }
+            all.push(self.book.register("tea_tags", own, (psn ^ 0x5a5a).into())?);
+        }
+        Ok(())
+    }
+
+    /// Writes these entities, as soon as the session is ready.
+    pub fn fill(&mut self, entities: Vec<p4rt::Entity>) {
+        self.filling = entities.into_iter().map(update).collect();
+    }
+
+    /// Changes the entries that the switch holds itself. It must be idle.
+    pub fn stash(&mut self, actions: Vec<Action>) {
+        let mut numbers = Vec::new();
+        let mut updates = Vec::new();
+        for action in actions {
+            let (key, entry, kind) = match action {
+                Action::Stash(number, key, entry) => {
+                    numbers.push(number);
+                    let is_new = self.keys.insert(key.clone());
+                    (key, entry, if is_new { p4rt::update::Type::Insert } else { p4rt::update::Type::Modify })
+                }
+                Action::Unstash(key) => {
+                    self.keys.remove(&key);
+                    (key, None, p4rt::update::Type::Delete)
+                }
+                Action::Write(..) => continue,
+            };
+            let action = match &entry {
+                Some(value) => self.book.action("NatIngress.find.stashed", &[("value", number(value))]),
+                None => self.book.action("NatIngress.find.removed", &[]),
+            };
+            let field = [("key", Value::Exact(number(&key)))];
+            let made =
+                action.and_then(|a| self.book.entry("NatIngress.find.tea_stash", &field, Does::Action(a)));
+            // All names were found when the switch was filled.
+            if let Ok(entity) = made {
+                updates.push(p4rt::Update { r#type: kind.into(), entity: Some(entity) });
+            }
+        }
+        self.write(Purpose::Stash(numbers), updates);
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn write(&mut self, purpose: Purpose, updates: Vec<p4rt::Update>) {
+        let request = Request::Write(self.session.write_request(updates));
+        self.request(purpose, request);
+    }
+
+    fn request(&mut self, purpose: Purpose, request: Request) {
+        self.busy = true;
+        let output: Sent = self.session.request(self.now(), purpose, request);
+        self.link.carry(output);
+    }
+
+    /// Waits for a message of the switch, up to a time, and takes it.
+    pub async fn turn(&mut self, patience: Duration) -> Result<Vec<Done>> {
+        let input = tokio::time::timeout(patience, self.link.next()).await.unwrap_or(Input::Tick);
+        let mut outputs = self.session.step(self.now(), input);
+        if self.session.next_deadline().is_some_and(|at| at <= self.now()) {
+            outputs.extend(self.session.step(self.now(), Input::Tick));
+        }
+        let mut done = Vec::new();
+        for output in outputs {
+            if let Some(notice) = self.link.carry(output) {
+                done.extend(self.notice(notice)?);
+            }
+        }
+        if self.is_ready && !self.busy && !self.filling.is_empty() {
+            let some = self.filling.len().min(BATCH);
+            let updates = self.filling.drain(..some).collect();
+            self.write(Purpose::Fill, updates);
+        }
+        Ok(done)
+    }
+
+    fn notice(&mut self, notice: Notice<Purpose>) -> Result<Option<Done>> {
+        match notice {
+            Notice::Ready { .. } => self.is_ready = true,
+            Notice::Superseded | Notice::Interrupted => {
+                return Err(Error::new("the switch or another controller ended the session"));
+            }
+            Notice::Event(event) => {
+                if let pointsman_session::Event::Failed { what, error } = event {
+                    return Err(Error::new(format!("{what}: {error:?}")));
+                }
+            }
+            Notice::Message(_) => {}
+            Notice::Answer { purpose, result } => {
+                self.busy = false;
+                let response =
+                    result.map_err(|e| Error::new(format!("the switch refuses {purpose:?}: {e:?}")))?;
+                match purpose {
+                    Purpose::Fill => {}
+                    Purpose::Stash(stashed) => return Ok(Some(Done { stashed })),
+                    Purpose::Counts => self.counts = response.entities().ok(),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The data plane's counters.
+    pub async fn counts(&mut self) -> Result<Vec<u64>> {
+        while !self.is_idle() {
+            self.turn(super::TURN).await?;
+        }
+        let counter_id = self.book.counter_id("tea_counts").map_err(lacks)?;
+        let all = Kind::CounterEntry(p4rt::CounterEntry { counter_id, ..Default::default() });
+        let read = self.session.read_request(vec![p4rt::Entity { entity: Some(all) }]);
+        self.request(Purpose::Counts, Request::Read(read));
+        loop {
+            self.turn(super::TURN).await?;
+            if let Some(entities) = self.counts.take() {
+                let mut counts = vec![0; 16];
+                for entity in entities {
+                    let Some(Kind::CounterEntry(entry)) = entity.entity else { continue };
+                    let index = entry.index.map_or(0, |i| i.index) as usize;
+                    if let (Some(place), Some(data)) = (counts.get_mut(index), entry.data) {
+                        *place = data.packet_count as u64;
+                    }
+                }
+                return Ok(counts);
+            }
+        }
+    }
+
+    /// Bytes of the program's tables and registers in the switch: keys and the longest parameters of all places.
+    pub fn bytes(&self) -> u64 {
+        let actions = &self.info.actions;
+        let parameters = |id: u32| -> u64 {
+            let action = actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.id == id));
+            action.map_or(0, |a| a.params.iter().map(|p| p.bitwidth as u64).sum())
+        };
+        let table = |t: &pointsman_control::proto::p4info::Table| {
+            let key: u64 = t.match_fields.iter().map(|f| f.bitwidth as u64).sum();
+            let longest = t.action_refs.iter().map(|a| parameters(a.id)).max().unwrap_or(0);
+            t.size.max(0) as u64 * (key + longest)
+        };
+        let register = |r: &pointsman_control::proto::p4info::Register| r.size.max(0) as u64 * width(r);
+        let bits: u64 = self.info.tables.iter().map(table).sum::<u64>()
+            + self.info.registers.iter().map(register).sum::<u64>();
+        bits / 8
+    }
+}
+
+/// Bits of a register's cell.
+fn width(register: &pointsman_control::proto::p4info::Register) -> u64 {
+    use pointsman_control::proto::p4info::{p4_bitstring_like_type_spec::TypeSpec, p4_data_type_spec};
+    let spec = register.type_spec.as_ref().and_then(|s| s.type_spec.as_ref());
+    match spec {
+        Some(p4_data_type_spec::TypeSpec::Bitstring(bits)) => match &bits.type_spec {
+            Some(TypeSpec::Bit(bit)) => bit.bitwidth as u64,
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// The update that makes the switch hold an entity: what always exists is modified.
+fn update(entity: p4rt::Entity) -> p4rt::Update {
+    let exists = match &entity.entity {
+        Some(Kind::TableEntry(entry)) => entry.is_default_action,
+        Some(Kind::RegisterEntry(_) | Kind::ValueSetEntry(_)) => true,
+        _ => false,
+    };
+    let kind = if exists { p4rt::update::Type::Modify } else { p4rt::update::Type::Insert };
+    p4rt::Update { r#type: kind.into(), entity: Some(entity) }
+}

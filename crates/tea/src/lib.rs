@@ -1,0 +1,183 @@
+//! `pointsman tea`: a switch that keeps a table in memory servers, all of them processes on this machine, under traffic. Entries change, frames
+//! and servers are lost, and every packet is compared with what its entry was.
+#![forbid(unsafe_code)]
+
+mod bed;
+mod checker;
+mod controller;
+mod load;
+mod outcome;
+mod run;
+
+pub use outcome::Outcome;
+
+use pointsman_console::results::{self, check_writable};
+use pointsman_console::signals::end_process;
+use pointsman_console::{print, say};
+use pointsman_lab::{ensure_privileges, raise_open_file_limit};
+use serde_json::json;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The application in the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum App {
+    /// Address translation: an entry for each direction of a connection.
+    Nat,
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The switch's link to the first memory server is cut, and later restored.
+    Port,
+    /// The first memory server stops, with its link up, and later continues.
+    Hang,
+    /// Memory servers lose one frame in 200, in each direction.
+    Loss,
+}
+
+impl Fault {
+    /// For messages.
+    fn what(self) -> &'static str {
+        match self {
+            Fault::None => "none",
+            Fault::Port => "the first memory server has no link",
+            Fault::Hang => "the first memory server hangs",
+            Fault::Loss => "one frame in 200 is lost",
+        }
+    }
+}
+
+/// Run a program whose table is in the memory of servers, and check every packet.
+///
+/// Switch, memory servers and hosts run in network namespaces of this machine; the switch asks the servers by RDMA (RoCEv2).
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application in the switch.
+    #[arg(long, value_enum)]
+    app: App,
+    /// The application with its table in the switch.
+    #[arg(long)]
+    plain: bool,
+    /// Entries of the table.
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    entries: u32,
+    /// Memory servers.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
+    servers: u16,
+    /// What fails.
+    #[arg(long, value_enum, default_value = "none")]
+    fault: Fault,
+    /// Add, change and delete entries under look-ups.
+    #[arg(long)]
+    churn: bool,
+    /// Memory servers do what InfiniBand allows and harms most.
+    #[arg(long)]
+    adverse: bool,
+    /// Packets under way at a time.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    window: u16,
+    /// Record the frames of the switch's ports in this folder.
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
+    /// Less than a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What is run.
+pub struct Options {
+    /// Without TEA.
+    pub plain: bool,
+    /// Entries.
+    pub entries: u32,
+    /// Memory servers.
+    pub servers: usize,
+    /// What fails.
+    pub fault: Fault,
+    /// Whether entries change.
+    pub churn: bool,
+    /// Whether memory servers do what InfiniBand allows.
+    pub adverse: bool,
+    /// Packets under way at a time.
+    pub window: usize,
+    /// Folder for captures.
+    pub pcap: Option<PathBuf>,
+    /// Short.
+    pub quick: bool,
+    /// The program under test.
+    pub binary: PathBuf,
+    /// An empty folder for the files of the run.
+    pub folder: PathBuf,
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder, String> {
+        let path = std::env::temp_dir().join(format!("pointsman-tea-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn remove(folder: &Path) {
+    // Nothing can be done about a folder that stays.
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    if args.plain && (args.fault != Fault::None || args.churn || args.adverse) {
+        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn and --adverse".into());
+    }
+    args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
+    let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    ensure_privileges()?;
+    let folder = Folder::new()?;
+    let path = folder.0.clone();
+    end_process(move || remove(&path))?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let asked = json!({
+        "app": format!("{:?}", args.app).to_lowercase(),
+        "plain": args.plain,
+        "servers": args.servers,
+        "fault": format!("{:?}", args.fault).to_lowercase(),
+        "churn": args.churn,
+        "adverse": args.adverse,
+    });
+    let options = Options {
+        plain: args.plain,
+        entries: args.entries,
+        servers: args.servers.into(),
+        fault: args.fault,
+        churn: args.churn,
+        adverse: args.adverse,
+        window: args.window.into(),
+        pcap: args.pcap,
+        quick: args.quick,
+        binary: own,
+        folder: folder.0.clone(),
+    };
+    let outcome = run::run(&options, &mut |line| say(line))?;
+    print(&outcome.text());
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;
+        results::write(path, "--json", text + "\n")?;
+    }
+    Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,184 @@
+//! What a run found.
+
+use crate::checker::Verdict;
+use crate::controller::Found;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// Reasons for which the data plane drops packets, and their places in `tea_counts`.
+const REASONS: [(&str, usize); 5] =
+    [("credit", 5), ("long", 6), ("server", 7), ("window", 8), ("foreign", 9)];
+
+/// What a run found.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What packets showed.
+    pub verdict: Verdict,
+    /// Of the controller.
+    pub found: Found,
+    /// Nanoseconds from a packet's start to its return; sorted, lost packets with the time after which they were given up.
+    pub latencies: Vec<u64>,
+    /// Look-ups a second, in the time without a fault.
+    pub per_s: f64,
+    /// READs that each server has answered.
+    pub reads: Vec<u64>,
+    /// Packets that were sent after the repair, and those of them that were lost.
+    pub after: [u64; 2],
+    /// Processes that ended on their own, with their last words.
+    pub deaths: Vec<String>,
+}
+
+/// Look-ups by what became of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookups {
+    /// All.
+    pub sent: u64,
+    /// Found in a table of the switch, or known there to be absent.
+    pub stash: u64,
+    /// Found in a server.
+    pub remote: u64,
+    /// Absent.
+    pub absent: u64,
+    /// Lost, by reason.
+    pub lost: Vec<(&'static str, u64)>,
+}
+
+impl Lookups {
+    /// From the packets, and the counters of the data plane. `None`: it counted more look-ups than there were packets.
+    pub fn new(verdict: &Verdict, counts: &[u64]) -> Option<Self> {
+        let sent = verdict.sent;
+        let count = |index: usize| counts.get(index).copied().unwrap_or(0);
+        let (stash, remote, absent) = if counts.is_empty() {
+            (verdict.found + verdict.wrong, 0, verdict.absent + verdict.missing)
+        } else {
+            (count(0), count(1), count(2))
+        };
+        let mut lost: Vec<(&str, u64)> = REASONS.map(|(name, index)| (name, count(index))).into();
+        let counted = stash + remote + absent + lost.iter().map(|(_, n)| n).sum::<u64>();
+        lost.push(("unanswered", sent.checked_sub(counted)?));
+        lost.retain(|(_, n)| *n > 0);
+        Some(Lookups { sent, stash, remote, absent, lost })
+    }
+}
+
+/// Microseconds with a digit behind the point.
+fn us(ns: u64) -> f64 {
+    (ns as f64 / 100.0).round() / 10.0
+}
+
+impl Outcome {
+    /// Look-ups by what became of them.
+    pub fn lookups(&self) -> Option<Lookups> {
+        Lookups::new(&self.verdict, &self.found.counts)
+    }
+
+    /// Whether every packet that came was right, and all processes ran to the end.
+    pub fn fine(&self) -> bool {
+        self.verdict.violations() == 0 && self.deaths.is_empty() && self.lookups().is_some()
+    }
+
+    fn percentile(&self, percent: usize) -> f64 {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get(last * percent / 100).map_or(0.0, |ns| us(*ns))
+    }
+
+    /// As JSON, together with what was asked for.
+    pub fn json(&self, asked: Value) -> Value {
+        let v = &self.verdict;
+        let lookups = self.lookups().map(|l| {
+            let lost: Map<String, Value> = l.lost.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
+            json!({"sent": l.sent, "cache": 0, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost})
+        });
+        let mut all = json!({
+            "schema": 1,
+            "layout": "ring",
+            "lookups": lookups,
+            "latency_us": {
+                "p10": self.percentile(10),
+                "p50": self.percentile(50),
+                "p90": self.percentile(90),
+                "p99": self.percentile(99),
+            },
+            "per_s": self.per_s.round(),
+            // Two READs make a look-up.
+            "per_server": self.reads.iter().map(|n| n / 2).collect::<Vec<_>>(),
+            "entries": self.found.entries,
+            "collisions": self.found.collisions,
+            "dram_bytes": self.found.dram_bytes,
+            "switch_bytes": self.found.switch_bytes,
+            "changes": {"acknowledged": self.found.changes[0], "refused": self.found.changes[1]},
+            "after_repair": {"sent": self.after[0], "lost": self.after[1]},
+            "violations": {"wrong": v.wrong, "missing": v.missing, "altered": v.altered, "doubled": v.doubled},
+            "deaths": self.deaths,
+        });
+        if let (Value::Object(all), Value::Object(asked)) = (&mut all, asked) {
+            all.extend(asked);
+        }
+        all
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let v = &self.verdict;
+        let mut text = String::new();
+        match self.lookups() {
+            None => text += "the data plane counted more look-ups than there were packets\n",
+            Some(l) => {
+                let lost: Vec<String> = l.lost.iter().map(|(name, n)| format!("{name} {n}")).collect();
+                let lost = if lost.is_empty() { "none".to_string() } else { lost.join(", ") };
+                let _ = writeln!(
+                    text,
+                    "look-ups: {} sent, {} in the switch, {} in servers, {} absent; lost: {lost}",
+                    l.sent, l.stash, l.remote, l.absent
+                );
+            }
+        }
+        let _ = writeln!(
+            text,
+            "{:.0} look-ups/s; latency {} us (p50), {} us (p99)\n\
+             {} entries, {} collisions, {} changes; {} bytes in servers, {} in the switch\n\
+             after the repair: {} sent, {} lost\n\
+             violations: {} wrong, {} missing, {} altered, {} doubled",
+            self.per_s,
+            self.percentile(50),
+            self.percentile(99),
+            self.found.entries,
+            self.found.collisions,
+            self.found.changes[0],
+            self.found.dram_bytes,
+            self.found.switch_bytes,
+            self.after[0],
+            self.after[1],
+            v.wrong,
+            v.missing,
+            v.altered,
+            v.doubled
+        );
+        for death in &self.deaths {
+            let _ = writeln!(text, "{death}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn look_ups_add_up() {
+        let verdict = Verdict { sent: 100, found: 70, absent: 10, ..Verdict::default() };
+        let mut counts = [0; 16];
+        (counts[0], counts[1], counts[2], counts[5], counts[8]) = (5, 65, 10, 3, 2);
+        let l = Lookups::new(&verdict, &counts).expect("they add up");
+        assert_eq!(l.lost, [("credit", 3), ("window", 2), ("unanswered", 15)]);
+        assert_eq!(l.stash + l.remote + l.absent + l.lost.iter().map(|(_, n)| n).sum::<u64>(), l.sent);
+        counts[1] = 90;
+        assert_eq!(Lookups::new(&verdict, &counts), None);
+        let plain = Lookups::new(&verdict, &[]).expect("they add up");
+        assert_eq!(
+            (plain.stash, plain.remote, plain.absent, plain.lost),
+            (70, 0, 10, vec![("unanswered", 20)])
+        );
+    }
+}
