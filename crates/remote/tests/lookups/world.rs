@@ -28,7 +28,7 @@ pub struct Settings {
     pub change_ns: u64,
     /// Mean time between packets.
     pub gap_ns: u64,
-    pub flows: u16,
+    pub flows: u32,
     /// Cells of each server.
     pub cells: Vec<u32>,
     pub stash: usize,
@@ -84,11 +84,10 @@ impl<E: Executor + Send + Sync> World<E> {
             hold_ns: settings.hold_ns,
         };
         let mut table = Table::new(config).expect("settings");
-        let mut checker = Checker::default();
         // Half of the flows have entries from the start.
         let start =
-            |flow: u16| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
-        checker.flows = (0..settings.flows).map(|f| vec![start(f)]).collect();
+            |flow: u32| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
+        let checker = Checker::new((0..settings.flows).map(|f| vec![start(f)]).collect());
         let entries: Vec<_> = (0..settings.flows).step_by(2).map(|f| (key(f), value(f, 0))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         let mut world = World {
@@ -251,7 +250,7 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::Stashed(number) => {
                 self.table.stashed(self.now, number);
                 while let Some(key) = self.table.take_acknowledged() {
-                    let flow = usize::from(super::checker::flow(&key));
+                    let flow = super::checker::flow(&key) as usize;
                     let state = self.checker.flows[flow].last_mut().expect("a first state");
                     assert!(state.acked.replace(self.now).is_none());
                 }
@@ -264,7 +263,7 @@ impl<E: Executor + Send + Sync> World<E> {
         if self.now >= self.end {
             return;
         }
-        let flow = self.random.below(self.settings.flows.into()) as u16;
+        let flow = self.random.below(self.settings.flows.into()) as u32;
         let padding = [0, 1, 2, 3, 70, 700, 1464][self.random.below(7) as usize];
         let frame = self.checker.send(self.now, flow, padding);
         self.at_switch(Some((0, frame)));
@@ -277,8 +276,8 @@ impl<E: Executor + Send + Sync> World<E> {
         if self.now >= self.end {
             return;
         }
-        let flow = self.random.below(self.settings.flows.into()) as u16;
-        let states = self.checker.flows[usize::from(flow)].clone();
+        let flow = self.random.below(self.settings.flows.into()) as u32;
+        let states = self.checker.flows[flow as usize].clone();
         let last = states[states.len() - 1];
         if last.acked.is_some() {
             let versions = states.len() as u16;
@@ -290,11 +289,7 @@ impl<E: Executor + Send + Sync> World<E> {
             };
             match result {
                 Ok(()) => {
-                    self.checker.flows[usize::from(flow)].push(State {
-                        version,
-                        asked: self.now,
-                        acked: None,
-                    });
+                    self.checker.flows[flow as usize].push(State { version, asked: self.now, acked: None });
                 }
                 Err(ChangeError::Full) => self.refused += 1,
                 Err(e) => self.wrong.push(e.to_string()),
@@ -361,8 +356,8 @@ impl<E: Executor + Send + Sync> World<E> {
         while self.rig.switch.poll(now, 1000, &mut out).more {}
         for output in out {
             match output {
-                Output::Port(OUT, frame) => self.checker.receive(self.now, true, &frame),
-                Output::Port(UNKNOWN, frame) => self.checker.receive(self.now, false, &frame),
+                Output::Port(OUT, frame) => drop(self.checker.receive(self.now, true, &frame)),
+                Output::Port(UNKNOWN, frame) => drop(self.checker.receive(self.now, false, &frame)),
                 Output::Port(port, frame)
                     if port >= SERVER && ((port - SERVER) as usize) < self.servers.len() =>
                 {
