@@ -1,6 +1,7 @@
 //! Packets of a reliable connection, as bytes.
 
 use crate::{PSN, check};
+use pointsman_wire::checksum;
 use pointsman_wire::frame::{self, Hop};
 use std::error::Error;
 use std::fmt;
@@ -283,10 +284,43 @@ impl<'a> Packet<'a> {
         Ok((packet, from, to))
     }
 
+    /// Bytes of its headers from the base header on.
+    fn header_bytes(&self) -> usize {
+        let parts = [
+            (self.opcode.has_remote(), 16),
+            (self.opcode.has_atomic(), 28),
+            (self.opcode.has_syndrome(), 4),
+            (self.opcode == Opcode::AtomicAck, 8),
+        ];
+        BASE + parts.iter().filter(|(has, _)| *has).map(|(_, bytes)| bytes).sum::<usize>()
+    }
+
     /// The packet as an Ethernet frame with all checksums. Empty if the addresses are not of one family.
     pub fn encode(&self, hop: Hop, from: (IpAddr, u16), to: IpAddr) -> Vec<u8> {
         let padding = self.data.len().wrapping_neg() % 4;
-        let mut out = Vec::with_capacity(BASE + 28 + self.data.len() + padding + check::BYTES);
+        let udp = 8 + self.header_bytes() + self.data.len() + padding + check::BYTES;
+        let mut frame = Vec::with_capacity(14 + 40 + udp);
+        frame.extend(hop.0.0);
+        frame.extend(hop.1.0);
+        if !ip_header(from.0, to, udp, &mut frame) {
+            return Vec::new();
+        }
+        let start = frame.len();
+        frame.extend(from.1.to_be_bytes());
+        frame.extend(PORT.to_be_bytes());
+        frame.extend((udp as u16).to_be_bytes());
+        frame.extend([0, 0]);
+        self.transport(padding, &mut frame);
+        let sum = check::check_value(&frame[14..start], &frame[start..]);
+        frame.extend(sum);
+        // The UDP checksum covers the check value, which does not depend on it.
+        let sum = frame::transport_sum(from.0, to, frame::UDP, &frame[start..]);
+        frame[start + 6..start + 8].copy_from_slice(&checksum::of_udp(sum).to_be_bytes());
+        frame
+    }
+
+    /// InfiniBand's headers, the data and its padding.
+    fn transport(&self, padding: usize, out: &mut Vec<u8>) {
         out.extend([self.opcode as u8, (padding as u8) << 4]);
         out.extend(PARTITION.to_be_bytes());
         out.extend((self.pair & PSN).to_be_bytes());
@@ -309,24 +343,36 @@ impl<'a> Packet<'a> {
         if self.opcode == Opcode::AtomicAck {
             out.extend(self.original.to_be_bytes());
         }
-        out.extend(self.data);
+        out.extend_from_slice(self.data);
         out.extend(&[0; 3][..padding]);
-        out.extend([0; check::BYTES]);
-        let mut frame =
-            frame::packet(hop, from.0, to, frame::UDP, frame::udp(from.1, PORT, &out), frame::USUAL);
-        let head = if from.0.is_ipv4() { 20 } else { 40 };
-        if frame.is_empty() {
-            return frame;
+    }
+}
+
+/// Appends EtherType and IP header of a packet with so many bytes of UDP, if the addresses are of one family.
+fn ip_header(from: IpAddr, to: IpAddr, udp: usize, out: &mut Vec<u8>) -> bool {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            out.extend(frame::IPV4.to_be_bytes());
+            let start = out.len();
+            out.extend([0x45, 0]);
+            out.extend((20 + udp as u16).to_be_bytes());
+            // Not to be fragmented; 64 hops.
+            out.extend([0, 0, 0x40, 0, 64, frame::UDP, 0, 0]);
+            out.extend(from.octets());
+            out.extend(to.octets());
+            let sum = !checksum::folded(checksum::sum(&out[start..]));
+            out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
+            true
         }
-        let end = frame.len() - check::BYTES;
-        let sum = check::check_value(&frame[14..14 + head], &frame[14 + head..end]);
-        frame[end..].copy_from_slice(&sum);
-        // The UDP checksum covers the check value, which does not depend on it.
-        let (udp, at) = (14 + head, 14 + head + 6);
-        frame[at..at + 2].fill(0);
-        let sum = frame::transport_sum(from.0, to, frame::UDP, &frame[udp..]);
-        let sum = pointsman_wire::checksum::of_udp(sum).to_be_bytes();
-        frame[at..at + 2].copy_from_slice(&sum);
-        frame
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            out.extend(frame::IPV6.to_be_bytes());
+            out.extend([0x60, 0, 0, 0]);
+            out.extend((udp as u16).to_be_bytes());
+            out.extend([frame::UDP, 64]);
+            out.extend(from.octets());
+            out.extend(to.octets());
+            true
+        }
+        _ => false,
     }
 }
