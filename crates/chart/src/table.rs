@@ -114,6 +114,9 @@ mod tests {
         table.row(["wrr", "1234 ms"]);
         table.row(["least connections", "9 ms"]);
         table.mark(1, "bad");
+        table.row(["<script>", "1"]);
+        assert!(table.html().contains(">&lt;script&gt;<"), "{}", table.html());
+        table.rows.pop();
         assert_eq!(
             table.text(),
             "Policy <b>             P99\nwrr                1234 ms\nleast connections     9 ms\n"

@@ -303,8 +303,7 @@ fn chart(c: &Chart) -> String {
         })
         .collect();
     let all = || series.iter().flat_map(|s| s.dots.iter().chain(&s.companion));
-    let ends =
-        || all().flat_map(|d| d.interval.map_or([d.y, d.y], |(low, high)| [low.max(d.y / 100.0), high]));
+    let ends = || all().flat_map(|d| d.interval.map_or([d.y, d.y], |(low, high)| [low.max(d.y / 3.0), high]));
     let y = if c.y.log { Axis::log(ends()) } else { Axis::linear(ends().fold(0.0, f64::max)) };
     let x = if c.x.log { Axis::log(all().map(|d| d.x)) } else { Axis::around(all().map(|d| d.x)) };
     let lost = all().any(|d| d.hollow);

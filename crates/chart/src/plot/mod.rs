@@ -102,7 +102,10 @@ impl Chart {
         let mut out = String::from("<figure class=\"chart\">\n");
         let (one, dotted) = (self.series.len() == 1, self.series.iter().any(|s| !s.companion.is_empty()));
         let apart = dotted || self.series.len() > COLOURS || self.hidden();
-        out.push_str(&self.whole());
+        // More curves than colours look alike.
+        if self.series.len() <= COLOURS {
+            out.push_str(&self.whole());
+        }
         if apart && !one {
             out.push_str("<div class=\"multiples\">\n");
             for (i, series) in self.series.iter().enumerate() {

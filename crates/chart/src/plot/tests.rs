@@ -106,3 +106,10 @@ fn nothing_to_show() {
     let html = chart(vec![series("a", &[f64::NAN]), series("b", &[])]).html();
     balanced(&html);
 }
+
+#[test]
+fn more_curves_than_colours_have_a_chart_each() {
+    let html = chart((0..9).map(|i| series("x", &[f64::from(i), 5.0])).collect()).html();
+    balanced(&html);
+    assert_eq!((html.matches("class=\"plot\"").count(), html.matches("class=\"small\"").count()), (9, 9));
+}

@@ -65,7 +65,7 @@ fn over(runs: &[Runs<'_>], column: &str, metric: &Metric) -> String {
     });
     let series: Vec<Series> = series.collect();
     let dots = || series.iter().flat_map(|s| &s.dots);
-    let ends = dots().flat_map(|d| d.interval.map_or([d.y, d.y], |(low, high)| [low.max(d.y / 100.0), high]));
+    let ends = dots().flat_map(|d| d.interval.map_or([d.y, d.y], |(low, high)| [low.max(d.y / 3.0), high]));
     let y = if metric.log { Axis::log(ends) } else { Axis::linear(ends.fold(0.0, f64::max)) };
     let chart = Chart {
         x: Axis::around(dots().map(|d| d.x)),
