@@ -1,8 +1,9 @@
 //! RoCEv2's packets and responder, with requests as switches send them, and with junk.
 
 use pointsman_balance::Mac;
+use pointsman_roce::setup::{Port, Reply, Request, Session};
 use pointsman_roce::{
-    Atomic, Opcode, Operation, Packet, Region, Remote, Requester, Responder, Rights, Syndrome, check_value,
+    Atomic, Host, HostConfig, Opcode, Operation, Packet, Region, Remote, Requester, Responder, Rights, Syndrome, check_value,
 };
 use std::net::IpAddr;
 
@@ -34,6 +35,7 @@ const ANSWERS: [Opcode; 8] = [
 pub fn run(data: &[u8]) {
     junk(data);
     answers(data);
+    channel(data);
     let mut responder = Responder::new(MTU).expect("a path MTU");
     let rights = [(true, true, true), (true, false, false), (false, true, false)];
     for (key, (read, write, atomic)) in (0..).zip(rights) {
@@ -117,6 +119,55 @@ fn same(packet: &Packet<'_>) {
     let frame = packet.encode((Mac([2; 6]), Mac([2; 6])), (from, 9), to);
     let (again, ..) = Packet::decode(&frame).expect("our own packet");
     assert_eq!((again.opcode, again.psn, again.data), (packet.opcode, packet.psn, packet.data));
+}
+
+/// Lines of two controllers, and frames between them. What reads as a line is written as one that reads the same; queue pairs are of one controller.
+fn channel(data: &[u8]) {
+    let own: IpAddr = [10, 0, 0, 2].into();
+    let mac = Mac([2; 6]);
+    let config = HostConfig {
+        bytes: 4096,
+        ports: vec![(Port { number: 0, mac, addresses: vec![own] }, 1500)],
+        secret: data.first().is_some_and(|b| b & 1 == 1).then_some([7; 8]),
+        seed: 1,
+        adverse_ns: data.first().is_some_and(|b| b & 2 == 2).then_some(1000),
+        answers_arp: true,
+    };
+    let secret = config.secret;
+    let mut host = Host::new(config).expect("settings");
+    let greetings = [host.connect(0), host.connect(1)];
+    let mut sessions = greetings.map(|g| Session::greeted(&g, secret).expect("a greeting"));
+    let mut first = None;
+    for (now, line) in (0..).zip(data.split(|b| *b == b'\n')) {
+        let text = String::from_utf8_lossy(line);
+        let who = u64::from(line.first().is_some_and(|b| b & 0x40 == 0));
+        if let Ok(reply) = text.parse::<Reply>() {
+            assert_eq!(reply.to_string().parse(), Ok(reply));
+        }
+        let _ = Session::greeted(&text, secret);
+        let (reply, goes_on) = match text.parse::<Request>() {
+            Ok(request) => {
+                assert_eq!(request.to_string().parse(), Ok(request));
+                host.line(who, &sessions[who as usize].line(&request))
+            }
+            Err(_) => host.line(who, &text),
+        };
+        if let Reply::Pair(_) = reply {
+            assert_eq!(*first.get_or_insert(who), who, "two controllers");
+        }
+        if !goes_on {
+            assert!(matches!(reply, Reply::Refused(_)));
+            host.disconnect(who);
+            first = first.filter(|f| *f != who);
+            sessions[who as usize] = Session::greeted(&host.connect(who), secret).expect("a greeting");
+        }
+        let mut frame = [&mac.0[..], line].concat();
+        let mut left = 0;
+        host.receive(now * 100, 0, &frame, &mut |_, _| left += 1);
+        frame.splice(..6, [0xff; 6]);
+        host.receive(now * 100, 0, &frame, &mut |_, _| left += 1);
+        host.wake(now * 100, &mut |_, _| left += 1);
+    }
 }
 
 /// A frame from anyone: as it is, and with a right check value.
