@@ -19,7 +19,7 @@ use std::path::Path;
 /// The package of programs for v1model.
 const PACKAGE: &str = "V1Switch";
 
-/// Compiles a program for this switch.
+/// Compiles a program for this switch: P4 source, or that inside of JSON ([`sources::as_json`]).
 ///
 /// # Errors
 /// It does not compile, or not for v1model.
@@ -29,6 +29,8 @@ pub fn compile(
     loader: &dyn Loader,
     defines: &[Define],
 ) -> Result<Compiled, Box<Failure>> {
+    let carried = sources::carried(text);
+    let text = carried.as_deref().unwrap_or(text);
     let Checked { source_map, mut diagnostics, package, program } = check(path, text, loader, defines);
     let right = diagnostics.iter().all(|d| d.severity != Severity::Error);
     match (package, program) {

@@ -96,18 +96,38 @@ impl Loader for Confined<'_> {
     }
 }
 
-/// Reads a text file, within bounds.
+/// How a program in JSON begins. It is an object with this one key, for tools that want JSON of a compiler.
+const CARRIER: &str = "{\"pointsman_p4\":";
+
+/// A program as JSON, for tools that check that a compiler's output is JSON.
+pub fn as_json(text: &str) -> String {
+    format!("{CARRIER}{}}}\n", serde_json::Value::from(text))
+}
+
+/// Whether these bytes are a program in JSON, as [`as_json`] writes it.
+pub fn is_carrier(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(CARRIER.as_bytes())
+}
+
+/// The program in such JSON; `None` for other text.
+pub(crate) fn carried(text: &str) -> Option<String> {
+    let inner = text.trim().strip_prefix(CARRIER)?.strip_suffix('}')?;
+    serde_json::from_str(inner).ok()
+}
+
+/// Reads a text file, within bounds. Of a program in JSON it is the program.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path)?.take(MAX_SOURCE_BYTES + 1).read_to_end(&mut bytes)? as u64;
     if read > MAX_SOURCE_BYTES {
         return Err(io::Error::other(format!("it is longer than {} MiB", MAX_SOURCE_BYTES >> 20)));
     }
-    String::from_utf8(bytes).map_err(|e| {
+    let text = String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
         io::Error::other(format!("it is not text: line {line} is not UTF-8"))
-    })
+    })?;
+    Ok(carried(&text).unwrap_or(text))
 }
 
 /// A file of source that cannot be read.

@@ -34,8 +34,14 @@ fn as_scripts_call_p4c() {
     let switch = Switch::start(&[&json]);
     let (mut controller, _) = connect(switch.address, 1);
     let config = read(&json);
-    assert_eq!(controller.device_config().expect("it has a program"), config);
+    let object: serde_json::Value = serde_json::from_slice(&config).expect("as tools that use p4c check");
+    let program = object["pointsman_p4"].as_str().expect("the program");
+    assert_eq!(controller.device_config().expect("it has a program"), program.as_bytes());
     controller.set_pipeline(&config).expect("the file is a device config");
+    assert_eq!(run(&["p4", "info", &json]).stdout, run(&["p4", "info", &main]).stdout);
+    let broken = dir.write("broken.json", &config[..config.len() / 2]);
+    let refused = run(&["p4", "check", &broken]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("broken.json:1:"), "{}", refused.stderr);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use pointsman_compile::compile_file;
 use pointsman_compile::executor::Runner;
 use pointsman_compile::rendered;
-use pointsman_compile::sources::{Confined, Sources};
+use pointsman_compile::sources::{Confined, Sources, is_carrier};
 use pointsman_control::Device;
 use pointsman_ir::Program;
 use pointsman_v1model::{Kept, Pipeline, Prepared, Preparer, State, Switch, SwitchConfig, Time};
@@ -193,7 +193,7 @@ pub struct Texts {
 
 /// Whether this is compiler output for BMv2 rather than P4 source text.
 pub fn is_json(text: &[u8]) -> bool {
-    text.trim_ascii_start().starts_with(b"{")
+    text.trim_ascii_start().starts_with(b"{") && !is_carrier(text)
 }
 
 /// Compiles a `p4_device_config`: P4 source text.

@@ -3,7 +3,7 @@
 use crate::tools::bundle::bundled;
 use clap::Args as ClapArgs;
 use pointsman_compile::compile_file;
-use pointsman_compile::sources::{Sources, parse_define};
+use pointsman_compile::sources::{Sources, as_json, parse_define};
 use pointsman_console::{results, say};
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// Compile a program as p4c does, with p4c's command line.
 ///
-/// The output is the device config of this switch, which is P4 source text: the program and its includes as one file, under the name that
+/// The output is the device config of this switch: the program and its includes as one text, in a JSON object under the name that
 /// p4c would give its JSON. `pointsman switch` takes it as its program, and over P4Runtime from controllers that read this file.
 #[derive(ClapArgs)]
 pub struct Args {
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let text = bundled(&args.file, &sources, &defines)?;
     let output = output(args);
     folder(&output)?;
-    results::write(&output, "-o", text)?;
+    results::write(&output, "-o", as_json(&text))?;
     let info = p4info(&compiled.program)?;
     for path in &args.p4runtime_files {
         folder(path)?;
