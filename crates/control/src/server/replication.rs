@@ -2,8 +2,9 @@
 
 use super::tables::set_or_remove;
 use super::write::{Op, Undo, UndoLog};
-use super::{Access, Terms};
+use super::{Access, Server, Terms};
 use crate::bytestring;
+use crate::device::Device;
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt as pb;
 use pb::packet_replication_engine_entry::Type;
@@ -160,6 +161,44 @@ impl Access<'_> {
         };
         let backup_replicas = r.backup_replicas.iter().map(backup).collect();
         pb::Replica { port_kind, backup_replicas, ..*r }
+    }
+}
+
+impl Server {
+    /// Notes the multicast groups and clone sessions that the switch has and no client has written, such as those of its start: from now on clients read
+    /// and change them like their own. Clone sessions to multicast groups, which P4Runtime does not have, stay hidden.
+    pub fn adopt_replication(&mut self, device: &mut dyn Device) {
+        let (Some(live), Some(state)) = (&mut self.live, device.state()) else { return };
+        let replication = &state.replication;
+        for (id, replicas) in replication.groups() {
+            let backups = replication.backups(id).unwrap_or(&[]);
+            let copies = replicas.iter().enumerate();
+            let copies = copies.map(|(i, r)| as_message(r, backups.get(i).map_or(&[], Vec::as_slice)));
+            live.book.groups.entry(id).or_insert_with(|| pb::MulticastGroupEntry {
+                multicast_group_id: id,
+                replicas: copies.collect(),
+                ..Default::default()
+            });
+        }
+        for (id, session) in replication.sessions().filter(|(id, s)| *id != 0 && s.multicast_group.is_none())
+        {
+            live.book.sessions.entry(id).or_insert_with(|| pb::CloneSessionEntry {
+                session_id: id,
+                replicas: session.replicas.iter().map(|r| as_message(r, &[])).collect(),
+                class_of_service: session.class_of_service.into(),
+                packet_length_bytes: i32::try_from(session.truncate_bytes).unwrap_or(i32::MAX),
+            });
+        }
+    }
+}
+
+fn as_message(replica: &Replica, backups: &[Replica]) -> pb::Replica {
+    let port = |r: &Replica| bytestring::of_number(r.port.into());
+    let backup = |b: &Replica| pb::BackupReplica { port: port(b), instance: b.instance.into() };
+    pb::Replica {
+        instance: replica.instance.into(),
+        port_kind: Some(PortKind::Port(port(replica))),
+        backup_replicas: backups.iter().map(backup).collect(),
     }
 }
 

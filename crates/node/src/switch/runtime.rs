@@ -364,10 +364,12 @@ impl Runtime {
     /// A statement does not fit the program, or is of another kind. The statements before it have been executed.
     pub fn fill(&mut self, lines: &[pointsman_stf::Line]) -> Result<(), pointsman_stf::StfError> {
         let now = self.core.now();
-        self.core.shared.change(|switch| match switch.state_mut() {
+        let filled = self.core.shared.change(|switch| match switch.state_mut() {
             Some(state) => pointsman_stf::fill(state, now, lines),
             None => Ok(()),
-        })
+        });
+        self.core.control(|server, device, _| server.adopt_replication(device));
+        filled
     }
 
     /// Runs until it is stopped. `log` gets lines for the operator.
