@@ -22,6 +22,54 @@ fn statements(text: &str) -> Vec<&str> {
     text.lines().filter(|l| !l.starts_with('#')).collect()
 }
 
+/// What the switch was started with is read like what clients write.
+#[test]
+fn groups_and_sessions_of_the_start() {
+    let dir = Scratch::new("dump-start");
+    let text = "mirroring_add 7 1:0 2:3 bytes=64 class=1\nmc_mgrp_create 5\nmc_node_create 2 3 4\nmc_node_associate 5 0\n";
+    let state = dir.write("start.stf", text);
+    let program = file(PROGRAM);
+    let switch = Switch::start(&[&program, "--entries", &state]);
+    let (text, _) = dumped(&switch, &[]);
+    let has = |start: &str| text.lines().any(|l| l.starts_with(start));
+    assert!(has("mirroring_add 7 ") && has("mc_mgrp_create 5") && has("mc_node_create 2 3 4"), "{text}");
+    let other = Switch::start(&[&program, "--entries", &dir.write("again.stf", &text)]);
+    assert_eq!(statements(&dumped(&other, &[]).0), statements(&text));
+}
+
+/// A packet through the program and the state of a running switch, which it does not change.
+#[test]
+fn a_packet_through_a_running_switch() {
+    let dir = Scratch::new("trace-live");
+    let state = dir.write("start.stf", "add forward dst:02:00:00:00:00:02 send(port:2)\n");
+    let program = file("examples/forwarder/main.p4");
+    let switch = Switch::start(&[&program, "--entries", &state]);
+    let (address, packet) = (switch.address.to_string(), "0200000000020200000000010800");
+    let before = dumped(&switch, &[]).0;
+    for more in [&[][..], &[program.as_str()]] {
+        let args = [&["p4", "trace", "--live", &address, "--port", "1", "--packet", packet], more].concat();
+        let done = run(&args);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        let want = "table Forward.forward: hit";
+        assert!(
+            done.stdout.contains(want) && done.stdout.contains("sent on port 2, 14 bytes"),
+            "{}",
+            done.stdout
+        );
+    }
+    assert_eq!(dumped(&switch, &[]).0, before);
+    let other = run(&["p4", "trace", "--live", &address, "--packet", packet, &file(PROGRAM)]);
+    assert!(
+        other.code == Some(1) && other.stderr.contains("does not go with the program"),
+        "{}",
+        other.stderr
+    );
+    let gone = run(&["p4", "trace", "--live", "127.0.0.1:1", "--packet", packet]);
+    assert!(gone.code == Some(1) && gone.stderr.contains("cannot connect to the switch"), "{}", gone.stderr);
+    let neither = run(&["p4", "trace", "--packet", packet]);
+    assert_eq!(neither.code, Some(2), "{}", neither.stderr);
+}
+
 /// Every kind of entity, on the wire, into a file, and into another switch.
 #[test]
 fn a_switch_from_a_dump() {

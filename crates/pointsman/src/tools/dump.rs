@@ -52,6 +52,13 @@ pub struct Args {
     /// Folder to search for included files, as the switch's own. Repeatable.
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Vec<PathBuf>,
+    #[command(flatten)]
+    tls: Tls,
+}
+
+/// How to reach a switch that serves TLS.
+#[derive(ClapArgs, Default)]
+pub struct Tls {
     /// PEM file with the CA of a switch that serves TLS.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -114,8 +121,6 @@ impl Error for DumpError {}
 /// # Errors
 /// The switch cannot be reached or read, or a file cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (source, entities) = runtime.block_on(fetch(args))?;
     let without: BTreeSet<Part> = args
         .without
         .iter()
@@ -125,11 +130,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             Without::Meters => Part::Meters,
         })
         .collect();
-    let Dump { text, lost } =
-        rebuild(&source, entities, &Sources { include_dirs: args.include.clone() }, &without)?;
-    for what in lost {
-        say(&format!("warning: not written: {what}"));
-    }
+    let switch = Target { address: &args.address, device_id: args.device_id, tls: &args.tls };
+    let sources = Sources { include_dirs: args.include.clone() };
+    let (source, text) = of_switch(&switch, &sources, &args.without, &without)?;
     if let Some(path) = &args.program {
         results::write(path, "--program", &source)?;
     }
@@ -141,22 +144,56 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn connect(args: &Args) -> Result<P4RuntimeClient<Channel>, Box<dyn Error>> {
+/// A running switch.
+pub struct Target<'a> {
+    /// Of its P4Runtime server.
+    pub address: &'a str,
+    /// In P4Runtime.
+    pub device_id: u64,
+    /// How it is reached.
+    pub tls: &'a Tls,
+}
+
+/// The program's text and the state of a switch, as statements; for a packet test or a trace.
+///
+/// # Errors
+/// The switch cannot be reached or read.
+pub fn live(switch: &Target<'_>, sources: &Sources) -> Result<(Vec<u8>, String), Box<dyn Error>> {
+    of_switch(switch, sources, &[], &BTreeSet::new())
+}
+
+/// The same without some parts. What cannot be expressed is named on standard error.
+fn of_switch(
+    switch: &Target<'_>,
+    sources: &Sources,
+    unread: &[Without],
+    without: &BTreeSet<Part>,
+) -> Result<(Vec<u8>, String), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (source, entities) = runtime.block_on(fetch(switch, unread))?;
+    let Dump { text, lost } = rebuild(&source, entities, sources, without)?;
+    for what in lost {
+        say(&format!("warning: not written: {what}"));
+    }
+    Ok((source, text))
+}
+
+async fn connect(args: &Target<'_>) -> Result<P4RuntimeClient<Channel>, Box<dyn Error>> {
     let wrong = |e: &dyn Error| {
         let mut inner = e;
         while let Some(next) = inner.source() {
             inner = next;
         }
-        DumpError::Connect(args.address.clone(), inner.to_string())
+        DumpError::Connect(args.address.to_string(), inner.to_string())
     };
-    let scheme = if args.ca.is_some() { "https" } else { "http" };
+    let scheme = if args.tls.ca.is_some() { "https" } else { "http" };
     let mut endpoint =
         Endpoint::from_shared(format!("{scheme}://{}", args.address)).map_err(|e| wrong(&e))?;
     let read =
         |path: &PathBuf| std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()));
-    if let Some(ca) = &args.ca {
+    if let Some(ca) = &args.tls.ca {
         let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
-        if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
+        if let (Some(cert), Some(key)) = (&args.tls.cert, &args.tls.key) {
             tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
         }
         endpoint = endpoint.tls_config(tls).map_err(|e| wrong(&e))?;
@@ -168,18 +205,18 @@ async fn connect(args: &Args) -> Result<P4RuntimeClient<Channel>, Box<dyn Error>
 }
 
 /// The program's text and every entity.
-async fn fetch(args: &Args) -> Result<(Vec<u8>, Vec<pb::Entity>), Box<dyn Error>> {
+async fn fetch(args: &Target<'_>, without: &[Without]) -> Result<(Vec<u8>, Vec<pb::Entity>), Box<dyn Error>> {
     let mut client = connect(args).await?;
     let refused = |e: tonic::Status| match std::error::Error::source(&e) {
         // The connection broke: a switch that serves TLS ends one without.
-        Some(_) => DumpError::Connect(args.address.clone(), e.message().to_string()),
+        Some(_) => DumpError::Connect(args.address.to_string(), e.message().to_string()),
         None => DumpError::Refused(e.message().to_string()),
     };
     let request = pb::GetForwardingPipelineConfigRequest { device_id: args.device_id, ..Default::default() };
     let config = client.get_forwarding_pipeline_config(request).await.map_err(refused)?.into_inner().config;
     let source = config.ok_or(DumpError::NoProgram)?.p4_device_config;
     let mut entities = Vec::new();
-    for kind in everything(&args.without) {
+    for kind in everything(without) {
         let request = pb::ReadRequest {
             device_id: args.device_id,
             entities: vec![pb::Entity { entity: Some(kind) }],

@@ -1,9 +1,10 @@
 //! `pointsman p4 trace`: traces a packet, step by step.
 
+use crate::tools::dump::{self, Target, Tls};
 use crate::tools::print;
 use clap::Args as ClapArgs;
-use pointsman_compile::compile_file;
 use pointsman_compile::sources::{Sources, parse_define, read_source};
+use pointsman_compile::{compile, compile_file, rendered};
 use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Reader;
@@ -17,11 +18,21 @@ use std::process::ExitCode;
 ///
 /// Shows parser states and extracted headers, table look-ups with keys and entries, actions, every change of a header or
 /// variable, externs, queues, copies and outgoing packets, each with its source location. Without --packet or --pcap the
-/// `packet` statements of the entries file are traced.
+/// `packet` statements of the entries file are traced. With --live the program and its state are those of a running switch, which sends and
+/// changes nothing.
 #[derive(ClapArgs)]
 pub struct Args {
     /// The program's main file.
-    file: PathBuf,
+    #[arg(required_unless_present = "live")]
+    file: Option<PathBuf>,
+    /// Take the state of the running switch whose P4Runtime server has this address, and its program unless a file is given.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "entries")]
+    live: Option<String>,
+    /// Device id of the running switch.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "live")]
+    device_id: u64,
+    #[command(flatten)]
+    tls: Tls,
     /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...). A packet test also works;
     /// its expectations are not checked.
     #[arg(long, value_name = "FILE")]
@@ -52,6 +63,9 @@ pub struct Args {
     define: Vec<Define>,
 }
 
+/// How the program of a switch is called in locations.
+const OF_SWITCH: &str = "p4_device_config";
+
 /// The trace of a larger capture would be unreadable.
 const MAX_PACKETS: usize = 10_000;
 
@@ -61,7 +75,20 @@ const MAX_PACKETS: usize = 10_000;
 /// The program, the entries or the packets cannot be read or used.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let sources = Sources { include_dirs: args.include.clone() };
-    let (compiled, _) = compile_file(&args.file, &sources, &args.define)?;
+    let live = args.live.as_ref().map(|address| {
+        let switch = Target { address, device_id: args.device_id, tls: &args.tls };
+        dump::live(&switch, &sources)
+    });
+    let live = live.transpose()?;
+    let (name, compiled) = match (&args.file, &live) {
+        (Some(file), _) => (file.display().to_string(), compile_file(file, &sources, &args.define)?.0),
+        (None, Some((source, _))) => {
+            let text = std::str::from_utf8(source)?;
+            let compiled = compile(OF_SWITCH, text, &sources, &args.define);
+            (OF_SWITCH.to_string(), compiled.map_err(|failure| rendered(&failure))?)
+        }
+        (None, None) => return Err("give a program, or a running switch with --live".into()),
+    };
     let config = SwitchConfig { cpu_port: args.cpu_port, ..SwitchConfig::default() };
     let mut rig = Rig::new(compiled.program.into(), config)?;
     let packets = packets(&args)?;
@@ -71,6 +98,10 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let lines = parse(&read_source(path)?).map_err(in_file)?;
         rig.switch.set_tracing(follow_entries);
         run_lines(&mut rig, &lines).map_err(in_file)?;
+    }
+    if let Some((_, state)) = &live {
+        let in_state = |e| format!("the state of the switch does not go with the program: {e}");
+        run_lines(&mut rig, &parse(state).map_err(in_state)?).map_err(in_state)?;
     }
     rig.switch.set_tracing(true);
     for packet in &packets {
@@ -86,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let describer = Describer { program: rig.program(), map: &compiled.source_map };
     let text = match args.json {
-        true => show::json(&args.file.display().to_string(), &describer, &steps),
+        true => show::json(&name, &describer, &steps),
         false => show::text(&describer, &steps, args.all),
     };
     print(&text)?;
