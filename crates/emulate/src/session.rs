@@ -41,7 +41,7 @@ impl<'n> Session<'n> {
         Session { network, interactive, failed: 0 }
     }
 
-    /// Reads and carries out commands until the end of the input or `exit`. Whether all succeeded.
+    /// Reads and carries out commands until the end of the input or `exit`. Of a script: whether all commands succeeded.
     pub fn run(&mut self) -> bool {
         let mut line = Vec::new();
         loop {
@@ -59,7 +59,7 @@ impl<'n> Session<'n> {
                 break;
             }
         }
-        self.failed == 0
+        self.interactive || self.failed == 0
     }
 
     /// Carries out a line; false if it is the last one.

@@ -129,3 +129,49 @@ fn commands_of_bmv2() {
         assert!(problems.contains(wanted), "{line}: no `{wanted}`:\n{problems}");
     }
 }
+
+const ACL: &str = r#"{"target": "bmv2", "bmv2_json": "main.p4", "table_entries": [{"table": "rules", "priority": 7,
+    "match": {"src": ["10.0.0.1", "255.255.255.0"], "proto": [6, 255]}, "action_name": "permit"}]}"#;
+
+/// The priority and the number of keys of the only update, an entry of a table.
+fn entry(update: &pointsman_control::proto::p4rt::Update) -> (i32, usize) {
+    use pointsman_control::proto::p4rt::entity::Entity;
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(Entity::TableEntry(e)) => (e.priority, e.r#match.len()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn priorities() {
+    let info = info("../p4/programs/acl/main.p4");
+    let updates = |text: &str| {
+        let file = runtime::read(text).expect("the head is right");
+        file.updates(&info).map_err(|p| shown(&p))
+    };
+    assert_eq!(
+        updates(ACL).map(|all| entry(&all[0].1)),
+        Ok((7, 2)),
+        "keys that match everything are left out"
+    );
+    for text in [ACL.replace("\"priority\": 7,", ""), ACL.replace(": 7,", ": 0,")] {
+        let problems = updates(&text).expect_err("no priority");
+        assert!(problems.contains("table_entries[0]: `priority` is missing"), "{problems}");
+    }
+    let add = |priority| {
+        format!("table_add rules deny 10.0.0.0&&&0xff000000 0&&&0 6&&&0xff 0&&&0 0&&&0 => {priority}")
+    };
+    let priority =
+        |text: &str| commands::read(text, &info).map(|all| entry(&all[0].1)).map_err(|p| shown(&p));
+    let (first, second) = (priority(&add("1")).expect("right"), priority(&add("2")).expect("right"));
+    assert!(first.0 > second.0 && second.0 > 0, "in BMv2 smaller numbers win: {first:?} {second:?}");
+    assert_eq!(first.1, 2);
+    for (text, wanted) in [
+        (add(""), "the priority is missing"),
+        (add("x"), "\"x\" is not a priority"),
+        (add("-1"), "\"-1\" is not"),
+    ] {
+        let problems = priority(&text).expect_err("no priority");
+        assert!(problems.contains(wanted), "{problems}");
+    }
+}
