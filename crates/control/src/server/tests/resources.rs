@@ -215,6 +215,39 @@ fn clone_sessions() {
     rig.read_refused(nothing, Code::InvalidArgument, "neither");
 }
 
+/// Groups and sessions that the switch was started with are there for clients, who may write them elsewhere.
+#[test]
+fn replication_of_the_start() {
+    use pointsman_v1model::{CloneSession, Replica};
+    let mut rig = Rig::new();
+    let copies = || vec![Replica { port: 1, instance: 7 }, Replica { port: 510, instance: 0 }];
+    let state = &mut rig.device.state.as_mut().expect("a pipeline").replication;
+    let backups = vec![vec![Replica { port: 2, instance: 3 }], vec![]];
+    state.insert_group_with_backups(4, copies(), backups).expect("a group");
+    let session_of =
+        CloneSession { replicas: copies(), truncate_bytes: 64, class_of_service: 2, ..Default::default() };
+    state.insert_session(5, session_of).expect("a session");
+    state
+        .insert_session(6, CloneSession { multicast_group: Some(4), ..Default::default() })
+        .expect("a session");
+    rig.ok(Insert, multicast(1, vec![]));
+    rig.server.adopt_replication(&mut rig.device);
+    let [group, own] = rig.read_ok(multicast(0, vec![])).try_into().expect("two groups");
+    assert_eq!(group, multicast(1, vec![]), "what clients wrote stays as it is");
+    let found = rig.read_ok(session(0, vec![], 0, 0));
+    assert_eq!(found, [session(5, vec![replica(&[1], 7), replica(&[1, 0xfe], 0)], 2, 64)]);
+    rig.refused(Insert, own.clone(), Code::AlreadyExists, "already");
+    let mut other = Rig::new();
+    other.ok(Insert, own.clone());
+    let of = |rig: &Rig| {
+        let state = &rig.device.state.as_ref().expect("a pipeline").replication;
+        (state.group(4).map(<[_]>::to_vec), state.backups(4).map(<[_]>::to_vec))
+    };
+    assert_eq!(of(&other), of(&rig));
+    rig.ok(Delete, own);
+    assert_eq!(of(&rig), (None, None));
+}
+
 #[test]
 fn value_sets() {
     let mut rig = Rig::new();
