@@ -3,7 +3,8 @@
 use pointsman_balance::Mac;
 use pointsman_roce::setup::{Port, Reply, Request, Session};
 use pointsman_roce::{
-    Atomic, Host, HostConfig, Opcode, Operation, Packet, Region, Remote, Requester, Responder, Rights, Syndrome, check_value,
+    Atomic, Host, HostConfig, Opcode, Operation, Packet, Region, Remote, Requester, Responder, Rights,
+    Syndrome, check_value,
 };
 use std::net::IpAddr;
 
