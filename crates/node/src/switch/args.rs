@@ -334,7 +334,7 @@ impl Args {
         if file.extension().is_none_or(|e| e != "json") {
             return Ok(());
         }
-        // `pointsman p4 compile` writes P4 source text under this name.
+        // Source text, or what `pointsman p4 compile` wrote.
         if std::fs::read(file).is_ok_and(|text| !is_json(&text)) {
             return Ok(());
         }
