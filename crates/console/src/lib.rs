@@ -1,7 +1,8 @@
-//! What passes between a command and its user: messages, a progress bar, files of results, signals.
+//! What passes between a command and its user: messages, a progress bar, files of results, a folder for a run, signals.
 
 #![forbid(unsafe_code)]
 
+pub mod folder;
 pub mod progress;
 pub mod results;
 pub mod signals;

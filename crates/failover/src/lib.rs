@@ -11,13 +11,13 @@ mod run;
 pub use app::App;
 pub use outcome::Outcome;
 
+use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
-use pointsman_console::signals::end_process;
 use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What happens.
@@ -117,28 +117,6 @@ pub struct Options {
     pub folder: PathBuf,
 }
 
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, String> {
-        let path = std::env::temp_dir().join(format!("pointsman-failover-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        remove(&self.0);
-    }
-}
-
-fn remove(folder: &Path) {
-    // Nothing can be done about a folder that stays.
-    let _ = std::fs::remove_dir_all(folder);
-}
-
 /// Runs the command. Exit code 1: a connection broke, or packets showed what one switch without faults cannot show.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.history.is_some() && args.app != App::Counter {
@@ -152,9 +130,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     ensure_privileges()?;
-    let folder = Folder::new()?;
-    let path = folder.0.clone();
-    end_process(move || remove(&path))?;
+    let folder = Folder::new("failover")?;
+    folder.remove_at_signals()?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let asked = json!({
         "app": format!("{:?}", args.app).to_lowercase(),
@@ -173,7 +150,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         history: args.history,
         binary: own.clone(),
         own,
-        folder: folder.0.clone(),
+        folder: folder.path().to_path_buf(),
     };
     let outcome = run::run(&options, &mut |line| say(line))?;
     print(&outcome.text());

@@ -11,13 +11,13 @@ mod run;
 
 pub use outcome::Outcome;
 
+use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
-use pointsman_console::signals::end_process;
 use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The application in the switch.
@@ -118,28 +118,6 @@ pub struct Options {
     pub folder: PathBuf,
 }
 
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, String> {
-        let path = std::env::temp_dir().join(format!("pointsman-tea-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        remove(&self.0);
-    }
-}
-
-fn remove(folder: &Path) {
-    // Nothing can be done about a folder that stays.
-    let _ = std::fs::remove_dir_all(folder);
-}
-
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.plain && (args.fault != Fault::None || args.churn || args.adverse) {
@@ -148,9 +126,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     ensure_privileges()?;
-    let folder = Folder::new()?;
-    let path = folder.0.clone();
-    end_process(move || remove(&path))?;
+    let folder = Folder::new("tea")?;
+    folder.remove_at_signals()?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let asked = json!({
         "app": format!("{:?}", args.app).to_lowercase(),
@@ -171,7 +148,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         pcap: args.pcap,
         quick: args.quick,
         binary: own,
-        folder: folder.0.clone(),
+        folder: folder.path().to_path_buf(),
     };
     let outcome = run::run(&options, &mut |line| say(line))?;
     print(&outcome.text());
