@@ -43,19 +43,19 @@ pub(crate) fn runtime() -> Result<Runtime, String> {
         .map_err(|e| format!("cannot start: {e}"))
 }
 
-/// Ends the service at SIGINT or SIGTERM.
-pub(crate) fn stop_at_signals(tokio: &Runtime, stopper: Stopper) {
+/// Calls `end`, which ends the service, at SIGINT or SIGTERM.
+pub(crate) fn stop_at_signals(tokio: &Runtime, end: impl FnOnce() + Send + 'static) {
     let stop = {
         let _inside = tokio.enter();
         signals::stop()
     };
     tokio.spawn(async move {
         stop.await;
-        stopper.stop();
+        end();
     });
 }
 
-/// Why there is no key.
+/// Reasons why a secret cannot be read.
 #[derive(Debug)]
 pub enum SecretError {
     /// The file cannot be read.
@@ -84,7 +84,7 @@ impl std::error::Error for SecretError {}
 /// Reads a key of digests: 16 hexadecimal digits.
 ///
 /// # Errors
-/// There is none in the file.
+/// The file is unreadable, or contains no secret.
 pub fn read_secret(path: &Path) -> Result<[u8; 8], SecretError> {
     let text = std::fs::read_to_string(path).map_err(|e| SecretError::Unreadable(path.to_path_buf(), e))?;
     let digits = text.trim();

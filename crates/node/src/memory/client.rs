@@ -21,7 +21,7 @@ pub struct Client {
 /// Why a memory server did not do what was asked for.
 #[derive(Debug)]
 pub enum ClientError {
-    /// There is no connection, or it is lost.
+    /// Not connected, or the connection is lost.
     Lost(SocketAddr, io::Error),
     /// It is not a memory server that this controller can use.
     Greeting(SocketAddr, GreetingError),
@@ -59,7 +59,7 @@ impl Client {
     /// Connects from the calling thread's network namespace.
     ///
     /// # Errors
-    /// There is no memory server at this address, or only one of both has a secret.
+    /// No answer from a memory server at this address, or only one side has a secret.
     pub fn connect(at: SocketAddr, secret: Option<Secret>) -> Result<Self, ClientError> {
         let lost = |e| ClientError::Lost(at, e);
         let stream = TcpStream::connect_timeout(&at, PATIENCE).map_err(lost)?;

@@ -108,7 +108,7 @@ pub struct Running {
     clock: Clock,
     figures: Arc<Mutex<Figures>>,
     stopper: Stopper,
-    /// They keep the kernel from answering that there is no such UDP port.
+    /// Sockets that hold the UDP ports, so that the kernel sends no ICMP "port unreachable".
     _held: BTreeMap<IpAddr, UdpSocket>,
 }
 
@@ -132,7 +132,7 @@ impl Running {
     /// Opens the ports. `log` gets a line for each.
     ///
     /// # Errors
-    /// The kernel refuses one of them, or there is not so much memory.
+    /// The kernel refuses one of them, or the machine has too little memory.
     pub fn open(settings: Settings, mut log: impl FnMut(&str)) -> Result<Self, MemoryError> {
         let mut poller = Poller::new().map_err(MemoryError::Wait)?;
         let (mut ports, mut facts, mut held) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -306,7 +306,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     let (listener, at) = tokio.block_on(listen(args.listen, "--listen"))?;
     let running = Running::open(settings, say)?;
-    service::stop_at_signals(&tokio, running.stopper());
+    let stopper = running.stopper();
+    service::stop_at_signals(&tokio, move || stopper.stop());
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
         say(&format!("metrics on http://{at}/metrics"));

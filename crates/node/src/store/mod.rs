@@ -244,7 +244,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         ..Config::default()
     };
     let running = Running::open(args.listen, config, args.data.as_deref())?;
-    service::stop_at_signals(&tokio, running.stopper());
+    let stopper = running.stopper();
+    service::stop_at_signals(&tokio, move || stopper.stop());
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
         say(&format!("metrics on http://{at}/metrics"));

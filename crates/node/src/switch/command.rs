@@ -9,6 +9,7 @@ use super::state_file::{self, Saved};
 use super::wires::Watch;
 use super::{Setup, Texts, build, serve, tls};
 use crate::listen::listen;
+use crate::service::stop_at_signals;
 use pointsman_compile::sources::Sources;
 use pointsman_console::{say, signals};
 use pointsman_v1model::{SwitchConfig, Time};
@@ -166,14 +167,7 @@ fn attend(
     hangup: Signal,
 ) -> Result<(), Box<dyn Error>> {
     let stopper = handle.clone();
-    let stop = {
-        let _inside = tokio.enter();
-        signals::stop()
-    };
-    tokio.spawn(async move {
-        stop.await;
-        stopper.stop();
-    });
+    stop_at_signals(tokio, move || stopper.stop());
     tokio.spawn(reload(hangup, handle.clone(), args.queue_file.clone(), args.queue.clone()));
     if let Some(path) = &args.state {
         let request = tokio.block_on(async { signals::user() })?;

@@ -107,22 +107,10 @@ pub fn json(tests: &[Test], results: &[Finished], total: Duration) -> String {
     format!("{all:#}\n")
 }
 
-/// Text inside XML: markup escaped, characters that XML cannot hold replaced.
+/// Text inside XML: markup and line ends escaped, characters that XML cannot hold replaced.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push(c),
-            c if c < ' ' || c == '\u{fffe}' || c == '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    let foreign = |c: char| (c < ' ' && c != '\n' && c != '\t') || c == '\u{fffe}' || c == '\u{ffff}';
+    pointsman_chart::escape(&text.replace(foreign, "\u{fffd}")).replace('\n', "&#10;")
 }
 
 /// The results as JUnit XML, as CI services read it.
