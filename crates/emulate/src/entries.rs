@@ -87,7 +87,7 @@ pub fn needs_priority(table: &p4info::Table) -> bool {
 /// The width of a field or parameter, in bits. Those of types that are translated to strings have none.
 ///
 /// # Errors
-/// There is none, or it is too great for files with numbers.
+/// It is not from 1 to 128.
 pub fn width(bits: i32) -> Result<u32, String> {
     match u32::try_from(bits) {
         Ok(width @ 1..=128) => Ok(width),

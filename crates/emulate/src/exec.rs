@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Why there is no such node.
+/// Reasons why a node is not found.
 #[derive(Debug)]
 pub enum ExecError {
     /// No network runs, as far as this user sees.

@@ -217,7 +217,7 @@ impl Network {
     /// long as it.
     ///
     /// # Errors
-    /// There is no shell.
+    /// The shell cannot be started.
     pub fn shell(&self, node: Option<&str>, line: &str, input: Stdio) -> io::Result<ExitStatus> {
         let namespace = node.and_then(|node| self.namespace(node)).unwrap_or(&self.here);
         command(namespace, "sh").arg("-c").arg(line).stdin(input).status()

@@ -84,7 +84,7 @@ impl Announced {
     /// Moves this process, which must have a single thread, into a namespace of the network, for good.
     ///
     /// # Errors
-    /// There is no such name, the other process has ended, or the kernel does not let it.
+    /// An unknown name, a process that has ended, or a namespace that the kernel does not open.
     pub fn enter(&self, name: &str) -> Result<()> {
         let process = self.process;
         let (_, descriptor) = self.named.iter().find(|(n, _)| n == name).ok_or_else(|| {

@@ -54,7 +54,7 @@ pub fn open_interface_shared(
 /// Bytes of the longest packet of an interface, without the Ethernet header.
 ///
 /// # Errors
-/// There is no such interface, or it cannot be looked up.
+/// The interface does not exist, or cannot be looked up.
 pub fn mtu(interface: &str) -> Result<usize, PortError> {
     Ok(af_packet::find(interface)?.1.mtu as usize)
 }

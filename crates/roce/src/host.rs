@@ -47,7 +47,7 @@ pub enum HostError {
     Mtu(u32, usize),
     /// This port has no IP address.
     NoAddress(u32),
-    /// There is no port.
+    /// No port was given.
     NoPort,
 }
 

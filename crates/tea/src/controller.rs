@@ -13,7 +13,7 @@ use pointsman_roce::Packet;
 use pointsman_wire::{Mac, Random};
 use setup::{Memories, Server, server_bytes};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -124,6 +124,8 @@ struct Management {
     from: IpAddr,
     to: IpAddr,
     out: Vec<Vec<u8>>,
+    /// Holds the UDP port, so that the kernel sends no ICMP "port unreachable".
+    _held: UdpSocket,
 }
 
 impl Management {

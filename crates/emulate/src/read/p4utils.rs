@@ -57,7 +57,7 @@ struct Defaults {
     gateway_arp: bool,
 }
 
-/// Reads the file. Problems have been reported if there is no plan.
+/// Reads the file. `None`: it has errors, which are in `problems`.
 pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
     let mut warnings = Vec::new();
     let mut fields = file.fields(problems)?;

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 /// The P4Runtime port of the first switch.
 const FIRST_P4RUNTIME: u16 = 50051;
 
-/// Reads the file. Problems have been reported if there is no plan.
+/// Reads the file. `None`: it has errors, which are in `problems`.
 pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
     let mut fields = file.fields(problems)?;
     let hosts = fields.need("hosts", "write an object of hosts by name", problems);
@@ -36,7 +36,7 @@ pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
     })
 }
 
-/// A port number of P4Runtime, or why there is none.
+/// The port of a switch's P4Runtime server; `None` above 65,535.
 pub(super) fn p4runtime_port(first: u16, place: usize) -> Option<u16> {
     first.checked_add(u16::try_from(place).ok()?)
 }

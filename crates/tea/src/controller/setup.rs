@@ -130,12 +130,11 @@ impl Server {
         let interface = format!("veth{}-1", SERVER + i as u16);
         let (opened, _) =
             open_interface(&interface, Want::AfPacket).map_err(|e| Error::new(e.to_string()))?;
-        // The kernel shall not answer that there is no such UDP port.
         let held = UdpSocket::bind((from, pointsman_roce::PORT))
             .map_err(|e| Error::os(format!("cannot keep UDP port 4791 of {from}"), e))?;
-        std::mem::forget(held);
         let own_mac = pointsman_lab::rack::Link::in_subnet(SERVER + i as u16, 110 + i as u8).gateway_mac;
-        let management = Management { port: opened, hop: (way.mac, own_mac), from, to, out: Vec::new() };
+        let management =
+            Management { port: opened, hop: (way.mac, own_mac), from, to, out: Vec::new(), _held: held };
         let requester =
             Requester::new(own, own_psn, memory.mtu, RETRY_NS, RETRIES).map_err(|e| failed(e.to_string()))?;
         let server =

@@ -12,7 +12,7 @@ pub fn charts(runs: &[Runs<'_>], metrics: &[Metric]) -> String {
     let columns = numeric(runs);
     let mut out = String::new();
     for metric in metrics {
-        // All the same: there is nothing to see.
+        // A chart of equal values shows nothing.
         let values: Vec<f64> =
             runs.iter().filter_map(|r| r.over(metric.value)).map(|e| e.mean.mean).collect();
         if values.iter().all(|v| *v == 0.0) {
