@@ -51,9 +51,8 @@ pub(crate) struct ExternSite {
     pub(crate) returns: Option<(TypeId, u32)>,
     /// Bytes of the arguments and the result.
     pub(crate) size: u32,
-    /// Widths of the arguments, and bytes of the packed one: only of flat calls.
+    /// Widths of the arguments: only of flat calls.
     pub(crate) widths: Vec<u32>,
-    pub(crate) data: u32,
     /// The struct among the arguments has no fixed width, and follows the words.
     pub(crate) loose: bool,
 }

@@ -148,7 +148,7 @@ pub(crate) fn rare() -> Vec<Rare> {
     vec![
         rare(lookup as *const u8, 4, true),
         rare(count_hit as *const u8, 3, true),
-        rare(call_flat as *const u8, 4, true),
+        rare(call_flat as *const u8, 5, true),
         rare(call_extern as *const u8, 3, true),
         rare(value_set as *const u8, 3, true),
         rare(emit as *const u8, 3, true),
@@ -317,20 +317,21 @@ impl ExternSite {
     }
 }
 
-/// Calls an extern with numbers: two words for each in `area`, then two for the result; packed bits in `data`. False
-/// after a panic.
+/// Calls an extern with numbers: two words for each in `area`, then two for the result; packed bits in `len` bytes of `data`.
+/// False after a panic.
 pub(crate) extern "C" fn call_flat(
     ctx: *mut Ctx<'_>,
     site: *const Site,
     area: *mut u64,
     data: *const u8,
+    len: usize,
 ) -> u64 {
     guard(ctx, 0, |ctx| {
         // SAFETY: the site is owned by the code that calls; the areas are as large as it says, in whole words.
         let (site, area, data) = unsafe {
             let Site::Flat(site) = &*site else { return 0 };
             let area = std::slice::from_raw_parts_mut(area, site.size as usize / 8);
-            (site, area, std::slice::from_raw_parts(data, site.data as usize))
+            (site, area, std::slice::from_raw_parts(data, len))
         };
         let position = ctx.position;
         let host = ctx.host();

@@ -259,8 +259,8 @@ pub struct FlatArgs<'a> {
     pub words: &'a mut [[u64; 2]],
     /// Their widths in bits; 0 for the argument that is [`FlatArgs::data`].
     pub widths: &'a [u32],
-    /// The bits of the one argument that is a struct or tuple, most significant first: whole bytes. `None` if it has no
-    /// fixed width: an extern that needs it has to ask for [`Env::call_extern`].
+    /// The bits of the one argument that is a struct or tuple, most significant first, and zeros up to whole bytes. `None` if it has no
+    /// fixed width (unless [`Meaning::AskIf`] says that its bits suffice): an extern that needs it has to ask for [`Env::call_extern`].
     pub data: Option<&'a [u8]>,
     /// The returned value.
     pub result: &'a mut [u64; 2],

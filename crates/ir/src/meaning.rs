@@ -49,7 +49,7 @@ pub enum Meaning {
         algorithm: u32,
         /// The number to add.
         base: u32,
-        /// Scalars one after the other, most significant bit first, zero bits behind them up to whole bytes.
+        /// Scalars one after the other, those of valid headers included, most significant bit first, zero bits behind them up to whole bytes.
         data: u32,
         /// Where the digest wraps.
         max: u32,
@@ -81,6 +81,9 @@ pub enum Meaning {
     AskIf {
         /// A `bool`.
         condition: u32,
+        /// An argument of which only the bits count, as of `data` of [`Meaning::Hash`]: [`Env::call_flat`](crate::Env::call_flat) takes
+        /// them as [`FlatArgs::data`](crate::FlatArgs::data), also of types without a fixed width.
+        data: Option<u32>,
     },
     /// Only where packets are processed at the same time ([`Env::is_shared`](crate::Env::is_shared)) the architecture has to be
     /// asked; otherwise it does nothing.
@@ -96,8 +99,9 @@ pub enum Digest {
     /// Not such a one.
     #[default]
     Ask,
-    /// The Internet checksum (RFC 1071), a zero byte behind an odd last one.
-    Sum16,
+    /// The Internet checksum (RFC 1071), a zero byte behind an odd last one; and a function for data whose length is not known in
+    /// advance.
+    Sum16(DigestFn),
     /// A function, which must not panic.
     Function(DigestFn),
     /// Returns such a function for data of this many bytes (`usize::MAX`: of any length).

@@ -3,6 +3,7 @@
 //! The switch runs the NAT as native code; the server is `roce`'s responder. Rounds of packets of 60, 64 and 1,500 bytes, with and without TEA, in turns.
 
 use pointsman_engine::Engine;
+use pointsman_ir::Executor;
 use pointsman_remote::{Config, Layout, RING, SLOT, Table};
 use pointsman_roce::{Packet, Region, Responder, Rights};
 use pointsman_stf::Rig;
@@ -46,6 +47,8 @@ fn rig(plain: bool, statements: &str) -> Rig<Engine> {
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
     let mut rig = Rig::<Engine>::on(program, config).expect("a switch");
     let lines = pointsman_stf::parse(statements).expect("statements");
+    // As on a switch that has run for a moment.
+    rig.switch.executor().into_iter().for_each(Engine::complete);
     let now = rig.now;
     pointsman_stf::fill(rig.state(), now, &lines).expect("tables");
     rig

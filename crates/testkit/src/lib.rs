@@ -10,5 +10,6 @@ pub mod random;
 pub mod reference;
 pub mod rig;
 pub mod stf;
+pub mod ways;
 
 pub use pointsman_stf::{Rig, entries};

@@ -13,4 +13,5 @@ mod stages;
 mod stf_p4c;
 mod stf_runner;
 mod vectors;
+mod ways;
 mod workers;

@@ -365,7 +365,7 @@ impl Env for BlockEnv<'_> {
     }
 
     fn call_flat(&mut self, call: ExternCall<'_>, args: FlatArgs<'_>) -> bool {
-        self.trace.is_none() && self.flat(call, args)
+        self.flat(call, args)
     }
 
     fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value {

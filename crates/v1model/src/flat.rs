@@ -4,8 +4,10 @@
 
 use crate::env::BlockEnv;
 use crate::externs::Function;
+use crate::hash::HashAlgorithm;
 use crate::state::Own;
 use pointsman_ir::{ExternCall, FlatArgs};
+use pointsman_wire::crc;
 
 /// An index, or a limit: a value that does not fit is larger than everything.
 fn saturated([low, high]: [u64; 2]) -> u64 {
@@ -65,6 +67,13 @@ impl BlockEnv<'_> {
                     *sum = [self.flat_hash(algorithm[0], data, payload.then_some(call.rest)), 0];
                 }
             }
+            (Function::Clone, [_, session]) => self.ask().clone = Some((session[0] as u32, None)),
+            (Function::ClonePreserving, [_, session, list]) => {
+                self.ask().clone = Some((session[0] as u32, Some(list[0] as u32)));
+            }
+            (Function::Resubmit, [list]) => self.ask().resubmit = Some(list[0] as u32),
+            (Function::Recirculate, [list]) => self.ask().recirculate = Some(list[0] as u32),
+            (Function::Truncate, [bytes]) => self.ask().truncate = Some(bytes[0] as u32),
             _ => return false,
         }
         true
@@ -75,6 +84,10 @@ impl BlockEnv<'_> {
         let Own { buffer, random, .. } = &mut *self.own;
         let Some(algorithm) = self.pipeline.algorithms.get(algorithm as usize) else { return 0 };
         let Some(rest) = rest else { return self.state.hasher.hash(*algorithm, data, random) };
+        if *algorithm == HashAlgorithm::Crc32 {
+            let payload = crc::crc32_after(crc::crc32(data), self.payload);
+            return crc::crc32_after(payload, rest).into();
+        }
         buffer.clear();
         buffer.push_bytes(data);
         buffer.push_bytes(self.payload);

@@ -4,7 +4,7 @@
 
 use crate::externs::Function;
 use crate::fields::StdFields;
-use crate::hash::{HashAlgorithm, identity, xor16};
+use crate::hash::{HashAlgorithm, csum16, identity, xor16};
 use crate::pipeline::Pipeline;
 use pointsman_ir::{Digest, Known, Meaning};
 use pointsman_wire::crc;
@@ -38,7 +38,7 @@ fn meaning(function: Function, std: &StdFields, drop_port: u32) -> Meaning {
             Meaning::UpdateDigest { condition: 0, data: 1, sum: 2, algorithm: 3 }
         }
         Function::VerifyChecksum { payload: true } | Function::UpdateChecksum { payload: true } => {
-            Meaning::AskIf { condition: 0 }
+            Meaning::AskIf { condition: 0, data: Some(1) }
         }
         Function::AtomicBegin | Function::AtomicEnd => Meaning::AskIfShared,
         _ => Meaning::Ask,
@@ -47,7 +47,7 @@ fn meaning(function: Function, std: &StdFields, drop_port: u32) -> Meaning {
 
 fn digest(algorithm: HashAlgorithm) -> Digest {
     match algorithm {
-        HashAlgorithm::Csum16 => Digest::Sum16,
+        HashAlgorithm::Csum16 => Digest::Sum16(|data| csum16(data).into()),
         HashAlgorithm::Crc32 => Digest::Sized(crc::crc32_of),
         HashAlgorithm::Crc16 => Digest::Function(|data| crc::crc16(data).into()),
         HashAlgorithm::Identity => Digest::Function(identity),

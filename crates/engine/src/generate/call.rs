@@ -29,10 +29,19 @@ impl Gen<'_, '_> {
                 if result.is_some() {
                     return self.stop();
                 }
-                return self.foresee_extern(scope, Called { function, instance, type_args }, args);
+                return self.foresee_extern(
+                    scope,
+                    Called { function, instance, type_args, bytes: None },
+                    args,
+                );
             }
             Callee::Extern { function, instance } => {
-                self.call_extern(scope, Called { function, instance, type_args }, args, result_target);
+                self.call_extern(
+                    scope,
+                    Called { function, instance, type_args, bytes: None },
+                    args,
+                    result_target,
+                );
                 return true;
             }
             Callee::Action(id) => {

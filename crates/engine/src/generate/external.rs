@@ -1,5 +1,6 @@
 //! Calls of externs through the architecture.
 
+use super::digest::Gathered;
 use super::place::{At, Place, Target, Val};
 use super::{FLAGS, Gen, Scope};
 use crate::code::{ExternArg, ExternSite, Site};
@@ -16,12 +17,14 @@ pub(super) struct Called<'a> {
     pub(super) function: ExternFnId,
     pub(super) instance: Option<ExternInstanceId>,
     pub(super) type_args: &'a [TypeId],
+    /// The argument that the architecture takes as bytes.
+    pub(super) bytes: Option<u32>,
 }
 
 /// An argument that is a number, or the struct of numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flat {
-    /// `None`: it starts as zero.
+    /// `None`: it starts as zero, or is gathered.
     pub(super) v: Option<Val>,
     pub(super) ty: TypeId,
     /// Taken back.
@@ -63,7 +66,7 @@ impl Gen<'_, '_> {
         };
         let returns = result.map(|r| r.1);
         if self.is_flat(args, returns) {
-            return self.call_flat(scope, called, args, result);
+            return self.call_flat(scope, called, args, result, None);
         }
         let (offsets, size) = self.layouts().area(args.iter().map(ty_of).chain(returns));
         let mut values = Vec::with_capacity(args.len());
@@ -91,7 +94,7 @@ impl Gen<'_, '_> {
             .map(|(a, offset)| ExternArg { ty: ty_of(a), offset: *offset, out: !matches!(a, Arg::In(_)) })
             .collect();
         let returned_at = offsets.last().copied().filter(|_| returns.is_some());
-        let Called { function, instance, type_args } = called;
+        let Called { function, instance, type_args, .. } = called;
         let site = ExternSite {
             function,
             instance,
@@ -100,7 +103,6 @@ impl Gen<'_, '_> {
             returns: returns.zip(returned_at),
             size,
             widths: Vec::new(),
-            data: 0,
             loose: false,
         };
         let site = self.site(Site::Extern(site));
@@ -119,7 +121,7 @@ impl Gen<'_, '_> {
     }
 
     /// Whether all arguments are numbers of at most 128 bits, but for one struct.
-    fn is_flat(&self, args: &[Arg], returns: Option<TypeId>) -> bool {
+    pub(super) fn is_flat(&self, args: &[Arg], returns: Option<TypeId>) -> bool {
         let number = |ty: TypeId| {
             let Shape::Scalar(kind, w) = self.shape(ty) else { return None };
             (*kind != Scalar::String && *w <= 128).then_some(*kind)
@@ -143,17 +145,22 @@ impl Gen<'_, '_> {
         layout.packed.filter(|bits| *bits > 0 && bits.is_multiple_of(8)).map(|bits| bits / 8)
     }
 
+    /// `bytes`: the argument that the architecture takes so.
     pub(super) fn call_flat(
         &mut self,
         scope: &Rc<Scope>,
         called: Called<'_>,
         args: &[Arg],
         result: Option<(Target, TypeId)>,
+        bytes: Option<Gathered>,
     ) {
         // All are evaluated before anything is written.
         let (mut flat, mut back) = (vec![], vec![]);
         for (n, arg) in args.iter().enumerate() {
             flat.push(match arg {
+                Arg::In(e) if bytes.is_some() && called.bytes == Some(n as u32) => {
+                    Flat { v: None, ty: e.ty, out: false }
+                }
                 Arg::In(e) => Flat { v: Some(self.expr(scope, e)), ty: e.ty, out: false },
                 Arg::Out(lv) | Arg::InOut(lv) => {
                     let target = self.resolve(scope, lv, true);
@@ -167,7 +174,7 @@ impl Gen<'_, '_> {
                 }
             });
         }
-        let words = self.ask(called, &flat, result.map(|r| r.1));
+        let words = self.ask_with(called, &flat, result.map(|r| r.1), bytes);
         for (target, ty, n) in back.into_iter().chain(result.map(|(t, ty)| (t, ty, args.len()))) {
             let v = self.answer(words, n, ty);
             self.write(target, Val::Reg(v));
@@ -183,15 +190,27 @@ impl Gen<'_, '_> {
 
     /// Calls the architecture with numbers. Where they are afterwards, two words for each.
     pub(super) fn ask(&mut self, called: Called<'_>, args: &[Flat], returns: Option<TypeId>) -> (V, i32) {
+        self.ask_with(called, args, returns, None)
+    }
+
+    /// The same, with the bytes of the argument that the architecture takes so.
+    fn ask_with(
+        &mut self,
+        called: Called<'_>,
+        args: &[Flat],
+        returns: Option<TypeId>,
+        gathered: Option<Gathered>,
+    ) -> (V, i32) {
         let words = 16 * (args.len() as u32 + 1);
-        let loose = args.iter().find_map(|a| {
+        let loose = args.iter().filter(|_| gathered.is_none()).find_map(|a| {
             let is_loose = matches!(self.shape(a.ty), Shape::Struct(_)) && self.packed_bytes(a.ty).is_none();
             is_loose.then(|| self.layouts().get(a.ty).size)
         });
         let size = words + loose.unwrap_or(0).next_multiple_of(16);
         let At::Mem { base, off } = self.scratch(size) else { return (self.scratch, 0) };
         let word = |n: usize| off + 16 * n as i32;
-        let mut data = (self.scratch, 0);
+        let none = self.number(0);
+        let mut data = gathered.map_or((self.scratch, none), |g| (g.start, g.bytes));
         for (n, arg) in args.iter().enumerate() {
             match arg.v {
                 Some(v @ Val::At(_)) if loose.is_some() => {
@@ -203,7 +222,7 @@ impl Gen<'_, '_> {
                     let At::Mem { base, off } = self.scratch(bytes) else { return (self.scratch, 0) };
                     self.clear_bytes(base, off, bytes);
                     self.pack(place, (base, off, bytes), 0);
-                    data = (self.pointer(base, off), bytes);
+                    data = (self.pointer(base, off), self.number(u64::from(bytes)));
                 }
                 Some(Val::Reg(v)) => self.store_words(v, base, word(n)),
                 None => {
@@ -227,13 +246,13 @@ impl Gen<'_, '_> {
             returns: returns.map(|ty| (ty, result_at)),
             size,
             widths: args.iter().map(|a| self.layouts().width(a.ty).unwrap_or(0)).collect(),
-            data: data.1,
             loose: loose.is_some(),
         };
         let (site, area) = (self.site(Site::Flat(site)), self.pointer(base, off));
         let ctx = self.ctx;
         self.asks = true;
-        let fine = self.call_runtime(runtime::call_flat as *const u8, &[ctx, site, area, data.0], true);
+        let fine =
+            self.call_runtime(runtime::call_flat as *const u8, &[ctx, site, area, data.0, data.1], true);
         let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
         self.check_panic(panicked);
         (base, off)

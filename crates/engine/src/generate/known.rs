@@ -2,12 +2,12 @@
 
 use super::expr::can_fail;
 use super::external::{Called, Flat};
-use super::place::{At, Place, Target, Val, register};
+use super::place::{Val, register};
 use super::{FLAGS, Gen, Scope};
 use crate::layout::{Scalar, Shape};
-use crate::runtime::{self, at};
+use crate::runtime::at;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value as V, types};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value as V, types};
 use pointsman_ir::{
     Arg, CellArray, CellKind, Digest, Expr, ExprKind, ExternInstanceId, LValue, Meaning, Value,
 };
@@ -15,21 +15,6 @@ use std::rc::Rc;
 
 /// Memory operations that stay in the order of the program.
 const ORDERED: MemFlagsData = MemFlagsData::new();
-
-/// A part of the bytes that a digest covers.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    from: From,
-    width: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum From {
-    /// A register of at most 128 bits.
-    Reg(V),
-    /// Bits of packed data that has `bytes` bytes.
-    Packed { base: V, off: i32, bit: u32, bytes: u32 },
-}
 
 impl Gen<'_, '_> {
     /// Generates the meaning of a call, if it is known and fits its arguments. False: nothing was generated.
@@ -62,7 +47,7 @@ impl Gen<'_, '_> {
             Meaning::Hash { to, algorithm, base, data, max } => {
                 match (arg(to), value(algorithm), value(base), value(data), value(max)) {
                     (Some(Arg::Out(to)), Some(algorithm), Some(base), Some(data), Some(max)) => {
-                        self.hash(scope, to, algorithm, base, data, max)
+                        self.hash(scope, (called, args), to, [algorithm, base, data, max])
                     }
                     _ => None,
                 }
@@ -78,13 +63,13 @@ impl Gen<'_, '_> {
             Meaning::UpdateDigest { condition, data, sum, algorithm } => {
                 match (value(condition), value(data), arg(sum), value(algorithm)) {
                     (Some(condition), Some(data), Some(Arg::InOut(sum)), Some(algorithm)) => {
-                        self.update_digest(scope, [condition, data, algorithm], sum)
+                        self.update_digest(scope, (called, args), [condition, data, algorithm], sum)
                     }
                     _ => None,
                 }
             }
-            Meaning::AskIf { condition } => match value(condition) {
-                Some(condition) => self.ask_if(scope, called, args, condition),
+            Meaning::AskIf { condition, data } => match value(condition) {
+                Some(condition) => self.ask_if(scope, Called { bytes: *data, ..called }, args, condition),
                 None => None,
             },
             Meaning::AskIfShared => args.is_empty().then(|| self.ask_if_shared(scope, called)),
@@ -120,11 +105,7 @@ impl Gen<'_, '_> {
 
     /// Looks whether there is a cell `i` of an array. Code continues where there is one, with its address; where there may
     /// be none it has to continue in the returned block.
-    fn find_cell(
-        &mut self,
-        instance: ExternInstanceId,
-        i: V,
-    ) -> ((V, i32), Option<cranelift_codegen::ir::Block>) {
+    fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> ((V, i32), Option<Block>) {
         // No index can be too large: nothing to compare.
         let bits = self.most_bits(i, 6);
         if self.s.known.arrays.get(instance.index()).is_some_and(|a| bits < 64 && a.len >> bits > 0) {
@@ -329,11 +310,9 @@ impl Gen<'_, '_> {
     fn hash(
         &mut self,
         scope: &Rc<Scope>,
+        (called, args): (Called<'_>, &[Arg]),
         to: &LValue,
-        algorithm: &Expr,
-        base: &Expr,
-        data: &Expr,
-        max: &Expr,
+        [algorithm, base, data, max]: [&Expr; 4],
     ) -> Option<()> {
         let digest = self.digest_of(algorithm)?;
         let Shape::Scalar(Scalar::Bits, width @ 1..=64) = self.shape(to.ty) else { return None };
@@ -341,13 +320,7 @@ impl Gen<'_, '_> {
             return None;
         }
         let target = self.resolve(scope, to, true);
-        let digest = match self.varbit_behind(scope, data) {
-            Some((before, varbit)) => self.loose_digest(scope, digest, before, varbit)?,
-            None => {
-                let pieces = self.pieces(scope, data)?;
-                self.digest(digest, &pieces)?
-            }
-        };
+        let (digest, odd) = self.digest_of_data(scope, digest, data)?;
         let (Val::Reg(base), Val::Reg(most)) = (self.expr(scope, base), self.expr(scope, max)) else {
             return None;
         };
@@ -362,7 +335,20 @@ impl Gen<'_, '_> {
         let v = self.b.ins().iadd(base, offset);
         let v = self.mask(v, *width);
         self.write(target, Val::Reg(v));
+        self.call_where_odd(scope, called, args, odd);
         Some(())
+    }
+
+    /// Data that could not be gathered: the architecture does the call.
+    fn call_where_odd(&mut self, scope: &Rc<Scope>, called: Called<'_>, args: &[Arg], odd: Option<Block>) {
+        let Some(odd) = odd.filter(|odd| *odd != self.abort) else { return };
+        let done = self.new_block();
+        self.jump(done);
+        self.b.set_cold_block(odd);
+        self.start(odd);
+        self.call_through(scope, called, args, None);
+        self.jump(done);
+        self.start(done);
     }
 
     fn verify_digest(
@@ -382,13 +368,17 @@ impl Gen<'_, '_> {
         let (check, wrong, done) = (self.new_block(), self.new_block(), self.new_block());
         self.decide(scope, condition, check, done);
         self.start(check);
-        match self.pieces(scope, data).and_then(|pieces| self.digest(digest, &pieces)) {
-            Some(digest) => {
+        match self.digest_of_data(scope, digest, data) {
+            Some((digest, odd)) => {
                 let digest = self.mask(digest, width);
                 let Val::Reg(sum) = self.expr(scope, sum) else { return None };
                 let right = self.b.ins().icmp(IntCC::Equal, digest, sum);
                 self.b.set_cold_block(wrong);
                 self.branch(right, done, wrong);
+                if let Some(odd) = odd.filter(|odd| *odd != self.abort) {
+                    self.start(odd);
+                    self.jump(wrong);
+                }
             }
             None => self.jump(wrong),
         }
@@ -402,26 +392,26 @@ impl Gen<'_, '_> {
     fn update_digest(
         &mut self,
         scope: &Rc<Scope>,
+        (called, args): (Called<'_>, &[Arg]),
         [condition, data, algorithm]: [&Expr; 3],
         sum: &LValue,
     ) -> Option<()> {
         let digest = self.digest_of(algorithm)?;
         let Shape::Scalar(Scalar::Bits, width @ 1..=64) = self.shape(sum.ty) else { return None };
-        let packed = self.layouts().get(data.ty).packed.is_some();
-        if !packed || [condition, data].into_iter().any(can_fail) {
+        if [condition, data].into_iter().any(can_fail) {
             return None;
         }
         let target = self.resolve(scope, sum, true);
         let (compute, done) = (self.new_block(), self.new_block());
         self.decide(scope, condition, compute, done);
         self.start(compute);
-        let pieces = self.pieces(scope, data);
-        match pieces.and_then(|pieces| self.digest(digest, &pieces)) {
-            Some(v) => {
+        match self.digest_of_data(scope, digest, data) {
+            Some((v, odd)) => {
                 let v = self.mask(v, *width);
                 self.write(target, Val::Reg(v));
+                self.call_where_odd(scope, called, args, odd);
             }
-            None => self.refuse("data of a checksum that cannot be packed".into()),
+            None => self.call_through(scope, called, args, None),
         }
         self.jump(done);
         self.start(done);
@@ -446,7 +436,17 @@ impl Gen<'_, '_> {
         let (ask, done) = (self.new_block(), self.new_block());
         self.decide(scope, condition, ask, done);
         self.start(ask);
-        self.call_through(scope, called, args, None);
+        let data = match called.bytes.and_then(|n| args.get(n as usize)) {
+            Some(Arg::In(data)) if self.is_flat(args, None) => self.gathered(scope, data),
+            _ => None,
+        };
+        match data {
+            Some(data) => {
+                self.call_flat(scope, called, args, None, Some(data));
+                self.call_where_odd(scope, called, args, data.odd);
+            }
+            None => self.call_through(scope, called, args, None),
+        }
         self.jump(done);
         self.start(done);
         Some(())
@@ -462,263 +462,5 @@ impl Gen<'_, '_> {
         self.call_through(scope, called, &[], None);
         self.jump(done);
         self.start(done);
-    }
-
-    /// The bytes of a digest, in pieces as large as they come; `None` if they are not all numbers.
-    fn pieces(&mut self, scope: &Rc<Scope>, data: &Expr) -> Option<Vec<Piece>> {
-        self.layouts().get(data.ty).packed?;
-        let mut pieces = Vec::new();
-        self.add_pieces(scope, data, &mut pieces)?;
-        Some(pieces)
-    }
-
-    /// The varbit with which the data of a digest ends, behind the parts before it.
-    fn varbit_behind<'d>(&mut self, scope: &Rc<Scope>, data: &'d Expr) -> Option<(&'d [Expr], Place)> {
-        let (last, before) = match &data.kind {
-            ExprKind::Aggregate(parts) => parts.split_last()?,
-            _ => (data, &[][..]),
-        };
-        let (Shape::Varbit(_), ExprKind::Read(lv)) = (self.shape(last.ty), &last.kind) else { return None };
-        Some((before, self.resolve(scope, lv, false).place))
-    }
-
-    /// The digest of data that ends with a varbit, which is copied behind the rest, or used where it is if there is none.
-    fn loose_digest(
-        &mut self,
-        scope: &Rc<Scope>,
-        digest: Digest,
-        before: &[Expr],
-        varbit: Place,
-    ) -> Option<V> {
-        let f = match digest {
-            // Fast ones are chosen for long data.
-            Digest::Sized(f) => f(usize::MAX),
-            Digest::Function(f) => f,
-            Digest::Ask | Digest::Sum16 => return None,
-        };
-        let mut pieces = Vec::new();
-        before.iter().try_for_each(|part| self.add_pieces(scope, part, &mut pieces))?;
-        let bits: u32 = pieces.iter().map(|p| p.width).sum();
-        let (Shape::Varbit(most), At::Mem { base, off }) = (self.shape(varbit.ty), varbit.at) else {
-            return None;
-        };
-        if !bits.is_multiple_of(8) {
-            return None;
-        }
-        let (from, width) = (self.pointer(base, off + 8), self.b.ins().load(types::I64, FLAGS, base, off));
-        let up = self.b.ins().iadd_imm_s(width, 7);
-        let len = self.b.ins().ushr_imm_u(up, 3);
-        let f = self.address(f as *const u8);
-        if bits == 0 {
-            return Some(self.call_runtime(runtime::digest as *const u8, &[f, from, len], true));
-        }
-        // The last word of the numbers may be stored whole.
-        let size = (bits / 8).next_multiple_of(8) + most.div_ceil(8);
-        let At::Mem { base, off } = self.scratch(size.next_multiple_of(8)) else { return None };
-        self.put_pieces(&pieces, base, off);
-        let behind = self.pointer(base, off + (bits / 8) as i32);
-        self.call_runtime(runtime::copy as *const u8, &[behind, from, len], false);
-        let (start, all) = (self.pointer(base, off), self.b.ins().iadd_imm_s(len, i64::from(bits / 8)));
-        Some(self.call_runtime(runtime::digest as *const u8, &[f, start, all], true))
-    }
-
-    fn add_pieces(&mut self, scope: &Rc<Scope>, data: &Expr, pieces: &mut Vec<Piece>) -> Option<()> {
-        match &data.kind {
-            ExprKind::Aggregate(parts) => {
-                parts.iter().try_for_each(|part| self.add_pieces(scope, part, pieces))
-            }
-            ExprKind::Read(lv) => {
-                let Target { place, slice, .. } = self.resolve(scope, lv, false);
-                if slice.is_none() {
-                    return self.add_place(place, pieces);
-                }
-                self.add_value(scope, data, pieces)
-            }
-            _ => self.add_value(scope, data, pieces),
-        }
-    }
-
-    fn add_value(&mut self, scope: &Rc<Scope>, data: &Expr, pieces: &mut Vec<Piece>) -> Option<()> {
-        match self.expr(scope, data) {
-            Val::Reg(v) => {
-                let v = if self.b.func.dfg.value_type(v) == types::I8 {
-                    self.b.ins().uextend(types::I64, v)
-                } else {
-                    v
-                };
-                pieces.push(Piece { from: From::Reg(v), width: self.layouts().width(data.ty)? });
-                Some(())
-            }
-            Val::At(place) => self.add_place(place, pieces),
-        }
-    }
-
-    fn add_place(&mut self, place: Place, pieces: &mut Vec<Piece>) -> Option<()> {
-        if let Shape::Struct(parts) = self.shape(place.ty) {
-            return (0..parts.len() as u32).try_for_each(|i| {
-                let part = self.field(place, i);
-                self.add_place(part, pieces)
-            });
-        }
-        let width = self.layouts().width(place.ty)?;
-        if let At::Packed { base, off, bit, bytes } = place.at {
-            // Right behind the last piece: one with it.
-            if let Some(Piece { from: From::Packed { base: b, off: o, bit: before, .. }, width: w }) =
-                pieces.last_mut()
-                && (*b, *o, *before + *w) == (base, off, bit)
-            {
-                *w += width;
-                return Some(());
-            }
-            pieces.push(Piece { from: From::Packed { base, off, bit, bytes }, width });
-            return Some(());
-        }
-        if self.is_wide(place.ty) {
-            let limbs = self.limbs(Val::At(place), width);
-            for (i, v) in limbs.into_iter().enumerate().rev() {
-                pieces.push(Piece { from: From::Reg(v), width: (width - 64 * i as u32).min(64) });
-            }
-            return Some(());
-        }
-        let reg = self.reg_type(place.ty)?;
-        let v = self.load(place);
-        let v = if reg == types::I8 { self.b.ins().uextend(types::I64, v) } else { v };
-        pieces.push(Piece { from: From::Reg(v), width });
-        Some(())
-    }
-
-    fn digest(&mut self, digest: Digest, pieces: &[Piece]) -> Option<V> {
-        match digest {
-            Digest::Ask => None,
-            Digest::Sum16 => Some(self.sum16(pieces)),
-            Digest::Function(_) | Digest::Sized(_) => {
-                let bits: u32 = pieces.iter().map(|p| p.width).sum();
-                let bytes = bits.div_ceil(8);
-                let At::Mem { base, off } = self.scratch(bytes.next_multiple_of(8)) else { return None };
-                self.put_pieces(pieces, base, off);
-                let f = match digest {
-                    Digest::Sized(f) => f(bytes as usize),
-                    Digest::Function(f) => f,
-                    _ => return None,
-                };
-                let (f, start) = (self.address(f as *const u8), self.pointer(base, off));
-                let len = self.number(u64::from(bytes));
-                Some(self.call_runtime(runtime::digest as *const u8, &[f, start, len], true))
-            }
-        }
-    }
-
-    /// Stores pieces one behind the other, in whole words, so that reading words finds each in one store.
-    fn put_pieces(&mut self, pieces: &[Piece], base: V, off: i32) {
-        let (mut word, mut used, mut at) = (self.number(0), 0, off);
-        for (v, width) in self.split(pieces, 64) {
-            let free = 64 - used;
-            let over = width.saturating_sub(free);
-            let (high, up) = (self.shift_right(v, over), free.saturating_sub(width));
-            let high = self.shift_left(high, up);
-            word = if used == 0 { high } else { self.b.ins().bor(word, high) };
-            used += width - over;
-            if used == 64 {
-                self.store_be(base, at, 8, word);
-                (used, at) = (over, at + 8);
-                word = if over == 0 { word } else { self.shift_left(v, 64 - over) };
-            }
-        }
-        if used > 0 {
-            self.store_be(base, at, 8, word);
-        }
-    }
-
-    /// Registers of at most `most` (32 or 64) bits with all bits of the pieces, and their widths.
-    fn split(&mut self, pieces: &[Piece], most: u32) -> Vec<(V, u32)> {
-        let mut parts = Vec::new();
-        for Piece { from, width } in pieces {
-            // Wide ones from the left, a narrow rest at the end.
-            let mut done = 0;
-            while done < *width {
-                let n = (width - done).min(most);
-                let v = match *from {
-                    From::Packed { base, off, bit, bytes } => {
-                        self.load_packed(base, off, bit + done, bytes, n)
-                    }
-                    From::Reg(v) => {
-                        let behind = width - done - n;
-                        let v = self.shift_right(v, behind);
-                        let v = self.widen(v, types::I64);
-                        if n < 64 && done > 0 { self.mask(v, n) } else { v }
-                    }
-                };
-                parts.push((v, n));
-                done += n;
-            }
-        }
-        parts
-    }
-
-    /// The Internet checksum (RFC 1071) of the pieces. A number is congruent to the sum of its 16-bit words modulo 65535,
-    /// and shifting it left by 16 bits changes nothing; so each piece is added as a number, shifted to where it ends
-    /// within a word.
-    fn sum16(&mut self, pieces: &[Piece]) -> V {
-        let (mut at, mut sum, mut swapped) = (0u32, None, None);
-        for piece in pieces {
-            let mut rest = *piece;
-            while let From::Packed { base, off, bit, bytes } = rest.from
-                && bit.is_multiple_of(8)
-                && at.is_multiple_of(16)
-                && rest.width >= 16
-            {
-                // Whole words in memory order: the sum of swapped words is the swapped sum (RFC 1071).
-                let from = off + (bit / 8) as i32;
-                let (v, n) = if rest.width >= 32 {
-                    (self.b.ins().uload32(FLAGS, base, from), 32)
-                } else {
-                    (self.b.ins().uload16(types::I64, FLAGS, base, from), 16)
-                };
-                swapped = Some(self.plus(swapped, v));
-                at += n;
-                rest = Piece { from: From::Packed { base, off, bit: bit + n, bytes }, width: rest.width - n };
-            }
-            for (v, n) in self.split(&[rest], 32) {
-                at += n;
-                let up = (16 - at % 16) % 16;
-                let v = if up == 0 { v } else { self.b.ins().ishl_imm_u(v, i64::from(up)) };
-                sum = Some(self.plus(sum, v));
-            }
-        }
-        let swapped = swapped.map(|v| {
-            let v = self.fold16(v);
-            let v = self.b.ins().ireduce(types::I16, v);
-            let v = self.b.ins().bswap(v);
-            self.b.ins().uextend(types::I64, v)
-        });
-        let sum = match (sum, swapped) {
-            (Some(sum), swapped) => {
-                let sum = self.plus(swapped, sum);
-                self.fold16(sum)
-            }
-            (None, Some(swapped)) => swapped,
-            (None, None) => self.number(0),
-        };
-        self.b.ins().bxor_imm_u(sum, 0xffff)
-    }
-
-    fn plus(&mut self, sum: Option<V>, v: V) -> V {
-        match sum {
-            Some(sum) => self.b.ins().iadd(sum, v),
-            None => v,
-        }
-    }
-
-    /// A sum with its carries added again until it has 16 bits. Only zero gives zero. The upper half of a number plus
-    /// itself with its halves exchanged is the sum of both, with the carry.
-    fn fold16(&mut self, sum: V) -> V {
-        let exchanged = self.b.ins().rotl_imm_u(sum, 32);
-        let sum = self.b.ins().iadd(sum, exchanged);
-        let sum = self.b.ins().ushr_imm_u(sum, 32);
-        let sum = self.b.ins().ireduce(types::I32, sum);
-        let exchanged = self.b.ins().rotl_imm_u(sum, 16);
-        let sum = self.b.ins().iadd(sum, exchanged);
-        let sum = self.b.ins().ushr_imm_u(sum, 16);
-        self.b.ins().uextend(types::I64, sum)
     }
 }

@@ -16,6 +16,7 @@
 mod ahead;
 mod call;
 mod cold;
+mod digest;
 mod expr;
 mod external;
 mod known;
