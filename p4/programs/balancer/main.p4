@@ -103,6 +103,7 @@ control BalancerIngress(inout headers_t hdr,
     bit<6> options = 0;      // OPTION_* of a new connection
     bool spoofed = false;    // its source address is not its sender's
     bool unknown = false;    // a segment of a connection that is not known, to be answered with a RST
+    bool adopts = false;     // one with which the connection begins here, since another switch may have had it
     bool failed = false;     // its device has, and it is to be reset for that
     bool expired = false;    // it is to be reset
     bit<2> color = 0;        // of a new connection: red if its service gets more than it may
@@ -348,10 +349,17 @@ control BalancerIngress(inout headers_t hdr,
         unknown = false;
     }
 
+    // The segment, unless it is of a handshake, begins the connection here; the device's own names the device.
+    action adopt() {
+        adopts = hdr.tcp.syn == 0;
+        unknown = unknown && !adopts;
+        meta.opens = to_service && adopts;
+    }
+
     // Services that send no RST where a segment's connection is not known.
     table quiet_services {
         key = { meta.flow.service: exact @name("service"); }
-        actions = { is_quiet; @defaultonly NoAction; }
+        actions = { is_quiet; adopt; @defaultonly NoAction; }
         const default_action = NoAction;
         size = 65536;
     }
@@ -416,6 +424,22 @@ control BalancerIngress(inout headers_t hdr,
     action hash_flow() {
         hash(meta.hash_a, HashAlgorithm.crc32, 32w0,
              { meta.flow.client, meta.flow.client_port, meta.flow.service }, 64w0x100000000);
+    }
+
+    // The connection begins, at the place that was found.
+    action begin_connection(in device_t device, in idle_t idle, in bit<8> flags) {
+        // Who had the place before did not end in a way that was seen.
+        one_less = (conn.flags & CONN_IN_FLIGHT) != 0;
+        left = conn.device;
+        conn.idle = idle;
+        conn.device = device;
+        conn.flags = CONN_LIVE | flags;
+        conn.options = hdr.tcp.isValid() || direct ? options : options | OPTION_DATAGRAMS;
+        conn.found = true;
+        keeps = true;
+        is_new = true;
+        service_connections.count((bit<32>)meta.flow.service);
+        device_connections.count((bit<32>)device);
     }
 
     // What FIN, RST and their absence say about the connection.
@@ -554,7 +578,11 @@ control BalancerIngress(inout headers_t hdr,
                 if (changes) {
                     // See below.
                 } else if (!conn.found) {
-                    changes = to_service && meta.opens;
+                    unknown = to_service && !meta.opens && hdr.tcp.isValid() && !meta.rst && !fragmented && !meta.again;
+                    if (unknown || from_backend && hdr.tcp.isValid() && !meta.rst && !fragmented && !meta.again) {
+                        quiet_services.apply();
+                    }
+                    changes = to_service && meta.opens || adopts;
                 } else if (!hdr.quoted.isValid() && (to_service || conn.device == backend)) {
                     bit<8> flags = conn.flags;
                     if (conn.options != 0) {
@@ -586,7 +614,8 @@ control BalancerIngress(inout headers_t hdr,
             }
             if (changes) @atomic {
                 find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
-                if (!conn.found && !conn.room && to_service && meta.opens) {
+                bool begins = to_service && meta.opens || adopts;
+                if (!conn.found && !conn.room && begins) {
                     find_least.apply(meta.hash_a, meta.hash_b, now, conn);
                 }
                 if (conn.found) {
@@ -611,10 +640,19 @@ control BalancerIngress(inout headers_t hdr,
                         }
                         keeps = true;
                     }
-                } else if (to_service && meta.opens && conn.room && service_options.apply().hit
-                           && color == V1MODEL_METER_COLOR_RED) {
+                } else if (begins && conn.room && service_options.apply().hit && color == V1MODEL_METER_COLOR_RED) {
                     meta.drop_reason = DROP_RATE;
-                } else if (to_service && meta.opens && conn.room) {
+                } else if (adopts && from_backend) {
+                    if (conn.room) {
+                        meta.device = backend;
+                        begin_connection(backend, HALF_OPEN, 0);
+                        note_flags();
+                        tally.apply(meta, REASON_ADOPTED, false, { DEVICE_LIST(ZERO) }, now);
+                    } else {
+                        // Unchanged, it would end the connection: its client does not know the device's address.
+                        meta.drop_reason = DROP_TABLE_FULL;
+                    }
+                } else if (begins && conn.room) {
                     pool_t pool;
                     blocks_t blocks;
                     slot_t choice;
@@ -660,25 +698,18 @@ control BalancerIngress(inout headers_t hdr,
                         if (all_silent) {
                             reason = REASON_ALL_SILENT;
                         }
+                        if (adopts) {
+                            reason = REASON_ADOPTED;
+                        }
                     }
                     if (meta.drop_reason == DROP_NONE) {
-                        // Who had the place before did not end in a way that was seen.
-                        one_less = (conn.flags & CONN_IN_FLIGHT) != 0;
-                        left = conn.device;
-                        conn.idle = hdr.tcp.isValid() ? HALF_OPEN : meta.idle;
-                        conn.device = meta.device;
-                        conn.flags = CONN_LIVE | blocks.counting | (direct ? CONN_DIRECT : 0);
-                        conn.options = hdr.tcp.isValid() || direct ? options : options | OPTION_DATAGRAMS;
-                        if (blocks.counting != 0) {
-                            conn.flags = conn.flags | CONN_IN_FLIGHT;
-                            one_more = true;
+                        one_more = blocks.counting != 0;
+                        begin_connection(meta.device, hdr.tcp.isValid() ? HALF_OPEN : meta.idle,
+                            blocks.counting | (direct ? CONN_DIRECT : 0) | (one_more ? CONN_IN_FLIGHT : 0));
+                        if (adopts) {
+                            note_flags();
                         }
-                        keeps = true;
-                        is_new = true;
-                        service_connections.count((bit<32>)meta.flow.service);
-                        device_connections.count((bit<32>)meta.device);
                         tally.apply(meta, reason, looks, heard, now);
-                        conn.found = true;
                     }
                 }
                 if (keeps) {
@@ -690,10 +721,6 @@ control BalancerIngress(inout headers_t hdr,
                 }
             }
 
-            unknown = to_service && !conn.found && !meta.opens && hdr.tcp.isValid() && !meta.rst && !fragmented && !meta.again;
-            if (unknown) {
-                quiet_services.apply();
-            }
             if (expired || unknown || meta.again) {
                 make_reset.apply(hdr, meta, expired || unknown);
             }

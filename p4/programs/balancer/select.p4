@@ -40,6 +40,7 @@ const bit<4> REASON_NO_CHOICE = 10;  // the controller names none: smallest valu
 const bit<4> REASON_NONE_LEFT = 11;  // all are busy, above their threshold, not idle: the rest of the policy, of all
 const bit<4> REASON_FALLBACK = 12;   // the device was silent or not enabled: first of dip_table
 const bit<4> REASON_ALL_SILENT = 13; // no report of any device: as if all had reported
+const bit<4> REASON_ADOPTED = 14;    // a segment of an unknown connection: as another switch chose, by hash, or the device that sent it
 
 // What `policies` says of a service.
 struct blocks_t {

@@ -212,6 +212,8 @@ pub struct Service {
     pub failure_reset: bool,
     /// Whether TCP segments of unknown connections are answered with a RST.
     pub unknown_reset: bool,
+    /// Whether such segments begin their connection instead: another switch may have had it.
+    pub adopt_unknown: bool,
     /// The servers that serve it.
     pub members: Vec<Member>,
 }
@@ -407,6 +409,9 @@ impl Rack {
         members.iter_mut().for_each(|m| m.devices.sort_by_key(|d| (d.priority, d.number)));
         let name = |n| self.server_name(n);
         check::policy_needs(policy, &tuning, &members, &self.switch, &name).map_err(wanted)?;
+        if self.service(service)?.adopt_unknown {
+            check::adoption_needs(policy, &tuning, &members).map_err(wanted)?;
+        }
         let mut rack = self.clone();
         for s in rack.services.iter_mut().filter(|s| s.name == service) {
             (s.policy, s.tuning) = (policy, tuning);

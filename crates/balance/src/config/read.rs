@@ -505,6 +505,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     let idle_reset = t.boolean("idle_reset", problems).unwrap_or(false);
     let failure_reset = t.boolean("failure_reset", problems).unwrap_or(false);
     let unknown_reset = t.boolean("unknown_reset", problems).unwrap_or(true);
+    let adopt_unknown = t.boolean("adopt_unknown", problems).unwrap_or(false);
     let servers = listed_servers(&mut t, problems);
     let priorities = t.table("priority", problems).map(|p| p.integers(0, 255, problems)).unwrap_or_default();
     let weights = t.table("weight", problems).map(|w| w.integers(1, 1000, problems)).unwrap_or_default();
@@ -525,6 +526,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
         idle_reset,
         failure_reset,
         unknown_reset,
+        adopt_unknown,
         members: Vec::new(),
     };
     Some(RawService { service, place, servers, priorities, weights, policy_place, prometheus, vip_places })

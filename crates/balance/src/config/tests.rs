@@ -611,6 +611,7 @@ fn limits_and_direct_return() {
     assert_eq!((plain.limit, plain.direct_return), (None, None));
     assert!(!plain.idle_reset && !plain.failure_reset && plain.unknown_reset);
     assert!(!service("unknown_reset = false").unknown_reset);
+    assert!(!plain.adopt_unknown);
     let limited = service("new_connections = { per_s = 100, burst = 7 }\ndirect_return = true");
     assert_eq!(
         (limited.limit, limited.direct_return),
@@ -634,6 +635,26 @@ fn limits_and_direct_return() {
     refused("direct_return = 1", &["direct_return", "ipip"]);
     refused("direct_return = \"gre\"", &["direct_return", "layer-2"]);
     refused("idle_reset = 1", &["idle_reset", "true or false"]);
+}
+
+/// Two switches choose the same device only by hash.
+#[test]
+fn adoption() {
+    let policy = "policy = \"p4mite\"";
+    let with = |policy: &str| format!("policy = {policy}\nadopt_unknown = true");
+    for fine in ["\"ecmp\"", "\"server-only\""] {
+        let rack = good(&SMALL.replace(policy, &with(fine)));
+        assert!(rack.services[0].adopt_unknown);
+        let name = rack.services[0].name.clone();
+        let other = rack.with_policy(&name, Policy::P4mite);
+        assert!(
+            other.expect_err("not by hash").contains("adopt_unknown needs a policy that chooses by hash")
+        );
+        assert!(rack.with_policy(&name, Policy::Ecmp).is_ok());
+    }
+    for wrong in ["\"p4mite\"", "\"wrr\"", "\"jsq\"", "\"ecmp\"\ntuning = { servers = \"power-of-two\" }"] {
+        bad(policy, &with(wrong), &["service.policy", "adopt_unknown", "hash alone"]);
+    }
 }
 
 #[test]

@@ -229,6 +229,8 @@ pub enum Action {
     },
     NoClient,
     IsQuiet,
+    /// `adopt`.
+    Adopt,
     SetTunnel {
         v4: Ipv4Addr,
         v6: Ipv6Addr,

@@ -219,8 +219,10 @@ fn options(rack: &Rack, service: &Service, number: u16, out: &mut Entries) {
         let options = Action::SetOptions { direct, more, limit: service.limit };
         out.insert(Key::Options { service: number }, options);
     }
-    if !service.unknown_reset {
-        out.insert(Key::QuietService { service: number }, Action::IsQuiet);
+    match (service.adopt_unknown, service.unknown_reset) {
+        (true, _) => drop(out.insert(Key::QuietService { service: number }, Action::Adopt)),
+        (false, false) => drop(out.insert(Key::QuietService { service: number }, Action::IsQuiet)),
+        (false, true) => {}
     }
     if tunnel {
         let gateways = &rack.switch.gateways;

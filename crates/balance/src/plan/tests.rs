@@ -644,6 +644,13 @@ fn messages() {
         entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
         18
     );
+    let hash = text
+        .replace("policy = \"wrr\"", "policy = \"ecmp\"")
+        .replace("unknown_reset = false", "adopt_unknown = true");
+    let hash = hash.replace("policy = \"p4mite\"", "policy = \"ecmp\"");
+    let adopting = install(&Rack::parse("r", &hash).expect("valid"));
+    assert!(adopting.values().any(|action| *action == Action::Adopt));
+    adopting.iter().for_each(|(key, action)| check_message(&schema, key, action));
     // Reports in frames, and with keys.
     let text = text.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
     let mut rack = Rack::parse("r", &format!("{text}[agent]\nform = \"frame\"\n")).expect("valid");

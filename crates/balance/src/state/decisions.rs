@@ -4,7 +4,7 @@ use super::Cells;
 use crate::types::DeviceNumber;
 
 /// Why a device was chosen (`REASON_*` of select.p4), by number.
-pub const REASONS: [&str; 14] = [
+pub const REASONS: [&str; 15] = [
     "hash",
     "ring",
     "priority",
@@ -19,6 +19,7 @@ pub const REASONS: [&str; 14] = [
     "none_left",
     "fallback",
     "all_silent",
+    "adopted",
 ];
 
 /// Upper bounds of ages in seconds, by number of the age in tally.p4; the next number is for older ages.

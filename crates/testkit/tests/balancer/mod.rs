@@ -5,6 +5,7 @@ use pointsman_interp::Interp as Tested;
 /// Devices a server that the program is compiled for.
 const SERVER_DEVICES: usize = 8;
 
+mod adoption;
 mod affinity;
 mod answers;
 mod blocks;

@@ -5,6 +5,8 @@ use pointsman_engine::Engine as Tested;
 
 const SERVER_DEVICES: usize = 8;
 
+#[path = "../balancer/adoption.rs"]
+mod adoption;
 #[path = "../balancer/affinity.rs"]
 mod affinity;
 #[path = "../balancer/answers.rs"]

@@ -47,6 +47,11 @@ pub(super) fn members(
     if let Err(e) = policy_needs(service.policy, &service.tuning, &service.members, switch, &name_of) {
         problems.add(&s.policy_place, "service.policy", e);
     }
+    if service.adopt_unknown
+        && let Err(e) = adoption_needs(service.policy, &service.tuning, &service.members)
+    {
+        problems.add(&s.policy_place, "service.policy", e);
+    }
     Some(service)
 }
 
@@ -130,6 +135,22 @@ fn families(s: &RawService, server: &RawServer, problems: &mut Problems<'_>) {
             }
         }
     }
+}
+
+/// Whether switches that do not share connections choose the same device for one, so that one can continue what another began.
+pub(in crate::config) fn adoption_needs(
+    policy: Policy,
+    tuning: &Tuning,
+    members: &[Member],
+) -> Result<(), String> {
+    let by_hash = matches!(policy, Policy::Ecmp | Policy::ServerOnly);
+    if by_hash && Blocks::new(policy, tuning, Protocol::Tcp, tell_workers(members)).is_plain() {
+        return Ok(());
+    }
+    Err(format!(
+        "adopt_unknown needs a policy that chooses by hash alone, \"ecmp\" or \"server-only\" without tuning: two switches would choose \
+         different devices for a connection under {policy}"
+    ))
 }
 
 /// Whether a service meets the requirements of a policy.

@@ -8,7 +8,7 @@ use super::reader::Problems;
 use super::{Frontend, PrometheusChoice, Rack, Server, Service};
 use crate::trust::ReportKeys;
 use crate::types::{DeviceNumber, Protocol, REPORT_PORT};
-pub(super) use members::policy_needs;
+pub(super) use members::{adoption_needs, policy_needs};
 use stations::Addresses;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

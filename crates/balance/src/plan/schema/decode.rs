@@ -184,6 +184,7 @@ fn action(call: Call, n: &Numbers, slots: usize) -> Option<Action> {
         Call::OnlyFrom => Action::OnlyFrom { port: n.get(0)? },
         Call::NoClient => Action::NoClient,
         Call::IsQuiet => Action::IsQuiet,
+        Call::Adopt => Action::Adopt,
         Call::SetTunnel => {
             Action::SetTunnel { v4: Ipv4Addr::from_bits(n.get(0)?), v6: Ipv6Addr::from_bits(n.get(1)?) }
         }

@@ -210,6 +210,7 @@ impl Schema {
             Action::OnlyFrom { port } => (Call::OnlyFrom, vec![(*port).into()]),
             Action::NoClient => (Call::NoClient, vec![]),
             Action::IsQuiet => (Call::IsQuiet, vec![]),
+            Action::Adopt => (Call::Adopt, vec![]),
             // No table's: see `entity`.
             Action::Mirror { .. } => return None,
             Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {

@@ -88,4 +88,5 @@ names! {
     OnlyFrom = "only_from" ["port"],
     NoClient = "no_client" [],
     IsQuiet = "is_quiet" [],
+    Adopt = "adopt" [],
 }
