@@ -53,7 +53,7 @@ mod error;
 pub mod frames;
 pub mod harness;
 pub mod load;
-mod netlink;
+pub mod netlink;
 pub mod netns;
 pub mod process;
 pub mod rack;

@@ -130,13 +130,16 @@ fn ifinfo(index: u32, flags: u32) -> [u8; 16] {
 }
 
 /// One end of a veth pair that is to be made.
-pub(crate) struct VethEnd<'a> {
+pub struct VethEnd<'a> {
+    /// The interface's name.
     pub name: &'a str,
     /// Interface index in its namespace, which must be free there.
     pub index: u32,
+    /// Its address.
     pub mac: [u8; 6],
+    /// Where it is.
     pub namespace: BorrowedFd<'a>,
-    /// In each direction.
+    /// Queues in each direction.
     pub queues: u32,
 }
 
@@ -181,7 +184,7 @@ fn find_attribute(message: &[u8], wanted: u16) -> Option<u8> {
 }
 
 /// A route socket of the namespace in which it was opened.
-pub(crate) struct Netlink(Socket);
+pub struct Netlink(Socket);
 
 impl Netlink {
     /// Opens the socket in the calling thread's network namespace.

@@ -85,17 +85,21 @@ pub fn python(test: &str, environment: &str) -> Option<PathBuf> {
     None
 }
 
-/// Whether all these programs, which are Debian's packages of the same names, are installed. If not, the test is skipped.
+/// Whether all these programs are installed, given by the Debian package, or as `package:program` if the names differ. If not, the test
+/// is skipped.
 ///
 /// # Panics
 ///
 /// As [`skip`].
 pub fn programs(test: &str, names: &[&str]) -> bool {
     let path = var_os("PATH").unwrap_or_default();
-    let installed = |name: &&str| std::env::split_paths(&path).any(|p| p.join(name).is_file());
-    let all = names.iter().all(installed);
+    let parts: Vec<(&str, &str)> = names.iter().map(|n| n.split_once(':').unwrap_or((n, n))).collect();
+    // Daemons are in folders that only root's path has.
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).collect();
+    let all = parts.iter().all(|(_, program)| folders.iter().any(|f| f.join(program).is_file()));
     if !all {
-        skip(test, &format!("not installed; to run it: apt-get install {}", names.join(" ")));
+        let packages: Vec<&str> = parts.iter().map(|(package, _)| *package).collect();
+        skip(test, &format!("not installed; to run it: apt-get install {}", packages.join(" ")));
     }
     all
 }

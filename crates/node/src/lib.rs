@@ -9,7 +9,7 @@ mod clock;
 pub mod controller;
 pub mod http;
 mod interfaces;
-mod listen;
+pub mod listen;
 pub mod memory;
 pub mod metrics;
 pub mod rack_file;

@@ -2,6 +2,7 @@
 
 mod bench_wire;
 mod failover_wire;
+mod health_wire;
 mod learn_wire;
 mod memory_wire;
 mod net_wire;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
         ("failover_wire", failover_wire::TESTS),
+        ("health_wire", health_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
     ];

@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Labels of a sample, in order.
-type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 /// A distribution.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,13 +116,13 @@ impl Page {
         self.0.append(&mut other.0);
     }
 
-    /// Something that only grows. Its name gets `_total`.
-    fn counter(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
+    /// Adds something that only grows. Its name gets `_total`.
+    pub fn counter(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
         self.add(name, help, MetricType::Counter, samples, Value::Counter);
     }
 
-    /// A value that rises and falls.
-    fn gauge(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
+    /// Adds a value that rises and falls.
+    pub fn gauge(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
         self.add(name, help, MetricType::Gauge, samples, Value::Gauge);
     }
 
@@ -160,7 +160,7 @@ fn one(value: u64) -> Vec<(Labels, f64)> {
 }
 
 /// One number with one label.
-fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (Labels, f64) {
+pub fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (Labels, f64) {
     (vec![(name, value.into())], number as f64)
 }
 
