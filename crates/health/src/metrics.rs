@@ -12,9 +12,9 @@ use tokio::net::TcpListener;
 pub(crate) struct Figures {
     /// Check, whether it passed, and how often it failed.
     checks: Vec<(String, bool, u64)>,
-    /// Protocol, whether it is announced as far as BIRD said, and how often BIRD could not be told.
+    /// Protocol, whether it is announced as far as BIRD said, and how often BIRD did not take a request.
     protocols: Vec<(String, bool, u64)>,
-    /// Why BIRD cannot be told.
+    /// Why BIRD took no request in the last round.
     error: Option<String>,
 }
 

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn drains_at_once_and_comes_back_at_once() {
-        // Checks go on meanwhile.
+        // Checks continue meanwhile.
         assert_eq!(play(3, 2, "+++dd+"), "??1001");
         assert_eq!(play(3, 2, "+++dxx++++"), "??1000".to_string() + "0011");
         assert_eq!(play(3, 2, "d+"), "0?");

@@ -381,7 +381,7 @@ fn connections_outlive_drain_and_death() -> Outcome {
     let begun = [bed.boxes[0].metric(9101, OPENED, "")?, bed.boxes[1].metric(9101, OPENED, "")?];
     ensure!(begun.iter().all(|n| *n > 3.0), "the router spreads over both: {begun:?}");
 
-    // Drained: the router's packets go to the other switch, which goes on with the connections.
+    // Drained: the router's packets go to the other switch, which continues the connections.
     std::fs::write(bed.boxes[0].drain_file(), "")?;
     let drained = bed.wait_for_paths(1)?;
     std::thread::sleep(Duration::from_millis(500));
@@ -400,9 +400,9 @@ fn connections_outlive_drain_and_death() -> Outcome {
     bed.boxes[1].start_switch()?;
     bed.wait_for_paths(2)?;
 
-    // Without its controller the switch goes on.
+    // The switch continues without its controller.
     bed.boxes[1].controller.as_mut().ok_or("no controller")?.stop();
-    // BIRD begins with the protocol disabled, and is told again.
+    // BIRD begins with the protocol disabled, and gets it enabled again.
     bed.boxes[0].bird = None;
     bed.wait_for_paths(1)?;
     bed.boxes[0].start_bird()?;

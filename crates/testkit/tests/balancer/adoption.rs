@@ -93,7 +93,7 @@ fn handshakes_resets_and_fragments_are_not_adopted() {
     plain.unknown(CLIENTS, &ack(&client4(1), WEB4));
 }
 
-/// What opens a connection has a source of its own, and is given up as a handshake is unless the client goes on.
+/// What opens a connection has a source of its own, and is given up as a handshake is unless the client continues.
 #[test]
 fn spoofed_and_forgotten() {
     let mut w = world();
