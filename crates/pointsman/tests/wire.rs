@@ -2,6 +2,7 @@
 
 mod bench_wire;
 mod failover_wire;
+mod guide_wire;
 mod health_wire;
 mod learn_wire;
 mod memory_wire;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
         ("failover_wire", failover_wire::TESTS),
+        ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
