@@ -1,7 +1,7 @@
 //! Frames that attackers send: floods, forgeries, spoofed neighbours.
 
 use super::{BASE, NOTHING, ms};
-use crate::case::{Act, Case, Frames, Limits};
+use crate::case::{Act, Case, Content, File, Frames, Limits};
 use crate::rack::ATTACKER;
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ const UDP_FLOOD: Limits = Limits {
     memory_mb: Some(128.0),
     ..NOTHING
 };
+
+/// Every segment of an unknown connection opens one, as a SYN would.
+const ADOPT: Content = Content::Replaced("policy = \"wrr\"", "policy = \"ecmp\"\nadopt_unknown = true");
 
 /// As many frames a second as an attacker sends.
 const FLOOD: u32 = 100_000;
@@ -178,6 +181,17 @@ pub const CASES: &[Case] = &[
         name: "no-connection",
         about: "100,000 segments a second (ACK, FIN, RST) of TCP connections that do not exist.",
         steps: &[(0, Act::Flood(ATTACKER, Frames::NoConnection, FLOOD))],
+        ..BASE
+    },
+    Case {
+        name: "no-connection-adopted",
+        about: "The same, from 3 s after the service began to adopt unknown connections.",
+        steps: &[
+            (0, Act::Write(File::Rack, ADOPT)),
+            (3000, Act::Flood(ATTACKER, Frames::NoConnection, FLOOD)),
+        ],
+        lasts: Duration::from_secs(10),
+        limits: SYN_FLOOD,
         ..BASE
     },
     Case {
