@@ -5,7 +5,7 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::{
     Bits, Coming, ControlId, ControlOutcome, Convoy, Env, Executor, Known, LoadError, ParseOutcome, ParserId,
-    Program, TypeId, Value,
+    Program, Spans, TypeId, Value,
 };
 use pointsman_v1model::{ConfigError, Switch, SwitchConfig};
 use std::sync::Arc;
@@ -223,6 +223,20 @@ impl Executor for Runner {
 
     fn value(&self, frame: &Frame, slot: usize) -> Value {
         either!(self, frame, |e, f| e.value(f, slot), else Value::Void)
+    }
+
+    fn spans(&self, fields: &[(usize, Vec<u32>)]) -> Option<Spans> {
+        match self {
+            Runner::Native(e) => e.spans(fields),
+            Runner::Interpreted(i, _) => i.spans(fields),
+        }
+    }
+
+    #[inline]
+    fn copy_spans(&self, spans: &Spans, from: &Frame, to: &mut Frame) {
+        if let (Runner::Native(e), Frame::Native(from), Frame::Native(to)) = (self, from, to) {
+            e.copy_spans(spans, from, to);
+        }
     }
 
     fn header_bits(&self, frame: &Frame, slot: usize) -> u64 {

@@ -9,7 +9,7 @@
 //!
 //! All zero bytes are the default value of every type.
 
-use pointsman_ir::{Type, TypeId, Types};
+use pointsman_ir::{Spans, Type, TypeId, Types};
 
 /// The kind of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,6 +247,54 @@ impl Layouts {
             })
             .collect();
         (offsets, at.next_multiple_of(8))
+    }
+
+    /// Whether it has fields of variable length.
+    pub(crate) fn is_loose(&self, ty: TypeId) -> bool {
+        match &self.get(ty).shape {
+            Shape::Struct(parts) | Shape::Union(parts) => parts.iter().any(|(ty, _)| self.is_loose(*ty)),
+            Shape::Header(h) => h.varbit.is_some(),
+            Shape::Stack { elem, .. } => self.is_loose(*elem),
+            Shape::Varbit(_) => true,
+            Shape::Scalar(..) | Shape::Nothing => false,
+        }
+    }
+
+    /// Adds where a value at this byte is, without what fields of variable length do not use.
+    pub(crate) fn add_spans(&self, ty: TypeId, at: usize, to: &mut Spans) {
+        let layout = self.get(ty);
+        let end = at + layout.size as usize;
+        if !self.is_loose(ty) {
+            return to.add(at..end);
+        }
+        match &layout.shape {
+            Shape::Struct(parts) | Shape::Union(parts) => {
+                let ends = parts.iter().skip(1).map(|(_, offset)| at + *offset as usize).chain([end]);
+                for ((ty, offset), end) in parts.iter().zip(ends) {
+                    let start = at + *offset as usize;
+                    match self.is_loose(*ty) {
+                        true => self.add_spans(*ty, start, to),
+                        // With what fills up the next one's alignment: fewer pieces.
+                        false => to.add(start..end.max(start)),
+                    }
+                }
+            }
+            Shape::Header(h) => {
+                to.add(at..at + h.bytes() as usize);
+                for (_, field) in &h.fields {
+                    if let HeaderField::Varbit(offset) = field {
+                        to.varbits.push(at + *offset as usize);
+                    }
+                }
+                to.add(at + h.valid as usize..end);
+            }
+            Shape::Stack { elem, size, first, stride } => {
+                to.add(at..at + 4);
+                (0..*size).for_each(|i| self.add_spans(*elem, at + (first + i * stride) as usize, to));
+            }
+            Shape::Varbit(_) => to.varbits.push(at),
+            Shape::Scalar(..) | Shape::Nothing => {}
+        }
     }
 
     /// Width of a scalar; `None` for anything else.

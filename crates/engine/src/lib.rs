@@ -52,10 +52,11 @@ use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
     Bits, CellArray, CellPlace, Coming, ControlId, ControlOutcome, Convoy, CoreErrors, Env, Executor, Known,
-    LoadError, PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Program, Type, TypeId, Types,
-    Value, verify,
+    LoadError, PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Program, Spans, Type, TypeId,
+    Types, Value, verify,
 };
 use runtime::{Ctx, status};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// State transitions that a parser may make on one packet, its sub-parsers included.
@@ -571,6 +572,32 @@ impl Executor for Engine {
                 self.memory().value(bytes(&frame.slots), self.slots[slot], Spot::Natural(*at as usize))
             }
             _ => Value::Void,
+        }
+    }
+
+    fn spans(&self, fields: &[(usize, Vec<u32>)]) -> Option<Spans> {
+        let mut spans = Spans::default();
+        for (slot, path) in fields {
+            let start = *self.offsets.get(*slot)? as usize;
+            let (ty, Spot::Natural(at)) = self.memory().find(*self.slots.get(*slot)?, start, path)? else {
+                return None;
+            };
+            self.layouts.add_spans(ty, at, &mut spans);
+        }
+        Some(spans)
+    }
+
+    fn copy_spans(&self, spans: &Spans, from: &Frame, to: &mut Frame) {
+        let (from, to) = (bytes(&from.slots), bytes_mut(&mut to.slots));
+        let mut copy = |span: Range<usize>| {
+            if let (Some(from), Some(to)) = (from.get(span.clone()), to.get_mut(span)) {
+                to.copy_from_slice(from);
+            }
+        };
+        spans.bytes.iter().cloned().for_each(&mut copy);
+        for at in &spans.varbits {
+            let bits = number(from, *at).map_or(0, u64::from_le_bytes) as usize;
+            copy(*at..at + 8 + bits.div_ceil(8));
         }
     }
 

@@ -13,6 +13,7 @@ use crate::table::{ActionCall, EntryHandle, KeyMatch};
 pub use crate::trace::TraceEvent;
 use crate::types::TypeId;
 use crate::value::Value;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Runs the blocks of one program.
@@ -70,6 +71,14 @@ pub trait Executor: Sized + 'static {
 
     /// The whole value of a slot.
     fn value(&self, frame: &Self::Frame, slot: usize) -> Value;
+
+    /// Where these fields (slot and path) are in frames, if frames are bytes: for [`Executor::copy_spans`].
+    fn spans(&self, _fields: &[(usize, Vec<u32>)]) -> Option<Spans> {
+        None
+    }
+
+    /// Copies fields from one frame to another.
+    fn copy_spans(&self, _spans: &Spans, _from: &Self::Frame, _to: &mut Self::Frame) {}
 
     /// Bits of all valid headers in a slot.
     fn header_bits(&self, frame: &Self::Frame, slot: usize) -> u64 {
@@ -155,6 +164,25 @@ pub struct Known {
     pub arrays: Vec<CellShape>,
     /// The ways of ordinary packets. The first is readied when the program is loaded, others by [`Executor::complete`].
     pub passes: Vec<Pass>,
+}
+
+/// Parts of a frame that is made of bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// Bytes that are always there, in order.
+    pub bytes: Vec<Range<usize>>,
+    /// Where fields of variable length begin: eight bytes with their length in bits, the low ones first, then as many bytes as that takes.
+    pub varbits: Vec<usize>,
+}
+
+impl Spans {
+    /// Adds bytes behind those that are there.
+    pub fn add(&mut self, bytes: Range<usize>) {
+        match self.bytes.last_mut() {
+            Some(last) if last.end == bytes.start => last.end = bytes.end,
+            _ => self.bytes.push(bytes),
+        }
+    }
 }
 
 /// Why a program cannot be run.

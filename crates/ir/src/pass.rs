@@ -80,9 +80,11 @@ pub struct Pass {
     pub steps: Vec<PassStep>,
     /// What a frame may have to hold.
     pub kept: Vec<KeptFields>,
-    /// It continues a packet that is in the frame, and whose rest after the parser is in the buffer. Otherwise every slot is at
-    /// its default value when it starts, and the whole packet is in the buffer.
+    /// It continues a packet that is in the frame, and whose rest after the parser is in the buffer. Otherwise the whole packet is in the
+    /// buffer, and every slot is at its default value when it starts, but for those that the frame [holds](Pass::holds).
     pub resumes: bool,
+    /// Slots that the frame has when the pass starts.
+    pub holds: Vec<usize>,
     /// The frame has to hold these of `kept` at the end.
     pub suspends: Option<usize>,
 }

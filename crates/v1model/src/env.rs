@@ -47,6 +47,20 @@ impl Effects {
         assertion_failed: false,
     };
 
+    /// These and what was requested later.
+    pub fn and(self, later: Effects) -> Effects {
+        Effects {
+            any: self.any || later.any,
+            clone: later.clone.or(self.clone),
+            resubmit: later.resubmit.or(self.resubmit),
+            recirculate: later.recirculate.or(self.recirculate),
+            truncate: later.truncate.or(self.truncate),
+            drop: self.drop || later.drop,
+            checksum_error: self.checksum_error || later.checksum_error,
+            assertion_failed: self.assertion_failed || later.assertion_failed,
+        }
+    }
+
     /// Nothing but a drop, a truncation or a wrong checksum: there is still one packet.
     #[inline]
     pub fn are_plain(&self) -> bool {

@@ -2,7 +2,9 @@
 
 use crate::pipeline::{META, Problem, STD};
 use crate::usage::Reads;
-use pointsman_ir::{AnnotationBody, AnnotationToken, Bits, Executor, LoadError, Type, TypeId, Types, Value};
+use pointsman_ir::{
+    AnnotationBody, AnnotationToken, Bits, Executor, LoadError, Spans, Type, TypeId, Types, Value,
+};
 use std::collections::BTreeMap;
 
 macro_rules! std_fields {
@@ -146,7 +148,7 @@ impl FieldList {
     }
 
     /// Copies the listed fields from one frame to another.
-    pub fn copy<E: Executor>(&self, exec: &E, from: &E::Frame, to: &mut E::Frame) {
+    fn copy<E: Executor>(&self, exec: &E, from: &E::Frame, to: &mut E::Frame) {
         for of_slot in self.others.chunk_by(|a, b| a.0 == b.0) {
             let slot = of_slot[0].0;
             let source = exec.value(from, slot);
@@ -164,6 +166,11 @@ impl FieldList {
                 exec.set(to, *slot, path, &v);
             }
         }
+    }
+
+    /// Whole slots.
+    pub fn of_whole_slots(slots: &[usize]) -> FieldList {
+        FieldList { others: slots.iter().map(|slot| (*slot, Vec::new())).collect(), ..FieldList::default() }
     }
 
     /// Takes the values of these fields out of a slot.
@@ -215,6 +222,30 @@ impl FieldList {
                     paths.push(field);
                 }
             }
+        }
+    }
+}
+
+/// A field list with the places of its fields in the frames of an executor.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    list: FieldList,
+    /// `None`: frames are not bytes.
+    spans: Option<Spans>,
+}
+
+impl Kept {
+    pub fn new<E: Executor>(exec: &E, list: &FieldList) -> Kept {
+        let fields: Vec<FieldPath> = list.others.iter().chain(&list.scalars).cloned().collect();
+        Kept { list: list.clone(), spans: exec.spans(&fields) }
+    }
+
+    /// Copies the listed fields from one frame to another.
+    #[inline]
+    pub fn copy<E: Executor>(&self, exec: &E, from: &E::Frame, to: &mut E::Frame) {
+        match &self.spans {
+            Some(spans) => exec.copy_spans(spans, from, to),
+            None => self.list.copy(exec, from, to),
         }
     }
 }

@@ -54,10 +54,12 @@ impl Gen<'_, '_> {
             let place = match self.is_plain(ty) {
                 _ if pass.resumes => in_frame,
                 true => self.fresh_undefined(ty),
-                false if pass.suspends.is_some() => in_frame,
+                false if pass.suspends.is_some() || pass.holds.contains(&n) => in_frame,
                 false => Place { ty, at: At::Mem { base, off: *offset as i32 } },
             };
-            if !pass.resumes && !cleared.contains(&n) {
+            if pass.resumes || pass.holds.contains(&n) {
+                self.copy(place, in_frame);
+            } else if !cleared.contains(&n) {
                 self.clear(place);
             }
             places.push(place);

@@ -2,7 +2,6 @@
 
 use super::core::{Boxed, Core, Packet, Way, instance};
 use super::drive::Drive;
-use crate::pipeline::HEADERS;
 use crate::replication::Replica;
 use crate::stats::DropReason;
 use crate::time::Time;
@@ -18,7 +17,6 @@ impl<E: Executor> Drive<'_, E> {
         origin: Origin,
     ) -> Boxed<E::Frame> {
         let mut new = self.fixed.packet(core);
-        new.data.clear();
         new.ingress_port = from.ingress_port;
         new.received = from.received;
         new.descendants.clone_from(&from.descendants);
@@ -30,7 +28,7 @@ impl<E: Executor> Drive<'_, E> {
 
     /// Copies the user metadata of a field list.
     fn preserve(&self, list: Option<u32>, from: &E::Frame, to: &mut E::Frame) {
-        if let Some(fields) = list.and_then(|l| self.fixed.pipeline.field_lists.get(&l)) {
+        if let Some(fields) = list.and_then(|l| self.fixed.copies.lists.get(&l)) {
             fields.copy(&*self.fixed.exec, from, to);
         }
     }
@@ -50,20 +48,23 @@ impl<E: Executor> Drive<'_, E> {
         core.push_again(again);
     }
 
-    /// Lets the packet as egress left it begin once more.
+    /// Lets the packet as egress left it begin once more: with these bytes, if they are not its own.
     pub fn recirculate(
         &mut self,
         core: &mut Core<E::Frame>,
         mut packet: Boxed<E::Frame>,
         list: u32,
-        bytes: &[u8],
+        bytes: Option<&[u8]>,
     ) {
         if !core.may_descend(&mut packet) {
             return core.drop(packet, DropReason::TooManyDescendants);
         }
         let mut again = self.descendant(core, &packet, Origin::Recirculate(list));
         core.note(packet.way.thread, || StepKind::Again(again.way.thread));
-        again.data.extend_from_slice(bytes);
+        match bytes {
+            Some(bytes) => again.data.set(bytes),
+            None => std::mem::swap(&mut again.data, &mut packet.data),
+        }
         self.begin(&mut again, instance::RECIRCULATED);
         self.preserve(Some(list), &packet.frame, &mut again.frame);
         core.recycle(packet);
@@ -107,8 +108,11 @@ impl<E: Executor> Drive<'_, E> {
         }
         for r in others {
             let mut copy = self.descendant(core, &packet, Origin::Replica);
-            copy.frame.clone_from(&packet.frame);
-            copy.data.extend_from_slice(&packet.data);
+            match &self.fixed.copies.all {
+                Some(all) => self.fixed.exec.copy_spans(all, &packet.frame, &mut copy.frame),
+                None => copy.frame.clone_from(&packet.frame),
+            }
+            copy.data.set(packet.data.packet());
             self.replica(core, now, r, priority, copy);
         }
         self.replica(core, now, last, priority, packet);
@@ -159,7 +163,7 @@ impl<E: Executor> Drive<'_, E> {
         if !may {
             return core.drop(copy, DropReason::TooManyDescendants);
         }
-        copy.data.extend_from_slice(&packet.data);
+        copy.data.set(packet.data.packet());
         self.begin(&mut copy, instance::INGRESS_CLONE);
         self.preserve(list, &packet.frame, &mut copy.frame);
         self.parse_packet(core, now, &mut copy);
@@ -188,12 +192,12 @@ impl<E: Executor> Drive<'_, E> {
         if !may {
             return core.drop(copy, DropReason::TooManyDescendants);
         }
-        copy.data.extend_from_slice(&packet.data);
+        copy.data.set(packet.data.packet());
         self.begin(&mut copy, instance::EGRESS_CLONE);
         let exec = &*self.fixed.exec;
-        exec.set_value(&mut copy.frame, HEADERS, exec.value(&packet.frame, HEADERS));
         // Headers stay, wherever they are; other metadata starts with zeros.
-        self.fixed.pipeline.meta_headers.copy(exec, &packet.frame, &mut copy.frame);
+        self.fixed.copies.headers.copy(exec, &packet.frame, &mut copy.frame);
+        self.fixed.copies.meta_headers.copy(exec, &packet.frame, &mut copy.frame);
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
         core.gate.stats.egress_clones += self.replicate(core, now, copy, &replicas, Some(class));

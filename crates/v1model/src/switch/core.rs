@@ -30,11 +30,50 @@ pub(super) mod instance {
     pub const RESUBMITTED: u32 = 6;
 }
 
+/// Room for longer headers in front of a packet that has memory of its own.
+const ROOM: usize = 128;
+
+/// The bytes of a packet, and room in front of them.
+#[derive(Default)]
+pub(super) struct Bytes {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Bytes {
+    pub fn packet(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or(&[])
+    }
+
+    pub fn len(&self) -> usize {
+        self.buffer.len().saturating_sub(self.start)
+    }
+
+    pub fn set(&mut self, packet: &[u8]) {
+        self.start = ROOM;
+        self.buffer.resize(ROOM, 0);
+        self.buffer.extend_from_slice(packet);
+    }
+
+    /// The packet now begins here in the buffer, and has at most so many bytes.
+    pub fn begin(&mut self, start: usize, most: Option<u32>) {
+        self.start = start.min(self.buffer.len());
+        if let Some(most) = most {
+            self.buffer.truncate(self.start.saturating_add(most as usize));
+        }
+    }
+
+    /// The room and the packet, and where the packet begins.
+    pub fn whole(&mut self) -> (&mut [u8], usize) {
+        (&mut self.buffer, self.start)
+    }
+}
+
 /// A packet inside the switch. Boxes are recycled with their buffers.
 pub(super) struct Packet<F> {
     pub frame: F,
     /// The packet as it entered this pass.
-    pub data: Vec<u8>,
+    pub data: Bytes,
     pub way: Way,
     pub ingress_port: u32,
     pub received: Time,
@@ -307,7 +346,7 @@ impl<F> Core<F> {
 
     pub fn recycle(&mut self, mut packet: Boxed<F>) {
         packet.descendants = None;
-        if self.pool.len() < POOL && packet.data.capacity() <= POOLED_BYTES {
+        if self.pool.len() < POOL && packet.data.buffer.capacity() <= POOLED_BYTES {
             self.pool.push(packet);
         }
     }

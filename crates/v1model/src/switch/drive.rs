@@ -1,16 +1,17 @@
 //! A program at work.
 
-use super::core::{Boxed, Core, FEW, LANES, Packet, Way};
+use super::core::{Boxed, Bytes, Core, FEW, LANES, Packet, Way};
 use super::export::ProgramClock;
 use super::path::Path;
 use super::prepare::Prepared;
 use crate::config::SwitchConfig;
-use crate::fields::StdHandles;
-use crate::pipeline::Pipeline;
+use crate::fields::{FieldList, Kept, StdHandles};
+use crate::pipeline::{ALL_SLOTS, HEADERS, Pipeline};
 use crate::state::{Access, State};
 use crate::time::Time;
 use crate::usage::Unit;
-use pointsman_ir::{ControlId, Direction, Executor};
+use pointsman_ir::{ControlId, Direction, Executor, Spans};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A program that runs.
@@ -27,12 +28,36 @@ pub(super) struct Fixed<E: Executor> {
     pub pipeline: Pipeline,
     pub clock: ProgramClock,
     pub runs: Runs,
+    pub copies: Copies,
     /// The parser does not clear the headers itself.
     pub reset_headers: bool,
     /// Packets that are parsed before the first of them continues.
     pub at_once: usize,
     /// The executor takes packets through in one go (`through.rs`).
     pub through: bool,
+}
+
+/// What is copied from a packet to those that descend from it.
+pub(super) struct Copies {
+    /// The user metadata of field lists, by their numbers.
+    pub lists: BTreeMap<u32, Kept>,
+    /// All headers.
+    pub headers: Kept,
+    /// Those in the user metadata.
+    pub meta_headers: Kept,
+    /// Everything, if frames are bytes.
+    pub all: Option<Spans>,
+}
+
+impl Copies {
+    fn new<E: Executor>(exec: &E, pipeline: &Pipeline) -> Copies {
+        Copies {
+            lists: pipeline.field_lists.iter().map(|(n, list)| (*n, Kept::new(exec, list))).collect(),
+            headers: Kept::new(exec, &FieldList::of_whole_slots(&[HEADERS])),
+            meta_headers: Kept::new(exec, &pipeline.meta_headers),
+            all: exec.spans(&ALL_SLOTS.iter().map(|slot| (*slot, Vec::new())).collect::<Vec<_>>()),
+        }
+    }
 }
 
 /// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
@@ -89,7 +114,7 @@ impl<E: Executor> Fixed<E> {
         core.pool.pop().unwrap_or_else(|| {
             Box::new(Packet {
                 frame: self.exec.new_frame(),
-                data: Vec::new(),
+                data: Bytes::default(),
                 way: Way::START,
                 ingress_port: 0,
                 received: Time::ZERO,
@@ -110,6 +135,7 @@ impl<E: Executor> Loaded<E> {
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
         // A parser without calls can run ahead of other packets. A few at a time share the fixed cost.
         let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
+        let copies = Copies::new(&*exec, &pipeline);
         let fixed = Fixed {
             exec,
             std,
@@ -117,6 +143,7 @@ impl<E: Executor> Loaded<E> {
             pipeline,
             clock: ProgramClock::new(config),
             runs,
+            copies,
             reset_headers,
             at_once,
             through,

@@ -63,8 +63,7 @@ impl<F> Core<F> {
             return self.refuse(thread, DropReason::InputFull);
         }
         let mut p = fixed.packet(self);
-        p.data.clear();
-        p.data.extend_from_slice(packet);
+        p.data.set(packet);
         p.ingress_port = port;
         p.received = received;
         p.fresh = true;

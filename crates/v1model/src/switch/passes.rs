@@ -45,7 +45,7 @@ impl<E: Executor> Drive<'_, E> {
         packet: &mut Packet<E::Frame>,
     ) -> Effects {
         let Packet { frame, data, way, .. } = packet;
-        let effects = self.parse(core, now, frame, way, data);
+        let effects = self.parse(core, now, frame, way, data.packet());
         core.gate.count_parsed(way.rejected);
         effects
     }
@@ -62,7 +62,7 @@ impl<E: Executor> Drive<'_, E> {
     ) -> Stop {
         let mut emitted = std::mem::take(&mut core.emitted);
         let Packet { frame, data, way, .. } = packet;
-        let walker = Walker { frame, way, data, emitted: &mut emitted, effects: &mut effects };
+        let walker = Walker { frame, way, data: data.packet(), emitted: &mut emitted, effects: &mut effects };
         let exit = self.walk(core, now, legs, given, walker);
         core.emitted = emitted;
         Stop { exit, effects }
@@ -72,9 +72,14 @@ impl<E: Executor> Drive<'_, E> {
         if packet.fresh {
             self.begin(&mut packet, instance::NORMAL);
         }
-        let effects = self.parse_packet(core, now, &mut packet);
-        let legs = self.fixed.path.ingress();
-        let stop = self.walk_packet(core, now, &mut packet, legs, effects, &[0; _]);
+        let stop = match self.again(core, now, &mut packet) {
+            Some(stop) => stop,
+            None => {
+                let effects = self.parse_packet(core, now, &mut packet);
+                let legs = self.fixed.path.ingress();
+                self.walk_packet(core, now, &mut packet, legs, effects, &[0; _])
+            }
+        };
         self.ingress_from(core, now, packet, stop);
     }
 
@@ -203,9 +208,10 @@ impl<E: Executor> Drive<'_, E> {
         given[given::DEQ_DEPTH] = u64::from(depth);
         given[given::OUT] = u64::from(port);
         let Packet { frame, data, way, .. } = &mut *packet;
-        let stop = match self.resume(core, now, (frame, way), (data, way.payload), &given) {
+        let (buffer, start) = data.whole();
+        let stop = match self.resume(core, now, (frame, way), (buffer, start + way.payload), &given) {
             Some(Resumed { exit: None, start, .. }) => {
-                core.send_bytes(port, 0, way.truncated(&data[start..]), None, sink);
+                core.send_bytes(port, 0, way.truncated(buffer.get(start..).unwrap_or(&[])), None, sink);
                 return core.recycle(packet);
             }
             Some(Resumed { exit, effects, .. }) => Stop { exit, effects },
@@ -244,6 +250,13 @@ impl<E: Executor> Drive<'_, E> {
                     if asked.drop {
                         return core.drop(packet, DropReason::Egress);
                     }
+                    if let Some(Resumed { exit, start, effects }) = self.finish(core, now, &mut packet) {
+                        if exit.is_none() {
+                            return self.leave(core, port, packet, start, asked.recirculate, sink);
+                        }
+                        stop = Stop { exit, effects: stop.effects.and(effects) };
+                        continue;
+                    }
                 }
                 _ => {}
             }
@@ -257,15 +270,35 @@ impl<E: Executor> Drive<'_, E> {
         if self.fixed.runs.deparser.is_none() {
             emitted.clear();
         }
-        emitted.extend_from_slice(&packet.data[packet.way.payload..]);
+        emitted.extend_from_slice(packet.data.packet().get(packet.way.payload..).unwrap_or(&[]));
         if let Some(n) = packet.way.truncate {
             emitted.truncate(n as usize);
         }
         match stop.effects.recirculate {
-            Some(list) => self.recirculate(core, packet, list, &emitted),
+            Some(list) => self.recirculate(core, packet, list, Some(&emitted)),
             None => core.send(port, packet, &emitted, sink),
         }
         core.emitted = emitted;
+    }
+
+    /// A packet that begins here in its own memory leaves, or begins once more.
+    fn leave(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        port: u32,
+        mut packet: Boxed<E::Frame>,
+        start: usize,
+        recirculate: Option<u32>,
+        sink: &mut dyn Sink,
+    ) {
+        packet.data.begin(start, packet.way.truncate);
+        match recirculate {
+            Some(list) => self.recirculate(core, packet, list, None),
+            None => {
+                core.send_bytes(port, packet.way.thread, packet.data.packet(), None, sink);
+                core.recycle(packet);
+            }
+        }
     }
 
     /// Takes packets out of their queues that may leave by now. Returns how many.

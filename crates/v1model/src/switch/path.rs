@@ -62,6 +62,10 @@ pub(super) mod pass {
     pub const FIRST: usize = 1;
     /// The way from there on.
     pub const SECOND: usize = 2;
+    /// The way to the traffic manager, with metadata that is in the frame.
+    pub const AGAIN: usize = 3;
+    /// The way from behind egress on.
+    pub const REST: usize = 4;
 }
 
 /// What a frame holds after an exit.
@@ -167,9 +171,23 @@ pub(super) fn passes(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Vec<Pa
             other => other,
         };
     }
+    let set = |s: &PassStep| matches!(s, PassStep::Set(..));
+    let again: Vec<PassStep> = first.iter().skip_while(|s| set(s)).cloned().collect();
+    let leaves = |s: &PassStep| matches!(s, PassStep::ExitIfAsked(PassExit { number: exit::EGRESS, .. }));
+    let rest: Vec<PassStep> = match second.iter().position(leaves) {
+        Some(at) => second[at + 1..].to_vec(),
+        None => second.clone(),
+    };
     let kept = kept::fields(pipeline);
-    let pass = |steps, suspends, resumes| Pass { steps, kept: kept.clone(), resumes, suspends };
-    vec![pass(whole, None, false), pass(first, Some(kept::LATE), false), pass(second, None, true)]
+    let pass =
+        |steps, suspends, resumes| Pass { steps, kept: kept.clone(), resumes, suspends, holds: Vec::new() };
+    vec![
+        pass(whole, None, false),
+        pass(first, Some(kept::LATE), false),
+        pass(second, None, true),
+        Pass { holds: vec![META, STD], ..pass(again, Some(kept::LATE), false) },
+        pass(rest, None, true),
+    ]
 }
 
 /// What a field of the metadata is set to.

@@ -86,8 +86,7 @@ impl<E: Executor> Drive<'_, E> {
     ) -> Boxed<E::Frame> {
         let mut packet = self.fixed.packet(core);
         std::mem::swap(&mut packet.frame, place.frame);
-        packet.data.clear();
-        packet.data.extend_from_slice(place.arrived.packet());
+        packet.data.set(place.arrived.packet());
         packet.way = place.lane.way;
         packet.ingress_port = place.arrived.port;
         packet.received = now;

@@ -3,9 +3,10 @@
 //!
 //! If a packet needs more than that, the pass ends and `straight.rs` continues.
 
-use super::core::{Bench, Boxed, Core, Lane, Way};
+use super::core::{Bench, Boxed, Core, Lane, Packet, Way};
 use super::drive::Drive;
 use super::gate::Gate;
+use super::passes::Stop;
 use super::path::{Given, exit, given, pass};
 use super::straight::{ENDED, Place, Went};
 use super::{Arrived, Sink};
@@ -157,8 +158,9 @@ impl<F> Convoy for Train<'_, '_, F> {
     }
 }
 
-/// A packet on the second half of its way.
+/// A packet on one half of its way.
 struct Single<'a, 'p> {
+    pass: usize,
     env: BlockEnv<'a>,
     rest: Option<(&'p mut [u8], usize)>,
     given: Given,
@@ -169,7 +171,7 @@ impl Coming for Single<'_, '_> {
     #[inline]
     fn next(&mut self) -> Option<Passing<'_>> {
         let (buffer, start) = self.rest.take()?;
-        Some(Passing { pass: pass::SECOND, buffer, start, given: self.given, env: &mut self.env })
+        Some(Passing { pass: self.pass, buffer, start, given: self.given, env: &mut self.env })
     }
 }
 
@@ -313,24 +315,67 @@ impl<E: Executor> Drive<'_, E> {
         (buffer, payload_at): (&mut [u8], usize),
         given: &Given,
     ) -> Option<Resumed> {
+        let rest = (buffer, payload_at);
+        let (passed, effects) = self.single(core, now, pass::SECOND, (frame, way.bytes), rest, given)?;
+        Some(Resumed { exit: passed.exit, start: passed.start, effects })
+    }
+
+    /// Takes a packet that is behind egress to the end in one go, as [`Drive::resume`] does.
+    pub fn finish(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        packet: &mut Packet<E::Frame>,
+    ) -> Option<Resumed> {
+        let Packet { frame, data, way, .. } = packet;
+        let (buffer, start) = data.whole();
+        let rest = (buffer, start + way.payload);
+        let (passed, effects) = self.single(core, now, pass::REST, (frame, way.bytes), rest, &[0; _])?;
+        Some(Resumed { exit: passed.exit, start: passed.start, effects })
+    }
+
+    /// Takes a packet whose metadata is in its frame to the traffic manager in one go. `None`: nothing was done, and the packet has to go
+    /// step by step.
+    pub fn again(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        packet: &mut Packet<E::Frame>,
+    ) -> Option<Stop> {
+        let Packet { frame, data, way, .. } = packet;
+        let bytes = data.len();
+        let (passed, effects) =
+            self.single(core, now, pass::AGAIN, (frame, way.bytes), data.whole(), &[0; _])?;
+        way.payload = passed.consumed_bits.div_ceil(8).min(bytes);
+        (way.rejected, way.out) = (passed.rejected, passed.told as u32);
+        core.gate.count_parsed(way.rejected);
+        Some(Stop { exit: passed.exit, effects })
+    }
+
+    /// Takes one packet through a pass.
+    #[inline]
+    fn single(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        pass: usize,
+        (frame, bytes): (&mut E::Frame, u32),
+        rest: (&mut [u8], usize),
+        given: &Given,
+    ) -> Option<(Passed, Effects)> {
         let fixed = self.fixed;
         if core.trace.is_some() || !self.goes_through() {
             return None;
         }
         let quiet =
             BlockEnv::new(&fixed.pipeline, self.state.again(), &mut core.own, now, core.config.drop_port);
-        let mut single = Single {
-            env: BlockEnv { bytes: way.bytes, ..quiet },
-            rest: Some((buffer, payload_at)),
-            given: *given,
-            passed: None,
-        };
+        let env = BlockEnv { bytes, ..quiet };
+        let mut single = Single { pass, env, rest: Some(rest), given: *given, passed: None };
         let done = fixed.exec.pass(frame, &mut single);
         single.env.own.atomic.leave();
         let asked = single.env.effects;
-        let passed = single.passed.filter(|_| done)?;
         let effects = if asked.any { asked } else { Effects::NONE };
-        Some(Resumed { exit: passed.exit, start: passed.start, effects })
+        Some((single.passed.filter(|_| done)?, effects))
     }
 
     /// For an executor that cannot take this packet through.

@@ -55,7 +55,7 @@ impl<E: Executor> Switch<E> {
             (packet.ingress_port, packet.enqueued_behind).put(&mut content);
             (bytes, payload as u64, parsed_bits).put(&mut content);
             (truncate, rejected, out).put(&mut content);
-            (packet.data.clone(), values).put(&mut content);
+            (packet.data.packet().to_vec(), values).put(&mut content);
             all.push(WaitingPacket {
                 ready_ns: distance(now, waiting.ready),
                 port: waiting.port,
@@ -93,7 +93,7 @@ impl<E: Executor> Switch<E> {
             (ingress_port, received, enqueued, behind);
         new.way = Way { bytes, payload: payload as usize, parsed_bits, truncate, rejected, out, thread: 0 };
         let length = data.len() as u32;
-        new.data = data;
+        new.data.set(&data);
         self.core.queues.put(ready, packet.port, packet.priority, length, new);
         self.core.gate.stats.generated += 1;
         Ok(())
