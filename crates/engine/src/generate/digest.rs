@@ -146,7 +146,7 @@ impl Gen<'_, '_> {
     }
 
     /// Bytes of a varbit, which goes to `odd` if they are not whole.
-    fn bytes_of_varbit(&mut self, (base, off): (V, i32), odd: Option<Block>) -> V {
+    pub(super) fn bytes_of_varbit(&mut self, (base, off): (V, i32), odd: Option<Block>) -> V {
         let width = self.b.ins().load(types::I64, FLAGS, base, off);
         if let Some(odd) = odd {
             let bits = self.b.ins().band_imm_u(width, 7);

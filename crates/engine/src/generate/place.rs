@@ -6,7 +6,7 @@ use crate::runtime;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type as Ty, Value as V, types};
 use cranelift_frontend::Variable;
-use pointsman_ir::{Expr, ExprKind, LValue, Proj, TypeId, Value, VarRef};
+use pointsman_ir::{Expr, ExprKind, LValue, Proj, Spans, TypeId, Value, VarRef};
 
 /// The storage of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub(super) enum At {
     /// Bits of packed data that has `bytes` bytes.
     Packed { base: V, off: i32, bit: u32, bytes: u32 },
 }
+
+/// Values of at most these bytes are copied and cleared whole, with what fields of variable length do not use.
+const SHORT: u32 = 256;
 
 /// A place. Its type is looked through ([`pointsman_ir::Types::repr`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -431,8 +434,13 @@ impl<'p> Gen<'_, 'p> {
     pub(super) fn clear(&mut self, place: Place) {
         match (place.at, self.shape(place.ty)) {
             (At::Mem { base, off }, _) => {
-                let size = self.layouts().get(place.ty).size;
-                self.clear_bytes(base, off, size);
+                let spans = self.spans(place.ty);
+                for span in &spans.bytes {
+                    self.clear_bytes(base, off + span.start as i32, span.len() as u32);
+                }
+                for varbit in &spans.varbits {
+                    self.clear_bytes(base, off + *varbit as i32, 8);
+                }
             }
             (_, Shape::Struct(fields)) => {
                 (0..fields.len() as u32).for_each(|i| {
@@ -459,6 +467,16 @@ impl<'p> Gen<'_, 'p> {
                 }
             },
         }
+    }
+
+    /// The parts of a value in memory that mean something; of a short one, all.
+    fn spans(&self, ty: TypeId) -> Spans {
+        let (mut spans, size) = (Spans::default(), self.layouts().get(ty).size);
+        match size > SHORT {
+            true => self.layouts().add_spans(ty, 0, &mut spans),
+            false => spans.add(0..size as usize),
+        }
+        spans
     }
 
     pub(super) fn clear_bytes(&mut self, base: V, off: i32, size: u32) {
@@ -496,8 +514,20 @@ impl<'p> Gen<'_, 'p> {
     pub(super) fn copy(&mut self, to: Place, from: Place) {
         match (to.at, from.at, self.shape(to.ty)) {
             (At::Mem { base, off }, At::Mem { base: b, off: o }, _) if self.reg_type(to.ty).is_none() => {
-                let size = self.layouts().get(to.ty).size;
-                self.copy_bytes((base, off), (b, o), size);
+                if (base, off) == (b, o) {
+                    return;
+                }
+                let spans = self.spans(to.ty);
+                for span in &spans.bytes {
+                    let at = span.start as i32;
+                    self.copy_bytes((base, off + at), (b, o + at), span.len() as u32);
+                }
+                for at in spans.varbits.iter().map(|at| *at as i32) {
+                    let bytes = self.bytes_of_varbit((b, o + at), None);
+                    let bytes = self.b.ins().iadd_imm_s(bytes, 8);
+                    let (to, from) = (self.pointer(base, off + at), self.pointer(b, o + at));
+                    self.call_runtime(runtime::copy as *const u8, &[to, from, bytes], false);
+                }
             }
             (_, _, Shape::Struct(fields)) => {
                 for i in 0..fields.len() as u32 {
