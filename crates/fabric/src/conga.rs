@@ -1,8 +1,8 @@
 //! CONGA (Alizadeh et al., SIGCOMM 2014): what `p4/programs/conga` needs in its tables.
 
 use crate::book::{UnknownName, exact};
-use crate::paths::{ECN, GAP, Tables, gap, ticks};
-use crate::scheme::{Place, Scheme, Setting, no_generators, no_reports};
+use crate::paths::{ECN, GAP, HASH, Tables, gap, ticks};
+use crate::scheme::{Place, Scheme, Setting, no_generators, no_reports, one_queue};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{End, SwitchId};
@@ -13,21 +13,25 @@ pub const SCHEME: Scheme = Scheme {
     name: "conga",
     says: "leaves report to each other how loaded the paths are, and flowlets take the least loaded uplink",
     program: include_str!("../../../p4/programs/conga/main.p4"),
-    settings: &[ECN, gap(500.0), TAU, AGE],
+    settings: &[ECN, HASH, gap(500.0), TAU, AGE],
     entities,
     generators: no_generators,
     report: no_reports,
+    queues: one_queue,
     tallies: &[],
 };
 
-const TAU: Setting = Setting::number(
-    "tau_us",
-    160.0,
-    (1.0, 1e6),
-    "microseconds over which the load of a line is measured: the next power of two, in nanoseconds",
-);
+const TAU: Setting = tau(160.0);
 
-const AGE: Setting = Setting::number(
+/// The time over which loads are measured, with this default.
+pub(crate) const fn tau(default: f64) -> Setting {
+    let says =
+        "microseconds over which the load of a line is measured: the next power of two, in nanoseconds";
+    Setting::number("tau_us", default, (1.0, 1e6), says)
+}
+
+/// How long reports count.
+pub(crate) const AGE: Setting = Setting::number(
     "age_us",
     10_000.0,
     (1.0, 2e6),
@@ -35,9 +39,9 @@ const AGE: Setting = Setting::number(
 );
 
 /// Uplinks that a leaf chooses among; others are for packets without an overlay header.
-const UPLINKS: usize = 8;
+pub(crate) const UPLINKS: usize = 8;
 /// Bits of a port's number.
-const PORT_BITS: usize = 9;
+pub(crate) const PORT_BITS: usize = 9;
 
 fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     let Place { topology, switch, choice, .. } = *place;

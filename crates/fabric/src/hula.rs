@@ -1,8 +1,8 @@
 //! HULA (Katta et al., SOSR 2016): what `p4/programs/hula` needs in its tables.
 
 use crate::book::{UnknownName, exact};
-use crate::paths::{ECN, GAP, Tables, ticks};
-use crate::scheme::{Choice, Place, Scheme, Setting, no_reports};
+use crate::paths::{ECN, GAP, HASH, Tables, ticks};
+use crate::scheme::{Choice, Place, Scheme, Setting, no_reports, one_queue};
 use crate::tally::{Quantity, Tally};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
@@ -15,10 +15,11 @@ pub const SCHEME: Scheme = Scheme {
     name: "hula",
     says: "probes find the least busy path to each switch with hosts, and flowlets take it",
     program: include_str!("../../../p4/programs/hula/main.p4"),
-    settings: &[ECN, GAP, PERIOD],
+    settings: &[ECN, HASH, GAP, PERIOD],
     entities,
     generators,
     report: no_reports,
+    queues: one_queue,
     tallies: &[Tally { quantity: Quantity::ProbeBytes, counter: "HulaEgress.probes", index: 0 }],
 };
 

@@ -7,6 +7,7 @@ mod conga;
 mod controller;
 mod ecmp;
 mod hula;
+mod ours;
 mod p4te;
 mod paths;
 mod random;

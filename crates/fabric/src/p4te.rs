@@ -6,8 +6,8 @@
 //! empty or half changed.
 
 use crate::book::{Does, Rates, UnknownName, Value, clone_session, exact};
-use crate::paths::{ECN, GAP, Groups, Tables, ticks};
-use crate::scheme::{Choice, Place, Report, Scheme, Setting};
+use crate::paths::{ECN, GAP, Groups, HASH, Tables, ticks};
+use crate::scheme::{Choice, Place, Report, Scheme, Setting, one_queue};
 use crate::tally::{Quantity, Tally};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{CPU_PORT, End, HostId, Line, LinkId, SwitchId, Topology};
@@ -21,6 +21,7 @@ pub const SCHEME: Scheme = Scheme {
     program: include_str!("../../../p4/programs/p4te/main.p4"),
     settings: &[
         ECN,
+        HASH,
         GAP,
         Setting::number(
             "delta_kib",
@@ -68,6 +69,7 @@ pub const SCHEME: Scheme = Scheme {
     entities,
     generators,
     report,
+    queues: one_queue,
     tallies: &[Tally { quantity: Quantity::Acks, counter: "P4teIngress.rates.rate_acks", index: 0 }],
 };
 

@@ -17,6 +17,13 @@ pub(crate) const ECN: Setting = Setting::number(
     "KiB in a queue from which on packets that allow it get a mark (ECN); 0: no marks",
 );
 
+/// The setting of the hash of flows.
+pub(crate) const HASH: Setting = Setting::names(
+    "hash_seed",
+    &["own", "same"],
+    "the seed of each switch's hash of flows: its own, or the same on all, so that switches depend on each other",
+);
+
 /// The setting of flowlets.
 pub(crate) const GAP: Setting = gap(100.0);
 
@@ -94,8 +101,9 @@ impl<'a> Tables<'a> {
         let mut new = Tables { place: *place, ingress: ingress.into(), out, entries, groups };
         let Place { topology, routes, switch, choice, .. } = *place;
         // Numbers that differ between switches and mean nothing.
-        let seed = u128::from((switch.0 + 1).wrapping_mul(0x9e37_79b9));
-        let rotation = u128::from((switch.0 + 1).wrapping_mul(ROTATION) % 32);
+        let number = if choice.place_of(HASH.name) == 0 { switch.0 + 1 } else { 1 };
+        let seed = u128::from(number.wrapping_mul(0x9e37_79b9));
+        let rotation = u128::from(number.wrapping_mul(ROTATION) % 32);
         new.default("switch_config", "set_seed", &[("seed", seed), ("rotation", rotation)])?;
         let own = topology.switches()[switch.0 as usize].mac;
         let mac = |mac: [u8; 6]| mac.iter().fold(0u128, |n, b| n << 8 | u128::from(*b));

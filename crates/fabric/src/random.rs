@@ -1,14 +1,14 @@
 //! Paths at random: for each flowlet (LetFlow), or for each packet.
 
-use crate::paths::{ECN, GAP, Tables, routing, ticks};
-use crate::scheme::{Scheme, no_generators, no_reports};
+use crate::paths::{ECN, GAP, HASH, Tables, routing, ticks};
+use crate::scheme::{Scheme, no_generators, no_reports, one_queue};
 
 /// Each flowlet takes a random path. LetFlow (NSDI 2017) recommends gaps of several round-trip times.
 pub const LETFLOW: Scheme = Scheme {
     name: "letflow",
     says: "each flowlet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/letflow/main.p4"),
-    settings: &[ECN, GAP],
+    settings: &[ECN, HASH, GAP],
     entities: |place| {
         let mut tables = Tables::new(place, "LetflowIngress")?;
         tables.default("flowlet_config", "set_gap", &[("gap", ticks(place.choice.setting(GAP.name)))])?;
@@ -16,6 +16,7 @@ pub const LETFLOW: Scheme = Scheme {
     },
     generators: no_generators,
     report: no_reports,
+    queues: one_queue,
     tallies: &[],
 };
 
@@ -24,9 +25,10 @@ pub const SPRAY: Scheme = Scheme {
     name: "spray",
     says: "each packet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/spray/main.p4"),
-    settings: &[ECN],
+    settings: &[ECN, HASH],
     entities: |place| routing(place, "SprayIngress"),
     generators: no_generators,
     report: no_reports,
+    queues: one_queue,
     tallies: &[],
 };

@@ -2,7 +2,7 @@
 
 use crate::book::{Book, UnknownName};
 use crate::tally::Tally;
-use crate::{conga, ecmp, hula, p4te, random};
+use crate::{conga, ecmp, hula, ours, p4te, random};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::reader::{At, Problems, Table};
 use pointsman_topology::{Routes, SwitchId, Topology};
@@ -142,6 +142,8 @@ pub struct Scheme {
     /// What a packet from the switch to its controller reports: a subject and its number. The switch's tables are filled again when the
     /// number is another one than before, so that it should be no finer than what they depend on. `None`: nothing.
     pub report: fn(&Choice, &[u8]) -> Option<Report>,
+    /// Priority queues of each port.
+    pub queues: fn(&Choice) -> u8,
     /// Counters of the program that say what the scheme costs.
     pub tallies: &'static [Tally],
 }
@@ -160,11 +162,16 @@ impl PartialEq for Scheme {
 
 /// All schemes.
 pub static SCHEMES: &[Scheme] =
-    &[ecmp::SCHEME, random::LETFLOW, random::SPRAY, hula::SCHEME, conga::SCHEME, p4te::SCHEME];
+    &[ecmp::SCHEME, random::LETFLOW, random::SPRAY, hula::SCHEME, conga::SCHEME, p4te::SCHEME, ours::SCHEME];
 
 /// For [`Scheme::generators`]: a scheme that needs none.
 pub fn no_generators(_: &Topology, _: SwitchId, _: &Choice) -> Vec<(u16, Generator)> {
     Vec::new()
+}
+
+/// For [`Scheme::queues`]: a scheme without classes of packets.
+pub fn one_queue(_: &Choice) -> u8 {
+    1
 }
 
 /// For [`Scheme::report`]: a scheme whose switches report nothing.

@@ -73,6 +73,8 @@ pub struct Link {
     free_ps: u64,
     wire: VecDeque<(u64, Packet)>,
     up: bool,
+    /// Frames sent since the link went down, and when the last one was.
+    refused: Option<(u64, u64)>,
     random: Stream,
     /// The fate of its frames.
     pub counts: LinkCounts,
@@ -88,6 +90,7 @@ impl Link {
             free_ps: 0,
             wire: VecDeque::new(),
             up: true,
+            refused: None,
             random,
             counts: LinkCounts::default(),
         }
@@ -99,6 +102,8 @@ impl Link {
         self.counts.sent += 1;
         if !self.up {
             self.counts.down += 1;
+            let (before, _) = self.refused.unwrap_or_default();
+            self.refused = Some((before + 1, now));
             return Err(packet);
         }
         let now_ps = now.saturating_mul(1000);
@@ -143,11 +148,17 @@ impl Link {
     /// come back.
     pub fn set_up(&mut self, up: bool) -> VecDeque<(u64, Packet)> {
         self.up = up;
+        self.refused = None;
         if up {
             return VecDeque::new();
         }
         self.counts.down += self.wire.len() as u64;
         std::mem::take(&mut self.wire)
+    }
+
+    /// Frames sent since the link went down, and when the last one was; `None`: none, or it is up.
+    pub fn refused(&self) -> Option<(u64, u64)> {
+        self.refused
     }
 
     /// When the first frame arrives.

@@ -54,6 +54,8 @@ pub struct NetworkConfig {
     pub latency_ns: u64,
     /// Of links' losses, and of the switches' own draws.
     pub seed: u64,
+    /// Priority queues of each port, 1 to 8, which have equal parts of its bytes.
+    pub queues: u8,
 }
 
 /// Traffic through one port of a switch.
@@ -108,6 +110,7 @@ fn switch<E: Executor + Send + Sync>(
         input_depth_packets: 1 << 20,
         seed: Stream::new(config.seed, Part::Switch, u64::from(id.0)).bits(),
         nanoseconds: true,
+        queues_per_port: config.queues,
         ..SwitchConfig::default()
     };
     let mut switch = pointsman_v1model::Switch::with_shared(switch_config, loader.load())?;
@@ -117,7 +120,7 @@ fn switch<E: Executor + Send + Sync>(
         let way = u32::from(line.ends[0] != End::Switch(id, port));
         wires.resize(wires.len().max(usize::from(port) + 1), UNPLUGGED);
         wires[usize::from(port)] = 2 * link.0 + way;
-        let depth_bytes = Some(line.line.queue_bytes);
+        let depth_bytes = Some(line.line.queue_bytes / u64::from(config.queues.max(1)));
         let queue = QueueConfig { depth_packets: u32::MAX, depth_bytes, ..QueueConfig::default() };
         switch.configure_queue(port.into(), None, queue)?;
         switch.configure_port_rate(port.into(), Some(PortRate::ethernet(line.line.bits_per_s)))?;
@@ -370,6 +373,13 @@ impl<E: Executor, A: Copy> Network<E, A> {
         let mut all = LinkCounts::default();
         self.wires.iter().for_each(|link| all.add(&link.counts));
         all
+    }
+
+    /// Frames that switches have sent on this link, in either direction, since it went down, and when the last one was.
+    pub fn sent_into_cut(&self, link: LinkId) -> (u64, Option<u64>) {
+        let wires =
+            [2 * link.0, 2 * link.0 + 1].into_iter().filter_map(|w| self.wires.get(w as usize)?.refused());
+        wires.fold((0, None), |(n, last), (frames, at)| (n + frames, last.max(Some(at))))
     }
 
     /// Frames on wires now.

@@ -53,7 +53,7 @@ fn marks<E: Executor>(program: &str, v6: bool, tos: u8) -> Vec<u8> {
 }
 
 fn check<E: Executor>() {
-    for program in ["conga", "ecmp", "hula", "letflow", "p4te", "spray"] {
+    for program in ["conga", "ecmp", "hula", "letflow", "ours", "p4te", "spray"] {
         for v6 in [false, true] {
             // The class stays.
             for ect in [1, 2] {

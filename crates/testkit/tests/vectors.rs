@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 13] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 14] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -39,6 +39,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 13] = [
     ("napt", &[], &["tests"]),
     ("napt", &["PLAIN"], &["tests/plain"]),
     ("nat", &[], &["tests"]),
+    ("ours", &[], &["tests"]),
     ("p4te", &[], &["tests"]),
     ("router", &[], &["tests"]),
     ("spray", &[], &["tests"]),

@@ -66,6 +66,9 @@ pub(super) trait Hosts: Watch {
         timer: Self::Timer,
     );
 
+    /// Frames that have arrived so far.
+    fn received(&self) -> u64;
+
     /// Whether nothing is left to do.
     fn are_done(&self) -> bool;
 

@@ -13,6 +13,7 @@ mod read;
 mod requests;
 mod run;
 mod sweep;
+mod timeline;
 
 pub use distance::Distances;
 pub use flows::{Class, ClassResults, Fate, Flow, FlowResults, Flows, Load, Pattern, Sizes, Starts};
@@ -21,6 +22,7 @@ pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_
 pub use pointsman_ir::Program as Compiled;
 pub use read::{is_network, read};
 pub use run::run;
+pub use timeline::{Cut, Timeline};
 
 use crate::arrivals::ArrivalModel;
 use pointsman_fabric::Choice;

@@ -2,6 +2,7 @@
 
 use super::check::LAWS;
 use super::flows::FlowResults;
+use super::timeline::Timeline;
 use crate::check::Violations;
 use crate::link::LinkCounts;
 use crate::outcome::{Latency, Requests, latency_fields};
@@ -63,6 +64,8 @@ pub struct Fabric {
     pub uplinks: Vec<(Port, PortCounts)>,
     /// What switches and their controller had to do with each other.
     pub control: ControlCounts,
+    /// What happened when, if the scenario has events.
+    pub timeline: Timeline,
 }
 
 /// Work besides forwarding, since the hosts began.
@@ -159,7 +162,7 @@ impl NetworkOutcome {
             json!({"switch": name, "port": port, "packets": c.packets, "drops": c.drops, "marks": c.marks})
         };
         let flows = &fabric.flows;
-        json!({
+        let mut json = json!({
             "scheme": fabric.scheme,
             "rate_control": fabric.rate_control,
             "flows": {
@@ -170,8 +173,13 @@ impl NetworkOutcome {
             "fct": flows.fct(),
             "uplinks": fabric.uplinks.iter().map(uplink).collect::<Vec<Value>>(),
             "reordered": flows.reordered,
+            "missing": flows.missing,
             "control": fabric.control.json(),
-        })
+        });
+        if fabric.timeline.interval > 0 {
+            json["timeline"] = fabric.timeline.json(&flows.by_start);
+        }
+        json
     }
 }
 

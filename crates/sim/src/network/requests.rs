@@ -193,6 +193,10 @@ impl Hosts for Requesters<'_> {
         self.transmit(network, from, &addresses, marks, self.traffic.request_bytes);
     }
 
+    fn received(&self) -> u64 {
+        self.checker.received
+    }
+
     fn are_done(&self) -> bool {
         false
     }

@@ -5,6 +5,7 @@ use super::flows::Senders;
 use super::hosts::{Ended, Hosts};
 use super::outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, switches, uplink_counts, uplinks};
 use super::requests::Requesters;
+use super::timeline::Timeline;
 use super::{LinkEvent, NetworkScenario, Work};
 use pointsman_fabric::Input;
 use pointsman_ir::Executor;
@@ -30,6 +31,8 @@ pub(super) enum Actor<T> {
     Port(SwitchId, u16, bool),
     /// The controller's deadline.
     Tick,
+    /// An interval of the timeline ends.
+    Interval,
 }
 
 struct World<'s, E: Executor, H: Hosts> {
@@ -38,6 +41,7 @@ struct World<'s, E: Executor, H: Hosts> {
     hosts: H,
     control: Control,
     counting: Counting,
+    timeline: Timeline,
     start: u64,
     next_event: usize,
     /// When the controller is to be stepped.
@@ -77,12 +81,17 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         seed: u64,
         hosts: H,
     ) -> Result<NetworkOutcome, String> {
-        let config = NetworkConfig { latency_ns: scenario.switch_latency_ns, seed };
+        let config = NetworkConfig {
+            latency_ns: scenario.switch_latency_ns,
+            seed,
+            queues: (scenario.choice.scheme.queues)(&scenario.choice),
+        };
         let network = Network::<E, _>::new(scenario.topology.clone(), config, &Loader::default())
             .map_err(|e| e.to_string())?;
         let mut world = World {
             scenario,
             counting: Counting::new(uplinks(&network)),
+            timeline: Timeline::default(),
             network,
             hosts,
             control: Control::new(&scenario.topology, &scenario.choice, program, compiled)?,
@@ -99,12 +108,23 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         Ok(world.finish(seed, now))
     }
 
-    /// Runs until all switches hold their entries.
+    /// Runs until all switches hold their entries, also those for the events at time 0, which happen before the hosts begin.
     fn set_up(&mut self) -> Result<(), String> {
         self.generators()?;
         let sent = self.control.step(0, Input::Tick);
         self.deliver(sent);
-        if self.go(SETUP_LIMIT_NS, |w| w.control.in_sync()) {
+        let first = self.go(SETUP_LIMIT_NS, |w| w.control.in_sync());
+        let events = &self.scenario.events;
+        for event in events.iter().take_while(|e| e.at_ns == 0) {
+            self.next_event += 1;
+            self.change(*event);
+        }
+        if first && self.next_event > 0 {
+            // Nothing is known of them before this.
+            let NetworkScenario { detection_ns, control_delay_ns, .. } = self.scenario;
+            self.go(self.network.now() + detection_ns + control_delay_ns, |_| false);
+        }
+        if first && (self.control.in_sync() || self.go(SETUP_LIMIT_NS, |w| w.control.in_sync())) {
             self.start = self.network.now();
             return Ok(());
         }
@@ -143,10 +163,19 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     fn begin(&mut self) -> u64 {
         self.before = self.control_counts();
         let end = self.hosts.begin(&mut self.network);
-        if let Some(first) = self.scenario.events.first() {
+        let lasts = end.saturating_sub(self.start + self.scenario.patience_ns);
+        self.timeline = Timeline::new(self.scenario, lasts);
+        self.next_interval();
+        if let Some(first) = self.scenario.events.get(self.next_event) {
             self.network.enter(self.start + first.at_ns, Actor::Event);
         }
         end
+    }
+
+    fn next_interval(&mut self) {
+        if let Some(next) = self.timeline.next() {
+            self.network.enter(self.start + next, Actor::Interval);
+        }
     }
 
     /// Runs until nothing is left to do by `until`, or until `done`: whether it was that.
@@ -193,6 +222,12 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
                 self.deliver(sent);
             }
             Actor::Tick => {}
+            Actor::Interval => {
+                let into_cut = |e: LinkEvent| self.network.sent_into_cut(e.link).0;
+                let open = self.timeline.open().map(into_cut).sum();
+                self.timeline.count(self.hosts.received(), open);
+                self.next_interval();
+            }
         }
     }
 
@@ -224,8 +259,22 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     fn event(&mut self) {
         let now = self.network.now();
         let events = &self.scenario.events;
-        let LinkEvent { link, up, .. } = events[self.next_event];
+        let event = events[self.next_event];
         self.next_event += 1;
+        if event.up {
+            self.over(event);
+        } else {
+            self.timeline.cut(now - self.start, event);
+        }
+        self.change(event);
+        if let Some(next) = events.get(self.next_event) {
+            self.network.enter(self.start + next.at_ns, Actor::Event);
+        }
+    }
+
+    /// A link goes down or up; what notices it does so later.
+    fn change(&mut self, LinkEvent { link, up, .. }: LinkEvent) {
+        let now = self.network.now();
         self.counting.changes(uplinks(&self.network), link, up);
         self.network.set_link(link, up);
         for end in self.scenario.topology.links()[link.0 as usize].ends {
@@ -234,12 +283,18 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
                 self.network.enter(at, Actor::Port(switch, port, up));
             }
         }
-        if let Some(next) = events.get(self.next_event) {
-            self.network.enter(self.start + next.at_ns, Actor::Event);
-        }
+    }
+
+    /// A cut of a link is over.
+    fn over(&mut self, event: LinkEvent) {
+        let (frames, last) = self.network.sent_into_cut(event.link);
+        let name = &self.scenario.topology.links()[event.link.0 as usize].name;
+        self.timeline.over(event, name, (frames, last.map(|at| at - self.start)));
     }
 
     fn finish(mut self, seed: u64, now: u64) -> NetworkOutcome {
+        let open: Vec<LinkEvent> = self.timeline.open().collect();
+        open.into_iter().for_each(|event| self.over(event));
         let topology = &self.scenario.topology;
         let links = self.network.on_links();
         let mut dropped = links.full + links.lost + links.down + self.network.unplugged();
@@ -268,6 +323,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             flows,
             uplinks: uplink_counts(&self.network),
             control,
+            timeline: self.timeline,
         });
         NetworkOutcome {
             scenario: self.scenario.name.clone(),

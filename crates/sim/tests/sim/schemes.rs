@@ -105,8 +105,26 @@ fn who_sees_the_load_avoids_the_slow_spine() {
         let (share, lost) = slow_share(scheme);
         assert!((45.0..55.0).contains(&share) && lost > 3.0, "{scheme}: {share}, {lost}");
     }
-    for scheme in ["hula", "conga"] {
+    for scheme in ["hula", "conga", "ours"] {
         let (share, lost) = slow_share(scheme);
         assert!(share < 35.0 && lost == 0.0, "{scheme}: {share}, {lost}");
     }
+}
+
+/// Short flows meet three long ones on their way to one host. Sent first, they do not wait behind these.
+#[test]
+fn the_first_bytes_of_flows_are_sent_first() {
+    let slowdown = |class_kib: u32| {
+        let text = format!(
+            "name = \"test\"\nduration_s = 0.02\n[network.leaf_spine]\nleaves = 3\nspines = 2\nhosts_per_leaf = 2\n[flows]\nsize = [{{ bytes = 20_000, weight = 15 }}, {{ bytes = 4_000_000, weight = 1 }}]\n\
+             pattern = \"incast\"\nsenders = 4\ncount = 64\narrivals = {{ process = \"poisson\", load = 0.5 }}\n\
+             [scheme]\nname = \"ours\"\necn_kib = 100\nclass_kib = {class_kib}\n"
+        );
+        let outcome = run(&text, 1);
+        let flows = &outcome.fabric.as_ref().expect("flows").flows;
+        assert_eq!((flows.finished, outcome.violations.total()), (flows.started, 0));
+        flows.classes[0].slowdown_p99
+    };
+    let (one, two) = (slowdown(0), slowdown(64));
+    assert!(two < 0.5 * one, "{two} with two classes, {one} with one");
 }

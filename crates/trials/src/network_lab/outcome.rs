@@ -5,6 +5,7 @@ use pointsman_net::PortCounts;
 use pointsman_ports::Direction;
 use pointsman_sim::check::{Law, Violations};
 use pointsman_sim::link::LinkCounts;
+use pointsman_sim::network::Timeline;
 use pointsman_sim::network::{
     ControlCounts, Distances, Fabric, NetworkOutcome, NetworkScenario, Port, uplink_ports,
 };
@@ -109,6 +110,7 @@ pub(super) fn outcome(
         flows,
         uplinks: uplink_ports(topology).into_iter().map(|port| (port, count(port))).collect(),
         control,
+        timeline: Timeline::default(),
     });
     NetworkOutcome {
         scenario: scenario.name.clone(),

@@ -64,6 +64,11 @@ impl Checker {
         }
     }
 
+    /// Packets that were sent and have not been received.
+    pub fn missing(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
     /// All packets of hosts and switches have arrived, or have another fate that was counted.
     pub fn end(&mut self, ended: &Ended) {
         let (sent, received) = (self.sent, self.received);

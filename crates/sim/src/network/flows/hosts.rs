@@ -377,6 +377,10 @@ impl Hosts for Senders<'_> {
         }
     }
 
+    fn received(&self) -> u64 {
+        self.received
+    }
+
     fn are_done(&self) -> bool {
         self.fates.finished() == self.plan.len() as u64
     }
@@ -395,6 +399,7 @@ impl Hosts for Senders<'_> {
                 started: self.fates.started(),
                 longest_stall_ms: stall as f64 / 1e6,
                 reordered: self.checker.reordered,
+                missing: self.checker.missing(),
                 ..results
             }),
             strays: self.strays,

@@ -13,6 +13,7 @@ mod sizes;
 pub(super) use hosts::Senders;
 pub use plan::Flow;
 pub(super) use read::{LOADS, read};
+pub(super) use results::INTERVALS;
 pub use results::{Class, ClassResults, Fate, FlowResults};
 pub use sizes::Sizes;
 

@@ -7,6 +7,9 @@ use crate::outcome::Latency;
 use pointsman_topology::Topology;
 use serde_json::{Value, json};
 
+/// A run is divided into so many intervals, by the starts of flows.
+pub(in crate::network) const INTERVALS: usize = 60;
+
 /// A class of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -40,6 +43,10 @@ pub struct ClassResults {
     pub times: Latency,
     /// These times, each as a multiple of what the flow takes alone.
     pub slowdown_mean: f64,
+    /// Their median.
+    pub slowdown_p50: f64,
+    /// The 95th percentile of these.
+    pub slowdown_p95: f64,
     /// The 99th percentile of these.
     pub slowdown_p99: f64,
     /// Percentiles of the times in milliseconds, by nearest rank: 5, 10 and so on up to 95; 0 without flows.
@@ -61,6 +68,10 @@ pub struct FlowResults {
     pub classes: Vec<ClassResults>,
     /// Data packets that arrived after one of their flow that was sent later.
     pub reordered: u64,
+    /// Packets of hosts that have not arrived.
+    pub missing: u64,
+    /// The mean slowdown of the flows that started in each of 60 intervals up to the last start; `None`: none did.
+    pub by_start: Vec<Option<f64>>,
 }
 
 impl FlowResults {
@@ -68,7 +79,8 @@ impl FlowResults {
     pub fn fct(&self) -> Vec<Value> {
         let of = |c: &ClassResults| {
             json!({"class": c.class.name(), "n": c.n, "mean_ms": c.times.mean_ms, "p50_ms": c.times.p50_ms,
-                "p99_ms": c.times.p99_ms, "slowdown_mean": c.slowdown_mean, "slowdown_p99": c.slowdown_p99, "percentiles_ms": c.percentiles_ms,
+                "p99_ms": c.times.p99_ms, "slowdown_mean": c.slowdown_mean, "slowdown_p50": c.slowdown_p50,
+                "slowdown_p95": c.slowdown_p95, "slowdown_p99": c.slowdown_p99, "percentiles_ms": c.percentiles_ms,
                 "retransmitted": c.retransmitted})
         };
         self.classes.iter().map(of).collect()
@@ -167,6 +179,8 @@ impl Flows {
         (start, now): (u64, u64),
     ) -> FlowResults {
         let ideal = Ideal::new(topology, latency_ns, &self.tcp);
+        let last = plan.last().map_or(0, |flow| flow.at).max(1);
+        let mut starts = [(0.0, 0u32); INTERVALS];
         let classes = [Class::Short, Class::Large, Class::All].map(|class| {
             let (mut times, mut slowdowns, mut retransmitted) = (Vec::new(), Vec::new(), 0);
             for (flow, fate) in plan.iter().zip(fates) {
@@ -175,13 +189,19 @@ impl Flows {
                     continue;
                 }
                 let time = fate.ended.unwrap_or(now).saturating_sub(start + flow.at);
-                slowdowns.push(time as f64 / ideal.ns(flow.from, flow.to, flow.bytes));
+                let slowdown = time as f64 / ideal.ns(flow.from, flow.to, flow.bytes);
+                slowdowns.push(slowdown);
+                if class == Class::All {
+                    let interval = (flow.at as u128 * INTERVALS as u128 / last as u128) as usize;
+                    let (sum, n) = &mut starts[interval.min(INTERVALS - 1)];
+                    (*sum, *n) = (*sum + slowdown, *n + 1);
+                }
                 times.push(time);
                 retransmitted += u64::from(fate.retransmitted);
             }
             let n = times.len() as u64;
             let mean = slowdowns.iter().fold(0.0, |sum, s| sum + s) / n.max(1) as f64;
-            let p99 = nearest_rank(&mut slowdowns, 99);
+            let [p50, p95, p99] = [50, 95, 99].map(|percent| nearest_rank(&mut slowdowns, percent));
             times.sort_unstable();
             let rank = |i: usize| (times.len() * 5 * (i + 1)).div_ceil(100).max(1) - 1;
             let percentiles_ms =
@@ -192,6 +212,8 @@ impl Flows {
                 n,
                 times,
                 slowdown_mean: mean,
+                slowdown_p50: p50,
+                slowdown_p95: p95,
                 slowdown_p99: p99,
                 percentiles_ms,
                 retransmitted,
@@ -203,6 +225,8 @@ impl Flows {
             longest_stall_ms: 0.0,
             classes: classes.into(),
             reordered: 0,
+            missing: 0,
+            by_start: starts.iter().map(|(sum, n)| (*n > 0).then(|| sum / f64::from(*n))).collect(),
         }
     }
 }
