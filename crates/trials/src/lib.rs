@@ -83,13 +83,25 @@ pub struct Args {
     check: bool,
 }
 
+/// Every N-th simulation, from the I-th on.
 #[derive(Clone, Copy, Debug)]
-struct Shard {
+pub struct Shard {
     index: u64,
     count: u64,
 }
 
-fn parse_shard(text: &str) -> Result<Shard, String> {
+impl Shard {
+    /// Whether the simulation of this number, from 0, is one of these.
+    fn has(self, number: u64) -> bool {
+        number % self.count == self.index - 1
+    }
+}
+
+/// Reads `I/N`.
+///
+/// # Errors
+/// It is another text, or I is not one of 1 to N.
+pub fn parse_shard(text: &str) -> Result<Shard, String> {
     let wanted = || "write I/N with I from 1 to N, such as 2/8".to_string();
     let (index, count) = text.split_once('/').ok_or_else(wanted)?;
     let shard =
@@ -378,7 +390,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let seeds = |s| (0..args.seeds).map(move |i| (s, seed.wrapping_add(i)));
     let all = scenarios.iter().flat_map(seeds);
-    let mine = |(i, _): &(usize, _)| args.shard.is_none_or(|s| *i as u64 % s.count == s.index - 1);
+    let mine = |(i, _): &(usize, _)| args.shard.is_none_or(|s| s.has(*i as u64));
     let jobs = all.enumerate().filter(mine).map(|(_, (s, seed))| job(s, &simulator, seed));
     let jobs: Vec<Job<'_>> = jobs.collect();
     let Some(results) = simulate(&args, args.threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };

@@ -1,6 +1,6 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, complete, loader, network_lab, page, simulate, verdict, write};
+use super::{Args, Job, Key, Shard, complete, loader, network_lab, page, simulate, verdict, write};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_console::results::Origin;
 use pointsman_engine::Engine;
@@ -101,7 +101,8 @@ fn job(point: &Point, seed: u64, lab: bool) -> Job<'_> {
 }
 
 /// Simulates all points with all seeds, on so many threads (0: one for each processor): for each point, the line of results of each seed.
-/// With a file, results are read from it and added to it, as `pointsman sim --json` does.
+/// With a file, results are read from it and added to it, as `pointsman sim --json` does. With a shard, only its simulations are run, and the
+/// results of the others are null, unless the file has them.
 ///
 /// # Errors
 /// A simulation does not come up, or the file cannot be used.
@@ -109,12 +110,15 @@ pub fn simulate_all(
     points: &[Point],
     seeds: &[u64],
     threads: usize,
-    file: Option<&Path>,
+    (file, shard): (Option<&Path>, Option<Shard>),
 ) -> Result<Vec<Vec<Value>>, String> {
     let pairs = points.iter().flat_map(|p| seeds.iter().map(move |seed| job(p, *seed, false)));
-    let jobs: Vec<Job<'_>> = pairs.collect();
+    let mut jobs: Vec<Job<'_>> = pairs.collect();
+    let keys: Vec<Key> = jobs.iter().map(Job::key).collect();
+    let mut number = 0..;
+    jobs.retain(|_| number.next().is_some_and(|i| shard.is_none_or(|s| s.has(i))));
     let results = complete(file, false, threads, &jobs)?;
-    let lines: Vec<Value> = jobs.iter().filter_map(|j| results.get(&j.key()).cloned()).collect();
+    let lines: Vec<Value> = keys.iter().map(|key| results.get(key).cloned().unwrap_or_default()).collect();
     Ok(lines.chunks(seeds.len().max(1)).map(<[Value]>::to_vec).collect())
 }
 
@@ -160,7 +164,7 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
             .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     }
     let all = points.iter().flat_map(|p| (0..args.seeds).map(move |i| (p, first_seed.wrapping_add(i))));
-    let mine = (0..).zip(all).filter(|(i, _)| args.shard.is_none_or(|s| i % s.count == s.index - 1));
+    let mine = (0..).zip(all).filter(|(i, _)| args.shard.is_none_or(|s| s.has(*i)));
     let jobs: Vec<Job<'_>> = mine.map(|(_, (point, seed))| job(point, seed, args.lab)).collect();
     let Some(results) = simulate(args, threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
