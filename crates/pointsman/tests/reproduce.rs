@@ -73,12 +73,36 @@ fn a_figure_in_the_lab() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("in the lab: 8 runs"), "{output:?}");
 }
 
+/// All schemes at 10 Gbit/s. Two parts leave in the file what the whole figure needs, which then simulates nothing.
+#[test]
+fn a_figure_of_networks_in_parts() {
+    let dir = Scratch::new("reproduce-fabric");
+    let (kept, json) = (dir.path("kept.jsonl"), dir.path("r.json"));
+    let args = ["reproduce", "fabric-incast", "--quick", "--seeds", "1", "--keep", &kept];
+    let lines = || std::fs::read_to_string(&kept).map_or(0, |text| text.lines().count());
+    for (part, after) in [("1/2", 12), ("2/2", 21)] {
+        let finished = run(&[&args[..], &["--shard", part]].concat());
+        assert_eq!((finished.code, lines()), (Some(0), after), "{finished:?}");
+        assert!(!finished.stdout.contains("claimed"), "{finished:?}");
+    }
+    let whole = run(&[&args[..], &["--json", &json]].concat());
+    assert_eq!((whole.code, lines()), (Some(0), 21), "{whole:?}");
+    let text = std::fs::read_to_string(&json).expect("the file is there");
+    let result: Value = serde_json::from_str(&text).expect("one line of JSON");
+    let claims = result["claims"].as_array().expect("claims");
+    assert_eq!((claims.len(), &result["last_seed"]), (6, &1.into()));
+    for claim in claims {
+        let ours = claim["ours"].as_f64().unwrap_or(f64::NAN);
+        assert!((0.2..5.0).contains(&ours) && claim["source"] == "ours", "{claim}");
+    }
+}
+
 #[test]
 fn the_list_and_mistakes() {
     let list = run(&["reproduce", "--list"]);
     assert_eq!(list.code, Some(0));
     for name in
-        ["fig-4.4", "table-4.1", "fig-5.7", "table-5.4", "probes-fig-7.1", "goal-capacity", "staleness"]
+        ["fig-4.4", "table-4.1", "fig-5.7", "table-5.4", "probes-fig-7.1", "goal-capacity", "staleness", "fabric-cdf"]
     {
         assert!(list.stdout.contains(name), "{name} in {}", list.stdout);
     }
@@ -95,6 +119,12 @@ fn the_list_and_mistakes() {
     check(&["fig-5.7", "--as-published", "--in", "lab"], "omit --in lab");
     check(&["p4te-fig-9", "--as-published=ties"], "without a list");
     check(&["fig-5.7", "--as-published=tie"], "possible values");
+    check(&["fabric-cdf", "--as-published"], "has no settings as published");
+    check(&["fabric-cdf", "--in", "lab"], "omit --in lab");
+    check(&["fabric-cdf", "--quick", "--full"], "cannot be used with");
+    check(&["fabric-cdf", "--shard", "1/2"], "--keep");
+    check(&["fabric-cdf", "--shard", "3/2", "--keep", "k.jsonl"], "write I/N with I from 1 to N");
+    check(&["fabric-incast", "--seed", "1001"], "has tuned the schemes and cannot judge them");
     check(&["fig-5.7", "--seeds", "0"], "1..=10000");
     check(&["fig-5.7", "--json", "/nonexistent/r.json"], "choose another file with --json");
 }

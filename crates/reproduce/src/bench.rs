@@ -8,7 +8,7 @@ use pointsman_sim::{Outcome, Scenario, scenario};
 use pointsman_trials::network::{self, Point};
 use pointsman_trials::validate::load_average;
 use pointsman_trials::wire::{OnWire, WireError, stretched};
-use pointsman_trials::{Session, Simulator, parallel};
+use pointsman_trials::{Session, Shard, Simulator, parallel};
 use serde_json::Value;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -140,6 +140,10 @@ pub struct Bench {
     pub seeds: u64,
     /// Shorter runs and fewer points.
     pub quick: bool,
+    /// Of networks at 10 Gbit/s: longer runs and more points.
+    pub full: bool,
+    /// Of networks: only these simulations.
+    pub shard: Option<Shard>,
     /// Arrival process.
     pub coming: Coming,
     /// Where experiments run.
@@ -191,6 +195,8 @@ impl Bench {
             first_seed,
             seeds,
             quick,
+            full: false,
+            shard: None,
             coming,
             place,
             published: false,
@@ -228,6 +234,15 @@ impl Bench {
     /// One of two, by whether this is the quick version.
     pub fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
+    }
+
+    /// One of three, by whether this is the quick or the full version.
+    pub fn scale<T>(&self, quick: T, usual: T, full: T) -> T {
+        match (self.quick, self.full) {
+            (true, _) => quick,
+            (_, true) => full,
+            _ => usual,
+        }
     }
 
     /// Reads a scenario without a sweep. `files` are the files it references.
@@ -294,13 +309,13 @@ impl Bench {
         self.flown.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(results));
     }
 
-    /// Simulates all points with all of these seeds: for each point the results of each seed.
+    /// Simulates all points with all of these seeds: for each point the results of each seed. Those of other shards are null.
     ///
     /// # Errors
     /// A simulation does not come up, or the file of kept results cannot be used.
     pub fn fly(&self, points: &[Point], seeds: &[u64]) -> Result<Vec<Vec<Value>>, String> {
-        let results = network::simulate_all(points, seeds, self.threads, self.kept.as_deref())?;
-        for result in results.iter().flatten() {
+        let results = network::simulate_all(points, seeds, self.threads, (self.kept.as_deref(), self.shard))?;
+        for result in results.iter().flatten().filter(|r| !r.is_null()) {
             let violations = result["checks"]["violations"].as_u64().unwrap_or(0);
             self.simulations.fetch_add(1, Ordering::Relaxed);
             self.violations.fetch_add(violations, Ordering::Relaxed);

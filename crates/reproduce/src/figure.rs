@@ -35,6 +35,8 @@ pub enum Place {
     },
     /// A network of switches in virtual time, with tuned settings or with the paper's.
     Network(Run),
+    /// Networks at 10 Gbit/s in virtual time, with tuned settings: there are none as published.
+    Fabric(Run),
     /// Nowhere, and why.
     Nowhere(&'static str),
 }
@@ -88,6 +90,9 @@ impl Quantity {
 
 /// 99th percentile of latencies.
 pub const P99: Quantity = Quantity { name: "p99", unit: "ms", label: "P99, ms", log: true };
+/// The time of a run, in which events happen.
+pub const TIME_OF_RUN: Quantity =
+    Quantity { name: "at", unit: "ms", label: "time since the first flow, ms", log: false };
 /// Offered load.
 pub const RATE: Quantity =
     Quantity { name: "offered", unit: "per_s", label: "offered load, requests/s", log: false };
@@ -217,6 +222,8 @@ pub struct Found {
     pub charts: Vec<Chart>,
     /// For each claim, its id and the evidence for and against it.
     pub values: Vec<(&'static str, Evidence)>,
+    /// What happened when, for charts over [`TIME_OF_RUN`].
+    pub events: Vec<(f64, String)>,
     /// Further notes.
     pub notes: Vec<String>,
     /// Whether claims were omitted: in the lab, those that would take too long.

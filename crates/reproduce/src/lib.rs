@@ -26,6 +26,7 @@ use figure::{Figure, Place, Run};
 use output::Finished;
 use pointsman_console::results::{self, Origin, check_writable};
 use pointsman_console::{print, say};
+use pointsman_trials::{Shard, parse_shard};
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,7 +43,10 @@ pub struct Args {
     /// Shorter runs and fewer points: at most about two minutes per figure.
     #[arg(long)]
     quick: bool,
-    /// Number of seeds [default: 5; of networks 20, with --quick 5].
+    /// Of `fabric-...`: longer runs and more points, with 20 seeds; hours.
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// Number of seeds [default: 5; of `p4te-...` and with --full 20, with --quick 5].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
     /// First seed.
@@ -60,9 +64,15 @@ pub struct Args {
     /// Keep the results of each simulation of a network in this file; those in it are not simulated again.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
+    /// Of networks: run only every N-th simulation, from the I-th on, and write no figures: N machines share the work. Needs --keep.
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, requires = "keep", conflicts_with_all = ["json", "csv", "html", "fabric_tune"])]
+    shard: Option<Shard>,
     /// Instead of figures: tune the settings of networks' schemes, and write them (docs/figures.md).
-    #[arg(long, value_name = "FILE", exclusive = true)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["figures", "list", "json", "csv", "html", "quick", "full"])]
     fabric_tune: Option<PathBuf>,
+    /// The network that --fabric-tune is about.
+    #[arg(long, value_enum, requires = "fabric_tune", default_value_t, hide_default_value = true)]
+    fabric_network: fabric::Tuned,
     /// Write claims and verdicts, one line of JSON per figure.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -89,6 +99,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         staleness::FIGURES,
         bound::FIGURES,
         fabric::FIGURES,
+        fabric::fair::FIGURES,
     ]
     .into_iter()
     .flatten()
@@ -98,7 +109,7 @@ fn list() -> String {
     let mut out = String::new();
     for f in all() {
         let place = match f.place {
-            Place::Simulator(_) | Place::Network(_) => "simulator".to_string(),
+            Place::Simulator(_) | Place::Network(_) | Place::Fabric(_) => "simulator".to_string(),
             Place::Both { .. } => "simulator, lab".to_string(),
             Place::Nowhere(why) => format!("cannot be run: {why}"),
         };
@@ -118,11 +129,11 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
         }
         for f in fits {
             let run = match (f.place, place) {
-                (Place::Simulator(run) | Place::Network(run), Where::Simulator) => run,
+                (Place::Simulator(run) | Place::Network(run) | Place::Fabric(run), Where::Simulator) => run,
                 (Place::Both { simulator, .. }, Where::Simulator) => simulator,
                 (Place::Both { lab, .. }, Where::Lab) => lab,
                 _ if everything => continue,
-                (Place::Simulator(_) | Place::Network(_), Where::Lab) => {
+                (Place::Simulator(_) | Place::Network(_) | Place::Fabric(_), Where::Lab) => {
                     return Err(format!("{name} runs only in the simulator: omit --in lab"));
                 }
                 (Place::Nowhere(why), _) => return Err(format!("{name} cannot be run: {why}")),
@@ -170,8 +181,10 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     if let Some(path) = &args.fabric_tune {
         check_writable(path, "--fabric-tune")?;
-        let bench = Bench::new(1, 1, false, Coming::Poisson, args.place, args.threads)?;
-        results::write(path, "--fabric-tune", fabric::tune(&bench)?)?;
+        let mut bench = Bench::new(1, 1, false, Coming::Poisson, args.place, args.threads)?;
+        bench.kept.clone_from(&args.keep);
+        let tuned = fabric::tune(&bench, args.fabric_network.tuning())?;
+        results::write(path, "--fabric-tune", tuned)?;
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = wanted(&args.figures, args.place)?;
@@ -194,14 +207,23 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     bench.factors.clone_from(&args.as_published);
     let coming = bench.pick(Factor::Arrivals, Coming::NearConstant, Coming::Poisson);
     bench.coming = args.arrivals.unwrap_or(coming);
-    let of_networks = args.seeds.unwrap_or(if args.quick { 5 } else { 20 });
-    bench.network_seeds = (0..of_networks).map(|i| args.seed.wrapping_add(i)).collect();
+    (bench.full, bench.shard) = (args.full, args.shard);
     let published = args.as_published.contains(&Factor::All);
     (bench.published, bench.kept) = (published || !fabric::is_tuned(), args.keep.clone());
     let mut done = Vec::new();
     let origin = Origin::here();
     for (figure, run) in wanted {
+        let of_networks = args.seeds.unwrap_or(match figure.place {
+            Place::Fabric(_) if !args.full => 5,
+            _ if args.quick => 5,
+            _ => 20,
+        });
+        bench.network_seeds = (0..of_networks).map(|i| args.seed.wrapping_add(i)).collect();
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
+        if args.shard.is_some() {
+            // The others' results are missing.
+            continue;
+        }
         found.notes.extend(bench.lab_note());
         let published = match figure.place {
             Place::Network(_) => bench.published,
@@ -209,7 +231,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         };
         let settings = bench.factors.iter().map(|f| f.name()).collect();
         let judged = figure.judge(&found)?;
-        let used = if matches!(figure.place, Place::Network(_)) { of_networks } else { seeds };
+        let network = matches!(figure.place, Place::Network(_) | Place::Fabric(_));
+        let used = if network { of_networks } else { seeds };
         let (place, origin) = (args.place.name(), origin.clone());
         let seeds = (args.seed, args.seed.wrapping_add(used - 1));
         let finished = Finished { figure, place, published, settings, seeds, origin, found, judged };

@@ -1,8 +1,10 @@
 //! Output of the results: a table on the terminal, CSV, JSON, HTML.
 
-use super::figure::{Chart, Curve, Evidence, Figure, Found, Judged, Point, Quantity, Rule, Verdict};
+use super::figure::{
+    Chart, Curve, Evidence, Figure, Found, Judged, Point, Quantity, Rule, TIME_OF_RUN, Verdict,
+};
 use super::verdict::CENSORED_PERCENT;
-use pointsman_chart::{Align, Axis, Dot, Page, Series, Shape, Table, escape, field, number};
+use pointsman_chart::{Align, Axis, Dot, Guide, Page, Series, Shape, Table, escape, field, number};
 use pointsman_console::results::Origin;
 use pointsman_trials::stats::{ci95, mean, median, spread};
 use serde_json::json;
@@ -209,7 +211,7 @@ pub fn html(all: &[Finished<'_>]) -> String {
         page.heading(&format!("{}: {}", f.figure.id, f.figure.title));
         page.push(&format!("<p class=\"caption\">{}; {}</p>\n", escape(f.figure.source), f.place));
         page.push(&claims(&f.judged));
-        f.found.charts.iter().for_each(|c| page.push(&chart(c)));
+        f.found.charts.iter().for_each(|c| page.push(&chart(c, &f.found.events)));
         page.push("<ul>\n");
         for note in f.notes() {
             page.push(&format!("<li>{}\n", escape(note)));
@@ -283,7 +285,9 @@ fn dots(curve: &Curve, y: &Quantity) -> Vec<Dot> {
 }
 
 /// Ours; and if the paper has numbers, each curve with the paper's on the same axes.
-fn chart(c: &Chart) -> String {
+/// Charts over the time of a run have many points, and its events.
+fn chart(c: &Chart, events: &[(f64, String)]) -> String {
+    let over_time = c.x == TIME_OF_RUN;
     let mut names: Vec<&str> = Vec::new();
     for curve in c.ours.iter().chain(&c.paper) {
         if !names.contains(&curve.name.as_str()) {
@@ -298,7 +302,7 @@ fn chart(c: &Chart) -> String {
         .map(|name| Series {
             name: (*name).to_owned(),
             dots: of(&c.ours, name),
-            shape: Shape::Marks,
+            shape: if over_time { Shape::Plain } else { Shape::Marks },
             companion: of(&c.paper, name),
         })
         .collect();
@@ -315,8 +319,10 @@ fn chart(c: &Chart) -> String {
     if lost {
         caption.push_str("Hollow marks of ours: more than 1 % of the requests were lost.");
     }
+    let events = events.iter().filter(|_| over_time);
+    let guides = events.map(|(at, what)| Guide::Event(*at, what.clone())).collect();
     let labels = (c.x.label.to_owned(), c.y.label.to_owned());
-    let drawn = pointsman_chart::Chart { series, x, y, labels, guides: Vec::new(), caption };
+    let drawn = pointsman_chart::Chart { series, x, y, labels, guides, caption };
     format!("<h3>{}</h3>\n{}", escape(&c.title), drawn.html())
 }
 

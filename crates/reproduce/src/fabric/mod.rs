@@ -1,6 +1,8 @@
-//! Figures 8 to 15 of the P4TE paper: ECMP, HULA and P4TE on four leaves and four spines.
+//! Figures 8 to 15 of the P4TE paper: ECMP, HULA and P4TE on four leaves and four spines. The figures that compare all schemes fairly are in
+//! `fair`.
 
 mod claims;
+pub mod fair;
 mod run;
 mod tune;
 
@@ -8,7 +10,7 @@ use crate::bench::Bench;
 use crate::figure::{Chart, Curve, Figure, Found, Place, Point, Quantity, ratios};
 use run::{Class, Runs, Scheme, Workload};
 use serde_json::Value;
-pub use tune::{is_tuned, tune};
+pub use tune::{Tuned, is_tuned, tune};
 
 const LOADS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
 /// The baselines, P4TE last. The paper's ECMP hashes flowlets: that is `letflow`.
@@ -128,12 +130,12 @@ pub const FIGURES: &[Figure] = &[
 ];
 
 fn schemes(bench: &Bench) -> Result<Vec<Scheme>, String> {
-    if bench.published { Ok(run::published()) } else { tune::tuned(&bench.network_seeds) }
+    if bench.published { Ok(run::published()) } else { Tuned::Paper.tuning().tuned(&bench.network_seeds) }
 }
 
 /// By scheme, then load.
 fn runs(bench: &Bench, workload: Workload) -> Result<Vec<Vec<Runs>>, String> {
-    run::simulate(bench, workload, &schemes(bench)?, &LOADS, &bench.network_seeds)
+    run::simulate(bench, &workload.base(), &schemes(bench)?, &LOADS, &bench.network_seeds)
 }
 
 /// Samples of each scheme at each place of an axis.
@@ -195,7 +197,7 @@ fn adaptation(bench: &Bench) -> Result<Found, String> {
     let pair = [with.clone().with("rate_control", "none"), with];
     let mut found = Found::default();
     for (workload, name) in [(Workload::WebSearch, "web search"), (Workload::DataMining, "data mining")] {
-        let runs = run::simulate(bench, workload, &pair, &LOADS, &bench.network_seeds)?;
+        let runs = run::simulate(bench, &workload.base(), &pair, &LOADS, &bench.network_seeds)?;
         for claim in claims::ADAPTATION_LESS.iter().filter(|claim| claim.workload == workload) {
             let at = LOADS.iter().position(|load| *load == claim.load).unwrap_or(0);
             let [without, with] = [&runs[0][at], &runs[1][at]];
@@ -254,7 +256,7 @@ fn uplinks(bench: &Bench) -> Result<Found, String> {
 }
 
 fn incast(bench: &Bench) -> Result<Found, String> {
-    let runs = run::simulate(bench, Workload::Incast, &schemes(bench)?, &[], &bench.network_seeds)?;
+    let runs = run::simulate(bench, &Workload::Incast.base(), &schemes(bench)?, &[], &bench.network_seeds)?;
     let of = |scheme: usize| runs[scheme][0].clone();
     let gain = |scheme, class| run::more_percent(&of(scheme), &of(P4TE), |r| mean_fct(r, class));
     let mut found = Found::default();
@@ -281,7 +283,7 @@ fn gaps(bench: &Bench) -> Result<Found, String> {
     let axis = claims::GAPS_MS.map(f64::from);
     let schemes: Vec<Scheme> =
         axis.iter().map(|ms| Scheme::new("letflow", &[marks, ("gap_us", 1e3 * ms)])).collect();
-    let runs = run::simulate(bench, Workload::WebSearch, &schemes, &[0.8], &bench.network_seeds)?;
+    let runs = run::simulate(bench, &Workload::WebSearch.base(), &schemes, &[0.8], &bench.network_seeds)?;
     let all: Vec<Runs> = runs.into_iter().flatten().collect();
     let mean = |r: &[Value]| mean_fct(r, Class::All);
     let points = axis.iter().zip(&all).map(|(x, r)| Point::new(*x, mean(r)));

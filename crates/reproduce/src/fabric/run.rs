@@ -22,9 +22,9 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The scenario as a file, and its name.
-    fn scenario(self) -> (&'static str, &'static str) {
-        match self {
+    /// The scenario without its sweep.
+    pub fn base(self) -> Base {
+        let (name, text) = match self {
             Workload::WebSearch => {
                 ("fabric-paper.toml", include_str!("../../../../scenarios/fabric-paper.toml"))
             }
@@ -34,8 +34,20 @@ impl Workload {
             Workload::Incast => {
                 ("fabric-paper-incast.toml", include_str!("../../../../scenarios/fabric-paper-incast.toml"))
             }
-        }
+        };
+        // A sweep of its own, which comes last, makes room for another one.
+        let (text, _) = text.split_once("[sweep]").unwrap_or((text, ""));
+        Base { name: name.into(), text: text.into() }
     }
+}
+
+/// A scenario without a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Base {
+    /// Its name in messages.
+    pub name: String,
+    /// Its text, which ends between two tables.
+    pub text: String,
 }
 
 /// A scheme and those of its settings that are not the default.
@@ -109,20 +121,20 @@ pub fn published() -> Vec<Scheme> {
 /// The runs of a scheme at a load.
 pub type Runs = Arc<Vec<Value>>;
 
-/// Simulates a workload under each scheme at each load (none: as the scenario has it): by scheme, then load, the results of
+/// Simulates a scenario under each scheme at each load (none: as the scenario has it): by scheme, then load, the results of
 /// each seed. What other figures have simulated is not simulated again.
 ///
 /// # Errors
 /// A simulation does not come up.
 pub fn simulate(
     bench: &Bench,
-    workload: Workload,
+    base: &Base,
     schemes: &[Scheme],
     loads: &[f64],
     seeds: &[u64],
 ) -> Result<Vec<Vec<Runs>>, String> {
     let key =
-        |scheme: &Scheme, load: Option<f64>| format!("{workload:?} {} {load:?} {seeds:?}", scheme.toml());
+        |scheme: &Scheme, load: Option<f64>| format!("{} {} {load:?} {seeds:?}", base.text, scheme.toml());
     let places: Vec<Option<f64>> =
         if loads.is_empty() { vec![None] } else { loads.iter().copied().map(Some).collect() };
     let pairs: Vec<(&Scheme, Option<f64>)> =
@@ -131,7 +143,7 @@ pub fn simulate(
         pairs.iter().filter(|(s, load)| bench.flown(&key(s, *load)).is_none()).collect();
     let mut scenarios = Vec::new();
     for (scheme, load) in &missing {
-        scenarios.extend(scenario(workload, scheme, *load)?);
+        scenarios.extend(scenario(base, scheme, *load)?);
     }
     let points = points(scenarios, Path::new("")).map_err(|e| e.to_string())?;
     for ((scheme, load), lines) in missing.iter().zip(bench.fly(&points, seeds)?) {
@@ -143,17 +155,14 @@ pub fn simulate(
 
 /// The scenario with this scheme and load.
 fn scenario(
-    workload: Workload,
+    base: &Base,
     scheme: &Scheme,
     load: Option<f64>,
 ) -> Result<Vec<network::NetworkScenario>, String> {
-    let (file, text) = workload.scenario();
-    // Its own sweep, which comes last, makes room for this one.
-    let (base, _) = text.split_once("[sweep]").unwrap_or((text, ""));
     let load = load.map_or(String::new(), |load| format!("load = [{load}]\n"));
-    let text = format!("{base}[sweep]\nscheme = [{}]\n{load}", scheme.toml());
+    let text = format!("{}[sweep]\nscheme = [{}]\n{load}", base.text, scheme.toml());
     let none = |name: &str| Err(format!("{name} does not exist"));
-    network::read(file, &text, &none).map_err(|e| e.to_string())
+    network::read(&base.name, &text, &none).map_err(|e| e.to_string())
 }
 
 /// A class of flows, as the results have it.
@@ -228,12 +237,12 @@ mod tests {
     fn scenarios_take_every_scheme() {
         for workload in [Workload::WebSearch, Workload::DataMining] {
             for scheme in published() {
-                let found = scenario(workload, &scheme, Some(0.6)).expect("a scenario");
+                let found = scenario(&workload.base(), &scheme, Some(0.6)).expect("a scenario");
                 assert_eq!(found.len(), 1, "{scheme:?}");
             }
         }
-        assert!(scenario(Workload::Incast, &published()[0], None).is_ok_and(|s| s.len() == 1));
-        assert!(scenario(Workload::Incast, &Scheme::new("ecmp", &[("gap_us", 1.0)]), None).is_err());
+        assert!(scenario(&Workload::Incast.base(), &published()[0], None).is_ok_and(|s| s.len() == 1));
+        assert!(scenario(&Workload::Incast.base(), &Scheme::new("ecmp", &[("gap_us", 1.0)]), None).is_err());
     }
 
     #[test]
