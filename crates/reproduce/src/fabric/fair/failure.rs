@@ -99,7 +99,7 @@ fn over_time(name: &str, runs: &[Value], value: impl Fn(&Value, usize) -> Option
 
 fn failure(bench: &Bench) -> Result<Found, String> {
     let schemes = tuned(bench)?;
-    let count = 2 * flows(bench, Sizes::WebSearch);
+    let count = flows(bench, Sizes::WebSearch);
     let lasts = lasts_ms(Sizes::WebSearch, count, 0.6);
     let place = Net::leaf_spine(Sizes::WebSearch, count);
     let at =
