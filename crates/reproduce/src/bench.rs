@@ -1,6 +1,6 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
-use super::figure::Lossy;
+pub use super::figure::Ran;
 use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
@@ -84,27 +84,6 @@ impl Where {
             Where::Simulator => "simulator",
             Where::Lab => "lab",
         }
-    }
-}
-
-/// Results of one run, simulated or in the lab. Times are those of the scenario: the lab's scaling is undone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ran {
-    /// Requests that were not answered in time.
-    pub lost: u64,
-    /// Their share of those sent, in per cent.
-    pub loss_percent: f64,
-    /// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience.
-    pub p99_ms: f64,
-    /// Requests finished while clients were sending, per second.
-    pub finished_per_s: f64,
-    /// Until the last was answered or lost.
-    pub took_s: f64,
-}
-
-impl Lossy for Ran {
-    fn loss_percent(&self) -> Option<f64> {
-        Some(self.loss_percent)
     }
 }
 

@@ -115,6 +115,27 @@ impl Lossy for pointsman_sim::Outcome {
     }
 }
 
+/// Results of one run, simulated or in the lab. Times are those of the scenario: the lab's scaling is undone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ran {
+    /// Requests that were not answered in time.
+    pub lost: u64,
+    /// Their share of those sent, in per cent.
+    pub loss_percent: f64,
+    /// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience.
+    pub p99_ms: f64,
+    /// Requests finished while clients were sending, per second.
+    pub finished_per_s: f64,
+    /// Until the last was answered or lost.
+    pub took_s: f64,
+}
+
+impl Lossy for Ran {
+    fn loss_percent(&self) -> Option<f64> {
+        Some(self.loss_percent)
+    }
+}
+
 /// The worst of several losses, of those that are known.
 pub fn worst(losses: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     losses.flatten().fold(None, |worst, loss| Some(worst.map_or(loss, |w: f64| w.max(loss))))
