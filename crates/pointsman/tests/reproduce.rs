@@ -101,9 +101,16 @@ fn a_figure_of_networks_in_parts() {
 fn the_list_and_mistakes() {
     let list = run(&["reproduce", "--list"]);
     assert_eq!(list.code, Some(0));
-    for name in
-        ["fig-4.4", "table-4.1", "fig-5.7", "table-5.4", "probes-fig-7.1", "goal-capacity", "staleness", "fabric-cdf"]
-    {
+    for name in [
+        "fig-4.4",
+        "table-4.1",
+        "fig-5.7",
+        "table-5.4",
+        "probes-fig-7.1",
+        "goal-capacity",
+        "staleness",
+        "fabric-cdf",
+    ] {
         assert!(list.stdout.contains(name), "{name} in {}", list.stdout);
     }
     let check = |args: &[&str], expected: &str| {
