@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::message::{Message, Status, later};
 use crate::outbox::Outbox;
-use crate::pool::{Ports, Side, Tuple, end_of, is_value, value};
+use crate::pool::{End, Ports, Side, Tuple, end_of, is_value, value};
 use crate::saved::{LoadError, Saved};
 use crate::store::Store;
 use crate::table::RecordId;
@@ -59,6 +59,16 @@ impl Bindings {
     /// Looks at a binding after some time.
     pub fn look_at(&mut self, now: u64, inside: RecordId) {
         self.looks.insert((now.saturating_add(self.every), inside));
+    }
+
+    /// The binding is no longer there.
+    pub fn ignore(&mut self, inside: RecordId) {
+        self.looks.retain(|(_, id)| *id != inside);
+    }
+
+    /// The port is free.
+    pub fn give_back(&mut self, protocol: u8, own: End) {
+        self.ports.mark(protocol, own, false);
     }
 
     /// The port of a key from the disk is in use from now on.
@@ -123,16 +133,16 @@ impl<A: Copy + Eq> Store<A> {
         Ok(inside)
     }
 
-    /// Removes the bindings that no switch has used for some time.
-    pub(crate) fn look_at_bindings(&mut self, now: u64, out: &mut Outbox<A>) {
-        while let Some((at, inside)) = self.bindings.looks.first().copied()
-            && at <= now
-        {
-            self.bindings.looks.remove(&(at, inside));
-            if !self.unbind(now, inside, out) {
-                self.bindings.look_at(now, inside);
-            }
+    /// Removes a binding that no switch has used for some time, if one is due: whether one was.
+    pub(crate) fn look_at_binding(&mut self, now: u64, out: &mut Outbox<A>) -> bool {
+        let Some((at, inside)) = self.bindings.looks.first().copied().filter(|(at, _)| *at <= now) else {
+            return false;
+        };
+        self.bindings.looks.remove(&(at, inside));
+        if !self.unbind(now, inside, out) {
+            self.bindings.look_at(now, inside);
         }
+        true
     }
 
     /// Removes a binding, unless it is used. Keys that a session holds are recalled first.

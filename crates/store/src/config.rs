@@ -20,6 +20,16 @@ pub enum Rule {
     Serial,
     /// R4: a new owner continues with the sequence number of the old one.
     Carried,
+    /// R10: the tail answers.
+    TailAnswers,
+    /// R10: messages of older views are refused.
+    Views,
+    /// R10: a node that joins copies the data before it is in the chain.
+    Copies,
+    /// R10: the tail answers only what the node that joins has applied, before that is the tail.
+    HandsOver,
+    /// R10: a new head keeps the leases of its former one.
+    LeasesKept,
 }
 
 /// Settings of a store.
@@ -49,6 +59,8 @@ pub struct Config {
     pub idle: Idle,
     /// Whether [`Store::changes`](crate::Store::changes) lists the keys that changed, for a store on disk.
     pub durable: bool,
+    /// Whether it also lists those whose leases were extended, for other replicas.
+    pub leases: bool,
     /// A rule that does not hold, in tests.
     pub without: Option<Rule>,
 }
@@ -68,6 +80,7 @@ impl Default for Config {
             pools: Vec::new(),
             idle: Idle::default(),
             durable: false,
+            leases: false,
             without: None,
         }
     }

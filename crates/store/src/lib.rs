@@ -1,11 +1,13 @@
 //! RedPlane's state store: it keeps the state of switch programs outside of the switches, and grants switches leases on it
 //! (Kim, "RedPlane", chapter 5 of the thesis; docs/redplane.md has the messages and the rules R1 to R11).
 //!
-//! [`Store`] is a state machine: datagrams and the time go in, datagrams come out. There are no sockets, threads or clocks here.
+//! [`Store`] is a state machine: datagrams and the time go in, datagrams come out. [`Replica`] is one as a node of a chain. There are no sockets, threads or clocks here.
 //! Messages are data from strangers: [`Message::decode`] gives an error for everything that is malformed or forged.
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod binding;
+mod chain;
 mod config;
 mod image;
 mod message;
@@ -18,6 +20,10 @@ mod store;
 mod table;
 
 pub use binding::PortFigures;
+pub use chain::{
+    Address, ChainStats, Mail, Member, Place, Replica, ReplicaImage, Timing, UpdateError, View, ViewError,
+    is_status,
+};
 pub use config::{Config, ConfigError, Rule};
 pub use image::{Image, KeyImage};
 pub use message::{

@@ -104,7 +104,8 @@ impl<A: Copy + Eq> Store<A> {
     pub fn saved(&mut self) {
         self.bindings.removed.clear();
         for id in self.changed.drain(..) {
-            self.table.get_mut(id).changed = false;
+            let record = self.table.get_mut(id);
+            (record.changed, record.extended) = (false, false);
         }
     }
 
@@ -168,22 +169,26 @@ impl<A: Copy + Eq> Store<A> {
 
     /// Grants the keys whose leases ended to those that wait for them, and removes bindings that are not used.
     pub fn wake(&mut self, now: u64, out: &mut Outbox<A>) {
-        while let Some((at, id)) = self.ends.first().copied()
-            && at <= now
-        {
-            let until = self.until(id);
-            match self.queues.get_mut(&id) {
-                // The owner has a new grant meanwhile, or its session continues: the recall may be lost.
-                Some(queue) if until > now => {
-                    queue.at = until;
-                    self.ends.remove(&(at, id));
-                    self.ends.insert((until, id));
-                    self.recall(id, 0, out);
-                }
-                _ => self.admit(now, id, out),
+        while self.wake_one(now, out) {}
+    }
+
+    /// Does this for one key: whether one was due.
+    pub(crate) fn wake_one(&mut self, now: u64, out: &mut Outbox<A>) -> bool {
+        let Some((at, id)) = self.ends.first().copied().filter(|(at, _)| *at <= now) else {
+            return self.look_at_binding(now, out);
+        };
+        let until = self.until(id);
+        match self.queues.get_mut(&id) {
+            // The owner has a new grant meanwhile, or its session continues: the recall may be lost.
+            Some(queue) if until > now => {
+                queue.at = until;
+                self.ends.remove(&(at, id));
+                self.ends.insert((until, id));
+                self.recall(id, 0, out);
             }
+            _ => self.admit(now, id, out),
         }
-        self.look_at_bindings(now, out);
+        true
     }
 
     /// Handles the requests that waited for a key as if they arrived now. If they cannot be granted, they wait again.
@@ -332,7 +337,8 @@ impl<A: Copy + Eq> Store<A> {
             return 0;
         }
         record.until = record.until.max(until);
-        if std::mem::replace(&mut record.session, session) != session {
+        record.extended = self.config.leases;
+        if std::mem::replace(&mut record.session, session) != session || self.config.leases {
             self.note(id);
         }
         self.config.lease_us

@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub awaited: bool,
     /// Its latest change is not on disk.
     pub changed: bool,
+    /// This change extends the lease.
+    pub extended: bool,
     /// Of a binding of an address translation.
     pub side: Option<Side>,
     /// By the owner's last request, it is needed for a short time only.
@@ -52,6 +54,11 @@ impl Record {
 
     pub fn value(&self) -> &[u8] {
         &self.cell[usize::from(self.key_bytes)..]
+    }
+
+    /// Replaces the whole value by one of the same length.
+    pub fn put_value(&mut self, value: &[u8]) {
+        self.cell[usize::from(self.key_bytes)..].copy_from_slice(value);
     }
 
     /// Replaces the value by one of the same length, apart from address and port of a binding.
@@ -102,6 +109,16 @@ impl Table {
         &mut self.records[id as usize]
     }
 
+    /// The record of a number, if it is in use.
+    pub fn live(&self, id: RecordId) -> Option<&Record> {
+        self.records.get(id as usize).filter(|record| !record.cell.is_empty())
+    }
+
+    /// Numbers of records are less than this.
+    pub fn end(&self) -> RecordId {
+        self.records.len() as RecordId
+    }
+
     /// Where the search for a key begins.
     fn home(&self, object: u16, key: &[u8]) -> usize {
         let hash = u64::from_le_bytes(half_sip_hash(self.seed, key)) ^ u64::from(object);
@@ -138,6 +155,7 @@ impl Table {
             key_bytes: key.len() as u8,
             awaited: false,
             changed: false,
+            extended: false,
             side: None,
             ending: false,
             object,
@@ -179,6 +197,8 @@ impl Table {
             }
         }
         self.index[hole] = 0;
+        self.get_mut(id).cell = Box::default();
+        self.get_mut(id).key_bytes = 0;
         self.free.push(id);
     }
 }

@@ -5,6 +5,7 @@
 mod fuzz;
 
 mod bindings;
+mod chain;
 mod failover;
 
 use pointsman_store::{

@@ -1,7 +1,9 @@
 //! The store together with compiled switches.
 
+mod chain;
 mod history;
 mod nat;
+mod stores;
 mod world;
 
 use pointsman_engine::Engine;

@@ -2,19 +2,20 @@
 
 use super::history::Operation;
 use super::nat::{self, Bindings};
+use super::stores::Chain;
 use pointsman_ir::{Executor, Program};
 use pointsman_net::Loader;
 use pointsman_stf::Rig;
 use pointsman_stf::entries::find_extern;
-use pointsman_store::{Config, Outbox, Store};
+use pointsman_store::{Config, Member, Outbox, Store};
 use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
 use pointsman_testkit::packet::{Packet, check_checksums};
-use pointsman_v1model::{Arrived, CloneSession, Output, QueueConfig, Replica, Switch, SwitchConfig, Time};
+use pointsman_v1model::{Arrived, CloneSession, Output, QueueConfig, Switch, SwitchConfig, Time};
 use pointsman_wire::Random;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const SECRET: [u8; 8] = *b"a secret";
+pub const SECRET: [u8; 8] = *b"a secret";
 pub const MS: u64 = 1_000_000;
 pub const IN: u32 = 0;
 pub const OUT: u32 = 1;
@@ -98,7 +99,7 @@ impl Faults {
     };
 }
 
-enum Event {
+pub enum Event {
     /// A packet of a flow is sent.
     Input(usize),
     /// A message arrives at a switch that has not crashed since it was sent.
@@ -108,31 +109,40 @@ enum Event {
     Crash(usize),
     Cut(usize),
     Restart(usize),
+    /// A switch's message arrives at a store node.
+    AtNode(usize, usize, Vec<u8>),
+    /// A message arrives at a store node that has not restarted since.
+    Between(Member, Vec<u8>),
+    /// A store node learns of the present view.
+    Learn(usize),
+    NodeCrash(usize),
+    NodeRestart(usize),
+    NodeCut(usize),
 }
 
 /// A clock with a rate of its own: local nanoseconds for each million of true ones.
 #[derive(Clone, Copy)]
-struct Clock {
-    start: u64,
+pub struct Clock {
+    pub start: u64,
     rate: u64,
 }
 
 impl Clock {
-    fn read(self, now: u64) -> u64 {
+    pub fn read(self, now: u64) -> u64 {
         MS + (now - self.start) * self.rate / 1_000_000
     }
 
     /// The first time at which the clock shows `local`.
-    fn when(self, local: u64) -> u64 {
+    pub fn when(self, local: u64) -> u64 {
         self.start + (local.saturating_sub(MS) * 1_000_000).div_ceil(self.rate)
     }
 }
 
-struct Node<E: Executor> {
+pub(super) struct Node<E: Executor> {
     /// Until when its link to the store is cut.
     cut: u64,
     rig: Option<Rig<E>>,
-    clock: Clock,
+    pub clock: Clock,
     incarnation: u32,
 }
 
@@ -147,11 +157,13 @@ pub struct World<'a, E: Executor> {
     pub now: u64,
     calendar: BTreeMap<(u64, u64), Event>,
     entered: u64,
-    random: Random,
-    faults: Faults,
-    nodes: [Node<E>; 2],
+    pub(super) random: Random,
+    pub(super) faults: Faults,
+    pub(super) nodes: [Node<E>; 2],
     pub store: Store<usize>,
-    store_clock: Clock,
+    pub(super) store_clock: Clock,
+    /// Instead of the store.
+    pub chain: Option<Chain>,
     outbox: Outbox<usize>,
     pub flows: Vec<Flow>,
     /// Of `napt`.
@@ -185,6 +197,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             nodes: [node(clocks[0]), node(clocks[1])],
             store: Store::new(config).expect("settings"),
             store_clock: clocks[2],
+            chain: None,
             outbox: Outbox::default(),
             flows: (0..flows).map(|_| Flow { route: 0, history: Vec::new() }).collect(),
             bindings: app.nat.then(|| Bindings::new(flows)),
@@ -200,12 +213,12 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         world
     }
 
-    fn enter(&mut self, after: u64, event: Event) {
+    pub(super) fn enter(&mut self, after: u64, event: Event) {
         self.entered += 1;
         self.calendar.insert((self.now + after, self.entered), event);
     }
 
-    fn chance(&mut self, share: f64) -> bool {
+    pub(super) fn chance(&mut self, share: f64) -> bool {
         (self.random.below(1 << 20) as f64) < share * f64::from(1 << 20)
     }
 
@@ -232,8 +245,10 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         entries.iter().for_each(|entry| rig.add(entry).expect("an entry"));
         let queue = QueueConfig { delay_ns: 2 * MS, depth_packets: 8192, ..QueueConfig::default() };
         rig.switch.configure_queue(BUFFER, None, queue).expect("a queue");
-        let session =
-            CloneSession { replicas: vec![Replica { port: BUFFER, instance: 0 }], ..CloneSession::default() };
+        let session = CloneSession {
+            replicas: vec![pointsman_v1model::Replica { port: BUFFER, instance: 0 }],
+            ..CloneSession::default()
+        };
         rig.state().replication.insert_session(100, session).expect("a session");
         node.rig = Some(rig);
     }
@@ -267,9 +282,10 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
                 let at = node.rig.as_ref().and_then(|r| r.switch.next_poll());
                 at.map_or(u64::MAX, |t| node.clock.when(t.0).max(self.now))
             });
+            let node = self.chain.as_ref().map_or((u64::MAX, 0), |chain| chain.next(self.now));
             let wake = self.store.deadline().map_or(u64::MAX, |t| self.store_clock.when(t).max(self.now));
             let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
-            let next = event.min(wake).min(polls[0]).min(polls[1]);
+            let next = event.min(wake).min(polls[0]).min(polls[1]).min(node.0);
             if next > end {
                 self.now = end;
                 return;
@@ -278,6 +294,8 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
             if event == next {
                 let Some((_, event)) = self.calendar.pop_first() else { continue };
                 self.happens(event);
+            } else if node.0 == next {
+                self.at_node(node.1, |replica, at, mail| replica.wake(at, mail));
             } else if wake == next {
                 let mut out = std::mem::take(&mut self.outbox);
                 self.store.wake(self.store_clock.read(next), &mut out);
@@ -292,6 +310,23 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         match event {
             Event::Input(flow) => self.input(flow),
             Event::AtSwitch(i, frame) => self.at_switch(i, Some((STORE, frame))),
+            Event::AtStore(i, payload) if self.chain.is_some() => self.reach_nodes(i, &payload),
+            Event::AtNode(n, i, payload) => {
+                self.at_node(n, |replica, at, mail| replica.receive(at, i, &payload, mail));
+            }
+            Event::Between(to, bytes) => {
+                let index = self.chain.as_ref().and_then(|chain| chain.index(&to));
+                if let Some(n) = index {
+                    self.at_node(n, |replica, at, _| replica.receive_from_node(at, &bytes));
+                }
+            }
+            Event::Learn(n) => {
+                let Some(view) = self.chain.as_ref().map(|chain| chain.view.clone()) else { return };
+                self.at_node(n, |replica, at, _| {
+                    replica.set_view(at, view).expect("a view that was agreed on")
+                });
+            }
+            Event::NodeCrash(_) | Event::NodeRestart(_) | Event::NodeCut(_) => self.node_fault(event),
             Event::AtStore(i, payload) => {
                 let mut out = std::mem::take(&mut self.outbox);
                 self.store.receive(self.store_clock.read(self.now), i, &payload, &mut out);
@@ -382,7 +417,7 @@ impl<'a, E: Executor + Send + Sync> World<'a, E> {
         }
     }
 
-    fn answers(&mut self, mut out: Outbox<usize>) {
+    pub(super) fn answers(&mut self, mut out: Outbox<usize>) {
         for (to, payload) in out.iter() {
             let (from, address) = ("10.9.1.1:4791", format!("10.9.0.{}:4791", to + 1));
             let frame = Packet::udp(from, address, payload).bytes();

@@ -1,0 +1,225 @@
+//! Nodes of a chain, message by message.
+
+use crate::{HOLD, KEY, MS, SECRET, config, head, taken};
+use pointsman_store::{
+    Config, Flags, Head, Kind, Mail, Member, Message, Place, Replica, Status, Timing, View, ViewError,
+};
+use std::collections::BTreeMap;
+
+fn member(text: &str) -> Member {
+    text.parse().expect("a member")
+}
+
+fn view(text: &str) -> View {
+    text.parse().expect("a view")
+}
+
+/// Nodes whose messages arrive at once.
+struct Nodes {
+    all: BTreeMap<String, Replica<u16>>,
+    now: u64,
+    mail: Mail<u16>,
+}
+
+impl Nodes {
+    /// Nodes with the first view, ready to grant keys.
+    fn new(names: &[&str], first: &str, config: &Config) -> Nodes {
+        let new = |name: &&str| {
+            let node = Replica::new(0, member(name), config.clone(), Timing::default()).expect("settings");
+            ((*name).to_string(), node)
+        };
+        let mut nodes = Nodes { all: names.iter().map(new).collect(), now: 0, mail: Mail::default() };
+        nodes.view(first);
+        nodes.now = HOLD;
+        nodes
+    }
+
+    fn node(&mut self, name: &str) -> &mut Replica<u16> {
+        self.all.get_mut(name).expect("a node")
+    }
+
+    fn view(&mut self, text: &str) {
+        for node in self.all.values_mut() {
+            node.set_view(self.now, view(text)).unwrap_or_else(|e| panic!("{text}: {e}"));
+        }
+    }
+
+    /// A request at a node, and all that follows: the answers of the chain.
+    fn ask(&mut self, at: &str, head: Head, key: &[u8], value: &[u8]) -> Vec<(u16, Kind, Status, u32, u32)> {
+        let mut bytes = Vec::new();
+        Message { head, key, value, packet: b"packet" }.encode(SECRET, &mut bytes);
+        let mut mail = std::mem::take(&mut self.mail);
+        let now = self.now;
+        self.node(at).receive(now, head.switch, &bytes, &mut mail);
+        self.mail = mail;
+        self.settle()
+    }
+
+    /// Lets all messages arrive; returns the answers.
+    fn settle(&mut self) -> Vec<(u16, Kind, Status, u32, u32)> {
+        loop {
+            for node in self.all.values_mut() {
+                node.flush(self.now, &mut self.mail);
+            }
+            let letters = std::mem::take(&mut self.mail.nodes);
+            if letters.is_empty() {
+                let answers = taken(&self.mail.switches);
+                self.mail.clear();
+                return answers.iter().map(crate::Answer::short).collect();
+            }
+            for (to, bytes) in letters {
+                if let Some(node) = self.all.get_mut(&to.to_string()) {
+                    node.receive_from_node(self.now, &bytes);
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until the nodes agree on nothing new; what they proposed.
+    fn agree(&mut self) -> Vec<String> {
+        let mut agreed = Vec::new();
+        for _ in 0..40 {
+            self.now += 50 * MS;
+            let mut mail = std::mem::take(&mut self.mail);
+            self.all.values_mut().for_each(|node| node.wake(self.now, &mut mail));
+            self.mail = mail;
+            self.settle();
+            let proposal = self.all.values_mut().find_map(Replica::take_proposal);
+            if let Some(next) = proposal {
+                agreed.push(next.to_string());
+                self.view(&next.to_string());
+            }
+        }
+        agreed
+    }
+}
+
+const A: &str = "a/1";
+const B: &str = "b/1";
+const C: &str = "c/1";
+
+fn new(switch: u16) -> Head {
+    head(Kind::New, switch, 0, 0)
+}
+
+#[test]
+fn the_tail_answers_what_all_have() {
+    let mut nodes = Nodes::new(&[A, B, C], "1: a/1 b/1 c/1", &config());
+    assert_eq!(nodes.ask(A, new(1), &KEY, &[0, 0, 0, 1]), [(1, Kind::New, Status::Ok, 1, 0)]);
+    assert_eq!(nodes.ask(B, new(1), &KEY, &[0; 4]), [], "only the head takes requests");
+    assert_eq!(nodes.node(B).stats().elsewhere, 1);
+    nodes.ask(A, head(Kind::Write, 1, 1, 1), &KEY, &[0, 0, 0, 2]);
+    for name in [A, B, C] {
+        let node = nodes.node(name);
+        assert_eq!(node.store().value(0, &KEY), Some(&[0, 0, 0, 2][..]));
+        assert_eq!((node.stats().applied, node.stats().acked, node.stats().log), (2, 2, 0), "{name}");
+    }
+    // Without the tail there are no answers, and those that are missing come from its successor in the next view.
+    nodes.all.remove(C);
+    assert_eq!(nodes.ask(A, head(Kind::Write, 1, 1, 2), &KEY, &[0, 0, 0, 3]), []);
+    assert_eq!((nodes.node(B).stats().log, nodes.node(B).stats().acked), (1, 2));
+    nodes.view("2: a/1 b/1");
+    assert_eq!(nodes.settle(), [(1, Kind::Write, Status::Ok, 1, 2)]);
+    // A lease counts at each node from its own clock on.
+    nodes.all.remove(A);
+    nodes.view("3: b/1");
+    assert_eq!(nodes.ask(B, new(2), &KEY, &[0; 4]), [(1, Kind::Recall, Status::Ok, 1, 2)]);
+    nodes.now += HOLD;
+    let mut mail = Mail::default();
+    let now = nodes.now;
+    nodes.node(B).wake(now, &mut mail);
+    assert_eq!(nodes.settle(), [(2, Kind::New, Status::Ok, 2, 2)]);
+}
+
+#[test]
+fn views_that_cannot_be_are_refused() {
+    // Only the first view is without data.
+    let mut alone = Replica::<u16>::new(0, member(A), config(), Timing::default()).expect("settings");
+    assert_eq!(alone.set_view(0, view("4: a/1 b/1")), Err(ViewError::NoData(member(A))));
+    assert_eq!(alone.place(), Place::Idle);
+    let mut nodes = Nodes::new(&[A, B, C], "1: a/1 b/1", &config());
+    let refused = |nodes: &mut Nodes, node: &str, text: &str| nodes.node(node).set_view(0, view(text)).err();
+    nodes.view("3: a/1 b/1");
+    assert_eq!(refused(&mut nodes, A, "2: a/1"), Some(ViewError::Back(2, 3)));
+    assert_eq!(refused(&mut nodes, A, "3: a/1"), Some(ViewError::Back(3, 3)));
+    assert_eq!(refused(&mut nodes, A, "3: a/1 b/1"), None, "the same one again");
+    assert_eq!(refused(&mut nodes, A, "4: a/1 c/1"), Some(ViewError::NoData(member(C))));
+    assert_eq!(refused(&mut nodes, A, "4: b/1 a/1"), Some(ViewError::Order(member(A))));
+    assert_eq!(nodes.node(A).place(), Place::At(0), "nothing changed");
+    // Views in between may have changed everything, but not this.
+    assert_eq!(refused(&mut nodes, A, "9: b/1 a/1"), Some(ViewError::Order(member(A))));
+    assert_eq!(nodes.node(A).place(), Place::Idle);
+    assert_eq!(refused(&mut nodes, C, "9: b/1 c/1"), Some(ViewError::NoData(member(C))));
+    assert_eq!(nodes.node(C).place(), Place::Idle);
+}
+
+#[test]
+fn a_node_joins_a_chain_with_many_keys() {
+    let pools = vec!["203.0.113.1:1024-2047".parse().expect("a pool")];
+    let config = Config { max_keys: 20_000, pools, ..config() };
+    let mut nodes = Nodes::new(&[A], "1: a/1", &config);
+    for n in 0..5_000u32 {
+        nodes.ask(A, new(1), &n.to_be_bytes(), &[7; 64]);
+    }
+    let allocate = Flags { allocate: true, ..Flags::default() };
+    let inside = |n: u8| [10, 0, 0, n, 9, 9, 9, 9, 0x9c, 0x40, 0, 80, 0, 0, 0, 17];
+    for n in 0..100 {
+        nodes.ask(A, Head { flags: allocate, ..new(1) }, &inside(n), &[0; 8]);
+    }
+    for name in [B, C] {
+        let node =
+            Replica::new(nodes.now, member(name), config.clone(), Timing::default()).expect("settings");
+        nodes.all.insert(name.to_string(), node);
+        let text = nodes.node(A).view().expect("a view").to_string();
+        nodes.node(name).set_view(0, view(&text)).expect("a view without it");
+    }
+    let agreed = nodes.agree();
+    let one = ["2: a/1 + b/1", "3: a/1 b/1", "4: a/1 b/1 + c/1", "5: a/1 b/1 c/1"];
+    assert_eq!(agreed, one, "{agreed:?}");
+    assert!(nodes.node(A).stats().copies > 10, "{:?}", nodes.node(A).stats());
+    for name in [A, B, C] {
+        let store = nodes.node(name).store();
+        assert_eq!((store.keys(), store.ports().used), (5_200, 100), "{name}");
+        assert_eq!(store.value(0, &inside(7)), Some(&[203, 0, 113, 1, 4, 7, 0, 0][..]));
+    }
+    // The last node continues alone, and gives no port twice.
+    nodes.all.remove(A);
+    nodes.all.remove(B);
+    assert_eq!(nodes.agree(), ["6: b/1 c/1", "7: c/1"]);
+    let answers = nodes.ask(C, Head { flags: allocate, ..new(1) }, &inside(200), &[0; 8]);
+    assert_eq!(answers, [(1, Kind::New, Status::Ok, 1, 0)]);
+    assert_eq!(nodes.node(C).store().value(0, &inside(200)), Some(&[203, 0, 113, 1, 4, 100, 0, 0][..]));
+    // Idle bindings end here, too.
+    nodes.now += 250_000 * MS;
+    assert!(nodes.agree().is_empty());
+    assert_eq!(nodes.node(C).store().ports().used, 0);
+}
+
+#[test]
+fn a_node_with_less_room_takes_part_no_more() {
+    let mut nodes = Nodes::new(&[A], "1: a/1", &config());
+    let small = Replica::new(0, member(B), Config { max_keys: 1, ..config() }, Timing::default());
+    nodes.all.insert(B.to_string(), small.expect("settings"));
+    for n in 0..3u32 {
+        nodes.ask(A, new(1), &n.to_be_bytes(), &[7; 4]);
+    }
+    nodes.view("2: a/1 + b/1");
+    nodes.agree();
+    assert!(nodes.node(B).failure().is_some());
+    assert_eq!((nodes.node(B).place(), nodes.node(A).store().keys()), (Place::Idle, 3));
+}
+
+#[test]
+fn junk_changes_nothing() {
+    let mut nodes = Nodes::new(&[A, B], "1: a/1 b/1", &config());
+    nodes.ask(A, new(1), &KEY, &[0; 4]);
+    let mut random = pointsman_wire::Random::new(5);
+    for length in 0..300 {
+        let junk: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        nodes.node(A).receive_from_node(0, &junk);
+        // With the right beginning it is forged.
+        nodes.node(B).receive_from_node(0, &[&b"PMC1"[..], &junk].concat());
+    }
+    let (a, b) = (nodes.node(A).stats(), nodes.node(B).stats());
+    assert_eq!((a.malformed, b.malformed + b.forged, b.applied), (300, 300, 1));
+}
