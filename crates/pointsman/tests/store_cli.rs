@@ -46,8 +46,44 @@ fn mistakes_have_a_remedy() {
     fails(&["--idle-udp-s", "0"], &["--idle-udp-s"]);
     fails(&["--listen", "192.0.2.1:1"], &["--listen"]);
     fails(&["--data", "/proc/none"], &["cannot make /proc/none"]);
+    fails(&["--name", "a"], &["--replicate chain"]);
+    let chain = ["--replicate", "chain", "--name", "a", "--views", &dir.path("views")];
+    let of_chain = |more: &[&str], parts: &[&str]| fails(&[&chain, more].concat(), parts);
+    fails(&["--replicate", "chain"], &["--name", "--views"]);
+    fails(&["--replicate", "raft"], &["local", "chain"]);
+    of_chain(&[], &["--peer a=ADDRESS:PORT"]);
+    of_chain(&["--peer", "a"], &["NAME=ADDRESS:PORT"]);
+    of_chain(&["--peer", "ä=127.0.0.1:1"], &["cannot be the name of a node"]);
+    of_chain(&["--peer", "a=127.0.0.1:0", "--peer", "a=127.0.0.1:1"], &["two --peer for the node `a`"]);
+    of_chain(&["--peer", "a=192.0.2.1:1"], &["cannot use 192.0.2.1:1", "--peer"]);
+    of_chain(&["--peer", "a=127.0.0.1:0", "--data", "x"], &["in memory"]);
+    of_chain(&["--peer", "a=127.0.0.1:0", "--suspect-ms", "1"], &["--suspect-ms"]);
     let data = dir.path("data");
     std::fs::create_dir(&data).expect("a folder");
     dir.write("data/store.redb", "no database".repeat(1000));
     fails(&["--data", &data], &["not the state of a store", "--data"]);
+}
+
+#[test]
+fn a_chain_of_one_node_says_what_is_wrong_with_views() {
+    let dir = Scratch::new("store-views");
+    let views = dir.path("views");
+    let flags = ["--replicate", "chain", "--name", "a", "--run", "5", "--views", &views];
+    let more = ["--peer", "a=127.0.0.1:0", "--suspect-ms", "100"];
+    let first = StoreProcess::start(&dir, &[&flags[..], &more].concat());
+    assert!(first.greeting.contains("node a/5 of a chain"), "{}", first.greeting);
+    // Without a view it makes the first one, and serves.
+    assert_eq!(first.ask(&request(Kind::New, 7, 0, 0, 5)), (1, 0, 5));
+    assert_eq!(std::fs::read_to_string(&views).expect("a view"), "1: a/5\n");
+    for (text, why) in [
+        ("2: a/5 b/1\n", "unknown node `b`: give its address"),
+        ("0: a/5\n", "at least one node"),
+        ("1: a/6\n", "view 1 goes back"),
+        ("junk\n", "`junk` is not a view"),
+    ] {
+        dir.write("views", text);
+        assert!(first.says(why), "{why}");
+    }
+    // It continues with the view that it has.
+    assert_eq!(first.ask(&request(Kind::Write, 7, 1, 1, 6)), (1, 1, 6));
 }

@@ -2,7 +2,7 @@
 
 use super::{Page, labelled, one};
 use crate::http::Task;
-use pointsman_store::{PortFigures, Stats};
+use pointsman_store::{ChainStats, Place, PortFigures, Stats};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 
@@ -15,6 +15,45 @@ pub struct DiskStats {
     pub rows: u64,
     /// Transactions that failed.
     pub failures: u64,
+}
+
+/// Of a node of a chain.
+#[derive(Clone, Copy, Debug)]
+pub struct ChainFigures {
+    /// The number of its view; 0: none.
+    pub view: u64,
+    /// Nodes of the chain.
+    pub nodes: u64,
+    /// Its place.
+    pub place: Place,
+    /// It is the last one.
+    pub tail: bool,
+    /// Its counts.
+    pub stats: ChainStats,
+}
+
+impl ChainFigures {
+    fn add(&self, page: &mut Page) {
+        let ChainFigures { view, nodes, place, tail, stats } = *self;
+        page.gauge("pointsman_store_view", "Number of the view, 0 before the first one.", one(view));
+        page.gauge("pointsman_store_nodes", "Nodes of the chain.", one(nodes));
+        let is = [
+            ("idle", place == Place::Idle),
+            ("joining", place == Place::Joining),
+            ("head", place == Place::At(0)),
+            ("tail", tail),
+        ];
+        let places = is.into_iter().map(|(name, is)| labelled("place", name, u64::from(is))).collect();
+        page.gauge("pointsman_store_place", "What the node is in its view.", places);
+        page.gauge("pointsman_store_updates_applied", "Number of the last update.", one(stats.applied));
+        page.gauge(
+            "pointsman_store_updates_confirmed",
+            "Number of the last update that the whole chain has.",
+            one(stats.acked),
+        );
+        let dropped = stats.dropped().into_iter().map(|(name, n)| labelled("reason", name, n)).collect();
+        page.counter("pointsman_store_chain_dropped", "Messages that a node of a chain dropped.", dropped);
+    }
 }
 
 /// A snapshot of a store's counters.
@@ -34,6 +73,8 @@ pub struct Figures {
     pub unsent: u64,
     /// Of a store with --data.
     pub disk: Option<DiskStats>,
+    /// Of a node of a chain.
+    pub chain: Option<ChainFigures>,
     /// The disk refused the last write, so switches get no answers.
     pub stuck: bool,
 }
@@ -61,6 +102,9 @@ impl Figures {
                 "Ports whose binding was not used.",
                 one(returned),
             );
+        }
+        if let Some(chain) = self.chain {
+            chain.add(&mut page);
         }
         if let Some(disk) = self.disk {
             page.counter("pointsman_store_commits", "Transactions on disk.", one(disk.commits));
@@ -90,8 +134,14 @@ pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'stati
         async move { Some(page) }
     };
     let ready = move || {
-        let stuck = figures.lock().unwrap_or_else(PoisonError::into_inner).stuck;
-        async move { if stuck { Err("the disk refuses writes: see the log".to_string()) } else { Ok(()) } }
+        let figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
+        let serves = figures.chain.is_none_or(|chain| matches!(chain.place, Place::At(_)));
+        let why = match (figures.stuck, serves) {
+            (true, _) => Some("the disk refuses writes: see the log"),
+            (_, false) => Some("the node is not in its chain yet: see the log"),
+            _ => None,
+        };
+        async move { why.map_or(Ok(()), |why| Err(why.to_string())) }
     };
     super::serve(listener, "store", page, ready)
 }

@@ -1,6 +1,6 @@
 //! Why a store cannot run.
 
-use pointsman_store::{ConfigError, LoadError};
+use pointsman_store::{ConfigError, LoadError, ViewError};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +11,18 @@ use std::{fmt, io};
 pub enum StoreError {
     /// The settings do not go together.
     Config(ConfigError),
+    /// Flags do not go together, with the remedy.
+    Flags(&'static str),
+    /// Two addresses for a node.
+    Twice(String),
+    /// No address for this node.
+    Nowhere(String),
+    /// The name or view of a node.
+    View(ViewError),
+    /// The address for other nodes cannot be used.
+    Peer(SocketAddr, io::Error),
+    /// A multicast group without an interface.
+    Group(SocketAddr),
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
     /// The folder of the state cannot be made.
@@ -31,6 +43,29 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Config(e) => e.fmt(f),
+            StoreError::Flags(text) => f.write_str(text),
+            StoreError::Twice(name) => {
+                write!(f, "two --peer for the node `{name}`: give each node its own name and one address")
+            }
+            StoreError::Nowhere(name) => {
+                write!(
+                    f,
+                    "--name {name}: give the address of this node, too, with --peer {name}=ADDRESS:PORT"
+                )
+            }
+            StoreError::View(e) => e.fmt(f),
+            StoreError::Peer(at, e) => {
+                write!(
+                    f,
+                    "cannot use {at} for messages of other nodes: {e}; give another address with --peer"
+                )
+            }
+            StoreError::Group(at) => {
+                write!(
+                    f,
+                    "--listen {at}: no interface of this machine can join the group; give one an IPv4 address"
+                )
+            }
             StoreError::Listen(at, e) => {
                 write!(f, "cannot listen on {at}: {e}; choose another address with --listen")
             }

@@ -7,6 +7,7 @@ use pointsman_store::{Flags, Head, Kind, Message, Status};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 const SECRET: [u8; 8] = *b"8 bytes!";
@@ -20,6 +21,8 @@ pub struct StoreProcess {
     at: SocketAddr,
     /// Its first line.
     pub greeting: String,
+    /// What it says later.
+    lines: Receiver<String>,
 }
 
 impl Drop for StoreProcess {
@@ -62,9 +65,15 @@ impl StoreProcess {
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let greeting = lines.find_map(|l| l.ok().filter(|l| l.contains("store on "))).expect("a greeting");
         // What it says later must not meet a closed pipe.
-        std::thread::spawn(move || lines.count());
+        let (tell, later) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(tell.send(line))));
         let address = greeting.split(" on ").nth(1).and_then(|l| l.split(',').next()).expect("an address");
-        StoreProcess { at: address.parse().expect("an address"), child, greeting }
+        StoreProcess { at: address.parse().expect("an address"), child, greeting, lines: later }
+    }
+
+    /// Waits for a line with this text.
+    pub fn says(&self, text: &str) -> bool {
+        std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok()).any(|line| line.contains(text))
     }
 
     /// Keys that it loaded.

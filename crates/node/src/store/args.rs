@@ -1,0 +1,157 @@
+//! Flags of `pointsman store`.
+
+use super::error::StoreError;
+use crate::service;
+use clap::builder::RangedU64ValueParser;
+use pointsman_store::{Config, Idle, Member, Pool, Timing};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How the state outlives a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Replicate {
+    /// Not: this store is alone.
+    #[default]
+    Local,
+    /// Each change is in the memory of all nodes of a chain before it is acknowledged.
+    Chain,
+}
+
+/// Run a state store for switch programs with RedPlane.
+///
+/// Switches keep the state of their programs here, and get leases on it, so that it outlives them. Without --data it is in memory only.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address for the messages of switches. With --replicate chain it may be an IPv4 multicast group: then the nodes get all messages, and
+    /// switches need not know which one is the head.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4791")]
+    pub listen: SocketAddr,
+    /// Keep the state in this folder over a restart. Answers are sent when their changes are on disk.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// How the state outlives this machine.
+    #[arg(long, value_enum, default_value_t)]
+    replicate: Replicate,
+    /// The name of this node in its chain.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// A number of this start of the node, larger than those of its former starts [default: milliseconds of UNIX time].
+    #[arg(long, value_name = "N")]
+    run: Option<u64>,
+    /// Address of a node for messages of the other nodes; one for each node, this one too.
+    #[arg(long, value_name = "NAME=ADDRESS:PORT", value_parser = peer)]
+    peer: Vec<(String, SocketAddr)>,
+    /// File with the present view of the chain, such as `3: a/17 b/17 + c/42`; nodes on one machine agree on the next one there.
+    #[arg(long, value_name = "FILE")]
+    views: Option<PathBuf>,
+    /// A node that is silent for so long is removed from the chain.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = RangedU64ValueParser::<u32>::new().range(100..=60_000))]
+    suspect_ms: u32,
+    /// Nodes that the chain should have: others join while it has fewer.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=16))]
+    nodes: usize,
+    /// File with the key of the messages' digests, 16 hexadecimal digits; switches have the same one. Without it anyone who reaches the
+    /// address can change the state.
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
+    /// Length of a lease: how long a switch may use a key's state without hearing from the store.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = RangedU64ValueParser::<u32>::new().range(1..=3_600_000))]
+    pub lease_ms: u32,
+    /// Clocks may differ in rate by 1/2^N of the time; programs have the same number (REDPLANE_DRIFT_SHIFT).
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=16))]
+    drift: u8,
+    /// Number of shards of keys, from 0 on.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    shards: u16,
+    /// Room for this many keys.
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    max_keys: u32,
+    /// Ports for the connections of a program that translates addresses, such as 203.0.113.1:1024-65535. May be repeated.
+    #[arg(long, value_name = "ADDRESS:FIRST-LAST")]
+    pool: Vec<Pool>,
+    /// How long the binding of an idle TCP connection keeps its port.
+    #[arg(long, value_name = "N", default_value_t = Idle::default().tcp_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
+    idle_tcp_s: u32,
+    /// How long the binding of an idle UDP flow keeps its port.
+    #[arg(long, value_name = "N", default_value_t = Idle::default().udp_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
+    idle_udp_s: u32,
+    /// The same, if one side has ended the connection, or has never answered.
+    #[arg(long, value_name = "N", default_value_t = Idle::default().brief_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
+    idle_brief_s: u32,
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+}
+
+fn peer(text: &str) -> Result<(String, SocketAddr), String> {
+    let wrong = || "expected NAME=ADDRESS:PORT, such as a=10.9.1.1:4792".to_string();
+    let (name, address) = text.split_once('=').ok_or_else(wrong)?;
+    let address = address.parse().map_err(|_| wrong())?;
+    Member::new(name, 0).map_err(|e| e.to_string())?;
+    Ok((name.to_string(), address))
+}
+
+/// A node's place among the others.
+pub struct ChainSettings {
+    /// This run of the node.
+    pub me: Member,
+    /// Where each node gets messages of the others.
+    pub addresses: BTreeMap<String, SocketAddr>,
+    /// Where the nodes agree on views.
+    pub views: PathBuf,
+    /// Its times.
+    pub timing: Timing,
+}
+
+impl Args {
+    /// The settings of the store.
+    pub fn config(&self, secret: Option<[u8; 8]>) -> Config {
+        Config {
+            secret: secret.unwrap_or_default(),
+            seed: service::seed().to_be_bytes(),
+            lease_us: self.lease_ms * 1000,
+            drift_shift: self.drift,
+            shards: self.shards,
+            max_keys: self.max_keys,
+            pools: self.pool.clone(),
+            idle: Idle { tcp_s: self.idle_tcp_s, udp_s: self.idle_udp_s, brief_s: self.idle_brief_s },
+            ..Config::default()
+        }
+    }
+
+    /// The settings of the chain; `None`: this store is alone.
+    ///
+    /// # Errors
+    /// Flags are missing, or do not go together.
+    pub fn chain(&self) -> Result<Option<ChainSettings>, StoreError> {
+        let without = self.name.is_none() && self.peer.is_empty() && self.views.is_none();
+        if self.replicate == Replicate::Local {
+            let error =
+                StoreError::Flags("--name, --peer and --views are for chains: give --replicate chain, too");
+            return if without { Ok(None) } else { Err(error) };
+        }
+        if self.data.is_some() {
+            return Err(StoreError::Flags("--data: the nodes of a chain keep the state in memory; omit it"));
+        }
+        let (Some(name), Some(views)) = (&self.name, &self.views) else {
+            return Err(StoreError::Flags("--replicate chain: give --name NAME and --views FILE, too"));
+        };
+        let mut addresses = BTreeMap::new();
+        for (name, address) in &self.peer {
+            if addresses.insert(name.clone(), *address).is_some() {
+                return Err(StoreError::Twice(name.clone()));
+            }
+        }
+        if !addresses.contains_key(name) {
+            return Err(StoreError::Nowhere(name.clone()));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let run = self.run.unwrap_or(now.as_millis() as u64);
+        let me = Member::new(name, run).map_err(StoreError::View)?;
+        let suspect_ns = u64::from(self.suspect_ms) * 1_000_000;
+        let timing = Timing { suspect_ns, beat_ns: suspect_ns / 10, nodes: self.nodes, ..Timing::default() };
+        Ok(Some(ChainSettings { me, addresses, views: views.clone(), timing }))
+    }
+}
