@@ -1,5 +1,6 @@
 //! The bed: a rack with two switches, a client, a server, and a host for the store; every program is a process of its own.
 
+use crate::stores::Stores;
 use crate::{App, Lease, Options};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec};
@@ -30,24 +31,25 @@ const BUFFER: u16 = 500;
 /// After this time a write is sent again.
 const RESEND: &str = "2ms";
 /// The key of the digests: it is worth nothing outside of the namespaces.
-const SECRET: &str = "6661696c6f766572";
+pub const SECRET: &str = "6661696c6f766572";
 /// How long a program may take to start.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Both switches, the store and the server, running.
 pub struct Bed {
     /// Namespaces and cables.
     pub rack: Rack,
     /// All files of the run.
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// The program under test.
-    binary: String,
-    app: App,
-    lease_ms: u32,
+    pub binary: String,
+    pub app: App,
+    pub lease_ms: u32,
     lease: Lease,
     protected: bool,
     switches: [Option<Process>; 2],
-    store: Option<Process>,
+    /// The store, or the nodes of the chain.
+    pub stores: Stores,
     _server: Process,
 }
 
@@ -113,11 +115,13 @@ impl Bed {
             lease: options.lease,
             protected: !options.plain,
             switches: [None, None],
-            store: None,
+            stores: Stores::new(options),
             _server: server,
         };
         if bed.protected {
-            bed.start_store()?;
+            for node in 0..bed.stores.count() {
+                bed.start_store(node)?;
+            }
         }
         bed.start_switch(0)?;
         bed.start_switch(1)?;
@@ -134,29 +138,8 @@ impl Bed {
         Ok(&self.rack.host(host)?.namespace)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
-    }
-
-    /// Starts the store with what its former run left on disk.
-    pub fn start_store(&mut self) -> Result<()> {
-        let arguments = [
-            "store",
-            "--listen",
-            "0.0.0.0:4791",
-            "--secret",
-            &self.path("secret"),
-            "--data",
-            &self.path("data"),
-            "--lease-ms",
-            &self.lease_ms.to_string(),
-        ];
-        let options = self.app.store_options();
-        let arguments: Vec<&str> = arguments.into_iter().chain(options.iter().map(String::as_str)).collect();
-        let mut process = Process::start(self.namespace(STORE)?, &self.binary, &arguments, "")?;
-        process.wait_until_said("store on ", PATIENCE)?;
-        self.store = Some(process);
-        Ok(())
     }
 
     /// The statements that fill the tables of a switch.
@@ -167,7 +150,8 @@ impl Bed {
             let (own, store) = store_subnet(switch);
             // Half of a lease is left when it is renewed.
             let renew_ns = u64::from(self.lease_ms) * 500_000;
-            let (mac, store_mac) = (switch_mac(switch), self.rack.host(STORE)?.link.mac);
+            let mac = switch_mac(switch);
+            let (store, store_mac) = self.stores.group().unwrap_or((store, self.rack.host(STORE)?.link.mac));
             let _ = writeln!(
                 text,
                 "setdefault redplane_config configure(switch_id:{switch}, incarnation:{incarnation}, secret:0x{SECRET}, address:{own}, \
@@ -225,11 +209,6 @@ impl Bed {
         self.switches[switch].as_mut().map_or(Ok(()), |p| p.signal(signal))
     }
 
-    /// Kills the store. Its files stay.
-    pub fn kill_store(&mut self) {
-        self.store = None;
-    }
-
     /// Cuts the first switch's links to client and server, or restores them: the hosts use the second switch meanwhile.
     pub fn set_traffic(&self, up: bool) -> Result<()> {
         self.rack.set_link(CLIENT, up)?;
@@ -244,7 +223,8 @@ impl Bed {
     /// Processes that ended and should not have, with their last words.
     pub fn deaths(&mut self) -> Vec<String> {
         let named = self.switches.iter_mut().zip(["switch 1", "switch 2"]);
-        let all = named.chain([(&mut self.store, "the store")]);
+        let stores = self.stores.processes.iter_mut().map(|process| (process, "a store"));
+        let all = named.chain(stores);
         let dead = |(process, name): (&mut Option<Process>, &str)| {
             let process = process.as_mut()?;
             process.ended().map(|status| format!("{name} ended ({status}): {}", process.said()))

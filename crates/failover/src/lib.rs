@@ -7,6 +7,7 @@ mod bed;
 mod outcome;
 mod probes;
 mod run;
+mod stores;
 
 pub use app::App;
 pub use outcome::Outcome;
@@ -33,7 +34,7 @@ pub enum Fault {
     Pause,
     /// The first switch loses its link to the store; packets take the second one when its leases have ended.
     Partition,
-    /// The store is killed, and started again with its files.
+    /// The store is killed, and started again with its files; of a chain one node, which later starts again without data.
     Store,
 }
 
@@ -46,9 +47,31 @@ impl Fault {
             Fault::Link => "the first switch has no links to client and server",
             Fault::Pause => "the first switch is paused",
             Fault::Partition => "the first switch cannot reach the store",
-            Fault::Store => "the store was killed and started again",
+            Fault::Store => "the store, or a node of it, was killed",
         }
     }
+}
+
+/// How the state outlives the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Replicate {
+    /// One store, with files.
+    #[default]
+    Local,
+    /// A chain of three nodes, in memory.
+    Chain,
+}
+
+/// A node of the chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Node {
+    /// The first one, which takes requests.
+    #[default]
+    Head,
+    /// The one in between.
+    Middle,
+    /// The last one, which answers.
+    Tail,
 }
 
 /// What a lease holds.
@@ -82,6 +105,12 @@ pub struct Args {
     /// What a lease holds: the key of a flow, or all keys of a switch.
     #[arg(long, value_enum, default_value_t)]
     lease: Lease,
+    /// How the state outlives the store.
+    #[arg(long, value_enum, default_value_t)]
+    replicate: Replicate,
+    /// Which node of the chain `--fault store` kills.
+    #[arg(long, value_enum)]
+    node: Option<Node>,
     /// Write what the packets of `counter` showed, for `pointsman history check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -105,6 +134,10 @@ pub struct Options {
     pub lease_ms: u32,
     /// What a lease holds.
     pub lease: Lease,
+    /// How the state outlives the store.
+    pub replicate: Replicate,
+    /// Which node of a chain fails.
+    pub node: Node,
     /// Short.
     pub quick: bool,
     /// Where the history is written.
@@ -125,6 +158,12 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.plain && args.fault == Fault::Store {
         return Err("--fault store: the application without RedPlane has no store; omit --plain".into());
     }
+    if args.plain && args.replicate == Replicate::Chain {
+        return Err("--replicate chain: the application without RedPlane has no store; omit --plain".into());
+    }
+    if args.node.is_some() && (args.replicate, args.fault) != (Replicate::Chain, Fault::Store) {
+        return Err("--node: only --fault store with --replicate chain kills a node of a chain".into());
+    }
     for (path, flag) in [(&args.json, "--json"), (&args.history, "--history")] {
         path.as_deref().map_or(Ok(()), |path| check_writable(path, flag))?;
     }
@@ -139,6 +178,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "protected": !args.plain,
         "lease_ms": args.lease_ms,
         "lease": format!("{:?}", args.lease).to_lowercase(),
+        "replicate": format!("{:?}", args.replicate).to_lowercase(),
+        "node": args.node.map(|node| format!("{node:?}").to_lowercase()),
     });
     let options = Options {
         app: args.app,
@@ -146,6 +187,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         plain: args.plain,
         lease_ms: args.lease_ms,
         lease: args.lease,
+        replicate: args.replicate,
+        node: args.node.unwrap_or_default(),
         quick: args.quick,
         history: args.history,
         binary: own.clone(),

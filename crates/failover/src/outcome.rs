@@ -46,6 +46,8 @@ pub struct Outcome {
     pub doubled: u64,
     /// Processes that ended on their own, with their last words.
     pub deaths: Vec<String>,
+    /// The view of the chain at the end.
+    pub view: Option<String>,
 }
 
 /// The longest time within a period in which no packet of a flow was seen.
@@ -92,6 +94,7 @@ impl Outcome {
             },
             "probes": {"sent": self.sent, "lost": self.lost, "doubled": self.doubled},
             "deaths": self.deaths,
+            "view": self.view,
         });
         if let (Value::Object(all), Value::Object(asked)) = (&mut all, asked) {
             all.extend(asked);
@@ -119,6 +122,9 @@ impl Outcome {
                 "history: {} keys, {} packets, {} unanswered, {} violations",
                 self.history.keys, self.history.operations, self.history.unanswered, self.history.violations
             );
+        }
+        if let Some(view) = &self.view {
+            let _ = writeln!(text, "view of the chain: {view}");
         }
         for death in &self.deaths {
             let _ = writeln!(text, "{death}");

@@ -3,7 +3,7 @@
 use crate::bed::{Bed, CLIENT, SEED, SERVER};
 use crate::outcome::{Connections, History, Outcome, silence};
 use crate::probes::{Flows, Plan, Probes};
-use crate::{App, Fault, Options};
+use crate::{App, Fault, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
 use pointsman_history::file::{Header, Operations, SCHEMA, write};
 use pointsman_history::{CheckError, Operation, check};
@@ -83,6 +83,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let flows = probes.finish();
     let mut outcome = judge(&flows, ready, &moments);
     outcome.deaths = bed.deaths();
+    outcome.view = bed.view();
     outcome.connections = Connections {
         established: connections.connections,
         broken: connections.tcp_resets + connections.tcp_failures + connections.silent,
@@ -139,6 +140,7 @@ fn disturb(
 ) -> Result<Moments> {
     let lease = Duration::from_millis(options.lease_ms.into());
     let fault = probes.elapsed();
+    let mut victim = 0;
     match options.fault {
         Fault::None => {}
         Fault::Switch => bed.kill_switch(0)?,
@@ -154,15 +156,21 @@ fn disturb(
             bed.set_traffic(false)?;
         }
         Fault::Store => {
-            bed.kill_store();
-            std::thread::sleep(Duration::from_millis(500));
-            bed.start_store()?;
+            victim = bed.victim(options.node)?;
+            bed.kill_store(victim);
+            if options.replicate == Replicate::Local {
+                std::thread::sleep(Duration::from_millis(500));
+                bed.start_store(0)?;
+            }
         }
     }
     say(&format!("fault: {}", options.fault.what()));
     std::thread::sleep(scale.broken.max(SETTLE));
     let repair = probes.elapsed();
     match options.fault {
+        Fault::Store if options.replicate == Replicate::Chain => {
+            bed.start_store(victim)?;
+        }
         Fault::None | Fault::Store => {}
         Fault::Switch => {
             bed.start_switch(0)?;

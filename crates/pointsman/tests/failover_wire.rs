@@ -4,6 +4,7 @@ use crate::support::store::StoreProcess;
 use crate::support::{Scratch, pointsman};
 use pointsman_lab::harness::Test;
 use pointsman_lab::{ensure, private_folder};
+use pointsman_store::View;
 use serde_json::Value;
 use std::process::Command;
 
@@ -11,6 +12,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("connections_outlive_their_switch", connections_outlive_their_switch),
     ("translations_outlive_their_switch", translations_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
+    ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("without_protection_both_break", without_protection_both_break),
     // The last one: it has a mount table of its own from then on.
     ("a_full_disk_has_room_again", a_full_disk_has_room_again),
@@ -72,6 +74,22 @@ fn counts_have_an_order() -> Outcome {
     let output = check(&broken)?;
     ensure!(output.status.code() == Some(1), "{output:?}");
     ensure!(String::from_utf8_lossy(&output.stdout).contains("flow 0: "), "{output:?}");
+    Ok(())
+}
+
+fn a_chain_outlives_each_of_its_nodes() -> Outcome {
+    let dir = Scratch::new("failover-chain");
+    for node in ["head", "middle", "tail"] {
+        let flags = ["--app", "counter", "--fault", "store", "--replicate", "chain", "--node", node];
+        let (fine, result) = failover(&dir, &flags)?;
+        ensure!(fine, "{node}: {result:#}");
+        ensure!(result["history"]["operations"].as_u64() > Some(1000), "{node}: {result:#}");
+        let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
+        ensure!((50.0..4000.0).contains(&recovery), "{node}: {result:#}");
+        // It was removed, and its next run joined the chain.
+        let view: View = result["view"].as_str().unwrap_or_default().parse()?;
+        ensure!(view.chain.len() == 3 && view.chain.iter().any(|m| m.run() == 2), "{node}: {view}");
+    }
     Ok(())
 }
 
