@@ -18,7 +18,7 @@ fn print(name: &str, outcome: &Outcome) {
 
 #[test]
 fn small_scopes_have_no_violation() {
-    for name in ["order", "restarts", "wrap"] {
+    for name in ["order", "restarts", "wrap", "chain-middle"] {
         let outcome = check(scope(name), None, |_| {}).expect("it runs");
         print(name, &outcome);
         assert!(outcome.complete && outcome.violation.is_none(), "{name}");
@@ -51,7 +51,7 @@ fn mutations_name_scopes_that_exist() {
     MUTATIONS.iter().for_each(|m| assert_eq!(scope(m.scope).name, m.scope));
     let names: std::collections::BTreeSet<_> = MUTATIONS.iter().map(|m| m.name).collect();
     assert_eq!(names.len(), MUTATIONS.len());
-    for rule in 1..=9 {
+    for rule in 1..=10 {
         assert!(MUTATIONS.iter().any(|m| m.rule == format!("R{rule}")), "R{rule}");
     }
 }

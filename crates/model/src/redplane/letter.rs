@@ -20,8 +20,10 @@ pub const OLD_NS: u64 = LEASE_US as u64 * 1000 * 5 / 4;
 pub enum Place {
     /// To a switch: 0 or 1.
     Switch(u8),
-    /// To the store.
+    /// To the store, or to the node of a chain that is the head.
     Store,
+    /// To a node of a chain, from another one.
+    Node(u8),
 }
 
 /// A message under way between a switch and the store.
@@ -55,6 +57,16 @@ fn leases(message: &Message<'_>) -> bool {
 }
 
 impl Letter {
+    /// A message of a node of a chain to another one.
+    pub fn between(to: u8, bytes: &[u8]) -> Letter {
+        Letter { to: Place::Node(to), switch: 0, age_ns: 0, bytes: bytes.into() }
+    }
+
+    /// The bytes of a message between nodes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// A message that leaves now, at time `now` of the switch's clock.
     ///
     /// # Errors
@@ -94,6 +106,9 @@ impl Letter {
 
     /// The same message after this time on its switch's clock.
     pub fn later(&self, ns: u64) -> Letter {
+        if matches!(self.to, Place::Node(_)) {
+            return self.clone();
+        }
         let ages = self.message().is_ok_and(|m| leases(&m));
         let age_ns = if ages { (self.age_ns + ns).min(OLD_NS) } else { 0 };
         Letter { age_ns, ..self.clone() }
@@ -101,6 +116,9 @@ impl Letter {
 
     /// For traces.
     pub fn describe(&self) -> String {
+        if let Place::Node(_) = self.to {
+            return format!("a message of {} bytes between nodes", self.bytes.len());
+        }
         let Ok(message) = self.message() else { return "a malformed message".to_string() };
         let head = &message.head;
         let mut text = format!("{:?}", head.kind).to_uppercase();

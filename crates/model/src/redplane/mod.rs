@@ -11,13 +11,16 @@ mod nodes;
 mod program;
 mod scope;
 mod settle;
+mod stores;
+mod time;
 mod trace;
 mod world;
+mod wrong;
 
 pub use mutations::{Change, MUTATIONS, Mutation};
 pub use program::ProgramError;
 pub use scope::{Clocks, DEFAULT, SCOPES, Scope};
-pub use world::Wrong;
+pub use wrong::Wrong;
 
 use crate::search::search;
 use program::{App, plain, program};

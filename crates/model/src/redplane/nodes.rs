@@ -4,6 +4,7 @@
 
 use super::letter::{Letter, OLD_NS, Place, older, payload_of};
 use super::program::{App, BUFFER, IN, OUT, RESEND_NS, STORE};
+use super::stores::StoreState;
 use pointsman_ir::Bits;
 use pointsman_stf::Rig;
 use pointsman_store::{Config, Image, Outbox, Store};
@@ -223,10 +224,28 @@ pub enum StoreInput<'a> {
     Letter(&'a Letter),
     /// Its deadline has passed.
     Wake,
+    /// A message of another node of its chain arrives.
+    Between(&'a [u8]),
+    /// A node learns of a view, as text.
+    View(&'a str),
+    /// A node sends again what others have not confirmed.
+    Repeat,
 }
 
-/// One step of the store.
-pub fn step_store(config: &Config, image: &Image<u8>, input: StoreInput<'_>) -> (Image<u8>, Effects) {
+impl Effects {
+    /// Messages of a store to switches.
+    pub fn sends(&mut self, out: &Outbox<u8>) {
+        for (to, bytes) in out.iter() {
+            match Letter::sent(Place::Switch(to), to, NOW, bytes) {
+                Ok(letter) => self.letters.push(letter),
+                Err(e) => self.wrong = Some(format!("the store sends a message that is malformed: {e}")),
+            }
+        }
+    }
+}
+
+/// One step of a store that is alone.
+pub fn step_store(config: &Config, image: &Image<u8>, input: StoreInput<'_>) -> (StoreState, Effects) {
     let mut store = match Store::new(config.clone()) {
         Ok(store) => store,
         Err(e) => unreachable!("the settings were checked: {e}"),
@@ -236,17 +255,12 @@ pub fn step_store(config: &Config, image: &Image<u8>, input: StoreInput<'_>) -> 
     let mut out = Outbox::default();
     match input {
         StoreInput::Letter(letter) => store.receive(NOW, letter.switch, &letter.payload(NOW), &mut out),
-        StoreInput::Wake => store.wake(NOW, &mut out),
+        _ => store.wake(NOW, &mut out),
     }
     let mut effects = Effects::default();
-    for (to, bytes) in out.iter() {
-        match Letter::sent(Place::Switch(to), to, NOW, bytes) {
-            Ok(letter) => effects.letters.push(letter),
-            Err(e) => effects.wrong = Some(format!("the store sends a message that is malformed: {e}")),
-        }
-    }
+    effects.sends(&out);
     match store.image(NOW) {
-        Some(after) => (after, effects),
+        Some(after) => (StoreState::Alone(after), effects),
         None => unreachable!("a store without pools"),
     }
 }

@@ -18,7 +18,7 @@ pub const SLOW_SWITCHES: Clocks = Clocks { name: "slow switches, fast store", sw
 /// The other end.
 pub const FAST_SWITCHES: Clocks = Clocks { name: "fast switches, slow store", switches: [9, 9], store: 7 };
 
-/// Bounds of a search. Two switches, one store and one key are in all of them.
+/// Bounds of a search. Two switches and one key are in all of them.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Its name.
@@ -41,6 +41,8 @@ pub struct Scope {
     pub recall: bool,
     /// Lines of `#define` for the library.
     pub defines: &'static str,
+    /// Views of the store's nodes `a/1`, `b/1`, `c/1`, one after the other. None: one store, alone.
+    pub views: &'static [&'static str],
     /// One of so many states is followed without faults until packets of both switches have answers.
     pub settle_every: u64,
 }
@@ -56,8 +58,12 @@ const BASE: Scope = Scope {
     clocks: &[SLOW_SWITCHES],
     recall: true,
     defines: "",
+    views: &[],
     settle_every: 1,
 };
+
+/// A chain of stores.
+const CHAIN: Scope = Scope { under_way: 2, settle_every: 16, ..BASE };
 
 /// The scope that is searched unless another is named.
 pub const DEFAULT: &str = "three-packets";
@@ -123,5 +129,36 @@ pub const SCOPES: &[Scope] = &[
         what: "three packets; sequence numbers wrap around",
         defines: "#define REDPLANE_FIRST 0xffffffff\n",
         ..BASE
+    },
+    Scope {
+        name: "chain-head",
+        what: "three packets, a chain of three stores; the first one is removed",
+        views: &["1: a/1 b/1 c/1", "2: b/1 c/1"],
+        ..CHAIN
+    },
+    Scope {
+        name: "chain-middle",
+        what: "three packets, a chain of three stores; the second one is removed",
+        views: &["1: a/1 b/1 c/1", "2: a/1 c/1"],
+        ..CHAIN
+    },
+    Scope {
+        name: "chain-tail",
+        what: "three packets, a chain of three stores; the last one is removed",
+        views: &["1: a/1 b/1 c/1", "2: a/1 b/1"],
+        ..CHAIN
+    },
+    Scope {
+        name: "chain-join",
+        what: "three packets; a second store joins the first, which is then removed",
+        views: &["1: a/1", "2: a/1 + b/1", "3: a/1 b/1", "4: b/1"],
+        ..CHAIN
+    },
+    Scope {
+        name: "chain-zombie",
+        what: "two packets; of a chain of two stores the first one is removed, and a third one joins",
+        packets: (2, 0),
+        views: &["1: a/1 b/1", "2: b/1", "3: b/1 + c/1", "4: b/1 c/1"],
+        ..CHAIN
     },
 ];

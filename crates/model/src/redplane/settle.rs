@@ -1,6 +1,7 @@
 //! What becomes of a state if nothing goes wrong any more.
 
-use super::world::{ANSWERED, Action, STORED, State, World, Wrong};
+use super::world::{Action, State, World};
+use super::wrong::{ANSWERED, STORED, Wrong};
 
 /// Steps until nothing happens any more.
 const STEPS: u32 = 2_000;
@@ -12,7 +13,9 @@ impl World<'_> {
     /// that clients saw before.
     pub(super) fn settles(&mut self, state: &State) -> Result<(), Wrong> {
         let [a, b] = state.switches;
-        let key = [a, b, state.store, state.under_way, state.history, state.clocks.into()];
+        let [x, y, z] = state.stores;
+        let (clocks, decided) = (state.clocks.into(), state.decided.into());
+        let key = [a, b, x, y, z, state.under_way, state.history, clocks, decided];
         let mixed = key.iter().fold(0u64, |sum, n| pointsman_wire::random::mix(sum ^ u64::from(*n)));
         if !mixed.is_multiple_of(self.scope.settle_every) || !self.settled.insert(key) {
             return Ok(());
@@ -39,20 +42,29 @@ impl World<'_> {
     /// Whether messages are under way, or writes in a buffer.
     fn is_busy(&self, state: &State) -> bool {
         !self.under_way.get(state.under_way).is_empty()
+            || (0..self.count).any(|n| self.is_behind(state, n) || self.waits(state, n))
             || state.switches.iter().any(|n| !self.switches.get(*n).waiting.is_empty())
     }
 
     /// What happens next if nothing goes wrong. `None`: nothing is left to do.
     fn next(&self, state: &State) -> Option<Action> {
+        // What nodes agreed on is known to all of them.
+        if let Some(node) = (0..self.count).find(|n| self.is_behind(state, *n)) {
+            return Some(Action::Learn(node));
+        }
         if let Some(letter) = self.under_way.get(state.under_way).first() {
             return Some(Action::Deliver(*letter));
+        }
+        // The one closest to the tail: the others wait for it.
+        if let Some(node) = (0..self.count).rev().find(|n| self.waits(state, *n)) {
+            return Some(Action::Repeat(node));
         }
         let due = |switch: &u8| self.switches.get(state.switches[usize::from(*switch)]).is_due();
         if let Some(switch) = [0, 1].into_iter().find(due) {
             return Some(Action::Poll(switch));
         }
-        if self.is_due(state) {
-            return Some(Action::Wake);
+        if let Some(node) = self.due(state) {
+            return Some(Action::Wake(node));
         }
         self.deadlines(state).0.first().copied().map(Action::Pass)
     }
@@ -65,7 +77,7 @@ impl World<'_> {
     /// The store has the state of the switch that it says is the owner.
     fn check_stored(&self, state: &State) -> Result<(), Wrong> {
         let named = &self.app.named;
-        for key in &self.stores.get(state.store).keys {
+        for key in &self.stores.get(state.stores[self.head(state)]).image().keys {
             for number in state.switches {
                 let local = self.switches.get(number);
                 let owns = key.owner.is_some_and(|o| {

@@ -1,6 +1,7 @@
 //! Traces in words.
 
 use super::letter::{Place, number, shown};
+use super::stores::NAMES;
 use super::world::{Action, State, World};
 
 impl World<'_> {
@@ -36,6 +37,7 @@ impl World<'_> {
             match letter.to {
                 Place::Switch(to) => format!("{} at switch {}", letter.describe(), to + 1),
                 Place::Store => format!("{} of switch {} at the store", letter.describe(), letter.switch + 1),
+                Place::Node(to) => format!("{} at node {}", letter.describe(), NAMES[usize::from(to)]),
             }
         };
         match action {
@@ -48,7 +50,17 @@ impl World<'_> {
             Action::Double(l) => format!("{} arrives, and is under way once more", letter(l)),
             Action::Lose(l) => format!("{} is lost", letter(l)),
             Action::Poll(switch) => format!("a write leaves the buffer of switch {}", switch + 1),
-            Action::Wake => "the store looks at the requests that wait".to_string(),
+            Action::DeliverAt(l, node) => {
+                format!("{}, node {}, arrives", letter(l), NAMES[usize::from(node)])
+            }
+            Action::Decide => {
+                format!("view {} is decided", self.scope.views[usize::from(state.decided) + 1])
+            }
+            Action::Learn(node) => format!("node {} learns of the view", NAMES[usize::from(node)]),
+            Action::Repeat(node) => {
+                format!("node {} sends again what others have not confirmed", NAMES[usize::from(node)])
+            }
+            Action::Wake(_) => "the store looks at the requests that wait".to_string(),
             Action::Restart(switch) => format!("switch {} restarts, empty", switch + 1),
             Action::Pass(ns) => format!("{} pass", millis(ns)),
         }
@@ -74,12 +86,18 @@ impl World<'_> {
                 ));
             }
         }
-        if after.store != before.store {
-            for key in &self.stores.get(after.store).keys {
+        for (n, name) in NAMES.iter().enumerate().take(self.count.into()) {
+            if after.stores[n] == before.stores[n] {
+                continue;
+            }
+            let store = self.stores.get(after.stores[n]);
+            let name =
+                store.node().map_or("store".to_string(), |node| format!("node {name} ({:?})", node.place));
+            for key in &store.image().keys {
                 let owner =
                     key.owner.map_or("free".to_string(), |o| format!("owned by switch {}", o.switch + 1));
                 lines.push(format!(
-                    "store: count {}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
+                    "{name}: count {}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
                     number(&key.value),
                     key.grant,
                     key.sequence,

@@ -4,14 +4,15 @@ use super::history::History;
 use super::interned::Interned;
 use super::letter::{Letter, OLD_NS, Place, client, shown};
 use super::mutations::Change;
-use super::nodes::{Effects, Input, Local, StoreInput, Switches, step_store, store_later};
-use super::program::{App, DRIFT_SHIFT, IN, LEASE_US, OUT, RENEW_NS, SECRET};
+use super::nodes::{Effects, Input, Local, StoreInput, Switches};
+use super::program::{App, DRIFT_SHIFT, IN, LEASE_US, OUT, SECRET};
 use super::scope::{Clocks, Scope};
+use super::stores::{self, NODES, StoreState};
+use super::wrong::{LINEARIZABLE, ONCE, ONE_OWNER, WELL_FORMED, Wrong};
 use crate::search::Model;
 use pointsman_history::Plain;
-use pointsman_store::{Config, Image};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
+use pointsman_store::Config;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Time passes to this long before the end of a lease, in nanoseconds.
@@ -31,7 +32,10 @@ pub struct Left {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) switches: [u32; 2],
-    pub(super) store: u32,
+    /// Of a store alone the first one only.
+    pub(super) stores: [u32; NODES],
+    /// The view that was decided last: its index in [`Scope::views`].
+    pub(super) decided: u8,
     /// Messages under way.
     pub(super) under_way: u32,
     pub(super) history: u32,
@@ -52,57 +56,41 @@ pub enum Action {
     },
     /// A message arrives.
     Deliver(u32),
+    /// A message of a switch arrives at this node of a chain.
+    DeliverAt(u32, u8),
+    /// The next view of the chain is decided.
+    Decide,
+    /// A node learns of it.
+    Learn(u8),
+    /// A node sends again what others have not confirmed.
+    Repeat(u8),
     /// A message arrives, and will arrive again.
     Double(u32),
     /// A message is lost.
     Lose(u32),
     /// A write leaves the buffer of a switch.
     Poll(u8),
-    /// The store looks at the requests that wait.
-    Wake,
+    /// The store, or a node, looks at the requests that wait.
+    Wake(u8),
     /// A switch restarts, empty.
     Restart(u8),
     /// Nanoseconds of true time pass.
     Pass(u64),
 }
 
-/// A property that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// Which one.
-    pub property: &'static str,
-    /// More about it.
-    pub why: String,
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.property, self.why)
-    }
-}
-
-/// Packets are explained by one switch that never fails.
-pub const LINEARIZABLE: &str = "linearizable";
-/// A packet leaves once.
-pub const ONCE: &str = "once";
-/// One switch at a time uses the state.
-pub const ONE_OWNER: &str = "one owner";
-/// Packets have answers after the faults.
-pub const ANSWERED: &str = "answered";
-/// The store has the state after the faults.
-pub const STORED: &str = "stored";
-/// Nodes send what they may.
-pub const WELL_FORMED: &str = "well formed";
-
 /// What happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Event {
+pub(super) enum Event {
     /// A client's packet arrives: its number, and whether it is counted.
     Packet(u8, bool),
     /// A message arrives.
     Letter(u32),
     /// A write leaves the buffer, or the store looks at the requests that wait.
     Poll,
+    /// A node learns of a view.
+    View(u8),
+    /// A node sends again.
+    Repeat,
 }
 
 /// The model of a scope.
@@ -114,21 +102,23 @@ pub struct World<'a> {
     plain: Plain,
     nodes: Switches<'a>,
     pub(super) switches: Interned<Local>,
-    pub(super) stores: Interned<Image<u8>>,
+    pub(super) stores: Interned<StoreState>,
+    /// Stores.
+    pub(super) count: u8,
     pub(super) letters: Interned<Letter>,
     pub(super) under_way: Interned<Vec<u32>>,
     pub(super) histories: Interned<History>,
     effects: Interned<Effects>,
     /// Steps that were made before: of switches, of the store, of time.
     switch_steps: HashMap<(u32, Event), (u32, u32)>,
-    store_steps: HashMap<(u32, Event), (u32, u32)>,
-    older_letters: HashMap<(u32, u64), u32>,
+    store_steps: HashMap<(u8, u32, Event), (u32, u32)>,
+    pub(super) older_letters: HashMap<(u32, u64), u32>,
     /// By history: whether it is linearizable.
     verdicts: HashMap<u32, bool>,
     /// States that were followed to the end, without what is left.
-    pub(super) settled: HashSet<[u32; 6]>,
+    pub(super) settled: HashSet<[u32; 9]>,
     /// Messages that may be under way at once.
-    bound: usize,
+    pub(super) bound: usize,
     /// What was done without faults after the state that was judged last.
     pub(super) followed: Vec<Action>,
     /// Steps of the interpreter and of the store.
@@ -158,6 +148,7 @@ impl<'a> World<'a> {
             nodes: Switches::new(app),
             switches: Interned::default(),
             stores: Interned::default(),
+            count: if scope.views.is_empty() { 1 } else { NODES as u8 },
             letters: Interned::default(),
             under_way: Interned::default(),
             histories: Interned::default(),
@@ -189,7 +180,7 @@ impl<'a> World<'a> {
                     self.nodes.step(&local, Input::Packet(&client(number, writes)))
                 }
                 Event::Letter(letter) => self.nodes.step(&local, Input::Letter(self.letters.get(letter))),
-                Event::Poll => self.nodes.step(&local, Input::Poll),
+                _ => self.nodes.step(&local, Input::Poll),
             };
             let result = (self.switches.add(after), self.effects.add(effects));
             self.switch_steps.insert((before, event), result);
@@ -200,23 +191,31 @@ impl<'a> World<'a> {
         self.follow(next, effects)
     }
 
-    /// A step of the store: a message, or its deadline.
-    fn at_store(&mut self, state: &State, letter: Option<u32>) -> Result<State, Wrong> {
-        let event = letter.map_or(Event::Poll, Event::Letter);
-        let known = self.store_steps.get(&(state.store, event)).copied();
+    /// A step of the store, or of a node of a chain.
+    pub(super) fn at_store(&mut self, state: &State, n: u8, event: Event) -> Result<State, Wrong> {
+        let before = state.stores[usize::from(n)];
+        let known = self.store_steps.get(&(n, before, event)).copied();
         let (after, effects) = known.unwrap_or_else(|| {
             self.executions += 1;
-            let image = self.stores.get(state.store).clone();
-            let input = match letter {
-                Some(letter) => StoreInput::Letter(self.letters.get(letter)),
-                None => StoreInput::Wake,
+            let store = self.stores.get(before).clone();
+            let input = match event {
+                Event::Letter(letter) => match self.letters.get(letter) {
+                    letter if matches!(letter.to, Place::Node(_)) => StoreInput::Between(letter.bytes()),
+                    letter => StoreInput::Letter(letter),
+                },
+                Event::View(view) => StoreInput::View(self.scope.views[usize::from(view)]),
+                Event::Repeat => StoreInput::Repeat,
+                _ => StoreInput::Wake,
             };
-            let (after, effects) = step_store(&self.config, &image, input);
+            let (after, effects) = stores::step(&self.config, n.into(), &store, input);
             let result = (self.stores.add(after), self.effects.add(effects));
-            self.store_steps.insert((state.store, event), result);
+            self.store_steps.insert((n, before, event), result);
             result
         });
-        self.follow(State { store: after, ..*state }, effects)
+        let mut next = *state;
+        next.stores[usize::from(n)] = after;
+        let next = self.follow(next, effects)?;
+        self.acknowledge(next)
     }
 
     /// What left a node goes where it belongs.
@@ -229,7 +228,7 @@ impl<'a> World<'a> {
             let mut all = self.under_way.get(state.under_way).to_vec();
             for letter in &effects.letters {
                 // Beyond the bound a message is lost.
-                if all.len() < self.bound {
+                if self.has_room(&all, letter) {
                     all.push(self.letters.add(letter.clone()));
                 }
             }
@@ -281,12 +280,19 @@ impl<'a> World<'a> {
             Action::Packet { switch, writes } => self.packet(state, switch, writes),
             Action::Deliver(letter) => {
                 let next = self.without(state, letter);
-                self.arrives(&next, letter)
+                self.arrives(&next, letter, None)
             }
-            Action::Double(letter) => self.arrives(state, letter),
+            Action::DeliverAt(letter, node) => {
+                let next = self.without(state, letter);
+                self.arrives(&next, letter, Some(node))
+            }
+            Action::Decide => Ok(State { decided: state.decided + 1, ..*state }),
+            Action::Learn(node) => self.learns(state, node),
+            Action::Repeat(node) => self.at_store(state, node, Event::Repeat),
+            Action::Double(letter) => self.arrives(state, letter, None),
             Action::Lose(letter) => Ok(self.without(state, letter)),
             Action::Poll(switch) => self.at_switch(state, switch, Event::Poll),
-            Action::Wake => self.at_store(state, None),
+            Action::Wake(node) => self.at_store(state, node, Event::Poll),
             Action::Restart(switch) => Ok(self.restart(state, switch)),
             Action::Pass(ns) => Ok(self.pass(state, ns)),
         }
@@ -300,7 +306,7 @@ impl<'a> World<'a> {
         self.at_switch(&next, switch, Event::Packet(number, writes))
     }
 
-    fn without(&mut self, state: &State, letter: u32) -> State {
+    pub(super) fn without(&mut self, state: &State, letter: u32) -> State {
         let mut all = self.under_way.get(state.under_way).to_vec();
         if let Some(at) = all.iter().position(|l| *l == letter) {
             all.remove(at);
@@ -308,16 +314,24 @@ impl<'a> World<'a> {
         State { under_way: self.under_way.add(all), ..*state }
     }
 
-    fn arrives(&mut self, state: &State, letter: u32) -> Result<State, Wrong> {
+    pub(super) fn arrives(&mut self, state: &State, letter: u32, node: Option<u8>) -> Result<State, Wrong> {
         match self.letters.get(letter).to {
             Place::Switch(switch) => self.at_switch(state, switch, Event::Letter(letter)),
-            Place::Store => self.at_store(state, Some(letter)),
+            Place::Store => {
+                let head = self.head(state) as u8;
+                self.at_store(state, node.unwrap_or(head), Event::Letter(letter))
+            }
+            Place::Node(node) => self.at_store(state, node, Event::Letter(letter)),
         }
     }
 
-    /// Whether the store has requests to look at.
-    pub(super) fn is_due(&self, state: &State) -> bool {
-        self.stores.get(state.store).keys.iter().any(|k| !k.waiting.is_empty() && k.look_ns == 0)
+    /// The store, or the node, that has requests to look at.
+    pub(super) fn due(&self, state: &State) -> Option<u8> {
+        let due = |n: &u8| {
+            let store = self.stores.get(state.stores[usize::from(*n)]);
+            store.serves() && store.image().keys.iter().any(|k| !k.waiting.is_empty() && k.look_ns == 0)
+        };
+        (0..self.count).find(due)
     }
 
     fn restart(&mut self, state: &State, switch: u8) -> State {
@@ -333,61 +347,6 @@ impl<'a> World<'a> {
     fn is_fresh(&mut self, state: &State, switch: u8) -> bool {
         let local = self.switches.get(state.switches[usize::from(switch)]).clone();
         *local == self.nodes.fresh(switch, local.incarnation)
-    }
-
-    /// Nanoseconds of true time pass: a multiple of 8.
-    fn pass(&mut self, state: &State, ns: u64) -> State {
-        let clocks = self.clocks(state);
-        let of_switches = clocks.switches.map(|rate| ns / 8 * rate);
-        let mut next = *state;
-        for (n, passed) in of_switches.into_iter().enumerate() {
-            let later = self.switches.get(state.switches[n]).later(passed);
-            next.switches[n] = self.switches.add(later);
-        }
-        let store = store_later(self.stores.get(state.store), ns / 8 * clocks.store, of_switches);
-        next.store = self.stores.add(store);
-        let all: Vec<u32> = self.under_way.get(state.under_way).to_vec();
-        let mut later: Vec<u32> = Vec::with_capacity(all.len());
-        for letter in all {
-            let passed = of_switches[usize::from(self.letters.get(letter).switch)];
-            let known = self.older_letters.get(&(letter, passed)).copied();
-            later.push(known.unwrap_or_else(|| {
-                let older = self.letters.get(letter).later(passed);
-                let older = self.letters.add(older);
-                self.older_letters.insert((letter, passed), older);
-                older
-            }));
-        }
-        later.sort_unstable();
-        next.under_way = self.under_way.add(later);
-        next
-    }
-
-    /// True times until something is due or ends; those of leases in the second list.
-    pub(super) fn deadlines(&self, state: &State) -> (BTreeSet<u64>, BTreeSet<u64>) {
-        let clocks = self.clocks(state);
-        // The first multiple of 8 nanoseconds at which a clock of this rate has moved on by so much.
-        let when = |ns: u64, rate: u64| ns.div_ceil(rate) * 8;
-        let (mut all, mut leases) = (BTreeSet::new(), BTreeSet::new());
-        for (n, rate) in clocks.switches.into_iter().enumerate() {
-            let local = self.switches.get(state.switches[n]);
-            if local.until_ns > 0 {
-                leases.insert(when(local.until_ns, rate));
-                all.extend(
-                    local.until_ns.checked_sub(RENEW_NS).filter(|ns| *ns > 0).map(|ns| when(ns, rate)),
-                );
-            }
-            all.extend(
-                local.waiting.iter().filter(|p| p.ready_ns > 0).map(|p| when(p.ready_ns as u64, rate)),
-            );
-        }
-        let store = self.stores.get(state.store);
-        for key in &store.keys {
-            leases.extend([key.until_ns].into_iter().filter(|ns| *ns > 0).map(|ns| when(ns, clocks.store)));
-            all.extend([key.look_ns].into_iter().filter(|ns| *ns > 0).map(|ns| when(ns, clocks.store)));
-        }
-        all.extend(leases.iter().copied());
-        (all, leases)
     }
 
     /// Whether both switches use the state.
@@ -414,13 +373,14 @@ impl Model for World<'_> {
             let fresh = self.nodes.fresh(n, 1);
             self.switches.add(fresh)
         });
-        let store =
-            Image { keys: Vec::new(), peers: Vec::new(), hold_ns: 0, last_grant: 0, sessions: Vec::new() };
-        let store = self.stores.add(store);
+        let mut stores = [0; NODES];
+        for (n, store) in stores::starts(&self.config, self.scope.views).into_iter().enumerate() {
+            stores[n] = self.stores.add(store);
+        }
         let (under_way, history) = (self.under_way.add(Vec::new()), self.histories.add(History::default()));
         let Scope { packets: (writes, reads), restarts, doubles, passes, .. } = *self.scope;
         let left = Left { writes, reads, restarts, doubles, passes };
-        let start = |clocks| State { switches, store, under_way, history, left, clocks };
+        let start = |clocks| State { switches, stores, decided: 0, under_way, history, left, clocks };
         (0..self.scope.clocks.len() as u8).map(start).collect()
     }
 
@@ -441,7 +401,11 @@ impl Model for World<'_> {
             if n > 0 && under_way[n - 1] == *letter {
                 continue;
             }
-            out.push(Action::Deliver(*letter));
+            if self.count > 1 && self.letters.get(*letter).to == Place::Store {
+                out.extend(self.servers(state).into_iter().map(|node| Action::DeliverAt(*letter, node)));
+            } else {
+                out.push(Action::Deliver(*letter));
+            }
             if left.doubles > 0 {
                 out.push(Action::Double(*letter));
             }
@@ -458,9 +422,11 @@ impl Model for World<'_> {
                 out.push(Action::Restart(switch));
             }
         }
-        if self.is_due(state) {
-            out.push(Action::Wake);
+        out.extend(self.due(state).map(Action::Wake));
+        if self.may_decide(state) {
+            out.push(Action::Decide);
         }
+        out.extend((0..self.count).filter(|n| self.is_behind(state, *n)).map(Action::Learn));
         if left.passes > 0 {
             let (mut all, leases) = self.deadlines(state);
             all.extend(leases.iter().filter_map(|ns| ns.checked_sub(BRINK_NS)).filter(|ns| *ns > 0));
@@ -477,12 +443,12 @@ impl Model for World<'_> {
             Action::Double(_) => left.doubles -= 1,
             Action::Restart(_) => left.restarts -= 1,
             Action::Pass(_) => left.passes -= 1,
-            Action::Deliver(_) | Action::Lose(_) | Action::Poll(_) | Action::Wake => {}
+            _ => {}
         }
         let after = self.apply(&before, action)?;
         // A message without an effect may as well be lost, or still be under way.
         let same = match action {
-            Action::Deliver(letter) => self.without(&before, letter),
+            Action::Deliver(letter) | Action::DeliverAt(letter, _) => self.without(&before, letter),
             Action::Double(_) => before,
             _ => *state,
         };
@@ -491,6 +457,7 @@ impl Model for World<'_> {
 
     fn judge(&mut self, state: &State) -> Result<(), Wrong> {
         self.check_owners(state)?;
+        self.check_nodes(state)?;
         self.without_faults(|world| world.settles(state))
     }
 }
