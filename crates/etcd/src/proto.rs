@@ -115,8 +115,8 @@ pub fn granted(response: LeaseGrantResponse) -> Result<Answer, Failure> {
     }
 }
 
-/// The changes that a message of a watch brings, in order, with the store's revision.
-pub fn changes(response: WatchResponse) -> (i64, Vec<Change>) {
+/// The changes that a message of a watch brings, in order.
+pub fn changes(response: WatchResponse) -> Vec<Change> {
     let change = |e: Event| {
         let deleted = e.r#type() == event::EventType::Delete;
         let entry = entry(e.kv?);
@@ -126,7 +126,7 @@ pub fn changes(response: WatchResponse) -> (i64, Vec<Change>) {
             Change::Put(entry)
         })
     };
-    (revision(response.header), response.events.into_iter().filter_map(change).collect())
+    response.events.into_iter().filter_map(change).collect()
 }
 
 #[cfg(test)]

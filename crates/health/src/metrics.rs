@@ -82,7 +82,7 @@ pub(crate) fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task
     };
     let ready = move || {
         let error = figures.lock().unwrap_or_else(PoisonError::into_inner).error.clone();
-        async move { error.map_or(Ok(()), Err) }
+        async move { error.map_or(Ok(""), Err) }
     };
     serve_page(listener, "health", page, ready)
 }

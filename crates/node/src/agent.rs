@@ -157,7 +157,7 @@ impl Running {
         let ready = match figures.reports {
             _ if unreachable => Err("reports cannot be sent: see the log".to_string()),
             0 => Err("no report has been sent yet".to_string()),
-            _ => Ok(()),
+            _ => Ok(""),
         };
         let page = metrics::agent::page(&figures, processor_time());
         *shown.lock().unwrap_or_else(PoisonError::into_inner) = Shown { page, ready };

@@ -7,6 +7,7 @@
 pub mod agent;
 mod clock;
 pub mod controller;
+pub mod etcd;
 pub mod http;
 mod interfaces;
 pub mod listen;

@@ -81,6 +81,17 @@ pub fn summary(answers: &Answers) -> Markup {
         @if let [_, ..] = list(&status["unresolved"]) {
             p class="bad" { "No MAC address is known for " (crate::text::joined(&status["unresolved"])) "." }
         }
+        @if let Some(role) = status["group"]["role"].as_str() {
+            p {
+                (string(&status["group"]["name"])) ": " (role) " since " (string(&status["group"]["since"])) "."
+                @if let (Some(name), true) = (status["group"]["leader"].as_str(), role != "leader") {
+                    " Changes are made at the leader, " (name) ": " (string(&status["group"]["leader_url"])) "."
+                }
+            }
+            @if let Some(why) = status["group"]["trouble"].as_str() {
+                p class="bad" { "Changes cannot be stored: " (why) }
+            }
+        }
         @if let Some(why) = status["unsaved"].as_str() {
             p class="bad" { "Changes will be lost at a restart: " (why) }
         }

@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod console;
 mod controllers;
+mod group;
 mod handout;
 mod many_entries;
 mod metrics;

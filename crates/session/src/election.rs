@@ -100,6 +100,19 @@ impl Leader {
     }
 }
 
+/// Who decides which controller leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mandate {
+    /// The switch: whoever bids first when it has no primary.
+    #[default]
+    Switch,
+    /// Another election, which this controller has not won: it never bids.
+    Standby,
+    /// Another election, which this controller has won: it bids with this term, and with no other one. Terms rise with every
+    /// winner, so a former winner cannot take the switch back.
+    Term(u64),
+}
+
 /// The reaction to a lost or changed primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
@@ -112,6 +125,7 @@ pub(crate) enum Decision {
 #[derive(Debug)]
 pub(crate) struct Election {
     seed: u64,
+    pub mandate: Mandate,
     /// Its id at the switch, on this connection. With it requests are made.
     pub id: Option<ElectionId>,
     pub leader: Leader,
@@ -131,6 +145,7 @@ impl Election {
     pub fn new(seed: u64) -> Self {
         Election {
             seed,
+            mandate: Mandate::Switch,
             id: None,
             leader: Leader::Unknown,
             highest: None,
@@ -153,11 +168,31 @@ impl Election {
     }
 
     /// The id of the next bid.
-    pub fn bid(&mut self, first_term: u64) -> ElectionId {
+    ///
+    /// # Errors
+    /// The mandate does not suffice: the switch has seen this id. None: there is no mandate.
+    pub fn bid(&mut self, first_term: u64) -> Result<ElectionId, Option<ElectionId>> {
+        let id = match self.mandate {
+            Mandate::Switch => ElectionId::above(self.highest, first_term, self.controller()),
+            Mandate::Standby => return Err(None),
+            Mandate::Term(term) => {
+                let own = ElectionId::new(term, self.controller());
+                // Its own id is as good as before, once the switch has noticed the end of the old connection.
+                let again = |h| own == h && self.leader == Leader::Vacant;
+                match self.highest.filter(|h| own <= *h && !again(*h)) {
+                    Some(highest) => return Err(Some(highest)),
+                    None => own,
+                }
+            }
+        };
         self.bids = self.bids.saturating_add(1);
-        let id = ElectionId::above(self.highest, first_term, self.controller());
         self.id = Some(id);
-        id
+        Ok(id)
+    }
+
+    /// Whether a bid with the mandate would be above this id.
+    fn outranks(&self, id: ElectionId) -> bool {
+        matches!(self.mandate, Mandate::Term(term) if ElectionId::new(term, self.controller()) > id)
     }
 
     /// The switch reports that this controller is the primary.
@@ -184,6 +219,11 @@ impl Election {
     pub fn vacant(&mut self, highest: Option<ElectionId>) -> Decision {
         self.highest = highest;
         self.leader = Leader::Vacant;
+        match self.mandate {
+            Mandate::Switch => {}
+            Mandate::Standby => return Decision::StandBy,
+            Mandate::Term(_) => return Decision::BidAfter(Duration::ZERO),
+        }
         if !self.stood_by && self.bids == 0 {
             return Decision::BidAfter(Duration::ZERO);
         }
@@ -213,11 +253,17 @@ impl Election {
         self.stood_by = true;
         if id.controller().is_some() {
             self.leader = Leader::Pointsman(id);
-            return Decision::StandBy;
-        }
-        self.leader = Leader::Foreign(id);
-        if !preempt || id.0 == u128::MAX {
-            return Decision::StandBy;
+            match self.mandate {
+                Mandate::Switch | Mandate::Standby => return Decision::StandBy,
+                Mandate::Term(_) if self.outranks(id) => return Decision::BidAfter(Duration::ZERO),
+                // Either this controller is the former winner, or the other one did not take part in the election.
+                Mandate::Term(_) => {}
+            }
+        } else {
+            self.leader = Leader::Foreign(id);
+            if !preempt || id.0 == u128::MAX || self.mandate == Mandate::Standby {
+                return Decision::StandBy;
+            }
         }
         let wait = match self.preemptions.checked_sub(1) {
             None => Duration::ZERO,
@@ -264,6 +310,42 @@ mod tests {
     }
 
     #[test]
+    fn a_mandate_decides_alone() {
+        let (mut old, mut new) = (Election::new(1), Election::new(2));
+        let at_once = Decision::BidAfter(Duration::ZERO);
+        new.mandate = Mandate::Standby;
+        assert_eq!(new.vacant(None), Decision::StandBy, "not even a vacant switch");
+        assert_eq!(new.bid(1), Err(None));
+        old.mandate = Mandate::Term(7);
+        assert_eq!(old.vacant(None), at_once);
+        let first = old.bid(1).expect("nothing is higher");
+        assert_eq!((first.term(), old.won(Duration::ZERO, None)), (7, first));
+        new.mandate = Mandate::Term(9);
+        assert_eq!(
+            new.led_by(Duration::ZERO, first, false),
+            at_once,
+            "the winner takes the switch from the former one"
+        );
+        let second = new.bid(1).expect("it is higher");
+        assert_eq!(second.term(), 9);
+        // The former winner resumes: whatever it does, it has no higher id.
+        old.led_by(Duration::ZERO, second, true);
+        assert_eq!(old.bid(1), Err(Some(second)));
+        old.vacant(Some(second));
+        assert_eq!(old.bid(1), Err(Some(second)));
+        // The winner's own connection was lost: its id is as good as before.
+        new.won(Duration::ZERO, None);
+        new.disconnected();
+        assert_eq!(new.led_by(Duration::ZERO, second, false), at_once, "the old connection still counts");
+        assert_eq!(new.bid(1), Err(Some(second)));
+        assert_eq!(new.vacant(Some(second)), at_once);
+        assert_eq!(new.bid(1), Ok(second));
+        // Other clients keep the switch as before.
+        assert_eq!(new.led_by(Duration::ZERO, ElectionId(7), false), Decision::StandBy);
+        assert_eq!(new.led_by(Duration::ZERO, ElectionId(7), true), at_once);
+    }
+
+    #[test]
     fn preemption_gets_rarer() {
         let mut e = Election::new(1);
         let mut now = Duration::ZERO;
@@ -272,7 +354,7 @@ mod tests {
                 now += Duration::from_secs(1);
                 let foreign = e.highest.map_or(7, |h| ((h.0 >> 64) + 1) << 64);
                 let Decision::BidAfter(wait) = e.led_by(now, ElectionId(foreign), true) else { panic!() };
-                let id = e.bid(1);
+                let id = e.bid(1).expect("the switch decides");
                 assert!(id.0 > foreign);
                 e.won(now, Some(id));
                 wait.as_secs()

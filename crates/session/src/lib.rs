@@ -15,7 +15,7 @@ mod messages;
 mod reconcile;
 mod session;
 
-pub use election::{ElectionId, Leader};
+pub use election::{ElectionId, Leader, Mandate};
 pub use messages::{Event, Input, Notice, Output, Program, Request, Response, SessionConfig, State};
 pub use reconcile::{DesiredError, Reconciler, ReconcilerConfig, ReconcilerEvent};
 pub use session::Session;

@@ -196,6 +196,11 @@ pub enum Event {
         /// When.
         wait: Duration,
     },
+    /// The mandate does not suffice for this switch: it has seen a higher id, or the same one.
+    Outranked {
+        /// The highest id that it has seen.
+        highest: ElectionId,
+    },
     /// A request of the session's own failed; it begins again after a while.
     Failed {
         /// The request, such as "installing the program".

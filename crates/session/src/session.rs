@@ -1,6 +1,6 @@
 //! Connection, mastership, pipeline, and the requests in flight.
 
-use crate::election::{Decision, Election, ElectionId, Leader};
+use crate::election::{Decision, Election, ElectionId, Leader, Mandate};
 use crate::messages::{Event, Input, Notice, Output, Program, Request, Response, SessionConfig, State};
 use pointsman_control::proto::p4rt::{self, stream_message_response::Update as Message};
 use pointsman_control::{Code, RpcError};
@@ -167,6 +167,30 @@ impl<P> Session<P> {
         out
     }
 
+    /// Takes another mandate. Without one the connection is closed if this controller has bid on it, and the next step makes one
+    /// that only observes.
+    pub fn mandate(&mut self, now: Duration, mandate: Mandate) -> Vec<Output<Notice<P>>> {
+        let mut out = Vec::new();
+        if std::mem::replace(&mut self.election.mandate, mandate) == mandate {
+            return out;
+        }
+        match mandate {
+            Mandate::Standby if self.election.id.is_some() => {
+                out.push(Output::Disconnect);
+                self.enter(Phase::Waiting { until: now }, &mut out);
+                self.election.disconnected();
+            }
+            Mandate::Term(_) => match self.election.leader {
+                Leader::Unknown => {}
+                Leader::Own(_) => self.bid(now, &mut out),
+                // The answer decides.
+                _ => self.arbitrate(now, &mut out),
+            },
+            Mandate::Switch | Mandate::Standby => {}
+        }
+        out
+    }
+
     /// Makes a request of the owner, whose answer comes as [`Notice::Answer`]. The session must be ready.
     pub fn request<E>(&mut self, now: Duration, purpose: P, request: Request) -> Output<E> {
         debug_assert_eq!(self.phase, Phase::Ready, "a request to a session that is not ready");
@@ -260,8 +284,13 @@ impl<P> Session<P> {
 
     /// Asks for the primary by an id above all others.
     fn bid(&mut self, now: Duration, out: &mut Actions<P>) {
-        self.election.bid(self.config.election_id);
-        self.arbitrate(now, out);
+        match self.election.bid(self.config.election_id) {
+            Ok(_) => self.arbitrate(now, out),
+            Err(highest) => {
+                self.enter(Phase::Backup { bid_at: None }, out);
+                out.extend(highest.map(|highest| Output::Event(Notice::Event(Event::Outranked { highest }))));
+            }
+        }
     }
 
     /// Sends the switch its id, which changes nothing for a primary. A new connection has none: it only observes.

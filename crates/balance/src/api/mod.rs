@@ -6,6 +6,7 @@
 //! the file.
 
 mod devices;
+mod group;
 mod history;
 mod routes;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod time;
 mod tokens;
 mod wanted;
 
+pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use routes::{Answer, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
 pub use time::rfc3339;
@@ -61,7 +63,7 @@ struct Attempt {
 }
 
 /// The state of the API.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Desk {
     /// The rack's file.
     file: Rack,
@@ -78,6 +80,7 @@ pub struct Desk {
     news: VecDeque<(u64, String)>,
     /// Why the state could not be saved.
     unsaved: Option<String>,
+    group: Option<Group>,
 }
 
 /// The state that survives a restart.
@@ -115,6 +118,7 @@ impl Desk {
             attempt: None,
             news: VecDeque::new(),
             unsaved: None,
+            group: None,
         }
     }
 
@@ -124,17 +128,34 @@ impl Desk {
     /// # Errors
     /// The text is not a saved state.
     pub fn restore(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
-        let wrong = |e: String| format!("{e}; move the file away to start from the rack file");
-        let kept: Kept = serde_json::from_str(kept).map_err(|e| wrong(e.to_string()))?;
+        let remedy = |e: String| format!("{e}; move the file away to start from the rack file");
+        self.take(now_ms, kept).map_err(remedy)
+    }
+
+    /// Replaces all requests by those of another controller of the rack, as its [`Desk::kept`] has them.
+    ///
+    /// # Errors
+    /// The text is not a saved state; nothing changes.
+    pub fn adopt(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
+        let before = self.attempt();
+        let mut effects = self.take(now_ms, kept)?;
+        self.attempt = Some(before);
+        effects.insert(0, Effect::Configure(Box::new(self.rack.clone())));
+        Ok(effects)
+    }
+
+    fn take(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
+        let kept: Kept = serde_json::from_str(kept).map_err(|e| e.to_string())?;
         if kept.version != 1 {
-            return Err(wrong(format!("its version is {}, this controller supports 1", kept.version)));
+            return Err(format!("its version is {}, this controller supports 1", kept.version));
         }
+        let mut overrides = BTreeMap::new();
         for (name, k) in kept.services {
-            let wanted =
-                Wanted::from_document(&k.set).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
-            let base = Wanted::from_document(&k.base).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
-            self.overrides.insert(name, Override { wanted, base, change: k.change, waits: k.waits });
+            let wanted = Wanted::from_document(&k.set).map_err(|e| format!("service `{name}`: {e}"))?;
+            let base = Wanted::from_document(&k.base).map_err(|e| format!("service `{name}`: {e}"))?;
+            overrides.insert(name, Override { wanted, base, change: k.change, waits: k.waits });
         }
+        self.overrides = overrides;
         self.drained = kept.drained;
         self.history = History::from_changes(kept.history);
         let mut effects = Vec::new();
@@ -165,6 +186,11 @@ impl Desk {
     /// How saving went.
     pub fn saved(&mut self, result: Result<(), String>) {
         self.unsaved = result.err();
+    }
+
+    /// The group of controllers of which this one is.
+    pub fn set_group(&mut self, group: Option<Group>) {
+        self.group = group;
     }
 
     /// The rack's file changed.
@@ -284,7 +310,7 @@ impl Desk {
     }
 
     /// The text to save for a restart.
-    fn kept(&self) -> String {
+    pub fn kept(&self) -> String {
         let services = self.overrides.iter().map(|(name, o)| {
             let (set, base) = (o.wanted.document(), o.base.document());
             let kept = KeptOverride { set, base, change: o.change, waits: o.waits };

@@ -425,6 +425,7 @@ impl Desk {
             "held": controller.held(),
             "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
             "unsaved": self.unsaved,
+            "group": self.group.as_ref().map(super::Group::json),
             "news": news,
         })
     }

@@ -16,6 +16,7 @@ pub enum Event {
     Primary { id: ElectionId },
     Backup { leader: Leader },
     Bidding { leader: Leader, wait: Duration },
+    Outranked { highest: ElectionId },
     PipelinePresent,
     PipelineInstalled,
     Adopted { entries: usize, foreign: usize },
@@ -40,6 +41,7 @@ pub enum Event {
     Released { devices: String },
     Learnt { service: String, learner: &'static str, decision: String },
     Warning { text: String },
+    Group { text: String },
 }
 
 impl Event {
@@ -52,6 +54,7 @@ impl Event {
                 | Event::Held { .. }
                 | Event::Released { .. }
                 | Event::Warning { .. }
+                | Event::Group { .. }
         )
     }
 
@@ -63,6 +66,7 @@ impl Event {
             Event::Primary { .. } => "primary",
             Event::Backup { .. } => "backup",
             Event::Bidding { .. } => "bidding",
+            Event::Outranked { .. } => "outranked",
             Event::PipelinePresent => "pipeline_present",
             Event::PipelineInstalled => "pipeline_installed",
             Event::Adopted { .. } => "adopted",
@@ -87,6 +91,7 @@ impl Event {
             Event::Released { .. } => "released",
             Event::Learnt { .. } => "learnt",
             Event::Warning { .. } => "warning",
+            Event::Group { .. } => "group",
         }
     }
 }
@@ -99,6 +104,7 @@ impl From<session::Event> for Event {
             session::Event::Primary { id } => Event::Primary { id },
             session::Event::Backup { leader } => Event::Backup { leader },
             session::Event::Bidding { leader, wait } => Event::Bidding { leader, wait },
+            session::Event::Outranked { highest } => Event::Outranked { highest },
             session::Event::Failed { what, error } => {
                 Event::RequestFailed { what, code: error.code, message: error.message }
             }
@@ -134,6 +140,12 @@ impl fmt::Display for Event {
                 write!(f, "taking the switch from a client that is not a Pointsman controller ({id}) in {wait:?}")
             }
             Event::Bidding { wait, .. } => write!(f, "the switch has no controller; taking over in {wait:?}"),
+            Event::Outranked { highest } => {
+                write!(
+                    f,
+                    "the switch has seen {highest}: this controller needs a higher election id to take it"
+                )
+            }
             Event::PipelinePresent => f.write_str("the switch runs the right program"),
             Event::PipelineInstalled => f.write_str("program installed"),
             Event::Adopted { entries, foreign } => {
@@ -191,7 +203,7 @@ impl fmt::Display for Event {
             Event::Learnt { service, learner, decision } => {
                 write!(f, "decision service={service} learner={learner} {decision}")
             }
-            Event::Warning { text } => f.write_str(text),
+            Event::Warning { text } | Event::Group { text } => f.write_str(text),
         }
     }
 }

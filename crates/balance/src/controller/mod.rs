@@ -25,7 +25,7 @@ pub use event::Event;
 pub use health::Refusal;
 pub use limit::Limiter;
 pub use look::Live;
-pub use pointsman_session::{ElectionId, Leader, Program, Request, Response};
+pub use pointsman_session::{ElectionId, Leader, Mandate, Program, Request, Response};
 pub use preview::Preview;
 pub use several::Controllers;
 
@@ -66,6 +66,8 @@ pub enum Input {
     },
     /// Someone looks at the live figures: they are read from the switch for a while.
     Look,
+    /// Whether this controller may lead, if another election than the switch's own decides that.
+    Mandate(Mandate),
     /// The configuration changed.
     Config(Box<Rack>),
     /// Another policy for one service, until the configuration changes.
@@ -355,6 +357,10 @@ impl Controller {
             Input::Stream(message) => self.carry(now, SessionInput::Stream(message), &mut out),
             Input::Response { id, result } => {
                 self.carry(now, SessionInput::Response { id, result }, &mut out)
+            }
+            Input::Mandate(mandate) => {
+                let actions = self.session.mandate(now, mandate);
+                self.perform(now, actions, &mut out);
             }
             Input::Config(rack) => self.configure(now, *rack, &mut out),
             Input::SetPolicy { service, policy } => match self.rack.with_policy(&service, policy) {

@@ -1,7 +1,7 @@
 //! The controllers of all switches of a rack.
 
 use super::{
-    Controller, Draining, Event, Input, Leader, Live, Output, Preview, Program, Status, Unavailable,
+    Controller, Draining, Event, Input, Leader, Live, Mandate, Output, Preview, Program, Status, Unavailable,
 };
 use crate::config::Rack;
 use crate::plan::{Entries, Update};
@@ -18,6 +18,7 @@ pub struct Controllers {
     all: Vec<Controller>,
     program: Program,
     seed: u64,
+    mandate: Mandate,
 }
 
 impl Controllers {
@@ -26,8 +27,12 @@ impl Controllers {
     /// # Errors
     /// The program is not a balancer: it lacks something that the controller fills.
     pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
-        let mut controllers =
-            Controllers { all: vec![Controller::new(rack, program.clone())?], program, seed: 0 };
+        let mut controllers = Controllers {
+            all: vec![Controller::new(rack, program.clone())?],
+            program,
+            seed: 0,
+            mandate: Mandate::Switch,
+        };
         controllers.extend()?;
         Ok(controllers)
     }
@@ -67,6 +72,10 @@ impl Controllers {
         match input {
             Input::Tick => self.all(now, &mut out, || Input::Tick),
             Input::Look => self.all(now, &mut out, || Input::Look),
+            Input::Mandate(mandate) => {
+                self.mandate = mandate;
+                self.all(now, &mut out, || Input::Mandate(mandate));
+            }
             Input::Config(rack) => self.configure(now, *rack, &mut out),
             Input::SetPolicy { service, policy } => match self.rack().with_policy(&service, policy) {
                 Ok(rack) => self.configure(now, rack, &mut out),
@@ -118,7 +127,7 @@ impl Controllers {
             out.push((0, Output::Event(Event::Warning { text })));
         }
         for (i, new) in self.all.iter_mut().enumerate().skip(before) {
-            out.extend(new.step(now, Input::Tick).into_iter().map(|o| (i, o)));
+            out.extend(new.step(now, Input::Mandate(self.mandate)).into_iter().map(|o| (i, o)));
         }
     }
 

@@ -28,6 +28,8 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// connection is lost.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+/// The same where another controller can take over.
+const WATCHFUL: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(700));
 
 /// An event of a connection, with its number: events of abandoned connections are ignored.
 enum News {
@@ -47,17 +49,23 @@ pub struct Link {
     news: mpsc::Receiver<News>,
     number: u64,
     connection: Option<Connection>,
+    keepalive: (Duration, Duration),
 }
 
 impl Default for Link {
     /// Without a connection: the session asks for it.
     fn default() -> Link {
         let (tell, news) = mpsc::channel(WAITING);
-        Link { tell, news, number: 0, connection: None }
+        Link { tell, news, number: 0, connection: None, keepalive: (KEEPALIVE, SIGN_OF_LIFE) }
     }
 }
 
 impl Link {
+    /// The same, which notices within a second that the switch is out of reach.
+    pub fn watchful() -> Link {
+        Link { keepalive: WATCHFUL, ..Link::default() }
+    }
+
     /// The session's next input.
     pub async fn next(&mut self) -> Input {
         poll_fn(|context| self.poll(context)).await
@@ -118,7 +126,7 @@ impl Link {
     }
 
     fn connect(&self, address: String) {
-        tokio::spawn(connect(address, self.number, self.tell.clone()));
+        tokio::spawn(connect(address, self.number, self.keepalive, self.tell.clone()));
     }
 
     fn request(&self, id: u64, request: Request) {
@@ -132,7 +140,7 @@ impl Link {
 }
 
 /// Connects, opens the stream channel and forwards its messages.
-async fn connect(address: String, number: u64, news: mpsc::Sender<News>) {
+async fn connect(address: String, number: u64, keepalive: (Duration, Duration), news: mpsc::Sender<News>) {
     let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
     let attempt = async {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
@@ -140,8 +148,8 @@ async fn connect(address: String, number: u64, news: mpsc::Sender<News>) {
         let endpoint = endpoint
             .connect_timeout(CONNECT)
             .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(SIGN_OF_LIFE)
+            .http2_keep_alive_interval(keepalive.0)
+            .keep_alive_timeout(keepalive.1)
             .keep_alive_while_idle(true);
         let channel = endpoint.connect().await.map_err(|e| reason(&e))?;
         let mut client = P4RuntimeClient::new(channel)

@@ -3,6 +3,7 @@
 mod choice;
 mod console;
 pub mod files;
+mod flags;
 mod learner;
 pub mod link;
 mod pump;
@@ -17,6 +18,7 @@ use crate::rack_file;
 use crate::switch::tls;
 use console::Console;
 use files::FileError;
+use flags::GroupArgs;
 pub use learner::{Answer, Report};
 use learner::{KeptError, random_seed};
 use pointsman_balance::Rack;
@@ -28,7 +30,7 @@ use pointsman_compile::sources::{self, Sources};
 use pointsman_console::say;
 use pointsman_control::p4info::{P4InfoError, p4info};
 use pointsman_frontend::{Define, Failure};
-pub use pump::{Command, Pump, Standing};
+pub use pump::{Command, GroupSettings, Pump, Standing};
 use reload::Follower;
 use std::error::Error;
 use std::net::SocketAddr;
@@ -42,6 +44,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Timeout of a connection attempt and of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the end of a controller may wait for etcd.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// How often the files are polled. A file is read when two polls in a row show the same change.
 const WATCH: Duration = Duration::from_millis(500);
@@ -57,6 +62,8 @@ pub struct Args {
     /// Only check the rack description and the files it references, then exit.
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    group: GroupArgs,
 }
 
 /// Why a program is none for a rack.
@@ -333,6 +340,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));
         return Ok(ExitCode::SUCCESS);
     }
+    let mut group = args.group.settings()?;
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -343,7 +351,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let (status, _) = watch::channel(Standing::START);
         if let Some(settings) = &rack.api {
             let (listener, at) = listen(settings.listen, "api.listen").await?;
-            say(&format!("API on {}://{at}", if api_tls.is_some() { "https" } else { "http" }));
+            let url = format!("{}://{at}", if api_tls.is_some() { "https" } else { "http" });
+            say(&format!("API on {url}"));
+            group.iter_mut().for_each(|g| g.url.clone_from(&url));
             tokio::spawn(serve(listener, api_tls, tx.clone()));
         }
         if let Some(at) = args.metrics {
@@ -351,11 +361,21 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             say(&format!("metrics on http://{at}/metrics"));
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
-        tokio::spawn(follow(args.rack, rack, hangup, tx));
-        let pump = Pump::new(controller, &program, opened, Box::new(say));
+        tokio::spawn(follow(args.rack, rack, hangup, tx.clone()));
+        let mut pump = Pump::new(controller, &program, opened, Box::new(say));
+        let in_group = group.is_some();
+        group.map(|g| pump.join(g)).transpose()?;
+        let stop = async {
+            pointsman_console::signals::wait_for_stop().await;
+            let (reply, done) = oneshot::channel();
+            if in_group && tx.send(Command::Farewell(reply)).is_ok() {
+                // If etcd does not answer, the others wait until the lease ends.
+                let _ = tokio::time::timeout(FAREWELL, done).await;
+            }
+        };
         tokio::select! {
             () = pump.run(rx, status) => {}
-            () = pointsman_console::signals::wait_for_stop() => {}
+            () = stop => {}
         }
         Ok::<(), Box<dyn Error>>(())
     })?;

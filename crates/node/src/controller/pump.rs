@@ -1,6 +1,10 @@
 //! The controller at work: takes commands, messages of switches and the time, one after the other, and carries out what the
 //! controller, the API's desk, choosers and learners answer.
 
+mod group;
+
+pub use group::GroupSettings;
+
 use super::choice::Choosers;
 use super::learner::{Answer, Learner, Wish};
 use super::link::Link;
@@ -10,6 +14,7 @@ use crate::http::health::Readiness;
 use crate::http::server as http;
 use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
+use group::{Group, api_request};
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::controller::{Controllers, Event, Input, Limiter, Program, Response, Status};
@@ -55,6 +60,8 @@ pub enum Command {
     Ready(oneshot::Sender<Readiness>),
     /// A scrape by Prometheus.
     Metrics(oneshot::Sender<Page>),
+    /// The process is about to end: answered when the others of a group need not wait for it.
+    Farewell(oneshot::Sender<()>),
     /// An API request.
     Ask {
         /// The request.
@@ -87,6 +94,8 @@ pub struct Pump {
     chosen: mpsc::UnboundedReceiver<Command>,
     limiter: Limiter,
     tell: Tell,
+    /// The group of controllers of which this is one.
+    group: Option<Box<Group>>,
 }
 
 impl Pump {
@@ -109,6 +118,7 @@ impl Pump {
             chosen,
             limiter: Limiter::default(),
             tell,
+            group: None,
         }
     }
 
@@ -143,7 +153,7 @@ impl Pump {
         status: watch::Sender<Standing>,
     ) {
         loop {
-            self.links.resize_with(self.controller.each().len(), Link::default);
+            self.links.resize_with(self.controller.each().len(), self.new_link());
             self.choosers.follow(&self.controller.rack().choices);
             self.learn();
             let step = [self.controller.next_deadline(), self.limiter.next_deadline()];
@@ -155,6 +165,7 @@ impl Pump {
                 .chain(step)
                 .chain(self.learner.next_deadline())
                 .chain(self.unsaved.as_ref().map(|(_, at)| *at))
+                .chain(self.group.as_ref().and_then(|g| g.next_deadline(self.start)))
                 .min();
             let wait = async {
                 match due {
@@ -169,9 +180,11 @@ impl Pump {
                     None => return,
                 },
                 Some(command) = self.chosen.recv() => self.command(command),
+                input = Group::next_of(&mut self.group) => self.group_step(input),
                 (switch, input) = Link::next_of(&mut self.links) => self.linked(switch, input),
                 () = wait => {
                     self.step(Input::Tick);
+                    self.group_step(pointsman_etcd::Input::Tick);
                     self.limiter.tick(self.start.elapsed()).iter().for_each(|line| (self.tell)(line));
                     let wishes = self.learner.tick();
                     self.fulfil(wishes);
@@ -229,12 +242,21 @@ impl Pump {
                 self.fulfil(wishes);
             }
             input => {
+                let reach = matches!(input, Input::Connected | Input::Disconnected(_));
                 if matches!(input, Input::Disconnected(_)) {
                     self.learner.disconnected();
                 }
                 self.step_with(switch, input);
+                if reach {
+                    self.group_step(pointsman_etcd::Input::Tick);
+                }
             }
         }
+    }
+
+    /// Makes links to switches.
+    fn new_link(&self) -> fn() -> Link {
+        if self.group.is_some() { Link::watchful } else { Link::default }
     }
 
     fn step(&mut self, input: Input) {
@@ -248,10 +270,13 @@ impl Pump {
         let in_sync = self.controller.status() == Status::InSync;
         for (switch, output) in outputs {
             if switch >= self.links.len() {
-                self.links.resize_with(switch + 1, Link::default);
+                self.links.resize_with(switch + 1, self.new_link());
             }
             if let Some(event) = self.links[switch].carry(output) {
                 self.happened(&event, Some(switch).filter(|_| !event.is_of_the_rack()));
+                if let (Event::Outranked { highest }, Some(group)) = (&event, &mut self.group) {
+                    group.outranked(highest.term());
+                }
                 effects.extend(self.desk.event(unix_ms(), &event, in_sync));
             }
         }
@@ -271,14 +296,19 @@ impl Pump {
                 self.perform(effects);
             }
             Command::Tokens(tokens) => self.desk.set_tokens(tokens),
+            Command::Farewell(reply) => {
+                if let Some(group) = &self.group {
+                    group.farewell(reply);
+                }
+            }
             Command::Metrics(reply) => {
+                let learning = self.learner.report();
+                let history = self.desk.history();
+                let mut page =
+                    metrics::controller::page(&self.controller, history, &self.tally, learning.as_ref());
+                self.group_metrics(&mut page);
                 // The caller may have disconnected.
-                drop(reply.send(metrics::controller::page(
-                    &self.controller,
-                    self.desk.history(),
-                    &self.tally,
-                    self.learner.report().as_ref(),
-                )));
+                drop(reply.send(page));
             }
             // The caller may have disconnected.
             Command::Ready(reply) => drop(reply.send(self.ready())),
@@ -287,31 +317,40 @@ impl Pump {
                 self.fulfil(wishes);
             }
             Command::Say(text) => self.warn(text),
+            Command::Ask { request, reply } if self.group.is_some() && request.method != "GET" => {
+                self.ask_group(request, reply);
+            }
             Command::Ask { request, reply } => {
-                let asked = api::Request {
-                    method: &request.method,
-                    target: &request.target,
-                    authorization: request.authorization.as_deref(),
-                    body: &request.body,
-                };
-                if ["/v1/devices", "/v1/drops"].contains(&asked.target) && asked.method == "GET" {
+                self.show_group();
+                if ["/v1/devices", "/v1/drops"].contains(&&*request.target) && request.method == "GET" {
                     self.step(Input::Look);
                 }
-                let answer = self.desk.ask(unix_ms(), &self.controller, &asked);
-                self.perform(answer.effects);
-                match answer.wait {
-                    Some(wait) => {
-                        let until = Instant::now() + Duration::from_millis(wait.at_most_ms);
-                        self.waiting.push((wait.change, until, reply));
-                    }
-                    // The caller may have disconnected.
-                    None => {
-                        self.tally.request(answer.response.status);
-                        drop(reply.send(answer.response));
-                    }
-                }
+                self.answer_ask(unix_ms(), &request, reply);
             }
         }
+    }
+
+    /// Answers a request, at once or when the change that it asks for is made.
+    fn answer_ask(&mut self, at_ms: u64, request: &http::Request, reply: oneshot::Sender<api::Response>) {
+        let answer = self.desk.ask(at_ms, &self.controller, &api_request(request));
+        self.perform(answer.effects);
+        match answer.wait {
+            Some(wait) => {
+                let until = Instant::now() + Duration::from_millis(wait.at_most_ms);
+                self.waiting.push((wait.change, until, reply));
+            }
+            None => {
+                self.tally.request(answer.response.status);
+                // The caller may have disconnected.
+                drop(reply.send(answer.response));
+            }
+        }
+    }
+
+    /// Gives the API what it shows of the group.
+    fn show_group(&mut self) {
+        let group = self.group.as_ref().map(|g| g.shown());
+        self.desk.set_group(group);
     }
 
     /// Whether every switch holds the configuration, or has another controller that sees to it.
@@ -323,7 +362,10 @@ impl Pump {
             Status::Working => Some(format!("the switch at {address} is not up to date yet")),
         });
         let late: Vec<String> = late.collect();
-        if late.is_empty() { Ok(()) } else { Err(late.join("; ")) }
+        match late.is_empty() {
+            true => self.group.as_ref().map_or(Ok(""), |g| g.ready()),
+            false => Err(late.join("; ")),
+        }
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -338,6 +380,13 @@ impl Pump {
 
     /// Saves this over a restart, if a file is configured. A full disk may have room again: failed saves are retried.
     fn save(&mut self, text: String) {
+        if let Some(group) = &mut self.group {
+            group.store(text.clone());
+        }
+        self.save_file(text);
+    }
+
+    fn save_file(&mut self, text: String) {
         let Some(path) = self.keep.clone() else { return };
         let result = files::replace(&path, &text).map_err(|e| e.to_string());
         match (&result, self.unsaved.take()) {
@@ -354,7 +403,7 @@ impl Pump {
     fn save_again(&mut self) {
         if self.unsaved.as_ref().is_some_and(|(_, at)| *at <= Instant::now()) {
             let text = self.unsaved.as_ref().map(|(text, _)| text.clone()).unwrap_or_default();
-            self.save(text);
+            self.save_file(text);
         }
     }
 

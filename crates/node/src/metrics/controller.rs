@@ -3,7 +3,7 @@
 use super::{Labels, Page, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
-use pointsman_balance::api::{Change, History, Outcome};
+use pointsman_balance::api::{Change, Group, History, Outcome};
 use pointsman_balance::controller::{Controller, Controllers, Event, Leader, Status, Unavailable};
 use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
@@ -211,6 +211,31 @@ fn unavailable(controller: &Controllers, page: &mut Page) {
         "Devices that failed their health check; 1.",
         of(|why| *why == Unavailable::Failed),
     );
+}
+
+/// A group of controllers as one of them knows it, how often its leader changed, and how many changes were stored in etcd.
+pub fn group(group: &Group, changes: u64, stored: u64, page: &mut Page) {
+    let roles = ["leader", "standby"].map(|role| {
+        let labels = vec![("name", group.name.clone()), ("role", role.to_string())];
+        (labels, f64::from(u8::from(role == group.role())))
+    });
+    page.gauge(
+        "pointsman_controller_group_role",
+        "Role in the group of controllers; 1 for the current one.",
+        roles.to_vec(),
+    );
+    page.gauge(
+        "pointsman_controller_group_members",
+        "Controllers of the group that renew their leases.",
+        one(group.controllers.len() as u64),
+    );
+    page.gauge(
+        "pointsman_controller_group_etcd_up",
+        "Whether etcd answers and its contents can be used.",
+        one(u64::from(group.trouble.is_none())),
+    );
+    page.counter("pointsman_controller_group_leader_changes", "Changes of the group's leader.", one(changes));
+    page.counter("pointsman_controller_group_stored", "States that were stored in etcd.", one(stored));
 }
 
 /// A controller as metrics.

@@ -86,5 +86,5 @@ pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'stati
         let page = figures.lock().unwrap_or_else(PoisonError::into_inner).page();
         async move { Some(page) }
     };
-    super::serve(listener, "memory", page, || async { Ok(()) })
+    super::serve(listener, "memory", page, || async { Ok("") })
 }

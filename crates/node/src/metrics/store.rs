@@ -141,7 +141,7 @@ pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'stati
             (_, false) => Some("the node is not in its chain yet: see the log"),
             _ => None,
         };
-        async move { why.map_or(Ok(()), |why| Err(why.to_string())) }
+        async move { why.map_or(Ok(""), |why| Err(why.to_string())) }
     };
     super::serve(listener, "store", page, ready)
 }

@@ -52,7 +52,7 @@ async fn serve_metrics(listener: TcpListener, handle: Handle) {
         let handle = asked.clone();
         async move {
             match handle.call(|core| core.runs_a_program()).await {
-                Ok(true) => Ok(()),
+                Ok(true) => Ok(""),
                 Ok(false) => {
                     Err("no program: none was given, and no controller has installed one".to_string())
                 }

@@ -220,6 +220,23 @@ fn leader(s: &Value) -> String {
     leader + &s["leader_id"].as_str().map(|id| format!(" ({id})")).unwrap_or_default()
 }
 
+/// The group of controllers, if there is one.
+fn group(g: &Value, out: &mut String) {
+    let Some(role) = g["role"].as_str() else { return };
+    let leader = match (role, g["leader"].as_str()) {
+        ("leader", _) => String::new(),
+        (_, Some(leader)) => format!(", {leader} leads ({})", text(&g["leader_url"])),
+        (_, None) => ", no controller leads".to_string(),
+    };
+    let [name, since, etcd] = ["name", "since", "etcd"].map(|field| text(&g[field]));
+    let _ = writeln!(out, "group       {name}: {role} since {since}{leader}");
+    for c in g["controllers"].as_array().into_iter().flatten() {
+        let [name, url] = ["name", "url"].map(|field| text(&c[field]));
+        let _ = writeln!(out, "  {name}  {url}, switches reached: {}", c["switches"]);
+    }
+    let _ = writeln!(out, "etcd        {}", g["trouble"].as_str().map_or(etcd, String::from));
+}
+
 /// The state of the controller and its switches.
 pub fn status(s: &Value) -> String {
     let mut out = format!(
@@ -251,6 +268,7 @@ pub fn status(s: &Value) -> String {
     if !held.is_empty() {
         let _ = writeln!(out, "held        {}: in service, at weight 0 by the learner", held.join(", "));
     }
+    group(&s["group"], &mut out);
     if let Some(why) = s["unsaved"].as_str() {
         let _ = writeln!(out, "unsaved     {why}");
     }

@@ -3,6 +3,7 @@
 
 pub mod certificates;
 pub mod controller;
+pub mod etcd;
 pub mod many;
 pub mod programs;
 pub mod python;

@@ -1,0 +1,503 @@
+//! A controller as one of a group: carries its membership in etcd, takes over what others changed, and stores changes before they are
+//! in force.
+
+use super::{Pump, unix_ms};
+use crate::etcd::{Link, Settings as EtcdSettings, SettingsError};
+use crate::http::health::Readiness;
+use crate::http::server as http;
+use crate::metrics::{self, Page};
+use pointsman_balance::api::{self, Effect, Peer};
+use pointsman_balance::controller::{Event as Happened, Input as ToController, Mandate, Status};
+use pointsman_etcd::{Event, Input, Leadership, Member, Settings, Unstored};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How long a lease lasts without renewal, in seconds. Followers end it earlier, so this counts only if there are none.
+const LEASE_S: i64 = 3;
+/// A leader that reaches fewer switches than another controller resigns after this time.
+const BEHIND: Duration = Duration::from_millis(300);
+/// Retry interval after a failed attempt to store the state.
+const STORE_AGAIN: Duration = Duration::from_secs(1);
+/// Changes that wait until others are stored.
+const WAITING: usize = 64;
+
+/// A group of controllers, and this one's place in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// Where etcd is.
+    pub etcd: EtcdSettings,
+    /// What all keys of the group begin with; it ends with a slash.
+    pub prefix: String,
+    /// This controller's name.
+    pub name: String,
+    /// Its API; empty: it has none.
+    pub url: String,
+    /// Its pauses follow from it.
+    pub seed: u64,
+}
+
+/// What a controller says of itself in etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Card {
+    name: String,
+    url: String,
+    #[serde(default)]
+    switches: usize,
+}
+
+impl Card {
+    fn read(text: &[u8]) -> Card {
+        // Others may have written something else.
+        serde_json::from_slice(text)
+            .unwrap_or_else(|_| Card { name: String::from_utf8_lossy(text).into_owned(), ..Card::default() })
+    }
+
+    fn text(&self) -> Vec<u8> {
+        // Strings and a number: JSON can represent them.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// A change that was asked for, and is to be stored before it is made.
+struct Ask {
+    request: http::Request,
+    at_ms: u64,
+    reply: oneshot::Sender<api::Response>,
+}
+
+/// The membership of a controller.
+pub(super) struct Group {
+    settings: GroupSettings,
+    member: Member,
+    link: Link,
+    since_ms: u64,
+    /// Why the value in etcd cannot be used.
+    trouble: Option<String>,
+    /// The value was read; None: there is none yet.
+    read: Option<bool>,
+    /// The proposal in flight, with the change that it is for, and its text.
+    in_flight: Option<(u64, Option<Ask>, String)>,
+    held: VecDeque<Ask>,
+    /// What is to be stored without a change that waits for it, and from when.
+    wanted: Option<(String, Instant)>,
+    behind_since: Option<Instant>,
+    /// How often the leadership changed, and proposals were stored.
+    changes: u64,
+    stored: u64,
+}
+
+impl Group {
+    /// Connects with the first step. Must be called within a runtime.
+    pub fn new(settings: GroupSettings) -> Result<Group, SettingsError> {
+        let link = Link::new(&settings.etcd)?;
+        let card = Card { name: settings.name.clone(), url: settings.url.clone(), switches: 0 };
+        let member = Member::new(Settings {
+            prefix: settings.prefix.clone(),
+            endpoints: link.endpoints(),
+            lease_s: LEASE_S,
+            identity: card.text(),
+            seed: settings.seed,
+        });
+        Ok(Group {
+            settings,
+            member,
+            link,
+            since_ms: unix_ms(),
+            trouble: None,
+            read: None,
+            in_flight: None,
+            held: VecDeque::new(),
+            wanted: None,
+            behind_since: None,
+            changes: 0,
+            stored: 0,
+        })
+    }
+
+    pub fn leads(&self) -> bool {
+        matches!(self.member.leadership(), Leadership::Own { .. })
+    }
+
+    fn leader(&self) -> Option<Card> {
+        match self.member.leadership() {
+            Leadership::Own { .. } => {
+                Some(Card { name: self.settings.name.clone(), url: self.settings.url.clone(), switches: 0 })
+            }
+            Leadership::Other { identity, .. } => Some(Card::read(identity)),
+            Leadership::Unknown | Leadership::Vacant => None,
+        }
+    }
+
+    /// As the API shows it.
+    pub fn shown(&self) -> api::Group {
+        let cards = self.member.members().map(|(text, _)| Card::read(text));
+        let lost = self.member.lost().map(|why| format!("etcd does not answer: {why}"));
+        api::Group {
+            name: self.settings.name.clone(),
+            leads: self.leads(),
+            term: match self.member.leadership() {
+                Leadership::Own { term, .. } => Some(*term),
+                _ => None,
+            },
+            leader: self.leader().map(|c| (c.name, c.url)),
+            since_ms: self.since_ms,
+            etcd: self.link.url(self.member.endpoint()).to_string(),
+            trouble: lost.or_else(|| self.trouble.clone()),
+            controllers: cards.map(|c| Peer { name: c.name, url: c.url, switches: c.switches }).collect(),
+        }
+    }
+
+    /// Why a change cannot be made here and now.
+    fn refusal(&self) -> Option<String> {
+        if !self.leads() {
+            let lost =
+                self.member.lost().map(|why| format!(" (etcd does not answer: {why})")).unwrap_or_default();
+            return Some(match self.leader() {
+                Some(c) if c.url.is_empty() => {
+                    format!("this controller is a standby: send the change to the leader, {}{lost}", c.name)
+                }
+                Some(c) => format!(
+                    "this controller is a standby: send the change to the leader, {} at {}{lost}",
+                    c.name, c.url
+                ),
+                None => format!(
+                    "no controller leads at the moment, nothing was changed: retry in a few seconds{lost}"
+                ),
+            });
+        }
+        if let Some(why) = self.member.lost() {
+            return Some(format!(
+                "etcd does not answer, so the change cannot be stored, and nothing was changed: {why}; retry when etcd is back"
+            ));
+        }
+        let trouble = self.trouble.as_ref()?;
+        Some(format!("the change cannot be stored, and nothing was changed: {trouble}"))
+    }
+
+    /// Whether someone leads, and changes can be made.
+    pub fn ready(&self) -> Readiness {
+        match (self.leads(), self.refusal()) {
+            (true, None) => Ok("leader"),
+            (true, Some(_)) => Ok("leader, and changes cannot be stored: see /v1/status"),
+            (false, _) if self.leader().is_some() => Ok("standby"),
+            (false, _) => Err("no controller of the group leads".to_string()),
+        }
+    }
+
+    /// Stores this as soon as nothing else is under way.
+    pub fn store(&mut self, text: String) {
+        if self.leads() {
+            self.wanted = Some((text, Instant::now()));
+        }
+    }
+
+    /// The switch has seen this term.
+    pub fn outranked(&mut self, term: u64) {
+        self.member.outrank(term);
+    }
+
+    /// The time of the next step.
+    pub fn next_deadline(&self, start: Instant) -> Option<Instant> {
+        let member = self.member.next_deadline().map(|at| start + at);
+        let leads = self.leads();
+        let stores = leads && self.in_flight.is_none() && self.trouble.is_none();
+        let wanted = self.wanted.as_ref().filter(|_| stores).map(|(_, at)| *at);
+        // Once it has passed, the resignation is under way.
+        let behind = self.behind_since.map(|at| at + BEHIND).filter(|at| leads && *at > Instant::now());
+        [member, wanted, behind].into_iter().flatten().min()
+    }
+
+    pub async fn next_of(group: &mut Option<Box<Group>>) -> Input {
+        match group {
+            Some(group) => group.link.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the own lease, so that others need not wait.
+    pub fn farewell(&self, reply: oneshot::Sender<()>) {
+        let Some((endpoint, request)) = self.member.farewell() else { return };
+        let ask = self.link.ask(endpoint, request);
+        tokio::spawn(async move {
+            // Without an answer the lease ends by itself.
+            let _ = ask.await;
+            let _ = reply.send(());
+        });
+    }
+
+    /// Says what this controller reaches, and whether it wants to lead.
+    fn position(&mut self, switches: usize) {
+        let (name, url) = (self.settings.name.clone(), self.settings.url.clone());
+        self.member.announce(Card { name, url, switches }.text());
+        let others = self.member.members().filter(|(_, own)| !own).map(|(text, _)| Card::read(text).switches);
+        let behind = others.max().is_some_and(|most| most > switches);
+        let now = Instant::now();
+        let since = *self.behind_since.get_or_insert(now);
+        if !behind {
+            self.behind_since = None;
+        }
+        let stays = self.leads() && now < since + BEHIND;
+        self.member.stand(self.read.is_some() && (!behind || stays));
+    }
+}
+
+/// A refusal of a change, for now.
+fn refused(message: String) -> api::Response {
+    api::Response::error(503, message)
+}
+
+/// Whether an answer's effects are stored.
+fn saved(effects: &[Effect]) -> Option<&String> {
+    effects.iter().rev().find_map(|e| match e {
+        Effect::Save(text) => Some(text),
+        Effect::Configure(_) | Effect::Say(_) => None,
+    })
+}
+
+pub(super) fn api_request(request: &http::Request) -> api::Request<'_> {
+    api::Request {
+        method: &request.method,
+        target: &request.target,
+        authorization: request.authorization.as_deref(),
+        body: &request.body,
+    }
+}
+
+impl Pump {
+    /// Makes this controller one of a group: it leads only when the group has elected it.
+    pub fn join(&mut self, settings: GroupSettings) -> Result<(), SettingsError> {
+        self.group = Some(Box::new(Group::new(settings)?));
+        self.step(ToController::Mandate(Mandate::Standby));
+        self.group_step(Input::Tick);
+        Ok(())
+    }
+
+    /// A step of the membership.
+    pub(super) fn group_step(&mut self, input: Input) {
+        let reached = self.controller.each().iter().filter(|c| c.status() != Status::Disconnected).count();
+        let now = self.start.elapsed();
+        let Some(group) = &mut self.group else { return };
+        group.position(reached);
+        let outputs = group.member.step(now, input);
+        let events: Vec<Event> = outputs.into_iter().filter_map(|o| group.link.carry(o)).collect();
+        for event in events {
+            self.group_event(event);
+        }
+        self.propose();
+    }
+
+    /// Adds the group to a page of metrics.
+    pub(super) fn group_metrics(&self, page: &mut Page) {
+        if let Some(group) = &self.group {
+            metrics::controller::group(&group.shown(), group.changes, group.stored, page);
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        self.happened(&Happened::Group { text }, None);
+    }
+
+    fn group_event(&mut self, event: Event) {
+        let Some(group) = &mut self.group else { return };
+        match event {
+            Event::Reached => {
+                let url = group.link.url(group.member.endpoint()).to_string();
+                self.note(format!("etcd answers at {url}"));
+            }
+            Event::Lost { reason } => {
+                let goes_on =
+                    if group.leads() { "; what is in force remains, changes are refused" } else { "" };
+                self.note(format!("etcd does not answer: {reason}{goes_on}"));
+            }
+            Event::Value { value } => self.value(value),
+            Event::Leadership(leadership) => self.led_by(leadership),
+            Event::Members => {}
+            Event::Suspected => {
+                self.note(
+                    "the leader has not renewed its lease for more than a second: its lease is ended".into(),
+                );
+            }
+            Event::Stored { proposal } => self.stored(proposal),
+            Event::NotStored { proposal, why } => self.not_stored(proposal, why),
+            Event::Refused { reason } => self.note(format!("etcd refused a request: {reason}")),
+            Event::Wrong { key, what } => self.note(format!("key {key} in etcd {what}")),
+        }
+    }
+
+    fn led_by(&mut self, leadership: Leadership) {
+        let Some(group) = &mut self.group else { return };
+        group.changes += 1;
+        group.since_ms = unix_ms();
+        match leadership {
+            Leadership::Own { term, .. } => {
+                if group.read == Some(false) && group.trouble.is_none() {
+                    group.store(self.desk.kept());
+                }
+                self.note(format!("leads the group (term {term})"));
+                self.step(ToController::Mandate(Mandate::Term(term)));
+            }
+            Leadership::Other { identity, .. } => {
+                let Card { name, url, .. } = Card::read(&identity);
+                group.wanted = None;
+                self.note(format!(
+                    "standby: {name} leads{}",
+                    if url.is_empty() { url } else { format!(" ({url})") }
+                ));
+                self.step(ToController::Mandate(Mandate::Standby));
+            }
+            // The switch keeps its controller until the next one has a higher id.
+            Leadership::Vacant | Leadership::Unknown => self.note("no controller leads the group".into()),
+        }
+    }
+
+    /// Others changed what is wanted.
+    fn value(&mut self, value: Option<Vec<u8>>) {
+        let Some(group) = &mut self.group else { return };
+        let Some(value) = value else {
+            (group.read, group.trouble) = (Some(false), None);
+            group.store(self.desk.kept());
+            return;
+        };
+        let adopted = String::from_utf8(value).map_err(|e| e.to_string());
+        let key = format!("{}state", group.settings.prefix);
+        match adopted.and_then(|text| self.desk.adopt(unix_ms(), &text).map(|effects| (text, effects))) {
+            Ok((text, effects)) => {
+                (group.read, group.trouble) = (Some(true), None);
+                self.save_file(text);
+                for effect in effects {
+                    match effect {
+                        Effect::Configure(rack) if *rack == *self.controller.rack() => {}
+                        other => self.perform(vec![other]),
+                    }
+                }
+            }
+            Err(why) => {
+                let text = format!(
+                    "key {key} in etcd is not a state of controllers: {why}; write the right one, or delete it: then the leader stores its own"
+                );
+                group.trouble = Some(text.clone());
+                self.note(text);
+            }
+        }
+    }
+
+    /// A request that may change something.
+    pub(super) fn ask_group(&mut self, request: http::Request, reply: oneshot::Sender<api::Response>) {
+        let at_ms = unix_ms();
+        let trial = self.desk.clone().ask(at_ms, &self.controller, &api_request(&request));
+        let Some(group) = &mut self.group else { return };
+        let refusal = match saved(&trial.effects) {
+            None => Some(trial.response),
+            Some(_) if group.held.len() >= WAITING => {
+                Some(refused("too many changes at once: retry in a second".into()))
+            }
+            Some(_) => group.refusal().map(refused),
+        };
+        match refusal {
+            Some(response) => self.respond(reply, response),
+            None => {
+                group.held.push_back(Ask { request, at_ms, reply });
+                self.group_step(Input::Tick);
+            }
+        }
+    }
+
+    fn respond(&mut self, reply: oneshot::Sender<api::Response>, response: api::Response) {
+        self.tally.request(response.status);
+        // The caller may have disconnected.
+        drop(reply.send(response));
+    }
+
+    /// Sends what is to be stored next.
+    fn propose(&mut self) {
+        let now = Instant::now();
+        let mut sent = false;
+        while let Some(group) = self.group.as_mut().filter(|g| g.in_flight.is_none()) {
+            if !group.leads() {
+                group.wanted = None;
+            }
+            let due = group.wanted.as_ref().is_some_and(|(_, at)| *at <= now) && group.trouble.is_none();
+            let (ask, text) = if let Some(ask) = group.held.pop_front() {
+                let trial = self.desk.clone().ask(ask.at_ms, &self.controller, &api_request(&ask.request));
+                match saved(&trial.effects) {
+                    Some(text) => (Some(ask), text.clone()),
+                    None => {
+                        self.respond(ask.reply, trial.response);
+                        continue;
+                    }
+                }
+            } else if let Some((text, _)) = group.wanted.take_if(|_| due) {
+                (None, text)
+            } else {
+                break;
+            };
+            match group.member.propose(self.start.elapsed(), text.clone().into()) {
+                Ok(number) => {
+                    group.in_flight = Some((number, ask, text));
+                    sent = true;
+                }
+                Err(why) => self.unstored(ask, text, why),
+            }
+        }
+        if sent {
+            self.group_step(Input::Tick);
+        }
+    }
+
+    fn stored(&mut self, proposal: u64) {
+        let Some(group) = &mut self.group else { return };
+        group.stored += 1;
+        group.read = Some(true);
+        let Some((_, ask, text)) = group.in_flight.take_if(|(number, ..)| *number == proposal) else {
+            return;
+        };
+        match ask {
+            None => self.desk.saved(Ok(())),
+            Some(Ask { request, at_ms, reply }) => {
+                self.answer_ask(at_ms, &request, reply);
+                // Its effects want to store the same once more.
+                if let Some(group) = self.group.as_mut() {
+                    group.wanted.take_if(|(wanted, _)| *wanted == text);
+                }
+            }
+        }
+    }
+
+    fn not_stored(&mut self, proposal: u64, why: Unstored) {
+        let Some(group) = &mut self.group else { return };
+        if let Some((_, ask, text)) = group.in_flight.take_if(|(number, ..)| *number == proposal) {
+            self.unstored(ask, text, why);
+        }
+    }
+
+    fn unstored(&mut self, ask: Option<Ask>, text: String, why: Unstored) {
+        let nothing = "nothing was changed";
+        let message = match why {
+            Unstored::NotLeading => {
+                format!("another controller leads now, and {nothing}: send the change to it")
+            }
+            Unstored::Busy => format!("another change is being stored, and {nothing}: retry"),
+            Unstored::Unreachable(why) => {
+                format!("etcd does not answer, and {nothing}: {why}; retry when etcd is back")
+            }
+            Unstored::Conflict => {
+                format!("the state in etcd was changed by someone else, and {nothing}: retry")
+            }
+            Unstored::Refused(why) => format!("etcd refused to store the change, and {nothing}: {why}"),
+            Unstored::Unknown(why) => format!(
+                "no answer from etcd in time ({why}): the change may be stored or not; see GET /v1/changes before a retry"
+            ),
+        };
+        match ask {
+            Some(ask) => self.respond(ask.reply, refused(message)),
+            None => {
+                self.desk.saved(Err(message));
+                if let Some(group) = self.group.as_mut().filter(|g| g.leads()) {
+                    group.wanted.get_or_insert((text, Instant::now() + STORE_AGAIN));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Several controllers with etcd: Debian's etcd, a real switch (without interfaces), real controllers.
+
+use crate::support::etcd::Etcd;
+use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, pointsman, tell};
+use nix::sys::signal::{Signal, kill};
+use pointsman_node::http::client::{Ask, ask};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+const TOKEN: &str = "0123456789abcdef0123";
+
+/// Time limit of a takeover here: more than the promised two seconds, since test machines are busy.
+const SOON: Duration = Duration::from_secs(15);
+
+/// A controller with its own files.
+pub struct Member {
+    scratch: Scratch,
+    name: String,
+    pub running: Running,
+    pub api: String,
+}
+
+impl Member {
+    fn args(scratch: &Scratch, name: &str, etcd: &Etcd) -> Vec<String> {
+        let rack = scratch.path("rack.toml");
+        ["controller", &rack, "--etcd", &etcd.urls(), "--name", name].map(String::from).to_vec()
+    }
+
+    pub fn start(test: &str, name: &str, switch: &Switch, etcd: &Etcd) -> Member {
+        let scratch = Scratch::new(&format!("group-{test}-{name}"));
+        let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+        let text = example
+            .replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1)
+            .replacen("p4runtime = \"127.0.0.1:9559\"", &format!("p4runtime = \"{}\"", switch.address), 1)
+            .replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
+        scratch.write("rack.toml", text);
+        scratch.write("tokens.txt", format!("operator {TOKEN}\n"));
+        let (running, api) = Self::run(&scratch, name, etcd);
+        Member { scratch, name: name.to_string(), running, api }
+    }
+
+    fn run(scratch: &Scratch, name: &str, etcd: &Etcd) -> (Running, String) {
+        let args = Self::args(scratch, name, etcd);
+        let running = Running::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        let line = running.wait_for("API on ");
+        let api = line.split("API on ").nth(1).expect("an address").trim().to_string();
+        (running, api)
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.running.stop();
+    }
+
+    /// Starts it again, with the same files.
+    pub fn again(&mut self, etcd: &Etcd) {
+        (self.running, self.api) = Self::run(&self.scratch, &self.name, etcd);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.running.pid(), signal).expect("it runs");
+    }
+
+    pub fn try_ask(&self, method: &str, path: &str, body: Option<&str>) -> Option<(u16, Value, String)> {
+        let url = format!("{}{path}", self.api);
+        let body = body.map(|b| ("application/json", b.to_string()));
+        let asked = Ask { method, url: &url, token: Some(TOKEN), body, ..Ask::default() };
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (status, body) = tokio.block_on(ask(asked, Duration::from_secs(8))).ok()?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        Some((status, serde_json::from_str(&text).unwrap_or_default(), text))
+    }
+
+    pub fn ask(&self, method: &str, path: &str, body: Option<&str>) -> (u16, Value, String) {
+        self.try_ask(method, path, body).expect("an answer")
+    }
+
+    pub fn set(&self, policy: &str) -> (u16, Value, String) {
+        let body = format!("{{\"policy\": \"{policy}\"}}");
+        self.ask("PUT", "/v1/services/inference/policy", Some(&body))
+    }
+
+    pub fn policy(&self) -> String {
+        self.ask("GET", "/v1/services/inference/policy", None).1["policy"]["policy"].to_string()
+    }
+
+    pub fn group(&self) -> Value {
+        self.ask("GET", "/v1/status", None).1["group"].clone()
+    }
+
+    /// Whether it leads, and holds the switch.
+    pub fn leads(&self) -> bool {
+        let Some((_, status, _)) = self.try_ask("GET", "/v1/status", None) else { return false };
+        status["group"]["role"] == "leader" && status["controller"] == "in-sync"
+    }
+}
+
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    start.elapsed()
+}
+
+/// A switch, and two controllers of which the first leads.
+struct Bench {
+    etcd: Etcd,
+    switch: Switch,
+    a: Member,
+    b: Member,
+}
+
+impl Bench {
+    fn new(test: &str, nodes: usize) -> Bench {
+        let etcd = Etcd::start(test, nodes);
+        let switch = Switch::start(&["balancer"]);
+        let a = Member::start(test, "a", &switch, &etcd);
+        wait_until("the first one leads", || a.leads());
+        let b = Member::start(test, "b", &switch, &etcd);
+        b.running.wait_for("standby: a leads");
+        Bench { etcd, switch, a, b }
+    }
+}
+
+#[test]
+fn a_standby_has_what_the_leader_was_asked_for_and_takes_over() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let mut t = Bench::new("takeover", 1);
+    // The standby answers questions and refuses changes, with the leader's name and address.
+    let (status, refusal, _) = t.b.set("jsq");
+    let text = refusal["error"].as_str().unwrap_or_default();
+    assert_eq!(status, 503, "{text}");
+    assert!(text.contains("standby") && text.contains(&format!("a at {}", t.a.api)), "{text}");
+    wait_until("it is ready", || t.b.ask("GET", "/readyz", None).2 == "ready: standby\n");
+    assert_eq!(t.a.ask("GET", "/readyz", None).2, "ready: leader\n");
+    assert_eq!(
+        t.b.ask("PUT", "/v1/services/none/policy", Some("{}")).0,
+        404,
+        "wrong requests are wrong everywhere"
+    );
+    // A change at the leader is known to the standby.
+    let (status, change, text) = t.a.set("least-connections");
+    assert_eq!((status, &change["outcome"]), (200, &Value::from("in-force")), "{text}");
+    wait_until("the standby knows of it", || t.b.policy().contains("least-connections"));
+    let (status, _, text) = t.a.ask("PUT", "/v1/devices/s1%2Fcpu/drain", None);
+    assert_eq!(status, 200, "{text}");
+    let before = t.a.group();
+    assert_eq!(before["controllers"].as_array().map(Vec::len), Some(2), "{before}");
+    t.a.kill();
+    let start = Instant::now();
+    wait_until("the standby leads", || t.b.leads());
+    tell(&format!("leader killed: the standby leads after {} ms", start.elapsed().as_millis()));
+    assert!(start.elapsed() < SOON);
+    let after = t.b.group();
+    assert!(after["term"].as_u64() > before["term"].as_u64(), "{before} {after}");
+    assert!(t.b.policy().contains("least-connections"));
+    let devices = t.b.ask("GET", "/v1/devices", None).2;
+    assert!(devices.contains("drain"), "{devices}");
+    assert!(t.b.running.has("the switch runs the right program") && !t.b.running.has("program installed"));
+    // The killed one comes back as a standby that has all that happened meanwhile.
+    assert_eq!(t.b.set("jiq").0, 200);
+    t.a.again(&t.etcd);
+    wait_until("it follows", || t.a.group()["leader"] == "b" && t.a.policy().contains("jiq"));
+    // A leader that is stopped does not make others wait for its lease.
+    t.b.signal(Signal::SIGTERM);
+    let start = Instant::now();
+    t.b.running.stop();
+    wait_until("the other leads", || t.a.leads());
+    tell(&format!("leader stopped: the standby leads after {} ms", start.elapsed().as_millis()));
+    assert!(t.switch.pid().as_raw() > 0);
+}
+
+#[test]
+fn a_leader_that_was_paused_has_no_say_any_more() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let t = Bench::new("pause", 1);
+    t.a.signal(Signal::SIGSTOP);
+    let start = Instant::now();
+    wait_until("the standby leads", || t.b.leads());
+    tell(&format!("leader paused: the standby leads after {} ms", start.elapsed().as_millis()));
+    assert_eq!(t.b.set("jsq").0, 200);
+    // Past its lease.
+    std::thread::sleep(Duration::from_secs(4).saturating_sub(start.elapsed()));
+    t.a.signal(Signal::SIGCONT);
+    // The first thing that it does is a change, before it can know of the other leader.
+    let (status, refusal, _) = t.a.set("jiq");
+    assert_eq!(status, 503, "{refusal}");
+    wait_until("it follows", || t.a.group()["leader"] == "b" && t.a.policy().contains("jsq"));
+    assert!(t.b.policy().contains("jsq") && t.b.leads());
+    let primaries = t.a.running.count("in charge of the switch");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(t.a.running.count("in charge of the switch"), primaries, "it does not take the switch back");
+}
+
+#[test]
+fn etcd_fails_in_part_and_as_a_whole() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let mut t = Bench::new("nodes", 3);
+    for node in 0..3 {
+        t.etcd.kill(node);
+        wait_until("a change is stored with two nodes of three", || {
+            t.a.set("jsq").0 == 200 || t.b.set("jsq").0 == 200
+        });
+        t.etcd.run(node);
+        t.etcd.wait();
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+    (0..3).for_each(|node| t.etcd.kill(node));
+    let leader = if t.a.leads() { &t.a } else { &t.b };
+    let start = Instant::now();
+    let (status, refusal, _) = leader.set("jiq");
+    let text = refusal["error"].as_str().unwrap_or_default();
+    assert!(
+        status == 503 && (text.contains("etcd does not answer") || text.contains("no answer from etcd")),
+        "{text}"
+    );
+    tell(&format!("without etcd a change is refused after {} ms", start.elapsed().as_millis()));
+    wait_until("it is known", || {
+        leader.group()["trouble"].as_str().is_some_and(|t| t.contains("etcd does not answer"))
+    });
+    let (status, refusal, _) = leader.set("jiq");
+    let text = refusal["error"].as_str().unwrap_or_default();
+    assert!(
+        status == 503 && text.contains("etcd does not answer") && text.contains("nothing was changed"),
+        "{text}"
+    );
+    assert!(leader.leads(), "it holds the switch without etcd");
+    assert!(!leader.policy().contains("jiq"));
+    (0..3).for_each(|node| t.etcd.run(node));
+    wait_until("changes are stored again", || t.a.set("ecmp").0 == 200 || t.b.set("ecmp").0 == 200);
+}
+
+#[test]
+fn foreign_contents_are_named_and_stay() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let t = Bench::new("foreign", 1);
+    t.etcd.put("/pointsman/state", "not ours").expect("etcd runs");
+    let line = t.a.running.wait_for("/pointsman/state in etcd is not a state of controllers");
+    assert!(line.contains("delete it"), "{line}");
+    let (status, refusal, _) = t.a.set("jsq");
+    assert!(status == 503 && refusal["error"].to_string().contains("/pointsman/state"), "{refusal}");
+    assert!(t.a.leads(), "what was in force remains");
+    t.etcd.put("/pointsman/other", "not ours").expect("etcd runs");
+    t.a.running.wait_for("key /pointsman/other in etcd is not a key of a group");
+    // A controller that starts now does not know what is wanted, and says so.
+    let c = Member::start("foreign", "c", &t.switch, &t.etcd);
+    c.running.wait_for("/pointsman/state in etcd is not a state of controllers");
+    t.etcd.delete("/pointsman/state").expect("etcd runs");
+    wait_until("the leader stores its own", || t.a.set("jsq").0 == 200);
+    wait_until("the others have it", || c.policy().contains("jsq") && t.b.policy().contains("jsq"));
+}
+
+#[test]
+fn wrong_flags_are_named() {
+    let rack = file("examples/rack.toml");
+    for (args, part) in [
+        (&["--etcd", "127.0.0.1:2379"][..], "`127.0.0.1:2379` is not a URL of etcd"),
+        (&["--etcd", "https://127.0.0.1:2379"], "--etcd-ca FILE"),
+        (&["--etcd", "http://127.0.0.1:2379", "--etcd-prefix", "/p"], "with a slash at the end"),
+        (&["--etcd", "http://127.0.0.1:2379", "--name", "a b"], "--name `a b`"),
+        (&["--name", "a"], "--etcd"),
+    ] {
+        let scratch = Scratch::new("group-flags");
+        let text = std::fs::read_to_string(&rack).expect("the example");
+        let text = text.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+        let path = scratch.write("rack.toml", text);
+        scratch.write("tokens.txt", format!("operator {TOKEN}\n"));
+        let mut command = pointsman(&["controller", &path]);
+        command.args(args);
+        let done = finish(command);
+        assert!(done.code != Some(0) && done.stderr.contains(part), "{args:?}: {}", done.stderr);
+    }
+}
