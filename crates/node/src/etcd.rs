@@ -39,7 +39,7 @@ pub struct Settings {
 /// Why etcd cannot be used.
 #[derive(Debug)]
 pub enum SettingsError {
-    /// There is no URL.
+    /// No URL was given.
     None,
     /// Not a URL of etcd.
     Url(String),

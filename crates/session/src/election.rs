@@ -170,7 +170,7 @@ impl Election {
     /// The id of the next bid.
     ///
     /// # Errors
-    /// The mandate does not suffice: the switch has seen this id. None: there is no mandate.
+    /// The mandate does not suffice: the switch has seen this id. `None`: without a mandate.
     pub fn bid(&mut self, first_term: u64) -> Result<ElectionId, Option<ElectionId>> {
         let id = match self.mandate {
             Mandate::Switch => ElectionId::above(self.highest, first_term, self.controller()),

@@ -61,7 +61,7 @@ impl Bindings {
         self.looks.insert((now.saturating_add(self.every), inside));
     }
 
-    /// The binding is no longer there.
+    /// The binding has been removed.
     pub fn ignore(&mut self, inside: RecordId) {
         self.looks.retain(|(_, id)| *id != inside);
     }

@@ -1,7 +1,7 @@
 //! RedPlane's state store: it keeps the state of switch programs outside of the switches, and grants switches leases on it
 //! (Kim, "RedPlane", chapter 5 of the thesis; docs/redplane.md has the messages and the rules R1 to R11).
 //!
-//! [`Store`] is a state machine: datagrams and the time go in, datagrams come out. [`Replica`] is one as a node of a chain. There are no sockets, threads or clocks here.
+//! [`Store`] is a state machine: datagrams and the time go in, datagrams come out. [`Replica`] is one as a node of a chain. Neither has sockets, threads or a clock.
 //! Messages are data from strangers: [`Message::decode`] gives an error for everything that is malformed or forged.
 #![forbid(unsafe_code)]
 

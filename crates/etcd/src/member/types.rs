@@ -71,7 +71,7 @@ pub enum Leadership {
     /// etcd has not answered yet.
     #[default]
     Unknown,
-    /// There is no leader.
+    /// No member leads.
     Vacant,
     /// This member.
     Own {
@@ -101,7 +101,7 @@ pub enum Event {
     },
     /// The value, when it was first read and after each change by others. It precedes the news of the own leadership.
     Value {
-        /// None: there is no such key.
+        /// `None`: the key does not exist.
         value: Option<Vec<u8>>,
     },
     /// Another leader, or none.

@@ -19,7 +19,7 @@ pub(super) struct Node {
     addresses: BTreeMap<String, SocketAddr>,
     watch: Watch,
     buffer: Vec<u8>,
-    /// The operator knows that it takes part no more.
+    /// The node has left the chain because of an error, and that has been logged.
     failed: bool,
 }
 

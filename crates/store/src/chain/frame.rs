@@ -32,7 +32,7 @@ pub(crate) enum Body<'a> {
         first: u64,
         /// Updates up to this number were applied by the whole chain.
         acked: u64,
-        /// The tail answers no more before the node that joins has applied the update.
+        /// From now on the tail answers only when the node that joins has applied the update.
         handed: bool,
         updates: Vec<&'a [u8]>,
     },

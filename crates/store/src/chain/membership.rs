@@ -12,7 +12,7 @@ impl<A: Address> Replica<A> {
     /// The first view without data is there, or the next one.
     ///
     /// # Errors
-    /// The view goes back, or cannot follow the present one; nothing changes. Or this node has no data for its place: it takes part no more.
+    /// The view goes back, or cannot follow the present one; nothing changes. Or this node has no data for its place, and leaves the chain.
     pub fn set_view(&mut self, now: u64, view: View) -> Result<(), ViewError> {
         view.check()?;
         if let Some(present) = &self.view {

@@ -190,7 +190,7 @@ impl<A: Address> Replica<A> {
         ChainStats { applied: self.applied, acked: self.acked, log: self.log.len() as u64, ..self.stats }
     }
 
-    /// An update that it could not apply. It takes part no more.
+    /// The update that it could not apply, because of which it has left the chain.
     pub fn failure(&self) -> Option<UpdateError> {
         self.failure
     }

@@ -40,13 +40,13 @@ pub const FAILURE: Figure = Figure {
         within("dead-ours", "ours: no packet goes to the dead port after", 1.0),
         goal(
             "ours-cut-60",
-            "a link cut all the time, 60 % load: our mean FCT is no longer than that of the fastest other scheme",
+            "a link cut all the time, 60 % load: our mean FCT is at most that of the fastest other scheme",
             Rule::AtMost,
             1.0,
         ),
         goal(
             "ours-cut-90",
-            "a link cut all the time, 90 % load: our mean FCT is no longer than that of the fastest other scheme",
+            "a link cut all the time, 90 % load: our mean FCT is at most that of the fastest other scheme",
             Rule::AtMost,
             1.0,
         ),
@@ -116,7 +116,7 @@ fn failure(bench: &Bench) -> Result<Found, String> {
         .collect();
     for (title, y, of) in tables() {
         let mut ours = curves(&NAMES, &kinds, &[1.0, 2.0, 3.0, 4.0], of);
-        // Without a cut while flows start, there is no last packet into it.
+        // Only a cut while flows start has a last packet into it.
         for curve in &mut ours {
             curve.points.retain(|p| p.samples.iter().all(|value| value.is_finite()));
         }
