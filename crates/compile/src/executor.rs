@@ -273,6 +273,13 @@ impl Executor for Runner {
         }
     }
 
+    fn make_on_demand(&mut self) {
+        match self {
+            Runner::Native(e) => e.make_on_demand(),
+            Runner::Interpreted(i, _) => i.make_on_demand(),
+        }
+    }
+
     fn complete(&self) {
         match self {
             Runner::Native(e) => e.complete(),

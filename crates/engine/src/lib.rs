@@ -103,6 +103,8 @@ pub struct Engine {
     /// The passes that the architecture announced, if the first of them can be compiled: then the code of its blocks is compiled
     /// when they are needed separately.
     passes: Vec<PassCode>,
+    /// See [`Executor::make_on_demand`].
+    on_demand: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -349,11 +351,22 @@ impl Engine {
         std::iter::once(first).chain(self.known.passes[1..].iter().map(other)).collect()
     }
 
+    /// The code of a pass, which is made now if it has not been; `None` within if it cannot be compiled.
+    #[cold]
+    fn made_pass(&self, pass: usize) -> Option<&Option<Code>> {
+        let (made, pass) = (self.passes.get(pass)?, self.known.passes.get(pass)?);
+        Some(made.code.get_or_init(|| self.make_pass(pass).ok().flatten()))
+    }
+
     /// The code of a pass, if it has been made, and whether it resumes packets.
     #[inline]
     fn pass_code(&self, pass: usize) -> Option<(&Code, bool)> {
         let made = self.passes.get(pass)?;
-        Some((made.code.get()?.as_ref()?, made.resumes))
+        let code = match made.code.get() {
+            None if self.on_demand => self.made_pass(pass)?,
+            code => code?,
+        };
+        Some((code.as_ref()?, made.resumes))
     }
 
     /// Code that looks ahead of the pass. It is never required, so errors in it do not matter.
@@ -442,6 +455,7 @@ impl Executor for Engine {
             parsers,
             controls,
             passes: Vec::new(),
+            on_demand: false,
             slots: slots.to_vec(),
             spans,
             words,
@@ -647,10 +661,14 @@ impl Executor for Engine {
         self.pass_code(pass).is_some()
     }
 
+    fn make_on_demand(&mut self) {
+        self.on_demand = true;
+    }
+
     fn complete(&self) {
         self.make_ahead_of_pass();
-        for (made, pass) in self.passes.iter().zip(&self.known.passes) {
-            made.code.get_or_init(|| self.make_pass(pass).ok().flatten());
+        for pass in 0..self.passes.len() {
+            let _ = self.made_pass(pass);
         }
         for entry in self.package() {
             if let Some((block, _)) = self.block(entry) {

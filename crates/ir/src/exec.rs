@@ -125,6 +125,10 @@ pub trait Executor: Sized + 'static {
     /// it. Meanwhile others may use the executor.
     fn complete(&self) {}
 
+    /// From now on, the packet that first needs code waits until it is made: for packets in virtual time, which loses none. So
+    /// [`Executor::complete`] is not needed.
+    fn make_on_demand(&mut self) {}
+
     /// Packets are about to go through the first pass: as [`Executor::prefetch`], for the whole pass and with the packets as they came. `frame` is
     /// memory to work with. Only for passes of which [`Executor::foresees_pass`].
     fn prefetch_pass(&self, _frame: &mut Self::Frame, _packets: &mut impl Coming) {}

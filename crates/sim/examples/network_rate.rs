@@ -7,7 +7,7 @@
 use pointsman_engine::Engine;
 use pointsman_frontend::source::Loader;
 use pointsman_session::Program;
-use pointsman_sim::network;
+use pointsman_sim::{DataPlane, network};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let p4info = pointsman_control::p4info::p4info(&compiled).map_err(|e| format!("{e:?}"))?;
     let program = Program { p4info, device_config: b"a program".to_vec() };
     let began = Instant::now();
-    let outcome = network::run::<Engine>(scenario, &program, &Arc::new(compiled), seed)?;
+    let outcome = network::run::<Engine>(scenario, &DataPlane::new(program, Arc::new(compiled)), seed)?;
     let wall_s = began.elapsed().as_secs_f64();
     if arguments.iter().any(|a| a == "--json") {
         println!("{}", outcome.json());

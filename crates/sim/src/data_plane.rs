@@ -1,8 +1,8 @@
 //! The data plane of all simulations in a process: a P4 program, and its executor, which is made once.
 
-use pointsman_balance::controller::Program;
 use pointsman_ir::Executor;
 use pointsman_net::Loader;
+use pointsman_session::Program;
 use std::sync::Arc;
 
 /// A P4 program that simulations run.

@@ -6,7 +6,7 @@ use pointsman_console::results::Origin;
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
-use pointsman_session::Program;
+use pointsman_sim::DataPlane;
 use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario, Work};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -49,8 +49,7 @@ fn program(scenario: &NetworkScenario, beside: &Path) -> Result<(String, String)
 pub struct Point {
     /// The point's scenario.
     pub scenario: NetworkScenario,
-    program: Arc<Program>,
-    compiled: Arc<network::Compiled>,
+    data_plane: Arc<DataPlane<Engine>>,
     fingerprint: String,
 }
 
@@ -63,16 +62,17 @@ pub fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Poin
     let mut points = Vec::new();
     for scenario in scenarios {
         let (name, text) = program(&scenario, beside)?;
-        let (program, compiled) = match programs.get(&name) {
-            Some(known) => known,
+        let data_plane = match programs.get(&name) {
+            Some(known) => Arc::clone(known),
             None => {
                 let (program, switch) = compiled(&name, text)?;
-                programs.entry(name).or_insert((Arc::new(program), Arc::new(switch)))
+                let made = Arc::new(DataPlane::new(program, Arc::new(switch)));
+                programs.insert(name, Arc::clone(&made));
+                made
             }
-        }
-        .clone();
-        let fingerprint = scenario.fingerprint(&program.device_config);
-        points.push(Point { scenario, program, compiled, fingerprint });
+        };
+        let fingerprint = scenario.fingerprint(&data_plane.program.device_config);
+        points.push(Point { scenario, data_plane, fingerprint });
     }
     Ok(points)
 }
@@ -84,9 +84,9 @@ fn job(point: &Point, seed: u64, lab: bool) -> Job<'_> {
     let simulate = move || {
         let began = Instant::now();
         let outcome = if lab {
-            network_lab::run(&point.scenario, &point.program, seed).map_err(|e| e.to_string())?
+            network_lab::run(&point.scenario, &point.data_plane.program, seed).map_err(|e| e.to_string())?
         } else {
-            network::run::<Engine>(&point.scenario, &point.program, &point.compiled, seed)?
+            network::run(&point.scenario, &point.data_plane, seed)?
         };
         let (fingerprint, wall_s) = (fingerprint.clone(), began.elapsed().as_secs_f64());
         Ok(NetworkOutcome { fingerprint, wall_s, ..outcome }.json())

@@ -1,15 +1,15 @@
 //! The controller of the network, and the control planes of its switches. Messages take time, nothing else.
 
 use crate::control_plane::{CONNECTION, ControlPlane};
+use crate::data_plane::DataPlane;
 use pointsman_control::Output as ServerOutput;
 use pointsman_control::proto::p4rt::{Entity, ReadRequest};
 use pointsman_fabric::{Action, Book, Choice, Controller, Input, Quantity, Tally, tallies};
-use pointsman_ir::{Executor, Program as Compiled};
-use pointsman_session::{Input as SessionInput, Output, Program, Request, Response};
+use pointsman_ir::Executor;
+use pointsman_session::{Input as SessionInput, Output, Request, Response};
 use pointsman_topology::{SwitchId, Topology};
 use pointsman_v1model::{Switch, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How switches are called in requests.
@@ -51,12 +51,8 @@ pub(super) struct Control {
 const TOLD: usize = 8;
 
 impl Control {
-    pub fn new(
-        topology: &Topology,
-        choice: &Choice,
-        program: &Program,
-        compiled: &Arc<Compiled>,
-    ) -> Result<Self, String> {
+    pub fn new<E>(topology: &Topology, choice: &Choice, data_plane: &DataPlane<E>) -> Result<Self, String> {
+        let DataPlane { program, compiled, .. } = data_plane;
         let address = |s: SwitchId| format!("switch {}", s.0);
         let controller =
             Controller::new(topology.clone(), choice.clone(), program, address).map_err(|e| e.to_string())?;

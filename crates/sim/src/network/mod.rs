@@ -18,8 +18,6 @@ mod timeline;
 pub use distance::Distances;
 pub use flows::{Class, ClassResults, Fate, Flow, FlowResults, Flows, Load, Pattern, Sizes, Starts};
 pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
-/// The program of switches, compiled.
-pub use pointsman_ir::Program as Compiled;
 pub use read::{is_network, read};
 pub use run::run;
 pub use timeline::{Cut, Timeline};

@@ -7,13 +7,12 @@ use super::outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, switches, 
 use super::requests::Requesters;
 use super::timeline::Timeline;
 use super::{LinkEvent, NetworkScenario, Work};
+use crate::data_plane::DataPlane;
 use pointsman_fabric::Input;
 use pointsman_ir::Executor;
-use pointsman_net::{Happened, Loader, Network, NetworkConfig};
-use pointsman_session::Program;
+use pointsman_net::{Happened, Network, NetworkConfig};
 use pointsman_topology::{End, SwitchId};
 use pointsman_v1model::Time;
-use std::sync::Arc;
 
 /// All switches must hold their entries within this virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
@@ -58,18 +57,17 @@ struct World<'s, E: Executor, H: Hosts> {
 /// The program is not one that the controller can fill, or the switches do not come up.
 pub fn run<E: Executor + Send + Sync>(
     scenario: &NetworkScenario,
-    program: &Program,
-    compiled: &Arc<pointsman_ir::Program>,
+    data_plane: &DataPlane<E>,
     seed: u64,
 ) -> Result<NetworkOutcome, String> {
     match &scenario.work {
         Work::Requests(traffic) => {
             let hosts = Requesters::new(scenario, traffic, seed);
-            World::<E, _>::run(scenario, (program, compiled), seed, hosts)
+            World::<E, _>::run(scenario, data_plane, seed, hosts)
         }
         Work::Flows(flows) => {
             let hosts = Senders::new(scenario, flows, seed);
-            World::<E, _>::run(scenario, (program, compiled), seed, hosts)
+            World::<E, _>::run(scenario, data_plane, seed, hosts)
         }
     }
 }
@@ -77,7 +75,7 @@ pub fn run<E: Executor + Send + Sync>(
 impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     fn run(
         scenario: &'s NetworkScenario,
-        (program, compiled): (&Program, &Arc<pointsman_ir::Program>),
+        data_plane: &DataPlane<E>,
         seed: u64,
         hosts: H,
     ) -> Result<NetworkOutcome, String> {
@@ -86,7 +84,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             seed,
             queues: (scenario.choice.scheme.queues)(&scenario.choice),
         };
-        let network = Network::<E, _>::new(scenario.topology.clone(), config, &Loader::default())
+        let network = Network::<E, _>::new(scenario.topology.clone(), config, &data_plane.loader)
             .map_err(|e| e.to_string())?;
         let mut world = World {
             scenario,
@@ -94,7 +92,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             timeline: Timeline::default(),
             network,
             hosts,
-            control: Control::new(&scenario.topology, &scenario.choice, program, compiled)?,
+            control: Control::new(&scenario.topology, &scenario.choice, data_plane)?,
             start: 0,
             next_event: 0,
             tick_at: u64::MAX,

@@ -2,22 +2,27 @@
 
 use super::load;
 use pointsman_engine::Engine;
-use pointsman_fabric::Scheme;
+use pointsman_fabric::{Choice, Scheme};
+use pointsman_ir::Executor;
+use pointsman_net::Loader;
+use pointsman_sim::DataPlane;
 use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario};
 use pointsman_sim::outcome::Requests;
+use pointsman_v1model::{Keep, Pipeline, Switch, SwitchConfig, Time};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-type Program = (pointsman_session::Program, Arc<pointsman_ir::Program>);
+type Plane = Arc<DataPlane<Engine>>;
 
 /// The program of a scheme.
-fn program(scheme: &'static Scheme) -> Program {
-    static ALL: Mutex<BTreeMap<&str, Program>> = Mutex::new(BTreeMap::new());
+fn program(scheme: &'static Scheme) -> Plane {
+    static ALL: Mutex<BTreeMap<&str, Plane>> = Mutex::new(BTreeMap::new());
     let compile = || {
         let compiled = pointsman_frontend::compile("main.p4", scheme.program, &super::Repository, &[]);
         let compiled = compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program;
         let p4info = pointsman_control::p4info::p4info(&compiled).expect("it has a P4Info");
-        (pointsman_session::Program { p4info, device_config: scheme.name.into() }, Arc::new(compiled))
+        let program = pointsman_session::Program { p4info, device_config: scheme.name.into() };
+        Arc::new(DataPlane::new(program, Arc::new(compiled)))
     };
     ALL.lock().expect("no panic").entry(scheme.name).or_insert_with(compile).clone()
 }
@@ -34,9 +39,8 @@ pub fn read(text: &str) -> Result<NetworkScenario, String> {
 
 pub fn run(text: &str, seed: u64) -> NetworkOutcome {
     let scenario = read(text).unwrap_or_else(|e| panic!("{e}"));
-    let (program, compiled) = program(scenario.choice.scheme);
     let outcome =
-        network::run::<Engine>(&scenario, &program, &compiled, seed).unwrap_or_else(|e| panic!("{e}"));
+        network::run(&scenario, &*program(scenario.choice.scheme), seed).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(outcome.violations.first, Vec::<String>::new(), "{}", outcome.json());
     outcome
 }
@@ -125,8 +129,28 @@ fn bad_scenarios() {
         read(&format!("{NETWORK}{event}")).is_err_and(|e| e.contains("event.link: no link `leaf1-spine9`"))
     );
     let scenario = read(NETWORK).expect("good");
-    let (mut other, compiled) = program(scenario.choice.scheme);
+    let plane = program(scenario.choice.scheme);
+    let mut other = plane.program.clone();
     other.p4info.tables.clear();
-    let refused = network::run::<Engine>(&scenario, &other, &compiled, 1);
+    let refused = network::run(&scenario, &DataPlane::<Engine>::new(other, plane.compiled.clone()), 1);
     assert!(refused.is_err_and(|e| e.contains("no table `EcmpIngress.switch_config`")));
+}
+
+/// Also those of packets that wait, are recirculated or generated, although nothing calls `Executor::complete` in a simulation.
+#[test]
+fn all_passes_are_native_code() {
+    let plane = program(Choice::named("hula").expect("a scheme").scheme);
+    let made = Arc::new(Mutex::new(None));
+    let (load, keep) = (Loader::<Engine>::default().load(), made.clone());
+    let load = move |program: Arc<_>, slots: &[_], known: &_| {
+        let engine = load(program, slots, known)?;
+        *keep.lock().expect("no panic") = Some(engine.clone());
+        Ok(engine)
+    };
+    let mut switch = Switch::with_shared(SwitchConfig::default(), load).expect("a switch");
+    let pipeline = Pipeline::load(plane.compiled.clone()).expect("a pipeline");
+    switch.set_pipeline(Time(0), pipeline, Keep::Nothing).expect("it runs");
+    let engine = made.lock().expect("no panic").take().expect("it was made");
+    let native: Vec<bool> = (0..5).map(|pass| engine.passes(pass)).collect();
+    assert_eq!(native, [true; 5]);
 }
