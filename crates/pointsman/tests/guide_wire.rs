@@ -8,7 +8,7 @@ use pointsman_lab::{Namespace, ensure};
 use std::error::Error;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const TESTS: &[(&str, Test)] = &[("the_first_connection", the_first_connection)];
 
@@ -91,12 +91,24 @@ fn the_first_connection() -> Outcome {
         ended.map_err(|e| format!("{}: {e}\n{block}", MACHINES[*machine]))?;
         shells.push(shell);
     }
-    let said = |words: &str| shells.last().is_some_and(|s| s.has_said(words));
-    ensure!(
-        said("s1/gpu  gpu   10.0.1.12  web") && said("in service"),
-        "{:?}",
-        shells.last().map(Process::said)
-    );
+    // Devices are in service as soon as their agent has reported: the page's own `status` may come before that.
+    let status = || -> Outcome<String> {
+        let mut status = command(&machines[0], binary);
+        let output = status.arg("status").env("POINTSMAN_TOKEN_FILE", folder.path("tokens.txt")).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+    };
+    let serves = |shown: &str, device: &str| {
+        shown.lines().any(|l| l.starts_with(device) && l.contains("  web ") && l.ends_with("in service"))
+    };
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let shown = status()?;
+        if serves(&shown, "s1/cpu  cpu   10.0.1.11") && serves(&shown, "s1/gpu  gpu   10.0.1.12") {
+            break;
+        }
+        ensure!(Instant::now() < end, "{shown}\n{:?}", shells.last().map(Process::said));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 
     // Both devices serve.
     let mut again = command(&machines[2], "bash");
