@@ -139,7 +139,6 @@ fn fields_text(fields: &[FieldSchema]) -> String {
 fn decode_field(codec: &Codec, field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, EntityError> {
     let width = field.scalar.width;
     let value = |what: &str, bytes: &[u8]| field.scalar.decode(codec, bytes).map_err(|e| e.at(what));
-    let leave_out = || EntityError::invalid("it matches everything: omit the field instead");
     match (field.kind, &m.field_match_type) {
         (_, None) => Err(EntityError::invalid("no match is set")),
         (MatchKind::Exact, Some(FieldMatchType::Exact(e))) => Ok(KeyMatch::Exact(value("value", &e.value)?)),
@@ -148,26 +147,7 @@ fn decode_field(codec: &Codec, field: &FieldSchema, m: &pb::FieldMatch) -> Resul
         }
         (MatchKind::Lpm, Some(FieldMatchType::Lpm(l))) => {
             field.scalar.check_inexact()?;
-            let bits = value("value", &l.value)?;
-            let seen = field.scalar.sdn_width();
-            let prefix_len = u32::try_from(l.prefix_len).ok().filter(|p| *p <= seen).ok_or_else(|| {
-                EntityError::invalid(format!("prefix_len is {}, the field has {seen} bits", l.prefix_len))
-            })?;
-            if prefix_len == 0 {
-                return Err(leave_out());
-            }
-            // A translated value is matched as a whole; if the widths are the same, a part may be matched.
-            let prefix_len = if prefix_len == seen { width } else { prefix_len };
-            if seen != width && prefix_len != width {
-                return Err(EntityError::unimplemented(format!(
-                    "the field is translated: prefix_len must be {seen}, its whole width"
-                )));
-            }
-            let rest = u64::from(width - prefix_len);
-            if bits.shr(rest).shl(rest) != bits {
-                return Err(EntityError::invalid(format!("bits after the first {prefix_len} are not zero")));
-            }
-            Ok(KeyMatch::Lpm { value: bits, prefix_len })
+            lpm(field, value("value", &l.value)?, l.prefix_len)
         }
         (MatchKind::Ternary, Some(FieldMatchType::Ternary(t))) => {
             field.scalar.check_inexact()?;
@@ -210,6 +190,33 @@ fn decode_field(codec: &Codec, field: &FieldSchema, m: &pb::FieldMatch) -> Resul
             Err(EntityError::invalid(format!("the field is matched {kind}, not {}", match_name(other))))
         }
     }
+}
+
+fn leave_out() -> EntityError {
+    EntityError::invalid("it matches everything: omit the field instead")
+}
+
+/// A prefix of a field, of a length in bits as the client sees them.
+fn lpm(field: &FieldSchema, bits: Bits, prefix_len: i32) -> Result<KeyMatch, EntityError> {
+    let (seen, width) = (field.scalar.sdn_width(), field.scalar.width);
+    let prefix_len = u32::try_from(prefix_len).ok().filter(|p| *p <= seen).ok_or_else(|| {
+        EntityError::invalid(format!("prefix_len is {prefix_len}, the field has {seen} bits"))
+    })?;
+    if prefix_len == 0 {
+        return Err(leave_out());
+    }
+    // A translated value is matched as a whole; if the widths are the same, a part may be matched.
+    let prefix_len = if prefix_len == seen { width } else { prefix_len };
+    if seen != width && prefix_len != width {
+        return Err(EntityError::unimplemented(format!(
+            "the field is translated: prefix_len must be {seen}, its whole width"
+        )));
+    }
+    let rest = u64::from(width - prefix_len);
+    if bits.shr(rest).shl(rest) != bits {
+        return Err(EntityError::invalid(format!("bits after the first {prefix_len} are not zero")));
+    }
+    Ok(KeyMatch::Lpm { value: bits, prefix_len })
 }
 
 fn match_name(m: &FieldMatchType) -> &'static str {

@@ -238,6 +238,29 @@ fn put<const N: usize>(mem: &mut [u8], at: usize, bytes: [u8; N]) {
     }
 }
 
+/// Whether the program is valid, has the types of the slots, and can be compiled.
+fn check_loadable(program: &Program, slots: &[TypeId]) -> Result<(), LoadError> {
+    let wrong = verify::verify(program);
+    if !wrong.is_empty() {
+        return Err(LoadError(wrong.join("\n")));
+    }
+    let types = &program.types;
+    if let Some(ty) = slots.iter().find(|ty| !types.contains(**ty)) {
+        return Err(LoadError(format!("a slot has type {}, which the program does not have", ty.0)));
+    }
+    // A packed field is found by its bit alone.
+    let arrays = types.iter().find_map(|(_, ty)| match ty {
+        Type::Header(d) if d.fields.iter().any(|f| has_array(types, f.ty)) => Some(&d.name),
+        _ => None,
+    });
+    match arrays {
+        Some(name) => {
+            Err(LoadError(format!("header {name}: arrays in headers are not compiled to native code")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Whether it contains an array.
 fn has_array(types: &Types, ty: TypeId) -> bool {
     match types.repr_type(ty) {
@@ -369,6 +392,27 @@ impl Engine {
         Some((code.as_ref()?, made.resumes))
     }
 
+    /// Compiles the blocks of the package, as far as a pass does not contain them.
+    fn compile_blocks(&mut self) -> Result<(), LoadError> {
+        for entry in self.package() {
+            // Blocks of a compiled pass can be compiled for sure, and are when they are needed separately.
+            let apart = match (self.known.passes.first(), self.pass_code(0)) {
+                (Some(pass), Some((code, _))) => !code.whole || !pass_entries(pass).any(|e| e == entry),
+                _ => true,
+            };
+            if let Some((block, _)) = self.block(entry).filter(|_| apart) {
+                self.code(entry, block).as_ref().map_err(Clone::clone)?;
+            }
+            if let (Entry::Control(id), None) = (entry, self.pass_code(0)) {
+                let ahead = self.make_ahead(id)?;
+                if let Some(block) = self.controls.get_mut(id.index()) {
+                    block.ahead = ahead;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Code that looks ahead of the pass. It is never required, so errors in it do not matter.
     fn make_ahead_of_pass(&self) {
         let (Some(made), Some(pass)) = (self.passes.first(), self.known.passes.first()) else { return };
@@ -403,25 +447,8 @@ impl Executor for Engine {
     }
 
     fn load_known(program: Arc<Program>, slots: &[TypeId], known: &Known) -> Result<Self, LoadError> {
-        let wrong = verify::verify(&program);
-        if !wrong.is_empty() {
-            return Err(LoadError(wrong.join("\n")));
-        }
+        check_loadable(&program, slots)?;
         let types = &program.types;
-        if let Some(ty) = slots.iter().find(|ty| !types.contains(**ty)) {
-            return Err(LoadError(format!("a slot has type {}, which the program does not have", ty.0)));
-        }
-        // A packed field is found by its bit alone.
-        for (_, ty) in types.iter() {
-            if let Type::Header(d) = ty
-                && d.fields.iter().any(|f| has_array(types, f.ty))
-            {
-                let name = &d.name;
-                return Err(LoadError(format!(
-                    "header {name}: arrays in headers are not compiled to native code"
-                )));
-            }
-        }
         let layouts = Layouts::new(types);
         let area = |tys: &mut dyn Iterator<Item = TypeId>| {
             let (offsets, size) = layouts.area(tys);
@@ -465,22 +492,7 @@ impl Executor for Engine {
             program,
         };
         engine.passes = engine.make_passes();
-        for entry in engine.package() {
-            // Blocks of a compiled pass can be compiled for sure, and are when they are needed separately.
-            let apart = match (known.passes.first(), engine.pass_code(0)) {
-                (Some(pass), Some((code, _))) => !code.whole || !pass_entries(pass).any(|e| e == entry),
-                _ => true,
-            };
-            if let Some((block, _)) = engine.block(entry).filter(|_| apart) {
-                engine.code(entry, block).as_ref().map_err(Clone::clone)?;
-            }
-            if let (Entry::Control(id), None) = (entry, engine.pass_code(0)) {
-                let ahead = engine.make_ahead(id)?;
-                if let Some(block) = engine.controls.get_mut(id.index()) {
-                    block.ahead = ahead;
-                }
-            }
-        }
+        engine.compile_blocks()?;
         Ok(engine)
     }
 

@@ -233,14 +233,10 @@ impl Engine {
                 return false;
             }
             if std::mem::take(&mut first) {
-                let (tables, cells) = (env.tables(), env.cells());
-                if tables.len() < self.program.tables.len()
-                    || cells.len() < self.no_cells.len()
-                    || frame.end != self.words
-                {
+                if !self.fits(frame.end, env) {
                     return false;
                 }
-                debug_assert!(self.are_announced(cells));
+                let (tables, cells) = (env.tables(), env.cells());
                 // SAFETY: as below.
                 unsafe { ((*at).tables, (*at).cells) = (tables.as_ptr(), cells.as_ptr()) };
                 // SAFETY: as below.
@@ -293,6 +289,15 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// Whether the code may run on a frame of so many words with what the environment has.
+    #[inline(always)]
+    fn fits(&self, words: usize, env: &dyn Env) -> bool {
+        debug_assert!(self.are_announced(env.cells()));
+        env.tables().len() >= self.program.tables.len()
+            && env.cells().len() >= self.no_cells.len()
+            && words == self.words
     }
 
     /// Those of the tables that the code looks up ahead which caches do not hold, a bit for each.

@@ -1,8 +1,8 @@
 //! The tree of declarations, and the part of the program in which each name is visible.
 
 use pointsman_frontend::ast::{
-    Annotation, Block, Decl, DeclKind, FunctionProto, Ident, Param, Program, StateDecl, Stmt, StmtKind,
-    StructKind, TypeExpr,
+    Annotation, Block, Decl, DeclKind, FunctionProto, Ident, MethodProto, Param, Program, StateDecl, Stmt,
+    StmtKind, StructKind, TypeExpr,
 };
 use pointsman_frontend::index::SymbolKind;
 use pointsman_ir::Span;
@@ -128,16 +128,8 @@ fn decl(d: &Decl, scope: Option<Span>) -> Vec<Item> {
             type_params(&p.type_params, span).chain(params(&p.params, span)).collect(),
         ),
         DeclKind::ExternObject(e) => {
-            let mut all: Vec<Item> = type_params(&e.type_params, span).collect();
-            for m in &e.methods {
-                let from = typed(&m.annotations, &m.proto.returns, &m.proto.name);
-                let last = m.proto.params.last().map_or(from, |p| p.span);
-                let span =
-                    if last.file == from.file { Span { hi: last.hi.max(from.hi), ..from } } else { from };
-                let inner = signature(&m.proto, span);
-                all.push(Item { children: inner, ..member(&m.proto.name, K::Method, span) });
-            }
-            with(&e.name, K::Extern, all)
+            let all = type_params(&e.type_params, span).chain(e.methods.iter().map(method));
+            with(&e.name, K::Extern, all.collect())
         }
         DeclKind::ExternFunction(f) => with(&f.name, K::Function, signature(f, span)),
         DeclKind::Function(f) => {
@@ -154,6 +146,14 @@ fn decl(d: &Decl, scope: Option<Span>) -> Vec<Item> {
         DeclKind::ValueSet(v) => with(&v.name, K::ValueSet, Vec::new()),
         DeclKind::Empty => Vec::new(),
     }
+}
+
+fn method(m: &MethodProto) -> Item {
+    let from = typed(&m.annotations, &m.proto.returns, &m.proto.name);
+    let last = m.proto.params.last().map_or(from, |p| p.span);
+    let span = if last.file == from.file { Span { hi: last.hi.max(from.hi), ..from } } else { from };
+    let children = signature(&m.proto, span);
+    Item { children, ..member(&m.proto.name, SymbolKind::Method, span) }
 }
 
 fn state(s: &StateDecl, parser: Span) -> Item {

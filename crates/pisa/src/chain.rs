@@ -9,7 +9,7 @@
 
 use pointsman_ir::{
     Arg, BinaryOp, Callee, ControlId, Expr, ExprKind, ExternInstanceId, LValue, Program, Proj, Stmt,
-    StmtKind, UnaryOp, VarRef,
+    StmtKind, TableId, UnaryOp, VarRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -271,26 +271,8 @@ impl Walk<'_> {
                 now = self.call(result.as_ref(), *callee, args, now, after)
             }
             StmtKind::Apply { table, hit, action_run } => {
-                let t = &self.program.tables[table.index()];
-                self.tables.insert(t.name.clone());
-                let keys = t.keys.iter().map(|k| self.eval(&k.expr, &now).stage).max().unwrap_or_default();
-                let stage = keys.max(after) + 1;
-                now.deepest = now.deepest.max(stage);
-                let mut joined: Option<Now> = None;
-                for listed in &t.actions {
-                    let action = &self.program.actions[listed.action.index()];
-                    let mut inside = now.clone();
-                    let outer = inside.frames.len() - 1;
-                    let data = (0..action.frame.params.len() as u32).map(|i| ((i, vec![]), Known::at(stage)));
-                    inside.frames.push(Frame { places: data.collect(), outer: Some(outer) });
-                    let mut done = self.run(&action.body, inside, stage);
-                    done.frames.pop();
-                    joined = Some(match joined {
-                        Some(other) => other.join(done),
-                        None => done,
-                    });
-                }
-                now = joined.unwrap_or(now);
+                let stage;
+                (now, stage) = self.apply(*table, now, after);
                 for to in [hit, action_run].into_iter().flatten() {
                     now.write(now.place(to), Known::at(stage));
                 }
@@ -323,6 +305,30 @@ impl Walk<'_> {
             _ => {}
         }
         now
+    }
+
+    /// What is known behind a table, and the stage of its match.
+    fn apply(&mut self, table: TableId, mut now: Now, after: u32) -> (Now, u32) {
+        let t = &self.program.tables[table.index()];
+        self.tables.insert(t.name.clone());
+        let keys = t.keys.iter().map(|k| self.eval(&k.expr, &now).stage).max().unwrap_or_default();
+        let stage = keys.max(after) + 1;
+        now.deepest = now.deepest.max(stage);
+        let mut joined: Option<Now> = None;
+        for listed in &t.actions {
+            let action = &self.program.actions[listed.action.index()];
+            let mut inside = now.clone();
+            let outer = inside.frames.len() - 1;
+            let data = (0..action.frame.params.len() as u32).map(|i| ((i, vec![]), Known::at(stage)));
+            inside.frames.push(Frame { places: data.collect(), outer: Some(outer) });
+            let mut done = self.run(&action.body, inside, stage);
+            done.frames.pop();
+            joined = Some(match joined {
+                Some(other) => other.join(done),
+                None => done,
+            });
+        }
+        (joined.unwrap_or(now), stage)
     }
 
     fn call(

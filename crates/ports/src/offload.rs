@@ -247,6 +247,22 @@ pub(crate) fn put16(frame: &mut [u8], at: usize, value: u16) {
     frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
+/// Adapts the IP header of a piece of a super-frame to the piece's length in bytes, and to its index for the identification.
+fn shorten(segment: &mut [u8], packet: &Packet, length: usize, index: u16) {
+    let Packet { l3, l4, version, .. } = *packet;
+    // All of these are at most the length of the super-frame's IP packet, which fits in 16 bits.
+    if version == 4 {
+        let identification = be16(segment, l3 + 4).unwrap_or(0).wrapping_add(index);
+        put16(segment, l3 + 2, (length - l3) as u16);
+        put16(segment, l3 + 4, identification);
+        put16(segment, l3 + 10, 0);
+        let checksum = !folded(sum(&segment[l3..l4]));
+        put16(segment, l3 + 10, checksum);
+    } else {
+        put16(segment, l3 + 4, (length - l3 - 40) as u16);
+    }
+}
+
 /// Cuts a super-frame as a network card does: every piece has the super-frame's headers, with adapted lengths, IPv4
 /// identification, TCP sequence number, flags and checksums.
 fn cut(
@@ -256,7 +272,7 @@ fn cut(
     pool: &mut FramePool,
     frames: &mut Vec<Frame>,
 ) -> Result<usize, DropReason> {
-    let Packet { l3, l4, end, .. } = *packet;
+    let Packet { l4, end, .. } = *packet;
     let tcp = packet.protocol == TCP;
     let l4_header = match tcp {
         true => usize::from(frame.get(l4 + 12).ok_or(DropReason::RxBadOffload)? >> 4) * 4,
@@ -287,17 +303,7 @@ fn cut(
         segment.extend_from_slice(&frame[..payload]);
         segment.extend_from_slice(&frame[from..to]);
 
-        // All of these are at most the length of the super-frame's IP packet, which fits in 16 bits.
-        if packet.version == 4 {
-            let identification = be16(frame, l3 + 4).unwrap_or(0).wrapping_add(index as u16);
-            put16(&mut segment, l3 + 2, (payload - l3 + to - from) as u16);
-            put16(&mut segment, l3 + 4, identification);
-            put16(&mut segment, l3 + 10, 0);
-            let checksum = !folded(sum(&segment[l3..l4]));
-            put16(&mut segment, l3 + 10, checksum);
-        } else {
-            put16(&mut segment, l3 + 4, (payload - l3 - 40 + to - from) as u16);
-        }
+        shorten(&mut segment, packet, payload + to - from, index as u16);
         if tcp {
             let sequence = sequence.wrapping_add((index * size) as u32);
             segment[l4 + 4..l4 + 8].copy_from_slice(&sequence.to_be_bytes());

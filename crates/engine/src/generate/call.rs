@@ -55,19 +55,11 @@ impl Gen<'_, '_> {
             }
             Callee::Control(id) => {
                 let control = &program.controls[id.index()];
-                let (vars, back) = self.pass(scope, &control.frame, args, true, &[]);
-                let inner = Rc::new(Scope { vars, outer: None, action: false });
-                let outer = self.begin(&back, None);
-                let live = self.block(&inner, &control.body);
-                self.end(outer, back, live)
+                self.inlined(scope, &control.frame, args, |this, inner| this.block(inner, &control.body));
             }
             Callee::Parser(id) => {
                 let parser = &program.parsers[id.index()];
-                let (vars, back) = self.pass(scope, &parser.frame, args, true, &[]);
-                let inner = Rc::new(Scope { vars, outer: None, action: false });
-                let outer = self.begin(&back, None);
-                let live = self.parser(&inner, id);
-                self.end(outer, back, live)
+                self.inlined(scope, &parser.frame, args, |this, inner| this.parser(inner, id));
             }
             Callee::Function(id) => {
                 let function = &program.functions[id.index()];
@@ -88,6 +80,21 @@ impl Gen<'_, '_> {
             }
         }
         true
+    }
+
+    /// The code of a callee that sees nothing of its caller and returns nothing.
+    fn inlined(
+        &mut self,
+        scope: &Rc<Scope>,
+        frame: &Frame,
+        args: &[Arg],
+        body: impl FnOnce(&mut Self, &Rc<Scope>) -> bool,
+    ) {
+        let (vars, back) = self.pass(scope, frame, args, true, &[]);
+        let inner = Rc::new(Scope { vars, outer: None, action: false });
+        let outer = self.begin(&back, None);
+        let live = body(self, &inner);
+        self.end(outer, back, live);
     }
 
     pub(super) fn action_scope(&self, caller: &Rc<Scope>, vars: Vec<Place>, of_control: bool) -> Rc<Scope> {
@@ -184,14 +191,7 @@ impl Gen<'_, '_> {
                     place
                 }
                 Passed::Copied(target, ty, out) => {
-                    let place = if out { self.fresh(ty) } else { self.fresh_undefined(ty) };
-                    if !out {
-                        let v = match target.slice {
-                            None => self.get(target.place),
-                            Some((hi, lo)) => self.part(target.place, hi, lo),
-                        };
-                        self.put(place, v);
-                    }
+                    let place = self.copied(&target, ty, out);
                     back.push(Back { target, from: place });
                     place
                 }
@@ -204,6 +204,20 @@ impl Gen<'_, '_> {
             vars.push(self.fresh(var.ty));
         }
         (vars, back)
+    }
+
+    /// A variable of the callee whose value goes back to the target, and comes from there unless it only goes `out`.
+    fn copied(&mut self, target: &Target, ty: TypeId, out: bool) -> Place {
+        if out {
+            return self.fresh(ty);
+        }
+        let place = self.fresh_undefined(ty);
+        let v = match target.slice {
+            None => self.get(target.place),
+            Some((hi, lo)) => self.part(target.place, hi, lo),
+        };
+        self.put(place, v);
+        place
     }
 }
 

@@ -52,22 +52,7 @@ impl Checker<'_> {
         let span = e.span;
         match &e.kind {
             Ast::Int { value, width: None } => Expr::constant(Const::Int(value.clone()), Ty::INT, span),
-            Ast::Int { value, width: Some((width, signed)) } => {
-                let least = u32::from(*signed);
-                if *width > 1 << 16 || *width < least {
-                    let help = format!("use a width from {least} to 65536");
-                    self.error("P0506", span, format!("a literal of {width} bits is not possible"), help);
-                    return Expr::error(span);
-                }
-                let (bits, lost) = eval::truncate(value, *width, *signed);
-                let ty = self.tree.tys.intern(Kind::Bits { width: *width, signed: *signed });
-                if lost {
-                    let message = format!("{value} does not fit `{}`: its high bits are lost", self.show(ty));
-                    let help = "use a smaller number or a wider type";
-                    self.report(Diagnostic::warning("P0502", span, message).help(help));
-                }
-                Expr::constant(Const::Bits(bits), ty, span)
-            }
+            Ast::Int { value, width: Some((width, signed)) } => self.sized(value, *width, *signed, span),
             Ast::Bool(b) => Self::bool_const(*b, span),
             Ast::String(s) => Expr::constant(Const::Str(s.clone()), Ty::STRING, span),
             Ast::This => self.this(span),
@@ -120,6 +105,24 @@ impl Checker<'_> {
                 Expr::error(span)
             }
         }
+    }
+
+    /// A literal with a width.
+    fn sized(&mut self, value: &num_bigint::BigInt, width: u32, signed: bool, span: Span) -> Expr {
+        let least = u32::from(signed);
+        if width > 1 << 16 || width < least {
+            let help = format!("use a width from {least} to 65536");
+            self.error("P0506", span, format!("a literal of {width} bits is not possible"), help);
+            return Expr::error(span);
+        }
+        let (bits, lost) = eval::truncate(value, width, signed);
+        let ty = self.tree.tys.intern(Kind::Bits { width: width, signed: signed });
+        if lost {
+            let message = format!("{value} does not fit `{}`: its high bits are lost", self.show(ty));
+            let help = "use a smaller number or a wider type";
+            self.report(Diagnostic::warning("P0502", span, message).help(help));
+        }
+        Expr::constant(Const::Bits(bits), ty, span)
     }
 
     fn name(&mut self, path: &ast::Path, span: Span) -> Expr {

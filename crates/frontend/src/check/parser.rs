@@ -114,28 +114,7 @@ impl Checker<'_> {
             shapes.push(self.spread(v, &mut all));
         }
         for v in all {
-            let repr = self.tree.repr(v.ty);
-            let fine = matches!(
-                self.tree.tys.get(repr),
-                Kind::Bits { .. } | Kind::Bool | Kind::Enum(_) | Kind::ErrorCode | Kind::Error
-            );
-            if !fine {
-                let (message, help) = if v.ty == Ty::INT {
-                    (
-                        "the width of this value is not known".to_string(),
-                        "give the number a width, as in `8w5`",
-                    )
-                } else {
-                    (
-                        format!("`select` does not support values of type `{}`", self.show(v.ty)),
-                        "use `bit<W>`, `int<W>`, `bool`, an enum or `error`; list several with commas",
-                    )
-                };
-                self.error("P0608", v.span, message, help);
-                exprs.push(Expr::error(v.span));
-            } else {
-                exprs.push(v);
-            }
+            exprs.push(self.selectable(v));
         }
         let mut out: Vec<(Vec<KeySet>, Target)> = Vec::new();
         let mut catch_all: Option<Span> = None;
@@ -161,6 +140,28 @@ impl Checker<'_> {
             self.report(d);
         }
         Transition::Select { on: exprs, cases: out }
+    }
+
+    /// The value, if `select` can look at it.
+    fn selectable(&mut self, v: Expr) -> Expr {
+        let repr = self.tree.repr(v.ty);
+        let fine = matches!(
+            self.tree.tys.get(repr),
+            Kind::Bits { .. } | Kind::Bool | Kind::Enum(_) | Kind::ErrorCode | Kind::Error
+        );
+        if fine {
+            return v;
+        }
+        let (message, help) = if v.ty == Ty::INT {
+            ("the width of this value is not known".to_string(), "give the number a width, as in `8w5`")
+        } else {
+            (
+                format!("`select` does not support values of type `{}`", self.show(v.ty)),
+                "use `bit<W>`, `int<W>`, `bool`, an enum or `error`; list several with commas",
+            )
+        };
+        self.error("P0608", v.span, message, help);
+        Expr::error(v.span)
     }
 
     /// The scalars of the expression of `select`: tuples are replaced by their elements.

@@ -275,26 +275,31 @@ impl Checker<'_> {
                 Some(StmtKind::ForRange { var: place, lo, hi, body })
             }
             Over::Values(v) => {
-                let v = match self.tree.tys.get(v.ty).clone() {
-                    Kind::Stack(elem, _) if elem == place.ty => v,
-                    Kind::Stack(elem, _) => {
-                        let found = Expr { kind: ExprKind::Error, ty: elem, span: v.span };
-                        self.mismatch(&found, place.ty, "an element");
-                        return None;
-                    }
-                    Kind::Tuple(_) | Kind::List(_) => {
-                        let to = self.tree.tys.intern(Kind::List(place.ty));
-                        self.coerce(v, to, "the loop's sequence")
-                    }
-                    Kind::Error => return None,
-                    _ => {
-                        let message = format!("a loop cannot iterate over `{}`", self.show(v.ty));
-                        self.error("P0401", v.span, message, "use a range, a list or a header stack");
-                        return None;
-                    }
-                };
+                let v = self.sequence(v, place.ty)?;
                 let _ = span;
                 Some(StmtKind::ForEach { var: place, over: v, body })
+            }
+        }
+    }
+
+    /// What a loop iterates over, with elements of a type.
+    fn sequence(&mut self, v: Expr, of: Ty) -> Option<Expr> {
+        match self.tree.tys.get(v.ty).clone() {
+            Kind::Stack(elem, _) if elem == of => Some(v),
+            Kind::Stack(elem, _) => {
+                let found = Expr { kind: ExprKind::Error, ty: elem, span: v.span };
+                self.mismatch(&found, of, "an element");
+                None
+            }
+            Kind::Tuple(_) | Kind::List(_) => {
+                let to = self.tree.tys.intern(Kind::List(of));
+                Some(self.coerce(v, to, "the loop's sequence"))
+            }
+            Kind::Error => None,
+            _ => {
+                let message = format!("a loop cannot iterate over `{}`", self.show(v.ty));
+                self.error("P0401", v.span, message, "use a range, a list or a header stack");
+                None
             }
         }
     }
@@ -401,6 +406,19 @@ impl Checker<'_> {
         }
     }
 
+    fn not_an_action(&mut self, table: usize, path: &ast::Path, actions: &[(String, usize)], span: Span) {
+        let near = nearest(&path.name.name, actions.iter().map(|(n, _)| n.as_str()));
+        let message =
+            format!("`{}` is not an action of table `{}`", path.name.name, self.tree.tables[table].name);
+        let help = near.map_or("use an action of its `actions` list, or `default`".into(), |n| {
+            format!("did you mean `{n}`?")
+        });
+        let at = self.tree.tables[table].span;
+        self.report(
+            Diagnostic::error("P0610", span, message).related(at, "the table is declared here").help(help),
+        );
+    }
+
     fn action_switch(&mut self, table: usize, cases: &[ast::SwitchCase], on: Span) -> Option<StmtKind> {
         let actions: Vec<(String, usize)> = self.tree.tables[table]
             .actions
@@ -435,23 +453,7 @@ impl Checker<'_> {
                             seen.push((k, case.label.span));
                             labels.push(k);
                         }
-                        None => {
-                            let near = nearest(&path.name.name, actions.iter().map(|(n, _)| n.as_str()));
-                            let message = format!(
-                                "`{}` is not an action of table `{}`",
-                                path.name.name, self.tree.tables[table].name
-                            );
-                            let help = near
-                                .map_or("use an action of its `actions` list, or `default`".into(), |n| {
-                                    format!("did you mean `{n}`?")
-                                });
-                            let at = self.tree.tables[table].span;
-                            self.report(
-                                Diagnostic::error("P0610", case.label.span, message)
-                                    .related(at, "the table is declared here")
-                                    .help(help),
-                            );
-                        }
+                        None => self.not_an_action(table, path, &actions, case.label.span),
                     }
                 }
                 _ => {

@@ -46,26 +46,7 @@ impl Checker<'_> {
                 let args: Vec<Ty> = args.iter().map(|a| self.type_arg(a)).collect();
                 self.named(path, &args, t.span, false)
             }
-            TypeExprKind::Stack(elem, size) => {
-                let e = self.ty(elem);
-                let size_expr = self.expr(size);
-                let n = self.const_u32(&size_expr, "the size of an array");
-                let (Some(n), true) = (n, e != Ty::ERROR) else { return Ty::ERROR };
-                if n == 0 || n > MAX_STACK {
-                    self.error(
-                        "P0506",
-                        size.span,
-                        format!("an array cannot have {n} elements"),
-                        format!("use a size from 1 to {MAX_STACK}"),
-                    );
-                    return Ty::ERROR;
-                }
-                if !self.check_element(e, elem.span) {
-                    return Ty::ERROR;
-                }
-                let ty = self.tree.tys.intern(Kind::Stack(e, n));
-                self.limited(ty, t.span)
-            }
+            TypeExprKind::Stack(elem, size) => self.stack(elem, size, t.span),
             TypeExprKind::Tuple(ts) => {
                 let all: Vec<Ty> = ts.iter().map(|a| self.type_arg(a)).collect();
                 for (ty, t) in all.iter().zip(ts) {
@@ -90,6 +71,28 @@ impl Checker<'_> {
                 Ty::ERROR
             }
         }
+    }
+
+    /// An array of so many elements.
+    fn stack(&mut self, elem: &TypeExpr, size: &ast::Expr, span: Span) -> Ty {
+        let e = self.ty(elem);
+        let size_expr = self.expr(size);
+        let n = self.const_u32(&size_expr, "the size of an array");
+        let (Some(n), true) = (n, e != Ty::ERROR) else { return Ty::ERROR };
+        if n == 0 || n > MAX_STACK {
+            self.error(
+                "P0506",
+                size.span,
+                format!("an array cannot have {n} elements"),
+                format!("use a size from 1 to {MAX_STACK}"),
+            );
+            return Ty::ERROR;
+        }
+        if !self.check_element(e, elem.span) {
+            return Ty::ERROR;
+        }
+        let ty = self.tree.tys.intern(Kind::Stack(e, n));
+        self.limited(ty, span)
     }
 
     /// A type argument: `_` is left to inference.

@@ -174,16 +174,7 @@ impl Lower<'_> {
                 Arg::Missing if block => self.filler(callee, *i),
                 Arg::Missing => None,
                 // Blocks know these already.
-                Arg::In(e)
-                    if block
-                        && matches!(
-                            self.tree.tys.get(e.ty),
-                            Kind::Extern(..) | Kind::Int | Kind::MatchKind
-                        ) =>
-                {
-                    None
-                }
-                Arg::In(e) if block && e.ty == Ty::STRING => None,
+                Arg::In(e) if block && self.is_compile_time(e.ty) => None,
                 Arg::In(e) if matches!(self.tree.tys.get(e.ty), Kind::Extern(..)) => {
                     let help = "use it directly where it is declared";
                     self.unsupported(e.span, "an extern object as an argument", help);
@@ -222,6 +213,11 @@ impl Lower<'_> {
             .map(|(_, lv, temp, span)| ir::Stmt { kind: StmtKind::Assign(lv, Self::get(&temp, span)), span })
             .collect();
         (out.into_iter().flatten().collect(), after)
+    }
+
+    /// Whether arguments of this type are part of the instance of a block.
+    fn is_compile_time(&self, ty: Ty) -> bool {
+        ty == Ty::STRING || matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Int | Kind::MatchKind)
     }
 
     /// An `int` for an extern, as wide as it needs; a match kind as its name.

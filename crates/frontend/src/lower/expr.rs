@@ -49,15 +49,7 @@ impl Lower<'_> {
                 if self.is_place(e) {
                     return self.read(e, ty);
                 }
-                let b = self.expr(b);
-                // A field of `{...}` is its expression.
-                if let ir::ExprKind::Aggregate(mut parts) = b.kind {
-                    if (*i as usize) < parts.len() {
-                        return parts.swap_remove(*i as usize).kind;
-                    }
-                    return ir::ExprKind::Const(self.default_value(ty));
-                }
-                ir::ExprKind::Field(Box::new(b), *i)
+                self.field(b, *i, ty)
             }
             ExprKind::Index(b, i) => {
                 if self.is_place(b) {
@@ -118,6 +110,19 @@ impl Lower<'_> {
                 ir::ExprKind::Const(self.default_value(ty))
             }
         }
+    }
+
+    /// A field of a value.
+    fn field(&mut self, of: &Expr, i: u32, ty: ir::TypeId) -> ir::ExprKind {
+        let of = self.expr(of);
+        // A field of `{...}` is its expression.
+        if let ir::ExprKind::Aggregate(mut parts) = of.kind {
+            if (i as usize) < parts.len() {
+                return parts.swap_remove(i as usize).kind;
+            }
+            return ir::ExprKind::Const(self.default_value(ty));
+        }
+        ir::ExprKind::Field(Box::new(of), i)
     }
 
     fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, ty: ir::TypeId) -> ir::ExprKind {

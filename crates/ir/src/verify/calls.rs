@@ -3,7 +3,7 @@
 use super::code::{Code, Kind};
 use super::expr::Use;
 use super::{MAX_NESTING, Report, same};
-use crate::program::{Direction, Param, Program};
+use crate::program::{Action, Direction, Param, Program};
 use crate::stmt::{Arg, Callee, LValue};
 use crate::types::{Type, TypeId};
 
@@ -52,18 +52,7 @@ impl Code<'_, '_> {
                 let Some(action) = program.actions.get(id.index()) else {
                     return self.error(format!("there is no action {}", id.0));
                 };
-                let here = match self.kind {
-                    Kind::Control(c) => Some(Some(c)),
-                    Kind::Action(c) => Some(c),
-                    _ => None,
-                };
-                match (here, action.control) {
-                    (None, _) => self.error("an action is called outside of a control or action"),
-                    (Some(here), Some(c)) if here != Some(c.index()) => {
-                        self.error(format!("the action {} is of another control", action.name));
-                    }
-                    _ => {}
-                }
+                self.reaches(action);
                 self.calls(Node::Action(id.index()));
                 self.args(&action.frame.params, args);
                 None
@@ -108,6 +97,22 @@ impl Code<'_, '_> {
                 }
                 Some(_) => {}
             }
+        }
+    }
+
+    /// The action can be called from here.
+    fn reaches(&mut self, action: &Action) {
+        let here = match self.kind {
+            Kind::Control(c) => Some(Some(c)),
+            Kind::Action(c) => Some(c),
+            _ => None,
+        };
+        match (here, action.control) {
+            (None, _) => self.error("an action is called outside of a control or action"),
+            (Some(here), Some(c)) if here != Some(c.index()) => {
+                self.error(format!("the action {} is of another control", action.name));
+            }
+            _ => {}
         }
     }
 

@@ -164,16 +164,7 @@ impl<'a, 'r> Code<'a, 'r> {
                 }
                 self.block("default", default);
             }
-            StmtKind::Loop { cond, body, update } => {
-                self.condition(cond);
-                self.loops += 1;
-                self.block("loop", body);
-                self.loops -= 1;
-                // `break` and `continue` of the update would be of a loop around this one.
-                let outer = std::mem::take(&mut self.loops);
-                self.block("update", update);
-                self.loops = outer;
-            }
+            StmtKind::Loop { cond, body, update } => self.repeated(cond, body, update),
             StmtKind::Break => self.only_in(self.loops > 0, "break", "loop"),
             StmtKind::Continue => self.only_in(self.loops > 0, "continue", "loop"),
             StmtKind::Return(value) => self.returns(value.as_ref()),
@@ -207,6 +198,18 @@ impl<'a, 'r> Code<'a, 'r> {
                 }
             }
         }
+    }
+
+    /// A loop.
+    fn repeated(&mut self, cond: &Expr, body: &[Stmt], update: &[Stmt]) {
+        self.condition(cond);
+        self.loops += 1;
+        self.block("loop", body);
+        self.loops -= 1;
+        // `break` and `continue` of the update would be of a loop around this one.
+        let outer = std::mem::take(&mut self.loops);
+        self.block("update", update);
+        self.loops = outer;
     }
 
     fn condition(&mut self, e: &Expr) {

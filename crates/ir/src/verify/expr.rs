@@ -5,12 +5,31 @@ use super::{same, types};
 use crate::program::Direction;
 use crate::stmt::{BinaryOp, Expr, ExprKind, LValue, Proj, UnaryOp, VarRef};
 use crate::types::{Type, TypeId};
+use std::borrow::Cow;
 
 /// The use of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Read,
     Write,
+}
+
+/// What an expression is, for errors.
+fn what(kind: &ExprKind) -> Cow<'static, str> {
+    match kind {
+        ExprKind::Const(_) => "constant".into(),
+        ExprKind::Read(_) => "reading a place".into(),
+        ExprKind::Unary(..) => "unary operator".into(),
+        ExprKind::Binary(op, ..) => format!("operator {op:?}").into(),
+        ExprKind::Mux(..) => "conditional expression".into(),
+        ExprKind::Cast(_) => "cast".into(),
+        ExprKind::Slice(..) => "slice".into(),
+        ExprKind::Field(..) => "field".into(),
+        ExprKind::Aggregate(_) => "aggregate".into(),
+        ExprKind::Invalid => "{#}".into(),
+        ExprKind::IsValid(_) => "isValid".into(),
+        ExprKind::LastIndex(_) => "lastIndex".into(),
+    }
 }
 
 impl Code<'_, '_> {
@@ -103,21 +122,7 @@ impl Code<'_, '_> {
             }
         };
         if !right {
-            let what = match &e.kind {
-                ExprKind::Const(_) => "constant",
-                ExprKind::Read(_) => "reading a place",
-                ExprKind::Unary(..) => "unary operator",
-                ExprKind::Binary(op, ..) => &format!("operator {op:?}"),
-                ExprKind::Mux(..) => "conditional expression",
-                ExprKind::Cast(_) => "cast",
-                ExprKind::Slice(..) => "slice",
-                ExprKind::Field(..) => "field",
-                ExprKind::Aggregate(_) => "aggregate",
-                ExprKind::Invalid => "{#}",
-                ExprKind::IsValid(_) => "isValid",
-                ExprKind::LastIndex(_) => "lastIndex",
-            };
-            let name = self.name(e.ty);
+            let (what, name) = (what(&e.kind), self.name(e.ty));
             self.error(format!("{what} of type {name} does not fit its operands"));
         }
     }
