@@ -1,0 +1,14 @@
+//! RedPlane's testbed in virtual time (figure 5.9 of D. Kim's thesis): hosts at a core switch, two programmable switches that run compiled
+//! programs with the library, and stores in racks: one store, or a chain of three. The programs, the store and the chain are those of
+//! `pointsman switch` and `pointsman store`; the core and the switches of racks are delays.
+#![forbid(unsafe_code)]
+
+mod program;
+mod stores;
+mod times;
+pub mod trace;
+mod world;
+
+pub use program::{App, Build, ProgramError};
+pub use times::Times;
+pub use world::{Bytes, Happened, Setup, Testbed, TestbedError};

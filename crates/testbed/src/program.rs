@@ -1,0 +1,116 @@
+//! The applications: compiled programs, with the library and without it.
+
+use pointsman_compile::sources::Sources;
+use pointsman_compile::{compile, rendered};
+use pointsman_engine::Engine;
+use pointsman_frontend::source::Loader as _;
+use pointsman_ir::Program;
+use pointsman_net::Loader;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+const LIBRARY: &str = "pointsman/redplane.p4";
+
+/// An application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum App {
+    /// Every packet changes the state; packets with a type of service only read it.
+    Counter,
+    /// The state changes when a connection begins and ends.
+    Firewall,
+    /// The store chooses a port when a connection begins; the state changes when it ends.
+    Nat,
+}
+
+impl App {
+    fn text(self) -> &'static str {
+        match self {
+            App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
+            App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),
+            App::Nat => include_str!("../../../p4/programs/napt/main.p4"),
+        }
+    }
+
+    /// Statements that fill the tables: 10.0.0.0/8 is inside, and all packets to 10.0.0.0/9 and 10.128.0.0/9 leave by these ports.
+    pub(crate) fn entries(self, plain: bool, (inside, outside): (u32, u32)) -> Vec<String> {
+        let mac = if self == App::Counter { "" } else { ", mac=0x22" };
+        let mut all = vec![
+            format!("routes prefix=10.0.0.0/9 -> forward(port={inside}{mac})"),
+            format!("routes prefix=10.128.0.0/9 -> forward(port={outside}{mac})"),
+        ];
+        if self != App::Counter {
+            all.push("sides prefix=10.0.0.0/9 -> inside()".into());
+        }
+        if self == App::Nat {
+            all.push("addresses prefix=203.0.113.0/24 -> public()".into());
+        }
+        if self == App::Nat && plain {
+            all.push("pool choose(address=203.0.113.1, first=1024, last=65535)".into());
+        }
+        all
+    }
+}
+
+/// Why a program does not compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramError {
+    /// The library does not have a text that was to be replaced, or more than once.
+    Text(String),
+    /// What the compiler says.
+    Compile(String),
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramError::Text(text) => write!(f, "the library must have this text once: {text}"),
+            ProgramError::Compile(why) => write!(f, "the program does not compile: {why}"),
+        }
+    }
+}
+
+impl Error for ProgramError {}
+
+/// A compiled application, which all switches and runs share.
+pub struct Build {
+    pub(crate) app: App,
+    pub(crate) plain: bool,
+    pub(crate) program: Arc<Program>,
+    pub(crate) loader: Loader<Engine>,
+}
+
+impl Build {
+    /// The compiled program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// With these lines of `#define`, after replacements in the library. `plain`: without RedPlane.
+    ///
+    /// # Errors
+    /// A text to be replaced is not there once, or the result does not compile.
+    pub fn new(
+        app: App,
+        plain: bool,
+        defines: &str,
+        changes: &[(&str, &str)],
+    ) -> Result<Build, ProgramError> {
+        let sources = Sources::default();
+        let missing = || ProgramError::Compile(format!("{LIBRARY} is missing"));
+        let (_, mut library) = sources.include(LIBRARY, false, "").ok_or_else(missing)?;
+        for (from, to) in changes {
+            if library.matches(from).count() != 1 {
+                return Err(ProgramError::Text((*from).to_string()));
+            }
+            library = library.replace(from, to);
+        }
+        let plain_line = if plain { "#define PLAIN\n" } else { "" };
+        let include = format!("#include <{LIBRARY}>");
+        let text = app.text().replace(&include, &format!("{plain_line}{defines}{library}"));
+        let compiled = compile("main.p4", &text, &sources, &[]);
+        let program =
+            compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(rendered(&e)))?;
+        Ok(Build { app, plain, program, loader: Loader::default() })
+    }
+}

@@ -1,0 +1,460 @@
+//! Switches, stores and what is on its way between them.
+
+use crate::program::Build;
+use crate::stores::{Input, Stores, StoresError};
+use crate::times::Times;
+use pointsman_engine::Engine;
+use pointsman_net::random::{Part, Stream};
+use pointsman_stf::Rig;
+use pointsman_store::{Config, FRONT as HEAD, Stats};
+use pointsman_v1model::{Arrived, CloneSession, Output, QueueConfig, Replica, Switch, SwitchConfig, Time};
+use pointsman_wire::Mac;
+use pointsman_wire::frame::{USUAL, packet, udp};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Ports of a switch.
+const STORE: u32 = 2;
+const BUFFER: u32 = 3;
+/// Bytes of Ethernet, IPv4 and UDP in front of a message.
+const FRONT: usize = 42;
+/// Room in front of a packet.
+const ROOM: usize = 32;
+/// Passes that one packet may cause.
+const BUDGET: usize = 1000;
+/// The key of digests.
+const SECRET: [u8; 8] = *b"a secret";
+/// The length of a key with its value in messages lies before the key.
+const KEY_LENGTH: usize = 44;
+/// Clocks of switches begin with this.
+const START_NS: u64 = 1_000_000;
+
+/// A run.
+pub struct Setup<'a> {
+    /// What the switches run.
+    pub build: &'a Build,
+    /// Of the stores. The secret is the testbed's.
+    pub store: Config,
+    /// 1, or the nodes of a chain.
+    pub stores: usize,
+    /// Delays.
+    pub times: Times,
+    /// The time after which a write is sent again, in nanoseconds.
+    pub resend_ns: u64,
+    /// The rest of a lease from which on it is renewed, in nanoseconds.
+    pub renew_ns: u64,
+    /// Writes that the buffer holds.
+    pub buffer: u32,
+    /// Share of the requests of switches that are lost.
+    pub loss: f64,
+    /// Messages between switches and stores take up to this much longer, each as long as chance has it.
+    pub disorder_ns: u64,
+    /// Of all that is random.
+    pub seed: u64,
+}
+
+/// Bytes at the ports of the programmable switches, in and out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Of packets from and to hosts.
+    pub hosts: u64,
+    /// Of messages from and to stores.
+    pub stores: u64,
+}
+
+/// What the caller has to see to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A frame has reached a host, from this port of this switch.
+    AtHost {
+        /// The switch.
+        switch: usize,
+        /// Its port.
+        port: u32,
+        /// The frame.
+        frame: Vec<u8>,
+    },
+    /// The time of one of the caller's own events.
+    Timer(u64),
+}
+
+/// Why a testbed does not come up.
+#[derive(Debug)]
+pub enum TestbedError {
+    /// A switch refuses its program or its settings.
+    Switch(String),
+    /// Settings that no store can have.
+    Stores(String),
+}
+
+impl fmt::Display for TestbedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TestbedError::Switch(why) => write!(f, "a switch does not start: {why}"),
+            TestbedError::Stores(why) => write!(f, "the stores do not start: {why}"),
+        }
+    }
+}
+
+impl Error for TestbedError {}
+
+impl From<StoresError> for TestbedError {
+    fn from(e: StoresError) -> Self {
+        TestbedError::Stores(match e {
+            StoresError::Config(e) => e.to_string(),
+            StoresError::View(e) => e.to_string(),
+        })
+    }
+}
+
+fn refused(why: impl fmt::Display) -> TestbedError {
+    TestbedError::Switch(why.to_string())
+}
+
+enum Event {
+    AtSwitch { switch: usize, start: u32, port: u32, frame: Vec<u8> },
+    AtHost { switch: usize, port: u32, frame: Vec<u8> },
+    AtStore(usize, Input),
+    Serve(usize, Input),
+    Timer(u64),
+}
+
+/// A way of frames, with its numbers of switches, ports and stores.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    FromHost(usize, u32),
+    ToHost(usize, u32),
+    ToStore(usize),
+    FromStore(usize, usize),
+    Between(usize, usize),
+}
+
+struct Node {
+    rig: Option<Rig<Engine>>,
+    incarnation: u32,
+    /// When its clock showed [`START_NS`].
+    since: u64,
+}
+
+/// The testbed, with its time.
+pub struct Testbed<'a> {
+    setup: Setup<'a>,
+    now: u64,
+    calendar: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    nodes: Vec<Node>,
+    stores: Stores,
+    /// When each core of each store is free.
+    free: Vec<Vec<u64>>,
+    random: Stream,
+    /// When the last frame of each way arrives: none overtakes another one.
+    ways: BTreeMap<Way, u64>,
+    bytes: Bytes,
+    /// Requests that switches sent, and those of them that were lost.
+    requests: (u64, u64),
+}
+
+impl<'a> Testbed<'a> {
+    /// Two switches that were just started, and their stores.
+    ///
+    /// # Errors
+    /// A switch refuses the program or its settings, or the stores do.
+    pub fn new(setup: Setup<'a>) -> Result<Self, TestbedError> {
+        let config = Config { secret: SECRET, ..setup.store.clone() };
+        let stores = Stores::new(&config, setup.stores)?;
+        let node = || Node { rig: None, incarnation: 0, since: 0 };
+        let mut testbed = Testbed {
+            now: 0,
+            calendar: BTreeMap::new(),
+            entered: 0,
+            nodes: vec![node(), node()],
+            stores,
+            free: vec![vec![0; setup.times.cores.max(1)]; setup.stores.max(1)],
+            random: Stream::new(setup.seed, Part::Link, 0),
+            ways: BTreeMap::new(),
+            bytes: Bytes::default(),
+            requests: (0, 0),
+            setup,
+        };
+        testbed.start(0)?;
+        testbed.start(1)?;
+        Ok(testbed)
+    }
+
+    /// A switch starts again, empty, as a new incarnation.
+    ///
+    /// # Errors
+    /// It refuses the program or its settings.
+    pub fn start(&mut self, n: usize) -> Result<(), TestbedError> {
+        let Setup { build, resend_ns, renew_ns, buffer, .. } = &self.setup;
+        let node = &mut self.nodes[n];
+        node.incarnation += 1;
+        node.since = self.now;
+        let config = SwitchConfig { nanoseconds: true, max_descendants: None, ..SwitchConfig::default() };
+        let switch = Switch::with_shared(config, build.loader.load()).map_err(refused)?;
+        let mut rig = Rig::with(build.program.clone(), switch).map_err(refused)?;
+        for entry in build.app.entries(build.plain, (0, 1)) {
+            match entry.split_once(' ') {
+                Some((table, action)) if !entry.contains("->") => rig.set_default(table, action),
+                _ => rig.add(&entry),
+            }
+            .map_err(refused)?;
+        }
+        if !build.plain {
+            let secret: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
+            let settings = format!(
+                "configure(switch_id={n}, incarnation={}, secret=0x{secret}, address=10.9.0.{}, store=10.9.1.1, mac_src=0x02, \
+                 mac_dst=0x04, port={STORE}, ticks=1000, renew={renew_ns})",
+                node.incarnation,
+                n + 1,
+            );
+            rig.set_default("redplane_config", &settings).map_err(refused)?;
+            let queue =
+                QueueConfig { delay_ns: *resend_ns, depth_packets: *buffer, ..QueueConfig::default() };
+            rig.switch.configure_queue(BUFFER, None, queue).map_err(refused)?;
+            let replicas = vec![Replica { port: BUFFER, instance: 0 }];
+            let session = CloneSession { replicas, ..CloneSession::default() };
+            rig.state().replication.insert_session(100, session).map_err(refused)?;
+        }
+        node.rig = Some(rig);
+        Ok(())
+    }
+
+    /// A switch loses its power.
+    pub fn crash(&mut self, n: usize) {
+        self.nodes[n].rig = None;
+    }
+
+    /// The time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+
+    /// Requests that switches sent, and those of them that were lost on their way.
+    pub fn requests(&self) -> (u64, u64) {
+        self.requests
+    }
+
+    /// What the store that takes requests has counted.
+    pub fn store_stats(&self) -> Stats {
+        self.stores.first().map_or_else(Stats::default, pointsman_store::Store::stats)
+    }
+
+    /// A register of a switch, if that runs.
+    pub fn register(&mut self, n: usize, name: &str, index: u64) -> Option<u64> {
+        let rig = self.nodes[n].rig.as_mut()?;
+        rig.register(name, index).ok().map(|bits| bits.low_u64())
+    }
+
+    /// When a frame arrives that would do so at a time if no other one were on its way.
+    fn in_order(&mut self, way: Way, at: u64) -> u64 {
+        let last = self.ways.entry(way).or_insert(0);
+        *last = at.max(*last);
+        *last
+    }
+
+    fn enter(&mut self, at: u64, event: Event) {
+        self.entered += 1;
+        self.calendar.insert((at.max(self.now), self.entered), event);
+    }
+
+    /// Enters one of the caller's events.
+    pub fn timer(&mut self, at: u64, what: u64) {
+        self.enter(at, Event::Timer(what));
+    }
+
+    /// A host behind the core sends a frame at a time, which reaches this port of a switch, after a while in addition.
+    pub fn send(&mut self, at: u64, (switch, port): (usize, u32), frame: Vec<u8>, more_ns: u64) {
+        let way = self.setup.times.end(&mut self.random) + self.setup.times.near_ns(frame.len());
+        let start = self.nodes[switch].incarnation;
+        let at = self.in_order(Way::FromHost(switch, port), at + way);
+        self.enter(at + more_ns, Event::AtSwitch { switch, start, port, frame });
+    }
+
+    /// The next thing that the caller has to see to, if it happens by `until`.
+    pub fn next(&mut self, until: u64) -> Option<Happened> {
+        loop {
+            let poll = |n: usize| {
+                let node = &self.nodes[n];
+                let at = node.rig.as_ref().and_then(|rig| rig.switch.next_poll());
+                at.map_or(u64::MAX, |t| (t.0.saturating_sub(START_NS) + node.since).max(self.now))
+            };
+            let polls = [poll(0), poll(1)];
+            let (due, store) = self.stores.next();
+            let due = due.max(self.now);
+            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+            let next = event.min(due).min(polls[0]).min(polls[1]);
+            if next > until {
+                self.now = until.max(self.now);
+                return None;
+            }
+            self.now = next;
+            if event == next {
+                let Some((_, event)) = self.calendar.pop_first() else { continue };
+                if let Some(happened) = self.happens(event) {
+                    return Some(happened);
+                }
+            } else if due == next {
+                self.serve(store, None);
+            } else {
+                self.at_switch(usize::from(polls[0] != next), None);
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) -> Option<Happened> {
+        match event {
+            Event::AtSwitch { switch, start, port, frame } => {
+                let ours = if port == STORE { &mut self.bytes.stores } else { &mut self.bytes.hosts };
+                *ours += frame.len() as u64;
+                if self.nodes[switch].incarnation == start {
+                    self.at_switch(switch, Some((port, frame)));
+                }
+            }
+            Event::AtHost { switch, port, frame } => {
+                return Some(Happened::AtHost { switch, port, frame });
+            }
+            Event::AtStore(n, input) => {
+                let core = core_of(&input, self.free[n].len());
+                let free = &mut self.free[n][core];
+                *free = (*free).max(self.now) + self.setup.times.store_ns;
+                let at = *free;
+                self.enter(at, Event::Serve(n, input));
+            }
+            Event::Serve(n, input) => self.serve(n, Some(&input)),
+            Event::Timer(what) => return Some(Happened::Timer(what)),
+        }
+        None
+    }
+
+    fn at_switch(&mut self, n: usize, arrives: Option<(u32, Vec<u8>)>) {
+        let node = &mut self.nodes[n];
+        let Some(rig) = &mut node.rig else { return };
+        let now = Time(self.now - node.since + START_NS);
+        let mut out: Vec<Output> = Vec::new();
+        if let Some((port, frame)) = arrives {
+            let mut buffer = [&[0; ROOM][..], &frame].concat();
+            let arrived = Arrived { port, buffer: &mut buffer, start: ROOM };
+            rig.switch.process(now, BUDGET, &mut [arrived], &mut out);
+        }
+        while rig.switch.poll(now, BUDGET, &mut out).more {}
+        let times = self.setup.times;
+        for output in out {
+            let Output::Port(port, frame) = output else { continue };
+            let way = times.switch_ns + times.near_ns(frame.len()) + times.end(&mut self.random);
+            let at = self.now + way;
+            if port != STORE {
+                self.bytes.hosts += frame.len() as u64;
+                let at = self.in_order(Way::ToHost(n, port), at);
+                self.enter(at, Event::AtHost { switch: n, port, frame });
+                continue;
+            }
+            self.bytes.stores += frame.len() as u64;
+            self.requests.0 += 1;
+            if self.random.happens(self.setup.loss) {
+                self.requests.1 += 1;
+                continue;
+            }
+            let at = self.in_order(Way::ToStore(n), at) + self.late();
+            self.enter(at, Event::AtStore(0, Input::Request(n, frame[FRONT..].to_vec())));
+        }
+    }
+
+    fn late(&mut self) -> u64 {
+        if self.setup.disorder_ns == 0 { 0 } else { self.random.below(self.setup.disorder_ns) }
+    }
+
+    fn serve(&mut self, n: usize, input: Option<&Input>) {
+        let sent = self.stores.step(self.now, n, input);
+        let times = self.setup.times;
+        for (to, bytes) in sent.nodes {
+            let ends = times.end(&mut self.random) + times.end(&mut self.random);
+            let at = self.now + ends + times.far_ns(FRONT + bytes.len());
+            let at = self.in_order(Way::Between(n, to), at);
+            self.enter(at, Event::AtStore(to, Input::Between(bytes)));
+        }
+        for (switch, bytes) in sent.switches {
+            let frame = answer(switch, &bytes);
+            let at = self.now + times.end(&mut self.random) + times.near_ns(frame.len());
+            let at = self.in_order(Way::FromStore(n, switch), at) + self.late();
+            let start = self.nodes[switch].incarnation;
+            self.enter(at, Event::AtSwitch { switch, start, port: STORE, frame });
+        }
+    }
+}
+
+/// The frame with an answer of the store.
+fn answer(switch: usize, payload: &[u8]) -> Vec<u8> {
+    let mac = Mac([2, 0, 0, 0, 0, 1]);
+    let to = IpAddr::V4(Ipv4Addr::new(10, 9, 0, switch as u8 + 1));
+    let from = IpAddr::V4(Ipv4Addr::new(10, 9, 1, 1));
+    packet((mac, mac), from, to, 17, udp(4791, 4791, payload), USUAL)
+}
+
+/// The core that handles an input: a key has one.
+fn core_of(input: &Input, cores: usize) -> usize {
+    let Input::Request(_, bytes) = input else { return 0 };
+    let length = bytes.get(KEY_LENGTH + 1).copied().map_or(0, usize::from);
+    let key = bytes.get(HEAD..HEAD + length).unwrap_or_default();
+    pointsman_wire::crc::crc32(key) as usize % cores.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::App;
+    use crate::trace::{Sent, frame};
+
+    /// The counts that packets show, each of which is sent to a switch at a time in milliseconds, and when they came back. The first switch fails
+    /// after 50 ms.
+    fn counts(build: &Build, stores: usize, packets: &[(u64, usize)]) -> Vec<(u64, u8)> {
+        let setup = Setup {
+            build,
+            store: Config::default(),
+            stores,
+            times: Times::default(),
+            resend_ns: 2_000_000,
+            renew_ns: 500_000_000,
+            buffer: 8192,
+            loss: 0.0,
+            disorder_ns: 0,
+            seed: 1,
+        };
+        let mut testbed = Testbed::new(setup).expect("a testbed");
+        let sent = Sent { at: 0, flow: 1, place: 1, last: false, bytes: 64 };
+        for (ms, switch) in packets {
+            let frame = frame(&sent, 0, Ipv4Addr::new(10, 0, 0, 1), false);
+            testbed.send(ms * 1_000_000, (*switch, 0), frame, 0);
+        }
+        testbed.timer(50_000_000, 0);
+        let mut seen = Vec::new();
+        while let Some(happened) = testbed.next(3_000_000_000) {
+            match happened {
+                Happened::AtHost { frame, .. } => seen.push((testbed.now(), frame[19])),
+                Happened::Timer(_) => testbed.crash(0),
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_count_outlives_its_switch() {
+        let build = Build::new(App::Counter, false, "", &[]).expect("a program");
+        let packets = [(0, 0), (1, 0), (2, 0), (60, 0), (100, 1), (2000, 1)];
+        for stores in [1, 3] {
+            let seen = counts(&build, stores, &packets);
+            let shown: Vec<u8> = seen.iter().map(|(_, count)| *count).collect();
+            // The fourth is lost; the fifth waits for the end of the lease.
+            assert_eq!(shown, [1, 2, 3, 4, 5], "{seen:?}");
+            assert!((1_000_000_000..1_100_000_000).contains(&seen[3].0), "{seen:?}");
+            assert_eq!(counts(&build, stores, &packets), seen, "equal runs");
+        }
+    }
+}
