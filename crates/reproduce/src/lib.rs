@@ -17,6 +17,7 @@ mod lines;
 mod output;
 mod papers;
 mod probes;
+mod redplane;
 pub mod setup;
 mod staleness;
 pub mod verdict;
@@ -100,6 +101,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         bound::FIGURES,
         fabric::FIGURES,
         fabric::fair::FIGURES,
+        redplane::FIGURES,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,104 @@
+//! Chapter 5 of D. Kim's thesis (RedPlane): on its testbed in virtual time, with our library and store.
+
+mod breaks;
+mod cost;
+mod latency;
+mod recovery;
+mod resources;
+
+use crate::bench::Bench;
+use crate::figure::{Figure, Place, Quantity};
+use pointsman_store::Config;
+use pointsman_testbed::{App, Build, Setup, Times};
+use std::sync::Arc;
+
+/// In the order of the thesis.
+pub const FIGURES: &[Figure] = &[
+    breaks::TABLE,
+    resources::TABLE,
+    breaks::SEQUENCING,
+    breaks::LEASES,
+    latency::NAT,
+    latency::APPS,
+    cost::BANDWIDTH,
+    nowhere(
+        "redplane-fig-5.13",
+        "Bandwidth of snapshots by period and number of sketches",
+        "the library has no snapshots yet, and there is no heavy-hitter detector",
+    ),
+    nowhere(
+        "redplane-fig-5.14",
+        "Throughput of applications",
+        "a switch chip with 122.5 million packets/s is needed: a simulation of it would return the rates that it was given",
+    ),
+    nowhere(
+        "redplane-fig-5.15",
+        "Throughput of a key-value store by the share of updates",
+        "there is no key-value store yet, and it needs the chip of figure 5.14",
+    ),
+    recovery::FAILOVER,
+    cost::OCCUPANCY,
+];
+
+const fn nowhere(id: &'static str, title: &'static str, why: &'static str) -> Figure {
+    Figure {
+        id,
+        title,
+        source: "RedPlane, thesis section 5.6.2",
+        place: Place::Nowhere(why),
+        remarks: &[],
+        claims: &[],
+    }
+}
+
+/// Frames to the store may be as long as jumbo frames.
+const JUMBO: &str = "#define REDPLANE_MTU 9000\n";
+
+const TIMES: &str = "delays: 0.8 us for each switch and 50 ns for each cable (ours), 100 Gbit/s links (the paper's), 1.8 us and an exponential 0.2 us for each \
+                     end of a host or store, so that the median without RedPlane is the paper's 7 us; 1.67 us for a request at the store (ours, measured)";
+const TRACE: &str = "the paper replays 100,000 packets of recorded traffic; here 50,000 packets (with --quick 10,000) arrive at random, 50,000 a second, so that no store is busy. Connections have 40 packets on average, of which a packet at the beginning and one at the end \
+                     change the state, and frames of 64 to 1500 bytes, most of them short or long (ours)";
+
+const SHARE: Quantity = Quantity { name: "share", unit: "percent", label: "share of packets, %", log: false };
+
+/// A program, compiled once.
+fn build(bench: &Bench, app: App, plain: bool) -> Result<Arc<Build>, String> {
+    let make = || Build::new(app, plain, JUMBO, &[]).map_err(|e| e.to_string());
+    bench.once(&format!("redplane {app:?} {plain}"), make)
+}
+
+/// The usual run of a program, with so many stores.
+fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, String> {
+    let pools = vec!["203.0.113.1:1024-65535".parse().map_err(|e| format!("{e:?}"))?];
+    Ok(Setup {
+        build,
+        store: Config { pools, ..Config::default() },
+        stores,
+        times: Times::default(),
+        resend_ns: 2_000_000,
+        renew_ns: 500_000_000,
+        buffer: 8192,
+        loss: 0.0,
+        disorder_ns: 0,
+        seed,
+    })
+}
+
+/// A percentile of samples, which are sorted here.
+fn percentile(samples: &mut [f64], percent: f64) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let at = (percent / 100.0 * samples.len() as f64).ceil() as usize;
+    samples.get(at.saturating_sub(1).min(samples.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        let mut samples = [3.0, 1.0, 2.0, 4.0];
+        assert_eq!([25.0, 50.0, 99.0].map(|p| percentile(&mut samples, p)), [1.0, 2.0, 4.0]);
+        assert!(percentile(&mut [], 50.0).is_nan());
+    }
+}

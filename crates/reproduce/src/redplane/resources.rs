@@ -1,0 +1,114 @@
+//! Table 5.2: what the library takes of a switch chip.
+
+use super::JUMBO;
+use crate::bench::Bench;
+use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
+use pointsman_pisa::arch::V1MODEL;
+use pointsman_pisa::{BUDGET, Report, Resource, Target, resources};
+use pointsman_testbed::{App, Build};
+
+/// Connections (section 5.6.4).
+const SLOTS: &str = "#define REDPLANE_SLOTS 100000\n";
+/// What the digests of messages take is left out with these.
+const NO_DIGESTS: [(&str, &str); 2] = [
+    ("digest_of.apply(m.secret, message, expected);", "expected = message.digest;"),
+    ("digest_of.apply(m.secret, message, message.digest);", ""),
+];
+
+const KIND: Quantity = Quantity {
+    name: "resource",
+    unit: "",
+    label: "1: crossbar; 2: register ALUs; 3: gateways; 4: SRAM; 5: TCAM; 6: instructions; 7: hash bits; 8: stages",
+    log: false,
+};
+const MORE: Quantity = Quantity {
+    name: "more",
+    unit: "percent",
+    label: "more than without RedPlane, % of the chip",
+    log: false,
+};
+
+/// Resources that the table names together, and the paper's additional use in per cent.
+const ROWS: [(&str, &[Resource], f64); 7] = [
+    ("crossbar", &[Resource::ExactCrossbar, Resource::TernaryCrossbar], 5.3),
+    ("alus", &[Resource::StatefulAlus], 8.3),
+    ("gateways", &[Resource::Gateways], 9.9),
+    ("sram", &[Resource::Sram], 13.2),
+    ("tcam", &[Resource::Tcam], 11.8),
+    ("instructions", &[Resource::Vliw], 5.5),
+    ("hash-bits", &[Resource::HashBits], 3.7),
+];
+
+const fn at_most(id: &'static str, text: &'static str, percent: f64) -> Claim {
+    Claim { id, text, paper: percent, unit: "%", rule: Rule::AtMost, source: Source::Text }
+}
+
+pub const TABLE: Figure = Figure {
+    id: "redplane-table-5.2",
+    title: "Additional resources of a switch chip for 100,000 connections",
+    source: "RedPlane, thesis section 5.6.4",
+    place: Place::Simulator(table),
+    remarks: &[
+        "the paper's numbers are those of the vendor's compiler for Tofino; ours are those of `pointsman p4 resources` for the chip `tofino`, as the difference \
+         of the firewall with and without the library (docs/resources.md). All seeds give the same",
+        "our library does not fit on the chip (docs/redplane.md): what is more than its stages have is counted, too, so that numbers above 100 % are possible",
+        "the claims are about the library with its digests, which the paper's does not have; the chart has both",
+    ],
+    claims: &[
+        at_most("crossbar", "additional match crossbar", 5.3),
+        at_most("alus", "additional register ALUs (the paper: meter ALUs)", 8.3),
+        at_most("gateways", "additional gateways", 9.9),
+        at_most("sram", "additional SRAM", 13.2),
+        at_most("tcam", "additional TCAM", 11.8),
+        at_most("instructions", "additional instructions", 5.5),
+        at_most("hash-bits", "additional hash bits", 3.7),
+    ],
+};
+
+/// What resources are used in all stages, in per cent of those of the chip.
+fn percent(report: &Report, kinds: &[Resource]) -> f64 {
+    let totals = report.totals();
+    let of = || totals.iter().filter(|(r, ..)| kinds.contains(r));
+    let (used, has) = of().fold((0, 0), |(a, b), (_, used, has)| (a + used, b + has));
+    if has == 0 { f64::NAN } else { 100.0 * used as f64 / has as f64 }
+}
+
+fn report(plain: bool, changes: &[(&str, &str)]) -> Result<Report, String> {
+    let defines = format!("{JUMBO}{SLOTS}");
+    let build = Build::new(App::Firewall, plain, &defines, changes).map_err(|e| e.to_string())?;
+    let target = Target::named("tofino").ok_or("no chip `tofino`")?;
+    Ok(resources("firewall", build.program(), &V1MODEL, &target, BUDGET))
+}
+
+fn table(bench: &Bench) -> Result<Found, String> {
+    let plain = report(true, &[])?;
+    let all = [("ours", report(false, &[])?), ("ours without digests", report(false, &NO_DIGESTS)?)];
+    let seeds = bench.seeds().count();
+    let mut found = Found::default();
+    let mut ours = Vec::new();
+    for (name, with) in &all {
+        let mut points = Vec::new();
+        for (n, (_, kinds, _)) in ROWS.iter().enumerate() {
+            let more = percent(with, kinds) - percent(&plain, kinds);
+            points.push(Point::new((n + 1) as f64, vec![more; seeds]));
+        }
+        let stages = f64::from(with.used()) - f64::from(plain.used());
+        let of_chip = 100.0 * stages / f64::from(plain.target.stages);
+        points.push(Point::new(8.0, vec![of_chip; seeds]));
+        found.notes.push(format!(
+            "{name}: {} stages of {}; without RedPlane {}",
+            with.used(),
+            with.target.stages,
+            plain.used()
+        ));
+        ours.push(Curve { name: (*name).into(), points });
+    }
+    for (n, (id, ..)) in ROWS.iter().enumerate() {
+        let samples = ours[0].at((n + 1) as f64).unwrap_or_default().to_vec();
+        found.claim(id, samples);
+    }
+    let rows: Vec<(f64, f64)> = ROWS.iter().enumerate().map(|(n, row)| ((n + 1) as f64, row.2)).collect();
+    let paper = vec![Curve::paper("ours", &rows)];
+    found.charts.push(Chart { title: "Additional use".into(), x: KIND, y: MORE, ours, paper });
+    Ok(found)
+}
