@@ -116,7 +116,7 @@ impl Checker<'_> {
             return Expr::error(span);
         }
         let (bits, lost) = eval::truncate(value, width, signed);
-        let ty = self.tree.tys.intern(Kind::Bits { width: width, signed: signed });
+        let ty = self.tree.tys.intern(Kind::Bits { width, signed });
         if lost {
             let message = format!("{value} does not fit `{}`: its high bits are lost", self.show(ty));
             let help = "use a smaller number or a wider type";
