@@ -1,10 +1,11 @@
 //! A network in virtual time: the calendar of events, links, and switches that run compiled P4 programs.
 //!
-//! A [`Network`] carries frames between the switches and hosts of a topology, and hands those for hosts and controllers to its
-//! caller, one by one. There are no clocks, threads or files here.
+//! A [`Network`] carries frames between switches and hosts, and hands those for hosts and controllers to its caller, one by one. All that
+//! happens comes out of its one calendar, the caller's own events included. There are no clocks, threads or files here.
 #![forbid(unsafe_code)]
 
-pub mod calendar;
+mod build;
+mod calendar;
 pub mod link;
 mod loader;
 mod network;
@@ -12,7 +13,7 @@ mod node;
 mod packet;
 pub mod random;
 
+pub use build::NetworkConfig;
 pub use loader::Loader;
-pub use network::{Happened, Network, NetworkConfig, PortCounts, Watch};
-pub use node::Node;
+pub use network::{Cable, Happened, Network, PortCounts, Watch};
 pub use packet::{Packet, mark_congestion};

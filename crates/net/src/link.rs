@@ -1,6 +1,6 @@
 //! One direction of a link: a queue with tail drop in front of a wire with a rate and a delay.
 
-use crate::packet::{Packet, mark_congestion};
+use crate::packet::{Packet, is_marked, mark_congestion};
 use crate::random::Stream;
 use std::collections::VecDeque;
 
@@ -39,6 +39,10 @@ impl Default for LinkModel {
 pub struct LinkCounts {
     /// Frames sent.
     pub sent: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Those of them that were marked for congestion before.
+    pub sent_marked: u64,
     /// Frames that arrived.
     pub delivered: u64,
     /// Dropped because the queue was full.
@@ -52,9 +56,18 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
+    /// Of these links together.
+    pub fn of<'l>(links: impl IntoIterator<Item = &'l Link>) -> Self {
+        let mut all = LinkCounts::default();
+        links.into_iter().for_each(|link| all.add(&link.counts));
+        all
+    }
+
     /// Adds those of another direction or link.
-    pub fn add(&mut self, o: &LinkCounts) {
+    fn add(&mut self, o: &LinkCounts) {
         self.sent += o.sent;
+        self.bytes += o.bytes;
+        self.sent_marked += o.sent_marked;
         self.delivered += o.delivered;
         self.full += o.full;
         self.lost += o.lost;
@@ -100,6 +113,8 @@ impl Link {
     #[inline]
     pub fn send(&mut self, now: u64, mut packet: Packet) -> Result<Option<u64>, Packet> {
         self.counts.sent += 1;
+        self.counts.bytes += packet.len() as u64;
+        self.counts.sent_marked += u64::from(is_marked(&packet));
         if !self.up {
             self.counts.down += 1;
             let (before, _) = self.refused.unwrap_or_default();
@@ -154,6 +169,11 @@ impl Link {
         }
         self.counts.down += self.wire.len() as u64;
         std::mem::take(&mut self.wire)
+    }
+
+    /// Whether it is up.
+    pub fn is_up(&self) -> bool {
+        self.up
     }
 
     /// Frames sent since the link went down, and when the last one was; `None`: none, or it is up.

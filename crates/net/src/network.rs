@@ -1,14 +1,12 @@
-//! A topology with running switches: frames travel, and whatever happens to hosts and controllers is the caller's.
+//! Running switches and links between them: frames travel, and whatever happens to hosts and controllers is the caller's.
 
 use crate::calendar::Calendar;
-use crate::link::{Link, LinkCounts, LinkModel};
-use crate::loader::Loader;
+use crate::link::{Link, LinkCounts};
 use crate::node::Node;
-use crate::packet::{Packet, is_marked};
-use crate::random::{Part, Stream};
+use crate::packet::Packet;
 use pointsman_ir::Executor;
-use pointsman_topology::{CPU_PORT, End, HostId, LinkId, SwitchId, Topology};
-use pointsman_v1model::{ConfigError, PortRate, QueueConfig, SwitchConfig, Time};
+use pointsman_topology::{End, HostId, LinkId, SwitchId};
+use pointsman_v1model::{Switch, Time};
 use std::collections::VecDeque;
 
 /// Buffers that are kept for use again.
@@ -26,36 +24,40 @@ enum Event<A> {
     Actor(A),
 }
 
-/// What a caller has to see to.
+/// What has happened. Switches may have handed over frames meanwhile: see [`Network::to_cpu`].
 #[derive(Debug, PartialEq)]
 pub enum Happened<A> {
     /// A frame has reached a host.
     AtHost(HostId, Packet),
-    /// A switch hands a frame to its control plane.
-    ToCpu(SwitchId, Vec<u8>),
+    /// A switch has worked. What left it is on its way.
+    AtSwitch,
     /// The time of one of the caller's own events.
     Actor(A),
 }
 
-/// Sees every frame that enters a switch. A checker needs it; nothing else does.
+/// Sees frames on their way. Checkers and counts need it; nothing else does.
 pub trait Watch {
     /// A frame enters a switch.
-    fn enters(&mut self, now: u64, switch: SwitchId, frame: &[u8]);
+    fn enters(&mut self, _now: u64, _switch: SwitchId, _frame: &[u8]) {}
+
+    /// A frame leaves a switch. `false` makes it vanish, in tests of checkers.
+    fn leaves(&mut self, _frame: &[u8]) -> bool {
+        true
+    }
+
+    /// A frame is lost on a link, or left on a port that has none.
+    fn lost(&mut self, _frame: &[u8]) {}
 }
 
-impl Watch for () {
-    fn enters(&mut self, _: u64, _: SwitchId, _: &[u8]) {}
-}
+impl Watch for () {}
 
-/// What all switches have in common.
-#[derive(Clone, Copy, Debug)]
-pub struct NetworkConfig {
-    /// From a frame's leaving the queue of a switch to its first bit on the wire, in nanoseconds.
-    pub latency_ns: u64,
-    /// Of links' losses, and of the switches' own draws.
-    pub seed: u64,
-    /// Priority queues of each port, 1 to 8, which have equal parts of its bytes.
-    pub queues: u8,
+/// A link of a network.
+#[derive(Debug)]
+pub struct Cable {
+    /// Where it ends. A host has one link; a machine with several is several hosts.
+    pub ends: [End; 2],
+    /// From its first end to its second, and back.
+    pub ways: [Link; 2],
 }
 
 /// Traffic through one port of a switch.
@@ -73,139 +75,82 @@ pub struct PortCounts {
 
 /// A running network. `A` is the caller's kind of event.
 pub struct Network<E: Executor, A> {
-    topology: Topology,
     now: u64,
+    events: u64,
     calendar: Calendar<Event<A>>,
     nodes: Vec<Node<E>>,
     /// When each switch is polled next.
     polls: Vec<u64>,
     /// Two for each link: from its first end to its second, and back.
     wires: Vec<Link>,
-    bytes: Vec<u64>,
-    marks: Vec<u64>,
+    /// By wire: where it ends.
+    ends: Vec<End>,
     /// By switch and port: the wire that leaves there.
     ports: Vec<Vec<u32>>,
     /// By host.
     uplinks: Vec<u32>,
     latency_ns: u64,
-    waiting: VecDeque<Happened<A>>,
+    /// Frames for control planes.
+    for_cpu: VecDeque<(SwitchId, Vec<u8>)>,
     buffers: Vec<Packet>,
     /// Frames that left on ports without a link.
     unplugged: u64,
 }
 
-fn end_of_wire(topology: &Topology, wire: u32) -> End {
-    topology.links()[(wire / 2) as usize].ends[1 - (wire % 2) as usize]
-}
-
-/// A switch with the queues and rates of its links, and the wire that leaves at each of its ports.
-fn switch<E: Executor + Send + Sync>(
-    topology: &Topology,
-    id: SwitchId,
-    config: &NetworkConfig,
-    loader: &Loader<E>,
-) -> Result<(pointsman_v1model::Switch<E>, Vec<u32>), ConfigError> {
-    let switch_config = SwitchConfig {
-        cpu_port: Some(CPU_PORT.into()),
-        input_depth_packets: 1 << 20,
-        seed: Stream::new(config.seed, Part::Switch, u64::from(id.0)).bits(),
-        nanoseconds: true,
-        queues_per_port: config.queues,
-        ..SwitchConfig::default()
-    };
-    let mut switch = pointsman_v1model::Switch::with_shared(switch_config, loader.load())?;
-    let mut wires: Vec<u32> = Vec::new();
-    for (port, link, _) in topology.ports(id) {
-        let line = &topology.links()[link.0 as usize];
-        let way = u32::from(line.ends[0] != End::Switch(id, port));
-        wires.resize(wires.len().max(usize::from(port) + 1), UNPLUGGED);
-        wires[usize::from(port)] = 2 * link.0 + way;
-        let depth_bytes = Some(line.line.queue_bytes / u64::from(config.queues.max(1)));
-        let queue = QueueConfig { depth_packets: u32::MAX, depth_bytes, ..QueueConfig::default() };
-        switch.configure_queue(port.into(), None, queue)?;
-        switch.configure_port_rate(port.into(), Some(PortRate::ethernet(line.line.bits_per_s)))?;
-    }
-    Ok((switch, wires))
-}
-
-/// Two wires for each link: from its first end to its second, and back.
-fn wires(topology: &Topology, seed: u64) -> Vec<Link> {
-    let mut wires = Vec::new();
-    for (i, link) in topology.links().iter().enumerate() {
-        let model = LinkModel {
-            rate_bit_s: Some(link.line.bits_per_s as f64),
-            delay_ns: link.line.delay_ns,
-            // A switch's own queue is before the wire.
-            queue_bytes: u64::MAX,
-            ecn_bytes: None,
-            loss: link.line.loss,
-        };
-        for way in 0..2 {
-            let end = link.ends[way];
-            let queue_bytes = if let End::Host(_) = end { link.line.queue_bytes } else { u64::MAX };
-            let random = Stream::new(seed, Part::Link, (2 * i + way) as u64);
-            wires.push(Link::new(&LinkModel { queue_bytes, ..model.clone() }, random));
-        }
-    }
-    wires
-}
-
-/// The wire that leaves at each host.
-fn uplinks(topology: &Topology) -> Vec<u32> {
-    let mut uplinks = vec![UNPLUGGED; topology.hosts().len()];
-    for (i, link) in topology.links().iter().enumerate() {
-        for (way, end) in link.ends.iter().enumerate() {
-            if let End::Host(h) = end {
-                uplinks[h.0 as usize] = (2 * i + way) as u32;
-            }
-        }
-    }
-    uplinks
-}
-
-impl<E: Executor + Send + Sync, A: Copy> Network<E, A> {
-    /// A network whose switches have no program yet.
-    ///
-    /// # Errors
-    /// A rate or depth that no queue can have.
-    pub fn new(topology: Topology, config: NetworkConfig, loader: &Loader<E>) -> Result<Self, ConfigError> {
-        let mut nodes = Vec::new();
-        let mut ports = Vec::new();
-        for i in 0..topology.switches().len() {
-            let (switch, wires) = switch(&topology, SwitchId(i as u32), &config, loader)?;
-            ports.push(wires);
-            nodes.push(Node::new(switch));
-        }
-        let wires = wires(&topology, config.seed);
-        let uplinks = uplinks(&topology);
-        Ok(Network {
-            now: 0,
-            calendar: Calendar::default(),
-            polls: vec![u64::MAX; nodes.len()],
-            nodes,
-            bytes: vec![0; wires.len()],
-            marks: vec![0; wires.len()],
-            wires,
-            ports,
-            uplinks,
-            latency_ns: config.latency_ns,
-            waiting: VecDeque::new(),
-            buffers: Vec::new(),
-            unplugged: 0,
-            topology,
-        })
-    }
+fn place(wires: &mut Vec<u32>, at: usize, wire: u32) {
+    wires.resize(wires.len().max(at + 1), UNPLUGGED);
+    wires[at] = wire;
 }
 
 impl<E: Executor, A: Copy> Network<E, A> {
-    /// The time of what happened last, in nanoseconds.
+    /// Switches, by their ids, and the links between them, by theirs. `latency_ns` is from a frame's leaving the queue of a switch to
+    /// its first bit on the wire.
+    pub fn new(switches: Vec<Switch<E>>, cables: impl IntoIterator<Item = Cable>, latency_ns: u64) -> Self {
+        let mut ports = vec![Vec::new(); switches.len()];
+        let (mut uplinks, mut wires, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for cable in cables {
+            let [a, b] = cable.ends;
+            ends.extend([b, a]);
+            for (from, link) in cable.ends.into_iter().zip(cable.ways) {
+                let wire = wires.len() as u32;
+                wires.push(link);
+                match from {
+                    End::Host(host) => place(&mut uplinks, host.0 as usize, wire),
+                    End::Switch(switch, port) => place(&mut ports[switch.0 as usize], port.into(), wire),
+                }
+            }
+        }
+        Network {
+            now: 0,
+            events: 0,
+            calendar: Calendar::default(),
+            polls: vec![u64::MAX; switches.len()],
+            nodes: switches.into_iter().map(Node::new).collect(),
+            wires,
+            ends,
+            ports,
+            uplinks,
+            latency_ns,
+            for_cpu: VecDeque::new(),
+            buffers: Vec::new(),
+            unplugged: 0,
+        }
+    }
+
+    /// The time, in nanoseconds: of what happened last, or what [`Network::wait`] has made it.
+    #[inline]
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// The topology.
-    pub fn topology(&self) -> &Topology {
-        &self.topology
+    /// Lets time pass in which nothing happens.
+    pub fn wait(&mut self, until: u64) {
+        self.now = self.now.max(until);
+    }
+
+    /// How many events there were, of all kinds.
+    pub fn events(&self) -> u64 {
+        self.events
     }
 
     /// An empty buffer.
@@ -222,16 +167,22 @@ impl<E: Executor, A: Copy> Network<E, A> {
         }
     }
 
+    /// Buffers to use again.
+    pub fn buffers(&mut self) -> &mut Vec<Packet> {
+        &mut self.buffers
+    }
+
     /// Enters one of the caller's events.
+    #[inline]
     pub fn enter(&mut self, at: u64, what: A) {
         self.calendar.enter(at.max(self.now), Event::Actor(what));
     }
 
     /// A host sends a frame.
-    pub fn send(&mut self, host: HostId, frame: Packet) {
-        if let Some(wire) = self.uplinks.get(host.0 as usize).copied() {
-            self.onto(wire, self.now, frame);
-        }
+    #[inline]
+    pub fn send(&mut self, host: HostId, frame: Packet, watch: &mut impl Watch) {
+        let wire = self.uplinks.get(host.0 as usize).copied().unwrap_or(UNPLUGGED);
+        self.onto(wire, self.now, frame, watch);
     }
 
     /// When all that a host has sent so far will have left it, in nanoseconds; in the past if it has.
@@ -241,76 +192,88 @@ impl<E: Executor, A: Copy> Network<E, A> {
         self.wires.get(wire as usize).map_or(0, Link::busy_until)
     }
 
-    fn onto(&mut self, wire: u32, at: u64, frame: Packet) {
+    fn onto(&mut self, wire: u32, at: u64, frame: Packet, watch: &mut impl Watch) {
         let Some(link) = self.wires.get_mut(wire as usize) else {
             self.unplugged += 1;
-            return self.recycle(frame);
+            return self.lose(frame, watch);
         };
-        self.bytes[wire as usize] += frame.len() as u64;
-        self.marks[wire as usize] += u64::from(is_marked(&frame));
         match link.send(at, frame) {
             Ok(Some(at)) => self.calendar.enter(at, Event::Arrive(wire)),
             Ok(None) => {}
-            Err(frame) => self.recycle(frame),
+            Err(frame) => self.lose(frame, watch),
         }
     }
 
-    /// The next thing that the caller has to see to, if it happens by `until`.
+    fn lose(&mut self, frame: Packet, watch: &mut impl Watch) {
+        watch.lost(&frame);
+        self.recycle(frame);
+    }
+
+    /// What happens next, if it happens by `until`.
+    #[inline]
     pub fn next(&mut self, until: u64, watch: &mut impl Watch) -> Option<Happened<A>> {
         loop {
-            if let Some(happened) = self.waiting.pop_front() {
-                return Some(happened);
-            }
             let (at, event) = self.calendar.pop_by(until)?;
             self.now = at;
+            self.events += 1;
             match event {
                 Event::Actor(what) => return Some(Happened::Actor(what)),
-                Event::Poll(switch) => self.poll(SwitchId(switch)),
-                Event::Arrive(wire) => self.arrive(wire, watch),
+                Event::Arrive(wire) => {
+                    if let Some(happened) = self.arrive(wire, watch) {
+                        return Some(happened);
+                    }
+                }
+                Event::Poll(switch) => {
+                    self.poll(SwitchId(switch), watch);
+                    return Some(Happened::AtSwitch);
+                }
             }
         }
     }
 
-    fn arrive(&mut self, wire: u32, watch: &mut impl Watch) {
+    fn arrive(&mut self, wire: u32, watch: &mut impl Watch) -> Option<Happened<A>> {
         let link = &mut self.wires[wire as usize];
         if link.next_at() != Some(self.now) {
-            return; // the link was down meanwhile
+            return None; // the link was down meanwhile
         }
         let (frame, next) = link.arrive();
         if let Some(at) = next {
             self.calendar.enter(at, Event::Arrive(wire));
         }
-        let Some(frame) = frame else { return };
-        match end_of_wire(&self.topology, wire) {
-            End::Host(host) => self.waiting.push_back(Happened::AtHost(host, frame)),
+        let frame = frame?;
+        match self.ends[wire as usize] {
+            End::Host(host) => Some(Happened::AtHost(host, frame)),
             End::Switch(switch, port) => {
                 watch.enters(self.now, switch, &frame);
                 self.nodes[switch.0 as usize].arrive(self.now, port.into(), frame);
-                self.forward(switch);
+                self.forward(switch, watch);
+                Some(Happened::AtSwitch)
             }
         }
     }
 
     /// Lets a switch work.
-    fn poll(&mut self, switch: SwitchId) {
+    fn poll(&mut self, switch: SwitchId, watch: &mut impl Watch) {
         let at = &mut self.polls[switch.0 as usize];
         if *at == self.now {
             *at = u64::MAX;
         }
         self.nodes[switch.0 as usize].poll(self.now);
-        self.forward(switch);
+        self.forward(switch, watch);
     }
 
-    /// Takes what has left a switch.
-    fn forward(&mut self, switch: SwitchId) {
+    /// Takes what has left a switch. All frames take the same time from its queues to the wire, so they stay in order.
+    fn forward(&mut self, switch: SwitchId, watch: &mut impl Watch) {
         let at = self.now + self.latency_ns;
         let node = switch.0 as usize;
         while let Some((port, frame)) = self.nodes[node].leaves() {
-            let wire = self.ports[node].get(port as usize).copied().unwrap_or(UNPLUGGED);
-            self.onto(wire, at, frame);
+            if watch.leaves(&frame) {
+                let wire = self.ports[node].get(port as usize).copied().unwrap_or(UNPLUGGED);
+                self.onto(wire, at, frame, watch);
+            }
         }
         while let Some(frame) = self.nodes[node].to_cpu() {
-            self.waiting.push_back(Happened::ToCpu(switch, frame));
+            self.for_cpu.push_back((switch, frame));
         }
         if let Some(buffer) = self.nodes[node].unused() {
             self.recycle(buffer);
@@ -323,33 +286,56 @@ impl<E: Executor, A: Copy> Network<E, A> {
         }
     }
 
+    /// The next frame that a switch has handed to its control plane.
+    #[inline]
+    pub fn to_cpu(&mut self) -> Option<(SwitchId, Vec<u8>)> {
+        self.for_cpu.pop_front()
+    }
+
     /// A switch, for its control plane.
-    pub fn switch(&mut self, switch: SwitchId) -> &mut pointsman_v1model::Switch<E> {
+    pub fn switch(&mut self, switch: SwitchId) -> &mut Switch<E> {
         &mut self.nodes[switch.0 as usize].switch
     }
 
     /// Something was done to a switch by its control plane: takes what left it.
-    pub fn touched(&mut self, switch: SwitchId) {
-        self.poll(switch);
+    pub fn touched(&mut self, switch: SwitchId, watch: &mut impl Watch) {
+        self.poll(switch, watch);
     }
 
     /// A packet from the control plane of a switch.
-    pub fn from_cpu(&mut self, switch: SwitchId, frame: &[u8]) {
+    pub fn from_cpu(&mut self, switch: SwitchId, frame: &[u8], watch: &mut impl Watch) {
         let now = Time(self.now);
         self.switch(switch).receive_cpu(now, frame);
-        self.poll(switch);
+        self.poll(switch, watch);
     }
 
-    /// A link goes down, or up again. Frames on the wire are lost; switches see it at once, hosts do not.
-    pub fn set_link(&mut self, link: LinkId, up: bool) {
+    /// The link at a port of a switch.
+    pub fn link_at(&self, switch: SwitchId, port: u16) -> Option<LinkId> {
+        let wire = *self.ports.get(switch.0 as usize)?.get(usize::from(port))?;
+        (wire != UNPLUGGED).then_some(LinkId(wire / 2))
+    }
+
+    /// Whether a link has a carrier.
+    pub fn is_up(&self, link: LinkId) -> bool {
+        self.wires.get(2 * link.0 as usize).is_some_and(Link::is_up)
+    }
+
+    /// A link loses its carrier, or gets it again. Frames on the wire are lost; neither switches nor hosts see it.
+    pub fn set_carrier(&mut self, link: LinkId, up: bool, watch: &mut impl Watch) {
         for wire in [2 * link.0, 2 * link.0 + 1] {
-            self.wires[wire as usize].set_up(up);
+            for (_, frame) in self.wires[wire as usize].set_up(up) {
+                self.lose(frame, watch);
+            }
         }
-        let Some(ends) = self.topology.links().get(link.0 as usize).map(|l| l.ends) else { return };
-        for end in ends {
-            if let End::Switch(switch, port) = end {
+    }
+
+    /// The same, but that switches see it at once.
+    pub fn set_link(&mut self, link: LinkId, up: bool, watch: &mut impl Watch) {
+        self.set_carrier(link, up, watch);
+        for wire in [2 * link.0 + 1, 2 * link.0] {
+            if let End::Switch(switch, port) = self.ends[wire as usize] {
                 self.switch(switch).set_port_status(port.into(), up);
-                self.poll(switch);
+                self.poll(switch, watch);
             }
         }
     }
@@ -362,17 +348,20 @@ impl<E: Executor, A: Copy> Network<E, A> {
         let c = link.counts;
         PortCounts {
             packets: c.sent,
-            bytes: self.bytes[wire as usize],
-            marks: self.marks[wire as usize],
+            bytes: c.bytes,
+            marks: c.sent_marked,
             drops: full + c.full + c.lost + c.down,
         }
     }
 
+    /// Two wires for each link: from its first end to its second, and back.
+    pub fn wires(&self) -> &[Link] {
+        &self.wires
+    }
+
     /// The fate of all frames on links: sums over both directions of all.
     pub fn on_links(&self) -> LinkCounts {
-        let mut all = LinkCounts::default();
-        self.wires.iter().for_each(|link| all.add(&link.counts));
-        all
+        LinkCounts::of(&self.wires)
     }
 
     /// Frames that switches have sent on this link, in either direction, since it went down, and when the last one was.

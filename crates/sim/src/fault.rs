@@ -18,3 +18,26 @@ pub enum Fault {
     /// A device takes a request for older than it is.
     OldStamp,
 }
+
+/// The fault of a simulation, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub which: Option<Fault>,
+    occasions: u64,
+}
+
+impl Faults {
+    pub fn new(which: Option<Fault>) -> Self {
+        Faults { which, occasions: 0 }
+    }
+
+    /// Whether this one occurs now.
+    #[inline]
+    pub fn strikes(&mut self, fault: Fault) -> bool {
+        if self.which != Some(fault) {
+            return false;
+        }
+        self.occasions += 1;
+        self.occasions.is_multiple_of(100)
+    }
+}

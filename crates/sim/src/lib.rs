@@ -32,7 +32,6 @@ mod world;
 pub use data_plane::DataPlane;
 pub use fault::Fault;
 pub use outcome::Outcome;
-use pointsman_net::calendar;
 pub use pointsman_net::{link, random};
 pub use scenario::Scenario;
 pub use world::{Question, Session, run};

@@ -249,28 +249,32 @@ impl Counting {
 }
 
 /// Packets sent on each of the [`uplink_ports`].
-pub(super) fn uplinks<E: Executor + Send + Sync, A: Copy>(network: &Network<E, A>) -> BTreeMap<Port, u64> {
-    let ports = uplink_ports(network.topology()).into_iter();
-    ports.map(|(s, port)| ((s, port), network.port_counts(s, port).packets)).collect()
+pub(super) fn uplinks<E: Executor, A: Copy>(
+    topology: &Topology,
+    network: &Network<E, A>,
+) -> BTreeMap<Port, u64> {
+    uplink_counts(topology, network).into_iter().map(|(port, counts)| (port, counts.packets)).collect()
 }
 
 /// The traffic of all [`uplink_ports`].
-pub(super) fn uplink_counts<E: Executor + Send + Sync, A: Copy>(
+pub(super) fn uplink_counts<E: Executor, A: Copy>(
+    topology: &Topology,
     network: &Network<E, A>,
 ) -> Vec<(Port, PortCounts)> {
-    let ports = uplink_ports(network.topology()).into_iter();
+    let ports = uplink_ports(topology).into_iter();
     ports.map(|(s, port)| ((s, port), network.port_counts(s, port))).collect()
 }
 
 /// All ports with links, by switch.
-pub(super) fn switches<E: Executor + Send + Sync, A: Copy>(
+pub(super) fn switches<E: Executor, A: Copy>(
+    topology: &Topology,
     network: &Network<E, A>,
 ) -> Vec<(String, Vec<(u16, PortCounts)>)> {
     let of = |(i, switch): (usize, &pointsman_topology::Switch)| {
         let id = SwitchId(i as u32);
-        let ports = network.topology().ports(id);
+        let ports = topology.ports(id);
         let counts = ports.into_iter().map(|(port, ..)| (port, network.port_counts(id, port))).collect();
         (switch.name.clone(), counts)
     };
-    network.topology().switches().iter().enumerate().map(of).collect()
+    topology.switches().iter().enumerate().map(of).collect()
 }

@@ -107,7 +107,7 @@ impl<'s> Requesters<'s> {
         let mut frame = network.buffer();
         frame::marked(&mut frame, addresses, false, marks, bytes as usize);
         self.checker.sends(network.now(), marks);
-        network.send(HostId(host), frame);
+        network.send(HostId(host), frame, &mut ());
     }
 
     fn answered(&mut self, now: u64, number: usize) {

@@ -84,15 +84,15 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             seed,
             queues: (scenario.choice.scheme.queues)(&scenario.choice),
         };
-        let network = Network::<E, _>::new(scenario.topology.clone(), config, &data_plane.loader)
-            .map_err(|e| e.to_string())?;
+        let topology = &scenario.topology;
+        let network = Network::<E, _>::of(topology, config, &data_plane.loader).map_err(|e| e.to_string())?;
         let mut world = World {
             scenario,
-            counting: Counting::new(uplinks(&network)),
+            counting: Counting::new(uplinks(topology, &network)),
             timeline: Timeline::default(),
             network,
             hosts,
-            control: Control::new(&scenario.topology, &scenario.choice, data_plane)?,
+            control: Control::new(topology, &scenario.choice, data_plane)?,
             start: 0,
             next_event: 0,
             tick_at: u64::MAX,
@@ -139,7 +139,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             for (number, generator) in (choice.scheme.generators)(topology, id, choice) {
                 switch.set_generator(Time(0), number, Some(generator)).map_err(|e| e.to_string())?;
             }
-            self.network.touched(id);
+            self.network.touched(id, &mut self.hosts);
         }
         Ok(())
     }
@@ -178,17 +178,20 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
 
     /// Runs until nothing is left to do by `until`, or until `done`: whether it was that.
     fn go(&mut self, until: u64, done: impl Fn(&Self) -> bool) -> bool {
-        while let Some(happened) = self.network.next(until, &mut self.hosts) {
-            match happened {
-                Happened::AtHost(host, frame) => self.hosts.receive(&mut self.network, host, frame),
-                Happened::ToCpu(switch, packet) => self.hand_over(switch, &packet),
-                Happened::Actor(actor) => self.act(actor),
+        loop {
+            while let Some((switch, packet)) = self.network.to_cpu() {
+                self.hand_over(switch, &packet);
+            }
+            match self.network.next(until, &mut self.hosts) {
+                Some(Happened::AtHost(host, frame)) => self.hosts.receive(&mut self.network, host, frame),
+                Some(Happened::AtSwitch) => {}
+                Some(Happened::Actor(actor)) => self.act(actor),
+                None => return false,
             }
             if done(self) {
                 return true;
             }
         }
-        false
     }
 
     /// A switch hands a packet to its controller.
@@ -249,7 +252,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             self.network.enter(at, Actor::Control(Sent::ToController(id)));
         }
         for packet in packets {
-            self.network.from_cpu(id, &packet);
+            self.network.from_cpu(id, &packet, &mut self.hosts);
         }
     }
 
@@ -273,8 +276,8 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     /// A link goes down or up; what notices it does so later.
     fn change(&mut self, LinkEvent { link, up, .. }: LinkEvent) {
         let now = self.network.now();
-        self.counting.changes(uplinks(&self.network), link, up);
-        self.network.set_link(link, up);
+        self.counting.changes(uplinks(&self.scenario.topology, &self.network), link, up);
+        self.network.set_link(link, up, &mut self.hosts);
         for end in self.scenario.topology.links()[link.0 as usize].ends {
             if let End::Switch(switch, port) = end {
                 let at = now + self.scenario.detection_ns + self.scenario.control_delay_ns;
@@ -310,7 +313,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
                 *drops.entry(reason.name().to_string()).or_default() += n;
             }
         }
-        self.counting.end(&uplinks(&self.network));
+        self.counting.end(&uplinks(topology, &self.network));
         let control = self.control_counts().since(&self.before);
         let ended = Ended { now, missing: dropped + waiting, consumed, created };
         let results = self.hosts.finish(&ended);
@@ -319,7 +322,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             scheme: self.scenario.choice.scheme.name.into(),
             rate_control: self.scenario.choice.rate_control().into(),
             flows,
-            uplinks: uplink_counts(&self.network),
+            uplinks: uplink_counts(topology, &self.network),
             control,
             timeline: self.timeline,
         });
@@ -337,7 +340,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             on_links: links,
             strays: results.strays,
             fabric,
-            switches: switches(&self.network),
+            switches: switches(topology, &self.network),
             spread_percent: self.counting.spread_percent(),
             violations: results.violations,
         }

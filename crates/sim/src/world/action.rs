@@ -11,10 +11,10 @@ impl<E: Executor> World<E> {
     /// Performs the actions that are due, and enters the next ones.
     pub(super) fn act(&mut self) {
         let scenario = self.scenario.clone();
-        let since = self.now - self.start;
+        let since = self.network.now() - self.start;
         while let Some(event) = scenario.events.get(self.next_action) {
             if event.at_ns > since {
-                self.calendar.enter(self.start + event.at_ns, Event::Action);
+                self.network.enter(self.start + event.at_ns, Event::Action);
                 return;
             }
             self.next_action += 1;
@@ -26,20 +26,20 @@ impl<E: Executor> World<E> {
         match action {
             Action::Fail(devices) => {
                 for i in devices {
-                    let (served, waiting) = self.devices[*i].set_up(self.now, false);
+                    let (served, waiting) = self.devices[*i].set_up(self.network.now(), false);
                     self.lost_at_device(served + waiting);
                     self.forget_streams(*i);
-                    self.checker.changed(self.now, *i, 0, 0);
-                    self.checker.failed(self.now, *i, true);
-                    if self.fault != Some(Fault::GhostReports) {
+                    self.checker.changed(self.network.now(), *i, 0, 0);
+                    self.checker.failed(self.network.now(), *i, true);
+                    if self.tally.faults.which != Some(Fault::GhostReports) {
                         self.switch_agent(*i, false);
                     }
                 }
             }
             Action::Restore(devices) => {
                 for i in devices {
-                    self.devices[*i].set_up(self.now, true);
-                    self.checker.failed(self.now, *i, false);
+                    self.devices[*i].set_up(self.network.now(), true);
+                    self.checker.failed(self.network.now(), *i, false);
                     self.switch_agent(*i, true);
                 }
             }
@@ -53,7 +53,7 @@ impl<E: Executor> World<E> {
                     return self.apply_weights();
                 }
                 for i in devices {
-                    self.checker.removed(self.now, *i, !on);
+                    self.checker.removed(self.network.now(), *i, !on);
                 }
                 self.configure(|rack| {
                     let own = rack.servers.iter_mut().flat_map(|s| s.devices.iter_mut());
@@ -76,15 +76,7 @@ impl<E: Executor> World<E> {
                     self.controller_input(Input::SetPolicy { service, policy: *policy });
                 }
             }
-            Action::Link { ports, switch, up } => {
-                let switches = switch.map_or(0..self.switches.len(), |one| one..one + 1);
-                for (switch, port) in switches.flat_map(|s| ports.iter().map(move |p| (s, *p))) {
-                    if let Some(link) = self.lines.at(switch, port.into()) {
-                        let change = self.lines.cut(link, !up);
-                        self.lines_changed(change);
-                    }
-                }
-            }
+            Action::Link { ports, switch, up } => self.cut(*switch, ports, !up),
             Action::Power(switch, on) => self.set_power(*switch, *on),
             Action::Load(factor) => self.clients.iter_mut().for_each(|c| c.arrivals.factor = *factor),
         }

@@ -83,12 +83,12 @@ impl<E: Executor> World<E> {
                 host.agent = Some(Agent::new(config));
                 // Agents do not beat in time with each other.
                 host.at = (clock.unit() * host.heartbeat_ns() as f64) as u64;
-                self.calendar.enter(host.at, Event::Agent(i as u32));
+                self.network.enter(host.at, Event::Agent(i as u32));
                 let phase = (clock.unit() * s.agents.sampling_ns as f64) as u64;
-                self.calendar.enter(phase, Event::Sample(i as u32));
+                self.network.enter(phase, Event::Sample(i as u32));
             }
             if let Some(period) = s.agents.probes_ns {
-                self.calendar.enter((clock.unit() * period as f64) as u64, Event::Probe(i as u32));
+                self.network.enter((clock.unit() * period as f64) as u64, Event::Probe(i as u32));
             }
             self.agents.push(host);
         }
@@ -96,7 +96,7 @@ impl<E: Executor> World<E> {
     }
 
     pub(super) fn agent_step(&mut self, device: usize, input: agent::Input<'_>) {
-        let now = self.now;
+        let now = self.network.now();
         let host = &mut self.agents[device];
         let local = host.local(now);
         let Some(agent) = host.agent.as_mut().filter(|_| host.on) else { return };
@@ -107,7 +107,7 @@ impl<E: Executor> World<E> {
             let at = host.global(deadline).max(now + 1);
             if at < host.at {
                 (host.at, host.at_local) = (at, deadline);
-                self.calendar.enter(at, Event::Agent(device as u32));
+                self.network.enter(at, Event::Agent(device as u32));
             }
         }
         if outputs.is_empty() {
@@ -117,7 +117,7 @@ impl<E: Executor> World<E> {
             match output {
                 agent::Output::Send { to, payload } => self.report(device, to, &payload),
                 agent::Output::Frame { to, payload } => {
-                    let mut packet = self.buffer();
+                    let mut packet = self.network.buffer();
                     packet.clear();
                     packet.extend_from_slice(&to.0);
                     packet.extend_from_slice(&self.agents[device].mac.0);
@@ -138,7 +138,7 @@ impl<E: Executor> World<E> {
 
     fn report(&mut self, device: usize, to: std::net::SocketAddr, payload: &[u8]) {
         let IpAddr::V4(gateway) = to.ip() else { return };
-        let mut packet = self.buffer();
+        let mut packet = self.network.buffer();
         let host = &self.agents[device];
         let addresses = Addresses {
             macs: (host.mac, self.scenario.rack.switch.mac),
@@ -153,13 +153,13 @@ impl<E: Executor> World<E> {
         let (loss, delay_ns) = (self.scenario.agents.loss, self.scenario.agents.delay_ns);
         let host = &mut self.agents[device];
         if host.random.happens(loss) {
-            return self.recycle(packet);
+            return self.network.recycle(packet);
         }
         if delay_ns == 0 {
             return self.host_send(self.places[device].station, packet);
         }
         host.reports.push_back(packet);
-        self.calendar.enter(self.now + delay_ns, Event::Report(device as u32));
+        self.network.enter(self.network.now() + delay_ns, Event::Report(device as u32));
     }
 
     pub(super) fn send_report(&mut self, device: usize) {
@@ -171,7 +171,7 @@ impl<E: Executor> World<E> {
     pub(super) fn agent_tick(&mut self, device: usize) {
         let host = &mut self.agents[device];
         // Overtaken by an earlier one.
-        if host.at == self.now {
+        if host.at == self.network.now() {
             (host.at, host.at_local) = (u64::MAX, u64::MAX);
             self.agent_step(device, agent::Input::Tick);
         }
@@ -180,8 +180,8 @@ impl<E: Executor> World<E> {
     /// A device sends a probe, and enters the next. Silent devices send none.
     pub(super) fn probe(&mut self, device: usize) {
         let Some(period) = self.scenario.agents.probes_ns else { return };
-        self.calendar.enter(self.now + period, Event::Probe(device as u32));
-        let busy = self.checker.busy_ns(self.now, device);
+        self.network.enter(self.network.now() + period, Event::Probe(device as u32));
+        let busy = self.checker.busy_ns(self.network.now(), device);
         let workers = u128::from(self.devices[device].model().workers);
         let host = &mut self.agents[device];
         let used = busy.saturating_sub(std::mem::replace(&mut host.probed_busy_ns, busy));
@@ -193,7 +193,7 @@ impl<E: Executor> World<E> {
         let free = (10 * all.saturating_sub(used) + all / 2) / all.max(1);
         let (macs, ips) = ((host.mac, self.scenario.rack.switch.mac), (host.address, gateway));
         let id = host.probe_id;
-        let mut packet = self.buffer();
+        let mut packet = self.network.buffer();
         frame::probe(&mut packet, macs, ips, id, [free as u8, 10, 10]);
         self.carry_report(device, packet);
     }
@@ -212,15 +212,16 @@ impl<E: Executor> World<E> {
     pub(super) fn sample(&mut self, device: usize) {
         let workers = u128::from(self.devices[device].model().workers);
         let tick_ns = u128::from(self.scenario.agents.tick_ns);
-        let busy = self.checker.busy_ns(self.now, device) / tick_ns;
-        let all = u128::from(self.now) * workers / tick_ns;
+        let busy = self.checker.busy_ns(self.network.now(), device) / tick_ns;
+        let all = u128::from(self.network.now()) * workers / tick_ns;
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "cpu {busy} 0 0 {}", all.saturating_sub(busy));
         self.agent_step(device, agent::Input::Stat(&text));
         self.text = text;
-        self.calendar.enter(self.now + self.scenario.agents.sampling_ns, Event::Sample(device as u32));
+        self.network
+            .enter(self.network.now() + self.scenario.agents.sampling_ns, Event::Sample(device as u32));
     }
 }
 

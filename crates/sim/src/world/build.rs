@@ -2,20 +2,20 @@
 
 use super::control::Control;
 use super::lines::Lines;
-use super::switches::{self, RackSwitch};
+use super::switches::{self, Power};
 use super::{Client, Host, Measured, Place, Tally, World, hosts, learn, prometheus, streams};
 use crate::arrivals::Arrivals;
-use crate::calendar::Calendar;
 use crate::check::Checker;
 use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
-use crate::fault::Fault;
+use crate::fault::{Fault, Faults};
 use crate::random::{Part, Stream};
 use crate::scenario::{Connections, Scenario};
 use crate::timeline::Intervals;
 use crate::window::Window;
 use pointsman_balance::{DeviceKind, Rack};
 use pointsman_ir::Executor;
+use pointsman_net::Network;
 use std::sync::Arc;
 
 /// The hosts behind each port, in the order in which ports were named first.
@@ -133,8 +133,8 @@ impl<E: Executor + Send + Sync> World<E> {
         let lives = rack.switch.p4runtime.len() as u16;
         let (mut switches, mut servers) = (Vec::new(), Vec::new());
         for life in 0..lives {
-            let (node, server) = boot(life)?;
-            switches.push(RackSwitch::new(node));
+            let (switch, server) = boot(life)?;
+            switches.push(switch);
             servers.push(server);
         }
         let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, s, program)).transpose()?;
@@ -144,19 +144,18 @@ impl<E: Executor + Send + Sync> World<E> {
         let mut stations = Stations::default();
         let clients = Clients::of(s, seed, &mut stations);
         let places = places(rack, &mut stations)?;
+        let lines = Lines::new(stations.0, switches.len());
         let service = |i: usize| Stream::new(seed, Part::Service, i as u64);
         let mut world = World {
             seed,
-            now: 0,
+            network: Network::new(switches, lines.cables(s, seed), s.switch_latency_ns),
             start: 0,
-            calendar: Calendar::default(),
-            events: 0,
-            switches,
+            switches: (0..lives).map(|_| Power::new()).collect(),
             boot,
             lives,
             control,
             prometheus: prometheus::Prometheus::default(),
-            lines: Lines::new(stations.0, s, seed),
+            lines,
             checker: checker(s, clients.lasting),
             lasting: clients.lasting,
             source_ports: hosts::SourcePorts::of(clients.most),
@@ -165,14 +164,11 @@ impl<E: Executor + Send + Sync> World<E> {
             places,
             agents: Vec::new(),
             requests: Window::default(),
-            tally: Tally::default(),
+            tally: Tally { faults: Faults::new(fault), ..Tally::default() },
             measured: Measured::of(s),
             stopped: false,
             next_action: 0,
             text: String::new(),
-            buffers: Vec::new(),
-            fault,
-            fault_count: 0,
             learn,
             streams: streams::Streams::of(&scenario),
             due: false,

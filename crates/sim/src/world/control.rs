@@ -4,6 +4,7 @@ use super::{Event, World};
 use crate::control_plane::{CONNECTION, ControlPlane};
 use pointsman_balance::controller::{self, Controllers, Output, Program, Request, Response};
 use pointsman_ir::Executor;
+use pointsman_topology::SwitchId;
 use pointsman_v1model::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -106,7 +107,7 @@ impl<E: Executor> World<E> {
 
     /// The same, or a message of this switch.
     fn controller_message(&mut self, switch: usize, input: controller::Input) {
-        let now = self.now;
+        let now = self.network.now();
         for (switch, output) in self.control.controllers.step(duration(now), switch, input) {
             let question = match output {
                 Output::Connect(_) => Question::Connect,
@@ -129,15 +130,15 @@ impl<E: Executor> World<E> {
             && (at < control.tick_at || control.tick_at <= now)
         {
             control.tick_at = at;
-            self.calendar.enter(at, Event::Tick);
+            self.network.enter(at, Event::Tick);
         }
     }
 
     /// Sends a switch something.
     fn ask(&mut self, switch: usize, question: Question) {
-        let at = self.now + self.control.delay_ns;
+        let at = self.network.now() + self.control.delay_ns;
         self.control.sides[switch].to_switch.push_back((at, question));
-        self.calendar.enter(at, Event::AtSwitch(switch as u32));
+        self.network.enter(at, Event::AtSwitch(switch as u32));
     }
 
     /// A learner asks something: of the only switch.
@@ -147,22 +148,22 @@ impl<E: Executor> World<E> {
 
     pub(super) fn controller_tick(&mut self) {
         // A tick that was overtaken by an earlier one is not to be followed.
-        if self.control.tick_at == self.now {
+        if self.control.tick_at == self.network.now() {
             self.control.tick_at = u64::MAX;
             self.controller_input(controller::Input::Tick);
         }
     }
 
     pub(super) fn at_controller(&mut self, switch: usize) {
-        if let Some(input) = arriving(&mut self.control.sides[switch].to_controller, self.now) {
+        if let Some(input) = arriving(&mut self.control.sides[switch].to_controller, self.network.now()) {
             self.controller_message(switch, input);
         }
     }
 
     fn answer(&mut self, switch: usize, input: controller::Input) {
-        let at = self.now + self.control.delay_ns;
+        let at = self.network.now() + self.control.delay_ns;
         self.control.sides[switch].to_controller.push_back((at, input));
-        self.calendar.enter(at, Event::AtController(switch as u32));
+        self.network.enter(at, Event::AtController(switch as u32));
     }
 
     /// A switch lost power: its controller notices.
@@ -175,18 +176,19 @@ impl<E: Executor> World<E> {
 
     pub(super) fn at_switch(&mut self, switch: usize) {
         let side = &mut self.control.sides[switch];
-        let Some(question) = arriving(&mut side.to_switch, self.now) else { return };
-        let (its, now) = (&mut self.switches[switch], Time(self.now));
+        let Some(question) = arriving(&mut side.to_switch, self.network.now()) else { return };
+        let (on, now) = (self.switches[switch].on, Time(self.network.now()));
+        let its = self.network.switch(SwitchId(switch as u32));
         match question {
             Question::Learner(class, request) => {
                 // Values that could not be read are missing in the observation.
-                let entities = match its.on.then(|| side.server.serve(&mut its.node.switch, now, &request)) {
+                let entities = match on.then(|| side.server.serve(its, now, &request)) {
                     Some(Ok(Response::Read(entities))) => entities,
                     _ => Vec::new(),
                 };
                 self.learner_answer(class, entities);
             }
-            Question::Connect if its.on => {
+            Question::Connect if on => {
                 side.connected = true;
                 self.answer(switch, controller::Input::Connected);
             }
@@ -200,7 +202,7 @@ impl<E: Executor> World<E> {
                 self.server_outputs(switch, outputs);
             }
             Question::Request { id, request } => {
-                let result = side.server.serve(&mut its.node.switch, now, &request);
+                let result = side.server.serve(its, now, &request);
                 self.answer(switch, controller::Input::Response { id, result });
             }
         }
@@ -216,8 +218,8 @@ impl<E: Executor> World<E> {
                     self.answer(switch, controller::Input::Disconnected(error.to_string()));
                 }
                 pointsman_control::Output::PacketOut { packet } => {
-                    self.switches[switch].node.switch.receive_cpu(Time(self.now), &packet);
-                    self.poll_switch(switch);
+                    self.network.from_cpu(SwitchId(switch as u32), &packet, &mut self.tally);
+                    self.take_packet_ins();
                 }
             }
         }

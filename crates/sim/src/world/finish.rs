@@ -1,6 +1,5 @@
 //! The end of a simulation: the last checks, and the results.
 
-use super::switches::RackSwitch;
 use super::{Tally, World};
 use crate::check::{Balance, DeviceSums};
 use crate::device::DeviceCounts;
@@ -12,15 +11,9 @@ use pointsman_balance::DeviceKind;
 use pointsman_ir::Executor;
 use pointsman_v1model::Stats;
 
-fn totals(links: &[Link]) -> (LinkCounts, u64) {
-    let mut all = LinkCounts::default();
-    links.iter().for_each(|link| all.add(&link.counts));
-    (all, links.iter().map(Link::in_flight).sum())
-}
-
 impl<E: Executor> World<E> {
     pub(super) fn finish(mut self) -> Outcome {
-        let each: Vec<Stats> = self.switches.iter_mut().map(RackSwitch::stats).collect();
+        let each: Vec<Stats> = (0..self.switches.len()).map(|i| self.stats(i)).collect();
         let mut stats = Stats::default();
         each.iter().for_each(|switch| stats.add(switch));
         let requests = self.fates();
@@ -31,7 +24,7 @@ impl<E: Executor> World<E> {
             + requests.lost_with_connections
             + requests.under_way;
         let (sums, packets) = (self.sums(), self.balances(&stats));
-        self.checker.finish(self.now, &sums, &packets, lost);
+        self.checker.finish(self.network.now(), &sums, &packets, lost);
         let groups = self.groups();
         let learning = self.learning();
         let addresses = self.scenario.rack.switch.p4runtime.iter();
@@ -55,9 +48,9 @@ impl<E: Executor> World<E> {
             seed: self.seed,
             fingerprint: String::new(),
             packets: stats.received,
-            events: self.events,
+            events: self.network.events(),
             wall_s: 0.0,
-            virtual_s: (self.now - self.start) as f64 / 1e9,
+            virtual_s: (self.network.now() - self.start) as f64 / 1e9,
             measured_s: (self.scenario.duration_ns - self.scenario.warmup_ns) as f64 / 1e9,
             requests,
             latency: Latency::of(&mut latencies_ns),
@@ -76,15 +69,13 @@ impl<E: Executor> World<E> {
 
     /// The fates of all requests.
     fn fates(&self) -> Requests {
-        let flying = |links: &[Link]| -> u64 {
-            links.iter().flat_map(Link::frames).filter(|f| frame::is_marked(f)).count() as u64
-        };
+        let on_links = self.network.wires().iter().flat_map(Link::frames);
         // With TCP the client knows the fate of its connection, and of the requests on it.
         let (lost_with_connections, under_way) = match &self.streams {
             Some(streams) => (streams.lost, streams.waiting()),
             None => {
                 let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
-                (0, flying(&self.lines.up) + flying(&self.lines.down) + at_devices)
+                (0, on_links.filter(|f| frame::is_marked(f)).count() as u64 + at_devices)
             }
         };
         let Tally { lost, late, congested, .. } = self.tally;
@@ -105,20 +96,22 @@ impl<E: Executor> World<E> {
 
     /// What went into each part of the rack, and what is known of it.
     fn balances(&self, stats: &Stats) -> [Balance; 6] {
-        let (up, on_way_up) = totals(&self.lines.up);
-        let (down, on_way_down) = totals(&self.lines.down);
+        // Links lead from stations to switches, and back.
+        let wires = |way| self.network.wires().iter().skip(way).step_by(2);
+        let on_way = |way| wires(way).map(Link::in_flight).sum();
+        let (up, down) = (LinkCounts::of(wires(0)), LinkCounts::of(wires(1)));
         let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;
         let balance = |part: &str, went_in, accounted| Balance { part: part.to_string(), went_in, accounted };
         [
-            balance("links to the switch", up.sent, link(&up, on_way_up)),
+            balance("links to the switch", up.sent, link(&up, on_way(0))),
             balance("from links into the switch", up.delivered, stats.received - stats.received_from_cpu),
             balance(
                 "the switch",
                 stats.received + stats.created(),
                 stats.transmitted + stats.to_cpu + stats.consumed + stats.dropped() + stats.queued,
             ),
-            balance("from the switch to links", stats.transmitted, down.sent + self.tally.unplugged),
-            balance("links from the switch", down.sent, link(&down, on_way_down)),
+            balance("from the switch to links", stats.transmitted, down.sent + self.network.unplugged()),
+            balance("links from the switch", down.sent, link(&down, on_way(1))),
             balance("from the switch to the controller", stats.to_cpu, self.tally.to_cpu),
         ]
     }

@@ -11,6 +11,7 @@ use pointsman_balance::config::NextHop;
 use pointsman_balance::types::Address;
 use pointsman_balance::{Mac, Rack};
 use pointsman_ir::Executor;
+use pointsman_topology::HostId;
 use std::net::IpAddr;
 
 /// Source ports of one client address: 1024 and above.
@@ -121,9 +122,9 @@ impl<E: Executor> World<E> {
     /// Enters a client's next request.
     pub(super) fn next_request(&mut self, client: usize) {
         let c = &mut self.clients[client];
-        if let Some(at) = c.arrivals.next(self.now, c.requests) {
+        if let Some(at) = c.arrivals.next(self.network.now(), c.requests) {
             c.requests += 1;
-            self.calendar.enter(at, Event::Request(client as u32));
+            self.network.enter(at, Event::Request(client as u32));
         }
     }
 
@@ -150,18 +151,18 @@ impl<E: Executor> World<E> {
             ports: (port, c.model.service.1),
         };
         let (station, bytes, congestion) = (c.station, c.model.request_bytes as usize, c.model.congestion);
-        self.requests.push(Request { sent: self.now, client: client as u32, answered: false });
+        self.requests.push(Request { sent: self.network.now(), client: client as u32, answered: false });
         self.tally.open += 1;
-        if self.is_measured(self.now) {
+        if self.is_measured(self.network.now()) {
             self.measured.sent += 1;
-            self.measured.intervals.sent(self.now - self.start);
+            self.measured.intervals.sent(self.network.now() - self.start);
         }
-        self.checker.sent(self.now, connection);
+        self.checker.sent(self.network.now(), connection);
         let marks = Marks { kind: Kind::Request, connection, request: number, tag: 0 };
         if self.streams.is_some() {
             return self.request_over_stream(client, &addresses, marks);
         }
-        let mut packet = self.buffer();
+        let mut packet = self.network.buffer();
         frame::marked(&mut packet, &addresses, congestion, marks, bytes);
         self.host_send(station, packet);
     }
@@ -186,7 +187,7 @@ impl<E: Executor> World<E> {
 
     /// A client has the answer to a request.
     pub(super) fn answered(&mut self, marks: Marks, right: bool) {
-        self.checker.answered(self.now, marks.request, right);
+        self.checker.answered(self.network.now(), marks.request, right);
         let known = self.requests.get_mut(marks.request as usize).filter(|r| !r.answered);
         let Some(request) = known.map(|request| {
             request.answered = true;
@@ -196,11 +197,11 @@ impl<E: Executor> World<E> {
         };
         self.requests.forget(|r| r.answered);
         if self.strikes(Fault::Duplicate) {
-            self.checker.answered(self.now, marks.request, right);
+            self.checker.answered(self.network.now(), marks.request, right);
         }
         self.tally.open = self.tally.open.saturating_sub(1);
         self.tally.answered += 1;
-        let latency = self.now - request.sent;
+        let latency = self.network.now() - request.sent;
         if let Some(learn) = &mut self.learn {
             learn.answered(usize::from(marks.tag >> KIND_BITS), latency);
         }
@@ -237,11 +238,11 @@ impl<E: Executor> World<E> {
 
     fn note_queue(&mut self, device: usize) {
         let d = &self.devices[device];
-        self.checker.changed(self.now, device, d.present(), d.busy().into());
+        self.checker.changed(self.network.now(), device, d.present(), d.busy().into());
     }
 
     fn started(&mut self, device: usize, started: Started) {
-        self.calendar.enter(started.done_at, Event::Done { device: device as u32, worker: started.worker });
+        self.network.enter(started.done_at, Event::Done { device: device as u32, worker: started.worker });
     }
 
     pub(super) fn lost_at_device(&mut self, n: u64) {
@@ -262,11 +263,17 @@ impl<E: Executor> World<E> {
             device = (device + 1) % self.devices.len();
         }
         let marks = &seen.marks;
-        self.checker.reached(self.now, device, life, (marks.request, marks.connection), seen.intact);
+        self.checker.reached(
+            self.network.now(),
+            device,
+            life,
+            (marks.request, marks.connection),
+            seen.intact,
+        );
         let job = Job {
             request: marks.request,
             connection: marks.connection,
-            arrived: self.now,
+            arrived: self.network.now(),
             by: By::Frame(packet),
         };
         self.work(device, job);
@@ -278,7 +285,7 @@ impl<E: Executor> World<E> {
             job.arrived -= 1000;
         }
         let slow = self.slowness(device);
-        match self.devices[device].arrive(self.now, job, slow) {
+        match self.devices[device].arrive(self.network.now(), job, slow) {
             Arrival::Starts(s) => self.started(device, s),
             Arrival::Waits => {}
             Arrival::Dropped => self.lost_at_device(1),
@@ -289,12 +296,12 @@ impl<E: Executor> World<E> {
     #[inline(never)]
     pub(super) fn done(&mut self, device: usize, worker: u16) {
         // The device failed meanwhile, and its requests with it.
-        let Some(job) = self.devices[device].finish(self.now, worker) else { return };
+        let Some(job) = self.devices[device].finish(self.network.now(), worker) else { return };
         if self.strikes(Fault::FreeWork) {
             self.devices[device].counts.service_ns -= 1;
         }
         let slow = self.slowness(device);
-        let (next, dropped) = self.devices[device].next(self.now, slow);
+        let (next, dropped) = self.devices[device].next(self.network.now(), slow);
         self.lost_at_device(dropped);
         if let Some(s) = next {
             self.started(device, s);
@@ -313,15 +320,15 @@ impl<E: Executor> World<E> {
         let bytes = self.devices[device].model().answer_bytes as usize;
         // Only requests reach this point.
         if frame::answer(&mut packet, marks, bytes).is_none() {
-            return self.recycle(packet);
+            return self.network.recycle(packet);
         }
         self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
-        self.checker.answering(self.now, job.connection);
+        self.checker.answering(self.network.now(), job.connection);
         self.host_send(self.places[device].station, packet);
     }
 
     /// A frame that is neither request nor answer: a controller asks for a MAC address. The answer goes back to its switch.
-    pub(super) fn other_frame(&mut self, link: usize, packet: &[u8]) {
+    pub(super) fn other_frame(&mut self, link: HostId, packet: &[u8]) {
         let answers: Vec<Vec<u8>> = self
             .lines
             .hosts(link)
@@ -337,7 +344,7 @@ impl<E: Executor> World<E> {
             })
             .collect();
         for answer in answers {
-            self.send_over(link, answer.into());
+            self.network.send(link, answer.into(), &mut self.tally);
         }
     }
 }

@@ -179,7 +179,7 @@ impl<E: Executor> World<E> {
 
     /// An interval begins.
     pub(super) fn begin_interval(&mut self) {
-        let (now, sent, lost) = (self.now, self.requests.len() as u64, self.lost_so_far());
+        let (now, sent, lost) = (self.network.now(), self.requests.len() as u64, self.lost_so_far());
         let Some(l) = &mut self.learn else { return };
         l.since = now + l.model.settle_ns;
         l.polls_left = l.model.polls;
@@ -187,8 +187,8 @@ impl<E: Executor> World<E> {
         (l.sent, l.lost) = (sent, lost);
         (l.asking, l.asked) = (usize::MAX, false);
         l.forget();
-        self.calendar.enter(l.since, Event::LearnBegin);
-        self.calendar.enter(now + l.model.interval_ns, Event::Decide);
+        self.network.enter(l.since, Event::LearnBegin);
+        self.network.enter(now + l.model.interval_ns, Event::Decide);
     }
 
     /// The part of an interval that is observed begins: the first reading of counters is where rates count from.
@@ -213,7 +213,7 @@ impl<E: Executor> World<E> {
         if l.polls_left > 0 {
             l.polls_left -= 1;
             let observed = l.model.interval_ns.saturating_sub(l.model.settle_ns + 2 * delay + 1);
-            self.calendar.enter(self.now + observed / u64::from(l.model.polls), Event::LearnPoll);
+            self.network.enter(self.network.now() + observed / u64::from(l.model.polls), Event::LearnPoll);
         }
     }
 
@@ -221,7 +221,7 @@ impl<E: Executor> World<E> {
     pub(super) fn learner_answer(&mut self, class: usize, entities: Vec<p4rt::Entity>) {
         let Some(l) = &mut self.learn else { return };
         l.answers.push_back((class, entities));
-        self.calendar.enter(self.now + self.scenario.control_delay_ns, Event::AtLearner);
+        self.network.enter(self.network.now() + self.scenario.control_delay_ns, Event::AtLearner);
     }
 
     pub(super) fn at_learner(&mut self) {
@@ -244,7 +244,7 @@ impl<E: Executor> World<E> {
 
     /// The decision to make now, if any.
     pub(super) fn question(&mut self) -> Option<crate::Question> {
-        let (now, start, lost) = (self.now, self.start, self.lost_so_far());
+        let (now, start, lost) = (self.network.now(), self.start, self.lost_so_far());
         let sent = self.requests.len() as u64;
         let oldest_ns = self.scenario.patience_ns;
         let open = self.tally.open;
@@ -266,7 +266,8 @@ impl<E: Executor> World<E> {
 
     /// A decision: the weights from now on.
     pub(super) fn weigh(&mut self, asked: &crate::Question, weights: Weights, reward: Option<f64>) {
-        let rate: f64 = self.clients.iter().map(|c| c.arrivals.rate_per_s(self.now.saturating_sub(1))).sum();
+        let rate: f64 =
+            self.clients.iter().map(|c| c.arrivals.rate_per_s(self.network.now().saturating_sub(1))).sum();
         let patience_ms = self.scenario.patience_ns as f64 / 1e6;
         let Some(l) = &mut self.learn else { return };
         for class in &mut l.classes {
@@ -343,7 +344,7 @@ impl<E: Executor> World<E> {
                 let out = weight == 0 || !l.wanted[*i];
                 if out != l.out[*i] {
                     l.out[*i] = out;
-                    self.checker.removed(self.now, *i, out);
+                    self.checker.removed(self.network.now(), *i, out);
                 }
             }
         }

@@ -17,12 +17,11 @@ mod switches;
 pub use learn::Question;
 
 use crate::arrivals::Arrivals;
-use crate::calendar::Calendar;
 use crate::check::Checker;
 use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
-use crate::fault::Fault;
-use crate::frame::{Addresses, Packet};
+use crate::fault::{Fault, Faults};
+use crate::frame::Addresses;
 use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Scenario};
@@ -30,16 +29,17 @@ use crate::timeline::Intervals;
 use crate::window::Window;
 use agents::AgentHost;
 use control::Control;
-use event::{Code, Event};
+use event::Event;
 use lines::Lines;
 use pointsman_balance::Mac;
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::types::Address;
 use pointsman_decide::Weights;
 use pointsman_ir::Executor;
+use pointsman_net::{Happened, Network};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use switches::{Boot, RackSwitch};
+use switches::{Boot, Power};
 
 /// The rack must be in order within this virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
@@ -115,10 +115,10 @@ struct Tally {
     congested: u64,
     to_cpu: u64,
     lost_packet_ins: u64,
-    /// Packets that left on ports without a link.
-    unplugged: u64,
     /// Requests and answers that reached the wrong station.
     strays: u64,
+    /// Deliberate faults.
+    faults: Faults,
 }
 
 /// The measured part of a simulation.
@@ -137,12 +137,11 @@ struct Measured {
 pub struct World<E: Executor> {
     scenario: Arc<Scenario>,
     seed: u64,
-    now: u64,
+    /// Switches, links, and all that happens.
+    network: Network<E, Event>,
     /// When clients began.
     start: u64,
-    calendar: Calendar<Code>,
-    events: u64,
-    switches: Vec<RackSwitch<E>>,
+    switches: Vec<Power>,
     boot: Boot<E>,
     /// Number of the next life of a switch.
     lives: u16,
@@ -164,9 +163,6 @@ pub struct World<E: Executor> {
     next_action: usize,
     /// The text that an agent reads.
     text: String,
-    buffers: Vec<Packet>,
-    fault: Option<Fault>,
-    fault_count: u64,
     learn: Option<learn::Learn>,
     /// TCP connections, if clients use these.
     streams: Option<streams::Streams>,
@@ -268,32 +264,33 @@ impl<E: Executor> World<E> {
         self.start_choosers();
         let mut settle = None;
         loop {
-            let at = self.calendar.next_at().unwrap_or(u64::MAX);
-            if settle.is_some_and(|s| at >= s) {
-                break;
-            }
-            if at > SETUP_LIMIT_NS {
-                let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
-                let missing = self.control.controllers.unresolved().join(", ");
-                return Err(format!(
-                    "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; \
-                     messages of the controller:{told}",
-                    SETUP_LIMIT_NS / 1_000_000_000
-                ));
-            }
-            if let Some((at, event)) = self.calendar.pop() {
-                self.happens(at, event.into());
+            let limit = settle.map_or(SETUP_LIMIT_NS, |at: u64| SETUP_LIMIT_NS.min(at - 1));
+            match self.network.next(limit, &mut self.tally) {
+                Some(happened) => self.happens(happened),
+                None => break,
             }
             let c = &self.control.controllers;
             if settle.is_none() && c.status() == Status::InSync && c.unresolved().is_empty() {
                 // Every agent reports twice before requests come.
                 let slowest = self.agents.iter().map(|a| a.heartbeat_ns()).max().unwrap_or(0);
-                settle = Some(self.now + 2 * slowest + 1_000_000);
+                settle = Some(self.network.now() + 2 * slowest + 1_000_000);
             }
         }
-        self.now = settle.unwrap_or(self.now);
-        self.start = self.now;
+        let Some(start) = settle.filter(|at| *at <= SETUP_LIMIT_NS) else { return Err(self.not_up()) };
+        self.network.wait(start);
+        self.start = start;
         Ok(())
+    }
+
+    /// Why the rack has not come up.
+    fn not_up(&self) -> String {
+        let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
+        let missing = self.control.controllers.unresolved().join(", ");
+        format!(
+            "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; \
+             messages of the controller:{told}",
+            SETUP_LIMIT_NS / 1_000_000_000
+        )
     }
 
     /// Everything is ready: clients begin.
@@ -306,10 +303,10 @@ impl<E: Executor> World<E> {
             self.next_request(i);
         }
         if let Some(first) = s.events.first() {
-            self.calendar.enter(self.start + first.at_ns, Event::Action);
+            self.network.enter(self.start + first.at_ns, Event::Action);
         }
-        self.calendar.enter(self.start + s.warmup_ns, Event::WarmedUp);
-        self.calendar.enter(self.start + s.duration_ns, Event::Stop);
+        self.network.enter(self.start + s.warmup_ns, Event::WarmedUp);
+        self.network.enter(self.start + s.duration_ns, Event::Stop);
         self.begin_interval();
     }
 
@@ -317,8 +314,8 @@ impl<E: Executor> World<E> {
     fn go(&mut self) -> bool {
         let end = self.start + self.scenario.duration_ns + self.scenario.patience_ns;
         while !(self.stopped && self.tally.open == 0) {
-            let Some((at, event)) = self.calendar.pop_by(end) else { break };
-            self.happens(at, event.into());
+            let Some(happened) = self.network.next(end, &mut self.tally) else { break };
+            self.happens(happened);
             if std::mem::take(&mut self.due) && !self.stopped {
                 return true;
             }
@@ -327,23 +324,22 @@ impl<E: Executor> World<E> {
     }
 
     #[inline]
-    fn happens(&mut self, at: u64, event: Event) {
-        self.now = at;
-        self.events += 1;
-        match event {
-            Event::Request(client) => self.request(client as usize),
-            Event::Up(link) => self.at_switch_port(link as usize),
-            Event::Down(link) => self.at_host(link as usize),
-            Event::Done { worker, device } => self.done(device as usize, worker),
-            seldom => self.happens_seldom(seldom),
+    fn happens(&mut self, happened: Happened<Event>) {
+        match happened {
+            Happened::AtSwitch => {}
+            Happened::AtHost(link, packet) => self.at_host(link, packet),
+            Happened::Actor(Event::Request(client)) => self.request(client as usize),
+            Happened::Actor(Event::Done { worker, device }) => self.done(device as usize, worker),
+            Happened::Actor(seldom) => self.happens_seldom(seldom),
         }
+        self.take_packet_ins();
     }
 
     /// Events other than those of single packets.
     #[inline(never)]
     fn happens_seldom(&mut self, event: Event) {
         match event {
-            Event::Request(_) | Event::Up(_) | Event::Down(_) | Event::Done { .. } => {}
+            Event::Request(_) | Event::Done { .. } => {}
             Event::Agent(device) => self.agent_tick(device as usize),
             Event::Sample(device) => self.sample(device as usize),
             Event::Report(device) => self.send_report(device as usize),
@@ -372,7 +368,7 @@ impl<E: Executor> World<E> {
     /// Notes how far the devices are.
     fn mark(&mut self, which: usize) {
         for i in 0..self.devices.len() {
-            self.measured.busy_at[which][i] = self.checker.busy_ns(self.now, i);
+            self.measured.busy_at[which][i] = self.checker.busy_ns(self.network.now(), i);
             self.measured.counts_at[which][i] = self.devices[i].counts;
         }
     }
@@ -382,13 +378,9 @@ impl<E: Executor> World<E> {
         sent >= self.start + self.scenario.warmup_ns
     }
 
-    /// Whether a fault occurs now: every this many occasions.
+    /// Whether a fault occurs now.
     fn strikes(&mut self, fault: Fault) -> bool {
-        if self.fault != Some(fault) {
-            return false;
-        }
-        self.fault_count += 1;
-        self.fault_count.is_multiple_of(100)
+        self.tally.faults.strikes(fault)
     }
 
     /// An answer's addresses as the client must see them.

@@ -92,34 +92,34 @@ impl<E: Executor> World<E> {
                 let device = &self.devices[i];
                 Counters {
                     up: device.is_up(),
-                    busy_ns: self.checker.busy_ns(self.now, i),
+                    busy_ns: self.checker.busy_ns(self.network.now(), i),
                     sent_bytes: device.counts.served * (u64::from(device.model().answer_bytes) + HEADERS),
                 }
             })
             .collect();
         let scrapes = &mut self.prometheus.scrapes;
-        scrapes.push_back((self.now, counters));
-        while scrapes.front().is_some_and(|(at, _)| self.now - at > model.window_ns) {
+        scrapes.push_back((self.network.now(), counters));
+        while scrapes.front().is_some_and(|(at, _)| self.network.now() - at > model.window_ns) {
             scrapes.pop_front();
         }
-        self.calendar.enter(self.now + model.scrape_ns, Event::Scrape);
+        self.network.enter(self.network.now() + model.scrape_ns, Event::Scrape);
     }
 
     fn chooser_input(&mut self, i: usize, input: Input) {
-        let now = self.now;
+        let now = self.network.now();
         let Some(asker) = self.prometheus.choosers.get_mut(i) else { return };
         let outputs = asker.chooser.step(duration(now), input);
         let deadline = nanos(asker.chooser.next_deadline()).max(now + 1);
         if deadline < asker.tick_at || asker.tick_at <= now {
             asker.tick_at = deadline;
-            self.calendar.enter(deadline, Event::Chooser(i as u32));
+            self.network.enter(deadline, Event::Chooser(i as u32));
         }
         let service = asker.service.clone();
         for output in outputs {
             match output {
                 Output::Query { id, promql } => {
                     self.prometheus.open.push_back((i, id, promql));
-                    self.calendar.enter(now + self.scenario.control_delay_ns, Event::AtPrometheus);
+                    self.network.enter(now + self.scenario.control_delay_ns, Event::AtPrometheus);
                 }
                 Output::Choose(device) => {
                     self.controller_input(controller::Input::Choose { service: service.clone(), device });
@@ -131,7 +131,7 @@ impl<E: Executor> World<E> {
 
     /// A module's deadline.
     pub(super) fn chooser_tick(&mut self, i: usize) {
-        if self.prometheus.choosers.get(i).is_some_and(|a| a.tick_at == self.now) {
+        if self.prometheus.choosers.get(i).is_some_and(|a| a.tick_at == self.network.now()) {
             self.chooser_input(i, Input::Tick);
         }
     }

@@ -13,6 +13,7 @@ use pointsman_balance::Protocol;
 use pointsman_balance::agent::{self, Direction};
 use pointsman_balance::types::Address;
 use pointsman_ir::Executor;
+use pointsman_topology::HostId;
 use pointsman_transport::header::Parsed;
 use pointsman_transport::segment::{ACK, RST, SYN, Segment, reset_for};
 use std::collections::BTreeMap;
@@ -122,7 +123,7 @@ impl<E: Executor> World<E> {
     /// before (RFC 9293, section 3.4.1).
     fn sequence(&self, id: u32, side: Side) -> u32 {
         let random = Stream::new(self.seed, Part::Transport, u64::from(id) << 1 | side as u64).bits();
-        (random as u32).wrapping_add((self.now / 4000) as u32)
+        (random as u32).wrapping_add((self.network.now() / 4000) as u32)
     }
 
     // --- Clients ---
@@ -134,12 +135,12 @@ impl<E: Executor> World<E> {
         let len = self.clients[client].model.request_bytes as usize;
         let Some(streams) = &mut self.streams else { return };
         let stream = streams.clients.entry(id).or_insert_with(|| {
-            let endpoint = Endpoint::connect(&streams.settings, self.now, addresses, sequence);
+            let endpoint = Endpoint::connect(&streams.settings, self.network.now(), addresses, sequence);
             ClientStream { client: client as u32, end: End::new(endpoint), open: Vec::new() }
         });
         let mut message = Vec::new();
         frame::message(&mut message, marks, len);
-        stream.end.endpoint.write(self.now, &message);
+        stream.end.endpoint.write(self.network.now(), &message);
         stream.open.push(marks.request);
         self.drive_client(id);
     }
@@ -149,7 +150,7 @@ impl<E: Executor> World<E> {
         let (client, open) = (stream.client as usize, &mut stream.open);
         let lasting = matches!(self.clients[client].model.connections, Connections::Lasting(_));
         let mut asked = Vec::new();
-        let given = stream.end.drive(self.now, &mut self.buffers, |answers| {
+        let given = stream.end.drive(self.network.now(), self.network.buffers(), |answers| {
             asked.extend(answers.iter().map(|marks| {
                 let at = open.iter().position(|r| *r == marks.request);
                 at.map(|at| open.swap_remove(at)).is_some()
@@ -157,7 +158,7 @@ impl<E: Executor> World<E> {
             !lasting && !answers.is_empty() && open.is_empty()
         });
         if let Some(at) = given.wake_at {
-            self.calendar.enter(at, Event::ClientStream(id));
+            self.network.enter(at, Event::ClientStream(id));
         }
         if given.over {
             let lost = stream.open.len() as u64;
@@ -176,8 +177,11 @@ impl<E: Executor> World<E> {
     }
 
     pub(super) fn client_stream_due(&mut self, id: u32) {
-        let due =
-            self.streams.as_ref().and_then(|s| s.clients.get(&id)).is_some_and(|s| s.end.at == self.now);
+        let due = self
+            .streams
+            .as_ref()
+            .and_then(|s| s.clients.get(&id))
+            .is_some_and(|s| s.end.at == self.network.now());
         if due {
             self.drive_client(id);
         }
@@ -188,7 +192,7 @@ impl<E: Executor> World<E> {
     /// What a host answers to a segment that belongs to none of its connections.
     fn refusal(&mut self, from: &Addresses, segment: &Segment) -> Option<Packet> {
         let reset = reset_for(segment)?;
-        let mut frame = self.buffer();
+        let mut frame = self.network.buffer();
         frame::tcp(&mut frame, &from.back(), &reset, &[]).ok()?;
         Some(frame)
     }
@@ -201,12 +205,12 @@ impl<E: Executor> World<E> {
     }
 
     /// A TCP segment reaches the hosts behind a port, in this frame.
-    pub(super) fn segment(&mut self, link: usize, addresses: &Addresses, seen: &Parsed<'_>, packet: &[u8]) {
+    pub(super) fn segment(&mut self, link: HostId, addresses: &Addresses, seen: &Parsed<'_>, packet: &[u8]) {
         let to = addresses.ips.1;
         let found = self.lines.hosts(link).iter().find(|h| h.has(&self.clients, to));
         match found.copied() {
             Some(Host::Device { device, .. }) if self.devices[device as usize].is_up() => {
-                let life = self.lines.ends[link].life;
+                let life = self.lines.life(link);
                 self.device_segment(device as usize, addresses, life, (seen, packet));
             }
             Some(Host::Client(client)) => {
@@ -214,7 +218,7 @@ impl<E: Executor> World<E> {
                 let stream = id.and_then(|id| self.streams.as_mut()?.clients.get_mut(&id));
                 match stream.filter(|s| s.end.endpoint.is_for(addresses)).zip(id) {
                     Some((stream, id)) => {
-                        stream.end.endpoint.receive(self.now, seen);
+                        stream.end.endpoint.receive(self.network.now(), seen);
                         self.drive_client(id);
                     }
                     None => {
@@ -239,7 +243,7 @@ impl<E: Executor> World<E> {
     ) {
         self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(packet) });
         if let Some(connection) = self.connection_of(from.ips.0, from.ports.0) {
-            self.checker.touched(self.now, device, life, connection);
+            self.checker.touched(self.network.now(), device, life, connection);
             if seen.segment.is(RST) {
                 self.checker.reset(device, connection);
             }
@@ -251,7 +255,7 @@ impl<E: Executor> World<E> {
         };
         if let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) {
             stream.life = life;
-            stream.end.endpoint.receive(self.now, seen);
+            stream.end.endpoint.receive(self.network.now(), seen);
         }
         self.drive_device(id);
     }
@@ -273,7 +277,8 @@ impl<E: Executor> World<E> {
         let id = self.streams.as_ref()?.next;
         let sequence = self.sequence(id, Side::Device);
         let streams = self.streams.as_mut()?;
-        let endpoint = Endpoint::accept(&streams.settings, self.now, &from.back(), sequence, segment)?;
+        let endpoint =
+            Endpoint::accept(&streams.settings, self.network.now(), &from.back(), sequence, segment)?;
         let stream =
             DeviceStream { device: device as u32, end: End::new(endpoint), life: 0, syn: segment.seq };
         streams.next += 1;
@@ -286,20 +291,20 @@ impl<E: Executor> World<E> {
         let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };
         let (device, life) = (stream.device as usize, stream.life);
         let addresses = *stream.end.endpoint.addresses();
-        let given = stream.end.drive(self.now, &mut self.buffers, |_| false);
+        let given = stream.end.drive(self.network.now(), self.network.buffers(), |_| false);
         if let Some(at) = given.wake_at {
-            self.calendar.enter(at, Event::DeviceStream(id));
+            self.network.enter(at, Event::DeviceStream(id));
         }
         if given.over {
             self.remove_stream(id);
         }
         given.frames.into_iter().for_each(|frame| self.device_sends(device, &addresses, frame));
         for marks in given.messages {
-            self.checker.reached(self.now, device, life, (marks.request, marks.connection), true);
+            self.checker.reached(self.network.now(), device, life, (marks.request, marks.connection), true);
             let job = Job {
                 request: marks.request,
                 connection: marks.connection,
-                arrived: self.now,
+                arrived: self.network.now(),
                 by: By::Stream(id),
             };
             self.work(device, job);
@@ -326,8 +331,11 @@ impl<E: Executor> World<E> {
     }
 
     pub(super) fn device_stream_due(&mut self, id: u32) {
-        let due =
-            self.streams.as_ref().and_then(|s| s.devices.get(&id)).is_some_and(|s| s.end.at == self.now);
+        let due = self
+            .streams
+            .as_ref()
+            .and_then(|s| s.devices.get(&id))
+            .is_some_and(|s| s.end.at == self.network.now());
         if due {
             self.drive_device(id);
         }
@@ -339,8 +347,8 @@ impl<E: Executor> World<E> {
         let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };
         let mut message = Vec::new();
         frame::message(&mut message, marks, len);
-        stream.end.endpoint.write(self.now, &message);
-        self.checker.answering(self.now, marks.connection);
+        stream.end.endpoint.write(self.network.now(), &message);
+        self.checker.answering(self.network.now(), marks.connection);
         self.drive_device(id);
     }
 

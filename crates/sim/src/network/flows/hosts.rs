@@ -240,7 +240,7 @@ impl<'s> Senders<'s> {
             }
             end.id = end.id.wrapping_add(1);
             self.checker.sends();
-            network.send(host, frame);
+            network.send(host, frame, &mut ());
         }
         true
     }
