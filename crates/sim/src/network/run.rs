@@ -92,7 +92,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             timeline: Timeline::default(),
             network,
             hosts,
-            control: Control::new(topology, &scenario.choice, data_plane)?,
+            control: Control::new(scenario, data_plane)?,
             start: 0,
             next_event: 0,
             tick_at: u64::MAX,
@@ -126,8 +126,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             self.start = self.network.now();
             return Ok(());
         }
-        let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
-        let limit = SETUP_LIMIT_NS / 1_000_000_000;
+        let (limit, told) = (SETUP_LIMIT_NS / 1_000_000_000, &self.control.told);
         Err(format!("the switches do not hold their entries within {limit} s of virtual time:{told}"))
     }
 
@@ -146,7 +145,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
 
     /// What control has been so far.
     fn control_counts(&mut self) -> ControlCounts {
-        let (events, writes) = (self.events, self.control.writes);
+        let (events, writes) = (self.events, self.control.writes());
         let mut counts = ControlCounts { events, writes, ..ControlCounts::default() };
         let now = self.network.now();
         for id in (0..self.scenario.topology.switches().len() as u32).map(SwitchId) {
@@ -198,7 +197,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     fn hand_over(&mut self, switch: SwitchId, packet: &[u8]) {
         self.events += 1;
         let at = self.network.now() + self.scenario.control_delay_ns;
-        for _ in 0..self.control.packet_in(switch, packet) {
+        for _ in 0..self.control.packet_in(self.network.now(), switch, packet) {
             self.network.enter(at, Actor::Control(Sent::ToController(switch)));
         }
     }
@@ -246,12 +245,12 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
 
     fn at_switch(&mut self, id: SwitchId) {
         let now = self.network.now();
-        let (answers, packets) = self.control.at_switch(now, id, self.network.switch(id));
+        let sent = self.control.at_switch(now, id, self.network.switch(id));
         let at = now + self.scenario.control_delay_ns;
-        for _ in 0..answers {
+        for _ in 0..sent.answers {
             self.network.enter(at, Actor::Control(Sent::ToController(id)));
         }
-        for packet in packets {
+        for packet in sent.packets {
             self.network.from_cpu(id, &packet, &mut self.hosts);
         }
     }

@@ -33,6 +33,8 @@ pub(super) enum Event {
     LearnBegin,
     /// The learner reads registers.
     LearnPoll,
+    /// A question of the learner reaches the switch.
+    LearnAsk,
     /// An answer reaches the learner.
     AtLearner,
     /// The learner decides.

@@ -6,12 +6,13 @@ use super::{Event, World};
 use crate::oracle::{DeviceNow, Oracle};
 use crate::outcome::{Latency, LearnStep, Learning};
 use crate::scenario::{LearnModel, Scenario};
-use pointsman_balance::controller::{Program, Request};
+use pointsman_balance::controller::{Program, Request, Response};
 use pointsman_balance::learn::{Telemetry, with_weights_of};
 use pointsman_balance::{DeviceKind, DeviceNumber, Rack};
 use pointsman_control::proto::p4rt;
 use pointsman_decide::{Observation, Weights};
 use pointsman_ir::Executor;
+use pointsman_topology::SwitchId;
 use std::collections::VecDeque;
 
 /// Servers that are alike.
@@ -38,6 +39,8 @@ pub(super) struct Learn {
     wanted: Vec<bool>,
     /// Devices that the checker takes for removed.
     out: Vec<bool>,
+    /// Questions on their way to the switch, each of a class.
+    questions: VecDeque<(usize, Request)>,
     /// Answers on their way back.
     answers: VecDeque<(usize, Vec<p4rt::Entity>)>,
     /// Observed since.
@@ -101,6 +104,7 @@ impl Learn {
             class_of,
             out: vec![false; wanted.len()],
             wanted: vec![true; wanted.len()],
+            questions: VecDeque::new(),
             answers: VecDeque::new(),
             since: 0,
             polls_left: 0,
@@ -203,12 +207,12 @@ impl<E: Executor> World<E> {
     /// Asks the switch for the state of devices, and enters the next time.
     pub(super) fn poll_devices(&mut self) {
         let delay = self.scenario.control_delay_ns;
-        let Some(l) = &self.learn else { return };
-        let questions: Vec<_> = l.classes.iter().map(|c| c.telemetry.question()).collect();
-        for (i, question) in questions.into_iter().enumerate() {
-            self.learner_asks(i, Request::Read(question));
-        }
+        let now = self.network.now();
         let Some(l) = &mut self.learn else { return };
+        for (class, its) in l.classes.iter().enumerate() {
+            l.questions.push_back((class, Request::Read(its.telemetry.question())));
+            self.network.enter(now + delay, Event::LearnAsk);
+        }
         // The last answer has to be back before the decision.
         if l.polls_left > 0 {
             l.polls_left -= 1;
@@ -217,11 +221,16 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// The switch answered; the answer is on its way.
-    pub(super) fn learner_answer(&mut self, class: usize, entities: Vec<p4rt::Entity>) {
+    /// A question reaches the only switch; the answer is on its way back. Values that could not be read are missing in it.
+    pub(super) fn learner_asks(&mut self) {
+        let (now, on) = (self.network.now(), self.switches[0].on);
         let Some(l) = &mut self.learn else { return };
+        let Some((class, request)) = l.questions.pop_front() else { return };
+        let switch = self.network.switch(SwitchId(0));
+        let answer = on.then(|| self.control.channels[0].serve(now, switch, &request));
+        let entities = if let Some(Ok(Response::Read(entities))) = answer { entities } else { Vec::new() };
         l.answers.push_back((class, entities));
-        self.network.enter(self.network.now() + self.scenario.control_delay_ns, Event::AtLearner);
+        self.network.enter(now + self.scenario.control_delay_ns, Event::AtLearner);
     }
 
     pub(super) fn at_learner(&mut self) {

@@ -284,12 +284,12 @@ impl<E: Executor> World<E> {
 
     /// Why the rack has not come up.
     fn not_up(&self) -> String {
-        let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
         let missing = self.control.controllers.unresolved().join(", ");
         format!(
             "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; \
-             messages of the controller:{told}",
-            SETUP_LIMIT_NS / 1_000_000_000
+             messages of the controller:{}",
+            SETUP_LIMIT_NS / 1_000_000_000,
+            self.control.told
         )
     }
 
@@ -353,6 +353,7 @@ impl<E: Executor> World<E> {
             Event::Action => self.act(),
             Event::LearnBegin => self.observe_from_here(),
             Event::LearnPoll => self.poll_devices(),
+            Event::LearnAsk => self.learner_asks(),
             Event::AtLearner => self.at_learner(),
             Event::Decide => self.due = true,
             Event::ClientStream(id) => self.client_stream_due(id),

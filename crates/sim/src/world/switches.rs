@@ -78,7 +78,7 @@ impl<E: Executor> World<E> {
         };
         self.switches[switch] = Power { on: true, past: self.stats(switch) };
         *self.network.switch(SwitchId(switch as u32)) = new;
-        self.control.replace_server(switch, server);
+        self.control.channels[switch].replace_server(server);
         self.lines_powered(switch, Some(self.lives));
         self.lives = self.lives.wrapping_add(1);
         self.checker.moved(self.network.now());
