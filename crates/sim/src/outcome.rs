@@ -278,9 +278,24 @@ pub(crate) fn latency_fields(map: &mut Map<String, Value>, l: &Latency) {
     }
 }
 
+impl Group {
+    fn json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("kind".into(), json!(self.kind));
+        map.insert("devices".into(), json!(self.devices));
+        map.insert("answered".into(), json!(self.answered));
+        map.insert("throughput_per_s".into(), json!(self.throughput_per_s));
+        map.insert("wait_mean_ms".into(), json!(self.wait_mean_ms));
+        map.insert("utilisation_percent".into(), json!(self.utilisation_percent));
+        map.insert("utilisation_stddev_percent".into(), json!(self.utilisation_stddev_percent));
+        map.insert("utilisation_max_percent".into(), json!(self.utilisation_max_percent));
+        latency_fields(&mut map, &self.latency);
+        Value::Object(map)
+    }
+}
+
 impl Outcome {
-    /// One line of JSON.
-    pub fn json(&self) -> String {
+    fn requests_json(&self) -> Value {
         let r = &self.requests;
         let mut requests = Map::new();
         for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
@@ -298,19 +313,11 @@ impl Outcome {
             "congestion_marks": r.congestion_marks,
         });
         requests.insert("fates".into(), more);
-        let groups = self.groups.iter().map(|g| {
-            let mut map = Map::new();
-            map.insert("kind".into(), json!(g.kind));
-            map.insert("devices".into(), json!(g.devices));
-            map.insert("answered".into(), json!(g.answered));
-            map.insert("throughput_per_s".into(), json!(g.throughput_per_s));
-            map.insert("wait_mean_ms".into(), json!(g.wait_mean_ms));
-            map.insert("utilisation_percent".into(), json!(g.utilisation_percent));
-            map.insert("utilisation_stddev_percent".into(), json!(g.utilisation_stddev_percent));
-            map.insert("utilisation_max_percent".into(), json!(g.utilisation_max_percent));
-            latency_fields(&mut map, &g.latency);
-            Value::Object(map)
-        });
+        Value::Object(requests)
+    }
+
+    /// One line of JSON.
+    pub fn json(&self) -> String {
         let laws: Map<String, Value> = Law::ALL
             .iter()
             .map(|l| (l.name().into(), json!(self.violations.counts.get(l).unwrap_or(&0))))
@@ -327,8 +334,8 @@ impl Outcome {
             "wall_s": self.wall_s,
             "virtual_s": self.virtual_s,
             "measured_s": self.measured_s,
-            "requests": requests,
-            "devices": groups.collect::<Vec<_>>(),
+            "requests": self.requests_json(),
+            "devices": self.groups.iter().map(Group::json).collect::<Vec<_>>(),
             "distribution": {
                 "percent": self.distribution.iter().map(|d| d.0).collect::<Vec<_>>(),
                 "ms": self.distribution.iter().map(|d| d.1).collect::<Vec<_>>(),
