@@ -24,7 +24,7 @@ enum Event<A> {
     Actor(A),
 }
 
-/// What has happened. Switches may have handed over frames meanwhile: see [`Network::to_cpu`].
+/// What has happened. Switches may have handed over frames meanwhile: see [`Network::take_for_cpu`].
 #[derive(Debug, PartialEq)]
 pub enum Happened<A> {
     /// A frame has reached a host.
@@ -272,7 +272,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
                 self.onto(wire, at, frame, watch);
             }
         }
-        while let Some(frame) = self.nodes[node].to_cpu() {
+        while let Some(frame) = self.nodes[node].take_for_cpu() {
             self.for_cpu.push_back((switch, frame));
         }
         if let Some(buffer) = self.nodes[node].unused() {
@@ -288,7 +288,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
 
     /// The next frame that a switch has handed to its control plane.
     #[inline]
-    pub fn to_cpu(&mut self) -> Option<(SwitchId, Vec<u8>)> {
+    pub fn take_for_cpu(&mut self) -> Option<(SwitchId, Vec<u8>)> {
         self.for_cpu.pop_front()
     }
 

@@ -100,7 +100,7 @@ impl<E: Executor> Node<E> {
     }
 
     /// The next frame for the control plane.
-    pub fn to_cpu(&mut self) -> Option<Vec<u8>> {
+    pub fn take_for_cpu(&mut self) -> Option<Vec<u8>> {
         self.outbox.cpu.pop_front()
     }
 

@@ -66,8 +66,8 @@ enum Question {
     Request { id: u64, request: Request },
 }
 
-/// A switch's server and its controller's connection to it: messages take time, nothing else. The owner of a channel enters an event for every
-/// message that it is told of, at the time when that arrives.
+/// A switch's server and its controller's connection to it: messages take time, nothing else. For each message the owner of a channel
+/// enters an event, at the time when the message arrives.
 pub(crate) struct Channel {
     server: ControlPlane,
     /// The server knows of the connection.
@@ -94,7 +94,7 @@ fn arriving<T>(queue: &mut VecDeque<(u64, T)>, now: u64) -> Option<T> {
 }
 
 impl Channel {
-    /// Nobody is connected.
+    /// The controller is not connected.
     pub fn new(server: ControlPlane, delay_ns: u64) -> Self {
         let (to_switch, to_controller) = (VecDeque::new(), VecDeque::new());
         Channel { server, connected: false, delay_ns, to_switch, to_controller }
@@ -185,7 +185,7 @@ impl Channel {
     /// The switch hands a packet to its control plane.
     ///
     /// # Errors
-    /// Nobody gets it.
+    /// No client gets it.
     pub fn packet_in(&mut self, now: u64, packet: &[u8]) -> Result<Sent, PacketInError> {
         let outputs = self.server.server.packet_in(packet)?;
         Ok(self.outputs(now, outputs))

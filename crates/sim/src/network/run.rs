@@ -178,7 +178,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     /// Runs until nothing is left to do by `until`, or until `done`: whether it was that.
     fn go(&mut self, until: u64, done: impl Fn(&Self) -> bool) -> bool {
         loop {
-            while let Some((switch, packet)) = self.network.to_cpu() {
+            while let Some((switch, packet)) = self.network.take_for_cpu() {
                 self.hand_over(switch, &packet);
             }
             match self.network.next(until, &mut self.hosts) {

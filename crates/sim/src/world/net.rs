@@ -45,7 +45,7 @@ impl<E: Executor> World<E> {
     /// What switches have handed to their control planes.
     #[inline]
     pub(super) fn take_packet_ins(&mut self) {
-        while let Some((switch, packet)) = self.network.to_cpu() {
+        while let Some((switch, packet)) = self.network.take_for_cpu() {
             self.tally.to_cpu += 1;
             self.packet_in(switch.0 as usize, &packet);
         }
