@@ -119,9 +119,7 @@ impl Bed {
             _server: server,
         };
         if bed.protected {
-            for node in 0..bed.stores.count() {
-                bed.start_store(node)?;
-            }
+            bed.start_stores(options.etcd.as_deref())?;
         }
         bed.start_switch(0)?;
         bed.start_switch(1)?;

@@ -4,6 +4,7 @@
 
 mod app;
 mod bed;
+mod etcd;
 mod outcome;
 mod probes;
 mod run;
@@ -15,6 +16,7 @@ pub use outcome::Outcome;
 use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
+use pointsman_lab::process::installed;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
 use std::error::Error;
@@ -72,6 +74,8 @@ pub enum Node {
     Middle,
     /// The last one, which answers.
     Tail,
+    /// A node of etcd instead (with --etcd).
+    Etcd,
 }
 
 /// What a lease holds.
@@ -111,6 +115,9 @@ pub struct Args {
     /// Which node of the chain `--fault store` kills.
     #[arg(long, value_enum)]
     node: Option<Node>,
+    /// The nodes of the chain agree on views in etcd (three nodes of Debian's etcd-server, started here) instead of a file.
+    #[arg(long)]
+    etcd: bool,
     /// Write what the packets of `counter` showed, for `pointsman history check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -138,6 +145,8 @@ pub struct Options {
     pub replicate: Replicate,
     /// Which node of a chain fails.
     pub node: Node,
+    /// The program of etcd, if nodes agree on views in it.
+    pub etcd: Option<String>,
     /// Short.
     pub quick: bool,
     /// Where the history is written.
@@ -164,6 +173,16 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.node.is_some() && (args.replicate, args.fault) != (Replicate::Chain, Fault::Store) {
         return Err("--node: only --fault store with --replicate chain kills a node of a chain".into());
     }
+    if args.etcd && args.replicate != Replicate::Chain {
+        return Err("--etcd: only the nodes of a chain agree on views; give --replicate chain".into());
+    }
+    if args.node == Some(Node::Etcd) && !args.etcd {
+        return Err("--node etcd: without etcd there is none to kill; give --etcd".into());
+    }
+    let etcd = match args.etcd {
+        true => Some(installed("etcd").ok_or("--etcd: no program `etcd`; install Debian's etcd-server")?),
+        false => None,
+    };
     for (path, flag) in [(&args.json, "--json"), (&args.history, "--history")] {
         path.as_deref().map_or(Ok(()), |path| check_writable(path, flag))?;
     }
@@ -179,6 +198,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "lease_ms": args.lease_ms,
         "lease": format!("{:?}", args.lease).to_lowercase(),
         "replicate": format!("{:?}", args.replicate).to_lowercase(),
+        "etcd": args.etcd,
         "node": args.node.map(|node| format!("{node:?}").to_lowercase()),
     });
     let options = Options {
@@ -189,6 +209,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         lease: args.lease,
         replicate: args.replicate,
         node: args.node.unwrap_or_default(),
+        etcd,
         quick: args.quick,
         history: args.history,
         binary: own.clone(),

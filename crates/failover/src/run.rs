@@ -3,7 +3,7 @@
 use crate::bed::{Bed, CLIENT, SEED, SERVER};
 use crate::outcome::{Connections, History, Outcome, silence};
 use crate::probes::{Flows, Plan, Probes};
-use crate::{App, Fault, Options, Replicate};
+use crate::{App, Fault, Node, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
 use pointsman_history::file::{Header, Operations, SCHEMA, write};
 use pointsman_history::{CheckError, Operation, check};
@@ -130,6 +130,9 @@ struct Moments {
     end: Duration,
 }
 
+/// The node of etcd that fails.
+const ETCD_VICTIM: u16 = 0;
+
 /// Causes the fault, waits, repairs it, and waits again.
 fn disturb(
     bed: &mut Bed,
@@ -155,6 +158,9 @@ fn disturb(
             std::thread::sleep(lease + lease / 4);
             bed.set_traffic(false)?;
         }
+        Fault::Store if options.node == Node::Etcd => {
+            bed.stores.etcd.iter_mut().for_each(|etcd| etcd.kill(ETCD_VICTIM));
+        }
         Fault::Store => {
             victim = bed.victim(options.node)?;
             bed.kill_store(victim);
@@ -168,6 +174,9 @@ fn disturb(
     std::thread::sleep(scale.broken.max(SETTLE));
     let repair = probes.elapsed();
     match options.fault {
+        Fault::Store if options.node == Node::Etcd => {
+            bed.stores.etcd.iter_mut().try_for_each(|etcd| etcd.start_node(ETCD_VICTIM))?;
+        }
         Fault::Store if options.replicate == Replicate::Chain => {
             bed.start_store(victim)?;
         }

@@ -1,12 +1,14 @@
 //! The store of the bed: one process, or the nodes of a chain.
 
 use crate::bed::{Bed, PATIENCE, STORE};
+use crate::etcd::Etcd;
 use crate::{Node, Options, Replicate};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::Mac;
 use pointsman_lab::{Error, Result};
 use std::fs;
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 /// Names of nodes, in the order of the first view.
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -25,6 +27,25 @@ pub struct Stores {
     pub processes: Vec<Option<Process>>,
     /// How often each was started.
     runs: Vec<u64>,
+    /// Where the nodes agree on views, if not in a file.
+    pub etcd: Option<Etcd>,
+}
+
+/// The members of a view's chain.
+fn of_chain(view: &str) -> Vec<&str> {
+    let nodes = view.split_once(':').map_or("", |(_, nodes)| nodes);
+    nodes.split('+').next().unwrap_or_default().split_whitespace().collect()
+}
+
+/// The view in a line of a node: `view 3: a/17 b/17: it is the head`.
+fn seen_in(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("view ")?;
+    rest.rsplit_once(": it ").map(|(view, _)| view.to_string())
+}
+
+/// The number of a view.
+fn number(view: &str) -> Option<u64> {
+    view.split(':').next()?.trim().parse().ok()
 }
 
 impl Stores {
@@ -35,6 +56,7 @@ impl Stores {
             replicate: options.replicate,
             processes: (0..count).map(|_| None).collect(),
             runs: vec![0; count],
+            etcd: None,
         }
     }
 
@@ -74,7 +96,7 @@ impl Bed {
 
     fn of_node(&self, node: usize) -> Result<Vec<String>> {
         let (views, run) = (self.path("views"), self.stores.runs[node]);
-        if self.stores.runs.iter().sum::<u64>() == 1 {
+        if self.stores.etcd.is_none() && self.stores.runs.iter().sum::<u64>() == 1 {
             let all: Vec<String> = NAMES.iter().map(|name| format!("{name}/1")).collect();
             let failed = |e| Error::os(format!("cannot write {views}"), e);
             fs::write(&views, format!("1: {}\n", all.join(" "))).map_err(failed)?;
@@ -82,11 +104,29 @@ impl Bed {
         let listen = format!("{GROUP}:{PORT}");
         let run = run.to_string();
         let flags = ["--listen", &listen, "--replicate", "chain", "--name", NAMES[node], "--run", &run];
-        let mut all: Vec<String> = flags.into_iter().chain(["--views", &views]).map(String::from).collect();
+        let urls = Etcd::urls();
+        let agreed = if self.stores.etcd.is_some() { ["--etcd", &urls] } else { ["--views", &views] };
+        let mut all: Vec<String> = flags.into_iter().chain(agreed).map(String::from).collect();
         for (name, port) in NAMES.iter().zip(PEERS..) {
             all.extend(["--peer".to_string(), format!("{name}=127.0.0.1:{port}")]);
         }
         Ok(all)
+    }
+
+    /// Starts all processes of the store, and etcd before.
+    pub fn start_stores(&mut self, etcd: Option<&str>) -> Result<()> {
+        if let Some(program) = etcd {
+            self.stores.etcd = Some(Etcd::start(program, self.namespace(STORE)?, self.path("etcd"))?);
+        }
+        (0..self.stores.count()).try_for_each(|node| self.start_store(node))?;
+        let end = Instant::now() + PATIENCE;
+        while etcd.is_some() && self.view().is_none_or(|view| of_chain(&view).len() != NAMES.len()) {
+            if Instant::now() > end {
+                return Err(Error::new(format!("the chain does not have three nodes within {PATIENCE:?}")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// Kills the store. Its files stay.
@@ -97,12 +137,12 @@ impl Bed {
     /// Which process to kill: the store alone, or a node of the present view, which must have three.
     pub fn victim(&self, node: Node) -> Result<usize> {
         let Some(view) = self.view() else { return Ok(0) };
-        let nodes = view.split_once(':').map_or("", |(_, nodes)| nodes);
-        let chain: Vec<&str> = nodes.split('+').next().unwrap_or_default().split_whitespace().collect();
+        let chain = of_chain(&view);
         let at = match node {
             Node::Head => 0,
             Node::Middle => 1,
             Node::Tail => 2,
+            Node::Etcd => return Ok(0),
         };
         let name = chain.get(at).filter(|_| chain.len() == NAMES.len()).and_then(|m| m.split('/').next());
         let index = name.and_then(|name| NAMES.iter().position(|n| *n == name));
@@ -114,6 +154,24 @@ impl Bed {
     /// The present view of the chain, as text.
     pub fn view(&self) -> Option<String> {
         self.stores.group()?;
+        if self.stores.etcd.is_some() {
+            let processes = self.stores.processes.iter().flatten();
+            let views = processes.filter_map(|p| seen_in(&p.last_line_with(": it ")?));
+            return views.max_by_key(|view| number(view));
+        }
         fs::read_to_string(self.path("views")).ok().map(|text| text.trim().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_read_from_lines() {
+        let view = seen_in("12:00 view 13: a/1 b/2 + c/1: it is the tail").expect("a view");
+        assert_eq!((view.as_str(), number(&view)), ("13: a/1 b/2 + c/1", Some(13)));
+        assert_eq!(of_chain(&view), ["a/1", "b/2"]);
+        assert_eq!(seen_in("view 3: x is refused: no"), None);
     }
 }

@@ -135,6 +135,11 @@ impl Process {
         self.output().lines().find(|l| l.contains(words)).map(String::from)
     }
 
+    /// The last line of its output with these words.
+    pub fn last_line_with(&self, words: &str) -> Option<String> {
+        self.output().lines().rev().find(|l| l.contains(words)).map(String::from)
+    }
+
     /// Waits until these words are in its output. If the program ends before, its output is the error.
     pub fn wait_until_said(&mut self, words: &str, patience: Duration) -> Result<()> {
         let end = Instant::now() + patience;

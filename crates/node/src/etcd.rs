@@ -1,5 +1,7 @@
 //! Connections to etcd: carries the requests and watches of a member of a group over gRPC, and hands in the answers.
 
+pub mod flags;
+
 use pointsman_etcd::proto::{
     self, kv_client::KvClient, lease_client::LeaseClient, watch_client::WatchClient,
 };

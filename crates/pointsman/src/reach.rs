@@ -11,7 +11,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 
 /// The switch has not applied the change yet.
 const PENDING: u8 = 3;
@@ -19,13 +20,27 @@ const PENDING: u8 = 3;
 /// How much longer than the controller the client waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long one of several controllers may take to say whether it leads.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// How long another controller may take to lead when one has failed.
+const TAKEOVER: Duration = Duration::from_secs(5);
+
 /// Address of the controller, and credentials.
 #[derive(clap::Args)]
 pub struct Reach {
-    /// URL of the controller's API (see `listen` in [api] of rack.toml).
+    /// URL of the controller's API (see `listen` in [api] of rack.toml); of several controllers, URLs separated by commas: the one
+    /// that leads is asked.
     #[allow(rustdoc::broken_intra_doc_links, reason = "a table of rack.toml, in the text of --help")]
-    #[arg(long, global = true, env = "POINTSMAN_API", default_value_t = format!("http://{DEFAULT_API}"))]
-    api: String,
+    #[arg(
+        long,
+        global = true,
+        env = "POINTSMAN_API",
+        value_name = "URLS",
+        value_delimiter = ',',
+        default_values_t = [format!("http://{DEFAULT_API}")]
+    )]
+    api: Vec<String>,
     /// File with the API token: TOKEN, or a line NAME TOKEN as in the controller's token file.
     #[arg(long, global = true, env = "POINTSMAN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
@@ -74,7 +89,7 @@ pub struct Question {
 
 /// The trusted CA, for an address with `https://`.
 fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, Box<dyn Error>> {
-    if !reach.api.starts_with("https://") {
+    if !reach.api.iter().any(|url| url.starts_with("https://")) {
         return Ok(None);
     }
     let ca =
@@ -99,15 +114,98 @@ fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, Box<dyn Error>> {
     Ok(Some(Arc::new(config)))
 }
 
+/// What every request needs.
+struct Way {
+    tls: Option<Arc<ClientConfig>>,
+    token: String,
+    tokio: Runtime,
+}
+
+impl Way {
+    /// Asks one controller: the status of HTTP, and the answer as text and as JSON.
+    fn ask(&self, url: &str, q: &Question, time: Duration) -> Result<(u16, String, Value), Box<dyn Error>> {
+        let target = format!("{}{}", url.trim_end_matches('/'), q.path);
+        let asked = Ask {
+            method: q.method,
+            url: &target,
+            tls: self.tls.clone().filter(|_| url.starts_with("https://")),
+            token: Some(&self.token),
+            body: q.body.clone().map(|b| ("application/json", b)),
+        };
+        let (code, body) = self
+            .tokio
+            .block_on(ask(asked, time))
+            .map_err(|e| format!("{e}; check --api, and that the controller runs with [api] in rack.toml"))?;
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let answer: Value = serde_json::from_str(&body)
+            .map_err(|_| format!("{url} does not answer like a controller: check --api"))?;
+        Ok((code, body, answer))
+    }
+}
+
+/// The controller that leads, of those with these URLs; waits for one while others take over. With `any` another one that answers
+/// will do.
+fn leader<'a>(way: &Way, urls: &'a [String], any: bool) -> Result<&'a str, Box<dyn Error>> {
+    let until = Instant::now() + TAKEOVER;
+    loop {
+        // A controller that is cut off may not know yet that another one leads, with a higher term.
+        let (mut best, mut other, mut why) = (None::<(u64, &str)>, None, None);
+        for url in urls {
+            let q =
+                Question { method: "GET", path: "/v1/status".into(), body: None, show: |_| String::new() };
+            match way.ask(url, &q, GLANCE) {
+                Ok((_, _, answer)) if answer["error"].is_string() => {
+                    return Err(answer["error"].as_str().unwrap_or_default().into());
+                }
+                // Without a group the one leads that is primary of the switch.
+                Ok((_, _, answer)) => match (answer["group"]["role"].as_str(), answer["leader"].as_str()) {
+                    (Some("leader"), _) | (None, Some("self")) => {
+                        best = best.max(Some((answer["group"]["term"].as_u64().unwrap_or(0), url)));
+                    }
+                    _ => other = other.or(Some(url)),
+                },
+                Err(e) => why = Some(e),
+            }
+        }
+        if let Some((_, url)) = best {
+            return Ok(url);
+        }
+        match (other, why) {
+            (Some(url), _) if any => return Ok(url),
+            (None, Some(why)) if Instant::now() >= until => return Err(why),
+            _ if Instant::now() >= until => {
+                return Err(
+                    "no controller of --api leads; nothing was changed: see `pointsman status`".into()
+                );
+            }
+            _ => std::thread::sleep(GLANCE / 10),
+        }
+    }
+}
+
 impl Reach {
     /// Whether answers are printed as they come.
     pub fn json(&self) -> bool {
         self.json
     }
 
-    /// Asks the controller, which may take `wait` seconds: the status of HTTP, and the answer as text and as JSON.
+    /// Asks the controller, which may take `wait` seconds: the status of HTTP, and the answer as text and as JSON. Of several
+    /// controllers the one that leads; if none leads, any that answers can be asked what it knows.
     pub fn ask(&self, q: &Question, wait: u64) -> Result<(u16, String, Value), Box<dyn Error>> {
-        let trusted = trust(self)?;
+        let way = self.way()?;
+        let url = match &self.api[..] {
+            [url] => url.as_str(),
+            all => leader(&way, all, q.method == "GET")?,
+        };
+        let (code, body, answer) = way.ask(url, q, PATIENCE + Duration::from_secs(wait))?;
+        if let Some(message) = answer["error"].as_str() {
+            return Err(message.into());
+        }
+        Ok((code, body, answer))
+    }
+
+    fn way(&self) -> Result<Way, Box<dyn Error>> {
+        let tls = trust(self)?;
         let file = self.token_file.as_ref().ok_or(
             "no API token (see `tokens` in [api] of rack.toml): pass --token-file FILE or set POINTSMAN_TOKEN_FILE",
         )?;
@@ -115,28 +213,11 @@ impl Reach {
         let held = std::fs::read_to_string(file).map_err(|e| format!("cannot read {shown}: {e}"))?;
         let token =
             token(&held).ok_or_else(|| format!("{shown} contains no token: expected TOKEN or NAME TOKEN"))?;
-        let url = format!("{}{}", self.api.trim_end_matches('/'), q.path);
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| format!("cannot start: {e}"))?;
-        let asked = Ask {
-            method: q.method,
-            url: &url,
-            tls: trusted,
-            token: Some(token),
-            body: q.body.clone().map(|b| ("application/json", b)),
-        };
-        let (code, body) = tokio
-            .block_on(ask(asked, PATIENCE + Duration::from_secs(wait)))
-            .map_err(|e| format!("{e}; check --api, and that the controller runs with [api] in rack.toml"))?;
-        let body = String::from_utf8_lossy(&body).into_owned();
-        let answer: Value = serde_json::from_str(&body)
-            .map_err(|_| format!("{} does not answer like a controller: check --api", self.api))?;
-        if let Some(message) = answer["error"].as_str() {
-            return Err(message.into());
-        }
-        Ok((code, body, answer))
+        Ok(Way { tls, token: token.to_owned(), tokio })
     }
 
     /// Asks, and shows the answer.

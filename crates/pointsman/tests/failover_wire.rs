@@ -13,6 +13,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("translations_outlive_their_switch", translations_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
+    ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
     ("without_protection_both_break", without_protection_both_break),
     // The last one: it has a mount table of its own from then on.
     ("a_full_disk_has_room_again", a_full_disk_has_room_again),
@@ -81,15 +82,40 @@ fn a_chain_outlives_each_of_its_nodes() -> Outcome {
     let dir = Scratch::new("failover-chain");
     for node in ["head", "middle", "tail"] {
         let flags = ["--app", "counter", "--fault", "store", "--replicate", "chain", "--node", node];
-        let (fine, result) = failover(&dir, &flags)?;
-        ensure!(fine, "{node}: {result:#}");
-        ensure!(result["history"]["operations"].as_u64() > Some(1000), "{node}: {result:#}");
-        let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
-        ensure!((50.0..4000.0).contains(&recovery), "{node}: {result:#}");
-        // It was removed, and its next run joined the chain.
-        let view: View = result["view"].as_str().unwrap_or_default().parse()?;
-        ensure!(view.chain.len() == 3 && view.chain.iter().any(|m| m.run() == 2), "{node}: {view}");
+        outlives(&dir, node, &flags)?;
     }
+    Ok(())
+}
+
+/// The same with views in etcd.
+fn a_chain_with_etcd_outlives_each_of_its_nodes() -> Outcome {
+    if !pointsman_needs::programs("views of a chain in etcd", &["etcd-server:etcd"]) {
+        return Ok(());
+    }
+    let dir = Scratch::new("failover-chain-etcd");
+    for node in ["head", "middle", "tail"] {
+        let flags =
+            ["--app", "counter", "--fault", "store", "--replicate", "chain", "--etcd", "--node", node];
+        outlives(&dir, node, &flags)?;
+    }
+    let flags = ["--app", "counter", "--fault", "store", "--replicate", "chain", "--etcd", "--node", "etcd"];
+    let (fine, result) = failover(&dir, &flags)?;
+    ensure!(fine && result["history"]["operations"].as_u64() > Some(1000), "{result:#}");
+    let view: View = result["view"].as_str().unwrap_or_default().parse()?;
+    ensure!(view.chain.len() == 3 && view.chain.iter().all(|m| m.run() == 1), "{view}");
+    Ok(())
+}
+
+/// A node of the chain fails, is removed, and its next run joins the chain.
+fn outlives(dir: &Scratch, node: &str, flags: &[&str]) -> Outcome {
+    let (fine, result) = failover(dir, flags)?;
+    ensure!(fine, "{node}: {result:#}");
+    ensure!(result["history"]["operations"].as_u64() > Some(1000), "{node}: {result:#}");
+    let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
+    ensure!((50.0..4000.0).contains(&recovery), "{node}: {result:#}");
+    // It was removed, and its next run joined the chain.
+    let view: View = result["view"].as_str().unwrap_or_default().parse()?;
+    ensure!(view.chain.len() == 3 && view.chain.iter().any(|m| m.run() == 2), "{node}: {view}");
     Ok(())
 }
 

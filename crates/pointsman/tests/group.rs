@@ -1,5 +1,6 @@
 //! Several controllers with etcd: Debian's etcd, a real switch (without interfaces), real controllers.
 
+use crate::support::certificates::authority;
 use crate::support::etcd::Etcd;
 use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, pointsman, tell};
 use nix::sys::signal::{Signal, kill};
@@ -23,7 +24,8 @@ pub struct Member {
 impl Member {
     fn args(scratch: &Scratch, name: &str, etcd: &Etcd) -> Vec<String> {
         let rack = scratch.path("rack.toml");
-        ["controller", &rack, "--etcd", &etcd.urls(), "--name", name].map(String::from).to_vec()
+        let own = ["controller", &rack, "--name", name].map(String::from);
+        own.into_iter().chain(etcd.flags()).collect()
     }
 
     pub fn start(test: &str, name: &str, switch: &Switch, etcd: &Etcd) -> Member {
@@ -115,7 +117,10 @@ struct Bench {
 
 impl Bench {
     fn new(test: &str, nodes: usize) -> Bench {
-        let etcd = Etcd::start(test, nodes);
+        Bench::with(test, Etcd::start(test, nodes))
+    }
+
+    fn with(test: &str, etcd: Etcd) -> Bench {
         let switch = Switch::start(&["balancer"]);
         let a = Member::start(test, "a", &switch, &etcd);
         wait_until("the first one leads", || a.leads());
@@ -259,6 +264,85 @@ fn foreign_contents_are_named_and_stay() {
     t.etcd.delete("/pointsman/state").expect("etcd runs");
     wait_until("the leader stores its own", || t.a.set("jsq").0 == 200);
     wait_until("the others have it", || c.policy().contains("jsq") && t.b.policy().contains("jsq"));
+}
+
+/// A command of an operator who knows both controllers: exit code and output.
+fn command(t: &Bench, arguments: &[&str]) -> (Option<i32>, String) {
+    let tokens = t.a.scratch.path("tokens.txt");
+    // The one that follows is first.
+    let both = format!("{},{}", t.b.api, t.a.api);
+    let mut command = pointsman(arguments);
+    command.args(["--token-file", &tokens, "--api", &both]);
+    let done = finish(command);
+    (done.code, done.stdout + &done.stderr)
+}
+
+#[test]
+fn commands_find_the_leader_and_show_the_group() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let mut t = Bench::new("commands", 1);
+    let set = |t: &Bench, policy: &str| {
+        command(t, &["policy", "set", "--service", "inference", "--policy", policy])
+    };
+    let (code, said) = set(&t, "jsq");
+    assert!(code == Some(0) && t.a.policy().contains("jsq"), "{code:?} {said}");
+    wait_until("both are known", || t.a.group()["controllers"].as_array().map(Vec::len) == Some(2));
+    let (code, said) = command(&t, &["status"]);
+    assert_eq!(code, Some(0), "{said}");
+    let has = |said: &str, parts: &[&str]| parts.iter().all(|p| said.contains(p));
+    let etcd = t.etcd.urls();
+    assert!(
+        has(&said, &["group       a: leader since ", "\n  a  leads, ", "\n  b  standby, ", &etcd]),
+        "{said}"
+    );
+    // The leader is killed: the same command finds the other one, if it must wait for it.
+    t.a.kill();
+    let (code, said) = set(&t, "jiq");
+    // On a busy machine a takeover may take longer than the command waits; then it says that nothing was changed.
+    if code != Some(0) {
+        tell(&said);
+        wait_until("the other one leads", || t.b.leads());
+        assert_eq!(set(&t, "jiq").0, Some(0));
+    }
+    assert!(t.b.policy().contains("jiq"));
+    // Without a leader `status` answers, and changes are refused.
+    t.a.again(&t.etcd);
+    wait_until("it follows", || t.a.group()["leader"] == "b");
+    t.b.signal(Signal::SIGSTOP);
+    t.etcd.kill(0);
+    let (code, said) = set(&t, "ecmp");
+    assert!(code == Some(1) && said.contains("nothing was changed"), "{code:?} {said}");
+    wait_until("it is known", || t.a.group()["trouble"].is_string());
+    let (code, said) = command(&t, &["status"]);
+    assert!(code == Some(0) && has(&said, &["group       a: standby", "etcd does not answer"]), "{said}");
+}
+
+#[test]
+fn etcd_with_tls_and_client_certificates() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let (ours, other) = (authority("ours"), authority("another"));
+    let mut t = Bench::with("tls", Etcd::secure("tls", 1, &ours));
+    assert_eq!(t.a.set("jsq").0, 200);
+    wait_until("the standby knows of it", || t.b.policy().contains("jsq"));
+    t.a.kill();
+    wait_until("the standby leads", || t.b.leads());
+    assert!(t.b.policy().contains("jsq"));
+    // Without a certificate, and by another authority: nothing but the reason.
+    let scratch = Scratch::new("group-tls-wrong");
+    let wrong = scratch.write("ca.pem", other.pem());
+    let right = t.etcd.settings().ca.expect("a file").display().to_string();
+    for ca in [wrong, right] {
+        let rack = t.a.scratch.path("rack.toml");
+        let flags = ["--etcd", &t.etcd.urls(), "--etcd-ca", &ca, "--name", "x"];
+        let running =
+            Running::start(&["controller", &rack].iter().chain(&flags).copied().collect::<Vec<_>>());
+        let line = running.wait_for("etcd does not answer");
+        assert!(!line.trim_end().ends_with("does not answer:"), "{line}");
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod rack_commands;
 mod reproduce;
 mod sim;
 mod store_cli;
+mod store_etcd;
 mod support;
 mod switch_cli;
 mod switch_flags;

@@ -49,7 +49,15 @@ fn mistakes_have_a_remedy() {
     fails(&["--name", "a"], &["--replicate chain"]);
     let chain = ["--replicate", "chain", "--name", "a", "--views", &dir.path("views")];
     let of_chain = |more: &[&str], parts: &[&str]| fails(&[&chain, more].concat(), parts);
-    fails(&["--replicate", "chain"], &["--name", "--views"]);
+    fails(&["--replicate", "chain"], &["--name", "--views", "--etcd"]);
+    fails(&["--etcd", "http://a:1"], &["--replicate chain"]);
+    let etcd = ["--replicate", "chain", "--name", "a", "--etcd", "nonsense"];
+    fails(&etcd, &["`nonsense` is not a URL of etcd"]);
+    fails(
+        &[&etcd[..5], &["http://a:1", "--etcd-prefix", "/p"]].concat(),
+        &["--etcd-prefix `/p`", "slash at the end"],
+    );
+    fails(&[&etcd[..5], &["https://a:1"]].concat(), &["--etcd-ca FILE"]);
     fails(&["--replicate", "raft"], &["local", "chain"]);
     of_chain(&[], &["--peer a=ADDRESS:PORT"]);
     of_chain(&["--peer", "a"], &["NAME=ADDRESS:PORT"]);

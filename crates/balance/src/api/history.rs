@@ -129,6 +129,24 @@ impl History {
         self.changes.iter()
     }
 
+    /// The newest ones whose JSON has at most so many bytes, and at least one.
+    pub(super) fn newest_within(&self, bytes: usize) -> Vec<Change> {
+        let mut left = bytes;
+        let fits = |(n, change): &(usize, &Change)| {
+            // Strings, numbers and maps of them: JSON can represent them all.
+            let size = serde_json::to_string(change).map_or(0, |text| text.len() + 1);
+            let fits = size <= left;
+            left = left.saturating_sub(size);
+            fits || *n == 0
+        };
+        let mut newest: Vec<Change> = match bytes {
+            usize::MAX => return self.changes.iter().cloned().collect(),
+            _ => self.changes.iter().rev().enumerate().take_while(fits).map(|(_, c)| c.clone()).collect(),
+        };
+        newest.reverse();
+        newest
+    }
+
     /// One of them.
     pub fn get(&self, id: u64) -> Option<&Change> {
         self.changes.iter().find(|c| c.id == id)

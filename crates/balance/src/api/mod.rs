@@ -81,6 +81,8 @@ pub struct Desk {
     /// Why the state could not be saved.
     unsaved: Option<String>,
     group: Option<Group>,
+    /// At most so many bytes of the history are saved.
+    room: Option<usize>,
 }
 
 /// The state that survives a restart.
@@ -119,6 +121,7 @@ impl Desk {
             news: VecDeque::new(),
             unsaved: None,
             group: None,
+            room: None,
         }
     }
 
@@ -320,10 +323,19 @@ impl Desk {
             version: 1,
             services: services.collect(),
             drained: self.drained.clone(),
-            history: self.history.iter().cloned().collect(),
+            history: self.history.newest_within(self.room.unwrap_or(usize::MAX)),
         };
         // Strings, numbers and maps of them: JSON can represent them all.
-        serde_json::to_string_pretty(&kept).unwrap_or_default() + "\n"
+        let text = match self.room {
+            None => serde_json::to_string_pretty(&kept),
+            Some(_) => serde_json::to_string(&kept),
+        };
+        text.unwrap_or_default() + "\n"
+    }
+
+    /// Saves at most so many bytes of the history from now on, and the rest briefly: for a place with little room.
+    pub fn keep_within(&mut self, room: usize) {
+        self.room = Some(room);
     }
 
     /// The current settings of a service, and the change that made them.

@@ -598,3 +598,22 @@ fn devices_are_drained_and_enabled() {
         "{error}"
     );
 }
+
+#[test]
+fn little_room_keeps_the_newest_changes_and_their_numbers() {
+    let mut o = Office::new(&text());
+    o.desk.keep_within(4000);
+    for i in 0..50 {
+        o.put(POLICY, &format!("{{\"policy\": \"jsq\", \"note\": \"change {i}\"}}"));
+    }
+    let kept = o.desk.kept();
+    assert!(kept.len() < 6000 && kept.contains("change 49") && !kept.contains("change 20"), "{kept}");
+    let mut again = Office::new(&text());
+    again.desk.adopt(0, &kept).expect("it can be read");
+    assert!((3..20).contains(&again.desk.history().iter().count()));
+    assert_eq!(again.desk.history().iter().next_back().map(|c| c.id), Some(50));
+    // However little room there is, the last number is known.
+    o.desk.keep_within(1);
+    again.desk.adopt(0, &o.desk.kept()).expect("it can be read");
+    assert_eq!(again.desk.history().iter().map(|c| c.id).collect::<Vec<_>>(), [50]);
+}

@@ -2,9 +2,8 @@
 
 use super::GroupSettings;
 use super::learner::random_seed;
-use crate::etcd;
+use crate::etcd::flags::{PREFIX_REMEDY, TlsArgs, is_plain, is_prefix};
 use std::error::Error;
-use std::path::PathBuf;
 
 /// A group of controllers that elects its leader, and keeps changes made by API, in etcd.
 #[derive(clap::Args)]
@@ -15,22 +14,11 @@ pub(super) struct GroupArgs {
     /// Prefix of the keys in etcd. Racks that share an etcd need different ones.
     #[arg(long, value_name = "PREFIX", default_value = "/pointsman/", requires = "etcd")]
     etcd_prefix: String,
-    /// PEM file with the CA of https:// URLs.
-    #[arg(long, value_name = "FILE", requires = "etcd")]
-    etcd_ca: Option<PathBuf>,
-    /// PEM file with the client certificate, if etcd requires one.
-    #[arg(long, value_name = "FILE", requires = "etcd_key")]
-    etcd_cert: Option<PathBuf>,
-    /// PEM file with the key of --etcd-cert.
-    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
-    etcd_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Name of this controller among those of the rack [default: the machine's name].
     #[arg(long, value_name = "NAME", requires = "etcd")]
     name: Option<String>,
-}
-
-fn is_plain(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
 }
 
 impl GroupArgs {
@@ -39,9 +27,8 @@ impl GroupArgs {
         if self.etcd.is_empty() {
             return Ok(None);
         }
-        if !is_plain(&self.etcd_prefix) || !self.etcd_prefix.ends_with('/') {
-            let remedy = "write letters, digits and slashes, with a slash at the end: /pointsman/rack-a/";
-            return Err(format!("--etcd-prefix `{}`: {remedy}", self.etcd_prefix).into());
+        if !is_prefix(&self.etcd_prefix) {
+            return Err(format!("--etcd-prefix `{}`: {PREFIX_REMEDY}", self.etcd_prefix).into());
         }
         let name = match self.name {
             Some(name) => name,
@@ -55,8 +42,7 @@ impl GroupArgs {
                 format!("--name `{name}`: write 1 to 64 letters, digits and signs without spaces").into()
             );
         }
-        let identity = self.etcd_cert.zip(self.etcd_key);
-        let etcd = etcd::Settings { urls: self.etcd, ca: self.etcd_ca, identity };
+        let etcd = self.tls.settings(&self.etcd);
         etcd.check()?;
         let (prefix, seed) = (self.etcd_prefix, random_seed());
         Ok(Some(GroupSettings { etcd, prefix, name, url: String::new(), seed }))

@@ -1,6 +1,8 @@
 //! Flags of `pointsman store`.
 
 use super::error::StoreError;
+use crate::etcd;
+use crate::etcd::flags::{TlsArgs, is_prefix};
 use crate::service;
 use clap::builder::RangedU64ValueParser;
 use pointsman_store::{Config, Idle, Member, Pool, Timing};
@@ -44,8 +46,16 @@ pub struct Args {
     #[arg(long, value_name = "NAME=ADDRESS:PORT", value_parser = peer)]
     peer: Vec<(String, SocketAddr)>,
     /// File with the present view of the chain, such as `3: a/17 b/17 + c/42`; nodes on one machine agree on the next one there.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
     views: Option<PathBuf>,
+    /// Agree on the next view in etcd instead, for nodes on several machines: URLs of its nodes, separated by commas.
+    #[arg(long, value_name = "URLS", value_delimiter = ',')]
+    etcd: Vec<String>,
+    /// Prefix of the key in etcd. Chains that share an etcd need different ones.
+    #[arg(long, value_name = "PREFIX", default_value = "/pointsman/store/", requires = "etcd")]
+    etcd_prefix: String,
+    #[command(flatten)]
+    etcd_tls: TlsArgs,
     /// A node that is silent for so long is removed from the chain.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = RangedU64ValueParser::<u32>::new().range(100..=60_000))]
     suspect_ms: u32,
@@ -93,6 +103,14 @@ fn peer(text: &str) -> Result<(String, SocketAddr), String> {
     Ok((name.to_string(), address))
 }
 
+/// Where the nodes of a chain agree on views.
+pub enum Agreed {
+    /// In a file.
+    File(PathBuf),
+    /// In a key of etcd.
+    Etcd(etcd::Settings, String),
+}
+
 /// A node's place among the others.
 pub struct ChainSettings {
     /// This run of the node.
@@ -100,7 +118,7 @@ pub struct ChainSettings {
     /// Where each node gets messages of the others.
     pub addresses: BTreeMap<String, SocketAddr>,
     /// Where the nodes agree on views.
-    pub views: PathBuf,
+    pub views: Agreed,
     /// Its times.
     pub timing: Timing,
 }
@@ -126,17 +144,21 @@ impl Args {
     /// # Errors
     /// Flags are missing, or do not go together.
     pub fn chain(&self) -> Result<Option<ChainSettings>, StoreError> {
-        let without = self.name.is_none() && self.peer.is_empty() && self.views.is_none();
+        let without =
+            self.name.is_none() && self.peer.is_empty() && self.views.is_none() && self.etcd.is_empty();
         if self.replicate == Replicate::Local {
-            let error =
-                StoreError::Flags("--name, --peer and --views are for chains: give --replicate chain, too");
+            let error = StoreError::Flags(
+                "--name, --peer, --views and --etcd are for chains: give --replicate chain, too",
+            );
             return if without { Ok(None) } else { Err(error) };
         }
         if self.data.is_some() {
             return Err(StoreError::Flags("--data: the nodes of a chain keep the state in memory; omit it"));
         }
-        let (Some(name), Some(views)) = (&self.name, &self.views) else {
-            return Err(StoreError::Flags("--replicate chain: give --name NAME and --views FILE, too"));
+        let (Some(name), Some(views)) = (&self.name, self.agreed()?) else {
+            return Err(StoreError::Flags(
+                "--replicate chain: give --name NAME and --views FILE or --etcd URLS, too",
+            ));
         };
         let mut addresses = BTreeMap::new();
         for (name, address) in &self.peer {
@@ -152,6 +174,18 @@ impl Args {
         let me = Member::new(name, run).map_err(StoreError::View)?;
         let suspect_ns = u64::from(self.suspect_ms) * 1_000_000;
         let timing = Timing { suspect_ns, beat_ns: suspect_ns / 10, nodes: self.nodes, ..Timing::default() };
-        Ok(Some(ChainSettings { me, addresses, views: views.clone(), timing }))
+        Ok(Some(ChainSettings { me, addresses, views, timing }))
+    }
+
+    fn agreed(&self) -> Result<Option<Agreed>, StoreError> {
+        if self.etcd.is_empty() {
+            return Ok(self.views.clone().map(Agreed::File));
+        }
+        if !is_prefix(&self.etcd_prefix) {
+            return Err(StoreError::Prefix(self.etcd_prefix.clone()));
+        }
+        let settings = self.etcd_tls.settings(&self.etcd);
+        settings.check().map_err(StoreError::Etcd)?;
+        Ok(Some(Agreed::Etcd(settings, format!("{}view", self.etcd_prefix))))
     }
 }

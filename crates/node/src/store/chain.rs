@@ -1,7 +1,8 @@
 //! A node of a chain, with its socket to the other nodes and its views.
 
-use super::args::ChainSettings;
+use super::args::{Agreed, ChainSettings};
 use super::error::StoreError;
+use super::etcd_views::EtcdViews;
 use super::views::{FileViews, Heard, Watch};
 use super::{BATCH, MAX_DATAGRAM};
 use crate::metrics::store::ChainFigures;
@@ -43,7 +44,12 @@ impl Node {
         let replica = Replica::new(0, me, config, timing).map_err(StoreError::Config)?;
         let socket = UdpSocket::bind(at).map_err(|e| StoreError::Peer(at, e))?;
         socket.set_nonblocking(true).map_err(|e| StoreError::Peer(at, e))?;
-        let watch = Watch::start(FileViews::new(&views), waker);
+        let watch = match views {
+            Agreed::File(path) => Watch::start(FileViews::new(&path), waker),
+            Agreed::Etcd(settings, key) => {
+                Watch::start(EtcdViews::new(&settings, key).map_err(StoreError::Views)?, waker)
+            }
+        };
         Ok(Node {
             replica,
             mail: Mail::default(),

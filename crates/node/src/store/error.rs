@@ -1,5 +1,8 @@
 //! Why a store cannot run.
 
+use super::views::ViewsError;
+use crate::etcd::SettingsError;
+use crate::etcd::flags::PREFIX_REMEDY;
 use pointsman_store::{ConfigError, LoadError, ViewError};
 use std::error::Error;
 use std::net::SocketAddr;
@@ -37,6 +40,12 @@ pub enum StoreError {
     Disk(PathBuf, String),
     /// The kernel does not let it wait.
     Wait(io::Error),
+    /// The prefix of keys in etcd cannot be one.
+    Prefix(String),
+    /// Etcd cannot be used.
+    Etcd(SettingsError),
+    /// Views cannot be agreed on.
+    Views(ViewsError),
 }
 
 impl fmt::Display for StoreError {
@@ -88,6 +97,9 @@ impl fmt::Display for StoreError {
             }
             StoreError::Disk(path, why) => write!(f, "cannot write {}: {why}", path.display()),
             StoreError::Wait(e) => write!(f, "cannot wait: {e}"),
+            StoreError::Prefix(text) => write!(f, "--etcd-prefix `{text}`: {PREFIX_REMEDY}"),
+            StoreError::Etcd(e) => e.fmt(f),
+            StoreError::Views(e) => e.fmt(f),
         }
     }
 }

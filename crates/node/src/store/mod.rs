@@ -4,11 +4,13 @@ mod args;
 mod chain;
 mod disk;
 mod error;
+mod etcd_views;
 mod socket;
 mod views;
 
 pub use args::{Args, Replicate};
 pub use error::StoreError;
+pub use etcd_views::EtcdViews;
 pub use views::{FileViews, Views, ViewsError};
 
 use crate::clock::Clock;

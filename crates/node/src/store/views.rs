@@ -1,5 +1,7 @@
 //! Where the nodes of a chain agree on views.
 
+use crate::etcd::SettingsError;
+use pointsman_etcd::Failure;
 use pointsman_ports::Waker;
 use pointsman_store::{View, ViewError};
 use std::error::Error;
@@ -10,9 +12,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 use std::{fmt, fs, io};
-
-/// How often the present view is read.
-const EVERY: Duration = Duration::from_millis(20);
 
 /// One present view, which is replaced by compare-and-swap only. All nodes of a chain have the same.
 pub trait Views: Send {
@@ -27,6 +26,11 @@ pub trait Views: Send {
     /// # Errors
     /// It cannot be written now, or `next` cannot follow: nothing changed, or it is not known whether something did.
     fn propose(&mut self, after: Option<u64>, next: &View) -> Result<bool, ViewsError>;
+
+    /// How often the present view is read.
+    fn every(&self) -> Duration {
+        Duration::from_millis(20)
+    }
 }
 
 /// Why views cannot be agreed on.
@@ -38,6 +42,14 @@ pub enum ViewsError {
     Foreign(PathBuf, ViewError),
     /// The proposal cannot follow the present view.
     Proposal(ViewError),
+    /// Etcd gives no answer, or refuses.
+    Etcd(Failure),
+    /// The key in etcd has something else.
+    ForeignKey(String, ViewError),
+    /// The thread that asks etcd cannot work.
+    Start(io::Error),
+    /// The settings of etcd are wrong.
+    Settings(SettingsError),
 }
 
 impl fmt::Display for ViewsError {
@@ -48,6 +60,10 @@ impl fmt::Display for ViewsError {
             }
             ViewsError::Foreign(path, e) => write!(f, "--views {}: {e}", path.display()),
             ViewsError::Proposal(e) => e.fmt(f),
+            ViewsError::Etcd(e) => write!(f, "etcd does not answer: {e}; the chain keeps its view"),
+            ViewsError::ForeignKey(key, e) => write!(f, "key {key} in etcd: {e}"),
+            ViewsError::Start(e) => write!(f, "cannot start a client of etcd: {e}"),
+            ViewsError::Settings(e) => e.fmt(f),
         }
     }
 }
@@ -150,11 +166,12 @@ fn watch(
     tell: &Sender<Heard>,
     waker: &Waker,
 ) {
+    let every = views.every();
     let mut last = None;
     let mut trouble = String::new();
     loop {
         let mut said = Vec::new();
-        let proposed = match proposals.recv_timeout(EVERY) {
+        let proposed = match proposals.recv_timeout(every) {
             Ok((after, next)) => views.propose(after, &next).map(|done| done.then_some(Heard::Agreed(next))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => return,

@@ -232,7 +232,8 @@ fn group(g: &Value, out: &mut String) {
     let _ = writeln!(out, "group       {name}: {role} since {since}{leader}");
     for c in g["controllers"].as_array().into_iter().flatten() {
         let [name, url] = ["name", "url"].map(|field| text(&c[field]));
-        let _ = writeln!(out, "  {name}  {url}, switches reached: {}", c["switches"]);
+        let role = if g["leader"] == c["name"] { "leads" } else { "standby" };
+        let _ = writeln!(out, "  {name}  {role}, {url}, switches reached: {}", c["switches"]);
     }
     let _ = writeln!(out, "etcd        {}", g["trouble"].as_str().map_or(etcd, String::from));
 }

@@ -1,6 +1,8 @@
 //! A controller as one of a group: carries its membership in etcd, takes over what others changed, and stores changes before they are
 //! in force.
 
+mod words;
+
 use super::{Pump, unix_ms};
 use crate::etcd::{Link, Settings as EtcdSettings, SettingsError};
 use crate::http::health::Readiness;
@@ -9,10 +11,10 @@ use crate::metrics::{self, Page};
 use pointsman_balance::api::{self, Effect, Peer};
 use pointsman_balance::controller::{Event as Happened, Input as ToController, Mandate, Status};
 use pointsman_etcd::{Event, Input, Leadership, Member, Settings, Unstored};
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use words::{Card, explained};
 
 /// How long a lease lasts without renewal, in seconds. Followers end it earlier, so this counts only if there are none.
 const LEASE_S: i64 = 3;
@@ -20,6 +22,9 @@ const LEASE_S: i64 = 3;
 const BEHIND: Duration = Duration::from_millis(300);
 /// Retry interval after a failed attempt to store the state.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
+/// So much of the history is shared, in bytes. Every change writes all of it, and etcd keeps many versions in memory, and takes no
+/// requests above 1.5 MB.
+const HISTORY: usize = 64 << 10;
 /// Changes that wait until others are stored.
 const WAITING: usize = 64;
 
@@ -36,28 +41,6 @@ pub struct GroupSettings {
     pub url: String,
     /// Its pauses follow from it.
     pub seed: u64,
-}
-
-/// What a controller says of itself in etcd.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Card {
-    name: String,
-    url: String,
-    #[serde(default)]
-    switches: usize,
-}
-
-impl Card {
-    fn read(text: &[u8]) -> Card {
-        // Others may have written something else.
-        serde_json::from_slice(text)
-            .unwrap_or_else(|_| Card { name: String::from_utf8_lossy(text).into_owned(), ..Card::default() })
-    }
-
-    fn text(&self) -> Vec<u8> {
-        // Strings and a number: JSON can represent them.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
 }
 
 /// A change that was asked for, and is to be stored before it is made.
@@ -269,6 +252,7 @@ impl Pump {
     /// Makes this controller one of a group: it leads only when the group has elected it.
     pub fn join(&mut self, settings: GroupSettings) -> Result<(), SettingsError> {
         self.group = Some(Box::new(Group::new(settings)?));
+        self.desk.keep_within(HISTORY);
         self.step(ToController::Mandate(Mandate::Standby));
         self.group_step(Input::Tick);
         Ok(())
@@ -473,23 +457,7 @@ impl Pump {
     }
 
     fn unstored(&mut self, ask: Option<Ask>, text: String, why: Unstored) {
-        let nothing = "nothing was changed";
-        let message = match why {
-            Unstored::NotLeading => {
-                format!("another controller leads now, and {nothing}: send the change to it")
-            }
-            Unstored::Busy => format!("another change is being stored, and {nothing}: retry"),
-            Unstored::Unreachable(why) => {
-                format!("etcd does not answer, and {nothing}: {why}; retry when etcd is back")
-            }
-            Unstored::Conflict => {
-                format!("the state in etcd was changed by someone else, and {nothing}: retry")
-            }
-            Unstored::Refused(why) => format!("etcd refused to store the change, and {nothing}: {why}"),
-            Unstored::Unknown(why) => format!(
-                "no answer from etcd in time ({why}): the change may be stored or not; see GET /v1/changes before a retry"
-            ),
-        };
+        let message = explained(why);
         match ask {
             Some(ask) => self.respond(ask.reply, refused(message)),
             None => {

@@ -1,0 +1,47 @@
+//! What a controller says of itself in etcd, and what it says of changes that are not stored.
+
+use pointsman_etcd::Unstored;
+use serde::{Deserialize, Serialize};
+
+/// What a controller says of itself in etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Card {
+    pub name: String,
+    pub url: String,
+    #[serde(default)]
+    pub switches: usize,
+}
+
+impl Card {
+    pub fn read(text: &[u8]) -> Card {
+        // Others may have written something else.
+        serde_json::from_slice(text)
+            .unwrap_or_else(|_| Card { name: String::from_utf8_lossy(text).into_owned(), ..Card::default() })
+    }
+
+    pub fn text(&self) -> Vec<u8> {
+        // Strings and a number: JSON can represent them.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// Why a change is not stored, for whoever asked for it.
+pub(super) fn explained(why: Unstored) -> String {
+    let nothing = "nothing was changed";
+    match why {
+        Unstored::NotLeading => {
+            format!("another controller leads now, and {nothing}: send the change to it")
+        }
+        Unstored::Busy => format!("another change is being stored, and {nothing}: retry"),
+        Unstored::Unreachable(why) => {
+            format!("etcd does not answer, and {nothing}: {why}; retry when etcd is back")
+        }
+        Unstored::Conflict => {
+            format!("the state in etcd was changed by someone else, and {nothing}: retry")
+        }
+        Unstored::Refused(why) => format!("etcd refused to store the change, and {nothing}: {why}"),
+        Unstored::Unknown(why) => format!(
+            "no answer from etcd in time ({why}): the change may be stored or not; see GET /v1/changes before a retry"
+        ),
+    }
+}
