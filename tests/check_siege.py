@@ -27,6 +27,12 @@ def main():
             fail(f"{case['name']}: ok is {case['ok']}, broke is {case['broke']}")
         if case["requests"] < 100:
             fail(f"{case['name']}: only {case['requests']} requests")
+        if "storm" in case:
+            storm = case["storm"]
+            if storm["faults"] < 6 or storm["changes"] < 20 or storm["connections"] < 1000:
+                fail(f"{case['name']}: the storm did too little: {storm}")
+    if report["not_run"]:
+        fail(f"not run: {', '.join(report['not_run'])}")
     broken = [f"{case['name']}: {', '.join(case['broke'])}" for case in cases if not case["ok"]]
     if broken:
         fail("limits are broken\n  " + "\n  ".join(broken))

@@ -1,5 +1,6 @@
 //! Cases as plain data. The cases themselves are in [`crate::cases`].
 
+use crate::storm::Storm;
 use std::time::Duration;
 
 /// One attack on a rack that serves connections.
@@ -15,6 +16,8 @@ pub struct Case {
     pub controllers: u8,
     /// The steps of the attack: milliseconds after its beginning, ascending.
     pub steps: &'static [(u64, Act)],
+    /// Faults at random against controllers that share etcd, instead of steps. The rack has three nodes of etcd then.
+    pub storm: Option<Storm>,
     /// How long the attack lasts; attackers stop then.
     pub lasts: Duration,
     /// From when recovery is measured.
@@ -104,6 +107,18 @@ pub enum Signal {
     Continue,
     /// As sent when a terminal closes, and to make daemons read their files again.
     Hangup,
+}
+
+impl Signal {
+    /// Its number.
+    pub fn number(self) -> i32 {
+        match self {
+            Signal::Kill => libc::SIGKILL,
+            Signal::Stop => libc::SIGSTOP,
+            Signal::Continue => libc::SIGCONT,
+            Signal::Hangup => libc::SIGHUP,
+        }
+    }
 }
 
 /// A file of the rack.

@@ -2,12 +2,19 @@
 
 use crate::case::{Case, Moment};
 use crate::load::{Attempt, Life, Outcome};
+use crate::storm::Findings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A device that no new connection reached for this long was out of service.
 const ABSENT: Duration = Duration::from_millis(1500);
+
+/// Of so many connections of a storm one may stay without an answer: it is UDP, and queues of a busy machine run over.
+const LOST_OF: f64 = 10_000.0;
+
+/// How long etcd may take to elect its own leader: two elections may fail because of equal votes.
+const ETCD_ELECTION: Duration = Duration::from_secs(3);
 
 /// One look at the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +55,8 @@ pub struct Seen {
     pub log_bytes: u64,
     /// Frames or requests a second that attackers sent.
     pub attack_per_s: Option<f64>,
+    /// What was found of a storm.
+    pub storm: Option<Findings>,
     /// Faults apart from figures: processes that ended, checks that failed.
     pub faults: Vec<String>,
 }
@@ -83,6 +92,8 @@ pub struct Verdict {
     pub baseline_lost: u64,
     /// The attackers' rate per second.
     pub attack_per_s: Option<f64>,
+    /// What was found of a storm.
+    pub storm: Option<Findings>,
     /// The limits that it broke, and other faults. Empty: the case holds.
     pub broke: Vec<String>,
 }
@@ -200,6 +211,7 @@ pub fn judge(case: &Case, seen: &Seen, times: &Times) -> Verdict {
         ],
         baseline_lost: seen.attempts.iter().filter(|a| lost(a) && a.at + a.took < times.begin).count() as u64,
         attack_per_s: seen.attack_per_s,
+        storm: seen.storm.clone(),
         broke: Vec::new(),
     };
     verdict.broke = broken(case, seen, &verdict);
@@ -233,6 +245,20 @@ fn broken(case: &Case, seen: &Seen, v: &Verdict) -> Vec<String> {
         above("P99.9", " ms", v.p999[1].as_secs_f64() * 1e3, limit);
     }
     above("lost before the attack began: the machine is too busy;", "", v.baseline_lost as f64, Some(0.0));
+    if let (Some(storm), Some(found)) = (&case.storm, &v.storm) {
+        let (leaderless, waiting) = found.longest();
+        let [leaderless, waiting] = [leaderless, waiting].map(|d| d.as_secs_f64() * 1e3);
+        above("no leader for", " ms", leaderless, ms(Some(storm.leaderless)));
+        above("no changes for", " ms", waiting, ms(Some(storm.leaderless + ETCD_ELECTION)));
+        let (opened, unanswered) = found.connections;
+        above(
+            "connections of the storm without an answer",
+            "",
+            unanswered as f64,
+            Some(opened as f64 / LOST_OF),
+        );
+        broke.extend(found.wrong.iter().cloned());
+    }
     if !seen.whole {
         broke.push("never recovered".to_owned());
     }
@@ -273,6 +299,10 @@ impl Verdict {
                     "p999_us".into(),
                     json!({ "before": us(self.p999[0]), "during": us(self.p999[1]) }),
                 );
+            }
+            if let (Some(found), Some(storm)) = (&self.storm, &case.storm) {
+                all.insert("storm".into(), found.json());
+                all["limits"]["leaderless_ms"] = json!(tenths(storm.leaderless));
             }
             if let Some(rate) = self.attack_per_s {
                 all.insert("attack_per_s".into(), json!(rate.round()));

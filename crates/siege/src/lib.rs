@@ -18,9 +18,11 @@ mod frames;
 mod http;
 pub mod judge;
 mod load;
+mod management;
 mod p4runtime;
 mod rack;
 mod run;
+mod storm;
 mod table;
 
 pub use pointsman_lab::{Error, Result};

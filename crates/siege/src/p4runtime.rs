@@ -92,6 +92,44 @@ async fn session(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &Atom
     Ok(())
 }
 
+/// Follows who is primary until `stop`, as a client without an election id: it never becomes primary itself.
+pub fn observe(at: SocketAddr, stop: &AtomicBool, mut see: impl FnMut(u128)) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    runtime.block_on(async {
+        while !stop.load(Relaxed) {
+            // A connection that ends is opened again.
+            let _ = follow(at, stop, &mut see).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}
+
+async fn follow(at: SocketAddr, stop: &AtomicBool, see: &mut impl FnMut(u128)) -> Reply<()> {
+    use p4rt::stream_message_response::Update;
+    let failed = |e: tonic::transport::Error| tonic::Status::unavailable(e.to_string());
+    let endpoint = Endpoint::from_shared(format!("http://{at}")).map_err(failed)?;
+    let mut client =
+        P4RuntimeClient::new(endpoint.connect_timeout(PATIENCE).connect().await.map_err(failed)?);
+    let (sender, requests) = mpsc::unbounded_channel();
+    let arbitration = p4rt::MasterArbitrationUpdate { device_id: DEVICE, ..Default::default() };
+    let update = p4rt::stream_message_request::Update::Arbitration(arbitration);
+    // The receiver is still here.
+    let _ = sender.send(p4rt::StreamMessageRequest { update: Some(update) });
+    let mut answers = client.stream_channel(UnboundedReceiverStream::new(requests)).await?.into_inner();
+    while !stop.load(Relaxed) {
+        let Ok(message) = tokio::time::timeout(Duration::from_millis(200), answers.message()).await else {
+            continue;
+        };
+        let Some(message) = message? else { break };
+        if let Some(Update::Arbitration(update)) = message.update
+            && let Some(id) = update.election_id
+        {
+            see(u128::from(id.high) << 64 | u128::from(id.low));
+        }
+    }
+    Ok(())
+}
+
 /// A stream channel on which this client bid to be primary; it ends when the result is dropped.
 async fn arbitrate(
     client: &mut Client,

@@ -3,6 +3,7 @@
 use crate::case::{Check, Content, File, Signal, Who};
 use crate::child::Child;
 use crate::http;
+use crate::management::{self, Management};
 use crate::run::Options;
 use pointsman_balance::config::file::{
     AgentSection, ApiSection, DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
@@ -12,6 +13,7 @@ use pointsman_balance::{DeviceKind, Mac, Policy, Prefix, Protocol};
 use pointsman_lab::rack::{ClientSpec, DeviceSpec, Link, Rack as Wiring, RackSpec};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Error, Namespace, Result};
+use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,9 +33,9 @@ pub const ATTACKER: &str = "attacker";
 /// The host of the clients.
 pub const CLIENT: &str = "client";
 /// Name of the service.
-const SERVICE: &str = "inference";
+pub const SERVICE: &str = "inference";
 /// The token of the API: it is worth nothing outside of the namespace.
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The request to the API when a case sets a policy.
 const POLICY: &str = "{\"policy\": \"ecmp\"}";
 /// How long one request to API or metrics may take.
@@ -47,6 +49,8 @@ pub struct Rack {
     pub keys: Keyring,
     /// How many controllers it has.
     pub controllers: u8,
+    /// Etcd, if the controllers share it.
+    pub management: Option<Management>,
     folder: PathBuf,
     switch: Child,
     controller: Vec<Child>,
@@ -77,8 +81,35 @@ pub fn p4runtime() -> SocketAddr {
     ([127, 0, 0, 1], 9559).into()
 }
 
-/// The description for one controller: they differ only in the controllers' settings.
-fn description(spec: &RackSpec, controller: u8) -> RackFile {
+/// The API of a controller, and the namespace from which it can be reached.
+#[derive(Clone, Debug)]
+pub struct Api {
+    pub namespace: Namespace,
+    pub at: SocketAddr,
+}
+
+impl Api {
+    /// Asks it: status and body, or nothing in this time.
+    pub fn ask(&self, request: &str, patience: Duration) -> Option<(u16, String)> {
+        self.namespace.enter(|| http::ask(self.at, request, patience)).ok()?.ok()
+    }
+
+    /// Its own status. `None`: no answer.
+    pub fn status(&self) -> Option<Value> {
+        let request = http::request("GET", "/v1/status", Some(TOKEN), "");
+        let (status, body) = self.ask(&request, PATIENCE)?;
+        serde_json::from_str(&body).ok().filter(|_| status == 200)
+    }
+
+    /// Whether it is in charge and the switch holds the desired entries. `None`: no answer.
+    pub fn in_charge(&self) -> Option<bool> {
+        self.status().as_ref().map(is_in_sync)
+    }
+}
+
+/// The description for one controller: they differ only in the controllers' settings. With `etcd` it reaches the switch from a
+/// namespace of its own.
+fn description(spec: &RackSpec, controller: u8, etcd: bool) -> RackFile {
     let gateways = spec.hosts().flat_map(|(_, l)| [l.gateway_ipv4.into(), l.gateway_ipv6.into()]);
     let routes = spec.clients.iter().flat_map(|client| {
         let (link, port) = (&client.link, client.link.port);
@@ -103,7 +134,10 @@ fn description(spec: &RackSpec, controller: u8) -> RackFile {
     });
     RackFile {
         switch: SwitchSection {
-            p4runtime: vec![p4runtime()],
+            p4runtime: vec![match etcd {
+                true => management::switch_address(controller, p4runtime().port()),
+                false => p4runtime(),
+            }],
             election_id: Some(u32::from(2 - controller)),
             mac: SWITCH_MAC,
             gateways: gateways.collect(),
@@ -138,11 +172,11 @@ fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> 
 
 impl Rack {
     /// Builds a rack with its files in `folder` and starts everything in it. The devices serve; the rest may take a moment.
-    pub fn start(folder: PathBuf, options: &Options, controllers: u8) -> Result<Self> {
+    pub fn start(folder: PathBuf, options: &Options, controllers: u8, etcd: Option<&str>) -> Result<Self> {
         let spec = spec();
         let wiring = Wiring::build(&spec)?;
         let (binary, own) = (&options.binary.display().to_string(), options.own.display().to_string());
-        write_files(&folder, &spec, controllers)?;
+        write_files(&folder, &spec, controllers, etcd.is_some())?;
         let described = |c: u8| folder.join(format!("rack-{c}.toml")).display().to_string();
         make_keys(&wiring.switch, binary, &described(0))?;
 
@@ -162,11 +196,20 @@ impl Rack {
         for port in &wiring.ports {
             arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
         }
+        let start_etcd = |etcd| Management::start(&wiring.switch, controllers, etcd, &folder.join("etcd"));
+        let management = etcd.map(start_etcd).transpose()?;
+        if management.is_some() {
+            arguments.extend(["--p4runtime".into(), format!("0.0.0.0:{}", p4runtime().port())]);
+        }
         let switch = Child::start("switch", &wiring.switch, binary, arguments)?;
         let mut controller = Vec::new();
         for c in 0..controllers {
-            let arguments = vec!["controller".into(), described(c)];
-            controller.push(Child::start(format!("controller {c}"), &wiring.switch, binary, arguments)?);
+            let mut arguments = vec!["controller".into(), described(c)];
+            if management.is_some() {
+                arguments.extend(["--etcd".into(), management::urls(), "--name".into(), format!("c{c}")]);
+            }
+            let place = management.as_ref().map_or(&wiring.switch, |m| &m.controllers[usize::from(c)]);
+            controller.push(Child::start(format!("controller {c}"), place, binary, arguments)?);
         }
         let mut agents = Vec::new();
         for (server, device) in spec.servers.iter().flat_map(|s| s.devices.iter().map(move |d| (s, d))) {
@@ -176,13 +219,39 @@ impl Rack {
             agents.push((name.clone(), Child::start(format!("agent {name}"), host, binary, arguments)?));
         }
         let keys = Keyring::derive(SEED, spec.devices().map(|(name, _)| name))?;
-        Ok(Self { wiring: Arc::new(wiring), keys, controllers, folder, switch, controller, agents, devices })
+        let wiring = Arc::new(wiring);
+        Ok(Self { wiring, keys, controllers, management, folder, switch, controller, agents, devices })
+    }
+
+    /// The APIs of all controllers.
+    pub fn apis(&self) -> Vec<Api> {
+        let place =
+            |c: u8| self.management.as_ref().map_or(&self.wiring.switch, |m| &m.controllers[usize::from(c)]);
+        (0..self.controllers).map(|c| Api { namespace: place(c).clone(), at: api(c) }).collect()
+    }
+
+    /// A controller's process.
+    pub fn controller_mut(&mut self, controller: u8) -> Result<&mut Child> {
+        let found = self.controller.get_mut(usize::from(controller));
+        found.ok_or_else(|| Error::new(format!("the rack has no controller {controller}")))
+    }
+
+    /// A process of etcd.
+    pub fn node_mut(&mut self, node: u8) -> Result<&mut Child> {
+        let found = self.management.as_mut().and_then(|m| m.nodes.get_mut(usize::from(node)));
+        found.ok_or_else(|| Error::new(format!("the rack has no node {node} of etcd")))
+    }
+
+    /// Whether all nodes of etcd serve, if there are any.
+    pub fn etcd_is_healthy(&self) -> Result<bool> {
+        self.management.as_ref().map_or(Ok(true), Management::healthy)
     }
 
     /// Everything that is a process.
     pub fn children(&mut self) -> impl Iterator<Item = &mut Child> {
         let rest = self.agents.iter_mut().chain(&mut self.devices).map(|(_, c)| c);
-        std::iter::once(&mut self.switch).chain(&mut self.controller).chain(rest)
+        let nodes = self.management.iter_mut().flat_map(|m| &mut m.nodes);
+        std::iter::once(&mut self.switch).chain(&mut self.controller).chain(rest).chain(nodes)
     }
 
     /// The judged processes: all but the devices', which are ours.
@@ -212,13 +281,7 @@ impl Rack {
 
     /// Sends a signal to processes.
     pub fn signal(&mut self, who: Who, signal: Signal, primary: u8) -> Result<()> {
-        let number = match signal {
-            Signal::Kill => libc::SIGKILL,
-            Signal::Stop => libc::SIGSTOP,
-            Signal::Continue => libc::SIGCONT,
-            Signal::Hangup => libc::SIGHUP,
-        };
-        self.chosen(who, primary).into_iter().try_for_each(|c| c.signal(number))
+        self.chosen(who, primary).into_iter().try_for_each(|c| c.signal(signal.number()))
     }
 
     /// Kills processes that stay away until [`Rack::release`].
@@ -250,7 +313,12 @@ impl Rack {
         let spec = &self.wiring.spec;
         match file {
             File::Rack => (0..self.controllers)
-                .map(|c| (self.folder.join(format!("rack-{c}.toml")), Some(description(spec, c).to_toml())))
+                .map(|c| {
+                    (
+                        self.folder.join(format!("rack-{c}.toml")),
+                        Some(description(spec, c, self.management.is_some()).to_toml()),
+                    )
+                })
                 .collect(),
             File::Tokens => vec![(self.folder.join("tokens"), Some(format!("siege {TOKEN}\n")))],
             File::Keys => {
@@ -294,11 +362,10 @@ impl Rack {
         let path = format!("/v1/services/{SERVICE}/policy?wait_ms=3000");
         let request = http::request("PUT", &path, Some(TOKEN), POLICY);
         let patience = Duration::from_secs(4);
-        let answer = self.wiring.switch.enter(|| http::ask(api(primary), &request, patience))?;
-        match answer {
-            Ok((200..=299, _)) => Ok(()),
-            Ok((status, body)) => Err(Error::new(format!("the API refused the policy: {status} {body}"))),
-            Err(e) => Err(Error::os("the API does not take the policy", e)),
+        match self.apis()[usize::from(primary)].ask(&request, patience) {
+            Some((200..=299, _)) => Ok(()),
+            Some((status, body)) => Err(Error::new(format!("the API refused the policy: {status} {body}"))),
+            None => Err(Error::new("the API does not take the policy")),
         }
     }
 
@@ -307,9 +374,8 @@ impl Rack {
         match check {
             Check::PolicyKept => {
                 let request = http::request("GET", &format!("/v1/services/{SERVICE}"), Some(TOKEN), "");
-                let asked = self.wiring.switch.enter(|| http::ask(api(primary), &request, PATIENCE));
-                match asked {
-                    Ok(Ok((200, body))) if body.contains("\"ecmp\"") => None,
+                match self.apis()[usize::from(primary)].ask(&request, PATIENCE) {
+                    Some((200, body)) if body.contains("\"ecmp\"") => None,
                     other => Some(format!("the requested policy is not in force: {other:?}")),
                 }
             }
@@ -329,16 +395,13 @@ impl Rack {
 
     /// The first controller's description.
     pub fn description(&self) -> RackFile {
-        description(&self.wiring.spec, 0)
+        description(&self.wiring.spec, 0, self.management.is_some())
     }
 }
 
-/// A controller's own status: whether it is in charge and the switch holds the desired entries. `None`: no answer.
-pub fn in_charge(controller: u8) -> Option<bool> {
-    let request = http::request("GET", "/v1/status", Some(TOKEN), "");
-    let (status, body) = http::ask(api(controller), &request, PATIENCE).ok()?;
-    let value: serde_json::Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
-    Some(value["controller"] == "in-sync" && value["unresolved"].as_array().is_some_and(Vec::is_empty))
+/// Whether a controller is in charge and the switch holds the desired entries.
+pub fn is_in_sync(status: &Value) -> bool {
+    status["controller"] == "in-sync" && status["unresolved"].as_array().is_some_and(Vec::is_empty)
 }
 
 /// Whether the switch's metrics answer.
@@ -359,14 +422,14 @@ fn made_of(right: &str, content: Content) -> Vec<u8> {
 }
 
 /// The files of a new rack; those of an earlier one are overwritten.
-fn write_files(folder: &std::path::Path, spec: &RackSpec, controllers: u8) -> Result<()> {
+fn write_files(folder: &std::path::Path, spec: &RackSpec, controllers: u8, etcd: bool) -> Result<()> {
     let disk = folder.join("disk");
     for entry in fs::read_dir(&disk).map_err(failed("read", &disk))?.flatten() {
         fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
     }
     for c in 0..controllers {
         let path = folder.join(format!("rack-{c}.toml"));
-        fs::write(&path, description(spec, c).to_toml()).map_err(failed("write", &path))?;
+        fs::write(&path, description(spec, c, etcd).to_toml()).map_err(failed("write", &path))?;
     }
     let (tokens, keys) = (folder.join("tokens"), folder.join("report-keys.txt"));
     fs::write(&tokens, format!("siege {TOKEN}\n")).map_err(failed("write", &tokens))?;
@@ -392,7 +455,7 @@ mod tests {
     fn descriptions_are_right_and_differ_in_their_controller() {
         let spec = spec();
         for c in [0, 1] {
-            let file = description(&spec, c);
+            let file = description(&spec, c, false);
             let (rack, text) = (file.rack().expect("right"), file.to_toml());
             assert_eq!(rack.devices().count(), 4);
             assert_eq!(rack.api.map(|a| a.listen), Some(api(c)));

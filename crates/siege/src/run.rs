@@ -5,9 +5,10 @@ use crate::case::{Act, Case, Content, Signal};
 use crate::frames::{Ground, micros};
 use crate::judge::{Look, Seen, Times, Verdict, judge};
 use crate::load::{Attempt, Life, Load, Outcome, VOLUME, Volume};
-use crate::rack::{self, Rack};
+use crate::rack::{self, Api, Rack};
 use crate::table;
 use pointsman_lab::frames::{PacketSender, Transmitter};
+use pointsman_lab::process::installed;
 use pointsman_lab::{Error, Namespace, Result, memory_folder, private_folder};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,10 @@ pub const FOLDER: &str = "/dev/shm";
 const FOLDER_BYTES: u64 = 64 << 20;
 /// Bytes of the disk that keeps the API's state.
 const DISK_BYTES: u64 = 64 << 10;
+/// Bytes of the disk of all nodes of etcd. Each keeps at least two logs of 64 MB.
+const ETCD_BYTES: u64 = 4 << 30;
+/// The program of etcd.
+const ETCD: &str = "etcd";
 /// How long connections run before the attack.
 const BEFORE: Duration = Duration::from_millis(1500);
 /// The same for comparisons of latency.
@@ -50,6 +55,8 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct Results {
     cases: Vec<(Case, Verdict)>,
+    /// Names of cases that this machine cannot run.
+    not_run: Vec<&'static str>,
 }
 
 impl Results {
@@ -65,16 +72,21 @@ impl Results {
 
     /// The file of results.
     pub fn json(&self) -> Value {
-        json!({ "schema": 1, "cases": self.cases.iter().map(|(c, v)| v.json(c)).collect::<Vec<_>>() })
+        let cases: Vec<Value> = self.cases.iter().map(|(c, v)| v.json(c)).collect();
+        json!({ "schema": 1, "cases": cases, "not_run": self.not_run })
     }
 }
 
 /// Makes the folder of the rack's files. Call it after [`pointsman_lab::ensure_privileges`] and before any thread is started.
 pub fn prepare() -> Result<()> {
     private_folder(Path::new(FOLDER), FOLDER_BYTES)?;
-    let disk = Path::new(FOLDER).join("disk");
-    std::fs::create_dir(&disk).map_err(|e| Error::os(format!("cannot make {}", disk.display()), e))?;
-    memory_folder(&disk, DISK_BYTES)
+    for (name, bytes) in [("disk", DISK_BYTES), ("etcd", ETCD_BYTES)] {
+        let folder = Path::new(FOLDER).join(name);
+        std::fs::create_dir(&folder)
+            .map_err(|e| Error::os(format!("cannot make {}", folder.display()), e))?;
+        memory_folder(&folder, bytes)?;
+    }
+    Ok(())
 }
 
 /// Runs cases. `tell` gets the table, line by line. Processes end with the calling thread.
@@ -83,21 +95,36 @@ pub fn prepare() -> Result<()> {
 /// A rack cannot be built, or does not serve even without an attack.
 pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Result<Results> {
     let mut kept: Option<Rack> = None;
-    let mut results = Results { cases: Vec::new() };
+    let mut results = Results { cases: Vec::new(), not_run: Vec::new() };
+    let etcd = installed(ETCD);
     tell(table::HEADING);
     for case in cases {
-        let mut rack = match kept.take().filter(|r| r.controllers == case.controllers) {
+        let etcd = match (case.storm, &etcd) {
+            (None, _) => None,
+            (Some(_), Some(etcd)) => Some(etcd.as_str()),
+            (Some(_), None) => {
+                tell(&format!("{}: not run: it needs {ETCD}; install Debian's etcd-server", case.name));
+                results.not_run.push(case.name);
+                continue;
+            }
+        };
+        let start = || Rack::start(FOLDER.into(), options, case.controllers, etcd);
+        let same = |r: &Rack| r.controllers == case.controllers && r.management.is_some() == etcd.is_some();
+        let mut rack = match kept.take().filter(same) {
             Some(rack) => rack,
-            None => Rack::start(FOLDER.into(), options, case.controllers)?,
+            None => start()?,
         };
         let mut verdict = one(&mut rack, case)?;
         if verdict.baseline_lost > 0 {
             // The machine could not even serve without an attack: once more, with a new rack.
             drop(rack);
-            rack = Rack::start(FOLDER.into(), options, case.controllers)?;
+            rack = start()?;
             verdict = one(&mut rack, case)?;
         }
         tell(&table::line(&verdict));
+        if let Some(storm) = &verdict.storm {
+            tell(storm.lines().trim_end());
+        }
         // A recovered rack is reused for the next case, unless its controller now has the highest election id of all: the next client
         // with that id would be refused.
         if verdict.broke.is_empty() && case.checks.is_empty() && !case.raises_election_id() {
@@ -118,14 +145,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(switch: &Namespace, controllers: u8, origin: Instant) -> Result<Self> {
+    fn start(switch: &Namespace, apis: Vec<Api>, origin: Instant) -> Result<Self> {
         let (stop, primary, looks) = (Arc::default(), Arc::default(), Arc::default());
         let mut watch = Self { stop, primary, looks, thread: None };
         let (stop, primary, looks) = (watch.stop.clone(), watch.primary.clone(), watch.looks.clone());
         let run = move || {
             while !stop.load(Relaxed) {
                 let at = origin.elapsed();
-                let states: Vec<Option<bool>> = (0..controllers).map(rack::in_charge).collect();
+                let states: Vec<Option<bool>> = apis.iter().map(Api::in_charge).collect();
                 let found = states.iter().position(|s| *s == Some(true));
                 if let Some(number) = found {
                     primary.store(number as u8, Relaxed);
@@ -160,9 +187,9 @@ impl Drop for Watch {
 }
 
 /// A case at work.
-struct Siege<'a> {
-    rack: &'a mut Rack,
-    load: Load,
+pub(crate) struct Siege<'a> {
+    pub rack: &'a mut Rack,
+    pub load: Load,
     watch: Watch,
     /// Memory before the attack, and the maximum since.
     memory: (u64, u64),
@@ -189,6 +216,7 @@ fn one(rack: &mut Rack, case: &Case) -> Result<Verdict> {
 
     let begin = siege.load.elapsed();
     let mut attack = Attack::default();
+    let storm = case.storm.map(|storm| siege.storm(&storm)).transpose()?;
     let mut faults = siege.evil(case, &mut attack)?;
     attack.stop()?;
     siege.undo(case)?;
@@ -212,6 +240,7 @@ fn one(rack: &mut Rack, case: &Case) -> Result<Verdict> {
         memory: memory.1.saturating_sub(memory.0),
         log_bytes,
         attack_per_s: attack.per_s(),
+        storm,
         faults,
     };
     Ok(judge(case, &seen, &Times { begin, end, over }))
@@ -220,7 +249,7 @@ fn one(rack: &mut Rack, case: &Case) -> Result<Verdict> {
 impl<'a> Siege<'a> {
     fn start(rack: &'a mut Rack, volume: Volume) -> Result<Self> {
         let load = Load::start(rack, volume)?;
-        let watch = Watch::start(&rack.wiring.switch, rack.controllers, load.origin())?;
+        let watch = Watch::start(&rack.wiring.switch, rack.apis(), load.origin())?;
         Ok(Self { rack, load, watch, memory: (0, 0), measured: Instant::now() })
     }
 
@@ -236,7 +265,8 @@ impl<'a> Siege<'a> {
         Ok(())
     }
 
-    fn last(&mut self, time: Duration) -> Result<()> {
+    /// Lets time pass.
+    pub fn last(&mut self, time: Duration) -> Result<()> {
         let until = Instant::now() + time;
         while Instant::now() < until {
             self.tick()?;

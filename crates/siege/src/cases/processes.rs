@@ -3,6 +3,7 @@
 use super::{BASE, NOTHING, ms};
 use crate::case::Signal::{Continue, Hangup, Kill, Stop};
 use crate::case::{Act, Case, Limits, Moment, Who};
+use crate::storm::Storm;
 use std::time::Duration;
 
 /// A switch that is killed: its connections are lost, and that is noticed at once.
@@ -32,6 +33,17 @@ const ALL_LOST: Limits = Limits {
     stuck: None,
     recovery: ms(3000),
     ..NOTHING
+};
+
+/// The longest time without a controller that makes changes.
+const LEADERLESS: Duration = Duration::from_secs(2);
+
+/// Controllers that share etcd: connections notice nothing.
+const GROUP: Case = Case {
+    controllers: 2,
+    lasts: Duration::ZERO,
+    limits: Limits { control_gap: None, memory_mb: Some(128.0), log_bytes: None, ..NOTHING },
+    ..BASE
 };
 
 pub const CASES: &[Case] = &[
@@ -289,5 +301,18 @@ pub const CASES: &[Case] = &[
         recovers_from: Moment::Begin,
         limits: SWITCH_LOST,
         ..BASE
+    },
+    Case {
+        name: "controllers-with-etcd",
+        about: "Two controllers with three nodes of etcd: 6 faults at random under 1,000 new connections a second.",
+        quick: true,
+        storm: Some(Storm { faults: 6, connections_per_s: 1000, seed: 1, leaderless: LEADERLESS }),
+        ..GROUP
+    },
+    Case {
+        name: "controllers-with-etcd-long",
+        about: "The same with 100 faults under 5,000 new connections a second.",
+        storm: Some(Storm { faults: 100, connections_per_s: 5000, seed: 2, leaderless: LEADERLESS }),
+        ..GROUP
     },
 ];
