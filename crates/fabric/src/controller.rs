@@ -1,13 +1,13 @@
 //! The controller of all switches of a network: one session with each, and routes that follow the links.
 
 use crate::book::{Book, UnknownName};
-use crate::scheme::{Choice, Place, Report, Reports};
+use crate::scheme::{Choice, Place, Report, Reports, Scheme};
 use pointsman_control::proto::p4rt::stream_message_response::Update;
 use pointsman_session::{
-    DesiredError, Input as SessionInput, Output, Program, Reconciler, ReconcilerConfig, ReconcilerEvent,
-    SessionConfig,
+    DesiredError, Input as SessionInput, Leader, Output, Program, Reconciler, ReconcilerConfig,
+    ReconcilerEvent, SessionConfig, State,
 };
-use pointsman_topology::{LinkId, Routes, SwitchId, Topology};
+use pointsman_topology::{HostId, LinkId, Routes, SwitchId, Topology};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -53,6 +53,36 @@ impl fmt::Display for FillError {
 
 impl std::error::Error for FillError {}
 
+/// What is known of a switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The session's state.
+    pub state: State,
+    /// Its primary.
+    pub leader: Leader,
+    /// It holds the entries for the links as they are known.
+    pub in_sync: bool,
+    /// Entries that it has to hold.
+    pub entities: usize,
+}
+
+impl Standing<'_> {
+    /// Short names of all states.
+    pub const STATUSES: [&'static str; 4] = ["disconnected", "backup", "working", "in_sync"];
+
+    /// A short name of its state.
+    pub fn status(&self) -> &'static str {
+        match self.state {
+            State::Disconnected => "disconnected",
+            State::Backup => "backup",
+            State::Ready if self.in_sync => "in_sync",
+            State::Ready | State::Working => "working",
+        }
+    }
+}
+
 /// What the session with a switch requests.
 pub type Action = (SwitchId, Output<ReconcilerEvent>);
 
@@ -73,7 +103,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that connects at its first step; the P4Runtime address of each switch is `address`'s.
+    /// A controller that connects at its first step; the P4Runtime address of each switch is `address`'s. Controllers of one network need
+    /// different seeds.
     ///
     /// # Errors
     /// The program has not the tables that the scheme fills.
@@ -82,11 +113,12 @@ impl Controller {
         choice: Choice,
         program: &Program,
         address: impl Fn(SwitchId) -> String,
+        seed: u64,
     ) -> Result<Self, FillError> {
         let session = |i: u32| {
             let (address, election_id) = (address(SwitchId(i)), 1);
             let session = SessionConfig { address, device_id: 1, election_id, preempt: false };
-            Reconciler::new(ReconcilerConfig { session, seed: 0, batch: BATCH }, program.clone())
+            Reconciler::new(ReconcilerConfig { session, seed, batch: BATCH }, program.clone())
         };
         let sessions = (0..topology.switches().len() as u32).map(session).collect();
         let book = Book::new(&program.p4info);
@@ -96,6 +128,35 @@ impl Controller {
         let mut new = Controller { topology, choice, book, sessions, down, reports, news, routes };
         new.route()?;
         Ok(new)
+    }
+
+    /// The network.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// How its switches choose paths.
+    pub fn scheme(&self) -> &'static Scheme {
+        self.choice.scheme
+    }
+
+    /// All switches, in their order.
+    pub fn switches(&self) -> impl Iterator<Item = Standing<'_>> {
+        self.topology.switches().iter().zip(&self.sessions).map(|(switch, session)| Standing {
+            name: &switch.name,
+            state: session.state(),
+            leader: session.leader(),
+            in_sync: session.in_sync(),
+            entities: session.entities(),
+        })
+    }
+
+    /// Hosts to which a switch with hosts has no path.
+    pub fn unreachable(&self) -> usize {
+        let tiers = self.topology.tiers();
+        let with_hosts = || (0..).map(SwitchId).zip(&tiers).filter(|(_, tier)| **tier == 0);
+        let cut_off = |h: &HostId| with_hosts().any(|(s, _)| self.routes.ports(s, *h).is_empty());
+        (0..self.topology.hosts().len() as u32).map(HostId).filter(cut_off).count()
     }
 
     /// Links that are down, as far as known.

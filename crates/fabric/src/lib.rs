@@ -5,6 +5,7 @@
 mod book;
 mod conga;
 mod controller;
+mod description;
 mod ecmp;
 mod hula;
 mod ours;
@@ -16,6 +17,7 @@ mod tally;
 mod tiers;
 
 pub use book::{Book, Does, Rates, UnknownName, Value, clone_session, replicated};
-pub use controller::{Action, Controller, FillError, Input};
+pub use controller::{Action, Controller, FillError, Input, Standing};
+pub use description::{Description, is_network, scheme_and_program};
 pub use scheme::{Choice, Domain, Level, Place, Report, Reports, SCHEMES, Scheme, Setting};
 pub use tally::{Quantity, Tally, tallies};

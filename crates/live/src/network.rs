@@ -4,26 +4,22 @@
 use super::{Error, Late, Log, SwitchPart, p4runtime, runtime_in, say};
 use pointsman_fabric::{Choice, Controller, Input};
 use pointsman_lab::wiring::Wiring;
-use pointsman_node::controller::link::Link;
-use pointsman_node::switch::queues::{BURST_NS, Depth, Queue, Rate, Setting};
+use pointsman_node::network::flags::queues;
+use pointsman_node::network::steer::{Command, News, Progress, Steering, carry};
 use pointsman_node::switch::runtime::Gone;
 use pointsman_node::switch::{Interface, Setup};
 use pointsman_ports::Counters;
-use pointsman_session::{Output, Program, ReconcilerEvent, Request};
+use pointsman_session::Program;
 use pointsman_stf::generator::Numbered;
-use pointsman_topology::{CPU_PORT, End, LinkId, SwitchId, Topology};
+use pointsman_topology::{CPU_PORT, End, Line, LinkId, SwitchId, Topology};
 use pointsman_v1model::{Stats, SwitchConfig};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 /// How often the controller looks at a switch's ports.
 const LOOK: Duration = Duration::from_millis(10);
-
-type Action = Output<ReconcilerEvent>;
 
 /// What a switch has counted since its start.
 #[derive(Clone, Debug)]
@@ -45,29 +41,12 @@ pub struct LiveNetwork {
     /// By switch.
     generators: Vec<Vec<Numbered>>,
     controller: Option<tokio::task::JoinHandle<()>>,
-    in_sync: watch::Receiver<bool>,
-    writes: Arc<AtomicU64>,
+    progress: watch::Receiver<Progress>,
 }
 
-/// The queues of a switch's ports: rates, depths and delays of their links. The delay of a host's link is there for both directions, because
-/// nothing in a host's kernel delays packets.
-fn queues(topology: &Topology, switch: SwitchId) -> Vec<Setting> {
-    let of = |(port, link, end): (u16, LinkId, End)| {
-        let line = topology.links()[link.0 as usize].line;
-        let delay_ns = if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns };
-        // Packets that are delayed take room in a queue.
-        let on_the_way = u128::from(line.bits_per_s) * u128::from(delay_ns) / 8 / 1_000_000_000;
-        let depth = line.queue_bytes + u64::try_from(on_the_way).unwrap_or(u64::MAX >> 1);
-        Setting::Queue(Queue {
-            port: Some(port.into()),
-            priority: None,
-            rate: Rate::Bits(line.bits_per_s),
-            depth: Some(Depth::Bytes(depth)),
-            delay_ns,
-            burst_ns: BURST_NS,
-        })
-    };
-    topology.ports(switch).into_iter().map(of).collect()
+/// How long packets on a link are held: nothing in a host's kernel delays packets, so the delay of its link is there for both directions.
+fn delay(line: &Line, end: End) -> u64 {
+    if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns }
 }
 
 impl LiveNetwork {
@@ -77,20 +56,13 @@ impl LiveNetwork {
     /// The kernel refuses a part of it, or the program is not one that the controller can fill.
     pub fn start(topology: &Topology, choice: &Choice, program: &Program, log: &Log) -> Result<Self, Error> {
         let address = p4runtime(0).to_string();
-        let controller = Controller::new(topology.clone(), choice.clone(), program, |_| address.clone())
+        let controller = Controller::new(topology.clone(), choice.clone(), program, |_| address.clone(), 0)
             .map_err(Error::Fabric)?;
         let wiring = Wiring::build(topology)?;
         let (inputs, received) = mpsc::unbounded_channel();
-        let (told, in_sync) = watch::channel(false);
-        let writes = Arc::new(AtomicU64::new(0));
-        let mut network = LiveNetwork {
-            wiring,
-            switches: Vec::new(),
-            generators: Vec::new(),
-            controller: None,
-            in_sync,
-            writes: writes.clone(),
-        };
+        let (told, progress) = watch::channel(Progress::default());
+        let mut network =
+            LiveNetwork { wiring, switches: Vec::new(), generators: Vec::new(), controller: None, progress };
         let mut ways = Vec::new();
         for (i, spec) in topology.switches().iter().enumerate() {
             let id = SwitchId(i as u32);
@@ -106,22 +78,27 @@ impl LiveNetwork {
             let generators: Vec<Numbered> =
                 made.map(|(number, generator)| Numbered { number, generator: Some(generator) }).collect();
             network.generators.push(generators.clone());
-            let queues = queues(topology, id);
+            let queues = queues(topology, id, 1, delay);
             let setup = Setup { interfaces, switch: config, queues, generators, ..Setup::default() };
             let tokio = runtime_in(namespace)?;
             let at = (namespace, p4runtime(0));
             let part = SwitchPart::start(namespace, &spec.name, at, setup, &tokio, log)?;
             let (way, actions) = mpsc::unbounded_channel();
-            let (log, name) = (log.clone(), spec.name.clone());
-            let report = move |event: &ReconcilerEvent| say(&log, &name, &format!("{event:?}"));
-            tokio.spawn(carry(id, actions, inputs.clone(), report));
+            tokio.spawn(carry(id, actions, inputs.clone()));
             tokio.spawn(look(id, part.handle.clone(), inputs.clone()));
             ways.push(way);
             network.switches.push((part, tokio));
         }
         // Any runtime will do: the controller has no socket.
         if let Some((_, tokio)) = network.switches.first() {
-            network.controller = Some(tokio.spawn(control(controller, received, ways, told, writes)));
+            let (log, names) = (log.clone(), topology.switches().to_vec());
+            let tell = move |news: News<'_>| {
+                if let News::Event(switch, event) = news {
+                    say(&log, &names[switch.0 as usize].name, &format!("{event:?}"));
+                }
+            };
+            let steering = Steering::new(controller, ways, told, Box::new(tell));
+            network.controller = Some(tokio.spawn(steering.run(received)));
         }
         Ok(network)
     }
@@ -132,8 +109,8 @@ impl LiveNetwork {
     /// They do not after this time.
     pub fn wait_in_sync(&self, patience: Duration) -> Result<(), Error> {
         let Some((_, tokio)) = self.switches.first() else { return Ok(()) };
-        let mut state = self.in_sync.clone();
-        let wait = async { tokio::time::timeout(patience, state.wait_for(|good| *good)).await.is_ok() };
+        let mut state = self.progress.clone();
+        let wait = async { tokio::time::timeout(patience, state.wait_for(|p| p.in_sync)).await.is_ok() };
         if tokio.block_on(wait) {
             return Ok(());
         }
@@ -186,7 +163,7 @@ impl LiveNetwork {
 
     /// Updates that the controller has sent to all switches.
     pub fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Relaxed)
+        self.progress.borrow().writes
     }
 }
 
@@ -201,76 +178,22 @@ impl Drop for LiveNetwork {
     }
 }
 
-/// Carries the messages of one session, over the sockets of the switch's namespace.
-async fn carry(
-    id: SwitchId,
-    mut actions: mpsc::UnboundedReceiver<Action>,
-    inputs: mpsc::UnboundedSender<Input>,
-    report: impl Fn(&ReconcilerEvent),
-) {
-    let mut link = Link::default();
-    loop {
-        tokio::select! {
-            action = actions.recv() => match action {
-                Some(action) => link.carry(action).iter().for_each(&report),
-                None => return,
-            },
-            input = link.next() => {
-                if inputs.send(Input::Session(id, input)).is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
 /// Looks at the ports of a switch, as gNMI gives them.
 async fn look(
     id: SwitchId,
     handle: pointsman_node::switch::runtime::Handle,
-    inputs: mpsc::UnboundedSender<Input>,
+    commands: mpsc::UnboundedSender<Command>,
 ) {
     let mut known: BTreeMap<u16, bool> = BTreeMap::new();
     while let Ok(interfaces) = handle.interfaces().await {
         for i in interfaces {
             let Ok(port) = u16::try_from(i.port) else { continue };
             if known.insert(port, i.up).unwrap_or(true) != i.up
-                && inputs.send(Input::Port { switch: id, port, up: i.up }).is_err()
+                && commands.send(Command::Input(Input::Port { switch: id, port, up: i.up })).is_err()
             {
                 return;
             }
         }
         tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Steps the controller.
-async fn control(
-    mut controller: Controller,
-    mut inputs: mpsc::UnboundedReceiver<Input>,
-    ways: Vec<mpsc::UnboundedSender<Action>>,
-    told: watch::Sender<bool>,
-    writes: Arc<AtomicU64>,
-) {
-    let start = Instant::now();
-    let mut input = Input::Tick;
-    loop {
-        for (switch, action) in controller.step(start.elapsed(), input) {
-            if let Output::Request { request: Request::Write(write), .. } = &action {
-                writes.fetch_add(write.updates.len() as u64, Ordering::Relaxed);
-            }
-            // A session whose task has ended is lost with its switch.
-            let _ = ways[switch.0 as usize].send(action);
-        }
-        told.send_replace(controller.in_sync());
-        let deadline = controller.next_deadline().map(|at| at.saturating_sub(start.elapsed()));
-        let wait = tokio::time::sleep(deadline.unwrap_or(Duration::from_secs(3600)));
-        input = tokio::select! {
-            next = inputs.recv() => match next {
-                Some(next) => next,
-                None => return,
-            },
-            () = wait => Input::Tick,
-        };
     }
 }

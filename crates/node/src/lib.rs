@@ -13,6 +13,7 @@ mod interfaces;
 pub mod listen;
 pub mod memory;
 pub mod metrics;
+pub mod network;
 pub mod rack_file;
 pub mod service;
 pub mod store;

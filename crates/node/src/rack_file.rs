@@ -83,7 +83,11 @@ impl fmt::Display for RackError {
 
 impl Error for RackError {}
 
-fn text_of(path: &Path) -> Result<String, RackError> {
+/// The text of a description.
+///
+/// # Errors
+/// It cannot be read.
+pub fn text_of(path: &Path) -> Result<String, RackError> {
     std::fs::read_to_string(path).map_err(|e| RackError::Unreadable(path.to_path_buf(), e))
 }
 

@@ -3,8 +3,12 @@
 use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, root};
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig};
+use pointsman_fabric::{Controller, Description};
+use pointsman_node::controller::compiled;
 use pointsman_node::http::client::{Ask, ask};
-use pointsman_node::metrics::{agent, store};
+use pointsman_node::metrics::{Page, agent, network, store};
+use pointsman_node::network::steer::Tally;
+use pointsman_topology::SwitchId;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -59,6 +63,18 @@ fn asked_for(dashboard: &Value, found: &mut BTreeSet<String>) {
         Value::Array(list) => list.iter().for_each(|v| asked_for(v, found)),
         _ => {}
     }
+}
+
+/// The page of a network's controller.
+fn of_a_network() -> Page {
+    let text = "[network.leaf_spine]\nleaves = 1\nspines = 1\nhosts_per_leaf = 1\n\
+                [switches]\nleaf1 = \"192.0.2.1:9559\"\nspine1 = \"192.0.2.2:9559\"\n";
+    let of = Description::read("fabric.toml", text).expect("good");
+    let (program, _) = compiled("ecmp", of.choice.scheme.program.into()).expect("it compiles");
+    let address = |s: SwitchId| of.p4runtime[s.0 as usize].clone();
+    let controller = Controller::new(of.topology.clone(), of.choice.clone(), &program, address, 0);
+    let tally = Tally { events: [("connecting", 1)].into(), ..Tally::default() };
+    network::page(&controller.expect("it has all names"), &[tally.clone(), tally])
 }
 
 #[test]
@@ -117,6 +133,7 @@ fn pages_and_dashboards() {
     types.extend(
         read(&store::Figures { disk: Some(Default::default()), ..Default::default() }.page().text()).0,
     );
+    types.extend(read(&of_a_network().text()).0);
     // Other paths.
     let other = |path: &str| get(&of_switch.replace("/metrics", path));
     assert!(matches!(other("/"), (404, e) if e.contains("/metrics")));

@@ -1,6 +1,7 @@
 //! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
 
 mod bench_wire;
+mod fabric_wire;
 mod failover_wire;
 mod guide_wire;
 mod health_wire;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         ("learn_wire", learn_wire::TESTS),
         ("net_wire", net_wire::TESTS),
         ("network_wire", network_wire::TESTS),
+        ("fabric_wire", fabric_wire::TESTS),
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
         ("failover_wire", failover_wire::TESTS),

@@ -79,6 +79,23 @@ impl fmt::Display for GeneratorError {
 
 impl std::error::Error for GeneratorError {}
 
+/// As [`USAGE`] has it.
+impl fmt::Display for Numbered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Generator { trigger, packets, port, header, template }) = &self.generator else {
+            return write!(f, "{}:off", self.number);
+        };
+        write!(f, "{}:", self.number)?;
+        match trigger {
+            Trigger::Period(ns) => write!(f, "period={ns}ns"),
+            Trigger::PortDown => f.write_str("port-down"),
+        }?;
+        let header = if *header { "yes" } else { "no" };
+        write!(f, ",port={port},packets={packets},header={header},template=")?;
+        template.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 impl std::str::FromStr for Numbered {
     type Err = GeneratorError;
 
@@ -145,6 +162,13 @@ mod tests {
         let down = Generator { trigger: Trigger::PortDown, packets: 1, header: true, ..full };
         assert_eq!(read("7: port-down, port=68 ,template=00aabb"), numbered(7, Some(down)));
         assert_eq!(read("7:off"), numbered(7, None));
+        for written in [
+            "1:period=1000000ns,port=68,packets=2,header=no,template=00aabb",
+            "7:port-down,port=68,packets=1,header=yes,template=",
+            "7:off",
+        ] {
+            assert_eq!(read(written).map(|n| n.to_string()), Ok(written.into()));
+        }
         for (text, part) in [
             ("1", "no `:`"),
             ("x:off", "up to 65535"),

@@ -3,6 +3,7 @@
 use crate::reader::{At, Problems, Table};
 use crate::{Builder, FatTree, LAST_PORT, LeafSpine, Line, Mistake, Topology};
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 /// Nodes of a network. Each switch has a program's tables and registers in memory.
 const MOST_SWITCHES: u64 = 1_000;
@@ -163,6 +164,20 @@ fn too_large(switches: u64, hosts: u64) -> Option<String> {
     })
 }
 
+/// An Ethernet address as text.
+struct Mac([u8; 6]);
+
+impl FromStr for Mac {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let byte = |part: &str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        let bytes = bytes.and_then(|b| b.try_into().ok()).ok_or("not six bytes in hexadecimal")?;
+        Ok(Mac(bytes))
+    }
+}
+
 /// Reads lists of switches, hosts and links.
 fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<Builder> {
     let mut builder = Builder::new();
@@ -196,11 +211,18 @@ fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Op
         if address.is_none() && h.place_of("address") == place {
             h.missing("address", "write its IPv4 address", problems);
         }
-        let field = h.field("address");
+        let (field, mac_field) = (h.field("address"), h.field("mac"));
+        let mac: Option<At<Mac>> =
+            h.text("mac", "write an Ethernet address, such as 02:00:5e:00:53:01", problems);
         h.finish(problems);
         let (Some(name), Some(address)) = (name, address) else { continue };
         match builder.host(&name.value, address.value, rate) {
-            Ok(_) => {}
+            Ok(host) => {
+                let Some(mac) = mac else { continue };
+                if let Err(e) = builder.set_mac(host, mac.value.0) {
+                    problems.add(&mac.place, mac_field, e.to_string());
+                }
+            }
             Err(e @ Mistake::NameTaken(_)) => problems.add(&name.place, path, e.to_string()),
             Err(e) => problems.add(&address.place, field, e.to_string()),
         }

@@ -65,9 +65,12 @@ fn listed_networks() {
     let text = "[network]\nline = { delay_us = 2 }\n\
         [[network.switch]]\nname = \"a\"\n[[network.switch]]\nname = \"b\"\nrate_gbit_s = 40\n\
         [[network.host]]\nname = \"x\"\naddress = \"10.0.0.1\"\n[[network.host]]\nname = \"y\"\naddress = \"10.0.0.2\"\n\
+        mac = \"02:00:5e:00:53:aF\"\n\
         [[network.link]]\nends = [\"x\", \"a:1\"]\n[[network.link]]\nends = [\"a:2\", \"b:1\"]\ndelay_us = 5\n\
         [[network.link]]\nends = [\"b:2\", \"y\"]\nrate_gbit_s = 1\nname = \"last\"\n";
     let t = parse(text).expect("good");
+    let macs: Vec<_> = t.hosts().iter().map(|h| h.mac).collect();
+    assert_eq!(macs, [[2, 0, 10, 0, 0, 1], [2, 0, 0x5e, 0, 0x53, 0xaf]]);
     let lines: Vec<_> =
         t.links().iter().map(|l| (l.name.as_str(), l.line.bits_per_s, l.line.delay_ns)).collect();
     assert_eq!(
@@ -84,6 +87,10 @@ fn bad_networks() {
         "[[network.host]]\nname = \"x\"\naddress = \"10.0.0.1\"\n[[network.link]]\nends = [\"x\", \"a:1\"]\n";
     let listed = |rest: &str| format!("[network]\n{switches}{host}{rest}");
     let link = |ends: &str| listed(&format!("[[network.link]]\nends = {ends}\n"));
+    let with_mac = |mac: &str| {
+        let host = format!("[[network.host]]\nname = \"y\"\naddress = \"10.0.0.2\"\nmac = \"{mac}\"\n");
+        link("[\"a:2\", \"b:1\"]") + &host
+    };
     for (text, field, part) in [
         ("[network]\n".into(), "network.switch", "leaf_spine"),
         (link("[\"a:2\", \"a:3\"]"), "network.link.ends", "both ends are at a"),
@@ -113,6 +120,10 @@ fn bad_networks() {
             "network.host.address",
             "unicast",
         ),
+        (with_mac("02:00:5e:00:53"), "network.host.mac", "such as 02:00:5e"),
+        (with_mac("02:00:5e:00:53:0g"), "network.host.mac", "such as 02:00:5e"),
+        (with_mac("01:00:5e:00:53:00"), "network.host.mac", "unicast"),
+        (with_mac("02:00:0a:00:00:01"), "network.host.mac", "two hosts have the Ethernet address"),
         (
             listed(
                 "[[network.switch]]\nname = \"c\"\nrate_gbit_s = 10\n[[network.link]]\nends = [\"c:1\", \"b:1\"]\n",

@@ -1,11 +1,11 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
 use super::{Args, Job, Key, Shard, complete, loader, network_lab, page, simulate, verdict, write};
-use pointsman_compile::sources::{self, Sources};
 use pointsman_console::results::Origin;
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
+use pointsman_node::network::program;
 use pointsman_sim::DataPlane;
 use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario, Work};
 use serde_json::Value;
@@ -33,18 +33,6 @@ fn check(args: &Args) -> Result<(), String> {
     }
 }
 
-/// The text of the switches' program.
-fn program(scenario: &NetworkScenario, beside: &Path) -> Result<(String, String), String> {
-    let Some(file) = &scenario.program else {
-        let scheme = scenario.choice.scheme;
-        return Ok((scheme.name.into(), scheme.program.into()));
-    };
-    let path = beside.join(file);
-    let text = sources::flatten_file(&path, &Sources::default(), &[])
-        .map_err(|e| format!("program.file: cannot read {}: {e}", path.display()))?;
-    Ok((file.clone(), text))
-}
-
 /// A point of the sweep, with what its switches run.
 pub struct Point {
     /// The point's scenario.
@@ -61,7 +49,7 @@ pub fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Poin
     let mut programs = BTreeMap::new();
     let mut points = Vec::new();
     for scenario in scenarios {
-        let (name, text) = program(&scenario, beside)?;
+        let (name, text) = program(&scenario.choice, scenario.program.as_deref(), beside)?;
         let data_plane = match programs.get(&name) {
             Some(known) => Arc::clone(known),
             None => {

@@ -22,6 +22,11 @@ pub(super) struct GroupArgs {
 }
 
 impl GroupArgs {
+    /// Whether there is to be a group.
+    pub fn is_used(&self) -> bool {
+        !self.etcd.is_empty()
+    }
+
     /// The group, if there is one.
     pub fn settings(self) -> Result<Option<GroupSettings>, Box<dyn Error>> {
         if self.etcd.is_empty() {

@@ -24,10 +24,9 @@ const PACKETS_AT_ONCE: f64 = 1024.0;
 /// How long TCP may take to connect. A switch that restarts misses packets meanwhile, and TCP repeats its own after one second, two, four.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// If the switch is silent for this long, it is probed, and after another [`SIGN_OF_LIFE`] without an answer the
-/// connection is lost.
-const KEEPALIVE: Duration = Duration::from_secs(2);
+/// A switch that is silent for the first time is probed, and after the second one without an answer the connection is lost.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+pub(crate) const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), SIGN_OF_LIFE);
 /// The same where another controller can take over.
 const WATCHFUL: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(700));
 
@@ -56,7 +55,7 @@ impl Default for Link {
     /// Without a connection: the session asks for it.
     fn default() -> Link {
         let (tell, news) = mpsc::channel(WAITING);
-        Link { tell, news, number: 0, connection: None, keepalive: (KEEPALIVE, SIGN_OF_LIFE) }
+        Link { tell, news, number: 0, connection: None, keepalive: KEEPALIVE }
     }
 }
 
@@ -139,19 +138,24 @@ impl Link {
     }
 }
 
+/// Connects to a switch.
+pub(crate) async fn channel(address: &str, keepalive: (Duration, Duration)) -> Result<Channel, String> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|e| format!("switch.p4runtime = \"{address}\" is not an address: {e}"))?;
+    let endpoint = endpoint
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(keepalive.0)
+        .keep_alive_timeout(keepalive.1)
+        .keep_alive_while_idle(true);
+    endpoint.connect().await.map_err(|e| reason(&e))
+}
+
 /// Connects, opens the stream channel and forwards its messages.
 async fn connect(address: String, number: u64, keepalive: (Duration, Duration), news: mpsc::Sender<News>) {
     let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
     let attempt = async {
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|e| format!("switch.p4runtime = \"{address}\" is not an address: {e}"))?;
-        let endpoint = endpoint
-            .connect_timeout(CONNECT)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(keepalive.0)
-            .keep_alive_timeout(keepalive.1)
-            .keep_alive_while_idle(true);
-        let channel = endpoint.connect().await.map_err(|e| reason(&e))?;
+        let channel = channel(&address, keepalive).await?;
         let mut client = P4RuntimeClient::new(channel)
             .max_decoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES)
             .max_encoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES);

@@ -14,6 +14,7 @@ use crate::http::health::{self, Readiness};
 use crate::http::server as http;
 use crate::listen::listen;
 use crate::metrics;
+use crate::network;
 use crate::rack_file;
 use crate::switch::tls;
 use console::Console;
@@ -51,17 +52,20 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// How often the files are polled. A file is read when two polls in a row show the same change.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// Install a rack description on its switch and keep the switch in sync with it.
+/// Install the description of a rack, or of a network of switches, on its switches and keep them in sync with it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Rack description. Changes are applied automatically, or at once on SIGHUP.
+    /// Description of a rack, whose changes are applied automatically, or at once on SIGHUP; or of a network (with a table `[network]`).
     rack: PathBuf,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics, without authentication.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Only check the rack description and the files it references, then exit.
+    /// Only check the description and the files it references, then exit.
     #[arg(long)]
     check: bool,
+    /// With a network: print the flags with which `pointsman switch` has to be started as this switch, apart from -i, then exit.
+    #[arg(long, value_name = "SWITCH")]
+    flags: Option<String>,
     #[command(flatten)]
     group: GroupArgs,
 }
@@ -321,6 +325,25 @@ fn folder(path: &Path) -> PathBuf {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let text = rack_file::text_of(&args.rack)?;
+    if pointsman_fabric::is_network(&args.rack.display().to_string(), &text) {
+        if args.group.is_used() {
+            return Err("--etcd: not for a file with a table [network]: omit it; switches elect one of several controllers".into());
+        }
+        let Args { metrics, check, flags, .. } = args;
+        return network::run(
+            &args.rack,
+            &text,
+            network::Wishes { metrics, check, flags, seed: random_seed() },
+        );
+    }
+    if args.flags.is_some() {
+        return Err("--flags: only for a file with a table [network]: omit it".into());
+    }
+    run_rack(args)
+}
+
+fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let rack = rack_file::read_complete(&args.rack)?;
     let devices = ServerDevices::of(&rack);
     let (program, _) = program(&rack.switch.program, devices)?;

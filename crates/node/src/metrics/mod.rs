@@ -7,6 +7,7 @@ pub mod agent;
 mod balancer;
 pub mod controller;
 pub mod memory;
+pub mod network;
 pub mod process;
 pub mod store;
 pub mod switch;

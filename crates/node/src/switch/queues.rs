@@ -57,6 +57,46 @@ pub enum Depth {
     Bytes(u64),
 }
 
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Queue(queue) => queue.fmt(f),
+            Setting::Buffer(SharedBuffer { bytes, threshold_percent }) => {
+                write!(f, "buffer={bytes}B,{threshold_percent}%")
+            }
+            Setting::Recirculation(rate) => write!(f, "recirculation={}bit", rate.bits_per_s),
+        }
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{port}"),
+            None => f.write_str("all"),
+        }?;
+        self.priority.iter().try_for_each(|priority| write!(f, ":{priority}"))?;
+        match self.rate {
+            Rate::Max => f.write_str("=max"),
+            Rate::Packets(n) => write!(f, "={n}"),
+            Rate::Bits(n) => write!(f, "={n}bit"),
+        }?;
+        match self.depth {
+            Some(Depth::Packets(n)) => write!(f, ",{n}"),
+            Some(Depth::Bytes(n)) => write!(f, ",{n}B"),
+            None => Ok(()),
+        }?;
+        if self.delay_ns > 0 {
+            write!(f, ",delay={}ns", self.delay_ns)?;
+        }
+        match self.rate {
+            Rate::Bits(_) if self.burst_ns == 0 => f.write_str(",burst=0"),
+            Rate::Bits(_) if self.burst_ns != BURST_NS => write!(f, ",burst={}ns", self.burst_ns),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl std::str::FromStr for Setting {
     type Err = String;
 
@@ -291,7 +331,10 @@ mod tests {
 
     fn check(text: &str, expected: Result<Setting, &str>) {
         match (text.parse::<Setting>(), expected) {
-            (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{text}"),
+            (Ok(got), Ok(expected)) => {
+                assert_eq!(got, expected, "{text}");
+                assert_eq!(got.to_string().parse(), Ok(expected), "{text} as {got}");
+            }
             (Err(got), Err(part)) => assert!(got.contains(part) && got.contains("PORT[:PRIORITY]"), "{got}"),
             (got, expected) => panic!("{text}: {got:?}, expected {expected:?}"),
         }

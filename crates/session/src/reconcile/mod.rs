@@ -127,6 +127,11 @@ impl Reconciler {
         self.in_sync && !self.dirty
     }
 
+    /// The number of desired entities.
+    pub fn entities(&self) -> usize {
+        self.desired.as_ref().map_or(0, Entities::len)
+    }
+
     /// The session's state.
     pub fn state(&self) -> State {
         self.session.state()

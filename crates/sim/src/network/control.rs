@@ -36,8 +36,8 @@ impl Control {
         let NetworkScenario { topology, choice, control_delay_ns, .. } = scenario;
         let DataPlane { program, compiled, .. } = data_plane;
         let address = |s: SwitchId| format!("switch {}", s.0);
-        let controller =
-            Controller::new(topology.clone(), choice.clone(), program, address).map_err(|e| e.to_string())?;
+        let controller = Controller::new(topology.clone(), choice.clone(), program, address, 0)
+            .map_err(|e| e.to_string())?;
         let channel = |_| Ok(Channel::new(ControlPlane::new(DEVICE, compiled.clone())?, *control_delay_ns));
         let channels = topology.switches().iter().map(channel).collect::<Result<_, String>>()?;
         let tallies = tallies(choice.scheme, &Book::new(&program.p4info)).map_err(|e| e.to_string())?;

@@ -18,7 +18,8 @@ mod timeline;
 pub use distance::Distances;
 pub use flows::{Class, ClassResults, Fate, Flow, FlowResults, Flows, Load, Pattern, Sizes, Starts};
 pub use outcome::{ControlCounts, Counting, Fabric, NetworkOutcome, Port, uplink_ports};
-pub use read::{is_network, read};
+pub use pointsman_fabric::is_network;
+pub use read::read;
 pub use run::run;
 pub use timeline::{Cut, Timeline};
 

@@ -3,22 +3,13 @@
 use super::{LinkEvent, NetworkScenario, Traffic, Work, flows, sweep};
 use crate::scenario::Load;
 use crate::scenario::parts::{LONGEST_S, arrivals, choice, needed, ns, payload};
-use pointsman_fabric::Choice;
+use pointsman_fabric::scheme_and_program;
 use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
 use pointsman_topology::{Topology, read as topology};
 
 /// What a simulation may keep in memory.
 const MEMORY_LIMIT_BYTES: f64 = 16.0 * GIB;
 const GIB: f64 = (1u64 << 30) as f64;
-
-/// Whether a scenario is one of a network: it has a table `[network]`.
-pub fn is_network(file: &str, text: &str) -> bool {
-    let mut problems = Problems::new(file, text);
-    problems.parse().is_some_and(|document| {
-        let top = Table::top(&document);
-        top.place_of("network") != top.place
-    })
-}
 
 /// Reads the scenarios of a network, one for every point of its sweep. `file` is how messages call the text; `load` reads the files that it names.
 ///
@@ -74,18 +65,7 @@ fn scenario(
         (latency * 1e3).round() as u64
     });
     let (control_delay_ns, detection_ns) = control(top.table("control", problems), problems);
-    let choice = match top.table("scheme", problems) {
-        Some(t) => Choice::read(t, problems),
-        None => Choice::named("ecmp"),
-    };
-    let program = match top.table("program", problems) {
-        Some(mut t) => {
-            let file: Option<At<String>> = t.text("file", "write the path of a P4 program", problems);
-            t.finish(problems);
-            file.map(|f| f.value)
-        }
-        None => None,
-    };
+    let (choice, program) = scheme_and_program(top, problems);
     let network_place = top.place_of("network");
     let network = top.table("network", problems).and_then(|t| topology(t, problems));
     let work = work(top, network.as_ref(), load, problems);

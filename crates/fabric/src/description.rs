@@ -1,0 +1,137 @@
+//! Networks of real switches as TOML, for `pointsman controller`.
+
+use crate::scheme::Choice;
+use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
+use pointsman_topology::{SwitchId, Topology, read as topology};
+
+/// A network whose switches run on machines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Switches, hosts and links.
+    pub topology: Topology,
+    /// How switches choose paths.
+    pub choice: Choice,
+    /// The program of all switches: a path, or `None` for the scheme's own.
+    pub program: Option<String>,
+    /// The P4Runtime address of each switch, as `host:port`.
+    pub p4runtime: Vec<String>,
+}
+
+/// Whether a file describes a network: it has a table `[network]`.
+pub fn is_network(file: &str, text: &str) -> bool {
+    let mut problems = Problems::new(file, text);
+    problems.parse().is_some_and(|document| {
+        let top = Table::top(&document);
+        top.place_of("network") != top.place
+    })
+}
+
+/// Reads the tables `[scheme]` and `[program]`: the scheme, and the path of a program in place of the scheme's own.
+pub fn scheme_and_program(
+    top: &mut Table<'_, '_>,
+    problems: &mut Problems<'_>,
+) -> (Option<Choice>, Option<String>) {
+    let choice = match top.table("scheme", problems) {
+        Some(t) => Choice::read(t, problems),
+        None => Choice::named("ecmp"),
+    };
+    let program = top.table("program", problems).and_then(|mut t| {
+        let file: Option<At<String>> = t.text("file", "write the path of a P4 program", problems);
+        t.finish(problems);
+        file.map(|f| f.value)
+    });
+    (choice, program)
+}
+
+impl Description {
+    /// Reads a description. `file` is how messages call the text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with line, field and remedy.
+    pub fn read(file: &str, text: &str) -> Result<Self, ConfigErrors> {
+        let mut problems = Problems::new(file, text);
+        let Some(document) = problems.parse() else { return problems.into_result(None) };
+        let mut top = Table::top(&document);
+        let found = description(&mut top, &mut problems);
+        top.finish(&mut problems);
+        problems.into_result(found)
+    }
+}
+
+fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Description> {
+    let network = top.table("network", problems).and_then(|t| topology(t, problems));
+    let (choice, program) = scheme_and_program(top, problems);
+    let place = top.place_of("switches");
+    let addresses = top.table("switches", problems);
+    if addresses.is_none() && place == top.place {
+        let remedy = "write the P4Runtime address of each switch: leaf1 = \"192.0.2.1:9559\"";
+        top.missing("switches", remedy, problems);
+    }
+    let topology = network?;
+    let mut p4runtime: Vec<Option<String>> = vec![None; topology.switches().len()];
+    for (name, address) in addresses?.texts(problems) {
+        let field = format!("switches.{}", name.value);
+        let known = topology.switches().iter().position(|s| s.name == name.value);
+        let parts = address.rsplit_once(':');
+        let Some(at) = known else {
+            let some: Vec<&str> = topology.switches().iter().take(4).map(|s| s.name.as_str()).collect();
+            let message =
+                format!("no switch of this name; switches are called {} and so on", some.join(", "));
+            problems.add(&name.place, field, message);
+            continue;
+        };
+        if !parts.is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0)) {
+            problems.add(&name.place, field, format!("`{address}`: write host:port, 192.0.2.1:9559"));
+        } else if p4runtime.contains(&Some(address.clone())) {
+            let message = format!("`{address}` is also another switch's address: correct one of the two");
+            problems.add(&name.place, field, message);
+        }
+        p4runtime[at] = Some(address);
+    }
+    let id = |i: usize| &topology.switches()[SwitchId(i as u32).0 as usize].name;
+    for (i, _) in p4runtime.iter().enumerate().filter(|(_, address)| address.is_none()) {
+        let message = "missing: write its P4Runtime address, such as \"192.0.2.1:9559\"";
+        problems.add(&place, format!("switches.{}", id(i)), message);
+    }
+    let p4runtime = p4runtime.into_iter().collect::<Option<Vec<String>>>()?;
+    Some(Description { choice: choice?, program, p4runtime, topology })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[network.leaf_spine]\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\n\
+        [scheme]\nname = \"hula\"\nprobe_period_us = 1000\n\
+        [switches]\nspine1 = \"192.0.2.3:9559\"\nleaf1 = \"192.0.2.1:9559\"\nleaf2 = \"[2001:db8::2]:9559\"\n";
+
+    #[test]
+    fn addresses_are_in_the_order_of_switches() {
+        assert!(is_network("fabric.toml", GOOD));
+        let found = Description::read("fabric.toml", GOOD).expect("good");
+        assert_eq!(found.p4runtime, ["192.0.2.1:9559", "[2001:db8::2]:9559", "192.0.2.3:9559"]);
+        assert_eq!((found.choice.scheme.name, found.choice.setting("probe_period_us")), ("hula", 1000.0));
+        assert_eq!((found.topology.hosts().len(), found.program), (2, None));
+    }
+
+    #[test]
+    fn mistakes_have_place_and_remedy() {
+        for (from, to, part) in [
+            ("leaves = 2", "leaves = 0", "fabric.toml:2"),
+            ("name = \"hula\"", "name = \"hulla\"", "scheme.name: unknown scheme `hulla`"),
+            ("probe_period_us = 1000", "probe_period_us = 0", "scheme.probe_period_us"),
+            ("probe_period_us", "probe_perod_us", "scheme.probe_perod_us: unknown field"),
+            ("[switches]", "[swiches]", "switches: missing"),
+            ("leaf1 = ", "leaf7 = ", "switches.leaf7: no switch of this name"),
+            ("leaf1 = ", "leaf7 = ", "switches.leaf1: missing"),
+            ("192.0.2.1:9559", "192.0.2.1", "switches.leaf1: `192.0.2.1`: write host:port"),
+            ("192.0.2.1:9559", "192.0.2.3:9559", "is also another switch's address"),
+            ("\"192.0.2.1:9559\"", "9559", "switches.leaf1"),
+        ] {
+            let error =
+                Description::read("fabric.toml", &GOOD.replace(from, to)).expect_err(part).to_string();
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert!(!is_network("rack.toml", "[switch]\n"));
+    }
+}

@@ -1,0 +1,181 @@
+//! `pointsman controller` for a network of switches: connects the controllers of `fabric` with gRPC, gNMI and metrics.
+
+mod carriers;
+pub mod flags;
+pub mod steer;
+
+use crate::controller::{ProgramError, compiled};
+use crate::listen::listen;
+use crate::metrics;
+use carriers::{Listened, follow};
+use pointsman_compile::sources::{self, Sources};
+use pointsman_console::say;
+use pointsman_fabric::{Choice, Controller, Description};
+use pointsman_session::Program;
+use pointsman_topology::SwitchId;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{fmt, io};
+use steer::{Command, News, Progress, Steering, carry, line};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Before its first step, the controller waits this long to know which ports are down: entries for links that are down must not
+/// replace those that a controller before this one made.
+const KNOWN: Duration = Duration::from_secs(10);
+
+/// A program's file cannot be read.
+#[derive(Debug)]
+pub struct UnreadableProgram(PathBuf, io::Error);
+
+impl fmt::Display for UnreadableProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "program.file: cannot read {}: {}", self.0.display(), self.1)
+    }
+}
+
+impl Error for UnreadableProgram {}
+
+/// The name and the text of the program of all switches: the scheme's own, or a file in this folder.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn program(
+    choice: &Choice,
+    file: Option<&str>,
+    folder: &Path,
+) -> Result<(String, String), UnreadableProgram> {
+    let Some(file) = file else { return Ok((choice.scheme.name.into(), choice.scheme.program.into())) };
+    let path = folder.join(file);
+    let text =
+        sources::flatten_file(&path, &Sources::default(), &[]).map_err(|e| UnreadableProgram(path, e))?;
+    Ok((file.into(), text))
+}
+
+/// What to do with a description.
+pub struct Wishes {
+    /// Serve metrics.
+    pub metrics: Option<SocketAddr>,
+    /// Only check it.
+    pub check: bool,
+    /// Only print the flags of this switch.
+    pub flags: Option<String>,
+    /// Makes the controller's number among those of the network.
+    pub seed: u64,
+}
+
+/// Runs the command on a file with a table `[network]`.
+pub(crate) fn run(path: &Path, text: &str, wishes: Wishes) -> Result<ExitCode, Box<dyn Error>> {
+    let described = Description::read(&path.display().to_string(), text)?;
+    if let Some(name) = &wishes.flags {
+        let found = described.topology.switches().iter().position(|s| s.name == *name);
+        let found =
+            found.ok_or_else(|| format!("--flags: no switch is called `{name}`: correct the name"))?;
+        pointsman_console::print(&flags::flags(&described, SwitchId(found as u32)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let (name, text) = program(&described.choice, described.program.as_deref(), folder)?;
+    let (program, _) = compiled(&name, text).map_err(|e: ProgramError| e)?;
+    let controller = controller(&described, &program, wishes.seed)?;
+    if wishes.check {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    tokio.block_on(serve(described, controller, wishes.metrics))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn controller(
+    of: &Description,
+    program: &Program,
+    seed: u64,
+) -> Result<Controller, pointsman_fabric::FillError> {
+    let address = |s: SwitchId| of.p4runtime[s.0 as usize].clone();
+    Controller::new(of.topology.clone(), of.choice.clone(), program, address, seed)
+}
+
+/// Runs the controller until a signal ends it.
+async fn serve(
+    of: Description,
+    controller: Controller,
+    metrics: Option<SocketAddr>,
+) -> Result<(), Box<dyn Error>> {
+    let (commands, received) = mpsc::unbounded_channel();
+    if let Some(at) = metrics {
+        let (listener, at) = listen(at, "--metrics").await?;
+        say(&format!("metrics on http://{at}/metrics"));
+        tokio::spawn(serve_metrics(listener, commands.clone()));
+    }
+    let (mut ways, mut known) = (Vec::new(), Vec::new());
+    for (id, (switch, address)) in (0..).map(SwitchId).zip(of.topology.switches().iter().zip(&of.p4runtime)) {
+        let (way, actions) = mpsc::unbounded_channel();
+        tokio::spawn(carry(id, actions, commands.clone()));
+        ways.push(way);
+        let ports = of.topology.ports(id).into_iter().map(|(port, ..)| port).collect();
+        let listened = Listened { switch: id, address: address.clone(), ports };
+        let (first, is_known) = oneshot::channel();
+        let name = switch.name.clone();
+        tokio::spawn(follow(listened, commands.clone(), first, move |l| say(&format!("{name}: {l}"))));
+        known.push(is_known);
+    }
+    let all_known = async {
+        for one in known {
+            let _ = one.await;
+        }
+    };
+    let topology = of.topology.clone();
+    let tell = move |news: News<'_>| match news {
+        News::Event(switch, event) => {
+            let name = &topology.switches()[switch.0 as usize].name;
+            line(event).iter().for_each(|l| say(&format!("{name}: {l}")));
+        }
+        News::Link(link, up) => {
+            let name = &topology.links()[link.0 as usize].name;
+            say(&format!("link {name} is {}", if up { "up again" } else { "down" }));
+        }
+        News::InSync => say("all switches are up to date"),
+    };
+    let (progress, _) = watch::channel(Progress::default());
+    let steering = Steering::new(controller, ways, progress, Box::new(tell));
+    let work = async {
+        // An unknown port counts as up.
+        let _ = tokio::time::timeout(KNOWN, all_known).await;
+        steering.run(received).await;
+    };
+    tokio::select! {
+        () = work => {}
+        () = pointsman_console::signals::wait_for_stop() => {}
+    }
+    Ok(())
+}
+
+async fn serve_metrics(listener: TcpListener, commands: mpsc::UnboundedSender<Command>) {
+    let asked = commands.clone();
+    let page = move || {
+        let commands = commands.clone();
+        async move {
+            let (reply, page) = oneshot::channel();
+            commands.send(Command::Metrics(reply)).ok()?;
+            page.await.ok()
+        }
+    };
+    let ready = move || {
+        let commands = asked.clone();
+        async move {
+            let (reply, ready) = oneshot::channel();
+            let sent = commands.send(Command::Ready(reply));
+            match (sent, ready.await) {
+                (Ok(()), Ok(ready)) => ready,
+                _ => Err("shutting down".to_string()),
+            }
+        }
+    };
+    metrics::serve(listener, "controller", page, ready).await;
+}
