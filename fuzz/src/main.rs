@@ -6,6 +6,8 @@
 mod check;
 #[path = "../../crates/balance/tests/rack/conversation.rs"]
 mod conversation;
+#[path = "../../crates/balance/tests/rack/lists.rs"]
+mod lists;
 mod loader;
 mod p4runtime;
 mod packets;
@@ -31,6 +33,7 @@ enum Target {
     Report,
     Config,
     Api,
+    Members,
     Store,
     Roce,
 }
@@ -46,10 +49,11 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
         "report" => Target::Report,
         "config" => Target::Config,
         "api" => Target::Api,
+        "members" => Target::Members,
         "store" => Target::Store,
         "roce" => Target::Roce,
         _ => panic!(
-            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api, store or roce"
+            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api, members, store or roce"
         ),
     }
 });
@@ -64,6 +68,7 @@ fuzz_target!(|data: &[u8]| {
         Target::Report => readers::report(data),
         Target::Config => readers::config(data),
         Target::Api => conversation::conversation(data),
+        Target::Members => lists::lists(data),
         Target::Store => store::run(data),
         Target::Roce => roce::run(data),
     }

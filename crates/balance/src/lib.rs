@@ -10,6 +10,7 @@
 //! - [`learn`]: learns the weights of accelerators (P4Wise);
 //! - [`plan`]: configuration to table entries;
 //! - [`blocks`]: policies as configurations of the data plane's blocks;
+//! - [`members`]: members that join and leave by themselves;
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`program`]: the data plane, as P4 source;
 //! - [`state`]: what the data plane keeps in its registers and counters, decoded;
@@ -27,6 +28,7 @@ pub mod controller;
 pub mod frame_report;
 pub mod learn;
 pub mod mcdm;
+pub mod members;
 pub mod plan;
 pub mod program;
 pub mod report;

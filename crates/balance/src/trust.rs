@@ -41,7 +41,8 @@ impl ReportKey {
         u64::from_be_bytes(self.0)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// The key of these 16 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
         let digits = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let bits = u64::from_str_radix(text, 16).ok().filter(|_| digits)?;
         Some(ReportKey(bits.to_be_bytes()))
@@ -136,6 +137,11 @@ impl ReportKeys {
             let _ = writeln!(out, "{} {number} {:016x}", rack.device_name(*device), key.bits());
         }
         out
+    }
+
+    /// Adds a key.
+    pub fn insert(&mut self, agent: DeviceNumber, number: u8, key: ReportKey) {
+        self.0.insert((agent, number), key);
     }
 
     /// The key with the highest number that an agent has.

@@ -160,7 +160,10 @@ pub fn complete(path: &Path, text: &str) -> Result<Rack, RackError> {
 }
 
 /// Random bytes for secrets.
-fn random<const N: usize>() -> Result<[u8; N], RackError> {
+///
+/// # Errors
+/// The kernel gives none.
+pub fn random<const N: usize>() -> Result<[u8; N], RackError> {
     let mut bytes = [0; N];
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(RackError::Random)

@@ -206,6 +206,12 @@ fn device(d: &Value, writes: bool) -> Markup {
         li class=(format!("device {}", string(&d["state"]))) {
             p { b { (name) } " " span class="kind" { (string(&d["kind"])) } }
             p class="state" { (state(d)) }
+            @if let Some(source) = d["source"].as_str() {
+                p class="figures" {
+                    "member from " (source)
+                    @if let Some(ms) = d["expires_in_ms"].as_u64() { ", " (ms.div_ceil(1000)) " s to live" }
+                }
+            }
             @if let Some(load) = load {
                 p class="load" {
                     meter min="0" max="100" high="90" value=(load) aria-label=(format!("Load of {full}")) {}

@@ -7,6 +7,7 @@ mod controllers;
 mod group;
 mod handout;
 mod many_entries;
+mod members;
 mod metrics;
 mod p4_bundle;
 mod p4_check;

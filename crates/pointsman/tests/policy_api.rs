@@ -22,6 +22,11 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(test: &str) -> Bench {
+        Self::with(test, "")
+    }
+
+    /// With more at the end of rack.toml.
+    pub fn with(test: &str, more: &str) -> Bench {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("policy-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for files");
@@ -39,7 +44,7 @@ impl Bench {
             &format!("p4runtime = \"{}\"", switch.address),
             1,
         );
-        std::fs::write(folder.join("rack.toml"), text).expect("a file");
+        std::fs::write(folder.join("rack.toml"), text + more).expect("a file");
         let (controller, api) = Self::controller(&folder);
         Bench { switch: Some(switch), controller, folder, api }
     }
@@ -49,6 +54,17 @@ impl Bench {
         let line = controller.wait_for("API on ");
         let api = line.split("API on ").nth(1).expect("an address").trim().to_string();
         (controller, api)
+    }
+
+    /// Writes a file next to rack.toml.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.join(name), text).expect("a file");
+    }
+
+    /// Stops the controller and starts it again.
+    pub fn restart(&mut self) {
+        self.controller.stop();
+        (self.controller, self.api) = Self::controller(&self.folder);
     }
 
     /// `pointsman policy` with these arguments: exit code, output, complaints.

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const SEED: u64 = 11;
+pub const SEED: u64 = 11;
 
 /// How long anything may take before a test gives up on it. Generous, because test machines are busy: only a part that
 /// is stuck takes this long.
@@ -29,7 +29,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Minimum time before a source port is used again.
 const REST: Duration = Duration::from_secs(20);
 
-type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+pub type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("a_restarted_switch_is_filled_again", a_restarted_switch_is_filled_again),
@@ -111,6 +111,11 @@ impl Bench {
 
     /// A rack with several switches.
     fn behind(switches: u8, policy: Policy) -> Fallible<Self> {
+        Self::with(switches, policy, |_| {})
+    }
+
+    /// The same with a change of rack.toml that the controller gets, but not the agents.
+    pub fn with(switches: u8, policy: Policy, change: impl FnOnce(&mut RackFile)) -> Fallible<Self> {
         let spec = RackSpec { switches: switches.into(), offloads: true, ..RackSpec::demo() };
         let configs = devices(&spec, Work::Timed, SEED);
         let names: Vec<String> = configs.iter().map(|c| c.name.clone()).collect();
@@ -123,8 +128,10 @@ impl Bench {
                 }
             }))
         };
-        let mut live =
-            Live::start(&spec, configs, &description(&spec, policy, None), Choice::default(), log)?;
+        let mut file = description(&spec, policy, None);
+        let mut live = Live::start(&spec, configs, &file, Choice::default(), log)?;
+        change(&mut file);
+        live.set_config(file.rack()?);
         live.start_controller()?;
         live.wait_in_sync(PATIENCE)?;
         let link = spec.clients.first().ok_or("no client")?;
@@ -189,7 +196,7 @@ impl Bench {
     }
 
     /// The same, where nothing may be lost.
-    fn while_connected(
+    pub fn while_connected(
         &mut self,
         disturb: impl FnOnce(&mut Self) -> Fallible<()>,
     ) -> Fallible<ConsistencyResult> {
@@ -211,7 +218,7 @@ fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> RackFi
     file
 }
 
-fn answered_by(result: &LoadResult, device: &str) -> u64 {
+pub fn answered_by(result: &LoadResult, device: &str) -> u64 {
     result.answered_by.get(device).copied().unwrap_or(0)
 }
 

@@ -6,6 +6,7 @@ mod failover_wire;
 mod guide_wire;
 mod health_wire;
 mod learn_wire;
+mod members_wire;
 mod memory_wire;
 mod net_wire;
 mod network_wire;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ("failover_wire", failover_wire::TESTS),
         ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
+        ("members_wire", members_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
     ];

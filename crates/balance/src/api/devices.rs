@@ -82,6 +82,9 @@ impl Desk {
                 unavailable.get(&device.number),
             );
             out["server"] = server.name.as_str().into();
+            out["source"] = server.source.as_deref().into();
+            let name = crate::members::Name { server: server.name.clone(), device: device.name.clone() };
+            out["expires_in_ms"] = self.members.get(&name).and_then(|m| m.expires_in_ms).into();
             out["report_age_ms"] = controller.report_age(device.number).map(|a| a.as_millis() as u64).into();
             out["live"] = controller.live(device.number).map_or(Value::Null, live);
             out

@@ -8,6 +8,7 @@
 mod devices;
 mod group;
 mod history;
+mod members;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ pub use wanted::{BLOCKS, Document, Wanted};
 use crate::config::{Rack, Service};
 use crate::controller::Event;
 use crate::learn::{ServiceWeights, with_service_weights};
+use crate::members::{self as coming, Members};
+use crate::trust::ReportKey;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -57,6 +60,9 @@ struct Override {
 #[derive(Clone, Debug)]
 struct Attempt {
     file: Option<Rack>,
+    plain: Option<Rack>,
+    /// It was made because members came or went.
+    members: bool,
     overrides: BTreeMap<String, Override>,
     drained: BTreeMap<String, u64>,
     change: Option<u64>,
@@ -65,8 +71,15 @@ struct Attempt {
 /// The state of the API.
 #[derive(Clone, Debug)]
 pub struct Desk {
-    /// The rack's file.
+    /// The rack's file as written.
+    plain: Rack,
+    /// The same with members that came by themselves.
     file: Rack,
+    members: Members,
+    /// What was saved of them last.
+    kept_members: coming::Kept,
+    /// For the next new member.
+    key: Option<ReportKey>,
     /// With all requests applied.
     rack: Rack,
     overrides: BTreeMap<String, Override>,
@@ -93,6 +106,8 @@ struct Kept {
     services: BTreeMap<String, KeptOverride>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     drained: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "coming::Kept::is_empty")]
+    members: coming::Kept,
     history: Vec<Change>,
 }
 
@@ -109,9 +124,15 @@ struct KeptOverride {
 impl Desk {
     /// A desk without requests so far.
     pub fn new(file: Rack, tokens: Tokens) -> Desk {
+        let mut members = Members::default();
+        members.configure(&file);
         Desk {
             rack: file.clone(),
+            plain: file.clone(),
             file,
+            members,
+            kept_members: coming::Kept::default(),
+            key: None,
             overrides: BTreeMap::new(),
             drained: BTreeMap::new(),
             learnt: None,
@@ -158,10 +179,15 @@ impl Desk {
             let base = Wanted::from_document(&k.base).map_err(|e| format!("service `{name}`: {e}"))?;
             overrides.insert(name, Override { wanted, base, change: k.change, waits: k.waits });
         }
+        let mut members = Members::default();
+        members.configure(&self.plain);
+        members.restore(&kept.members).map_err(|e| e.to_string())?;
+        (self.members, self.kept_members) = (members, kept.members);
         self.overrides = overrides;
         self.drained = kept.drained;
+        self.file = self.with_members();
         self.history = History::from_changes(kept.history);
-        let mut effects = Vec::new();
+        let mut effects: Vec<Effect> = self.members.lines().into_iter().map(Effect::Say).collect();
         self.lay_over(now_ms, &mut effects);
         Ok(effects)
     }
@@ -171,7 +197,7 @@ impl Desk {
         &self.rack
     }
 
-    /// The configuration in the rack's file.
+    /// The configuration in the rack's file, with members that came by themselves.
     pub fn file(&self) -> &Rack {
         &self.file
     }
@@ -198,8 +224,11 @@ impl Desk {
 
     /// The rack's file changed.
     pub fn file_changed(&mut self, now_ms: u64, rack: Rack) -> Vec<Effect> {
-        let before = Attempt { file: Some(self.file.clone()), ..self.attempt() };
-        self.file = rack;
+        let (file, plain) = (Some(self.file.clone()), Some(self.plain.clone()));
+        let before = Attempt { file, plain, ..self.attempt() };
+        self.members.configure(&rack);
+        self.plain = rack;
+        self.file = self.with_members();
         // A service without a learner has the file's weights again.
         let learner = self.file.learn.as_ref().map(|l| l.service.as_str());
         self.learnt.take_if(|(service, _)| learner != Some(service.as_str()));
@@ -219,8 +248,12 @@ impl Desk {
             Event::ConfigAccepted => self.attempt = None,
             Event::ConfigRejected { reason } => {
                 if let Some(attempt) = self.attempt.take() {
-                    if let Some(file) = attempt.file {
-                        self.file = file;
+                    if let Some((file, plain)) = attempt.file.zip(attempt.plain) {
+                        self.members.configure(&plain);
+                        (self.file, self.plain) = (file, plain);
+                    }
+                    if attempt.members {
+                        self.members.rejected();
                     }
                     self.overrides = attempt.overrides;
                     self.drained = attempt.drained;
@@ -323,6 +356,7 @@ impl Desk {
             version: 1,
             services: services.collect(),
             drained: self.drained.clone(),
+            members: self.members.kept(),
             history: self.history.newest_within(self.room.unwrap_or(usize::MAX)),
         };
         // Strings, numbers and maps of them: JSON can represent them all.
@@ -397,7 +431,14 @@ impl Desk {
 
     /// What to return to if the controller rejects the next configuration.
     fn attempt(&self) -> Attempt {
-        Attempt { file: None, overrides: self.overrides.clone(), drained: self.drained.clone(), change: None }
+        Attempt {
+            file: None,
+            plain: None,
+            members: false,
+            overrides: self.overrides.clone(),
+            drained: self.drained.clone(),
+            change: None,
+        }
     }
 
     /// Changes one service. The caller has seen that it can be.

@@ -28,13 +28,17 @@ pub(super) const MAX_WAIT_MS: u64 = 60_000;
 const MAX_SHOWN: u64 = 20_000;
 
 /// Methods and paths, as the description has them.
-pub const ROUTES: [(&str, &str); 14] = [
+pub const ROUTES: [(&str, &str); 18] = [
     ("GET", "/openapi.json"),
     ("GET", "/v1/status"),
     ("GET", "/v1/devices"),
     ("GET", "/v1/drops"),
     ("PUT", "/v1/devices/{device}/drain"),
     ("DELETE", "/v1/devices/{device}/drain"),
+    ("GET", "/v1/members"),
+    ("GET", "/v1/members/{member}"),
+    ("PUT", "/v1/members/{member}"),
+    ("DELETE", "/v1/members/{member}"),
     ("GET", "/v1/policies"),
     ("GET", "/v1/services"),
     ("GET", "/v1/services/{service}"),
@@ -90,7 +94,7 @@ pub struct Answer {
 }
 
 impl Response {
-    fn json(status: u16, value: &Value) -> Response {
+    pub(super) fn json(status: u16, value: &Value) -> Response {
         Response { status, headers: Vec::new(), body: value.to_string() + "\n" }
     }
 
@@ -217,6 +221,15 @@ impl Desk {
                 let name = writer(&who)?;
                 self.drain(now_ms, &name, device, request, query)
             }
+            ["v1", "members", member] => {
+                only(request, &["GET", "PUT", "DELETE"])?;
+                if request.method != "GET" && !who.registers {
+                    writer(&who)?;
+                }
+                let name = who.name.to_string();
+                let who = Who { name: &name, ..who };
+                self.member(now_ms, &who, member, request, query)
+            }
             ["v1", ref rest @ ..] => {
                 only(request, &["GET"])?;
                 self.look(controller, &who, rest, query).map(Answer::from)
@@ -239,6 +252,7 @@ impl Desk {
             }
             ["devices"] => plain(self.devices(controller)),
             ["drops"] => plain(drops(controller)),
+            ["members"] => plain(self.list_members()),
             ["policies"] => plain(policies()),
             ["services"] => {
                 let all: Vec<Value> = self.rack.services.iter().map(|s| self.brief(s)).collect();
@@ -506,7 +520,13 @@ fn writer(who: &Who<'_>) -> Checked<String> {
     if who.writes {
         return Ok(who.name.to_string());
     }
-    Err(Response::error(403, format!("`{}` is read-only: use a token without `read`", who.name)))
+    Err(Response::error(
+        403,
+        match who.registers {
+            true => format!("`{}` may only register members: use a token without `members`", who.name),
+            false => format!("`{}` is read-only: use a token without `read`", who.name),
+        },
+    ))
 }
 
 fn only(request: &Request<'_>, methods: &[&str]) -> Checked<()> {

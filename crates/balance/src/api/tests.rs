@@ -1,3 +1,5 @@
+mod members;
+
 use super::*;
 use crate::controller::{Controllers, Program};
 use crate::plan::tests::p4info;
@@ -5,6 +7,7 @@ use serde_json::{Value, json};
 
 const OPS: &str = "Bearer 0123456789abcdef0123";
 const BOARD: &str = "Bearer fedcba9876543210fedc";
+const AGENTS: &str = "Bearer 89abcdef0123456789ab";
 
 fn text() -> String {
     include_str!("../../../../examples/rack.toml").to_string()
@@ -25,7 +28,8 @@ struct Office {
 
 impl Office {
     fn new(text: &str) -> Office {
-        let tokens = format!("ops {}\nboard {} read", &OPS[7..], &BOARD[7..]);
+        let tokens =
+            format!("ops {}\nboard {} read\nagents {} members", &OPS[7..], &BOARD[7..], &AGENTS[7..]);
         let rack = rack(text);
         let program = Program { p4info: p4info(), device_config: b"the program".to_vec() };
         Office {

@@ -1,4 +1,5 @@
-//! API users: a file with a line `NAME TOKEN` per user, and `read` appended for read-only access.
+//! API users: a file with a line `NAME TOKEN` per user, and `read` appended for read-only access, or `members` for users that only register
+//! members.
 
 /// Shortest token: 16 characters of base64 are 96 bits.
 const MIN_TOKEN: usize = 16;
@@ -9,6 +10,7 @@ struct Holder {
     name: String,
     token: String,
     writes: bool,
+    registers: bool,
 }
 
 /// All API users. Tokens are omitted when it is printed.
@@ -26,8 +28,10 @@ impl std::fmt::Debug for Tokens {
 pub struct Who<'a> {
     /// The name.
     pub name: &'a str,
-    /// Whether it may change something.
+    /// Whether it may change everything.
     pub writes: bool,
+    /// Whether it may register members, and change those that it registered.
+    pub registers: bool,
 }
 
 impl Tokens {
@@ -39,13 +43,14 @@ impl Tokens {
         let mut out: Vec<Holder> = Vec::new();
         for (i, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
-            let (name, token, writes) = match words[..] {
+            let (name, token, rights) = match words[..] {
                 [] => continue,
-                [name, token] => (name, token, true),
-                [name, token, "read"] => (name, token, false),
+                [name, token] => (name, token, (true, true)),
+                [name, token, "read"] => (name, token, (false, false)),
+                [name, token, "members"] => (name, token, (false, true)),
                 _ => {
                     return Err(format!(
-                        "line {}: write NAME TOKEN, and append `read` for read-only access",
+                        "line {}: write NAME TOKEN, and append `read` for read-only access, or `members` for registering members only",
                         i + 1
                     ));
                 }
@@ -59,7 +64,8 @@ impl Tokens {
             if out.iter().any(|h| h.name == name || h.token == token) {
                 return Err(format!("line {}: name or token is also on another line: remove one", i + 1));
             }
-            out.push(Holder { name: name.into(), token: token.into(), writes });
+            let (writes, registers) = rights;
+            out.push(Holder { name: name.into(), token: token.into(), writes, registers });
         }
         if out.is_empty() {
             return Err("no token: write a line NAME TOKEN (openssl rand -hex 16 generates one)".into());
@@ -80,7 +86,7 @@ impl Tokens {
                 && h.token.bytes().zip(token).fold(0, |d, (a, b)| d | (a ^ b)) == 0;
             if same { Some(h) } else { found }
         });
-        found.map(|h| Who { name: &h.name, writes: h.writes })
+        found.map(|h| Who { name: &h.name, writes: h.writes, registers: h.registers })
     }
 }
 
@@ -92,10 +98,13 @@ mod tests {
     fn files() {
         let text = "# who may\nops 0123456789abcdef0123\n\nboard  fedcba9876543210fedc read # looks\n";
         let tokens = Tokens::parse(text).expect("valid");
-        assert_eq!(tokens.who(Some("Bearer 0123456789abcdef0123")), Some(Who { name: "ops", writes: true }));
+        assert_eq!(
+            tokens.who(Some("Bearer 0123456789abcdef0123")),
+            Some(Who { name: "ops", writes: true, registers: true })
+        );
         assert_eq!(
             tokens.who(Some("bearer  fedcba9876543210fedc")),
-            Some(Who { name: "board", writes: false })
+            Some(Who { name: "board", writes: false, registers: false })
         );
         for wrong in [
             None,

@@ -66,6 +66,8 @@ pub struct RackFile {
     #[serde(rename = "service", skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceSection>,
     pub learn: Option<LearnSection>,
+    #[serde(rename = "members", skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<MembersSection>,
 }
 
 impl RackFile {
@@ -312,6 +314,19 @@ pub struct CriterionSection {
     pub promql: String,
     /// Whether more is better.
     pub goal: Goal,
+}
+
+/// `[[members]]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[allow(missing_docs)] // as in `MemberSource`
+pub struct MembersSection {
+    pub name: String,
+    pub api: bool,
+    pub file: Option<String>,
+    pub ttl_s: Option<u32>,
+    pub networks: Vec<Prefix>,
+    pub ports: Vec<u16>,
+    pub reports: Option<bool>,
 }
 
 /// `[learn]`.

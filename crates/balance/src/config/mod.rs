@@ -9,10 +9,12 @@ mod check;
 pub mod file;
 mod health;
 mod hints;
+mod lay;
 mod learn;
 mod read;
 pub use pointsman_topology::reader;
 pub mod reload;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -21,9 +23,11 @@ pub use api::{ApiSettings, ApiTls, DEFAULT_API, PrometheusChoice};
 pub use file::RackFile;
 pub(crate) use health::targets;
 pub use health::{HealthCheck, HealthSettings, ProbeKind, Target};
+pub use lay::{MEMBER_KEY, NoRoom, Placed};
 pub use learn::{ClientsSource, LearnConfig};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
+pub use source::{MemberSource, Origin};
 
 use crate::blocks::{Blocks, Tuning};
 use crate::trust::{ReportKeys, Trust};
@@ -55,6 +59,8 @@ pub struct Rack {
     pub api: Option<ApiSettings>,
     /// The learner of a service's weights, if any.
     pub learn: Option<LearnConfig>,
+    /// Where members that join and leave by themselves come from.
+    pub sources: Vec<MemberSource>,
 }
 
 /// The data plane that the controller installs.
@@ -142,6 +148,10 @@ pub struct Server {
     pub class: Option<String>,
     /// Its devices.
     pub devices: Vec<Device>,
+    /// The source that it comes from; None: the rack's file.
+    pub source: Option<String>,
+    /// Whether its devices report, if devices have to.
+    pub reports: bool,
 }
 
 /// A device: a server of requests with its own address.

@@ -5,6 +5,7 @@ use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
 use super::learn::{self, RawLearn};
 use super::reader::{At, Place, Problems, Table};
+use super::source::{self, RawSource};
 use super::{
     Device, DirectReturn, Limit, MAX_SWITCHES, NextHop, Program, Rack, Route, Service, Station, Switch,
 };
@@ -60,6 +61,7 @@ pub(super) struct Raw {
     pub services: Vec<RawService>,
     pub api: Option<ApiSettings>,
     pub learn: Option<RawLearn>,
+    pub sources: Vec<RawSource>,
 }
 
 /// Positions of the fields of `[switch]` that other fields must agree with.
@@ -94,13 +96,21 @@ pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) ->
     let services = top.tables("service", problems).into_iter().filter_map(|t| service(t, problems)).collect();
     let api = top.table("api", problems).and_then(|t| api::api(t, problems));
     let learn = top.table("learn", problems).and_then(|t| learn::learn(t, problems));
+    let sources = top
+        .tables("members", problems)
+        .into_iter()
+        .filter_map(|t| source::source(t, &settings, problems))
+        .collect();
     top.finish(problems);
     // Cross-checks against tables that could not be read would only report the same mistake twice.
     if !problems.is_empty() {
         return None;
     }
     let (switch, switch_places) = switch?;
-    check::rack(Raw { switch, switch_places, routes, bridge, servers, services, api, learn }, problems)
+    check::rack(
+        Raw { switch, switch_places, routes, bridge, servers, services, api, learn, sources },
+        problems,
+    )
 }
 
 fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {

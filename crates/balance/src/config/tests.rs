@@ -747,3 +747,52 @@ fn classes_of_servers() {
     assert!(errors.contains("no server of service inference has both"), "{errors}");
     assert_eq!(classes(&apart.replacen("\n[learn]\n", "\n[learn]\nper_class = false\n", 1), false).len(), 1);
 }
+
+#[test]
+fn sources_of_members() {
+    use crate::members::tests::RACK;
+    let rack = good(RACK);
+    let [pool, list] = &rack.sources[..] else { panic!("{:?}", rack.sources) };
+    assert_eq!((pool.origin.clone(), pool.reports, pool.most), (Origin::Api { ttl_s: 10 }, true, 12));
+    assert_eq!(
+        (list.origin.clone(), list.reports, list.most),
+        (Origin::File("members.json".into()), false, 64)
+    );
+    assert_eq!(pool.services, ["web"]);
+    let bad = |from: &str, to: &str, expected: &str| {
+        assert!(RACK.contains(from), "`{from}` does not occur");
+        let e = Rack::parse("rack.toml", &RACK.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(e.starts_with("rack.toml:") && e.contains(expected), "{e}\nlacks {expected}");
+    };
+    bad(
+        "state = \"state.json\"",
+        "",
+        "members: members keep their numbers in the switch over a restart: write `state` in [api]",
+    );
+    bad("api = true", "", "members.ttl_s: only members that register by API have one");
+    bad("api = true\nttl_s = 10", "", "members.file: missing: write the path");
+    bad("api = true", "api = true\nfile = \"a\"", "not both");
+    bad("ports = [6, 7]", "", "members.ports: missing");
+    bad("ports = [6, 7]", "ports = [6.5]", "write a whole number");
+    bad("ports = [6, 7]", "ports = [510]", "port 510 is the controller's");
+    bad("ports = [6, 7]", "ports = [511]", "from 0 to 510");
+    bad("networks = [\"10.0.3.0/24\"]", "", "members.networks: missing");
+    bad("10.0.3.0/24", "10.0.3.1/24", "write 10.0.3.0/24");
+    bad("name = \"list\"", "name = \"pool\"", "two sources of members are called `pool`");
+    bad(
+        "file = \"members.json\"",
+        "file = \"members.json\"\nreports = true",
+        "members.reports: agents of members get their keys",
+    );
+    bad("most = 12", "services = [\"nothing\"]", "no service `nothing`; there are: web");
+    bad(
+        "most = 12",
+        "agent = { heartbeat_ms = 300 }",
+        "members.agent.heartbeat_ms: agents report every 300 ms",
+    );
+    let twice = RACK.find("[[members]]").expect("there");
+    let second = "[[service]]\nname = \"two\"\nvip = \"10.0.0.101\"\nprotocol = \"tcp\"\nport = 8000\npolicy = \"ecmp\"\nservers = []\n";
+    let text = format!("{}{second}{}", &RACK[..twice], &RACK[twice..]);
+    let e = Rack::parse("rack.toml", &text).expect_err("ambiguous").to_string();
+    assert!(e.contains("`web` and `two` both use port 8000"), "{e}");
+}

@@ -187,7 +187,7 @@ impl Health {
         let index = |i: u32| Some(p4rt::Index { index: i.into() });
         let mut out = Vec::new();
         if rack.switch.report_timeout_ms > 0 {
-            for (_, d) in rack.devices().filter(|(_, d)| d.enabled) {
+            for (_, d) in rack.devices().filter(|(s, d)| d.enabled && s.reports) {
                 let Some(register_id) = schema.last_heard.get(usize::from(d.number.slot())).copied() else {
                     continue;
                 };

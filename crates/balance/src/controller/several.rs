@@ -4,7 +4,7 @@ use super::{
     Controller, Draining, Event, Input, Leader, Live, Mandate, Output, Preview, Program, Status, Unavailable,
 };
 use crate::config::Rack;
-use crate::plan::{Entries, Update};
+use crate::plan::{Entries, Key, Update};
 use crate::types::DeviceNumber;
 use pointsman_control::proto::p4rt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +158,12 @@ impl Controllers {
     /// The entries in the first switch's tables, as far as known.
     pub fn entries(&self) -> &Entries {
         self.all[0].entries()
+    }
+
+    /// Whether any switch has an entry of this device, as far as known: it may have connections.
+    pub fn has_device(&self, device: DeviceNumber) -> bool {
+        let keys = [false, true].map(|v6| Key::Device { device, v6 });
+        self.all.iter().any(|c| keys.iter().any(|key| c.entries().contains_key(key)))
     }
 
     /// The device that was chosen for a service, if one was.

@@ -269,8 +269,9 @@ fn pool(
         limits
     });
     let order: Vec<u8> = usable.iter().map(|d| d.number.slot()).collect();
+    let reports = s.rack.servers.iter().find(|o| o.number == member.server).is_none_or(|o| o.reports);
     Some(Pool {
-        timeout_ms: s.rack.switch.report_timeout_ms,
+        timeout_ms: if reports { s.rack.switch.report_timeout_ms } else { 0 },
         ring: order_of_turns(s.rack, service, member, &by_slot, notes),
         state: blocks.narrow == Narrow::Below || matches!(blocks.pick, Pick::Weighted | Pick::Chance),
         factors: factors(blocks.factor, &by_slot, &order, workers),

@@ -4,6 +4,7 @@
 mod api;
 mod conversation;
 mod health;
+mod lists;
 mod world;
 
 use conversation::OPS;
@@ -254,6 +255,30 @@ fn random_requests() {
 }
 
 /// The fuzz target's entry, with examples of its seeds.
+#[test]
+fn lists_and_requests_in_any_order() {
+    lists::lists(include_bytes!("../../../../fuzz/seeds/members/day"));
+    lists::lists(b"");
+    // The pieces of a day, in random order and cut off anywhere.
+    let day = include_str!("../../../../fuzz/seeds/members/day");
+    let pieces: Vec<&str> = day.split("---\n").collect();
+    let mut random = pointsman_wire::Random::new(7);
+    for _ in 0..2_000 {
+        let mut text = String::new();
+        for _ in 0..random.below(40) {
+            let piece = pieces[random.below(pieces.len() as u64) as usize];
+            let end = if random.below(10) == 0 {
+                random.below(piece.len() as u64 + 1) as usize
+            } else {
+                piece.len()
+            };
+            text +=
+                &(piece[..end].to_string() + if piece[..end].ends_with('\n') { "---\n" } else { "\n---\n" });
+        }
+        lists::lists(text.as_bytes());
+    }
+}
+
 #[test]
 fn a_conversation() {
     conversation::conversation(include_bytes!("../../../../fuzz/seeds/api/day"));

@@ -6,6 +6,7 @@ pub mod files;
 mod flags;
 mod learner;
 pub mod link;
+mod lists;
 mod pump;
 mod reload;
 
@@ -22,6 +23,7 @@ use files::FileError;
 use flags::GroupArgs;
 pub use learner::{Answer, Report};
 use learner::{KeptError, random_seed};
+use lists::Lists;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
@@ -168,6 +170,10 @@ pub fn serve(
     })
 }
 
+/// Numbers of members and their times to live are a controller's own.
+const NOT_IN_GROUPS: &str =
+    "[[members]] does not work with --etcd: members are known to one controller only; omit one of the two";
+
 const SHUTTING_DOWN: &str = "the controller is shutting down: retry after it has restarted";
 
 /// The API's answer; `None` while the controller is shutting down.
@@ -295,13 +301,20 @@ async fn follow(
     mut hangup: Signal,
     commands: mpsc::UnboundedSender<Command>,
 ) {
+    let folder = folder(&path);
     let mut follower = Follower::new(&path, started_with);
+    let mut lists = Lists::default();
     loop {
+        let mut asked = false;
         tokio::select! {
-            _ = hangup.recv() => follower.ask(),
+            _ = hangup.recv() => {
+                follower.ask();
+                asked = true;
+            }
             () = tokio::time::sleep(WATCH) => {}
         }
-        for command in follower.look() {
+        let news = follower.look();
+        for command in news.into_iter().chain(lists.look(&follower.rack().sources, &folder, asked)) {
             if commands.send(command).is_err() {
                 return;
             }
@@ -364,6 +377,9 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut group = args.group.settings()?;
+    if group.is_some() && !rack.sources.is_empty() {
+        return Err(NOT_IN_GROUPS.into());
+    }
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -8,16 +8,18 @@ pub use group::GroupSettings;
 use super::choice::Choosers;
 use super::learner::{Answer, Learner, Wish};
 use super::link::Link;
-use super::{Opened, files, unix_ms};
+use super::{NOT_IN_GROUPS, Opened, files, unix_ms};
 use crate::http::Task;
 use crate::http::health::Readiness;
 use crate::http::server as http;
 use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
+use crate::rack_file;
 use group::{Group, api_request};
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::controller::{Controllers, Event, Input, Limiter, Program, Response, Status};
+use pointsman_balance::trust::ReportKey;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -52,6 +54,13 @@ pub enum Command {
     File(Box<Rack>),
     /// Others may ask from now on.
     Tokens(Tokens),
+    /// A source's list of members, or why it cannot be read.
+    Members {
+        /// The source.
+        source: String,
+        /// The list.
+        text: Result<String, String>,
+    },
     /// A line for the operator.
     Say(String),
     /// Prometheus' data about clients, for the learner.
@@ -166,6 +175,7 @@ impl Pump {
                 .chain(self.learner.next_deadline())
                 .chain(self.unsaved.as_ref().map(|(_, at)| *at))
                 .chain(self.group.as_ref().and_then(|g| g.next_deadline(self.start)))
+                .chain(self.members_due())
                 .min();
             let wait = async {
                 match due {
@@ -184,6 +194,7 @@ impl Pump {
                 (switch, input) = Link::next_of(&mut self.links) => self.linked(switch, input),
                 () = wait => {
                     self.step(Input::Tick);
+                    self.members_tick();
                     self.group_step(pointsman_etcd::Input::Tick);
                     self.limiter.tick(self.start.elapsed()).iter().for_each(|line| (self.tell)(line));
                     let wishes = self.learner.tick();
@@ -291,6 +302,14 @@ impl Pump {
                 }
                 self.step(input);
             }
+            Command::File(rack) if self.group.is_some() && !rack.sources.is_empty() => {
+                self.warn(format!("keeping the previous configuration: {NOT_IN_GROUPS}"));
+            }
+            Command::Members { source, text } => {
+                let text = text.as_ref().map(String::as_str).map_err(Clone::clone);
+                let effects = self.desk.listed(unix_ms(), &source, text);
+                self.perform(effects);
+            }
             Command::File(rack) => {
                 let effects = self.desk.file_changed(unix_ms(), *rack);
                 self.perform(effects);
@@ -307,6 +326,7 @@ impl Pump {
                 let mut page =
                     metrics::controller::page(&self.controller, history, &self.tally, learning.as_ref());
                 self.group_metrics(&mut page);
+                metrics::members::members(self.desk.members(), &mut page);
                 // The caller may have disconnected.
                 drop(reply.send(page));
             }
@@ -332,6 +352,9 @@ impl Pump {
 
     /// Answers a request, at once or when the change that it asks for is made.
     fn answer_ask(&mut self, at_ms: u64, request: &http::Request, reply: oneshot::Sender<api::Response>) {
+        if request.method == "PUT" && request.target.starts_with("/v1/members/") {
+            self.give_key();
+        }
         let answer = self.desk.ask(at_ms, &self.controller, &api_request(request));
         self.perform(answer.effects);
         match answer.wait {
@@ -345,6 +368,26 @@ impl Pump {
                 drop(reply.send(answer.response));
             }
         }
+    }
+
+    /// A random key, for the member that may register next. Without one it gets none, and is refused if it needs one.
+    fn give_key(&mut self) {
+        match rack_file::random() {
+            Ok(bytes) => self.desk.give_key(ReportKey::new(bytes)),
+            Err(e) => self.warn(e.to_string()),
+        }
+    }
+
+    /// When members have to be looked after.
+    fn members_due(&self) -> Option<Instant> {
+        let due = self.desk.next_deadline()?;
+        // A clock that is set back must not make it wait.
+        Some(Instant::now() + Duration::from_millis(due.saturating_sub(unix_ms())).min(SAVE_AGAIN))
+    }
+
+    fn members_tick(&mut self) {
+        let effects = self.desk.tick(unix_ms(), &self.controller);
+        self.perform(effects);
     }
 
     /// Gives the API what it shows of the group.

@@ -21,7 +21,7 @@ fn look(path: &Path) -> Option<Look> {
 }
 
 /// One file. A change is complete when two looks in a row show the same content.
-struct Watched {
+pub(super) struct Watched {
     path: PathBuf,
     taken: Option<Look>,
     last: Option<Look>,
@@ -29,7 +29,7 @@ struct Watched {
 
 /// Result of polling a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+pub(super) enum Seen {
     Same,
     /// The file may still be being written.
     Changing,
@@ -43,7 +43,26 @@ impl Watched {
         Watched { path, last: taken.clone(), taken }
     }
 
-    fn look(&mut self) -> Seen {
+    /// A file that was not read yet: what it contains is new.
+    pub fn unread(path: PathBuf) -> Self {
+        Watched { path, taken: None, last: None }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it was ever taken.
+    pub fn was_read(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    /// Its text at the last look; None: it was not there.
+    pub fn text(&self) -> Option<&str> {
+        self.last.as_ref().map(|l| l.text.as_str())
+    }
+
+    pub fn look(&mut self) -> Seen {
         let now = look(&self.path);
         let before = std::mem::replace(&mut self.last, now);
         match (&self.last, &self.taken) {
@@ -55,7 +74,7 @@ impl Watched {
         }
     }
 
-    fn take(&mut self) {
+    pub fn take(&mut self) {
         self.taken.clone_from(&self.last);
     }
 }
@@ -90,6 +109,11 @@ impl Follower {
             refused: None,
             asked: false,
         }
+    }
+
+    /// The description in force.
+    pub fn rack(&self) -> &Rack {
+        &self.in_force.0
     }
 
     /// Forces a reload, changed or not; a doubtful change is then accepted.

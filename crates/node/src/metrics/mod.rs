@@ -6,6 +6,7 @@
 pub mod agent;
 mod balancer;
 pub mod controller;
+pub mod members;
 pub mod memory;
 pub mod network;
 pub mod process;

@@ -156,6 +156,12 @@ pub fn devices(answer: &Value) -> String {
         if let (Some(who), Some(since)) = (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
             let _ = write!(state, ", by {who} at {since}");
         }
+        if let Some(source) = d["source"].as_str() {
+            let _ = write!(state, ", member from {source}");
+            if let Some(ms) = d["expires_in_ms"].as_u64() {
+                let _ = write!(state, ", {} s to live", ms.div_ceil(1000));
+            }
+        }
         let live = &d["live"];
         let rate = live["opened_per_s"].as_f64().map_or("-".to_string(), |n| format!("{n:.0}"));
         let age =

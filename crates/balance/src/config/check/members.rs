@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 /// A server of a service, with its weight.
 type Chosen<'a> = (&'a RawServer, u32);
 
-/// The service with its members.
+/// The service with its members. `fed`: more may come by themselves.
 pub(super) fn members(
     s: &RawService,
     servers: &[RawServer],
+    fed: bool,
     switch: &Switch,
     problems: &mut Problems<'_>,
 ) -> Option<Service> {
-    let chosen = chosen(s, servers, problems)?;
+    let chosen = chosen(s, servers, fed, problems)?;
     let priorities = overrides(&chosen, &s.priorities, "service.priority", problems);
     let weights = overrides(&chosen, &s.weights, "service.weight", problems);
     let mut service = s.service.clone();
@@ -59,6 +60,7 @@ pub(super) fn members(
 fn chosen<'a>(
     s: &RawService,
     servers: &'a [RawServer],
+    fed: bool,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<Chosen<'a>>> {
     let mut chosen: Vec<Chosen<'a>> = Vec::new();
@@ -80,8 +82,8 @@ fn chosen<'a>(
             }
         }
     }
-    if chosen.is_empty() {
-        let message = "no server: write at least one [[server]] and list it here";
+    if chosen.is_empty() && !fed {
+        let message = "no server: write at least one [[server]] and list it here, or [[members]]";
         problems.add(&s.place, "service.servers", message);
         return None;
     }

@@ -5,6 +5,7 @@ mod stations;
 
 use super::read::{Raw, RawDevice, RawServer, RawService};
 use super::reader::Problems;
+use super::source;
 use super::{Frontend, PrometheusChoice, Rack, Server, Service};
 use crate::trust::ReportKeys;
 use crate::types::{DeviceNumber, Protocol, REPORT_PORT};
@@ -21,6 +22,8 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
     stations::switch(&raw, &mut addresses, problems);
     stations::servers(&raw, &mut addresses, problems);
     let services = services(&raw, &addresses, problems);
+    let sources =
+        source::resolve(std::mem::take(&mut raw.sources), &services, &raw.switch, raw.api.as_ref(), problems);
     let choices = choices(&mut raw.services, &services, &raw.servers, problems);
     let learn = raw.learn.take().and_then(|l| l.resolve(&services, &raw.servers, &raw.switch, problems));
     slots(&raw, &services, problems);
@@ -37,6 +40,7 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         choices,
         api: raw.api,
         learn,
+        sources,
     })
 }
 
@@ -53,6 +57,8 @@ fn server(raw: RawServer) -> Server {
         number: raw.number.value as u16,
         class: raw.class.map(|c| c.value),
         devices: raw.devices.into_iter().map(device).collect(),
+        source: None,
+        reports: true,
     }
 }
 
@@ -68,7 +74,8 @@ fn services(raw: &Raw, addresses: &Addresses, problems: &mut Problems<'_>) -> Ve
             problems.add(&s.place, "service.name", message);
         }
         stations::vips(s, addresses, problems);
-        let Some(service) = members::members(s, &raw.servers, &raw.switch, problems) else {
+        let fed = raw.sources.iter().any(|r| source::feeds(r, &s.service.name));
+        let Some(service) = members::members(s, &raw.servers, fed, &raw.switch, problems) else {
             continue;
         };
         for f in service.frontends() {

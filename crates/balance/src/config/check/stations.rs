@@ -3,6 +3,7 @@
 use super::super::read::{Raw, RawDevice, RawServer, RawService};
 use super::super::reader::{Place, Problems};
 use super::super::{DirectReturn, NextHop, Switch};
+use crate::members::unusable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -11,17 +12,6 @@ use std::net::IpAddr;
 pub(super) struct Addresses {
     gateways: BTreeSet<IpAddr>,
     devices: BTreeMap<IpAddr, String>,
-}
-
-/// Why an address is unusable: the data plane drops packets from it.
-fn unusable(address: IpAddr) -> Option<&'static str> {
-    match address {
-        a if a.is_unspecified() => Some("is the unspecified address"),
-        a if a.is_multicast() => Some("is a multicast address"),
-        a if a.is_loopback() => Some("is a loopback address"),
-        IpAddr::V4(a) if a.is_broadcast() => Some("is the broadcast address"),
-        _ => None,
-    }
 }
 
 fn usable(address: IpAddr, place: &Place, field: &str, problems: &mut Problems<'_>) {

@@ -1,0 +1,185 @@
+//! Members that register, and what it does to the configuration.
+
+use super::*;
+use crate::members::tests::RACK;
+use crate::trust::ReportKey;
+
+const ONE: &str = r#"{"member": {"kind": "cpu", "address": "10.0.2.1", "port": 6}, "ttl_s": 5}"#;
+
+impl Office {
+    fn member(&mut self, who: &str, method: &str, name: &str, body: &str) -> (u16, Value) {
+        let target = format!("/v1/members/{}", name.replace('/', "%2F"));
+        let request = Request { method, target: &target, authorization: Some(who), body: body.as_bytes() };
+        let (r, wait) = self.ask(&request);
+        assert!(wait.is_none());
+        (r.status, serde_json::from_str(&r.body).expect("JSON"))
+    }
+
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms / 100 {
+            self.now += 100;
+            let effects = self.desk.tick(self.now, &self.controller);
+            self.perform(effects);
+        }
+    }
+
+    fn serving(&self) -> Vec<String> {
+        assert_eq!(self.desk.rack(), self.controller.rack(), "desk and controller agree");
+        let of = |m: &crate::config::Member| self.desk.rack().server_name(m.server);
+        self.desk.rack().services[0].members.iter().map(of).collect()
+    }
+}
+
+#[test]
+fn a_member_registers_renews_and_expires() {
+    let mut o = Office::new(RACK);
+    let (status, m) = o.member(AGENTS, "PUT", "m1/cpu", ONE);
+    assert_eq!(
+        (status, &m["state"], &m["source"], &m["owner"]),
+        (200, &json!("present"), &json!("pool"), &json!("agents"))
+    );
+    assert_eq!(m["agent"]["slot"], 0);
+    assert_eq!(o.serving(), ["s1", "m1"]);
+    for _ in 0..5 {
+        o.pass(4_000);
+        assert_eq!(o.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+    }
+    assert_eq!(o.get("/v1/members/m1%2Fcpu")["state"], "present");
+    let list = o.get("/v1/members");
+    assert_eq!(list["sources"][0]["joined"], 1);
+    assert_eq!(list["members"][0]["description"]["address"], "10.0.2.1");
+    let devices = o.get("/v1/devices");
+    let own =
+        devices["devices"].as_array().expect("a list").iter().find(|d| d["device"] == "m1/cpu").cloned();
+    assert_eq!(own.expect("listed")["source"], "pool");
+    o.pass(6_000);
+    assert_eq!(o.serving(), ["s1"]);
+    assert!(o.said.iter().any(|l| l.contains("was not renewed for 5 s")), "{:?}", o.said);
+}
+
+#[test]
+fn who_may_register() {
+    let mut o = Office::new(RACK);
+    let (status, e) = o.member(BOARD, "PUT", "m1/cpu", ONE);
+    assert!(status == 403 && e["error"].as_str().expect("text").contains("`board`"), "{e}");
+    assert_eq!(o.member("Bearer 0000000000000000", "PUT", "m1/cpu", ONE).0, 401);
+    assert_eq!(o.member(OPS, "PUT", "m1/cpu", ONE).0, 200);
+    let (status, e) = o.member(AGENTS, "DELETE", "m1/cpu", "");
+    assert!(status == 403 && e["error"].as_str().expect("text").contains("registered by `ops`"), "{e}");
+    assert_eq!(o.member(OPS, "DELETE", "m1/cpu", "").0, 200);
+    // Registering is all that it may do.
+    let request =
+        Request { method: "PUT", target: POLICY, authorization: Some(AGENTS), body: br#"{"policy": "wrr"}"# };
+    assert_eq!(o.ask(&request).0.status, 403);
+    let request = Request { target: "/v1/devices/s1%2Fcpu/drain", body: b"", ..request };
+    assert_eq!(o.ask(&request).0.status, 403);
+}
+
+#[test]
+fn requests_that_are_wrong() {
+    let mut o = Office::new(RACK);
+    let mut bad = |name: &str, body: &str, status: u16, part: &str| {
+        let (got, e) = o.member(OPS, "PUT", name, body);
+        let text = e["error"].as_str().unwrap_or_default();
+        assert!(got == status && text.contains(part), "{body}: {got} {text}");
+    };
+    bad("m1", ONE, 400, "write server/device");
+    bad("m1/<b>", ONE, 400, "write server/device");
+    bad("m1/cpu", "", 400, "not a JSON object");
+    bad("m1/cpu", &ONE[..40], 400, "EOF");
+    bad("m1/cpu", &ONE.replace("ttl_s", "ttl"), 400, "unknown field `ttl`");
+    bad(
+        "m1/cpu",
+        &ONE.replace("\"kind\"", "\"name\": \"m2/cpu\", \"kind\""),
+        400,
+        "differs from the name in the path",
+    );
+    bad("m1/cpu", &ONE.replace("\"ttl_s\": 5", "\"ttl_s\": 11"), 422, "from 1 to 10");
+    bad("m1/cpu", &ONE.replace("10.0.2.1", "192.0.2.1"), 422, "is not in the networks");
+    bad("m1/cpu", &ONE.replace("10.0.2.1", "10.0.1.11"), 409, "address of device `s1/cpu`");
+    bad(
+        "m1/cpu",
+        &ONE.replace("{\"member\"", "{\"source\": \"list\", \"member\""),
+        422,
+        "write one of these: pool",
+    );
+    bad("s1/gpu", ONE, 409, "server `s1` is in the rack's file");
+    assert_eq!(o.serving(), ["s1"]);
+    assert!(o.get("/v1/members")["members"].as_array().expect("a list").is_empty());
+    let text = RACK.split("[[members]]").next().expect("text");
+    let (status, e) = Office::new(text).member(OPS, "PUT", "m1/cpu", ONE);
+    assert!(status == 409 && e["error"].as_str().expect("text").contains("`api = true`"), "{e}");
+}
+
+#[test]
+fn members_and_requests_for_policies() {
+    let mut o = Office::new(RACK);
+    assert_eq!(o.member(OPS, "PUT", "m1/cpu", ONE).0, 200);
+    // A policy that names the member waits while it is away.
+    let target = "/v1/services/web/policy";
+    assert_eq!(o.put(target, r#"{"policy": "wrr", "weights": {"m1/cpu": 5}}"#).0, 202);
+    assert_eq!(o.policy(), "wrr");
+    assert_eq!(o.put("/v1/devices/m1%2Fcpu/drain", "").0, 202);
+    o.pass(6_000);
+    assert_eq!((o.policy(), o.serving()), ("ecmp", vec!["s1".into()]));
+    assert_eq!(o.member(OPS, "PUT", "m1/cpu", ONE).0, 200);
+    assert_eq!((o.policy(), o.serving()), ("wrr", vec!["s1".into(), "m1".into()]));
+    assert!(!o.desk.rack().services[0].members[1].devices[0].enabled, "it is still drained");
+    // The rack's file takes its address: it is left out, the file wins.
+    let text = RACK.replace("10.0.1.11", "10.0.2.1");
+    let effects = o.desk.file_changed(o.now, rack(&text));
+    o.perform(effects);
+    assert_eq!(o.serving(), ["s1"]);
+    assert_eq!(o.get("/v1/members")["members"][0]["state"], "left-out");
+}
+
+#[test]
+fn a_restarted_controller_has_its_members_at_once() {
+    let mut o = Office::new(RACK);
+    o.desk.give_key(ReportKey::new([7; 8]));
+    assert_eq!(o.member(OPS, "PUT", "m1/cpu", ONE).0, 200);
+    let list = r#"[{"name": "a/cpu", "kind": "cpu", "address": "10.0.3.1"}]"#;
+    o.pass(500);
+    let effects = o.desk.listed(o.now, "list", Ok(list));
+    o.perform(effects);
+    assert_eq!(o.serving(), ["s1", "a", "m1"]);
+    let mut after = Office::new(RACK);
+    after.desk.restore(after.now, &o.kept).expect("right");
+    assert_eq!(after.desk.rack(), o.desk.rack());
+    assert!(!o.get("/v1/members").to_string().contains("0707"), "keys are not shown");
+    let wrong = o.kept.replace("\"m1/cpu\"", "\"m1\"");
+    let e = Office::new(RACK).desk.restore(0, &wrong).expect_err("wrong");
+    assert!(e.contains("members: `m1`") && e.contains("move the file away"), "{e}");
+}
+
+/// With signed reports a member gets a key when it registers, and keeps it.
+#[test]
+fn members_get_keys() {
+    let text = RACK.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
+    let mut o = Office::new(&text);
+    let (status, e) = o.member(OPS, "PUT", "m1/cpu", ONE);
+    assert!(status == 409 && e["error"].as_str().expect("text").contains("no key"), "{e}");
+    o.desk.give_key(ReportKey::new([0x17; 8]));
+    let (status, m) = o.member(OPS, "PUT", "m1/cpu", ONE);
+    assert_eq!((status, &m["agent"]["key"]), (200, &json!("1717171717171717")));
+    o.desk.give_key(ReportKey::new([0x18; 8]));
+    assert_eq!(o.member(OPS, "PUT", "m1/cpu", ONE).1["agent"]["key"], "1717171717171717");
+    let number = o.desk.rack().server("m1").expect("there").devices[0].number;
+    assert_eq!(
+        o.desk.rack().keys.newest(number).map(|(n, k)| (n, k.bits())),
+        Some((1, 0x1717_1717_1717_1717))
+    );
+    assert!(!o.get("/v1/members/m1%2Fcpu").to_string().contains("1717"), "only who registers sees it");
+}
+
+#[test]
+fn a_rack_whose_servers_all_come_by_themselves() {
+    let from = RACK.find("[[server]]").expect("there");
+    let to = RACK.find("[[service]]").expect("there");
+    let mut o = Office::new(&format!("{}{}", &RACK[..from], &RACK[to..]));
+    assert!(o.serving().is_empty());
+    assert_eq!(o.member(OPS, "PUT", "m1/cpu", ONE).0, 200);
+    assert_eq!(o.serving(), ["m1"]);
+    o.pass(6_000);
+    assert!(o.serving().is_empty());
+}

@@ -1,0 +1,244 @@
+//! `[[members]]`: where members that join and leave by themselves come from, and which may.
+
+use super::agent::{AgentSettings, read_settings};
+use super::reader::{At, Place, Problems, Table};
+use super::{ApiSettings, Service, Switch};
+use crate::types::{MAX_PORT, Prefix};
+
+/// The longest time to live of members by default, in seconds.
+const DEFAULT_TTL_S: u64 = 30;
+/// Most members of a source by default.
+const DEFAULT_MOST: u64 = 64;
+/// Most members of a source.
+const MAX_MOST: u64 = 4096;
+
+/// How members get known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// They register by API, and renew.
+    Api {
+        /// Their longest time to live, and the one of those that name none.
+        ttl_s: u32,
+    },
+    /// A file that is watched: path as written.
+    File(String),
+}
+
+impl Origin {
+    /// A short description.
+    pub fn describe(&self) -> String {
+        match self {
+            Origin::Api { ttl_s } => format!("API, at most {ttl_s} s to live"),
+            Origin::File(path) => format!("file {path}"),
+        }
+    }
+}
+
+/// A source of members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberSource {
+    /// Unique name.
+    pub name: String,
+    /// How its members get known.
+    pub origin: Origin,
+    /// Names of the services whose members they are.
+    pub services: Vec<String>,
+    /// Their addresses must be in one of these.
+    pub networks: Vec<Prefix>,
+    /// Their ports of the switch.
+    pub ports: Vec<u16>,
+    /// How many it may have, those that left and may have connections included.
+    pub most: usize,
+    /// Whether they have agents: without a report for `report_timeout_ms` they get no new connections.
+    pub reports: bool,
+    /// How their agents work.
+    pub agent: AgentSettings,
+}
+
+impl MemberSource {
+    /// Whether its members register by API.
+    pub fn is_api(&self) -> bool {
+        matches!(self.origin, Origin::Api { .. })
+    }
+}
+
+/// A source as written.
+pub(super) struct RawSource {
+    pub source: MemberSource,
+    services: Option<Vec<At<String>>>,
+    name: Place,
+    pub place: Place,
+    ports: Vec<Place>,
+    reports: Option<Place>,
+}
+
+fn origin(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Origin> {
+    let api = t.boolean("api", problems).unwrap_or(false);
+    let file = t.text::<String>("file", "write the path of a file with a list of members in JSON", problems);
+    let ttl_place = t.place_of("ttl_s");
+    let ttl = t.integer("ttl_s", 1, 86_400, problems).map(|v| v.value);
+    if ttl.is_some() && !api {
+        problems.add(&ttl_place, t.field("ttl_s"), "only members that register by API have one: remove it");
+    }
+    match (api, file) {
+        (true, None) => Some(Origin::Api { ttl_s: ttl.unwrap_or(DEFAULT_TTL_S) as u32 }),
+        (false, Some(file)) => Some(Origin::File(file.value)),
+        (true, Some(file)) => {
+            problems.add(&file.place, t.field("file"), "write either `api = true` or `file`, not both");
+            None
+        }
+        (false, None) => {
+            if t.place_of("file") == t.place {
+                t.missing("file", "write the path of a list of members, or `api = true`", problems);
+            }
+            None
+        }
+    }
+}
+
+fn ports(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<(u16, Place)> {
+    if t.place_of("ports") == t.place {
+        t.missing("ports", "write the ports of the switch that members are at: [6, 7]", problems);
+    }
+    let found = t.numbers("ports", 0.0, f64::from(MAX_PORT), problems).unwrap_or_default();
+    let mut out = Vec::new();
+    for At { value, place } in found {
+        if value.fract() != 0.0 {
+            problems.add(&place, t.field("ports"), format!("{value}: write a whole number"));
+        }
+        out.push((value as u16, place));
+    }
+    out
+}
+
+/// Reads `[[members]]`. `settings`: those of `[agent]`.
+pub(super) fn source(
+    mut t: Table<'_, '_>,
+    settings: &AgentSettings,
+    problems: &mut Problems<'_>,
+) -> Option<RawSource> {
+    let name = t.name("name", "every source of members needs a name", problems);
+    let origin = origin(&mut t, problems);
+    let services = t.list::<String>("services", "write the name of a service", problems);
+    if t.place_of("networks") == t.place {
+        t.missing(
+            "networks",
+            "write the networks that members have addresses of: [\"10.0.2.0/24\"]",
+            problems,
+        );
+    }
+    let networks = t.list::<Prefix>("networks", "", problems).unwrap_or_default();
+    let ports = ports(&mut t, problems);
+    let most = t.integer("most", 1, MAX_MOST, problems).map_or(DEFAULT_MOST, |v| v.value) as usize;
+    let reports_place = t.place_of("reports");
+    let reports = t.boolean("reports", problems);
+    let agent = match t.table("agent", problems) {
+        Some(mut a) => {
+            let settings = read_settings(&mut a, settings, problems);
+            a.finish(problems);
+            settings
+        }
+        None => settings.clone(),
+    };
+    let place = t.place.clone();
+    t.finish(problems);
+    let (name, origin) = (name?, origin?);
+    let reports_by_default = matches!(origin, Origin::Api { .. });
+    Some(RawSource {
+        source: MemberSource {
+            reports: reports.unwrap_or(reports_by_default),
+            name: name.value,
+            origin,
+            services: Vec::new(),
+            networks: networks.into_iter().map(|n| n.value).collect(),
+            ports: ports.iter().map(|(p, _)| *p).collect(),
+            most,
+            agent,
+        },
+        services,
+        name: name.place,
+        place,
+        ports: ports.into_iter().map(|(_, p)| p).collect(),
+        reports: reports.filter(|r| *r).map(|_| reports_place),
+    })
+}
+
+/// Whether members of a source may serve this service, by the names that the source lists (none: all).
+pub(super) fn feeds(raw: &RawSource, service: &str) -> bool {
+    raw.services.as_ref().is_none_or(|all| all.iter().any(|s| s.value == service))
+}
+
+/// The sources, checked against the rest of the file.
+pub(super) fn resolve(
+    raw: Vec<RawSource>,
+    services: &[Service],
+    switch: &Switch,
+    api: Option<&ApiSettings>,
+    problems: &mut Problems<'_>,
+) -> Vec<MemberSource> {
+    let mut out: Vec<MemberSource> = Vec::new();
+    for r in raw {
+        if out.iter().any(|s| s.name == r.source.name) {
+            let message = format!("two sources of members are called `{}`: rename one", r.source.name);
+            problems.add(&r.name, "members.name", message);
+        }
+        if api.is_none_or(|a| a.state.is_none()) {
+            let message = "members keep their numbers in the switch over a restart: write `state` in [api]";
+            problems.add(&r.place, "members", message);
+        }
+        if let Some(place) = r.reports.as_ref().filter(|_| !r.source.is_api()) {
+            let message =
+                "agents of members get their keys when they register: use `api = true`, or omit `reports`";
+            problems.add(place, "members.reports", message);
+        }
+        for (port, place) in r.source.ports.iter().zip(&r.ports) {
+            if *port == switch.cpu_port {
+                let message = format!("port {port} is the controller's (switch.cpu_port): use another");
+                problems.add(place, "members.ports", message);
+            }
+        }
+        let (timeout, heartbeat) = (switch.report_timeout_ms, r.source.agent.heartbeat_ms);
+        if r.source.reports && timeout != 0 && heartbeat.saturating_mul(2) > timeout {
+            let message = format!(
+                "agents report every {heartbeat} ms, so one lost report would make a member unavailable: write at most half of \
+                 switch.report_timeout_ms ({timeout})"
+            );
+            problems.add(&r.place, "members.agent.heartbeat_ms", message);
+        }
+        let names = named(&r, services, problems);
+        ambiguous(&names, services, &r, problems);
+        out.push(MemberSource { services: names, ..r.source });
+    }
+    out
+}
+
+/// The services of a source.
+fn named(r: &RawSource, services: &[Service], problems: &mut Problems<'_>) -> Vec<String> {
+    for name in r.services.iter().flatten() {
+        if services.iter().all(|s| s.name != name.value) {
+            let known: Vec<&str> = services.iter().map(|s| s.name.as_str()).collect();
+            let message = format!("no service `{}`; there are: {}", name.value, known.join(", "));
+            problems.add(&name.place, "members.services", message);
+        }
+    }
+    services.iter().map(|s| &s.name).filter(|s| feeds(r, s)).cloned().collect()
+}
+
+/// Two services must not need the same port of a member.
+fn ambiguous(names: &[String], services: &[Service], r: &RawSource, problems: &mut Problems<'_>) {
+    let own: Vec<&Service> = services.iter().filter(|s| names.contains(&s.name)).collect();
+    for (i, a) in own.iter().enumerate() {
+        let clash = |b: &&&Service| {
+            let protocols = a.protocols.iter().any(|p| b.protocols.contains(p));
+            let families = a.vips.iter().any(|v| b.vips.iter().any(|w| v.is_ipv6() == w.is_ipv6()));
+            a.port == b.port && protocols && families
+        };
+        if let Some(b) = own[i + 1..].iter().find(clash) {
+            let message = format!(
+                "`{}` and `{}` both use port {}, so the answers of a member would be ambiguous: list one of them in `services`",
+                a.name, b.name, a.port
+            );
+            problems.add(&r.place, "members.services", message);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Members that join and leave by themselves, without a network: these invariants hold for all lists and requests in any order. A test
+//! checks them, and the fuzz target `members`, which includes this file.
+
+use pointsman_balance::members::{
+    Document, Kept, Members, Name, Registration, State, check_list, parse_list,
+};
+use pointsman_balance::{DeviceNumber, Rack};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+/// Steps at most: state grows with them.
+const MAX_STEPS: usize = 60;
+
+static RACK: LazyLock<Rack> = LazyLock::new(|| {
+    let text = include_str!("../data/members.toml");
+    Rack::parse("members.toml", text).unwrap_or_else(|e| panic!("{e}"))
+});
+
+/// Who had which number when: a number must not change its owner before it is freed.
+#[derive(Default)]
+struct Owners(BTreeMap<DeviceNumber, (Name, BTreeSet<IpAddr>)>);
+
+fn check(m: &mut Members, owners: &mut Owners) {
+    let mut addresses = BTreeSet::new();
+    let mut servers: BTreeMap<String, u16> = BTreeMap::new();
+    for p in m.placed() {
+        let own: BTreeSet<IpAddr> = p.entry.addresses().collect();
+        own.iter().for_each(|a| assert!(addresses.insert(*a), "{a} twice"));
+        let number = *servers.entry(p.entry.name.server.clone()).or_insert(p.number.server());
+        assert_eq!(number, p.number.server(), "{}", p.entry.name);
+        let owner = owners.0.entry(p.number).or_insert_with(|| (p.entry.name.clone(), own.clone()));
+        assert_eq!(owner, &(p.entry.name.clone(), own), "{} before it is free", p.number);
+    }
+    if m.due() {
+        let (rack, left_out) = RACK.with_members(&m.placed());
+        assert_eq!(rack.devices().count(), RACK.devices().count() + m.placed().len() - left_out.len());
+        let numbers: BTreeSet<DeviceNumber> = rack.devices().map(|(_, d)| d.number).collect();
+        assert_eq!(numbers.len(), rack.devices().count());
+        m.laid(&left_out);
+    }
+    for line in m.lines() {
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+    for (source, ..) in m.sources() {
+        let own = m.each().iter().filter(|s| s.source == source.name && s.number.is_some()).count();
+        assert!(own <= source.most, "{own} of {}", source.name);
+    }
+}
+
+/// Steps as text: separated by lines of `---`. The first line of each is a verb and an argument, the rest is JSON.
+pub fn lists(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (mut m, mut owners, mut now) = (Members::default(), Owners::default(), 1_795_290_600_000);
+    m.configure(&RACK);
+    m.step(now);
+    for step in text.split("---\n").take(MAX_STEPS) {
+        let (first, body) = step.split_once('\n').unwrap_or((step, ""));
+        let (verb, argument) = first.split_once(' ').unwrap_or((first, ""));
+        match verb {
+            "list" => {
+                let list = parse_list(body, &RACK.sources[1]);
+                if let Ok(entries) = &list {
+                    let again: Vec<Document> = entries.iter().map(|e| e.document()).collect();
+                    assert_eq!(check_list(&again, &RACK.sources[1]).as_ref(), Ok(entries));
+                }
+                m.listed(now, "list", list);
+            }
+            "put" => {
+                let Ok(document) = serde_json::from_str::<Document>(body) else { continue };
+                let ttl_s = argument.parse().ok();
+                let r = Registration {
+                    source: "pool",
+                    document: &document,
+                    ttl_s,
+                    who: "a",
+                    any: false,
+                    key: None,
+                };
+                if let Err(e) = m.register(now, &r) {
+                    assert!(e.to_string().len() > 10);
+                }
+            }
+            "delete" => {
+                let Ok(name) = argument.parse() else { continue };
+                let _ = m.withdraw(now, &name, "a", argument.len() % 2 == 0);
+            }
+            "pass" => {
+                now += argument.parse::<u64>().unwrap_or(100).min(1_000_000);
+                m.step(now);
+            }
+            "free" => {
+                let left: BTreeSet<DeviceNumber> =
+                    m.each().iter().filter(|s| s.state == State::Leaving).filter_map(|s| s.number).collect();
+                owners.0.retain(|n, _| !left.contains(n));
+                m.free(|_| false);
+            }
+            "restart" => {
+                let kept: Kept =
+                    serde_json::from_str(&serde_json::to_string(&m.kept()).expect("JSON")).expect("JSON");
+                m = Members::default();
+                m.configure(&RACK);
+                m.restore(&kept).expect("right");
+                assert_eq!(m.kept(), kept);
+            }
+            _ => continue,
+        }
+        check(&mut m, &mut owners);
+    }
+}
