@@ -230,3 +230,44 @@ impl fmt::Display for Told {
         self.0.iter().try_for_each(|message| write!(f, "\n  {message}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pointsman_engine::Engine;
+    use pointsman_v1model::SwitchConfig;
+
+    fn channel() -> (Channel, Switch<Engine>) {
+        let server = ControlPlane::new(1, Arc::default()).expect("a server");
+        (Channel::new(server, 10), Switch::new(SwitchConfig::default()).expect("a switch"))
+    }
+
+    fn request() -> Output<Infallible> {
+        Output::Request { id: 1, request: Request::GetPipeline(Default::default()) }
+    }
+
+    /// Messages arrive at their time, and only over a connection that both sides have.
+    #[test]
+    fn messages() {
+        let (mut channel, mut switch) = channel();
+        let mut sends_at = |channel: &mut Channel, now| channel.at_switch(now, Some(&mut switch)).answers;
+        assert!(channel.send(0, Output::Connect(String::new())) && channel.send(1, request()));
+        assert_eq!([9, 10, 11, 12].map(|now| sends_at(&mut channel, now)), [0, 1, 1, 0]);
+        assert!(channel.at_controller(19).is_none());
+        assert!(matches!(channel.at_controller(20), Some(Input::Connected)));
+        assert!(matches!(channel.at_controller(21), Some(Input::Response { id: 1, result: Err(_) })));
+
+        // The switch loses power with a request under way, and has it again when the next one arrives.
+        assert!(channel.send(30, request()));
+        assert_eq!(channel.lose_power(35).answers, 1);
+        assert!(channel.send(36, request()));
+        assert_eq!([40, 46].map(|now| sends_at(&mut channel, now)), [0, 0]);
+        assert!(matches!(channel.at_controller(45), Some(Input::Disconnected(_))));
+
+        // A connection that is given up takes its messages with it.
+        assert!(channel.send(50, Output::Connect(String::new())) && channel.send(50, request()));
+        assert_eq!([60, 60].map(|now| sends_at(&mut channel, now)), [1, 1]);
+        assert!(channel.send(61, request()) && !channel.send(62, Output::Disconnect));
+        assert!(sends_at(&mut channel, 71) == 0 && channel.at_controller(70).is_none());
+    }
+}
