@@ -3,8 +3,11 @@
 use super::routes::{Checked, Query, Request, Response};
 use super::tokens::Who;
 use super::{Answer, Attempt, Desk, Effect};
+use crate::config::Origin;
 use crate::controller::{Controllers, Status};
-use crate::members::{Document, ListError, Name, Refusal, Registration, Shown, State, parse_list};
+use crate::members::{
+    Document, ListError, Name, Refusal, Registration, Shown, State, parse_list, parse_targets,
+};
 use crate::trust::ReportKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -66,7 +69,11 @@ impl Desk {
     /// A source's list: its text, or why it cannot be read.
     pub fn listed(&mut self, now_ms: u64, source: &str, text: Result<&str, String>) -> Vec<Effect> {
         let Some(found) = self.plain.sources.iter().find(|s| s.name == source) else { return Vec::new() };
-        let list = text.map_err(ListError::Unreadable).and_then(|text| parse_list(text, found));
+        let parse = match found.origin {
+            Origin::Prometheus { .. } => parse_targets,
+            Origin::Api { .. } | Origin::File(_) => parse_list,
+        };
+        let list = text.map_err(ListError::Unreadable).and_then(|text| parse(text, found));
         self.members.listed(now_ms, source, list);
         self.lay_members(now_ms)
     }

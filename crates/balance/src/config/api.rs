@@ -316,7 +316,8 @@ pub(super) fn server_url(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> 
     url.filter(|u| is_http(&u.value)).map(|u| u.value)
 }
 
-fn is_http(url: &str) -> bool {
+/// Whether a text is the URL of something that is asked without encryption.
+pub(super) fn is_http(url: &str) -> bool {
     let rest = url.strip_prefix("http://");
     rest.is_some_and(|r| !r.is_empty() && r.bytes().all(|b| b.is_ascii_graphic()) && !r.contains(['?', '#']))
 }

@@ -1,12 +1,15 @@
 //! `[[members]]`: where members that join and leave by themselves come from, and which may.
 
 use super::agent::{AgentSettings, read_settings};
+use super::api::is_http;
 use super::reader::{At, Place, Problems, Table};
 use super::{ApiSettings, Service, Switch};
 use crate::types::{MAX_PORT, Prefix};
 
 /// The longest time to live of members by default, in seconds.
 const DEFAULT_TTL_S: u64 = 30;
+/// Time between two requests by default, in seconds.
+const DEFAULT_INTERVAL_S: u64 = 10;
 /// Most members of a source by default.
 const DEFAULT_MOST: u64 = 64;
 /// Most members of a source.
@@ -22,6 +25,13 @@ pub enum Origin {
     },
     /// A file that is watched: path as written.
     File(String),
+    /// A URL with Prometheus's format for HTTP service discovery.
+    Prometheus {
+        /// `http://host:port/path`.
+        url: String,
+        /// Time between two requests, in seconds.
+        interval_s: u32,
+    },
 }
 
 impl Origin {
@@ -30,6 +40,7 @@ impl Origin {
         match self {
             Origin::Api { ttl_s } => format!("API, at most {ttl_s} s to live"),
             Origin::File(path) => format!("file {path}"),
+            Origin::Prometheus { url, interval_s } => format!("{url}, every {interval_s} s"),
         }
     }
 }
@@ -80,17 +91,36 @@ fn origin(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Origin> 
     if ttl.is_some() && !api {
         problems.add(&ttl_place, t.field("ttl_s"), "only members that register by API have one: remove it");
     }
-    match (api, file) {
-        (true, None) => Some(Origin::Api { ttl_s: ttl.unwrap_or(DEFAULT_TTL_S) as u32 }),
-        (false, Some(file)) => Some(Origin::File(file.value)),
-        (true, Some(file)) => {
-            problems.add(&file.place, t.field("file"), "write either `api = true` or `file`, not both");
+    let url = t.text::<String>("prometheus", "write http://host:port/path", problems);
+    let interval_place = t.place_of("interval_s");
+    let interval = t.integer("interval_s", 1, 86_400, problems).map(|v| v.value);
+    if interval.is_some() && url.is_none() {
+        let message = "only a source that is asked over HTTP has one: remove it, or write `prometheus`";
+        problems.add(&interval_place, t.field("interval_s"), message);
+    }
+    match (api, file, url) {
+        (true, None, None) => Some(Origin::Api { ttl_s: ttl.unwrap_or(DEFAULT_TTL_S) as u32 }),
+        (false, Some(file), None) => Some(Origin::File(file.value)),
+        (false, None, Some(url)) if !is_http(&url.value) => {
+            let message = format!("`{}`: write http://host:port/path", url.value);
+            problems.add(&url.place, t.field("prometheus"), message);
             None
         }
-        (false, None) => {
-            if t.place_of("file") == t.place {
-                t.missing("file", "write the path of a list of members, or `api = true`", problems);
+        (false, None, Some(url)) => Some(Origin::Prometheus {
+            url: url.value,
+            interval_s: interval.unwrap_or(DEFAULT_INTERVAL_S) as u32,
+        }),
+        (false, None, None) => {
+            if t.place_of("file") == t.place && t.place_of("prometheus") == t.place {
+                let remedy =
+                    "write the path of a list of members, or `prometheus` with a URL, or `api = true`";
+                t.missing("file", remedy, problems);
             }
+            None
+        }
+        (_, file, url) => {
+            let place = file.or(url).map_or(t.place.clone(), |at| at.place);
+            problems.add(&place, t.field("file"), "write one of `api = true`, `file` and `prometheus`");
             None
         }
     }

@@ -771,7 +771,22 @@ fn sources_of_members() {
     );
     bad("api = true", "", "members.ttl_s: only members that register by API have one");
     bad("api = true\nttl_s = 10", "", "members.file: missing: write the path");
-    bad("api = true", "api = true\nfile = \"a\"", "not both");
+    bad(
+        "api = true",
+        "api = true\nfile = \"a\"",
+        "members.file: write one of `api = true`, `file` and `prometheus`",
+    );
+    bad(
+        "api = true\nttl_s = 10",
+        "prometheus = \"https://sd\"",
+        "members.prometheus: `https://sd`: write http://host:port/path",
+    );
+    bad("ttl_s = 10", "interval_s = 10", "members.interval_s: only a source that is asked");
+    let asked = good(&RACK.replace("file = \"members.json\"", "prometheus = \"http://sd:8080/targets\""));
+    assert_eq!(
+        asked.sources[1].origin,
+        Origin::Prometheus { url: "http://sd:8080/targets".into(), interval_s: 10 }
+    );
     bad("ports = [6, 7]", "", "members.ports: missing");
     bad("ports = [6, 7]", "ports = [6.5]", "write a whole number");
     bad("ports = [6, 7]", "ports = [510]", "port 510 is the controller's");

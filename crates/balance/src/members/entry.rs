@@ -1,5 +1,6 @@
 //! A member as its source describes it, and the JSON that all sources share: files, requests, the state over a restart.
 
+use super::prometheus::TargetError;
 use crate::config::MemberSource;
 use crate::types::{DeviceKind, MAX_PORT, Mac};
 use serde::{Deserialize, Serialize};
@@ -284,6 +285,8 @@ pub enum ListError {
     Json(String),
     /// A member, by its place in the list from 1 and its name.
     Member(usize, String, FieldError),
+    /// A target, by its group and its place there from 1.
+    Target(usize, usize, TargetError),
     /// A name or address that an earlier member of the list has.
     Twice(usize, String, String),
     /// More members than the source may have.
@@ -300,6 +303,7 @@ impl fmt::Display for ListError {
                 "not a list of members: {why}; write [{{\"name\": \"m1/cpu\", \"kind\": \"cpu\", \"address\": \"10.0.1.31\"}}]"
             ),
             ListError::Member(at, name, e) => write!(f, "member {at} (`{}`): {e}", name.escape_debug()),
+            ListError::Target(group, at, e) => write!(f, "group {group}, target {at}: {e}"),
             ListError::Twice(at, name, what) => {
                 write!(f, "member {at} (`{name}`): an earlier member of the list has {what}: remove one")
             }

@@ -8,6 +8,7 @@ mod damp;
 mod entry;
 mod kept;
 mod numbers;
+mod prometheus;
 mod refusal;
 mod shown;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use damp::{HALF_MS, Penalty};
 pub use entry::{Document, Entry, FieldError, ListError, Name, NameError, check_list, parse_list, unusable};
 pub use kept::{Kept, KeptError};
 pub use numbers::{NumberError, Numbers, Owner};
+pub use prometheus::{TargetError, parse_targets};
 pub use refusal::Refusal;
 pub use shown::{Shown, State};
 
@@ -177,7 +179,9 @@ impl Members {
         let entry = entry_of(&source)?;
         let longest = match source.origin {
             Origin::Api { ttl_s } => ttl_s,
-            Origin::File(_) => return Err(Refusal::Source(entry.name, source.name)),
+            Origin::File(_) | Origin::Prometheus { .. } => {
+                return Err(Refusal::Source(entry.name, source.name));
+            }
         };
         let ttl = r.ttl_s.unwrap_or(longest.into());
         if !(1..=u64::from(longest)).contains(&ttl) {

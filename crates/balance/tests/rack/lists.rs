@@ -2,7 +2,7 @@
 //! checks them, and the fuzz target `members`, which includes this file.
 
 use pointsman_balance::members::{
-    Document, Kept, Members, Name, Registration, State, check_list, parse_list,
+    Document, Kept, Members, Name, Registration, State, check_list, parse_list, parse_targets,
 };
 use pointsman_balance::{DeviceNumber, Rack};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,8 +58,9 @@ pub fn lists(data: &[u8]) {
         let (first, body) = step.split_once('\n').unwrap_or((step, ""));
         let (verb, argument) = first.split_once(' ').unwrap_or((first, ""));
         match verb {
-            "list" => {
-                let list = parse_list(body, &RACK.sources[1]);
+            "list" | "targets" => {
+                let parse = if verb == "list" { parse_list } else { parse_targets };
+                let list = parse(body, &RACK.sources[1]);
                 if let Ok(entries) = &list {
                     let again: Vec<Document> = entries.iter().map(|e| e.document()).collect();
                     assert_eq!(check_list(&again, &RACK.sources[1]).as_ref(), Ok(entries));

@@ -7,6 +7,7 @@ mod flags;
 mod learner;
 pub mod link;
 mod lists;
+mod polls;
 mod pump;
 mod reload;
 

@@ -8,6 +8,7 @@ pub use group::GroupSettings;
 use super::choice::Choosers;
 use super::learner::{Answer, Learner, Wish};
 use super::link::Link;
+use super::polls::Polls;
 use super::{NOT_IN_GROUPS, Opened, files, unix_ms};
 use crate::http::Task;
 use crate::http::health::Readiness;
@@ -97,9 +98,10 @@ pub struct Pump {
     /// Answers waiting for the outcome of a change.
     waiting: Vec<(u64, Instant, oneshot::Sender<api::Response>)>,
     choosers: Choosers,
+    polls: Polls,
     learner: Learner,
     tally: Tally,
-    /// Messages of choosers and learners.
+    /// Messages of choosers, learners and sources of members.
     chosen: mpsc::UnboundedReceiver<Command>,
     limiter: Limiter,
     tell: Tell,
@@ -122,6 +124,7 @@ impl Pump {
             start: Instant::now(),
             waiting: Vec::new(),
             choosers: Choosers::new(commands.clone()),
+            polls: Polls::new(commands.clone()),
             learner: Learner::new(program, folder, commands),
             tally: Tally::default(),
             chosen,
@@ -164,6 +167,7 @@ impl Pump {
         loop {
             self.links.resize_with(self.controller.each().len(), self.new_link());
             self.choosers.follow(&self.controller.rack().choices);
+            self.polls.follow(&self.controller.rack().sources);
             self.learn();
             let step = [self.controller.next_deadline(), self.limiter.next_deadline()];
             let step = step.into_iter().flatten().min().map(|at| self.start + at);
