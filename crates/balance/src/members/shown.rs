@@ -1,6 +1,6 @@
 //! Members as the API and metrics show them.
 
-use super::{Entry, Name};
+use super::{Entry, Member, Members, Name, Penalty};
 use crate::trust::ReportKey;
 use crate::types::DeviceNumber;
 
@@ -54,4 +54,52 @@ pub struct Shown<'a> {
     pub expires_in_ms: Option<u64>,
     /// The key of its reports: for its owner only.
     pub key: Option<ReportKey>,
+}
+
+impl Members {
+    /// All members, with those that left and may have connections.
+    pub fn each(&self) -> Vec<Shown<'_>> {
+        let mut out: Vec<Shown<'_>> = self.members.iter().map(|(name, m)| self.shown(name, m)).collect();
+        let left = self.numbers.owners().filter(|(_, o)| o.left);
+        out.extend(left.map(|(number, o)| Shown {
+            name: &o.name,
+            source: &o.source,
+            state: State::Leaving,
+            entry: None,
+            number: Some(number),
+            owner: None,
+            expires_in_ms: None,
+            key: None,
+        }));
+        out
+    }
+
+    /// One member.
+    pub fn get(&self, name: &Name) -> Option<Shown<'_>> {
+        self.members.get_key_value(name).map(|(name, m)| self.shown(name, m))
+    }
+
+    fn shown<'a>(&'a self, name: &'a Name, m: &'a Member) -> Shown<'a> {
+        let admitted = self.source(&m.source).map(|s| m.entry.admitted(s));
+        let state = match (&m.why_not, admitted) {
+            _ if m.damped => {
+                let until = self.penalties.get(name).map_or(0, Penalty::held_until);
+                State::Held { for_ms: until.saturating_sub(self.awake) }
+            }
+            (Some(why), _) => State::LeftOut(why.to_string()),
+            (None, Some(Err(why))) => State::LeftOut(why.to_string()),
+            (None, _) if m.laid => State::Present,
+            (None, _) => State::Coming,
+        };
+        Shown {
+            name,
+            source: &m.source,
+            state,
+            entry: Some(&m.entry),
+            number: m.number,
+            owner: m.owner.as_deref(),
+            expires_in_ms: m.expires.map(|at| at.saturating_sub(self.awake)),
+            key: m.key,
+        }
+    }
 }
