@@ -116,7 +116,7 @@ fn a_switch_is_taken_from_a_foreign_client_where_the_file_says_so() {
     let (mut client, code) = connect(b.switch().address, 1 << 100);
     assert_eq!(code, Code::Ok);
     assert_eq!(client.hear_arbitration(), Code::AlreadyExists, "another controller is primary now");
-    assert!(controller.has("it is not a Pointsman controller"));
+    controller.wait_for("it is not a Pointsman controller");
 }
 
 #[test]
