@@ -36,7 +36,10 @@ fn connections_outlive_a_restart() -> Fallible<()> {
     let dir = Scratch::new("state");
     let path = dir.path("switch.state");
     let mut bench = Bench::new(Policy::Wrr)?;
+    let mark = bench.mark();
     bench.live.stop_switch(0)?;
+    // Until it notices, the controller is in sync with the old switch.
+    bench.wait_for(mark, "no connection to the switch")?;
     let workers = std::thread::available_parallelism()?.get().min(2);
     let mut switch = Some(start(&bench, &path, workers)?);
     bench.live.wait_in_sync(PATIENCE)?;
