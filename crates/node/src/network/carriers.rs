@@ -109,7 +109,7 @@ fn refusal(status: &tonic::Status) -> End {
     }
 }
 
-/// Passes on what the switch says until it says no more.
+/// Forwards the switch's messages until the stream ends.
 async fn listen(
     of: &Listened,
     ports: &mut Ports,

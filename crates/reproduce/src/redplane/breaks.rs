@@ -81,7 +81,7 @@ pub const LEASES: Figure = Figure {
         TIMES,
         "each flow is counted twice by a switch, twice by the other one, and read at the first one again, which never failed; leases of 1 s, packets every 400 ms. \
          A read is stale if it shows less than a packet before it did; a flow without an answered read counts, too",
-        "without leases: the switch uses what it has for ever, and the store grants every key at once",
+        "without leases: a switch uses its state without a limit of time, and the store grants every key at once",
     ],
     claims: &[
         some("no-leases", "without leases, flows read stale counts (a number for \"may\")"),

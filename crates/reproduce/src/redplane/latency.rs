@@ -97,7 +97,7 @@ pub const APPS: Figure = Figure {
     remarks: &[
         TIMES,
         TRACE,
-        "there is no serving gateway, load balancer or heavy-hitter detector yet. A counter of which one packet in 18 writes has the gateway's pattern",
+        "serving gateway, load balancer and heavy-hitter detector are not written yet. A counter of which one packet in 18 writes has the gateway's pattern",
         "the paper's summary has 8 us for the worst case, which is the counter without a chain",
         "our model gives a step of the chain the same way as a request and its answer: two ends and three switches. The paper's 6 us for a step and 8 us for \
          the way to the store and back do not agree with this",

@@ -24,7 +24,7 @@ pub const FIGURES: &[Figure] = &[
     nowhere(
         "redplane-fig-5.13",
         "Bandwidth of snapshots by period and number of sketches",
-        "the library has no snapshots yet, and there is no heavy-hitter detector",
+        "the library has no snapshots yet, and a heavy-hitter detector is not written",
     ),
     nowhere(
         "redplane-fig-5.14",
@@ -34,7 +34,7 @@ pub const FIGURES: &[Figure] = &[
     nowhere(
         "redplane-fig-5.15",
         "Throughput of a key-value store by the share of updates",
-        "there is no key-value store yet, and it needs the chip of figure 5.14",
+        "the key-value store is not written yet, and it needs the chip of figure 5.14",
     ),
     recovery::FAILOVER,
     cost::OCCUPANCY,
