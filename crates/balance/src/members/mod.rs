@@ -240,6 +240,9 @@ impl Members {
     }
 
     fn trouble(&mut self, source: &str, why: String) {
+        // It may quote what comes from a file or from the network, and ends in a terminal.
+        let hidden = |c: char| c.is_control() || c.escape_debug().len() > 2;
+        let why: String = why.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();
         let text = format!("members of `{source}`: {why}; those that it had stay");
         if self.troubles.insert(source.into(), why).as_deref()
             != self.troubles.get(source).map(String::as_str)

@@ -283,6 +283,10 @@ fn a_list_replaces_its_source_as_a_whole() {
         lines.iter().all(|l| l.contains("`list`") && l.contains("line ") && l.contains("column ")),
         "{lines:#?}"
     );
+    // What a list contains does not reach a terminal as it is.
+    m.listed(T0, "list", list(&two.replace("weight", "\u{7f}\u{202e}eight")));
+    let said = m.lines().concat();
+    assert!(said.contains("unknown field `\u{fffd}\u{fffd}eight`"), "{said:?}");
     m.listed(T0, "list", list("[]"));
     assert_eq!(names(&m), ["m1/cpu"], "only its own");
     assert_eq!(m.lines()[0], "members of `list` can be read again");
