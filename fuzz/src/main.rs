@@ -35,6 +35,7 @@ enum Target {
     Api,
     Members,
     Store,
+    Chain,
     Roce,
 }
 
@@ -51,9 +52,10 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
         "api" => Target::Api,
         "members" => Target::Members,
         "store" => Target::Store,
+        "chain" => Target::Chain,
         "roce" => Target::Roce,
         _ => panic!(
-            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api, members, store or roce"
+            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config, api, members, store, chain or roce"
         ),
     }
 });
@@ -70,6 +72,7 @@ fuzz_target!(|data: &[u8]| {
         Target::Api => conversation::conversation(data),
         Target::Members => lists::lists(data),
         Target::Store => store::run(data),
+        Target::Chain => store::chain::run(data),
         Target::Roce => roce::run(data),
     }
 });

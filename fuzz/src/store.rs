@@ -1,5 +1,9 @@
 //! The state store, with requests as switches send them, with junk, and restarted from its disk.
 
+/// A chain of stores, on the same requests.
+#[path = "chain.rs"]
+pub mod chain;
+
 use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Saved, Status, Store};
 use std::collections::BTreeMap;
 

@@ -366,6 +366,7 @@ fn junk_and_seeds_of_the_fuzzer() {
         let small = if round % 2 == 0 { 8 } else { 256 };
         let bytes: Vec<u8> = (0..800).map(|_| random.below(small) as u8).collect();
         fuzz::run(&bytes);
+        fuzz::chain::run(&bytes);
     }
     let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/store");
     for seed in std::fs::read_dir(seeds).expect("seeds") {

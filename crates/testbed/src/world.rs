@@ -49,7 +49,7 @@ pub struct Setup<'a> {
     pub buffer: u32,
     /// Share of the requests of switches that are lost.
     pub loss: f64,
-    /// Messages between switches and stores take up to this much longer, each as long as chance has it.
+    /// Messages between switches and stores, and those between stores, take up to this much longer, each as long as chance has it.
     pub disorder_ns: u64,
     /// Of all that is random.
     pub seed: u64,
@@ -377,7 +377,7 @@ impl<'a> Testbed<'a> {
         for (to, bytes) in sent.nodes {
             let ends = times.end(&mut self.random) + times.end(&mut self.random);
             let at = self.now + ends + times.far_ns(FRONT + bytes.len());
-            let at = self.in_order(Way::Between(n, to), at);
+            let at = self.in_order(Way::Between(n, to), at) + self.late();
             self.enter(at, Event::AtStore(to, Input::Between(bytes)));
         }
         for (switch, bytes) in sent.switches {
@@ -412,10 +412,8 @@ mod tests {
     use crate::program::App;
     use crate::trace::{Sent, frame};
 
-    /// The counts that packets show, each of which is sent to a switch at a time in milliseconds, and when they came back. The first switch fails
-    /// after 50 ms.
-    fn counts(build: &Build, stores: usize, packets: &[(u64, usize)]) -> Vec<(u64, u8)> {
-        let setup = Setup {
+    fn setup(build: &Build, stores: usize) -> Setup<'_> {
+        Setup {
             build,
             store: Config::default(),
             stores,
@@ -426,8 +424,13 @@ mod tests {
             loss: 0.0,
             disorder_ns: 0,
             seed: 1,
-        };
-        let mut testbed = Testbed::new(setup).expect("a testbed");
+        }
+    }
+
+    /// The counts that packets show, each of which is sent to a switch at a time in milliseconds, and when they came back. The first switch fails
+    /// after 50 ms.
+    fn counts(build: &Build, stores: usize, packets: &[(u64, usize)]) -> Vec<(u64, u8)> {
+        let mut testbed = Testbed::new(setup(build, stores)).expect("a testbed");
         let sent = Sent { at: 0, flow: 1, place: 1, last: false, bytes: 64 };
         for (ms, switch) in packets {
             let frame = frame(&sent, 0, Ipv4Addr::new(10, 0, 0, 1), false);
@@ -442,6 +445,32 @@ mod tests {
             }
         }
         seen
+    }
+
+    #[test]
+    fn overtaking_between_stores_costs_no_packet() {
+        let build = Build::new(App::Counter, false, "", &[]).expect("a program");
+        let setup = Setup { disorder_ns: 50_000, resend_ns: 1_000_000, ..setup(&build, 3) };
+        let mut testbed = Testbed::new(setup).expect("a testbed");
+        let to = Ipv4Addr::new(10, 0, 0, 1);
+        let mut sent_at = Vec::new();
+        // 50,000 packets a second of 100 flows.
+        for n in 0..2_000 {
+            let at = 1_000_000 + u64::from(n) * 20_000;
+            let sent = Sent { at, flow: n % 100, place: 1, last: false, bytes: 64 };
+            testbed.send(at, (0, 0), frame(&sent, n, to, false), 0);
+            sent_at.push(at);
+        }
+        let mut took = Vec::new();
+        while let Some(Happened::AtHost { frame, .. }) = testbed.next(500_000_000) {
+            let n = crate::trace::number(&frame).expect("a number") as usize;
+            took.push((testbed.now() - sent_at[n]) / 1_000);
+        }
+        took.sort_unstable();
+        let (most, p99) = (took.last().copied(), took[took.len() * 99 / 100]);
+        println!("{} of 2000 packets back, P99 {p99} us, at most {most:?} us", took.len());
+        assert_eq!(took.len(), 2_000);
+        assert!(p99 < 1_000, "P99 {p99} us");
     }
 
     #[test]

@@ -51,6 +51,12 @@ impl ChainFigures {
             "Number of the last update that the whole chain has.",
             one(stats.acked),
         );
+        let order = [("kept", stats.held), ("repeated", stats.repeated)];
+        page.counter(
+            "pointsman_store_updates_out_of_order",
+            "Updates that came before an earlier one, and those sent again because the next node missed them.",
+            order.into_iter().map(|(name, n)| labelled("what", name, n)).collect(),
+        );
         let dropped = stats.dropped().into_iter().map(|(name, n)| labelled("reason", name, n)).collect();
         page.counter("pointsman_store_chain_dropped", "Messages that a node of a chain dropped.", dropped);
     }

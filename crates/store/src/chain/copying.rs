@@ -30,7 +30,7 @@ pub(super) struct Copying {
 
 impl Copying {
     pub fn new(node: Member, applied: u64) -> Self {
-        let follower = Follower { applied, sent: applied, resend_at: 0 };
+        let follower = Follower::with(applied);
         Copying {
             node,
             start: applied,
@@ -60,6 +60,7 @@ impl Copying {
             self.follower.resend_at = 0;
         } else if self.end.is_some() && status.complete {
             self.follower.confirms(resend_at, status.applied.min(applied));
+            self.follower.missing = status.missing;
             self.confirmed |= status.handed && self.handed;
         }
     }

@@ -6,7 +6,7 @@ use crate::message::{Malformed, Secret, TAIL};
 use pointsman_wire::siphash::half_sip_hash;
 
 /// What messages between nodes begin with: messages of switches begin with their version, 1.
-const MAGIC: [u8; 4] = *b"PMC1";
+const MAGIC: [u8; 4] = *b"PMC2";
 
 const STATUS: u8 = 1;
 const UPDATES: u8 = 2;
@@ -62,6 +62,8 @@ pub(crate) struct Status {
     pub complete: bool,
     /// It knows that the tail answers nothing without it.
     pub handed: bool,
+    /// It has later updates than this one, and asks for those from `applied` up to it; 0: it misses none.
+    pub missing: u64,
 }
 
 impl Frame<'_> {
@@ -80,6 +82,7 @@ impl Frame<'_> {
                 out.extend(status.copied.to_be_bytes());
                 out.push(u8::from(status.complete));
                 out.push(u8::from(status.handed));
+                out.extend(status.missing.to_be_bytes());
             }
             Body::Updates { first, acked, handed, updates } => {
                 out.push(UPDATES);
@@ -141,6 +144,7 @@ fn read<'a>(reader: &mut Reader<'a>) -> Option<Frame<'a>> {
             copied: reader.u32()?,
             complete: flag(reader)?,
             handed: flag(reader)?,
+            missing: reader.u64()?,
         }),
         UPDATES => {
             let (first, acked, handed) = (reader.u64()?, reader.u64()?, flag(reader)?);
@@ -166,7 +170,8 @@ mod tests {
     #[test]
     fn frames_and_back() {
         let from = Member::new("a", 17).expect("a name");
-        let status = Status { applied: 9, acked: 8, start: 6, copied: 7, complete: true, handed: false };
+        let status =
+            Status { applied: 9, acked: 8, start: 6, copied: 7, complete: true, handed: false, missing: 12 };
         let updates: Vec<&[u8]> = vec![b"one", b"", b"three"];
         let bodies = [
             Body::Status(status),

@@ -7,6 +7,7 @@ use super::view::{Member, View};
 use crate::config::Config;
 use crate::image::Image;
 use crate::saved::LoadError;
+use std::collections::BTreeMap;
 
 /// The state of a node at one moment, after [`Replica::flush`]. What it received from others, and when it sends again, is not part of it: a
 /// checker says when ([`Replica::repeat`]).
@@ -24,6 +25,7 @@ pub struct ReplicaImage<A> {
     pub applied: u64,
     acked: u64,
     log: Vec<Box<[u8]>>,
+    held: BTreeMap<u64, Box<[u8]>>,
     follower: Follower,
     copying: Option<Copying>,
     copied: u32,
@@ -56,6 +58,7 @@ impl<A: Address> Replica<A> {
             applied: self.applied,
             acked: self.acked,
             log: self.log.iter().cloned().collect(),
+            held: self.held.clone(),
             follower: still(self.follower),
             copying,
             copied: self.copied,
@@ -82,6 +85,7 @@ impl<A: Address> Replica<A> {
         (replica.place, replica.complete, replica.handed) = (image.place, image.complete, image.handed);
         (replica.applied, replica.acked) = (image.applied, image.acked);
         replica.log = image.log.iter().cloned().collect();
+        replica.held.clone_from(&image.held);
         replica.follower = never(image.follower);
         replica.copying = image.copying.clone().map(|c| Copying { follower: never(c.follower), ..c });
         (replica.copied, replica.start) = (image.copied, image.start);

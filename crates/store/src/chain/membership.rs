@@ -42,6 +42,7 @@ impl<A: Address> Replica<A> {
         }
         self.heard = view.nodes().filter(|node| **node != self.me).map(|node| (node.clone(), now)).collect();
         self.view = Some(view);
+        self.held.clear();
         (self.proposal, self.behind, self.beat_at) = (None, false, now);
         self.status_due = true;
         if place == Place::Joining && fits {
@@ -78,7 +79,7 @@ impl<A: Address> Replica<A> {
         });
         let applied = joined.map_or(self.acked, |copying| copying.follower.applied);
         if next != self.behind() {
-            self.follower = Follower { applied, sent: applied, resend_at: 0 };
+            self.follower = Follower::with(applied);
         }
         let former_head = self.place == Place::At(0);
         (self.place, self.complete) = (place, place != Place::Joining);
@@ -99,6 +100,7 @@ impl<A: Address> Replica<A> {
         (self.complete, self.handed, self.copied) = (false, false, 0);
         (self.applied, self.acked) = (0, 0);
         self.log.clear();
+        self.held.clear();
     }
 
     pub(super) fn beat(&mut self, now: u64, mail: &mut Mail<A>) {

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) const MAX_LOG: usize = 65_536;
 /// Updates that the node that joins may lag behind when the tail hands over.
 const NEAR: u64 = 1_000;
+/// Updates that a node keeps at most while it misses an earlier one.
+pub(super) const MAX_HELD: u64 = 4_096;
 /// A part of the data with nothing in it.
 const NO_DATA: &[u8] = &[0; 9];
 
@@ -81,9 +83,18 @@ pub(super) struct Follower {
     pub sent: u64,
     /// When updates are sent again.
     pub resend_at: u64,
+    /// It misses updates up to this one, and has later ones.
+    pub missing: u64,
+    /// Updates up to this one were sent again because it missed them: once, then after `resend_at`.
+    pub repeated: u64,
 }
 
 impl Follower {
+    /// A node with the updates up to this one.
+    pub fn with(applied: u64) -> Self {
+        Follower { applied, sent: applied, repeated: applied, ..Follower::default() }
+    }
+
     /// It says what it applied. While it continues, nothing is sent again before `resend_at`.
     pub fn confirms(&mut self, resend_at: u64, applied: u64) {
         if applied > self.applied {
@@ -116,6 +127,8 @@ pub struct Replica<A> {
     /// Updates up to `applied` that others may need.
     pub(super) log: VecDeque<Box<[u8]>>,
     pub(super) follower: Follower,
+    /// Updates that came before an earlier one, by number.
+    pub(super) held: BTreeMap<u64, Box<[u8]>>,
     /// At the tail, while a node joins.
     pub(super) copying: Option<Copying>,
     /// At the node that joins: parts that were copied.
@@ -155,6 +168,7 @@ impl<A: Address> Replica<A> {
             applied: 0,
             acked: 0,
             log: VecDeque::new(),
+            held: BTreeMap::new(),
             follower: Follower::default(),
             copying: None,
             copied: 0,
@@ -299,9 +313,7 @@ impl<A: Address> Replica<A> {
             Body::Status(status) => self.hears(now, from, status),
             Body::Updates { first, acked, handed, updates } if is_before => {
                 for (n, update) in (*first..).zip(updates) {
-                    if n == self.applied + 1 && self.complete {
-                        self.applies(now, update);
-                    }
+                    self.takes(now, n, update);
                 }
                 self.status_due = true;
                 // What the tail answered alone must be here, too.
@@ -322,6 +334,26 @@ impl<A: Address> Replica<A> {
                 self.status_due = true;
             }
             _ => self.stats.misplaced += 1,
+        }
+    }
+
+    /// Takes an update: those that overtook earlier ones wait for these.
+    fn takes(&mut self, now: u64, n: u64, update: &[u8]) {
+        if !self.complete || n <= self.applied {
+            return;
+        }
+        if n > self.applied + 1 {
+            if n - self.applied <= MAX_HELD && self.held.insert(n, update.into()).is_none() {
+                self.stats.held += 1;
+            }
+            return;
+        }
+        self.applies(now, update);
+        self.held.remove(&n);
+        while self.complete
+            && let Some(update) = self.held.remove(&(self.applied + 1))
+        {
+            self.applies(now, &update);
         }
     }
 
@@ -352,6 +384,7 @@ impl<A: Address> Replica<A> {
     fn hears(&mut self, now: u64, from: &Member, status: &Status) {
         if self.behind() == Some(from) || (self.without(Rule::Views) && self.behind().is_some()) {
             self.follower.confirms(now + self.timing.resend_ns, status.applied.min(self.applied));
+            self.follower.missing = status.missing;
             let acked = status.acked.min(self.applied);
             if acked > self.acked {
                 self.acked = acked;

@@ -54,35 +54,57 @@ impl<A: Address> Replica<A> {
     pub(super) fn tell(&self, to: Member, mail: &mut Mail<A>) {
         let (applied, start, copied) = (self.applied, self.start, self.copied);
         let (complete, handed) = (self.complete, self.handed);
+        let missing = self.held.first_key_value().map_or(0, |(n, _)| n - 1);
         let acked = if self.place == Place::Joining { 0 } else { self.acked };
         mail.nodes.push((
             to,
-            self.message(Body::Status(Status { applied, acked, start, copied, complete, handed })),
+            self.message(Body::Status(Status { applied, acked, start, copied, complete, handed, missing })),
         ));
     }
 
-    fn send_updates(&self, now: u64, to: &Member, follower: &mut Follower, handed: bool, mail: &mut Mail<A>) {
+    fn send_updates(
+        &mut self,
+        now: u64,
+        to: &Member,
+        follower: &mut Follower,
+        handed: bool,
+        mail: &mut Mail<A>,
+    ) {
         if follower.applied >= self.applied {
             follower.resend_at = now + self.timing.resend_ns;
         } else if now >= follower.resend_at {
-            follower.sent = follower.applied;
+            (follower.sent, follower.repeated) = (follower.applied, follower.applied);
             follower.resend_at = now + self.timing.resend_ns;
         }
+        // What it misses, lost or late, is sent again at once, but once.
+        let missed = follower.applied.max(follower.repeated);
+        let missing = std::mem::take(&mut follower.missing).min(follower.sent);
+        if missing > missed {
+            self.send_some(to, missed, missing, handed, mail);
+            self.stats.repeated += missing - missed;
+            follower.repeated = missing;
+        }
+        follower.sent = self.send_some(to, follower.sent, self.applied, handed, mail);
+    }
+
+    /// Sends the updates behind one up to another one, and returns the last that was sent.
+    fn send_some(&self, to: &Member, mut sent: u64, last: u64, handed: bool, mail: &mut Mail<A>) -> u64 {
         let first = self.applied - self.log.len() as u64 + 1;
-        while follower.sent < self.applied && follower.sent + 1 >= first {
+        while sent < last && sent + 1 >= first {
             let mut bytes = 0;
-            let from = (follower.sent + 1 - first) as usize;
-            let some = self.log.iter().skip(from).take_while(|update| {
+            let from = (sent + 1 - first) as usize;
+            let some = self.log.iter().skip(from).take((last - sent) as usize).take_while(|update| {
                 let fits = bytes == 0 || bytes + update.len() <= MAX_UPDATES;
                 bytes += update.len() + 4;
                 fits
             });
             let updates: Vec<&[u8]> = some.map(|update| &**update).collect();
-            let first = follower.sent + 1;
-            follower.sent += updates.len() as u64;
+            let first = sent + 1;
+            sent += updates.len() as u64;
             let body = Body::Updates { first, acked: self.acked, handed, updates };
             mail.nodes.push((to.clone(), self.message(body)));
         }
+        sent
     }
 
     /// To the node that joins: a part of the data, or updates.

@@ -27,6 +27,10 @@ pub struct ChainStats {
     pub forged: u64,
     /// Parts of the data, sent to nodes that join.
     pub copies: u64,
+    /// Updates that arrived before an earlier one, kept until it is there.
+    pub held: u64,
+    /// Updates sent again because the node behind missed them.
+    pub repeated: u64,
 }
 
 impl ChainStats {
