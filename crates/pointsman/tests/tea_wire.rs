@@ -48,8 +48,10 @@ fn entries_change_under_look_ups() -> Outcome {
 
 fn a_server_that_hangs_costs_only_what_it_had() -> Outcome {
     let dir = Scratch::new("tea-hang");
-    let result = tea(&dir, &["--fault", "hang"])?;
-    ensure!(number(&result["lookups"]["lost"]["unanswered"]) > 5, "{result:#}");
+    let result = tea(&dir, &["--fault", "hang", "--rate", "3000"])?;
+    // Of 6,000 packets half are for this server: it takes as many as it has credits, then its replica serves.
+    ensure!(number(&result["lookups"]["replica"]) > 300, "{result:#}");
+    ensure!(number(&result["in_fault"]["lost"]) < 500, "{result:#}");
     // After the repair everything passes; on a busy machine an answer may be late.
     let after = &result["after_repair"];
     ensure!(

@@ -34,7 +34,7 @@ fn colliding(n: u32, step: u32, seed: u64) -> u32 {
 fn table(n: u32, seed: u64) -> u32 {
     let mut random = Random::new(seed);
     let layout = Layout { key: 16, value: 8 };
-    let config = Config { layout, cells: vec![CELLS], stash: CELLS as usize, hold_ns: 0 };
+    let config = Config { layout, cells: vec![CELLS], stash: CELLS as usize, hold_ns: 0, replicas: false };
     let mut table = Table::new(config).expect("settings");
     let keys: Vec<Vec<u8>> = (0..n).map(|_| random.bytes(16)).collect();
     table.load(keys.iter().map(|k| (&k[..], &[0; 8][..]))).expect("room");

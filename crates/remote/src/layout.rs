@@ -20,6 +20,8 @@ pub enum LayoutError {
     Size(usize),
     /// No server has cells, or all together have too many.
     Cells,
+    /// A replica of a server's cells needs another server.
+    Replica,
 }
 
 impl fmt::Display for LayoutError {
@@ -30,6 +32,9 @@ impl fmt::Display for LayoutError {
             }
             LayoutError::Cells => {
                 f.write_str("the servers together need between 1 and 2^31 - 1 cells, and each at least one")
+            }
+            LayoutError::Replica => {
+                f.write_str("replicas need at least two servers: add one, or use one copy of the entries")
             }
         }
     }

@@ -16,6 +16,8 @@ pub struct Config {
     pub layout: Layout,
     /// Cells of each server.
     pub cells: Vec<u32>,
+    /// Whether each server also has a replica of the cells of the server before it, behind its own.
+    pub replicas: bool,
     /// Entries that the switch itself can hold (`TEA_STASH`).
     pub stash: usize,
     /// How long the switch keeps a key after its cells were written, in nanoseconds: the longest time of a look-up (`timeout` of the data plane), and twice
@@ -106,6 +108,7 @@ type Dirty = Option<Vec<u8>>;
 #[derive(Debug)]
 pub struct Table {
     cells: Cells,
+    replicas: bool,
     capacity: usize,
     hold_ns: u64,
     stash: BTreeMap<Vec<u8>, Stashed>,
@@ -128,12 +131,16 @@ impl Table {
     /// An empty table. Its servers' memory must be written first ([`Table::images`]).
     ///
     /// # Errors
-    /// The servers' cells are not possible.
+    /// The servers' cells are not possible, or one server is to have a replica of itself.
     pub fn new(config: Config) -> Result<Self, crate::LayoutError> {
         let parts = Part::divide(&config.cells)?;
+        if config.replicas && parts.len() < 2 {
+            return Err(crate::LayoutError::Replica);
+        }
         let layout = Layout::new(config.layout.key, config.layout.value)?;
         Ok(Table {
             cells: Cells::new(layout, parts),
+            replicas: config.replicas,
             capacity: config.stash,
             hold_ns: config.hold_ns,
             stash: BTreeMap::new(),
@@ -152,6 +159,26 @@ impl Table {
     /// The servers' shares.
     pub fn parts(&self) -> &[Part] {
         self.cells.parts()
+    }
+
+    /// The server with the replica of a part, and where it begins in this server's cells.
+    pub fn replica(&self, part: usize) -> Option<(usize, u64)> {
+        let parts = self.cells.parts();
+        let server = (part + 1) % parts.len();
+        self.replicas.then(|| (server, self.cells.layout.region_bytes(parts[server].cells)))
+    }
+
+    /// Bytes of a server's cells, its replica of another one's included.
+    pub fn server_bytes(&self, server: usize) -> u64 {
+        let parts = self.cells.parts();
+        let of = |part: usize| self.cells.layout.region_bytes(parts[part].cells);
+        of(server) + if self.replicas { of(self.copied(server)) } else { 0 }
+    }
+
+    /// The part that a server has a replica of.
+    fn copied(&self, server: usize) -> usize {
+        let parts = self.cells.parts().len();
+        (server + parts - 1) % parts
     }
 
     /// Entries.
@@ -210,17 +237,25 @@ impl Table {
         Ok(())
     }
 
-    /// The bytes of a server's cells in pieces of up to `cells` of them, each with its offset.
+    /// The bytes of a server's cells in pieces of up to `cells` of them, each with its offset; its replica of another one's cells follows.
     pub fn images(&self, server: usize, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let part = self.cells.parts()[server];
-        let first = part.start as usize + server * (WINDOW as usize - 1);
-        let all = part.cells + WINDOW - 1;
+        let replica = self.replicas.then(|| {
+            let own = self.cells.layout.region_bytes(self.cells.parts()[server].cells);
+            self.image(self.copied(server), own, cells)
+        });
+        self.image(server, 0, cells).chain(replica.into_iter().flatten())
+    }
+
+    fn image(&self, part: usize, start: u64, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let (layout, range) = (self.cells.layout, self.cells.parts()[part]);
+        let first = range.start as usize + part * (WINDOW as usize - 1);
+        let all = range.cells + WINDOW - 1;
         (0..all).step_by(cells.max(1) as usize).map(move |number| {
             let mut bytes = Vec::new();
             for n in number..all.min(number + cells.max(1)) {
-                self.cells.layout.encode(part.start + n, self.cells.get(first + n as usize), &mut bytes);
+                layout.encode(range.start + n, self.cells.get(first + n as usize), &mut bytes);
             }
-            (u64::from(number) * self.cells.layout.cell_bytes() as u64, bytes)
+            (start + u64::from(number) * layout.cell_bytes() as u64, bytes)
         })
     }
 
@@ -429,11 +464,21 @@ impl Table {
             let mut bytes = Vec::new();
             self.cells.layout.encode(index, self.cells.get(place), &mut bytes);
             let offset = u64::from(number) * self.cells.layout.cell_bytes() as u64;
-            self.writing.insert(self.number, [before, after]);
-            self.actions.push_back(Action::Write(self.number, server, offset, bytes));
-            self.number += 1;
+            let keys = [before, after];
+            if let Some((replica, start)) = self.replica(server) {
+                // A write of its own, for which the switch holds the keys as well.
+                keys.iter().flatten().for_each(|k| self.reopen(k, true));
+                self.write(keys.clone(), replica, start + offset, bytes.clone());
+            }
+            self.write(keys, server, offset, bytes);
         }
         self.wake(now);
+    }
+
+    fn write(&mut self, keys: [Option<Vec<u8>>; 2], server: usize, offset: u64, bytes: Vec<u8>) {
+        self.writing.insert(self.number, keys);
+        self.actions.push_back(Action::Write(self.number, server, offset, bytes));
+        self.number += 1;
     }
 
     /// The switch gives a key up, unless something about it is under way.

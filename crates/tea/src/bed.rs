@@ -1,6 +1,7 @@
 //! The bed: hosts that send and receive, a switch, memory servers, each a process in a namespace of its own, and a second network between
 //! the servers and the controller.
 
+use crate::controller::PAIRS;
 use crate::{Fault, Options};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Rack, RackSpec, ServerSpec};
@@ -21,6 +22,9 @@ pub const SERVER: u16 = 10;
 pub const WAIT: u16 = 500;
 /// How long.
 const WAIT_QUEUE: &str = "500=max,1024,delay=200us";
+/// Packets by which the data plane sees that a port is down, or asks servers whether they answer again: as port 508, one for each queue pair.
+const PORT_DOWN: &str = "1:port-down,port=508,template=00";
+const PROBES: &str = "2:period=10ms,port=508,template=00,packets=";
 /// Packets of 1,514 bytes fit one answer of the path MTU 2,048.
 const MTU: u32 = 3000;
 /// The set-up channel's and the metrics' ports.
@@ -168,6 +172,10 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
         arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
     }
     arguments.extend(["-i".into(), format!("{WAIT}@tap:wait"), "--queue".into(), WAIT_QUEUE.into()]);
+    if options.copies > 1 && !options.plain {
+        let probes = format!("{PROBES}{}", options.servers * PAIRS as usize);
+        arguments.extend(["--generator".into(), PORT_DOWN.into(), "--generator".into(), probes]);
+    }
     if let Some(dir) = &options.pcap {
         arguments.push(format!("--pcap={}", dir.display()));
     }

@@ -115,9 +115,9 @@ impl Checker {
         packet(HOP.0, source(flow), number, padding)
     }
 
-    /// Packets from this one on that were not seen again.
-    pub fn unseen(&self, from: usize) -> usize {
-        self.packets.iter().skip(from).filter(|p| !p.seen).count()
+    /// When each of the packets was sent, from this one on, that were not seen again.
+    pub fn unseen(&self, from: usize) -> impl Iterator<Item = u64> {
+        self.packets.iter().skip(from).filter(|p| !p.seen).map(|p| p.at)
     }
 
     /// A packet left, with an entry or as one that has none: its number and when it was sent, if it came for the first time.

@@ -3,7 +3,7 @@
 mod setup;
 mod switch;
 
-pub use setup::dram_bytes;
+pub use setup::{PAIRS, dram_bytes};
 
 use crate::checker::{Checker, State, flow, key, value};
 use pointsman_lab::{Error, Result};
@@ -23,6 +23,8 @@ use switch::{Done, Switch};
 pub const LAYOUT: Layout = Layout { key: 16, value: 8 };
 /// After this time an answer is too late for the switch.
 pub const TIMEOUT_NS: u64 = 50_000_000;
+/// After this time without an answer the replica serves.
+pub const PATIENCE_NS: u64 = 5_000_000;
 /// The longest time of a frame on its way.
 const LIFE_NS: u64 = 50_000_000;
 /// Entries that the switch itself holds (`TEA_STASH`).
@@ -75,6 +77,8 @@ pub struct Plan {
     pub plain: bool,
     /// Memory servers.
     pub servers: usize,
+    /// Copies of the entries.
+    pub copies: u32,
     /// Flows from 0 on that have entries at the start.
     pub entries: u32,
     /// Whether entries change.
@@ -186,7 +190,7 @@ impl Controller {
             .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
             .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;
         for (i, cells) in cells.into_iter().enumerate() {
-            let (server, port, requester) = Server::set_up(i, cells, &mut self.random)?;
+            let (server, port, requester) = Server::set_up(i, server_bytes(cells, self.plan.copies), &mut self.random)?;
             self.writer.add(requester, server.memory.key, server.memory.address);
             self.ports.push(port);
             self.memories.servers.push(server);
@@ -202,7 +206,7 @@ impl Controller {
             || Error::new(format!("the switch and the memory servers are not filled after {PATIENCE:?}"));
         let entities = match &self.table {
             None => self.switch.plain_entities(&self.plan)?,
-            Some(table) => self.switch.entities(&self.memories, table.parts())?,
+            Some(table) => self.switch.entities(&self.memories, table)?,
         };
         self.switch.fill(entities);
         while !self.switch.is_idle() {
@@ -259,7 +263,7 @@ impl Controller {
             collisions,
             changes: self.changes,
             switch_bytes: self.switch.bytes(),
-            dram_bytes: self.memories.servers.iter().map(|s| server_bytes(s.cells)).sum(),
+            dram_bytes: self.memories.servers.iter().map(|s| s.bytes).sum(),
         })
     }
 

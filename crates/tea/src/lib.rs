@@ -69,6 +69,9 @@ pub struct Args {
     /// Memory servers.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
+    /// Copies of the entries: with two, each server has a replica of another one's cells, which serves while that one is away.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    copies: u8,
     /// What fails.
     #[arg(long, value_enum, default_value = "none")]
     fault: Fault,
@@ -81,6 +84,9 @@ pub struct Args {
     /// Packets under way at a time.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     window: u16,
+    /// Packets a second, however many are under way.
+    #[arg(long, value_name = "N", conflicts_with = "window", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: Option<u32>,
     /// Record the frames of the switch's ports in this folder.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
@@ -100,6 +106,8 @@ pub struct Options {
     pub entries: u32,
     /// Memory servers.
     pub servers: usize,
+    /// Copies of the entries.
+    pub copies: u32,
     /// What fails.
     pub fault: Fault,
     /// Whether entries change.
@@ -108,6 +116,8 @@ pub struct Options {
     pub adverse: bool,
     /// Packets under way at a time.
     pub window: usize,
+    /// Packets a second, instead.
+    pub rate: Option<u32>,
     /// Folder for captures.
     pub pcap: Option<PathBuf>,
     /// Short.
@@ -123,6 +133,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.plain && (args.fault != Fault::None || args.churn || args.adverse) {
         return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn and --adverse".into());
     }
+    // A replica is in another server.
+    let copies = u32::from(args.copies).min(args.servers.into());
     args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     ensure_privileges()?;
@@ -133,6 +145,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "app": format!("{:?}", args.app).to_lowercase(),
         "plain": args.plain,
         "servers": args.servers,
+        "copies": copies,
         "fault": format!("{:?}", args.fault).to_lowercase(),
         "churn": args.churn,
         "adverse": args.adverse,
@@ -141,10 +154,12 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         plain: args.plain,
         entries: args.entries,
         servers: args.servers.into(),
+        copies,
         fault: args.fault,
         churn: args.churn,
         adverse: args.adverse,
         window: args.window.into(),
+        rate: args.rate,
         pcap: args.pcap,
         quick: args.quick,
         binary: own,

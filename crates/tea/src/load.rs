@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// A packet that has not come after this time is taken for lost.
 pub const GIVE_UP: Duration = Duration::from_millis(300);
+/// Packets that are sent at once, at most, if a rate is given.
+const BURST: u64 = 64;
 /// Bytes of packets besides their number; most are short.
 const PADDINGS: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 70, 700, 1464];
 
@@ -23,6 +25,8 @@ pub struct Traffic {
     pub churn: bool,
     /// Packets under way at a time.
     pub window: usize,
+    /// Packets a second, instead.
+    pub rate: Option<u32>,
     /// Random numbers.
     pub seed: u64,
 }
@@ -61,7 +65,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
     let mut random = Random::new(traffic.seed);
     let mut under_way: BTreeMap<u64, u64> = BTreeMap::new();
     let mut came = Came::default();
-    let mut number = 0;
+    let (mut number, mut skipped, start) = (0, 0, shared.now());
     let mut ends: Option<Instant> = None;
     while ends.is_none_or(|at| Instant::now() < at) {
         let mut idle = true;
@@ -90,9 +94,19 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
         if ends.is_none() && shared.stop.load(Relaxed) {
             ends = Some(Instant::now() + GIVE_UP);
         }
-        if ends.is_none() && under_way.len() < traffic.window {
+        let due = match traffic.rate {
+            None => traffic.window.saturating_sub(under_way.len()),
+            // What could not be sent in time is sent now, but not all of a long pause.
+            Some(rate) => {
+                let all = shared.now().saturating_sub(start) as u128 * u128::from(rate) / 1_000_000_000;
+                let due = (all as u64).saturating_sub(number + skipped);
+                skipped += due.saturating_sub(BURST);
+                due.min(BURST) as usize
+            }
+        };
+        if ends.is_none() && due > 0 {
             let mut checker = shared.checker();
-            while under_way.len() < traffic.window {
+            for _ in 0..due {
                 let busy = traffic.churn && random.below(2) == 0;
                 let flows = if busy { traffic.flows.min(CHANGING) } else { traffic.flows };
                 let flow = random.below(flows.into()) as u32;

@@ -9,6 +9,10 @@ use std::fmt::Write;
 const REASONS: [(&str, usize); 5] =
     [("credit", 5), ("long", 6), ("server", 7), ("window", 8), ("foreign", 9)];
 
+/// Places of look-ups that a replica got, and of servers taken out.
+const REPLICA: usize = 16;
+const OUT: usize = 17;
+
 /// What a run found.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -22,6 +26,8 @@ pub struct Outcome {
     pub per_s: f64,
     /// READs that each server has answered.
     pub reads: Vec<u64>,
+    /// Packets lost by the fault until the repair, and the time from the fault until the last one of them was sent, in nanoseconds.
+    pub in_fault: [u64; 2],
     /// Packets that were sent after the repair, and those of them that were lost.
     pub after: [u64; 2],
     /// Processes that ended on their own, with their last words.
@@ -85,9 +91,10 @@ impl Outcome {
     /// As JSON, together with what was asked for.
     pub fn json(&self, asked: Value) -> Value {
         let v = &self.verdict;
+        let count = |index: usize| self.found.counts.get(index).copied().unwrap_or(0);
         let lookups = self.lookups().map(|l| {
             let lost: Map<String, Value> = l.lost.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
-            json!({"sent": l.sent, "cache": 0, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost})
+            json!({"sent": l.sent, "cache": 0, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA)})
         });
         let mut all = json!({
             "schema": 1,
@@ -107,6 +114,8 @@ impl Outcome {
             "dram_bytes": self.found.dram_bytes,
             "switch_bytes": self.found.switch_bytes,
             "changes": {"acknowledged": self.found.changes[0], "refused": self.found.changes[1]},
+            "in_fault": {"lost": self.in_fault[0], "outage_ms": self.in_fault[1] as f64 / 1e6},
+            "servers_out": count(OUT),
             "after_repair": {"sent": self.after[0], "lost": self.after[1]},
             "violations": {"wrong": v.wrong, "missing": v.missing, "altered": v.altered, "doubled": v.doubled},
             "deaths": self.deaths,
@@ -137,6 +146,7 @@ impl Outcome {
             text,
             "{:.0} look-ups/s; latency {} us (p50), {} us (p99)\n\
              {} entries, {} collisions, {} changes; {} bytes in servers, {} in the switch\n\
+             {} look-ups by a replica; the fault cost {} packets, the last one sent {:.1} ms after it\n\
              after the repair: {} sent, {} lost\n\
              violations: {} wrong, {} missing, {} altered, {} doubled",
             self.per_s,
@@ -147,6 +157,9 @@ impl Outcome {
             self.found.changes[0],
             self.found.dram_bytes,
             self.found.switch_bytes,
+            self.found.counts.get(REPLICA).copied().unwrap_or(0),
+            self.in_fault[0],
+            self.in_fault[1] as f64 / 1e6,
             self.after[0],
             self.after[1],
             v.wrong,
@@ -168,7 +181,7 @@ mod tests {
     #[test]
     fn look_ups_add_up() {
         let verdict = Verdict { sent: 100, found: 70, absent: 10, ..Verdict::default() };
-        let mut counts = [0; 16];
+        let mut counts = [0; 20];
         (counts[0], counts[1], counts[2], counts[5], counts[8]) = (5, 65, 10, 3, 2);
         let l = Lookups::new(&verdict, &counts).expect("they add up");
         assert_eq!(l.lost, [("credit", 3), ("window", 2), ("unanswered", 15)]);

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long the tables may take to be filled.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Packets sent so long before a fault may be under way, in nanoseconds.
+const UNDER_WAY: u64 = 50_000_000;
 /// One flow in so many has no entry.
 const ABSENT: u32 = 8;
 
@@ -49,7 +51,7 @@ fn mark(shared: &Shared) -> Mark {
 /// # Errors
 /// The bed cannot be built, or the tables cannot be filled.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let mut bed = Bed::start(options, dram_bytes(options.entries, options.servers))?;
+    let mut bed = Bed::start(options, dram_bytes(options.entries, options.servers, options.copies))?;
     let absent = options.entries / ABSENT + 1;
     let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
     let flows = options.entries + absent;
@@ -65,6 +67,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         switch: bed.p4runtime.clone(),
         plain: options.plain,
         servers: options.servers,
+        copies: options.copies,
         entries: options.entries,
         churn: options.churn,
         seed: 1,
@@ -83,7 +86,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         });
     }
     say("the tables are filled");
-    let traffic = Traffic { flows, churn: options.churn, window: options.window, seed: 2 };
+    let traffic = Traffic { flows, churn: options.churn, window: options.window, rate: options.rate, seed: 2 };
     let reads_before = bed.reads()?;
     let outcome = measure(options, &mut bed, &shared, traffic, say)?;
     let found = controller.join().map_err(|_| Error::new("the controller panicked"))??;
@@ -108,8 +111,14 @@ fn measure(
         let came = load.join().map_err(|_| Error::new("the load panicked"))?;
         let (calm, repaired) = done?;
         let checker = shared.checker();
-        let lost_after = checker.unseen(repaired.sent);
-        let lost = checker.unseen(0);
+        let lost_after = checker.unseen(repaired.sent).count();
+        let lost = checker.unseen(0).count();
+        let fault = calm[1].at.as_nanos() as u64;
+        let lost_in_fault: Vec<u64> = checker
+            .unseen(0)
+            .filter(|at| (fault.saturating_sub(UNDER_WAY)..repaired.at.as_nanos() as u64).contains(at))
+            .collect();
+        let outage = lost_in_fault.last().map_or(0, |at| at.saturating_sub(fault));
         let mut latencies = came.latencies;
         latencies.resize(latencies.len() + lost, GIVE_UP.as_nanos() as u64);
         latencies.sort_unstable();
@@ -118,6 +127,7 @@ fn measure(
             verdict: checker.verdict,
             latencies,
             per_s: (calm[1].sent - calm[0].sent) as f64 / span,
+            in_fault: [lost_in_fault.len() as u64, outage],
             after: [checker.verdict.sent - repaired.sent as u64, lost_after as u64],
             ..Outcome::default()
         })

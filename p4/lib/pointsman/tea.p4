@@ -20,6 +20,9 @@
 //
 // A packet whose entry is in a server passes twice: what the program does before TeaFind happens again when the entry is here. The port that the packet
 // came in by is `tea.in_port`.
+//
+// With replicas the switch needs two generators as which packets come in from port TEA_GENERATOR: number TEA_PORT_DOWN for ports that go down, and another,
+// periodic one with a packet for each queue pair, by which servers that were out are found again.
 
 #ifndef POINTSMAN_TEA_P4
 #define POINTSMAN_TEA_P4
@@ -36,6 +39,61 @@
     packet.emit(h.cells);       \
     packet.emit(h.packet);      \
     packet.emit(h.check)
+
+// Whether a queue pair at a port takes another look-up now.
+control TeaUsable(in bit<48> begun, in bit<48> patience, in bit<32> pair, in bit<9> port, out bool usable) {
+    apply {
+        bit<8> dead;
+        bit<8> is_out;
+        bit<8> probed;
+        bit<32> next;
+        bit<32> done;
+        bit<48> progress;
+        tea_dead.read(dead, pair);
+        tea_out.read(is_out, (bit<32>)port);
+        tea_probed.read(probed, pair);
+        tea_next.read(next, pair);
+        tea_done.read(done, pair);
+        tea_progress.read(progress, pair);
+        bit<24> in_flight = next[23:0] - done[23:0];
+        bit<48> silent = begun - progress;
+        if (is_out == 0 && in_flight != 0 && silent > patience && silent[47:47] == 0) {
+            tea_counts.count(TEA_COUNT_OUT);
+            tea_out.write((bit<32>)port, 1);
+            is_out = 1;
+        }
+        usable = dead == 0 && is_out == 0 && probed == 0 && in_flight <= 3 * (TEA_CREDITS - 1);
+    }
+}
+
+// Asks a server that is out whether it answers again: a WRITE of nothing, with a number that it may already have. Its acknowledgment names the one
+// that it expects.
+control TeaProbe(inout tea_meta_t m, inout standard_metadata_t sm) {
+    apply {
+        bit<8> is_out;
+        bit<8> probed;
+        bit<32> next;
+        bit<32> done;
+        bit<48> progress;
+        tea_out.read(is_out, (bit<32>)m.peer_port);
+        tea_probed.read(probed, m.pair);
+        tea_next.read(next, m.pair);
+        tea_done.read(done, m.pair);
+        tea_progress.read(progress, m.pair);
+        bit<48> silent = sm.ingress_global_timestamp - progress;
+        if ((is_out == 1 || probed == 1) && (next == done || silent > m.timeout)) {
+            tea_counts.count(TEA_COUNT_PROBE);
+            tea_probed.write(m.pair, 1);
+            m.psn = done[23:0];
+            tea_next.write(m.pair, (bit<32>)(m.psn + 1));
+            tea_progress.write(m.pair, sm.ingress_global_timestamp);
+            m.step = TEA_PROBE;
+            sm.egress_spec = m.peer_port;
+        } else {
+            m.step = TEA_DROP;
+        }
+    }
+}
 
 // Takes numbers and a scratchpad for a look-up, or lets the packet wait.
 control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
@@ -133,9 +191,18 @@ control TeaSearch(in tea_cells_t c, in tea_key_t key, out bit<8> state, out tea_
     }
 }
 
+// A server's answer ends that it is out.
+control TeaAlive(in bit<32> pair, in bit<9> port) {
+    apply {
+        tea_out.write((bit<32>)port, 0);
+        tea_probed.write(pair, 0);
+    }
+}
+
 // An answer of a server, with the right check value.
 control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     TeaSearch() search;
+    TeaAlive() alive;
 
     apply {
         bit<32> next;
@@ -154,12 +221,14 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
         } else if (h.roce.opcode == TEA_ACK && h.syndrome.syndrome == TEA_NAK_SEQUENCE) {
             // The server has all before `end`, and waits for that number.
             tea_counts.count(TEA_COUNT_GAP);
+            alive.apply(m.pair, m.peer_port);
             tea_next.write(m.pair, (bit<32>)end);
             tea_done.write(m.pair, (bit<32>)end);
         } else if (h.syndrome.syndrome[7:5] != 0) {
             tea_counts.count(TEA_COUNT_DEAD);
             tea_dead.write(m.pair, h.syndrome.syndrome);
         } else if (h.roce.opcode == TEA_ACK) {
+            alive.apply(m.pair, m.peer_port);
             if (advance > in_flight) {
                 tea_next.write(m.pair, (bit<32>)end);
             }
@@ -179,6 +248,7 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 || sm.ingress_global_timestamp - begun > m.timeout) {
                 tea_counts.count(TEA_COUNT_LATE);
             } else {
+                alive.apply(m.pair, m.peer_port);
                 tea_done.write(m.pair, (bit<32>)end);
                 tea_progress.write(m.pair, sm.ingress_global_timestamp);
                 if (h.cells.isValid()) {
@@ -214,6 +284,8 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
 
 // First in ingress: takes the servers' answers, and sends the packets that need one.
 control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
+    TeaUsable() usable;
+    TeaProbe() probe;
     TeaRequest() request;
     TeaAnswer() answer;
 
@@ -239,6 +311,27 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
         m.pair_mask = pair_mask;
     }
 
+    // The same with a replica in another server: ports of both; ticks without an answer after which the server is out, less than `timeout`; the replica's
+    // first queue pair, of as many, address of its cells, and the first cell.
+    action replicated(bit<32> first_pair,
+                      bit<32> pair_mask,
+                      bit<9> port,
+                      bit<48> patience,
+                      bit<32> replica_pair,
+                      bit<9> replica_port,
+                      bit<64> replica_cells,
+                      bit<32> start) {
+        m.first_pair = first_pair;
+        m.pair_mask = pair_mask;
+        m.replicated = true;
+        m.first_port = port;
+        m.patience = patience;
+        m.replica_pair = replica_pair;
+        m.replica_port = replica_port;
+        m.replica_cells = replica_cells;
+        m.replica_start = start;
+    }
+
     action no_server() {
         m.step = TEA_DROP;
     }
@@ -246,7 +339,7 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
     // Which server holds the window that begins with a cell.
     table tea_servers {
         key = { m.home: range @name("cell"); }
-        actions = { server; no_server; }
+        actions = { server; replicated; no_server; }
         default_action = no_server;
         size = 64;
     }
@@ -288,7 +381,9 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
         tea_config.apply();
         bool asks = m.step == TEA_SEND;
         bool answers = h.roce.isValid();
-        if (!asks && !answers) {
+        bool generated = h.generated.isValid();
+        bool is_replica = false;
+        if (!asks && !answers && !generated) {
             if (!m.again) {
                 m.in_port = sm.ingress_port;
                 m.begun = sm.ingress_global_timestamp;
@@ -298,8 +393,21 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             if (asks) {
                 tea_servers.apply();
                 m.pair = m.first_pair + (m.home & m.pair_mask);
-            } else {
+                if (m.replicated) {
+                    bit<32> other = m.replica_pair + (m.home & m.pair_mask);
+                    bool is_usable;
+                    usable.apply(m.begun, m.patience, m.pair, m.first_port, is_usable);
+                    if (!is_usable) {
+                        usable.apply(m.begun, m.patience, other, m.replica_port, is_replica);
+                        if (is_replica) {
+                            m.pair = other;
+                        }
+                    }
+                }
+            } else if (answers) {
                 m.pair = (bit<32>)(h.roce.pair - TEA_FIRST_PAIR);
+            } else {
+                m.pair = (bit<32>)h.generated.packet;
             }
             tea_pairs.apply();
             bit<8> dead;
@@ -309,8 +417,25 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     tea_counts.count(TEA_COUNT_SERVER);
                     m.step = TEA_DROP;
                 } else {
+                    if (is_replica) {
+                        m.cells = m.replica_cells;
+                        m.start = m.replica_start;
+                        tea_counts.count(TEA_COUNT_REPLICA);
+                    }
                     @atomic {
                         request.apply(m, sm);
+                    }
+                }
+            } else if (generated) {
+                if (h.generated.generator == TEA_PORT_DOWN) {
+                    tea_counts.count(TEA_COUNT_OUT);
+                    tea_out.write((bit<32>)h.generated.port, 1);
+                    m.step = TEA_DROP;
+                } else if (m.peer == 0 || dead != 0) {
+                    m.step = TEA_DROP;
+                } else {
+                    @atomic {
+                        probe.apply(m, sm);
                     }
                 }
             } else if (m.peer == 0 || dead != 0 || h.roce.src != m.peer_address || sm.ingress_port != m.peer_port
@@ -381,10 +506,10 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
     }
 }
 
-// Egress: makes the three requests of a look-up; packets that came back, or have waited, return to the parser.
+// Egress: makes the three requests of a look-up, or a probe; packets that came back, or have waited, return to the parser.
 control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     apply {
-        if (m.step == TEA_SEND) {
+        if (m.step == TEA_SEND || m.step == TEA_PROBE) {
             bit<2> fill = 0 - m.bytes[1:0];
             bit<32> data = TEA_SCRATCH_BYTES + (bit<32>)fill + m.bytes;
             // Not by sequence number: a number is used again while a READ of its earlier use may be under way.
@@ -397,7 +522,13 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             h.roce.opcode = TEA_READ;
             h.roce.ask = 0;
             bit<32> length = TEA_ROCE_BYTES + 16 + 4;
-            if (sm.egress_rid == 1) {
+            if (m.step == TEA_PROBE) {
+                h.remote.bytes = 0;
+                h.roce.opcode = TEA_WRITE;
+                h.roce.psn = m.psn;
+                h.roce.ask = 0x80;
+                truncate(length);
+            } else if (sm.egress_rid == 1) {
                 h.roce.opcode = TEA_WRITE;
                 h.roce.psn = m.psn;
                 h.roce.ask = m.ask ++ 7w0;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const LAYOUT: Layout = Layout { key: 4, value: 4 };
 
 fn table(cells: &[u32], stash: usize) -> Table {
-    Table::new(Config { layout: LAYOUT, cells: cells.to_vec(), stash, hold_ns: 10 }).expect("settings")
+    Table::new(Config { layout: LAYOUT, cells: cells.to_vec(), stash, hold_ns: 10, replicas: cells.len() > 1 }).expect("settings")
 }
 
 /// The tables of switch and servers, as actions change them.
@@ -28,6 +28,10 @@ impl Memory {
         Memory { stash: BTreeMap::new(), servers, starts, total }
     }
 
+    fn window(&self, server: usize, first: usize) -> Vec<&[u8]> {
+        self.servers[server].chunks(16).skip(first).take(8).collect()
+    }
+
     /// What a look-up gives, by another CRC than the table's.
     fn look_up(&self, key: &[u8]) -> Option<Vec<u8>> {
         if let Some(entry) = self.stash.get(key) {
@@ -35,8 +39,14 @@ impl Memory {
         }
         let home = crc(key) % self.total;
         let server = self.starts.iter().rposition(|s| *s <= home).expect("a server");
-        let cells = self.servers[server].chunks(16).skip((home - self.starts[server]) as usize);
-        for (n, cell) in cells.take(8).enumerate() {
+        let first = (home - self.starts[server]) as usize;
+        let own = self.window(server, first);
+        let next = (server + 1) % self.servers.len();
+        let end = self.starts.get(next + 1).copied().unwrap_or(self.total);
+        // The replica is in the next server, behind the cells of its own range.
+        let behind = (end - self.starts[next]) as usize + 7;
+        assert_eq!(own, self.window(next, behind + first), "the replica differs");
+        for (n, cell) in own.iter().enumerate() {
             assert_eq!(cell[..4], (home + n as u32).to_be_bytes());
             if cell[15] & 1 == 1 && cell[4..8] == *key {
                 assert_eq!(cell[12..], (crc(&cell[4..12]) | 1).to_be_bytes());
@@ -127,10 +137,17 @@ fn changes_agree_with_a_map() {
 
 #[test]
 fn bad_input_is_refused() {
-    let config = |layout, cells: &[u32]| Config { layout, cells: cells.to_vec(), stash: 1, hold_ns: 1 };
+    let config = |layout, cells: &[u32]| Config {
+        layout,
+        cells: cells.to_vec(),
+        stash: 1,
+        hold_ns: 1,
+        replicas: true,
+    };
     let error = |layout, cells: &[u32]| Table::new(config(layout, cells)).err();
-    assert_eq!(error(Layout { key: 6, value: 4 }, &[1]), Some(LayoutError::Size(6)));
-    assert_eq!(error(Layout { key: 4, value: 0 }, &[1]), Some(LayoutError::Size(0)));
+    assert_eq!(error(Layout { key: 6, value: 4 }, &[1, 1]), Some(LayoutError::Size(6)));
+    assert_eq!(error(Layout { key: 4, value: 0 }, &[1, 1]), Some(LayoutError::Size(0)));
+    assert_eq!(error(LAYOUT, &[100]), Some(LayoutError::Replica));
     for cells in [&[][..], &[4, 0], &[1 << 30, 1 << 30]] {
         assert_eq!(Part::divide(cells), Err(LayoutError::Cells), "{cells:?}");
     }

@@ -10,7 +10,7 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use setup::{App, HOLD, US};
-use world::{Settings, World};
+use world::{Away, Settings, World};
 
 fn settings() -> Settings {
     Settings {
@@ -26,6 +26,8 @@ fn settings() -> Settings {
         cells: vec![20, 15],
         stash: 64,
         hold_ns: HOLD,
+        replicas: false,
+        away: None,
     }
 }
 
@@ -37,6 +39,8 @@ fn faults(seed: u64) -> Settings {
         late: [0.0, 0.002, 0.03][(seed / 4 % 3) as usize],
         adverse: seed / 3 % 2 == 1,
         change_ns: [60 * US, 200 * US][(seed / 5 % 2) as usize],
+        replicas: seed % 4 > 1,
+        away: [None, Some((Away::Hangs, 5000 * US, 9000 * US)), Some((Away::Port, 5000 * US, 9000 * US))][(seed / 4 % 3) as usize],
         ..settings()
     }
 }
@@ -82,6 +86,31 @@ fn random_faults_break_nothing() {
     assert!(passed * 10 > sent * 6, "{passed} of {sent}");
 }
 
+/// With replicas a server that is away costs only what it had, and nothing when it answers again.
+#[test]
+fn a_replica_serves_while_a_server_is_away() {
+    let app = App::<Engine>::new(&[]);
+    for (away, most) in [(Away::Hangs, 30), (Away::Port, 6)] {
+        for change_ns in [0, 200 * US] {
+            let away = Some((away, 5000 * US, 10_000 * US));
+            let mut world = World::new(&app, Settings { replicas: true, away, change_ns, ..settings() }, 1);
+            world.run(30_000 * US);
+            let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0).count());
+            let count = |world: &mut World<Engine>, n| world.rig.counter("tea_counts", n).expect("a counter").packets;
+            let [replica, out, probes] = [16, 17, 18].map(|n| count(&mut world, n));
+            println!("{away:?}: {lost} of {} packets lost; replica {replica}, out {out}, probes {probes}", verdict.sent);
+            assert_eq!((verdict.violations(), world.wrong.len()), (0, 0), "{verdict:?} {:?}", world.wrong);
+            assert!(lost <= most, "{away:?}: {lost} lost");
+            assert!(replica > 200 && out > 0 && probes > 0, "{replica} {out} {probes}");
+            // The server serves again: its replica does so only when there is no credit.
+            let before = count(&mut world, 16);
+            world.run(10_000 * US);
+            assert!(count(&mut world, 16) < before + 100, "the replica still serves");
+            assert_eq!(world.checker.unseen(0).count(), lost, "{away:?}: lost after the repair");
+        }
+    }
+}
+
 /// Losses cost packets, never a queue pair or a credit.
 #[test]
 fn a_lost_frame_costs_few_packets() {
@@ -91,7 +120,7 @@ fn a_lost_frame_costs_few_packets() {
         world.lost_frames = 0;
         world.run(20_000 * US);
         let (verdict, frames) = (world.checker.verdict, world.lost_frames);
-        let lost = world.checker.unseen(0) as u64;
+        let lost = world.checker.unseen(0).count() as u64;
         println!(
             "{loss} of frames lost, a packet in {gap_ns} ns: {lost} of {} packets for {frames} frames",
             verdict.sent

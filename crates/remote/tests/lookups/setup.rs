@@ -6,6 +6,7 @@ use pointsman_net::Loader;
 use pointsman_remote::Layout;
 use pointsman_roce::Packet;
 use pointsman_stf::Rig;
+use pointsman_stf::generator::Numbered;
 use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
 use pointsman_v1model::{QueueConfig, Switch, SwitchConfig};
 use pointsman_wire::Mac;
@@ -27,6 +28,11 @@ pub const LIFE: u64 = 50 * US;
 pub const LAYOUT: Layout = Layout { key: 16, value: 8 };
 /// Long enough for everything that is under way.
 pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
+/// After this time without an answer the replica serves.
+pub const PATIENCE: u64 = 50 * US;
+/// The switch's generators: for ports that go down, and for questions whether servers answer again.
+pub const GENERATORS: [&str; 2] =
+    ["1:port-down,port=508,template=00", "2:period=100us,port=508,packets=4,template=00"];
 
 /// The program; every replacement in the library must apply.
 fn program(changes: &[(&str, &str)]) -> Arc<Program> {
@@ -60,9 +66,9 @@ fn hop() -> (Mac, Mac) {
     (Mac::from_u64(2), Mac::from_u64(4))
 }
 
-/// The address of a server's scratchpads.
-pub fn ring(cells: u32) -> u64 {
-    BASE + LAYOUT.region_bytes(cells).next_multiple_of(4096)
+/// The address of a server's scratchpads, behind so many bytes of cells.
+pub fn ring(bytes: u64) -> u64 {
+    BASE + bytes.next_multiple_of(4096)
 }
 
 pub fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
@@ -101,5 +107,9 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
         .expect("a route");
     let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
     rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
+    for text in GENERATORS.iter().filter(|_| settings.replicas) {
+        let generator: Numbered = text.parse().expect("a generator");
+        rig.switch.set_generator(rig.now, generator.number, generator.generator).expect("a generator");
+    }
     rig
 }

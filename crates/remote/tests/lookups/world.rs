@@ -33,10 +33,25 @@ pub struct Settings {
     pub cells: Vec<u32>,
     pub stash: usize,
     pub hold_ns: u64,
+    /// Whether each server has a replica of another one's cells.
+    pub replicas: bool,
+    /// The first server does not answer between these times from the start of the traffic.
+    pub away: Option<(Away, u64, u64)>,
+}
+
+/// Why a server does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// It hangs: what comes waits until it continues.
+    Hangs,
+    /// The switch's link to it is down.
+    Port,
 }
 
 enum Event {
     Input,
+    /// The link of the first server.
+    Link(bool),
     Change,
     ToSwitch(u32, Vec<u8>),
     ToServer(usize, Vec<u8>),
@@ -70,6 +85,8 @@ pub struct World<E: Executor> {
     /// When the last delayed READ ends.
     read_at: u64,
     end: u64,
+    /// The first server does not answer between these times.
+    away: Option<(Away, u64, u64)>,
     pub refused: u64,
     pub lost_frames: u64,
     pub wrong: Vec<String>,
@@ -82,6 +99,7 @@ impl<E: Executor + Send + Sync> World<E> {
             cells: settings.cells.clone(),
             stash: settings.stash,
             hold_ns: settings.hold_ns,
+            replicas: settings.replicas,
         };
         let mut table = Table::new(config).expect("settings");
         // Half of the flows have entries from the start.
@@ -103,6 +121,7 @@ impl<E: Executor + Send + Sync> World<E> {
             stash_at: 0,
             read_at: 0,
             end: 0,
+            away: None,
             refused: 0,
             lost_frames: 0,
             wrong: Vec::new(),
@@ -122,7 +141,7 @@ impl<E: Executor + Send + Sync> World<E> {
 
     fn add_server(&mut self, i: usize) {
         let part = self.table.parts()[i];
-        let ring = ring(part.cells);
+        let ring = ring(self.table.server_bytes(i));
         let bytes = (ring - BASE) + u64::from(PAIRS * RING * SLOT);
         let rights = Rights { read: true, write: true, atomic: false };
         let mut server = Responder::new(MTU).expect("a path MTU");
@@ -151,11 +170,20 @@ impl<E: Executor + Send + Sync> World<E> {
             self.rig.add(&peer).expect("a queue pair");
         }
         let range = format!("{}..{}", part.start, part.start + part.cells - 1);
-        let server_entry = format!(
-            "tea_servers cell={range} priority=1 -> server(first_pair={}, pair_mask={})",
-            i as u32 * PAIRS,
-            PAIRS - 1
-        );
+        let (first, mask) = (i as u32 * PAIRS, PAIRS - 1);
+        let action = match self.table.replica(i) {
+            None => format!("server(first_pair={first}, pair_mask={mask})"),
+            Some((other, start)) => format!(
+                "replicated(first_pair={first}, pair_mask={mask}, port={}, patience={PATIENCE}, replica_pair={}, replica_port={}, \
+                 replica_cells={}, start={})",
+                SERVER + i as u32,
+                other as u32 * PAIRS,
+                SERVER + other as u32,
+                BASE + start,
+                part.start
+            ),
+        };
+        let server_entry = format!("tea_servers cell={range} priority=1 -> {action}");
         self.rig.add(&server_entry).expect("a range");
         self.servers.push(server);
         let images: Vec<_> = self.table.images(i, 16).collect();
@@ -177,6 +205,11 @@ impl<E: Executor + Send + Sync> World<E> {
     pub fn run(&mut self, duration: u64) {
         self.end = self.now + duration;
         self.enter(1, Event::Input);
+        self.away = self.settings.away.take().map(|(away, from, to)| (away, self.now + from, self.now + to));
+        if let Some((Away::Port, from, to)) = self.away {
+            self.enter(from - self.now, Event::Link(false));
+            self.enter(to - self.now, Event::Link(true));
+        }
         if self.settings.change_ns > 0 {
             self.enter(2, Event::Change);
         }
@@ -219,8 +252,16 @@ impl<E: Executor + Send + Sync> World<E> {
         match event {
             Event::Input => self.input(),
             Event::Change => self.change(),
-            Event::ToSwitch(port, frame) => self.at_switch(Some((port, frame))),
-            Event::ToServer(i, frame) => self.at_server(i, &frame),
+            Event::Link(up) => self.rig.switch.set_port_status(SERVER, up),
+            Event::ToSwitch(port, frame) => {
+                if port != SERVER || self.is_away(Away::Port).is_none() {
+                    self.at_switch(Some((port, frame)));
+                }
+            }
+            Event::ToServer(i, frame) => match self.is_away(Away::Hangs).filter(|_| i == 0) {
+                Some(after) => self.enter(after, Event::ToServer(i, frame)),
+                None => self.at_server(i, &frame),
+            },
             Event::ToController(i, frame) => {
                 let (packet, ..) = Packet::decode(&frame).expect("the responder's own packet");
                 let mut sent = Vec::new();
@@ -257,6 +298,12 @@ impl<E: Executor + Send + Sync> World<E> {
                 self.act();
             }
         }
+    }
+
+    /// How much longer the first server is away for this reason.
+    fn is_away(&self, reason: Away) -> Option<u64> {
+        let (away, from, to) = self.away?;
+        (away == reason && (from..to).contains(&self.now)).then(|| to - self.now)
     }
 
     fn input(&mut self) {
@@ -363,6 +410,9 @@ impl<E: Executor + Send + Sync> World<E> {
                 {
                     let i = (port - SERVER) as usize;
                     self.requested(i, &frame);
+                    if i == 0 && self.is_away(Away::Port).is_some() {
+                        continue;
+                    }
                     self.link(&frame, |frame| Event::ToServer(i, frame));
                 }
                 other => self.wrong.push(format!("{other:?} left the switch")),
@@ -372,14 +422,14 @@ impl<E: Executor + Send + Sync> World<E> {
 
     /// The data plane's requests are those of the layout.
     fn requested(&mut self, i: usize, frame: &[u8]) {
-        let cells = self.table.parts()[i].cells;
+        let all = self.table.server_bytes(i);
         let (packet, from, to) = match Packet::decode(frame) {
             Ok(decoded) => decoded,
             Err(e) => return self.wrong.push(format!("{e} in {frame:02x?}")),
         };
         let remote = packet.remote;
-        let window = remote.address < BASE + LAYOUT.region_bytes(cells);
-        let at = remote.address.wrapping_sub(if window { BASE } else { ring(cells) });
+        let window = remote.address < BASE + all;
+        let at = remote.address.wrapping_sub(if window { BASE } else { ring(all) });
         let fits = if window {
             let bytes = LAYOUT.cell_bytes() as u64;
             packet.opcode == Opcode::Read

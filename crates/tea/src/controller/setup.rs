@@ -30,14 +30,12 @@ const RETRIES: u32 = 1000;
 /// Time between two signs of life.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// Where the scratchpads begin, behind the cells.
-fn ring_offset(cells: u32) -> u64 {
-    LAYOUT.region_bytes(cells).next_multiple_of(4096)
-}
+/// Bytes of the scratchpads, which are at the end.
+const RINGS: u64 = (PAIRS * RING * SLOT) as u64;
 
-/// Bytes of memory that a server with so many cells needs.
-pub fn server_bytes(cells: u32) -> u64 {
-    ring_offset(cells) + u64::from(PAIRS * RING * SLOT)
+/// Bytes of memory that a server needs for so many cells of each copy, and the scratchpads.
+pub fn server_bytes(cells: u32, copies: u32) -> u64 {
+    (LAYOUT.region_bytes(cells) * u64::from(copies)).next_multiple_of(4096) + RINGS
 }
 
 /// Cells of each server.
@@ -47,14 +45,14 @@ pub fn cells(entries: u32, servers: usize) -> Vec<u32> {
 }
 
 /// Bytes of memory that each server of a plan needs.
-pub fn dram_bytes(entries: u32, servers: usize) -> u64 {
-    cells(entries, servers).first().map_or(0, |cells| server_bytes(*cells))
+pub fn dram_bytes(entries: u32, servers: usize, copies: u32) -> u64 {
+    cells(entries, servers).first().map_or(0, |cells| server_bytes(*cells, copies))
 }
 
 /// The settings of the table.
 pub(super) fn table(plan: &Plan, hold_ns: u64) -> (Vec<u32>, Config) {
     let cells = cells(plan.entries, plan.servers);
-    (cells.clone(), Config { layout: LAYOUT, cells, stash: STASH, hold_ns })
+    (cells.clone(), Config { layout: LAYOUT, cells, stash: STASH, hold_ns, replicas: plan.copies > 1 })
 }
 
 /// All memory servers.
@@ -81,7 +79,8 @@ impl Memories {
 
 /// A memory server.
 pub(super) struct Server {
-    pub cells: u32,
+    /// Of its memory that are used.
+    pub bytes: u64,
     pub memory: Memory,
     /// Numbers and first packet sequence numbers of the switch's queue pairs.
     pub pairs: Vec<(u32, u32)>,
@@ -95,7 +94,7 @@ pub(super) struct Server {
 impl Server {
     /// Address of a queue pair's scratchpads.
     pub fn ring(&self, pair: usize) -> u64 {
-        self.memory.address + ring_offset(self.cells) + pair as u64 * u64::from(RING * SLOT)
+        self.memory.address + self.bytes - RINGS + pair as u64 * u64::from(RING * SLOT)
     }
 
     /// The number of a server's queue pair in the switch.
@@ -104,12 +103,12 @@ impl Server {
     }
 
     /// Connects to a server, and gets queue pairs for the switch and the controller.
-    pub fn set_up(i: usize, cells: u32, random: &mut Random) -> Result<(Server, Management, Requester)> {
+    pub fn set_up(i: usize, bytes: u64, random: &mut Random) -> Result<(Server, Management, Requester)> {
         let failed = |e: String| Error::new(format!("memory server {i}: {e}"));
         let mut client =
             Client::connect(Bed::setup(i), Some(bed::SECRET)).map_err(|e| Error::new(e.to_string()))?;
         let memory = client.memory().map_err(|e| failed(e.to_string()))?;
-        fits(&memory, cells).map_err(failed)?;
+        fits(&memory, bytes).map_err(failed)?;
         let mut psn = || random.below(1 << 24) as u32;
         let own_psn = psn();
         let (to, from) = management(i);
@@ -138,14 +137,13 @@ impl Server {
         let requester =
             Requester::new(own, own_psn, memory.mtu, RETRY_NS, RETRIES).map_err(|e| failed(e.to_string()))?;
         let server =
-            Server { cells, memory, pairs, mac: mac.to_u64(), address, port: SERVER + i as u16, client };
+            Server { bytes, memory, pairs, mac: mac.to_u64(), address, port: SERVER + i as u16, client };
         Ok((server, management, requester))
     }
 }
 
 /// Whether a server's memory is enough, and its packets long enough.
-fn fits(memory: &Memory, cells: u32) -> std::result::Result<(), String> {
-    let needed = server_bytes(cells);
+fn fits(memory: &Memory, needed: u64) -> std::result::Result<(), String> {
     if memory.bytes < needed {
         return Err(format!(
             "{} bytes of memory, and {needed} are needed: give `pointsman memory` a larger --size, or add servers",
@@ -170,11 +168,11 @@ mod tests {
     #[test]
     fn memory_and_mtu_are_checked() {
         let memory = |bytes, mtu| Memory { address: 0, bytes, key: 1, mtu, ports: Vec::new() };
-        let needed = server_bytes(1000);
-        assert_eq!(fits(&memory(needed, 2048), 1000), Ok(()));
-        let few = fits(&memory(needed - 1, 2048), 1000).expect_err("too few");
+        let needed = server_bytes(1000, 1);
+        assert_eq!(fits(&memory(needed, 2048), needed), Ok(()));
+        let few = fits(&memory(needed - 1, 2048), needed).expect_err("too few");
         assert!(few.contains("larger --size"), "{few}");
-        let short = fits(&memory(needed, 1024), 1000).expect_err("too short");
+        let short = fits(&memory(needed, 1024), needed).expect_err("too short");
         assert!(short.contains("MTU of at least 2128"), "{short}");
         assert_eq!(cells(600, 2), [504, 504]);
     }

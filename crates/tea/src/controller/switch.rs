@@ -1,7 +1,7 @@
 //! The switch by P4Runtime: a session, what its tables hold, and changes of the entries that it holds itself.
 
 use super::setup::{Memories, PAIRS, SWITCH, Server};
-use super::{Plan, TIMEOUT_NS};
+use super::{PATIENCE_NS, Plan, TIMEOUT_NS};
 use crate::bed::{FOUND, UNKNOWN, WAIT};
 use crate::checker::{self, ROUTED};
 use p4rt::entity::Entity as Kind;
@@ -11,7 +11,7 @@ use pointsman_fabric::{Book, Does, UnknownName, Value, replicated};
 use pointsman_lab::{Error, Result};
 use pointsman_node::controller::compiled;
 use pointsman_node::controller::link::Link;
-use pointsman_remote::{Action, Part};
+use pointsman_remote::{Action, Table};
 use pointsman_session::{Input, Notice, Output, Program, Request, Session, SessionConfig};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 500;
 /// The switch's MAC address in requests.
 const MAC: u128 = 0x02_00_0a_09_00_01;
+/// Places of `tea_counts`.
+pub const COUNTERS: usize = 20;
 /// Replicas of a look-up.
 const REPLICAS: [u32; 3] = [1, 2, 3];
 
@@ -128,8 +130,8 @@ impl Switch {
     }
 
     /// What the switch holds, besides entries of its own.
-    pub fn entities(&self, memories: &Memories, parts: &[Part]) -> Result<Vec<p4rt::Entity>> {
-        let cells: u32 = parts.iter().map(|p| p.cells).sum();
+    pub fn entities(&self, memories: &Memories, table: &Table) -> Result<Vec<p4rt::Entity>> {
+        let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
         let all = || -> std::result::Result<_, UnknownName> {
             let mut all = self.routes()?;
             let address = number(&SWITCH.octets());
@@ -143,8 +145,8 @@ impl Switch {
             ];
             let configure = self.book.action("NatIngress.arrive.configure", &settings)?;
             all.push(self.book.default_action("NatIngress.arrive.tea_config", configure)?);
-            for (i, (server, part)) in memories.servers.iter().zip(parts).enumerate() {
-                self.server(i, server, part, &mut all)?;
+            for i in 0..memories.servers.len() {
+                self.server(i, memories, table, &mut all)?;
             }
             Ok(all)
         };
@@ -154,15 +156,30 @@ impl Switch {
     fn server(
         &self,
         i: usize,
-        server: &Server,
-        part: &Part,
+        memories: &Memories,
+        table: &Table,
         all: &mut Vec<p4rt::Entity>,
     ) -> std::result::Result<(), UnknownName> {
+        let (server, part) = (&memories.servers[i], table.parts()[i]);
         let group = i as u16 + 1;
         all.push(replicated(group, &REPLICAS.map(|instance| (server.port, instance))));
         let first = Server::pair_number(i, 0);
         let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];
-        let action = self.book.action("NatIngress.arrive.server", &settings)?;
+        let action = match table.replica(i) {
+            None => self.book.action("NatIngress.arrive.server", &settings)?,
+            Some((other, offset)) => {
+                let replica = &memories.servers[other];
+                let more = [
+                    ("port", server.port.into()),
+                    ("patience", PATIENCE_NS.into()),
+                    ("replica_pair", Server::pair_number(other, 0).into()),
+                    ("replica_port", replica.port.into()),
+                    ("replica_cells", (replica.memory.address + offset).into()),
+                    ("start", part.start.into()),
+                ];
+                self.book.action("NatIngress.arrive.replicated", &[&settings[..], &more].concat())?
+            }
+        };
         let range = Value::Range(part.start.into(), (part.start + part.cells - 1).into());
         all.push(self.book.entry(
             "NatIngress.arrive.tea_servers",
@@ -304,7 +321,7 @@ impl Switch {
         loop {
             self.turn(super::TURN).await?;
             if let Some(entities) = self.counts.take() {
-                let mut counts = vec![0; 16];
+                let mut counts = vec![0; COUNTERS];
                 for entity in entities {
                     let Some(Kind::CounterEntry(entry)) = entity.entity else { continue };
                     let index = entry.index.map_or(0, |i| i.index) as usize;

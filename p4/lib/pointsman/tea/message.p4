@@ -3,6 +3,8 @@
 #ifndef POINTSMAN_TEA_MESSAGE_P4
 #define POINTSMAN_TEA_MESSAGE_P4
 
+#include <pointsman/generator.p4>
+
 // Queue pairs of all servers together.
 #ifndef TEA_PAIRS
 #define TEA_PAIRS 64
@@ -34,6 +36,13 @@
 #ifndef TEA_LIST
 #define TEA_LIST 100
 #endif
+// The port as which generators' packets come in: port-down packets of TEA_PORT_DOWN; periodic ones of another number, a packet for each queue pair.
+#ifndef TEA_GENERATOR
+#define TEA_GENERATOR 508
+#endif
+#ifndef TEA_PORT_DOWN
+#define TEA_PORT_DOWN 1
+#endif
 
 // Cells of a window: what one READ fetches.
 #define TEA_WINDOW 8
@@ -59,6 +68,7 @@ const bit<8> TEA_SEND = 1;    // it leaves in a request
 const bit<8> TEA_BACK = 2;    // it came back from a server, and returns to the parser
 const bit<8> TEA_WAIT = 3;    // it waits for a credit
 const bit<8> TEA_DROP = 4;    // it ends here
+const bit<8> TEA_PROBE = 5;   // a generator's packet: asks a server whether it answers again
 
 // States of a look-up, and its answer.
 const bit<8> TEA_NONE = 0;
@@ -84,6 +94,9 @@ const bit<32> TEA_COUNT_GAP = 12;    // gaps that servers reported
 const bit<32> TEA_COUNT_TIMEOUT = 13; // credits that came back without an answer, by time
 const bit<32> TEA_COUNT_DEAD = 14;   // queue pairs that servers have ended
 const bit<32> TEA_COUNT_WINDOW = 15; // other windows that came back; their packets come back without cells
+const bit<32> TEA_COUNT_REPLICA = 16; // requests that a replica got
+const bit<32> TEA_COUNT_OUT = 17;    // servers taken out: a port went down, or nothing was answered
+const bit<32> TEA_COUNT_PROBE = 18;  // questions whether a server answers again
 
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;
@@ -196,6 +209,8 @@ header tea_check_t {
 }
 
 struct tea_headers_t {
+    // Not emitted.
+    generated_t generated;
     tea_roce_t     roce;
     tea_remote_t   remote;
     tea_syndrome_t syndrome;
@@ -267,6 +282,13 @@ struct tea_meta_t {
     bit<9>      wait_port;
     bit<32>     first_pair;
     bit<32>     pair_mask;
+    bool        replicated;
+    bit<9>      first_port;
+    bit<48>     patience;
+    bit<32>     replica_pair;
+    bit<9>      replica_port;
+    bit<64>     replica_cells;
+    bit<32>     replica_start;
     bit<24>     peer;
     bit<48>     peer_mac;
     bit<32>     peer_address;
@@ -293,7 +315,12 @@ register<tea_key_t>(TEA_PAIRS * TEA_RING) tea_keys;
 register<bit<32>>(TEA_PAIRS * TEA_RING) tea_homes;
 register<tea_value_t>(TEA_PAIRS * TEA_RING) tea_values;
 
-counter(16, CounterType.packets) tea_counts;
+// By port: 1 if the server there is out, because the port went down or nothing was answered, until it answers.
+register<bit<8>>(512) tea_out;
+// A queue pair: 1 if its server was asked whether it answers again, and has not said so.
+register<bit<8>>(TEA_PAIRS) tea_probed;
+
+counter(20, CounterType.packets) tea_counts;
 
 // Extracts an answer to the switch, or a packet that is to be looked up as a whole. `more` says whether the program's own headers follow.
 parser TeaParser(packet_in packet,
@@ -308,14 +335,21 @@ parser TeaParser(packet_in packet,
         more = true;
         // The CRC-32 of anything that ends with its own CRC-32, the least significant byte first.
         m.residue = 0x2144df1c;
-        transition select(m.step) {
-            TEA_SEND: whole;
+        transition select(m.step, sm.ingress_port) {
+            (TEA_SEND, _): whole;
+            (_, TEA_GENERATOR): generated;
             default: ethertype;
         }
     }
 
     state whole {
         packet.extract(h.packet, sm.packet_length << 3);
+        more = false;
+        transition accept;
+    }
+
+    state generated {
+        packet.extract(h.generated);
         more = false;
         transition accept;
     }
