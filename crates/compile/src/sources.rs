@@ -37,6 +37,8 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/half_sip.p4" => "../../../p4/lib/pointsman/half_sip.p4",
     "pointsman/redplane/message.p4" => "../../../p4/lib/pointsman/redplane/message.p4",
     "pointsman/redplane.p4" => "../../../p4/lib/pointsman/redplane.p4",
+    "pointsman/tea/flow_switch.p4" => "../../../p4/lib/pointsman/tea/flow_switch.p4",
+    "pointsman/tea/flows.p4" => "../../../p4/lib/pointsman/tea/flows.p4",
     "pointsman/tea/message.p4" => "../../../p4/lib/pointsman/tea/message.p4",
     "pointsman/tea.p4" => "../../../p4/lib/pointsman/tea.p4",
 };

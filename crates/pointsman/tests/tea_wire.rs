@@ -7,6 +7,7 @@ use serde_json::Value;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("entries_change_under_look_ups", entries_change_under_look_ups),
+    ("a_load_balancer_with_one_copy", a_load_balancer_with_one_copy),
     ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
     ("flags_that_do_not_go_together", flags_that_do_not_go_together),
 ];
@@ -18,9 +19,9 @@ fn number(value: &Value) -> u64 {
 }
 
 /// Runs it: its JSON, if everything was right.
-fn tea(dir: &Scratch, arguments: &[&str]) -> Result<Value, Box<dyn std::error::Error>> {
+fn tea(dir: &Scratch, app: &str, arguments: &[&str]) -> Result<Value, Box<dyn std::error::Error>> {
     let json = dir.path("r.json");
-    let all = [&["tea", "--app", "nat", "--quick", "--entries", "5000", "--json", &json], arguments].concat();
+    let all = [&["tea", "--app", app, "--quick", "--entries", "5000", "--json", &json], arguments].concat();
     let output = pointsman(&all).output()?;
     ensure!(output.status.success(), "{output:?}");
     let result: Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
@@ -37,7 +38,7 @@ fn tea(dir: &Scratch, arguments: &[&str]) -> Result<Value, Box<dyn std::error::E
 
 fn entries_change_under_look_ups() -> Outcome {
     let dir = Scratch::new("tea-churn");
-    let result = tea(&dir, &["--churn", "--adverse"])?;
+    let result = tea(&dir, "nat", &["--churn", "--adverse"])?;
     ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
     ensure!(number(&result["lookups"]["stash"]) > 10, "{result:#}");
     // Both servers answer their share.
@@ -46,9 +47,17 @@ fn entries_change_under_look_ups() -> Outcome {
     Ok(())
 }
 
+fn a_load_balancer_with_one_copy() -> Outcome {
+    let dir = Scratch::new("tea-lb");
+    let result = tea(&dir, "lb", &["--churn", "--copies", "1", "--servers", "1"])?;
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    ensure!(number(&result["lookups"]["replica"]) == 0, "{result:#}");
+    Ok(())
+}
+
 fn a_server_that_hangs_costs_only_what_it_had() -> Outcome {
     let dir = Scratch::new("tea-hang");
-    let result = tea(&dir, &["--fault", "hang", "--rate", "3000"])?;
+    let result = tea(&dir, "firewall", &["--fault", "hang", "--rate", "3000"])?;
     // Of 6,000 packets half are for this server: it takes as many as it has credits, then its replica serves.
     ensure!(number(&result["lookups"]["replica"]) > 300, "{result:#}");
     ensure!(number(&result["in_fault"]["lost"]) < 500, "{result:#}");

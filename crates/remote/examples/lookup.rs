@@ -142,9 +142,7 @@ fn main() {
     let mut plain = rig(true, routes);
     for (k, v) in &entries {
         let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        plain
-            .add(&format!("translations key=0x{} -> translated(value=0x{})", hex(k), hex(v)))
-            .expect("an entry");
+        plain.add(&format!("entries key=0x{} -> entry(value=0x{})", hex(k), hex(v))).expect("an entry");
     }
     let mut random = Random::new(1);
     let (mut buffer, mut left) = (vec![0; 4096], Left::default());

@@ -3,14 +3,47 @@
 use pointsman_wire::{Mac, frame};
 use std::net::Ipv4Addr;
 
+/// Prefix of the senders.
+pub const SOURCES: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 0), 8);
+/// Of the receiver.
+pub const TARGETS: (Ipv4Addr, u32) = (Ipv4Addr::new(198, 51, 0, 0), 16);
+/// Of what the switch writes in the place of one.
+pub const TRANSLATED: (Ipv4Addr, u32) = (Ipv4Addr::new(11, 0, 0, 0), 8);
 /// The receiver's address and port.
-const TARGET: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 1), 80);
+pub const TARGET: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 1), 80);
 /// Where translated packets go.
 pub const ROUTED: Mac = Mac([2, 0, 0, 0, 0, 0x22]);
 /// Where packets go that enter the switch.
 const HOP: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
 /// Bytes in front of the number of a packet: Ethernet, IPv4, UDP.
 const FRONT: usize = 42;
+
+/// The application, as packets show it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum App {
+    /// Another source.
+    #[default]
+    Nat,
+    /// Another DSCP.
+    Firewall,
+    /// Another destination.
+    Lb,
+}
+
+impl App {
+    /// A version of a flow's value: it shows the flow, unless the application shows only a DSCP, and the version.
+    pub fn value(self, flow: u32, version: u16) -> Vec<u8> {
+        match self {
+            App::Nat | App::Lb => [&[0, 0][..], &version.to_be_bytes(), &translated(flow).octets()].concat(),
+            App::Firewall => vec![0x80, 0, 0, self.shown(flow, version) as u8],
+        }
+    }
+
+    /// What a packet shows of a flow's version.
+    fn shown(self, flow: u32, version: u16) -> u16 {
+        if self == App::Firewall { (flow as u16).wrapping_add(version) & 0x3f } else { version }
+    }
+}
 
 /// One state of a flow's entry: its version, or none.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +93,7 @@ impl Verdict {
 /// The flows' states, and the packets.
 #[derive(Default)]
 pub struct Checker {
+    app: App,
     /// By flow, in the order of the changes.
     pub flows: Vec<Vec<State>>,
     packets: Vec<Sent>,
@@ -90,21 +124,48 @@ pub fn flow(key: &[u8]) -> u32 {
     address * 8 + u32::from(u16::from_be_bytes([key[8], key[9]])) - 4000
 }
 
-/// A version of a flow's value: another source, which shows both.
-pub fn value(flow: u32, version: u16) -> Vec<u8> {
-    [&[0, 0][..], &version.to_be_bytes(), &translated(flow).octets()].concat()
+/// Address and port.
+type End = (Ipv4Addr, u16);
+
+/// What the switch may change.
+#[derive(Clone, Copy)]
+struct Shape {
+    to: Mac,
+    ends: [End; 2],
+    dscp: u8,
 }
 
-fn packet(to: Mac, (address, port): (Ipv4Addr, u16), number: u64, padding: usize) -> Vec<u8> {
-    let payload = [&number.to_be_bytes()[..], &vec![number as u8; padding]].concat();
-    let udp = frame::udp(port, TARGET.1, &payload);
-    frame::packet((to, HOP.1), address.into(), TARGET.0.into(), frame::UDP, udp, frame::USUAL)
+impl Shape {
+    /// As sent.
+    fn of(flow: u32) -> Shape {
+        Shape { to: HOP.0, ends: [source(flow), TARGET], dscp: 0 }
+    }
+
+    fn packet(self, number: u64, padding: usize) -> Vec<u8> {
+        let payload = [&number.to_be_bytes()[..], &vec![number as u8; padding]].concat();
+        let [from, to] = self.ends;
+        let udp = frame::udp(from.1, to.1, &payload);
+        let mut packet =
+            frame::packet((self.to, HOP.1), from.0.into(), to.0.into(), frame::UDP, udp, frame::USUAL);
+        packet[15] = self.dscp << 2;
+        packet[24..26].fill(0);
+        let sum = packet[14..34].chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum::<u32>();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        packet[24..26].copy_from_slice(&(!((sum + (sum >> 16)) as u16)).to_be_bytes());
+        packet
+    }
+}
+
+/// Address and port in a frame, at these places.
+fn end(frame: &[u8], address: usize, port: usize) -> End {
+    let a = &frame[address..];
+    (Ipv4Addr::new(a[0], a[1], a[2], a[3]), u16::from_be_bytes([frame[port], frame[port + 1]]))
 }
 
 impl Checker {
     /// With these states of the flows.
-    pub fn new(flows: Vec<Vec<State>>) -> Self {
-        Checker { flows, ..Checker::default() }
+    pub fn new(app: App, flows: Vec<Vec<State>>) -> Self {
+        Checker { app, flows, ..Checker::default() }
     }
 
     /// The next packet of a flow, with so many bytes besides its number.
@@ -112,7 +173,7 @@ impl Checker {
         let number = self.packets.len() as u64;
         self.packets.push(Sent { flow, at: now, padding, seen: false });
         self.verdict.sent += 1;
-        packet(HOP.0, source(flow), number, padding)
+        Shape::of(flow).packet(number, padding)
     }
 
     /// When each of the packets was sent, from this one on, that were not seen again.
@@ -131,18 +192,28 @@ impl Checker {
             self.verdict.doubled += 1;
             return None;
         }
-        let (mut from, mut to, mut shown) = (source(sent.flow), HOP.0, None);
+        let (mut shape, mut shown, mut own) = (Shape::of(sent.flow), None, true);
         if found {
-            let version = u16::from_be_bytes([frame[34], frame[35]]);
-            from = (Ipv4Addr::new(frame[26], frame[27], frame[28], frame[29]), version);
-            (to, shown) = (ROUTED, Some(version));
+            shape.to = ROUTED;
+            match self.app {
+                App::Nat => shape.ends[0] = end(frame, 26, 34),
+                App::Lb => shape.ends[1] = end(frame, 30, 36),
+                App::Firewall => shape.dscp = frame[15] >> 2,
+            }
+            let (address, version) = shape.ends[usize::from(self.app == App::Lb)];
+            if self.app == App::Firewall {
+                shown = Some(shape.dscp.into());
+            } else {
+                (shown, own) = (Some(version), address == translated(sent.flow));
+            }
         }
-        self.verdict.altered += u64::from(packet(to, from, number, sent.padding) != frame);
-        let own = !found || from.0 == translated(sent.flow);
+        self.verdict.altered += u64::from(shape.packet(number, sent.padding) != frame);
         let states = &self.flows[sent.flow as usize];
         let possible = states.iter().enumerate().any(|(i, s)| {
             let over = states.get(i + 1).and_then(|next| next.acked);
-            s.version == shown && s.asked <= now && over.is_none_or(|acked| acked >= sent.at)
+            s.version.map(|v| self.app.shown(sent.flow, v)) == shown
+                && s.asked <= now
+                && over.is_none_or(|acked| acked >= sent.at)
         });
         match (own && possible, found) {
             (true, true) => self.verdict.found += 1,
@@ -167,17 +238,25 @@ mod tests {
             state(Some(2), 30, Some(40)),
             state(None, 50, None),
         ];
-        let run = |sent: u64, now: u64, shown: Option<u16>, change: &dyn Fn(&mut Vec<u8>)| {
-            let mut checker = Checker { flows: vec![Vec::new(), states.clone()], ..Checker::default() };
+        let run_as = |app: App, sent: u64, now: u64, shown: Option<u16>, change: &dyn Fn(&mut Vec<u8>)| {
+            let mut checker = Checker::new(app, vec![Vec::new(), states.clone()]);
             let mut frame = checker.send(sent, 1, 3);
             if let Some(version) = shown {
-                frame = packet(ROUTED, (translated(1), version), 0, 3);
+                let mut shape = Shape { to: ROUTED, ..Shape::of(1) };
+                match app {
+                    App::Nat => shape.ends[0] = (translated(1), version),
+                    App::Lb => shape.ends[1] = (translated(1), version),
+                    App::Firewall => shape.dscp = version as u8 + 1,
+                }
+                frame = shape.packet(0, 3);
             }
             change(&mut frame);
             checker.receive(now, shown.is_some(), &frame);
             let v = checker.verdict;
             (v.wrong, v.missing, v.altered)
         };
+        let run =
+            |sent, now, shown, change: &dyn Fn(&mut Vec<u8>)| run_as(App::Nat, sent, now, shown, change);
         let good = [
             (5, 6, None),
             (5, 15, Some(1)),
@@ -189,7 +268,13 @@ mod tests {
             (60, 61, Some(2)),
         ];
         for (sent, now, shown) in good {
-            assert_eq!(run(sent, now, shown, &|_| {}), (0, 0, 0), "{sent} {now} {shown:?}");
+            for app in [App::Nat, App::Firewall, App::Lb] {
+                assert_eq!(
+                    run_as(app, sent, now, shown, &|_| {}),
+                    (0, 0, 0),
+                    "{app:?} {sent} {now} {shown:?}"
+                );
+            }
         }
         for (sent, now, shown, expected) in [
             (5, 9, Some(1), (1, 0, 0)),
@@ -197,12 +282,20 @@ mod tests {
             (41, 45, Some(1), (1, 0, 0)),
             (41, 45, None, (0, 1, 0)),
         ] {
-            assert_eq!(run(sent, now, shown, &|_| {}), expected, "{sent} {now} {shown:?}");
+            for app in [App::Nat, App::Firewall, App::Lb] {
+                assert_eq!(
+                    run_as(app, sent, now, shown, &|_| {}),
+                    expected,
+                    "{app:?} {sent} {now} {shown:?}"
+                );
+            }
         }
         assert_eq!(run(60, 61, None, &|f| f[20] ^= 1), (0, 0, 1));
         assert_eq!(run(60, 61, Some(2), &|f| f.truncate(52)), (0, 0, 1));
         // Another flow's entry.
         assert_eq!(run(60, 61, Some(2), &|f| f[29] ^= 2).0, 1);
+        assert_eq!(run_as(App::Lb, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
+        assert_eq!(run_as(App::Firewall, 60, 61, Some(2), &|f| f[15] ^= 8).0, 1);
     }
 
     #[test]

@@ -5,10 +5,11 @@ mod switch;
 
 pub use setup::{PAIRS, dram_bytes};
 
-use crate::checker::{Checker, State, flow, key, value};
+use crate::App;
+use crate::checker::{Checker, State, flow, key};
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{FramePool, Port};
-use pointsman_remote::{Action, ChangeError, Layout, Table, Writer};
+use pointsman_remote::{Action, ChangeError, Table, Writer};
 use pointsman_roce::Packet;
 use pointsman_wire::{Mac, Random};
 use setup::{Memories, Server, server_bytes};
@@ -19,12 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use switch::{Done, Switch};
 
-/// Sizes of the NAT's keys and values.
-pub const LAYOUT: Layout = Layout { key: 16, value: 8 };
 /// After this time an answer is too late for the switch.
 pub const TIMEOUT_NS: u64 = 50_000_000;
 /// After this time without an answer the replica serves.
-pub const PATIENCE_NS: u64 = 5_000_000;
+pub const PATIENCE_NS: u64 = 10_000_000;
 /// The longest time of a frame on its way.
 const LIFE_NS: u64 = 50_000_000;
 /// Entries that the switch itself holds (`TEA_STASH`).
@@ -71,6 +70,8 @@ impl Shared {
 /// What the controller is to do.
 #[derive(Clone)]
 pub struct Plan {
+    /// The application.
+    pub app: App,
     /// P4Runtime.
     pub switch: String,
     /// Without TEA.
@@ -185,12 +186,18 @@ impl Controller {
     fn set_up(&mut self) -> Result<()> {
         let (cells, config) = setup::table(&self.plan, TIMEOUT_NS + 2 * LIFE_NS);
         let mut table = Table::new(config).map_err(|e| Error::new(e.to_string()))?;
-        let entries: Vec<_> = (0..self.plan.entries).map(|f| (key(f), value(f, 0))).collect();
+        let entries: Vec<_> =
+            (0..self.plan.entries).map(|f| (key(f), self.plan.app.shown().value(f, 0))).collect();
         table
             .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
             .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;
         for (i, cells) in cells.into_iter().enumerate() {
-            let (server, port, requester) = Server::set_up(i, server_bytes(cells, self.plan.copies), &mut self.random)?;
+            let (server, port, requester) = Server::set_up(
+                i,
+                self.plan.app.layout(),
+                server_bytes(self.plan.app, cells, self.plan.copies),
+                &mut self.random,
+            )?;
             self.writer.add(requester, server.memory.key, server.memory.address);
             self.ports.push(port);
             self.memories.servers.push(server);
@@ -281,7 +288,7 @@ impl Controller {
         let version = (last.version.is_none() || self.random.below(2) == 0).then_some(versions);
         let asked = now(&self.shared);
         let result = match version {
-            Some(version) => table.put(asked, &key(flow), &value(flow, version)),
+            Some(version) => table.put(asked, &key(flow), &self.plan.app.shown().value(flow, version)),
             None => table.delete(asked, &key(flow)),
         };
         match result {

@@ -15,6 +15,7 @@ use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
+use pointsman_remote::Layout;
 use serde_json::json;
 use std::error::Error;
 use std::path::PathBuf;
@@ -25,6 +26,45 @@ use std::process::ExitCode;
 pub enum App {
     /// Address translation: an entry for each direction of a connection.
     Nat,
+    /// A stateful firewall: an entry for each connection.
+    Firewall,
+    /// A load balancer: an entry for each flow.
+    Lb,
+}
+
+impl App {
+    /// Its name in the command line.
+    fn name(self) -> &'static str {
+        match self {
+            App::Nat => "nat",
+            App::Firewall => "firewall",
+            App::Lb => "lb",
+        }
+    }
+
+    /// Its program.
+    fn program(self) -> &'static str {
+        match self {
+            App::Nat => include_str!("../../../p4/programs/nat/main.p4"),
+            App::Firewall => include_str!("../../../p4/programs/tea-firewall/main.p4"),
+            App::Lb => include_str!("../../../p4/programs/tea-lb/main.p4"),
+        }
+    }
+
+    /// As packets show it.
+    fn shown(self) -> checker::App {
+        match self {
+            App::Nat => checker::App::Nat,
+            App::Firewall => checker::App::Firewall,
+            App::Lb => checker::App::Lb,
+        }
+    }
+
+    /// Sizes of its keys and values.
+    fn layout(self) -> Layout {
+        let value = if self == App::Firewall { 4 } else { 8 };
+        Layout { key: 16, value }
+    }
 }
 
 /// What fails.
@@ -100,6 +140,8 @@ pub struct Args {
 
 /// What is run.
 pub struct Options {
+    /// The application.
+    pub app: App,
     /// Without TEA.
     pub plain: bool,
     /// Entries.
@@ -142,7 +184,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     folder.remove_at_signals()?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let asked = json!({
-        "app": format!("{:?}", args.app).to_lowercase(),
+        "app": args.app.name(),
         "plain": args.plain,
         "servers": args.servers,
         "copies": copies,
@@ -151,6 +193,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "adverse": args.adverse,
     });
     let options = Options {
+        app: args.app,
         plain: args.plain,
         entries: args.entries,
         servers: args.servers.into(),

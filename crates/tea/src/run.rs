@@ -51,11 +51,11 @@ fn mark(shared: &Shared) -> Mark {
 /// # Errors
 /// The bed cannot be built, or the tables cannot be filled.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let mut bed = Bed::start(options, dram_bytes(options.entries, options.servers, options.copies))?;
+    let mut bed = Bed::start(options, dram_bytes(options))?;
     let absent = options.entries / ABSENT + 1;
     let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
     let flows = options.entries + absent;
-    let checker = Checker::new((0..flows).map(|flow| vec![state(flow)]).collect());
+    let checker = Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect());
     let shared = Arc::new(Shared {
         checker: Mutex::new(checker),
         ready: AtomicBool::new(false),
@@ -65,6 +65,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     });
     let plan = Plan {
         switch: bed.p4runtime.clone(),
+        app: options.app,
         plain: options.plain,
         servers: options.servers,
         copies: options.copies,
@@ -86,7 +87,8 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         });
     }
     say("the tables are filled");
-    let traffic = Traffic { flows, churn: options.churn, window: options.window, rate: options.rate, seed: 2 };
+    let traffic =
+        Traffic { flows, churn: options.churn, window: options.window, rate: options.rate, seed: 2 };
     let reads_before = bed.reads()?;
     let outcome = measure(options, &mut bed, &shared, traffic, say)?;
     let found = controller.join().map_err(|_| Error::new("the controller panicked"))??;

@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 14] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 18] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -43,6 +43,10 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 14] = [
     ("p4te", &[], &["tests"]),
     ("router", &[], &["tests"]),
     ("spray", &[], &["tests"]),
+    ("tea-firewall", &[], &[]),
+    ("tea-firewall", &["PLAIN"], &["tests/plain"]),
+    ("tea-lb", &[], &[]),
+    ("tea-lb", &["PLAIN"], &["tests/plain"]),
 ];
 
 fn run<E: pointsman_ir::Executor>() {

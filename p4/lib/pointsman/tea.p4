@@ -40,8 +40,13 @@
     packet.emit(h.packet);      \
     packet.emit(h.check)
 
-// Whether a queue pair at a port takes another look-up now.
-control TeaUsable(in bit<48> begun, in bit<48> patience, in bit<32> pair, in bit<9> port, out bool usable) {
+// Whether a queue pair at a port serves, and takes another look-up now.
+control TeaServes(in bit<48> begun,
+                  in bit<48> patience,
+                  in bit<32> pair,
+                  in bit<9> port,
+                  out bool serves,
+                  out bool has_credit) {
     apply {
         bit<8> dead;
         bit<8> is_out;
@@ -62,7 +67,8 @@ control TeaUsable(in bit<48> begun, in bit<48> patience, in bit<32> pair, in bit
             tea_out.write((bit<32>)port, 1);
             is_out = 1;
         }
-        usable = dead == 0 && is_out == 0 && probed == 0 && in_flight <= 3 * (TEA_CREDITS - 1);
+        serves = dead == 0 && is_out == 0 && probed == 0;
+        has_credit = in_flight <= 3 * (TEA_CREDITS - 1);
     }
 }
 
@@ -284,7 +290,7 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
 
 // First in ingress: takes the servers' answers, and sends the packets that need one.
 control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
-    TeaUsable() usable;
+    TeaServes() pair_serves;
     TeaProbe() probe;
     TeaRequest() request;
     TeaAnswer() answer;
@@ -395,10 +401,15 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 m.pair = m.first_pair + (m.home & m.pair_mask);
                 if (m.replicated) {
                     bit<32> other = m.replica_pair + (m.home & m.pair_mask);
-                    bool is_usable;
-                    usable.apply(m.begun, m.patience, m.pair, m.first_port, is_usable);
-                    if (!is_usable) {
-                        usable.apply(m.begun, m.patience, other, m.replica_port, is_replica);
+                    bool serves;
+                    bool has_credit;
+                    pair_serves.apply(m.begun, m.patience, m.pair, m.first_port, serves, has_credit);
+                    if (!serves || !has_credit) {
+                        bool other_serves;
+                        bool other_has;
+                        pair_serves.apply(m.begun, m.patience, other, m.replica_port, other_serves, other_has);
+                        // If only the replica serves, the packet waits for its credits.
+                        is_replica = other_serves && (other_has || !serves);
                         if (is_replica) {
                             m.pair = other;
                         }
@@ -420,10 +431,12 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     if (is_replica) {
                         m.cells = m.replica_cells;
                         m.start = m.replica_start;
-                        tea_counts.count(TEA_COUNT_REPLICA);
                     }
                     @atomic {
                         request.apply(m, sm);
+                    }
+                    if (is_replica && m.step == TEA_SEND) {
+                        tea_counts.count(TEA_COUNT_REPLICA);
                     }
                 }
             } else if (generated) {

@@ -7,7 +7,14 @@ use std::collections::BTreeMap;
 const LAYOUT: Layout = Layout { key: 4, value: 4 };
 
 fn table(cells: &[u32], stash: usize) -> Table {
-    Table::new(Config { layout: LAYOUT, cells: cells.to_vec(), stash, hold_ns: 10, replicas: cells.len() > 1 }).expect("settings")
+    Table::new(Config {
+        layout: LAYOUT,
+        cells: cells.to_vec(),
+        stash,
+        hold_ns: 10,
+        replicas: cells.len() > 1,
+    })
+    .expect("settings")
 }
 
 /// The tables of switch and servers, as actions change them.

@@ -1,5 +1,6 @@
 //! A table under the look-ups of a compiled switch, with everything that goes wrong.
 
+#[allow(dead_code, reason = "the command has more applications")]
 #[path = "../../../tea/src/checker.rs"]
 mod checker;
 mod setup;
@@ -40,7 +41,8 @@ fn faults(seed: u64) -> Settings {
         adverse: seed / 3 % 2 == 1,
         change_ns: [60 * US, 200 * US][(seed / 5 % 2) as usize],
         replicas: seed % 4 > 1,
-        away: [None, Some((Away::Hangs, 5000 * US, 9000 * US)), Some((Away::Port, 5000 * US, 9000 * US))][(seed / 4 % 3) as usize],
+        away: [None, Some((Away::Hangs, 5000 * US, 9000 * US)), Some((Away::Port, 5000 * US, 9000 * US))]
+            [(seed / 4 % 3) as usize],
         ..settings()
     }
 }
@@ -96,9 +98,13 @@ fn a_replica_serves_while_a_server_is_away() {
             let mut world = World::new(&app, Settings { replicas: true, away, change_ns, ..settings() }, 1);
             world.run(30_000 * US);
             let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0).count());
-            let count = |world: &mut World<Engine>, n| world.rig.counter("tea_counts", n).expect("a counter").packets;
+            let count =
+                |world: &mut World<Engine>, n| world.rig.counter("tea_counts", n).expect("a counter").packets;
             let [replica, out, probes] = [16, 17, 18].map(|n| count(&mut world, n));
-            println!("{away:?}: {lost} of {} packets lost; replica {replica}, out {out}, probes {probes}", verdict.sent);
+            println!(
+                "{away:?}: {lost} of {} packets lost; replica {replica}, out {out}, probes {probes}",
+                verdict.sent
+            );
             assert_eq!((verdict.violations(), world.wrong.len()), (0, 0), "{verdict:?} {:?}", world.wrong);
             assert!(lost <= most, "{away:?}: {lost} lost");
             assert!(replica > 200 && out > 0 && probes > 0, "{replica} {out} {probes}");

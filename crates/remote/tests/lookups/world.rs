@@ -1,7 +1,7 @@
 //! A switch that runs the NAT, servers with memory, a controller with the table, links that lose, double and reorder: in virtual time.
 
-use super::checker::{Checker, State, key, value};
-use super::setup::*;
+use super::checker::{App, Checker, State, key};
+use super::setup::{App as Program, *};
 use pointsman_ir::Executor;
 use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, WINDOW, Writer};
 use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
@@ -93,7 +93,7 @@ pub struct World<E: Executor> {
 }
 
 impl<E: Executor + Send + Sync> World<E> {
-    pub fn new(app: &App<E>, settings: Settings, seed: u64) -> Self {
+    pub fn new(app: &Program<E>, settings: Settings, seed: u64) -> Self {
         let config = Config {
             layout: LAYOUT,
             cells: settings.cells.clone(),
@@ -105,8 +105,9 @@ impl<E: Executor + Send + Sync> World<E> {
         // Half of the flows have entries from the start.
         let start =
             |flow: u32| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
-        let checker = Checker::new((0..settings.flows).map(|f| vec![start(f)]).collect());
-        let entries: Vec<_> = (0..settings.flows).step_by(2).map(|f| (key(f), value(f, 0))).collect();
+        let checker = Checker::new(App::Nat, (0..settings.flows).map(|f| vec![start(f)]).collect());
+        let entries: Vec<_> =
+            (0..settings.flows).step_by(2).map(|f| (key(f), App::Nat.value(f, 0))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         let mut world = World {
             now: 1000 * US,
@@ -331,7 +332,7 @@ impl<E: Executor + Send + Sync> World<E> {
             let delete = last.version.is_some() && self.random.below(2) == 0;
             let version = (!delete).then_some(versions);
             let result = match version {
-                Some(version) => self.table.put(self.now, &key(flow), &value(flow, version)),
+                Some(version) => self.table.put(self.now, &key(flow), &App::Nat.value(flow, version)),
                 None => self.table.delete(self.now, &key(flow)),
             };
             match result {

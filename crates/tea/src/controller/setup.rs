@@ -1,11 +1,12 @@
 //! Memory servers: how much of their memory is used for what, and their queue pairs.
 
-use super::{LAYOUT, Management, Plan, STASH};
+use super::{Management, Plan, STASH};
 use crate::bed::{self, Bed, SERVER, management};
+use crate::{App, Options};
 use pointsman_lab::{Error, Result};
 use pointsman_node::memory::Client;
 use pointsman_ports::{Want, open_interface};
-use pointsman_remote::{Config, RING, SLOT, WINDOW};
+use pointsman_remote::{Config, Layout, RING, SLOT, WINDOW};
 use pointsman_roce::Requester;
 use pointsman_roce::setup::Memory;
 use pointsman_wire::Random;
@@ -34,8 +35,8 @@ const ALIVE: Duration = Duration::from_secs(10);
 const RINGS: u64 = (PAIRS * RING * SLOT) as u64;
 
 /// Bytes of memory that a server needs for so many cells of each copy, and the scratchpads.
-pub fn server_bytes(cells: u32, copies: u32) -> u64 {
-    (LAYOUT.region_bytes(cells) * u64::from(copies)).next_multiple_of(4096) + RINGS
+pub fn server_bytes(app: App, cells: u32, copies: u32) -> u64 {
+    (app.layout().region_bytes(cells) * u64::from(copies)).next_multiple_of(4096) + RINGS
 }
 
 /// Cells of each server.
@@ -45,14 +46,18 @@ pub fn cells(entries: u32, servers: usize) -> Vec<u32> {
 }
 
 /// Bytes of memory that each server of a plan needs.
-pub fn dram_bytes(entries: u32, servers: usize, copies: u32) -> u64 {
-    cells(entries, servers).first().map_or(0, |cells| server_bytes(*cells, copies))
+pub fn dram_bytes(options: &Options) -> u64 {
+    let cells = cells(options.entries, options.servers);
+    cells.first().map_or(0, |cells| server_bytes(options.app, *cells, options.copies))
 }
 
 /// The settings of the table.
 pub(super) fn table(plan: &Plan, hold_ns: u64) -> (Vec<u32>, Config) {
     let cells = cells(plan.entries, plan.servers);
-    (cells.clone(), Config { layout: LAYOUT, cells, stash: STASH, hold_ns, replicas: plan.copies > 1 })
+    (
+        cells.clone(),
+        Config { layout: plan.app.layout(), cells, stash: STASH, hold_ns, replicas: plan.copies > 1 },
+    )
 }
 
 /// All memory servers.
@@ -103,12 +108,17 @@ impl Server {
     }
 
     /// Connects to a server, and gets queue pairs for the switch and the controller.
-    pub fn set_up(i: usize, bytes: u64, random: &mut Random) -> Result<(Server, Management, Requester)> {
+    pub fn set_up(
+        i: usize,
+        layout: Layout,
+        bytes: u64,
+        random: &mut Random,
+    ) -> Result<(Server, Management, Requester)> {
         let failed = |e: String| Error::new(format!("memory server {i}: {e}"));
         let mut client =
             Client::connect(Bed::setup(i), Some(bed::SECRET)).map_err(|e| Error::new(e.to_string()))?;
         let memory = client.memory().map_err(|e| failed(e.to_string()))?;
-        fits(&memory, bytes).map_err(failed)?;
+        fits(&memory, layout, bytes).map_err(failed)?;
         let mut psn = || random.below(1 << 24) as u32;
         let own_psn = psn();
         let (to, from) = management(i);
@@ -143,14 +153,14 @@ impl Server {
 }
 
 /// Whether a server's memory is enough, and its packets long enough.
-fn fits(memory: &Memory, needed: u64) -> std::result::Result<(), String> {
+fn fits(memory: &Memory, layout: Layout, needed: u64) -> std::result::Result<(), String> {
     if memory.bytes < needed {
         return Err(format!(
             "{} bytes of memory, and {needed} are needed: give `pointsman memory` a larger --size, or add servers",
             memory.bytes
         ));
     }
-    let row = ROW.max(WINDOW as usize * LAYOUT.cell_bytes());
+    let row = ROW.max(WINDOW as usize * layout.cell_bytes());
     if memory.mtu < row {
         return Err(format!(
             "a path MTU of {} bytes, and an answer has up to {row}: give its interfaces an MTU of at least {}",
@@ -168,11 +178,12 @@ mod tests {
     #[test]
     fn memory_and_mtu_are_checked() {
         let memory = |bytes, mtu| Memory { address: 0, bytes, key: 1, mtu, ports: Vec::new() };
-        let needed = server_bytes(1000, 1);
-        assert_eq!(fits(&memory(needed, 2048), needed), Ok(()));
-        let few = fits(&memory(needed - 1, 2048), needed).expect_err("too few");
+        let needed = server_bytes(App::Nat, 1000, 1);
+        let layout = App::Nat.layout();
+        assert_eq!(fits(&memory(needed, 2048), layout, needed), Ok(()));
+        let few = fits(&memory(needed - 1, 2048), layout, needed).expect_err("too few");
         assert!(few.contains("larger --size"), "{few}");
-        let short = fits(&memory(needed, 1024), needed).expect_err("too short");
+        let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short");
         assert!(short.contains("MTU of at least 2128"), "{short}");
         assert_eq!(cells(600, 2), [504, 504]);
     }

@@ -2,6 +2,7 @@
 
 use super::setup::{Memories, PAIRS, SWITCH, Server};
 use super::{PATIENCE_NS, Plan, TIMEOUT_NS};
+use crate::App;
 use crate::bed::{FOUND, UNKNOWN, WAIT};
 use crate::checker::{self, ROUTED};
 use p4rt::entity::Entity as Kind;
@@ -27,13 +28,13 @@ const REPLICAS: [u32; 3] = [1, 2, 3];
 
 /// The program.
 fn program(plan: &Plan) -> Result<Program> {
-    let text = include_str!("../../../../p4/programs/nat/main.p4");
     let defines = if plan.plain {
-        format!("#define PLAIN\n#define NAT_ENTRIES {}\n", plan.entries.max(1024).next_power_of_two())
+        format!("#define PLAIN\n#define FLOW_ENTRIES {}\n", plan.entries.max(1024).next_power_of_two())
     } else {
         String::new()
     };
-    let (program, _) = compiled("nat", defines + text).map_err(|e| Error::new(e.to_string()))?;
+    let (program, _) =
+        compiled(plan.app.name(), defines + plan.app.program()).map_err(|e| Error::new(e.to_string()))?;
     Ok(program)
 }
 
@@ -63,6 +64,7 @@ pub struct Done {
 
 /// A session with the switch. One request is under way at a time.
 pub struct Switch {
+    app: App,
     session: Session<Purpose>,
     link: Link,
     book: Book,
@@ -85,6 +87,7 @@ impl Switch {
         let config =
             SessionConfig { address: plan.switch.clone(), device_id: 1, election_id: 1, preempt: false };
         Ok(Switch {
+            app: plan.app,
             book: Book::new(&program.p4info),
             info: program.p4info.clone(),
             session: Session::new(config, program, 1),
@@ -106,23 +109,40 @@ impl Switch {
     /// Entries for packets with and without a translation.
     fn routes(&self) -> std::result::Result<Vec<p4rt::Entity>, UnknownName> {
         let forward = [("port", FOUND.1.into()), ("mac", number(&ROUTED.0))];
-        let forward = self.book.action("NatIngress.forward", &forward)?;
-        let to_port = self.book.action("NatIngress.to_port", &[("port", UNKNOWN.1.into())])?;
-        let prefix = Value::Prefix(number(&[198, 51, 0, 0]), 16);
-        Ok(vec![
-            self.book.entry("NatIngress.routes", &[("prefix", prefix)], Does::Action(forward))?,
-            self.book.default_action("NatIngress.unknown", to_port)?,
-        ])
+        let forward = self.book.action("FlowIngress.forward", &forward)?;
+        let to_port = self.book.action("FlowIngress.to_port", &[("port", UNKNOWN.1.into())])?;
+        let mut all = vec![self.book.default_action("FlowIngress.unknown", to_port)?];
+        for prefix in [checker::TARGETS, checker::TRANSLATED] {
+            let prefix = [("prefix", Value::Prefix(number(&prefix.0.octets()), prefix.1))];
+            all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward.clone()))?);
+        }
+        match self.app {
+            App::Nat => {}
+            App::Firewall => {
+                let inside = self.book.action("FlowIngress.key.inside", &[])?;
+                let prefix =
+                    [("prefix", Value::Prefix(number(&checker::SOURCES.0.octets()), checker::SOURCES.1))];
+                all.push(self.book.entry("FlowIngress.key.sides", &prefix, Does::Action(inside))?);
+            }
+            App::Lb => {
+                let balanced = self.book.action("FlowIngress.key.balanced", &[])?;
+                let (address, port) = checker::TARGET;
+                let address = Value::Exact(number(&address.octets()));
+                let key = [("address", address), ("port", Value::Exact(port.into()))];
+                all.push(self.book.entry("FlowIngress.key.virtual", &key, Does::Action(balanced))?);
+            }
+        }
+        Ok(all)
     }
 
     /// What a switch without TEA holds.
     pub fn plain_entities(&self, plan: &Plan) -> Result<Vec<p4rt::Entity>> {
         let mut all = self.routes().map_err(lacks)?;
         for flow in 0..plan.entries {
-            let value = number(&checker::value(flow, 0));
-            let entry = self.book.action("NatIngress.translated", &[("value", value)]).and_then(|action| {
+            let value = number(&plan.app.shown().value(flow, 0));
+            let entry = self.book.action("FlowIngress.entry", &[("value", value)]).and_then(|action| {
                 let key = [("key", Value::Exact(number(&checker::key(flow))))];
-                self.book.entry("NatIngress.translations", &key, Does::Action(action))
+                self.book.entry("FlowIngress.entries", &key, Does::Action(action))
             });
             all.push(entry.map_err(lacks)?);
         }
@@ -135,7 +155,7 @@ impl Switch {
         let all = || -> std::result::Result<_, UnknownName> {
             let mut all = self.routes()?;
             let address = number(&SWITCH.octets());
-            all.push(self.book.value_set("NatParser.tea.tea_addresses", &[address])?);
+            all.push(self.book.value_set("FlowParser.tea.tea_addresses", &[address])?);
             let settings = [
                 ("address", address),
                 ("mac", MAC),
@@ -143,8 +163,8 @@ impl Switch {
                 ("timeout", TIMEOUT_NS.into()),
                 ("wait_port", WAIT.into()),
             ];
-            let configure = self.book.action("NatIngress.arrive.configure", &settings)?;
-            all.push(self.book.default_action("NatIngress.arrive.tea_config", configure)?);
+            let configure = self.book.action("FlowIngress.arrive.configure", &settings)?;
+            all.push(self.book.default_action("FlowIngress.arrive.tea_config", configure)?);
             for i in 0..memories.servers.len() {
                 self.server(i, memories, table, &mut all)?;
             }
@@ -166,7 +186,7 @@ impl Switch {
         let first = Server::pair_number(i, 0);
         let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];
         let action = match table.replica(i) {
-            None => self.book.action("NatIngress.arrive.server", &settings)?,
+            None => self.book.action("FlowIngress.arrive.server", &settings)?,
             Some((other, offset)) => {
                 let replica = &memories.servers[other];
                 let more = [
@@ -177,12 +197,12 @@ impl Switch {
                     ("replica_cells", (replica.memory.address + offset).into()),
                     ("start", part.start.into()),
                 ];
-                self.book.action("NatIngress.arrive.replicated", &[&settings[..], &more].concat())?
+                self.book.action("FlowIngress.arrive.replicated", &[&settings[..], &more].concat())?
             }
         };
         let range = Value::Range(part.start.into(), (part.start + part.cells - 1).into());
         all.push(self.book.entry(
-            "NatIngress.arrive.tea_servers",
+            "FlowIngress.arrive.tea_servers",
             &[("cell", range)],
             Does::Action(action),
         )?);
@@ -199,9 +219,9 @@ impl Switch {
                 ("ring", server.ring(n).into()),
                 ("start", part.start.into()),
             ];
-            let action = self.book.action("NatIngress.arrive.peer", &settings)?;
+            let action = self.book.action("FlowIngress.arrive.peer", &settings)?;
             let key = [("pair", Value::Exact(own.into()))];
-            all.push(self.book.entry("NatIngress.arrive.tea_pairs", &key, Does::Action(action))?);
+            all.push(self.book.entry("FlowIngress.arrive.tea_pairs", &key, Does::Action(action))?);
             for register in ["tea_next", "tea_done"] {
                 all.push(self.book.register(register, own, (*psn).into())?);
             }
@@ -233,12 +253,12 @@ impl Switch {
                 Action::Write(..) => continue,
             };
             let action = match &entry {
-                Some(value) => self.book.action("NatIngress.find.stashed", &[("value", number(value))]),
-                None => self.book.action("NatIngress.find.removed", &[]),
+                Some(value) => self.book.action("FlowIngress.find.stashed", &[("value", number(value))]),
+                None => self.book.action("FlowIngress.find.removed", &[]),
             };
             let field = [("key", Value::Exact(number(&key)))];
             let made =
-                action.and_then(|a| self.book.entry("NatIngress.find.tea_stash", &field, Does::Action(a)));
+                action.and_then(|a| self.book.entry("FlowIngress.find.tea_stash", &field, Does::Action(a)));
             // All names were found when the switch was filled.
             if let Ok(entity) = made {
                 updates.push(p4rt::Update { r#type: kind.into(), entity: Some(entity) });
