@@ -6,13 +6,15 @@
     tests/check_pages.py --self-test               # the checks find pages that are wrong
 
 At 375, 768 and 1,200 pixels, light and dark: the page is not wider than the window, no visible text is smaller than 11 pixels, no two
-labels of a chart overlap, text has enough contrast, and the columns of verdicts are in the window. It needs Playwright
-(`pip install -r tests/clients/requirements-pages.txt`) and Debian's `chromium`."""
+labels of a chart overlap, text has enough contrast, the columns of verdicts are in the window, and axe-core finds nothing that keeps
+people with disabilities out. It needs Playwright and axe-core (`pip install -r tests/clients/requirements-pages.txt`) and Debian's
+`chromium`."""
 
 import sys
 import tempfile
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 SIZES = [(375, 800), (768, 1000), (1200, 900)]
@@ -45,7 +47,7 @@ CHECK = """
     const ink = light(channels(svg ? style.fill : style.color));
     const ratio = (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
     if (ratio < contrast) wrong.push(`"${text}" has a contrast of ${ratio.toFixed(1)}`);
-    const scrolls = e.closest(".scroll");
+    const scrolls = e.closest(".scroll, .wide, .skip");
     if (!scrolls && (box.right > window.innerWidth + 1 || box.left < -1)) wrong.push(`"${text}" is cut off`);
   }
   for (const plot of document.querySelectorAll("svg.plot")) {
@@ -71,6 +73,23 @@ CHECK = """
 """
 
 
+def look(page):
+    """Sentences about what is wrong with an open page."""
+    wrong = page.evaluate(CHECK, [SMALLEST_PX, CONTRAST])
+    for found in Axe().run(page).response["violations"]:
+        places = ", ".join(str(node["target"][-1]) for node in found["nodes"][:3])
+        wrong.append(f"axe: {found['id']}: {found['help']}: {len(found['nodes'])} times, such as {places}")
+    return wrong
+
+
+def is_dark(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0] < 128")
+
+
+def launch(playwright):
+    return playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+
+
 def check(browser, path, out):
     """Sentences about what is wrong with a page."""
     wrong = []
@@ -84,10 +103,9 @@ def check(browser, path, out):
             page.goto(path.resolve().as_uri())
             page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
             where = f"{path.name}, {width} pixels, {scheme}"
-            wrong += [f"{where}: {w}" for w in page.evaluate(CHECK, [SMALLEST_PX, CONTRAST])]
+            wrong += [f"{where}: {w}" for w in look(page)]
             wrong += [f"{where}: it loads {url}" for url in outside[1:]]
-            dark = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0] < 128")
-            if dark != (scheme == "dark"):
+            if is_dark(page) != (scheme == "dark"):
                 wrong.append(f"{where}: its background is for the other mode")
             if out:
                 page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = false; })")
@@ -96,10 +114,10 @@ def check(browser, path, out):
     return wrong
 
 
-GOOD = """<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><style>
+GOOD = """<!doctype html><html lang="en"><title>page</title><meta name="viewport" content="width=device-width"><style>
 :root {{ color-scheme: light dark; }} body {{ background: #fff; color: #111; }} text {{ font: 12px sans-serif; fill: #111; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #111; color: #eee; }} text {{ fill: #eee; }} }}
-.plot {{ width: 300px; height: 200px; overflow: visible; }}</style><body>{}</body></html>"""
+.plot {{ width: 300px; height: 200px; overflow: visible; }}</style><body><main><h1>page</h1>{}</main></body></html>"""
 
 WRONG = {
     "pixels wide": "<div style='width: 900px'>wide</div>",
@@ -108,6 +126,8 @@ WRONG = {
     "overlap": "<svg class='plot'><text x='40' y='40'>one label</text><text x='50' y='42'>another</text></svg>",
     "it loads": "<img src='nothing.png'>",
     "out of sight": "<div style='overflow: hidden; width: 100%'><table><tr><td><div style='width: 1300px'>x</div><td data-label=Verdict>holds</table></div>",
+    "axe: button-name": "<button></button>",
+    "axe: color-contrast": "<p style='color: #888; background: #999'>grey</p>",
     " x ": "<svg class='plot' style='width: 90px'></svg>",
 }
 
@@ -115,7 +135,7 @@ WRONG = {
 def self_test(browser):
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        page.write_text(GOOD.format("<h1>good</h1><svg class='plot'><text x='40' y='40'>one</text></svg>"))
+        page.write_text(GOOD.format("<svg class='plot'><text x='40' y='40'>one</text></svg>"))
         if wrong := check(browser, page, None):
             return [f"a good page: {w}" for w in wrong]
         missed = []
@@ -136,7 +156,7 @@ def main():
     if not arguments:
         sys.exit(__doc__)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = launch(playwright)
         if arguments == ["--self-test"]:
             wrong = self_test(browser)
         else:

@@ -7,6 +7,9 @@ use std::fmt::Write;
 /// The style of all pages.
 pub const STYLE: &str = include_str!("style.css");
 
+/// Begins what is scrolled by itself where it is wider than the screen, with the keyboard, too; ends with `</div>`.
+pub const SCROLL: &str = "<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">";
+
 /// A page under construction.
 pub struct Page {
     title: String,
@@ -52,7 +55,7 @@ impl Page {
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
              content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}{}</style>\n</head>\n\
-             <body>\n<h1>{title}</h1>\n{}</body>\n</html>\n",
+             <body>\n<main>\n<h1>{title}</h1>\n{}</main>\n</body>\n</html>\n",
             self.style, self.body
         )
     }

@@ -1,6 +1,6 @@
 //! Tables, for pages and for terminals.
 
-use crate::escape;
+use crate::{SCROLL, escape};
 use std::fmt::Write;
 
 /// How the cells of a column are aligned.
@@ -54,7 +54,7 @@ impl Table {
 
     /// As HTML.
     pub fn html(&self) -> String {
-        let mut out = String::from("<div class=\"scroll\"><table class=\"rows\">\n<thead><tr>");
+        let mut out = format!("{SCROLL}<table class=\"rows\">\n<thead><tr>");
         for (name, align) in &self.head {
             let _ = write!(
                 out,

@@ -197,17 +197,17 @@ pub fn overview_page(answers: &Answers, view: &View, forgery: &str) -> String {
         }
         section aria-labelledby="h-services" {
             h2 id="h-services" { "Services" }
-            div id="services" class="wide" tabindex="0" role="region" aria-labelledby="h-services" { (part("services")) }
+            div id="services" class="wide" tabindex="0" role="group" aria-labelledby="h-services" { (part("services")) }
         }
         section aria-labelledby="h-drops" {
             h2 id="h-drops" { "Dropped packets" }
-            div id="drops" class="wide" tabindex="0" role="region" aria-labelledby="h-drops" { (part("drops")) }
+            div id="drops" class="wide" tabindex="0" role="group" aria-labelledby="h-drops" { (part("drops")) }
         }
         section aria-labelledby="h-history" {
             h2 id="h-history" { "Changes" }
             form method="post" action="/console/undo" {
                 (anti_forgery(forgery))
-                div id="history" class="wide" tabindex="0" role="region" aria-labelledby="h-history" { (part("history")) }
+                div id="history" class="wide" tabindex="0" role="group" aria-labelledby="h-history" { (part("history")) }
             }
         }
     };

@@ -142,7 +142,7 @@ pub fn policy_page(
             }
         }
         h3 { "Devices" }
-        div class="wide" tabindex="0" role="region" aria-label="Devices" { table {
+        div class="wide" tabindex="0" role="group" aria-label="Devices" { table {
             caption { "Weights and priorities in force" }
             thead { tr { th scope="col" { "Device" } th scope="col" class="number" { "Weight" } th scope="col" class="number" { "Priority" }
                 th scope="col" { "State" } } }
@@ -173,7 +173,7 @@ pub fn preview_page(user: &str, dry_run: &Value, document: Option<&str>, forgery
         }
         p { "Existing connections keep their devices." }
         @if total > 0 {
-            div class="wide" tabindex="0" role="region" aria-label="Entries that change" { table {
+            div class="wide" tabindex="0" role="group" aria-label="Entries that change" { table {
                 caption { "By table" }
                 thead { tr { th scope="col" { "Table" } @for what in ["Insert", "Modify", "Delete"] { th scope="col" class="number" { (what) } } } }
                 tbody { @for t in list(&dry_run["tables"]) { tr {

@@ -254,6 +254,18 @@ pub fn read_settings(
     settings
 }
 
+/// The settings of a table's own `[agent]` on top of `base`; `base` if it has none.
+pub(super) fn own_settings(
+    t: &mut Table<'_, '_>,
+    base: &AgentSettings,
+    problems: &mut Problems<'_>,
+) -> AgentSettings {
+    let Some(mut own) = t.table("agent", problems) else { return base.clone() };
+    let settings = read_settings(&mut own, base, problems);
+    own.finish(problems);
+    settings
+}
+
 /// A device's own list takes the place of that for all.
 fn sources(t: &mut Table<'_, '_>, base: &AgentSettings, problems: &mut Problems<'_>) -> Vec<SourceSettings> {
     let tables = t.tables("source", problems);

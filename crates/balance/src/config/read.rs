@@ -1,6 +1,6 @@
 //! From TOML to the types of the configuration, table by table. `check` covers rules between several tables.
 
-use super::agent::{AgentSettings, read_settings};
+use super::agent::{AgentSettings, own_settings};
 use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
 use super::learn::{self, RawLearn};
@@ -72,14 +72,7 @@ pub(super) struct SwitchPlaces {
 
 pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) -> Option<Rack> {
     let mut top = Table::top(table);
-    let settings = match top.table("agent", problems) {
-        Some(mut t) => {
-            let settings = read_settings(&mut t, &AgentSettings::default(), problems);
-            t.finish(problems);
-            settings
-        }
-        None => AgentSettings::default(),
-    };
+    let settings = own_settings(&mut top, &AgentSettings::default(), problems);
     let switch = match top.table("switch", problems) {
         Some(t) => switch(t, problems),
         None => {
@@ -368,14 +361,7 @@ fn device(
     }
     let reported_by =
         t.text::<String>("reported_by", "write the name of a device of the same server", problems);
-    let agent = match t.table("agent", problems) {
-        Some(mut a) => {
-            let settings = read_settings(&mut a, settings, problems);
-            a.finish(problems);
-            settings
-        }
-        None => settings.clone(),
-    };
+    let agent = own_settings(&mut t, settings, problems);
     t.finish(problems);
     let device = Device {
         name: name?.value,

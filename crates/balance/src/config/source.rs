@@ -1,6 +1,6 @@
 //! `[[members]]`: where members that join and leave by themselves come from, and which may.
 
-use super::agent::{AgentSettings, read_settings};
+use super::agent::{AgentSettings, own_settings};
 use super::api::is_http;
 use super::reader::{At, Place, Problems, Table};
 use super::{ApiSettings, Service, Switch};
@@ -162,14 +162,7 @@ pub(super) fn source(
     let most = t.integer("most", 1, MAX_MOST, problems).map_or(DEFAULT_MOST, |v| v.value) as usize;
     let reports_place = t.place_of("reports");
     let reports = t.boolean("reports", problems);
-    let agent = match t.table("agent", problems) {
-        Some(mut a) => {
-            let settings = read_settings(&mut a, settings, problems);
-            a.finish(problems);
-            settings
-        }
-        None => settings.clone(),
-    };
+    let agent = own_settings(&mut t, settings, problems);
     let place = t.place.clone();
     t.finish(problems);
     let (name, origin) = (name?, origin?);

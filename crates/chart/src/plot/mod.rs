@@ -111,7 +111,7 @@ impl Chart {
             for (i, series) in self.series.iter().enumerate() {
                 let _ = writeln!(
                     out,
-                    "<div class=\"small\"><h4 class=\"s{}\">{}</h4>{}</div>",
+                    "<div class=\"small\"><p class=\"curve-name s{}\">{}</p>{}</div>",
                     i % COLOURS,
                     escape(&series.name),
                     self.plot(&[i], How::Small)

@@ -36,7 +36,7 @@ pub fn html(report: &Report, title: &str) -> String {
 fn summary(report: &Report) -> String {
     let mut out = String::from(
         "<table class=\"summary\">\n<thead><tr><th>Policy<th class=\"n\">Sustained load\
-         <th class=\"n\">vs. first policy<th>\n<tbody>\n",
+         <th class=\"n\">vs. first policy<th class=\"bar\">Compared\n<tbody>\n",
     );
     let first = report.policies.first().map_or(0.0, |p| p.sustained_rps);
     let best = report.policies.iter().map(|p| p.sustained_rps).fold(0.0, f64::max);

@@ -15,7 +15,7 @@ use crate::http::Task;
 use crate::http::health::{self, Readiness};
 use crate::http::server as http;
 use crate::listen::listen;
-use crate::metrics;
+use crate::metrics::{self, asked};
 use crate::network;
 use crate::rack_file;
 use crate::switch::tls;
@@ -179,19 +179,12 @@ const SHUTTING_DOWN: &str = "the controller is shutting down: retry after it has
 
 /// The API's answer; `None` while the controller is shutting down.
 async fn ask(commands: &mpsc::UnboundedSender<Command>, request: http::Request) -> Option<api::Response> {
-    let (reply, answer) = oneshot::channel();
-    commands.send(Command::Ask { request, reply }).ok()?;
-    answer.await.ok()
+    asked(commands, |reply| Command::Ask { request, reply }).await
 }
 
 /// Whether the controller does its work.
 async fn ready(commands: &mpsc::UnboundedSender<Command>) -> Readiness {
-    let (reply, answer) = oneshot::channel();
-    let sent = commands.send(Command::Ready(reply));
-    match (sent, answer.await) {
-        (Ok(()), Ok(ready)) => ready,
-        _ => Err("shutting down".to_string()),
-    }
+    asked(commands, Command::Ready).await.unwrap_or_else(|| Err("shutting down".to_string()))
 }
 
 /// Serves metrics on `listener`.
@@ -199,20 +192,7 @@ pub fn serve_metrics(
     listener: tokio::net::TcpListener,
     commands: mpsc::UnboundedSender<Command>,
 ) -> Task<'static, ()> {
-    let asked = commands.clone();
-    let page = move || {
-        let commands = commands.clone();
-        async move {
-            let (reply, page) = oneshot::channel();
-            commands.send(Command::Metrics(reply)).ok()?;
-            page.await.ok()
-        }
-    };
-    let ready = move || {
-        let commands = asked.clone();
-        async move { ready(&commands).await }
-    };
-    metrics::serve(listener, "controller", page, ready)
+    metrics::serve_controller(listener, commands, Command::Metrics, Command::Ready)
 }
 
 /// The API part of a rack description: the desk with the saved state, and its file.

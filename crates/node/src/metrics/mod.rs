@@ -27,6 +27,8 @@ use prometheus_client::registry::Registry;
 use std::fmt;
 use std::future::Future;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 /// The type of the content.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -201,6 +203,35 @@ where
             Response { status: 200, content_type: OPENMETRICS, headers: Vec::new(), body: page.text() }
         }
     })
+}
+
+/// Asks a part that takes commands; `None` when it has stopped.
+pub async fn asked<C, T>(
+    commands: &UnboundedSender<C>,
+    command: impl FnOnce(oneshot::Sender<T>) -> C,
+) -> Option<T> {
+    let (reply, answer) = oneshot::channel();
+    commands.send(command(reply)).ok()?;
+    answer.await.ok()
+}
+
+/// Serves the metrics of a controller, which answers these commands.
+pub fn serve_controller<C: Send + 'static>(
+    listener: TcpListener,
+    commands: UnboundedSender<C>,
+    page: fn(oneshot::Sender<Page>) -> C,
+    ready: fn(oneshot::Sender<Readiness>) -> C,
+) -> Task<'static, ()> {
+    let others = commands.clone();
+    let page = move || {
+        let commands = commands.clone();
+        async move { asked(&commands, page).await }
+    };
+    let ready = move || {
+        let commands = others.clone();
+        async move { asked(&commands, ready).await.unwrap_or_else(|| Err("shutting down".to_string())) }
+    };
+    serve(listener, "controller", page, ready)
 }
 
 #[cfg(test)]

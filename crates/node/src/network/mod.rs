@@ -20,7 +20,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fmt, io};
 use steer::{Command, News, Progress, Steering, carry, line};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Before its first step, the controller waits this long to know which ports are down: entries for links that are down must not
@@ -111,7 +110,8 @@ async fn serve(
     if let Some(at) = metrics {
         let (listener, at) = listen(at, "--metrics").await?;
         say(&format!("metrics on http://{at}/metrics"));
-        tokio::spawn(serve_metrics(listener, commands.clone()));
+        let served = metrics::serve_controller(listener, commands.clone(), Command::Metrics, Command::Ready);
+        tokio::spawn(served);
     }
     let (mut ways, mut known) = (Vec::new(), Vec::new());
     for (id, (switch, address)) in (0..).map(SwitchId).zip(of.topology.switches().iter().zip(&of.p4runtime)) {
@@ -154,28 +154,4 @@ async fn serve(
         () = pointsman_console::signals::wait_for_stop() => {}
     }
     Ok(())
-}
-
-async fn serve_metrics(listener: TcpListener, commands: mpsc::UnboundedSender<Command>) {
-    let asked = commands.clone();
-    let page = move || {
-        let commands = commands.clone();
-        async move {
-            let (reply, page) = oneshot::channel();
-            commands.send(Command::Metrics(reply)).ok()?;
-            page.await.ok()
-        }
-    };
-    let ready = move || {
-        let commands = asked.clone();
-        async move {
-            let (reply, ready) = oneshot::channel();
-            let sent = commands.send(Command::Ready(reply));
-            match (sent, ready.await) {
-                (Ok(()), Ok(ready)) => ready,
-                _ => Err("shutting down".to_string()),
-            }
-        }
-    };
-    metrics::serve(listener, "controller", page, ready).await;
 }

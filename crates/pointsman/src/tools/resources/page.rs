@@ -1,6 +1,6 @@
 //! The report as a page: one file, no script, nothing loaded from anywhere.
 
-use pointsman_chart::{Page, escape, number};
+use pointsman_chart::{Page, SCROLL, escape, number};
 use pointsman_pisa::Report;
 use std::fmt::Write;
 
@@ -58,8 +58,7 @@ fn totals(report: &Report) -> String {
 }
 
 fn stages(report: &Report) -> String {
-    let mut out =
-        String::from("<h2>Stages</h2>\n<div class=\"scroll\">\n<table>\n<thead><tr><th class=\"n\">stage");
+    let mut out = format!("<h2>Stages</h2>\n{SCROLL}\n<table>\n<thead><tr><th class=\"n\">stage");
     let totals = report.totals();
     for (r, ..) in &totals {
         let _ = write!(out, "<th class=\"n\">{}", r.name().replace('_', " "));

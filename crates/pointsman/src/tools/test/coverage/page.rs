@@ -1,7 +1,7 @@
 //! Coverage as a page: one file, no script, nothing loaded from anywhere.
 
 use super::{Whole, missed, share};
-use pointsman_chart::{Page, escape};
+use pointsman_chart::{Page, SCROLL, escape};
 use pointsman_explain::coverage::{Branch, File};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -71,8 +71,9 @@ fn tables(tables: &[Branch], out: &mut String) {
     if tables.is_empty() {
         return;
     }
-    out.push_str(
-        "<h3>Tables</h3>\n<div class=\"scroll\">\n<table>\n<thead><tr><th>Table<th class=\"n\">hits<th class=\"n\">misses\
+    let _ = write!(
+        out,
+        "<h3>Tables</h3>\n{SCROLL}\n<table>\n<thead><tr><th>Table<th class=\"n\">hits<th class=\"n\">misses\
          <th>actions\n<tbody>\n",
     );
     for table in tables {
