@@ -113,6 +113,8 @@ def pages(page, url):
     yield "rack"
     page.goto(url + "/console?page=1&show=trouble")
     yield "trouble"
+    page.goto(url + "/console/hour")
+    yield "hour"
     page.goto(url + "/console/policy?service=inference")
     page.locator("details").evaluate("d => { d.open = true; }")
     yield "policy"

@@ -26,6 +26,11 @@ impl Axis {
         Self { low: (min / step + 1e-9).floor() * step, high: (max / step - 1e-9).ceil() * step, log: false }
     }
 
+    /// From `low` to `high`, which must be above it.
+    pub fn span(low: f64, high: f64) -> Self {
+        Self { low, high, log: false }
+    }
+
     /// Whole powers of ten, or twice or five times one, around the positive values.
     pub fn log(values: impl Iterator<Item = f64>) -> Self {
         let (mut min, mut max) = ends(values.filter(|v| *v > 0.0));

@@ -18,7 +18,7 @@ mod table;
 pub use axis::Axis;
 pub use bars::stacks;
 pub use csv::field;
-pub use page::{Page, SCROLL, STYLE, legend};
+pub use page::{CHART_STYLE, Page, SCROLL, STYLE, legend};
 pub use plot::{Chart, Dot, Guide, Series, Shape};
 pub use ranks::{Rank, ranks};
 pub use table::{Align, Table};

@@ -5,7 +5,10 @@ use crate::{COLOURS, escape};
 use std::fmt::Write;
 
 /// The style of all pages.
-pub const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"));
+
+/// The style of charts alone, for pages that have one of their own.
+pub const CHART_STYLE: &str = include_str!("plot.css");
 
 /// Begins what is scrolled by itself where it is wider than the screen, with the keyboard, too; ends with `</div>`.
 pub const SCROLL: &str = "<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">";

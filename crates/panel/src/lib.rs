@@ -7,6 +7,7 @@
 
 pub mod form;
 mod history;
+mod hour;
 mod policy;
 mod rack;
 #[cfg(test)]
@@ -21,7 +22,9 @@ use serde_json::Value;
 use text::{number, string};
 
 /// The style sheet.
-pub const STYLE: &str = include_str!("style.css");
+pub fn style() -> String {
+    [pointsman_chart::CHART_STYLE, include_str!("style.css")].concat()
+}
 
 /// The script: replaces live parts.
 pub const SCRIPT: &str = include_str!("script.js");
@@ -43,16 +46,18 @@ pub struct Answers {
     pub changes: Value,
     /// `GET /v1/drops`.
     pub drops: Value,
+    /// `GET /v1/trend`.
+    pub trend: Value,
 }
 
 /// Paths of the API behind the fields of [`Answers`], in their order.
-pub const ASKED: [&str; 5] =
-    ["/v1/status", "/v1/devices", "/v1/services", "/v1/changes?limit=20", "/v1/drops"];
+pub const ASKED: [&str; 6] =
+    ["/v1/status", "/v1/devices", "/v1/services", "/v1/changes?limit=20", "/v1/drops", "/v1/trend"];
 
 impl Answers {
     /// In the order of [`ASKED`].
-    pub fn new([status, devices, services, changes, drops]: [Value; 5]) -> Answers {
-        Answers { status, devices, services, changes, drops }
+    pub fn new([status, devices, services, changes, drops, trend]: [Value; 6]) -> Answers {
+        Answers { status, devices, services, changes, drops, trend }
     }
 
     /// Whether the user may change something.
@@ -162,12 +167,24 @@ pub fn parts(answers: &Answers, view: &View) -> Vec<(&'static str, String)> {
     let all = [
         ("summary", rack::summary(answers)),
         ("picture", rack::picture(answers)),
+        ("hour", hour::charts(answers)),
         ("rack", rack::servers(answers, view)),
         ("services", policy::services(answers)),
         ("drops", history::drops(answers)),
         ("history", history::changes(answers)),
     ];
     all.into_iter().map(|(id, markup)| (id, markup.into_string())).collect()
+}
+
+/// The page with the charts of the last hour.
+pub fn hour_page(answers: &Answers, forgery: &str) -> String {
+    let body = html! {
+        p { a href="/console" { "Back to the rack" } }
+        h2 { "The last hour" }
+        div id="hour" { (hour::charts(answers)) }
+    };
+    let user = (string(&answers.status["user"]["name"]), forgery);
+    shell("The last hour", Some(user), Some("/console/live"), &body)
 }
 
 /// The overview. `forgery`: the token that its forms carry.
@@ -189,6 +206,14 @@ pub fn overview_page(answers: &Answers, view: &View, forgery: &str) -> String {
             h2 id="h-state" { "Rack" }
             div id="summary" role="status" { (part("summary")) }
             div id="picture" { (part("picture")) }
+        }
+        section aria-labelledby="h-hour" {
+            h2 id="h-hour" { "The last hour" }
+            // The script fills it: the page itself stays small.
+            div id="hour" { p { a href="/console/hour" { "Charts of the last hour" } } }
+        }
+        section aria-labelledby="h-rack" {
+            h2 id="h-rack" { "Servers" }
             (rack::navigation(answers, view))
             form method="post" action="/console/devices" {
                 (anti_forgery(forgery))

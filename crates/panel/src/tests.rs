@@ -14,6 +14,26 @@ fn device(server: usize, name: &str, state: &str) -> Value {
     })
 }
 
+/// An hour with samples of these kinds of devices, and a learner with two classes of servers.
+fn trend(kinds: &[&str]) -> Value {
+    let at = |i: u64| 1_000_000 + 30_000 * i;
+    let sample = |i: u64| {
+        let kind =
+            |k: &&str| (k.to_string(), json!({"opened_per_s": 1234.5 + i as f64, "in_flight": 100 * i}));
+        let kinds: serde_json::Map<String, Value> = kinds.iter().map(kind).collect();
+        json!({"at_ms": at(i), "kinds": kinds, "dropped_per_s": 0.5})
+    };
+    let decided = |i: u64| {
+        let class = if i % 2 == 0 { "like-s1" } else { "old" };
+        json!({"at_ms": at(i), "class": class, "processors": 6, "accelerators": i, "p99_ms": 12.5})
+    };
+    json!({
+        "now_ms": at(120), "every_ms": 30_000,
+        "samples": (0..=120).filter(|i| !(50..60).contains(i)).map(sample).collect::<Vec<_>>(),
+        "learner": (100..=120).map(decided).collect::<Vec<_>>(),
+    })
+}
+
 /// A rack in which something of every kind has happened.
 fn answers(writes: bool) -> Answers {
     let mut draining = device(1, "nic", "draining");
@@ -46,6 +66,7 @@ fn answers(writes: bool) -> Answers {
             change(3, json!({"outcome": "rejected", "reason": "no room"})), change(2, json!({"outcome": "noted", "reason": "file", "set": null})),
             change(1, json!({"outcome": "superseded", "by": 5}))]}),
         drops: json!({"drops": [{"reason": "ttl", "packets": 3, "meaning": "It ran out."}, {"reason": "rate", "packets": 1234, "meaning": "Too many."}]}),
+        trend: trend(&["cpu", "smartnic"]),
     }
 }
 
@@ -67,6 +88,7 @@ fn pages(a: &Answers, service: &Value, dry_run: &Value, text: &str) -> Vec<Strin
     vec![
         overview_page(a, &View { change: Some(5), ..View::default() }, FORGERY),
         overview_page(a, &View { trouble: true, ..View::default() }, FORGERY),
+        hour_page(a, FORGERY),
         policy_page(text, service, &catalogue, Some(&draft), FORGERY),
         policy_page(text, service, &catalogue, None, FORGERY),
         preview_page(text, dry_run, Some(text), FORGERY),
@@ -146,7 +168,8 @@ const KNOWN: [&str; 12] = [
 fn no_text_becomes_markup() {
     let with = |text: &str| {
         let a = answers(true);
-        let parts = [&a.status, &a.devices, &a.services, &a.changes, &a.drops].map(|v| with_strings(v, text));
+        let parts = [&a.status, &a.devices, &a.services, &a.changes, &a.drops, &a.trend];
+        let parts = parts.map(|v| with_strings(v, text));
         pages(&Answers::new(parts), &with_strings(&service(), text), &with_strings(&dry_run(), text), text)
     };
     let tame = with("x");
@@ -183,7 +206,7 @@ fn pages_keep_the_security_policy() {
         }
     }
     assert!(!POLICY.contains("unsafe") && POLICY.contains("frame-ancestors 'none'"), "{POLICY}");
-    assert!(!SCRIPT.contains("http") && !STYLE.contains("url("));
+    assert!(!SCRIPT.contains("http") && !style().contains("url("));
 }
 
 #[test]
@@ -207,7 +230,12 @@ fn pages_are_accessible() {
                     assert!(of("id").is_some_and(|id| labelled.contains(id)), "{attributes:?}")
                 }
                 "meter" | "nav" => assert!(of("aria-label").is_some_and(|l| !l.is_empty())),
-                "svg" => assert!(of("role") == Some("img") && of("aria-label").is_some()),
+                // Those in a picture are parts of it.
+                "svg" if matches!(of("class"), Some("lines" | "at")) => {}
+                "svg" => assert!(
+                    of("aria-hidden") == Some("true")
+                        || (of("role") == Some("img") && of("aria-label").is_some())
+                ),
                 "th" => assert!(matches!(of("scope"), Some("col" | "row"))),
                 "html" => assert_eq!(of("lang"), Some("en")),
                 _ => {}
@@ -251,6 +279,15 @@ fn states_in_words() {
         page.find("rate").expect("a reason") < page.find("ttl").expect("a reason"),
         "the most frequent first"
     );
+    let hour = hour_page(&answers(true), FORGERY);
+    for text in [
+        "New connections: 1354 cpu, 1354 smartnic",
+        "Dropped packets: 0.5 all reasons",
+        "P99 latency, measured by clients: 12.5 like-s1: P99, 12.5 old: P99",
+        "6 like-s1: processors, 120 like-s1: accelerators",
+    ] {
+        assert!(hour.contains(text), "{text} is not in\n{hour}");
+    }
     let trouble = overview_page(&answers(true), &View { trouble: true, ..View::default() }, FORGERY);
     assert!(!trouble.contains("Drain s1/cpu") && trouble.contains("Enable s1/nic"));
     let preview = preview_page("ops", &dry_run(), Some("{}"), FORGERY);
@@ -314,9 +351,12 @@ fn a_rack_of_256_servers() {
     let devices: Vec<Value> =
         (0..256).flat_map(|s| ["cpu", "nic", "gpu", "fpga"].map(|d| device(s, d, "in-service"))).collect();
     a.devices = json!({ "devices": devices });
+    a.trend = trend(&["cpu", "smartnic", "gpu", "fpga"]);
     let page = overview_page(&a, &View::default(), FORGERY);
     println!("{} bytes: picture {}", page.len(), rack::picture(&a).into_string().len());
     assert!(page.len() < 50_000, "{} bytes", page.len());
+    let hour = hour_page(&a, FORGERY);
+    assert!(hour.len() < 50_000 && hour.contains("<polyline"), "{} bytes", hour.len());
     let pages: Vec<String> =
         (0..11).map(|page| overview_page(&a, &View { page, ..View::default() }, FORGERY)).collect();
     for s in 0..256 {
@@ -333,4 +373,18 @@ fn a_rack_of_256_servers() {
     };
     assert_eq!(squares(&rack::picture(&a).into_string()), 1024);
     assert_eq!(squares(&rack::picture(&answers(true)).into_string()), 7);
+}
+
+/// Ten samples are missing: no line leads over the gap. Few samples are no charts.
+#[test]
+fn gaps_of_the_last_hour() {
+    let mut a = answers(true);
+    let curves = |a: &Answers| hour::charts(a).into_string().matches("<polyline").count();
+    // Two curves of each of two kinds, one of drops, two of latency, each in two pieces or in one; four of weights.
+    assert_eq!(curves(&a), 2 * 5 + 2 + 4);
+    a.trend["learner"] = json!([]);
+    assert_eq!(curves(&a), 10);
+    a.trend["samples"] = json!([a.trend["samples"][0]]);
+    assert_eq!(curves(&a), 0);
+    assert!(hour::charts(&a).into_string().contains("every half minute"));
 }

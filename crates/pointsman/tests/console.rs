@@ -240,9 +240,9 @@ fn news() {
             }
         }
     };
-    let first: Vec<Value> = (0..6).map(|_| part()).collect();
+    let first: Vec<Value> = (0..7).map(|_| part()).collect();
     let ids: Vec<&str> = first.iter().filter_map(|p| p["id"].as_str()).collect();
-    assert_eq!(ids, ["summary", "picture", "rack", "services", "drops", "history"]);
+    assert_eq!(ids, ["summary", "picture", "hour", "rack", "services", "drops", "history"]);
     assert_eq!(ops.post("/console/devices", &format!("forgery={forgery}&drain=s2%2Fnic")).status, 303);
     let news = (0..20).map(|_| part()).find(|p| p["id"] == "history").expect("a change");
     assert!(news["html"].as_str().is_some_and(|html| html.contains("drain s2/nic")), "{news}");

@@ -9,18 +9,21 @@ use crate::members::{
     Document, ListError, Name, Refusal, Registration, Shown, State, parse_list, parse_targets,
 };
 use crate::trust::ReportKey;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// A registration in JSON: a member, its source and its time to live.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
-    #[serde(default)]
-    source: Option<String>,
-    #[serde(default)]
-    ttl_s: Option<u64>,
-    member: Document,
+pub struct RegistrationBody {
+    /// The source; needed if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Time to live, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<u64>,
+    /// The member.
+    pub member: Document,
 }
 
 fn status_of(refusal: &Refusal) -> u16 {
@@ -91,9 +94,10 @@ impl Desk {
         self.lay_members(now_ms)
     }
 
-    /// When [`Desk::tick`] is due, in milliseconds since 1970.
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.members.next_deadline()
+    /// When [`Desk::tick`] or [`Desk::sample`] is due, in milliseconds since 1970.
+    pub fn next_deadline(&self) -> u64 {
+        let sample = self.trend.next_deadline();
+        self.members.next_deadline().map_or(sample, |members| members.min(sample))
     }
 
     /// The rack's file with the members.
@@ -192,7 +196,7 @@ impl Desk {
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(wrong("not a JSON object".into()));
         }
-        let mut body: Body = serde_json::from_slice(body).map_err(|e| wrong(e.to_string()))?;
+        let mut body: RegistrationBody = serde_json::from_slice(body).map_err(|e| wrong(e.to_string()))?;
         if !body.member.name.is_empty() && body.member.name != name.to_string() {
             return Err(Response::error(400, "`member.name` differs from the name in the path: omit it"));
         }

@@ -14,22 +14,25 @@ mod routes;
 mod tests;
 mod time;
 mod tokens;
+mod trend;
 mod wanted;
 
 pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
+pub use members::RegistrationBody;
 pub use routes::{Answer, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
 pub use time::rfc3339;
 pub use tokens::{Tokens, Who};
 pub use wanted::{BLOCKS, Document, Wanted};
 
 use crate::config::{Rack, Service};
-use crate::controller::Event;
-use crate::learn::{ServiceWeights, with_service_weights};
+use crate::controller::{Controllers, Event};
+use crate::learn::{Decision, ServiceWeights, with_service_weights};
 use crate::members::{self as coming, Members};
 use crate::trust::ReportKey;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use trend::Trend;
 
 /// How many of the controller's last words are kept.
 const MAX_NEWS: usize = 100;
@@ -96,6 +99,7 @@ pub struct Desk {
     group: Option<Group>,
     /// At most so many bytes of the history are saved.
     room: Option<usize>,
+    trend: Trend,
 }
 
 /// The state that survives a restart.
@@ -143,6 +147,7 @@ impl Desk {
             unsaved: None,
             group: None,
             room: None,
+            trend: Trend::default(),
         }
     }
 
@@ -409,6 +414,17 @@ impl Desk {
         }
         self.rack = rack.clone();
         vec![Effect::Configure(Box::new(rack))]
+    }
+
+    /// A learner decided: the last hour shows it.
+    pub fn decided(&mut self, now_ms: u64, decision: &Decision) {
+        self.trend.decided(now_ms, decision);
+    }
+
+    /// Lets the time pass for the samples of the last hour. To be called at [`Desk::next_deadline`]. True: the controllers have to
+    /// read live figures now ([`Input::Glance`](crate::controller::Input::Glance)).
+    pub fn sample(&mut self, now_ms: u64, controllers: &Controllers) -> bool {
+        self.trend.tick(now_ms, controllers)
     }
 
     /// Whether a request is in force for a service, so that its learner is paused.

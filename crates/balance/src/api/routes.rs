@@ -28,11 +28,12 @@ pub(super) const MAX_WAIT_MS: u64 = 60_000;
 const MAX_SHOWN: u64 = 20_000;
 
 /// Methods and paths, as the description has them.
-pub const ROUTES: [(&str, &str); 18] = [
+pub const ROUTES: [(&str, &str); 19] = [
     ("GET", "/openapi.json"),
     ("GET", "/v1/status"),
     ("GET", "/v1/devices"),
     ("GET", "/v1/drops"),
+    ("GET", "/v1/trend"),
     ("PUT", "/v1/devices/{device}/drain"),
     ("DELETE", "/v1/devices/{device}/drain"),
     ("GET", "/v1/members"),
@@ -252,6 +253,7 @@ impl Desk {
             }
             ["devices"] => plain(self.devices(controller)),
             ["drops"] => plain(drops(controller)),
+            ["trend"] => plain(self.trend.json()),
             ["members"] => plain(self.list_members()),
             ["policies"] => plain(policies()),
             ["services"] => {

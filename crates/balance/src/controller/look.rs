@@ -48,6 +48,11 @@ impl Look {
         self.until = now + ATTENTION;
     }
 
+    /// Once is enough.
+    pub fn glance(&mut self, now: Duration) {
+        self.until = self.until.max(now.max(self.next) + Duration::from_millis(1));
+    }
+
     /// When to read next, while someone looks.
     pub fn next(&self) -> Option<Duration> {
         (self.next < self.until).then_some(self.next)

@@ -66,6 +66,8 @@ pub enum Input {
     },
     /// Someone looks at the live figures: they are read from the switch for a while.
     Look,
+    /// The live figures are needed once.
+    Glance,
     /// Whether this controller may lead, if another election than the switch's own decides that.
     Mandate(Mandate),
     /// The configuration changed.
@@ -352,6 +354,7 @@ impl Controller {
         match input {
             Input::Tick => {}
             Input::Look => self.look.wanted(now),
+            Input::Glance => self.look.glance(now),
             Input::Connected => self.carry(now, SessionInput::Connected, &mut out),
             Input::Disconnected(reason) => self.carry(now, SessionInput::Disconnected(reason), &mut out),
             Input::Stream(message) => self.carry(now, SessionInput::Stream(message), &mut out),

@@ -72,6 +72,7 @@ impl Controllers {
         match input {
             Input::Tick => self.all(now, &mut out, || Input::Tick),
             Input::Look => self.all(now, &mut out, || Input::Look),
+            Input::Glance => self.all(now, &mut out, || Input::Glance),
             Input::Mandate(mandate) => {
                 self.mandate = mandate;
                 self.all(now, &mut out, || Input::Mandate(mandate));

@@ -134,6 +134,20 @@ impl Chart {
         out
     }
 
+    /// As HTML for a page that forbids styles in it, in a place of any size: the caption, a legend, all curves in one chart.
+    pub fn compact(&self) -> String {
+        let names = match self.series.len() {
+            0 | 1 => String::new(),
+            _ => legend(self.series.iter().map(|s| s.name.as_str()), true),
+        };
+        let all: Vec<usize> = (0..self.series.len()).collect();
+        format!(
+            "<figure class=\"chart small\"><figcaption>{}</figcaption>{names}{}</figure>\n",
+            escape(&self.caption),
+            self.plot(&all, How::Plain)
+        )
+    }
+
     /// All curves in one chart, with their names.
     fn whole(&self) -> String {
         let longest = self.series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0);
@@ -190,7 +204,11 @@ impl Chart {
                     self.path(&series.companion)
                 );
             }
-            let _ = write!(svg, "<polyline points=\"{}\"/></g>", self.path(&series.dots));
+            // No line crosses a gap.
+            for run in series.dots.split(|d| !d.y.is_finite()).filter(|run| !run.is_empty()) {
+                let _ = write!(svg, "<polyline points=\"{}\"/>", self.path(run));
+            }
+            svg.push_str("</g>");
         }
         svg.push_str("</svg>");
         for i in shown.iter().copied() {

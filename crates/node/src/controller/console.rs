@@ -114,7 +114,7 @@ impl User<'_> {
     }
 
     async fn answers(&self) -> Result<Answers, Response> {
-        let mut all: [Value; 5] = Default::default();
+        let mut all: [Value; 6] = Default::default();
         for (value, target) in all.iter_mut().zip(ASKED) {
             *value = self.get(target).await?;
         }
@@ -240,7 +240,7 @@ impl Console {
         }
         let path = path.strip_prefix("/console").filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
         Some(match (request.method.as_str(), path) {
-            ("GET", "/style.css") => page(200, "text/css; charset=utf-8", panel::STYLE.into()).into(),
+            ("GET", "/style.css") => page(200, "text/css; charset=utf-8", panel::style()).into(),
             ("GET", "/script.js") => page(200, "text/javascript; charset=utf-8", panel::SCRIPT.into()).into(),
             ("GET", "/login") => html(200, panel::login_page(None)).into(),
             ("GET", path) => self.show(path, query, request).await.unwrap_or_else(Reply::from),
@@ -266,6 +266,10 @@ impl Console {
             "" | "/" => {
                 let answers = user.answers().await?;
                 Ok(html(200, panel::overview_page(&answers, &view, &self.forgery(&user.token))).into())
+            }
+            "/hour" => {
+                let answers = user.answers().await?;
+                Ok(html(200, panel::hour_page(&answers, &self.forgery(&user.token))).into())
             }
             "/policy" => {
                 let fields = form::fields(query.as_bytes()).unwrap_or_default();

@@ -179,7 +179,7 @@ impl Pump {
                 .chain(self.learner.next_deadline())
                 .chain(self.unsaved.as_ref().map(|(_, at)| *at))
                 .chain(self.group.as_ref().and_then(|g| g.next_deadline(self.start)))
-                .chain(self.members_due())
+                .chain([self.desk_due()])
                 .min();
             let wait = async {
                 match due {
@@ -198,7 +198,7 @@ impl Pump {
                 (switch, input) = Link::next_of(&mut self.links) => self.linked(switch, input),
                 () = wait => {
                     self.step(Input::Tick);
-                    self.members_tick();
+                    self.desk_tick();
                     self.group_step(pointsman_etcd::Input::Tick);
                     self.limiter.tick(self.start.elapsed()).iter().for_each(|line| (self.tell)(line));
                     let wishes = self.learner.tick();
@@ -236,6 +236,7 @@ impl Pump {
                     self.perform(effects);
                 }
                 Wish::Decided { service, learner, decision } => {
+                    self.desk.decided(unix_ms(), &decision);
                     let event = Event::Learnt { service, learner, decision: decision.to_string() };
                     self.happened(&event, None);
                 }
@@ -382,14 +383,17 @@ impl Pump {
         }
     }
 
-    /// When members have to be looked after.
-    fn members_due(&self) -> Option<Instant> {
-        let due = self.desk.next_deadline()?;
+    /// When members and the last hour have to be looked after.
+    fn desk_due(&self) -> Instant {
+        let due = self.desk.next_deadline();
         // A clock that is set back must not make it wait.
-        Some(Instant::now() + Duration::from_millis(due.saturating_sub(unix_ms())).min(SAVE_AGAIN))
+        Instant::now() + Duration::from_millis(due.saturating_sub(unix_ms())).min(SAVE_AGAIN)
     }
 
-    fn members_tick(&mut self) {
+    fn desk_tick(&mut self) {
+        if self.desk.sample(unix_ms(), &self.controller) {
+            self.step(Input::Glance);
+        }
         let effects = self.desk.tick(unix_ms(), &self.controller);
         self.perform(effects);
     }
