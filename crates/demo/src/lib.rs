@@ -4,6 +4,7 @@
 
 mod rack;
 mod stress;
+mod watch;
 
 pub use rack::{PORT, SERVICE, Work, description, devices};
 
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use watch::Watch;
 
 /// Build a rack of network namespaces and compare the policies under rising load.
 #[derive(clap::Args)]
@@ -41,6 +43,9 @@ pub struct Args {
     /// Write an HTML page with charts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Serve the controller's console while the demo runs, on a free port of the loopback interface; print its address and a token.
+    #[arg(long)]
+    watch: bool,
     /// Seed of arrivals and service times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -165,9 +170,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             check_writable(path, option)?;
         }
     }
+    let watch = args.watch.then(Watch::new).transpose()?;
     let privileges = ensure_privileges()?;
     // Control groups do not go with the process.
-    end_process(pointsman_lab::device::release_cpu_groups)?;
+    let secret = watch.as_ref().map(Watch::secret);
+    end_process(move || {
+        pointsman_lab::device::release_cpu_groups();
+        secret.map(std::fs::remove_file);
+    })?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let scale = if args.quick { &QUICK } else { &FULL };
     let spec = RackSpec { offloads: true, ..RackSpec::demo() };
@@ -178,10 +188,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let bar = Progress::new(false);
     bar.begin(total.as_millis() as u64, "building the rack");
 
-    let file = description(&spec, Policy::ServerOnly, None);
-    let mut live = Live::start(&spec, configs.clone(), &file, args.executor, log(&bar, args.verbose))?;
-    live.start_controller()?;
-    live.wait_in_sync(PATIENCE)?;
+    let mut live = start(&spec, &configs, &args, watch.as_ref(), &bar)?;
 
     let mut client = client_of(&live, &spec, &configs, args.seed)?;
     let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
@@ -226,6 +233,28 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         .into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The rack, with everything running.
+fn start(
+    spec: &RackSpec,
+    configs: &[DeviceConfig],
+    args: &Args,
+    watch: Option<&Watch>,
+    bar: &Progress,
+) -> Result<Live, Box<dyn Error>> {
+    let mut file = description(spec, Policy::ServerOnly, None);
+    if let Some(watch) = watch {
+        watch.add_to(&mut file);
+    }
+    let mut live = Live::start(spec, configs.to_vec(), &file, args.executor, log(bar, args.verbose))?;
+    live.start_controller()?;
+    if let Some(watch) = watch {
+        let said = watch.serve(&live)?;
+        bar.suspend(|| show(&said));
+    }
+    live.wait_in_sync(PATIENCE)?;
+    Ok(live)
 }
 
 /// Raises the offered load under one policy until it no longer holds. `yardsticks`: the capacity of the CPUs together,

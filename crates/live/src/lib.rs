@@ -313,6 +313,20 @@ impl Live {
         Ok(())
     }
 
+    /// Serves the API and the console of the controller that runs at one more place, which may be outside of the switch's namespace.
+    ///
+    /// # Errors
+    /// No controller runs, or the listener cannot be used.
+    pub fn serve_api(&self, listener: std::net::TcpListener) -> Result<(), Error> {
+        let part = self.controller.as_ref().ok_or(Error::NotRunning("controller"))?;
+        let _inside = self.tokio.enter();
+        let failed = |e| Error::Listen("for the API".into(), e);
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        self.tokio.spawn(controller::serve(listener, None, part.commands.clone()));
+        Ok(())
+    }
+
     /// A listener that a thread inside of the switch's namespace bound.
     fn bound(
         &self,

@@ -1,6 +1,7 @@
 //! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
 
 mod bench_wire;
+mod demo_wire;
 mod fabric_wire;
 mod failover_wire;
 mod guide_wire;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ("failover_wire", failover_wire::TESTS),
         ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
+        ("demo_wire", demo_wire::TESTS),
         ("members_wire", members_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
