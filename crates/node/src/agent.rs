@@ -2,6 +2,7 @@
 
 mod error;
 mod health;
+mod join;
 mod nvml;
 mod orca;
 mod sources;
@@ -10,10 +11,12 @@ use crate::http::health::Readiness;
 use crate::interfaces::{interface_with, mac_of};
 use crate::listen::listen;
 use crate::metrics::{self, Page};
+use crate::rack_file;
 pub use error::AgentError;
-use pointsman_balance::Mac;
-use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
+use join::{Join, JoinArgs};
+use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output, Standing};
 use pointsman_balance::frame_report::ETHERTYPE;
+use pointsman_balance::{Mac, Rack};
 use pointsman_console::say;
 use pointsman_ports::{Observer, Poller, PortError, Waker, Way};
 use std::error::Error;
@@ -25,6 +28,8 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 /// How often processor, memory and network use are read if a threshold needs them.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -53,6 +58,8 @@ pub struct Args {
     /// Stop after this many seconds and print the CPU time used per report.
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     duration_s: Option<u64>,
+    #[command(flatten)]
+    join: JoinArgs,
 }
 
 /// An agent that is ready to run.
@@ -76,6 +83,30 @@ struct Shown {
     page: Page,
     /// Whether its reports leave this machine.
     ready: Readiness,
+}
+
+impl Shown {
+    /// Before the first report.
+    fn new() -> Shown {
+        Shown { page: Page::default(), ready: Err("no report has been sent yet".to_string()) }
+    }
+}
+
+/// Serves what metrics show on `listener`, until the returned future is dropped.
+fn serve_metrics(
+    shown: Arc<Mutex<Shown>>,
+    listener: TcpListener,
+) -> impl Future<Output = ()> + Send + 'static {
+    let own = shown.clone();
+    let page = move || {
+        let page = own.lock().unwrap_or_else(PoisonError::into_inner).page.clone();
+        async move { Some(page) }
+    };
+    let ready = move || {
+        let ready = shown.lock().unwrap_or_else(PoisonError::into_inner).ready.clone();
+        async move { ready }
+    };
+    metrics::serve(listener, "agent", page, ready)
 }
 
 /// Ends a running agent.
@@ -131,23 +162,6 @@ impl Running {
         };
         let frame = [&to.0[..], &own.0, &ETHERTYPE.to_be_bytes(), payload].concat();
         self.observer.send(frame).map_err(|e| format!("cannot send reports: {e}"))
-    }
-
-    /// Serves its metrics on `listener`, until the returned future is dropped.
-    fn serve_metrics(&mut self, listener: TcpListener) -> impl Future<Output = ()> + Send + 'static {
-        let starting = Err("no report has been sent yet".to_string());
-        let shown = Arc::new(Mutex::new(Shown { page: Page::default(), ready: starting }));
-        self.shown = Some(shown.clone());
-        let own = shown.clone();
-        let page = move || {
-            let page = own.lock().unwrap_or_else(PoisonError::into_inner).page.clone();
-            async move { Some(page) }
-        };
-        let ready = move || {
-            let ready = shown.lock().unwrap_or_else(PoisonError::into_inner).ready.clone();
-            async move { ready }
-        };
-        metrics::serve(listener, "agent", page, ready)
     }
 
     /// Renews what its metrics show. `unreachable`: the last report could not be sent.
@@ -308,6 +322,88 @@ fn processor_time() -> Duration {
     nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
+/// The configuration of the agent of a device in this rack, with its interface.
+fn configured(args: &Args, rack: &Rack) -> Result<AgentConfig, Box<dyn Error>> {
+    let mut config = AgentConfig::from_rack(rack, &args.server, &args.device, "")?;
+    config.interface = match &args.interface {
+        Some(name) => name.clone(),
+        None => interface_with(&config.addresses).ok_or_else(|| {
+            let addresses: Vec<String> = config.addresses.iter().map(IpAddr::to_string).collect();
+            format!(
+                "no local interface has {}: run the agent on the device, or give --interface",
+                addresses.join(" or ")
+            )
+        })?,
+    };
+    say(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
+    Ok(config)
+}
+
+/// Why a running agent ends.
+enum End {
+    /// A signal, or its time is over.
+    Stop,
+    /// It has another number or key now.
+    Renewed(Standing),
+    /// The controller will not have it.
+    Refused(String),
+}
+
+/// Waits for the end of a running agent, and renews its membership meanwhile.
+async fn until_end(stop: &mut (impl Future<Output = ()> + Unpin), join: Option<&mut Join>) -> End {
+    let renewed = async {
+        match join {
+            Some(join) => join.follow().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = stop => End::Stop,
+        renewed = renewed => renewed.map_or_else(End::Refused, End::Renewed),
+    }
+}
+
+/// Runs the agent on a thread of its own until its end, and gives why it ended, and the reports that it sent.
+fn serve(
+    tokio: &Runtime,
+    mut running: Running,
+    shown: Option<Arc<Mutex<Shown>>>,
+    stop: &mut (impl Future<Output = ()> + Unpin),
+    join: Option<&mut Join>,
+) -> Result<(End, u64), Box<dyn Error>> {
+    running.shown = shown;
+    let stopper = running.stopper();
+    let (ended, failed) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("agent".into()).spawn(move || {
+        let result = running.run(say);
+        // The receiver may have seen another end.
+        let _ = ended.send(());
+        result
+    })?;
+    let end = tokio.block_on(async {
+        tokio::select! {
+            end = until_end(stop, join) => end,
+            _ = failed => End::Stop,
+        }
+    });
+    stopper.stop();
+    let agent = thread.join().map_err(|_| "the agent's thread panicked")??;
+    Ok((end, agent.reports()))
+}
+
+/// Ready at a signal to stop, or when so many seconds have passed.
+async fn over(limit_s: Option<u64>) {
+    tokio::select! {
+        () = pointsman_console::signals::wait_for_stop() => {}
+        () = async {
+            match limit_s {
+                Some(limit) => tokio::time::sleep(Duration::from_secs(limit)).await,
+                None => std::future::pending().await,
+            }
+        } => {}
+    }
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
@@ -321,45 +417,49 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             say("SIGHUP: nothing to reload; restart the agent to change its settings");
         }
     });
-    let rack = crate::rack_file::read(&args.rack)?;
-    let mut config = AgentConfig::from_rack(&rack, &args.server, &args.device, "")?;
-    config.interface = match args.interface {
-        Some(name) => name,
-        None => interface_with(&config.addresses).ok_or_else(|| {
-            let addresses: Vec<String> = config.addresses.iter().map(IpAddr::to_string).collect();
-            format!(
-                "no local interface has {}: run the agent on the device, or give --interface",
-                addresses.join(" or ")
-            )
-        })?,
-    };
-    say(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
-    let mut running = Running::open(config)?;
+    // A member gets its key with the answer to its registration.
+    let read = if args.join.is_wanted() { rack_file::describe } else { rack_file::read };
+    let file = read(&args.rack)?;
+    let mut join = args.join.join(&file, &args.server, &args.device)?;
+    let mut config = if join.is_none() { Some(configured(&args, &file)?) } else { None };
+    let mut shown = None;
     if let Some(address) = args.metrics {
         let (listener, at) = tokio.block_on(listen(address, "--metrics"))?;
         say(&format!("metrics on http://{at}/metrics"));
-        tokio.spawn(running.serve_metrics(listener));
+        let page = Arc::new(Mutex::new(Shown::new()));
+        tokio.spawn(serve_metrics(page.clone(), listener));
+        shown = Some(page);
     }
-    let stopper = running.stopper();
-    let limit = args.duration_s.map(Duration::from_secs);
-    tokio.spawn(async move {
-        tokio::select! {
-            () = pointsman_console::signals::wait_for_stop() => {}
-            () = async {
-                match limit {
-                    Some(limit) => tokio::time::sleep(limit).await,
-                    None => std::future::pending().await,
+    let mut stop = Box::pin(over(args.duration_s));
+    let (mut began, mut before, mut reports) = (Instant::now(), processor_time(), 0);
+    let result = loop {
+        let end = match config.take() {
+            Some(config) => {
+                let running = Running::open(config)?;
+                if reports == 0 {
+                    // The start-up time does not count as a cost of reports.
+                    (began, before) = (Instant::now(), processor_time());
                 }
-            } => {}
+                let (end, sent) = serve(&tokio, running, shown.clone(), &mut stop, join.as_mut())?;
+                reports += sent;
+                end
+            }
+            None => tokio.block_on(until_end(&mut stop, join.as_mut())),
+        };
+        match (end, &join) {
+            (End::Renewed(standing), Some(join)) => {
+                config = Some(configured(&args, &join.rack(&file, standing)?)?)
+            }
+            (End::Refused(why), _) => break Err(why.into()),
+            _ => break Ok(ExitCode::SUCCESS),
         }
-        stopper.stop();
-    });
-    // The start-up time does not count as a cost of reports.
-    let (began, before) = (Instant::now(), processor_time());
-    let agent = running.run(say)?;
-    if limit.is_some() {
-        let spent = processor_time().saturating_sub(before);
-        pointsman_console::print(&(cost(agent.reports(), spent, began.elapsed()) + "\n"));
+    };
+    if let (Some(join), Ok(_)) = (&join, &result) {
+        tokio.block_on(join.leave());
     }
-    Ok(ExitCode::SUCCESS)
+    if args.duration_s.is_some() {
+        let spent = processor_time().saturating_sub(before);
+        pointsman_console::print(&(cost(reports, spent, began.elapsed()) + "\n"));
+    }
+    result
 }

@@ -24,7 +24,7 @@ fn trend(kinds: &[&str]) -> Value {
         json!({"at_ms": at(i), "kinds": kinds, "dropped_per_s": 0.5})
     };
     let decided = |i: u64| {
-        let class = if i % 2 == 0 { "like-s1" } else { "old" };
+        let class = if i.is_multiple_of(2) { "like-s1" } else { "old" };
         json!({"at_ms": at(i), "class": class, "processors": 6, "accelerators": i, "p99_ms": 12.5})
     };
     json!({

@@ -1,6 +1,8 @@
 //! Members that join and leave by themselves, on the wire: a server registers by API, leaves, comes back and expires under 200 connections.
 
 use crate::rack_wire::{Bench, Fallible, PATIENCE, answered_by};
+use crate::support::{Running, Scratch, Switch, finish, pointsman};
+use nix::sys::signal::Signal;
 use pointsman_balance::Policy;
 use pointsman_balance::config::file::{ApiSection, MembersSection};
 use pointsman_lab::harness::Test;
@@ -8,13 +10,17 @@ use pointsman_lab::rack::{DeviceSpec, RackSpec};
 use pointsman_lab::{Namespace, ensure};
 use pointsman_node::http::client::{Ask, ask};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 const TOKEN: &str = "0123456789abcdef0123";
 /// The server that comes and goes.
 const SERVER: &str = "s2";
 
-pub const TESTS: &[(&str, Test)] = &[("members_come_and_go_under_load", members_come_and_go_under_load)];
+pub const TESTS: &[(&str, Test)] = &[
+    ("members_come_and_go_under_load", members_come_and_go_under_load),
+    ("an_agent_registers_its_device", an_agent_registers_its_device),
+];
 
 /// A request about a device of the server.
 fn member(switch: &Namespace, device: &DeviceSpec, method: &str, ttl_s: u32) -> Fallible<()> {
@@ -99,4 +105,77 @@ fn members_come_and_go_under_load() -> Fallible<()> {
     until_served(&mut bench, false)?;
     let _ = std::fs::remove_dir_all(folder);
     Ok(())
+}
+
+/// The state of the member `m1/gpu`.
+fn state(here: &Namespace) -> Fallible<String> {
+    let url = "http://127.0.0.1:9560/v1/members/m1%2Fgpu";
+    let asked = Ask { method: "GET", url, token: Some(TOKEN), ..Ask::default() };
+    let (_, body) = here.enter(|| {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        tokio.block_on(ask(asked, PATIENCE)).map_err(std::io::Error::other)
+    })??;
+    let found: serde_json::Value = serde_json::from_slice(&body)?;
+    Ok(found["state"].as_str().unwrap_or("none").to_string())
+}
+
+/// Waits until its state is one of these.
+fn until_state(here: &Namespace, states: &[&str]) -> Fallible<()> {
+    let start = Instant::now();
+    loop {
+        // A controller that starts does not listen yet.
+        let found = state(here).unwrap_or_else(|e| e.to_string());
+        if states.contains(&found.as_str()) {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < PATIENCE, "{found} instead of {states:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// All parts are in one namespace, whose loopback interface also has the device's address. The controller forgets the member, which
+/// registers again, with another key; it leaves at SIGTERM.
+fn an_agent_registers_its_device() -> Fallible<()> {
+    let (here, scratch) = (Namespace::new("registers")?, Scratch::new("registers"));
+    for change in ["link set lo up", "address add 10.0.2.7/32 dev lo"] {
+        let done = here.enter(|| Command::new("ip").args(change.split(' ')).status())??;
+        ensure!(done.success(), "ip {change}: {done}");
+    }
+    let switch = here.enter(|| Switch::start(&["balancer"]))?;
+    let own = format!("[switch]\np4runtime = \"{}\"", switch.address);
+    let text = include_str!("../../balance/tests/data/members.toml").replacen("[switch]", &own, 1);
+    let text = text.replacen("reports = \"unauthenticated\"", "report_keys = \"keys\"", 1);
+    let rack = scratch.write("rack.toml", text);
+    let token = scratch.write("tokens", format!("agents {TOKEN} members\n"));
+    let keys = finish(pointsman(&["keys", &rack]));
+    ensure!(keys.code == Some(0), "{}", keys.stderr);
+    scratch.write("members.json", "[]");
+    let controller = here.enter(|| Running::start(&["controller", &rack]))?;
+    controller.wait_for("the switch is up to date");
+    let member = ["agent", &rack, "m1", "gpu", "--register", "http://127.0.0.1:9560", "--token-file", &token];
+    let member = [&member[..], &["--kind", "gpu", "--switch-port", "6", "--ttl", "2", "--address"]].concat();
+    let refused = here.enter(|| finish(pointsman(&[&member[..], &["192.0.2.7"]].concat())))?;
+    ensure!(refused.code == Some(1) && refused.stderr.contains("not in the networks"), "{}", refused.stderr);
+
+    let agent = here.enter(|| Running::start(&[&member[..], &["10.0.2.7"]].concat()))?;
+    agent.wait_for("agent of m1/gpu on lo, reports to 10.0.1.1");
+    until_state(&here, &["present"])?;
+    // Longer than its time to live: it renews.
+    std::thread::sleep(Duration::from_secs(5));
+    ensure!(state(&here)? == "present" && agent.count("agent of m1/gpu") == 1, "{:?}", agent.lines(""));
+    // The controller loses its memory: the member registers again, with another key.
+    drop(controller);
+    agent.wait_for("`m1/gpu` cannot be registered");
+    std::fs::remove_file(scratch.path("state.json"))?;
+    let _controller = here.enter(|| Running::start(&["controller", &rack]))?;
+    until_state(&here, &["present"])?;
+    let start = Instant::now();
+    while agent.count("agent of m1/gpu") < 2 {
+        ensure!(start.elapsed() < PATIENCE, "{:?}", agent.lines(""));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    ensure!(agent.has("`m1/gpu` is registered again"), "{:?}", agent.lines(""));
+    let ended = agent.end(Signal::SIGTERM);
+    ensure!(ended.code == Some(0) && ended.stderr.contains("`m1/gpu` leaves"), "{}", ended.stderr);
+    until_state(&here, &["leaving", "none"])
 }

@@ -15,6 +15,7 @@
 mod health;
 mod judge;
 mod latency;
+mod membership;
 mod packet;
 mod proc;
 pub mod source;
@@ -30,6 +31,7 @@ use crate::types::{Address, DeviceNumber, Mac, Protocol, REPORT_PORT};
 pub use health::Probe;
 use judge::{Limits, Part};
 use latency::Latency;
+pub use membership::{CannotJoin, Membership, Standing, Step};
 use source::Answer;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
