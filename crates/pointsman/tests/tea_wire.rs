@@ -38,12 +38,31 @@ fn tea(dir: &Scratch, app: &str, arguments: &[&str]) -> Result<Value, Box<dyn st
 
 fn entries_change_under_look_ups() -> Outcome {
     let dir = Scratch::new("tea-churn");
-    let result = tea(&dir, "nat", &["--churn", "--adverse"])?;
+    let captures = dir.path("captures");
+    std::fs::create_dir(&captures)?;
+    let result = tea(&dir, "nat", &["--churn", "--adverse", "--pcap", &captures])?;
     ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
     ensure!(number(&result["lookups"]["stash"]) > 10, "{result:#}");
     // Both servers answer their share.
     let shares = result["per_server"].as_array().cloned().unwrap_or_default();
     ensure!(shares.len() == 2 && shares.iter().all(|n| number(n) > 200), "{result:#}");
+    judge(&captures)
+}
+
+/// tshark takes the frames to and from the memory servers apart, and scapy gives them the same check values.
+fn judge(captures: &str) -> Outcome {
+    let test = "tea_wire";
+    let (Some(python), true) =
+        (pointsman_needs::python(test, "roce"), pointsman_needs::programs(test, &["tshark"]))
+    else {
+        return Ok(());
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/check_captures.py");
+    let files = ["10_in", "10_out", "11_in", "11_out"].map(|name| format!("{captures}/veth{name}.pcap"));
+    let mut judge = std::process::Command::new(python);
+    judge.args([script, "--first", "2000", "--every", "20"]).args(files);
+    let output = judge.output()?;
+    ensure!(output.status.success(), "{output:?}");
     Ok(())
 }
 

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Judges captures of RoCEv2 (`pointsman tea --pcap DIR`): tshark finds no malformed frame, and scapy the same check value (iCRC) in every N-th one.
+
+    check_captures.py [--every N] [--first N] FILE.pcap...     exit code 1: a frame is wrong, or there are none
+    check_captures.py --self-test"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from scapy.contrib.roce import BTH
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import PcapReader, wrpcap
+
+# Frames that tshark cannot take apart, or that break a protocol's rules.
+WRONG = "_ws.malformed || _ws.expert.severity >= 8388608"
+PORT = 4791
+
+
+def tshark(path, display_filter, first):
+    """Numbers of the frames that fit a filter, among so many."""
+    command = ["tshark", "-n", "-r", str(path), "-c", str(first), "-Y", display_filter, "-T", "fields", "-e", "frame.number"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    # The last frame of a switch that was stopped may not be there as a whole.
+    if result.returncode and "cut short" not in result.stderr:
+        sys.exit(f"tshark: {result.stderr}")
+    return result.stdout.split()
+
+
+def icrc_is_right(frame):
+    """Whether scapy gives the frame's packet the same check value."""
+    packet = Ether(frame)
+    if BTH not in packet:
+        return False
+    packet[BTH].icrc = None
+    return bytes(packet)[-4:] == frame[-4:]
+
+
+def check(path, every, first=1000000):
+    """Frames of RoCE among so many, those that scapy saw, and sentences about what is wrong."""
+    wrong = [f"{path}: frame {n}: tshark: malformed" for n in tshark(path, WRONG, first)]
+    roce, seen = 0, 0
+    with PcapReader(str(path)) as reader:
+        for n, packet in enumerate(reader, 1):
+            if n > first or len(packet.original) < packet.wirelen:
+                break
+            if UDP not in packet or packet[UDP].dport != PORT:
+                continue
+            roce += 1
+            if roce % every == 1 or every == 1:
+                seen += 1
+                if not icrc_is_right(bytes(packet.original)):
+                    wrong.append(f"{path}: frame {n}: scapy: wrong check value")
+    dissected = len(tshark(path, "infiniband", first))
+    if dissected != roce:
+        wrong.append(f"{path}: tshark knows {dissected} of {roce} frames to port {PORT}")
+    return roce, seen, wrong
+
+
+def self_test():
+    """Wrong frames are found."""
+    # An acknowledgment: opcode 17, to queue pair 256, number 7, with its four bytes.
+    front = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.9.0.2", dst="10.9.0.1", flags="DF")
+    good = bytes(front / UDP(sport=49152, dport=PORT, chksum=0) / BTH(opcode=17, dqpn=256, psn=7) / Raw(b"\x1f\0\0\1"))
+    bad_bit = good[:-6] + bytes([good[-6] ^ 1]) + good[-5:]
+    # Ends in the base header; lengths of IP and UDP fit.
+    bad_cut = bytes(front / UDP(sport=49152, dport=PORT, chksum=0) / Raw(good[42:50]))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, frames, expected in [("good", [good], 0), ("bit", [good, bad_bit], 1), ("cut", [good, bad_cut], 2)]:
+            path = Path(folder) / f"{name}.pcap"
+            wrpcap(str(path), [Ether(f) for f in frames])
+            roce, seen, wrong = check(path, 1)
+            assert (roce, seen) == (len(frames), len(frames)), (name, roce, seen)
+            assert bool(wrong) == bool(expected), (name, wrong)
+        path = Path(folder) / "good.pcap"
+        whole = path.read_bytes()
+        path.write_bytes(whole + whole[24:-1])
+        assert check(path, 1) == (1, 1, []), "a frame that is cut short"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="let scapy judge every N-th frame")
+    parser.add_argument("--first", type=int, default=1000000, metavar="N", help="only so many frames of each file")
+    parser.add_argument("--self-test", action="store_true")
+    args = parser.parse_args()
+    if args.self_test:
+        self_test()
+        return 0
+    total, total_seen, all_wrong = 0, 0, []
+    for path in args.files:
+        roce, seen, wrong = check(path, max(args.every, 1), args.first)
+        total, total_seen, all_wrong = total + roce, total_seen + seen, all_wrong + wrong
+    for line in all_wrong[:20]:
+        print(line)
+    print(f"check_captures: {total} frames, {total_seen} of them by scapy, {len(all_wrong)} wrong")
+    return 0 if total and not all_wrong else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
