@@ -20,6 +20,7 @@ mod probes;
 mod redplane;
 pub mod setup;
 mod staleness;
+mod tea;
 pub mod verdict;
 
 use bench::{Bench, Coming, Factor, Where};
@@ -102,6 +103,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         fabric::FIGURES,
         fabric::fair::FIGURES,
         redplane::FIGURES,
+        tea::FIGURES,
     ]
     .into_iter()
     .flatten()

@@ -6,6 +6,8 @@ mod latency;
 mod recovery;
 mod resources;
 
+pub(crate) use resources::percent;
+
 use crate::bench::Bench;
 use crate::figure::{Figure, Place, Quantity};
 use pointsman_store::Config;

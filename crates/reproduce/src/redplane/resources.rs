@@ -66,7 +66,7 @@ pub const TABLE: Figure = Figure {
 };
 
 /// What resources are used in all stages, in per cent of those of the chip.
-fn percent(report: &Report, kinds: &[Resource]) -> f64 {
+pub(crate) fn percent(report: &Report, kinds: &[Resource]) -> f64 {
     let totals = report.totals();
     let of = || totals.iter().filter(|(r, ..)| kinds.contains(r));
     let (used, has) = of().fold((0, 0), |(a, b), (_, used, has)| (a + used, b + has));
