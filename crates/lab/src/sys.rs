@@ -110,6 +110,13 @@ pub(crate) fn signal(process: u32, signal: i32) -> io::Result<()> {
     check(unsafe { libc::kill(process, signal) }).map(drop)
 }
 
+/// Sends a signal to a process group whose leader is a child that has not been waited for.
+pub(crate) fn signal_group(leader: u32, signal: i32) -> io::Result<()> {
+    let leader = libc::pid_t::try_from(leader).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::killpg(leader, signal) }).map(drop)
+}
+
 /// The index of an interface in the calling thread's network namespace.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(name)?;

@@ -88,6 +88,21 @@ fn applications_answer() {
 }
 
 #[test]
+fn programs_answer() {
+    // Every seventh request fails, and the first ends the process; another one takes its place.
+    let command = "echo ready; while read n; do if [ $((n % 7)) = 0 ]; then exit; fi; echo $n 0.5; done";
+    let server = Server::start("--program", &[command, "--seed", "5", "--workers", "2", "--requests", "17"]);
+    let args = ["--requests", "20", "--timeout", "5", "--seed", "5", "--rate", "40", "--json", "-"];
+    let finished = run(&[&["workload", "load", &server.at][..], &args].concat());
+    let result: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+    let lost = result["lost"].as_u64().expect("a number");
+    assert!((2..=3).contains(&lost), "{result}");
+    let counts = server.end();
+    let expected = (&"program".into(), &lost.into(), &(20 - lost).into());
+    assert_eq!((&counts["application"], &counts["failed"], &counts["answers"]), expected, "{counts}");
+}
+
+#[test]
 fn lost_requests_count() {
     // No server; and a server that signs with another seed's key.
     let nobody = format!("127.0.0.1:{}", free_port());
@@ -116,6 +131,9 @@ fn mistakes_are_named() {
         assert_no_panic(&finished);
     };
     check(&["workload", "serve", "chess"], "knn");
+    check(&["workload", "serve"], "<APPLICATION>");
+    check(&["workload", "serve", "--program", "echo hello"], "\"hello\" instead of `ready`");
+    check(&["workload", "serve", "--program", "cat", "--cores", "1"], "cannot be used with");
     check(&["workload", "serve", "vgg16", "--size", "33"], "multiple of 32");
     check(&["workload", "serve", "knn", "--size", "1"], "it must be 3 to 1000000");
     check(&["workload", "serve", "dns", "--for", "0"], "seconds above 0");

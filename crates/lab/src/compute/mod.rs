@@ -7,6 +7,7 @@
 mod dense;
 mod dns;
 mod knn;
+mod program;
 mod retrieval;
 mod vgg;
 
@@ -140,15 +141,27 @@ pub trait Answer: Send + Sync {
     fn answer(&self, query: u64) -> (u64, f64);
 }
 
-/// An application with its data in memory.
+/// What answers.
+enum Ready {
+    Here(Box<dyn Answer>),
+    Outside(program::Program),
+}
+
+/// An application with its data in memory, or with its program running. Two are equal if they have the same name.
 pub struct Computation {
-    work: Work,
-    ready: Box<dyn Answer>,
+    name: String,
+    ready: Ready,
 }
 
 impl fmt::Debug for Computation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Computation").field(&self.work).finish()
+        f.debug_tuple("Computation").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for Computation {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
     }
 }
 
@@ -168,26 +181,45 @@ impl Computation {
             Application::Dns => Box::new(dns::Zone::new(size, seed)?),
             Application::Gflop => Box::new(dense::Multiplications::new(size, seed)),
         };
-        Ok(Computation { work, ready })
+        Ok(Computation { name: work.application.name().into(), ready: Ready::Here(ready) })
     }
 
-    /// The kind of its computation.
-    pub fn work(&self) -> Work {
-        self.work
+    /// Starts `workers` processes of a shell's `command`, which answer requests by lines (see `docs/workload.md`).
+    ///
+    /// # Errors
+    /// A process cannot be started, or is not ready.
+    pub fn program(command: &str, workers: usize) -> Result<Self> {
+        let ready = Ready::Outside(program::Program::start(command, workers)?);
+        Ok(Computation { name: "program".into(), ready })
     }
 
-    /// Answers a query.
-    pub fn answer(&self, query: u64) -> (u64, f64) {
-        self.ready.answer(query)
+    /// The application's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Answers a query; fails only if a program does.
+    pub fn answer(&self, query: u64) -> Option<(u64, f64)> {
+        match &self.ready {
+            Ready::Here(ready) => Some(ready.answer(query)),
+            Ready::Outside(program) => program.answer(query),
+        }
     }
 
     /// As [`Computation::answer`], as the bytes that a device's answer carries.
-    pub fn digest(&self, query: u64) -> [u8; 16] {
-        let (what, how_good) = self.answer(query);
+    pub fn digest(&self, query: u64) -> Option<[u8; 16]> {
+        let (what, how_good) = self.answer(query)?;
         let mut out = [0; 16];
         out[..8].copy_from_slice(&what.to_be_bytes());
         out[8..].copy_from_slice(&how_good.to_bits().to_be_bytes());
-        out
+        Some(out)
+    }
+
+    /// Kills the processes of a program: requests in progress fail.
+    pub fn close(&self) {
+        if let Ready::Outside(program) = &self.ready {
+            program.close();
+        }
     }
 }
 
@@ -237,12 +269,13 @@ mod tests {
             let (a, b) = (Computation::new(work).expect("good"), Computation::new(work).expect("good"));
             let answers: Vec<_> = (0..6).map(|q| a.answer(q)).collect();
             assert_eq!(answers, (0..6).map(|q| b.answer(q)).collect::<Vec<_>>(), "{application}");
+            let answers = answers.into_iter().collect::<Option<Vec<_>>>().expect("none fails");
             assert!(answers.iter().all(|(_, v)| v.is_finite()), "{application}: {answers:?}");
             let different = answers.iter().map(|(n, v)| (*n, v.to_bits()));
             let different = different.collect::<std::collections::BTreeSet<_>>().len();
             // A multiplication of the same matrices has one result.
             assert_eq!(different > 1, application != Application::Gflop, "{application}: {answers:?}");
-            assert_eq!(a.digest(1)[..8], answers[1].0.to_be_bytes());
+            assert_eq!(a.digest(1).expect("none fails")[..8], answers[1].0.to_be_bytes());
         }
     }
 

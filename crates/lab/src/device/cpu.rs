@@ -49,19 +49,19 @@ fn burn(iterations: u64) {
     black_box(x);
 }
 
-/// The work of a request: its service time and its query in, the answer's payload out.
-pub(super) type Task = Arc<dyn Fn(Duration, u64) -> [u8; 16] + Send + Sync>;
+/// The work of a request: its service time and its query in, the answer's payload out; none if the work failed.
+pub(super) type Task = Arc<dyn Fn(Duration, u64) -> Option<[u8; 16]> + Send + Sync>;
 
 /// The loop that takes as long as the service time.
 pub(super) fn burning(calibration: Calibration) -> Task {
     Arc::new(move |service, _| {
         burn(calibration.iterations(service));
-        [0; 16]
+        Some([0; 16])
     })
 }
 
-/// A completed request: the request, its time in nanoseconds, and the answer's payload.
-pub(super) type Done<T> = (T, u64, [u8; 16]);
+/// A completed request: the request, its time in nanoseconds, and the answer's payload; none if it failed.
+pub(super) type Done<T> = (T, u64, Option<[u8; 16]>);
 
 struct State<T> {
     jobs: VecDeque<(T, Duration, u64)>,

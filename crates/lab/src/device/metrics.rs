@@ -87,5 +87,6 @@ pub(super) fn page(name: &str, workers: usize, busy_s: f64, counters: &DeviceCou
     family("pointsman_device_requests_total", "counter", counters.requests as f64);
     family("pointsman_device_answers_total", "counter", counters.answers as f64);
     family("pointsman_device_overflowed_total", "counter", counters.overflowed as f64);
+    family("pointsman_device_failed_total", "counter", counters.failed as f64);
     out
 }

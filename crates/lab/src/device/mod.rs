@@ -15,7 +15,7 @@ pub use cgroup::release_cpu_groups;
 pub use cpu::Calibration;
 pub use stats::{DeviceCounters, DeviceStats};
 
-use crate::compute::{Computation, Work};
+use crate::compute::Computation;
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::rng::Rng;
@@ -63,8 +63,8 @@ pub enum Model {
     /// Each request is a real application's, and takes its real time; service time and, without a quota, speed are
     /// ignored.
     Compute {
-        /// The kind of computation.
-        work: Work,
+        /// What computes.
+        application: Arc<Computation>,
         /// As of `Cpu`.
         quota: Option<f64>,
     },
@@ -175,13 +175,13 @@ impl Device {
         let engine = match config.model {
             Model::Timed(_) => Engine::Timed(Queue::new(config.servers, config.buffer)),
             Model::Cpu { .. } | Model::Compute { .. } => {
-                let task = match config.model {
-                    Model::Compute { work, .. } => {
-                        let ready = Computation::new(work)?;
-                        let task: cpu::Task = Arc::new(move |_, query| ready.digest(query));
+                let task = match &config.model {
+                    Model::Compute { application, .. } => {
+                        let application = application.clone();
+                        let task: cpu::Task = Arc::new(move |_, query| application.digest(query));
                         task
                     }
-                    Model::Cpu { calibration, .. } => cpu::burning(calibration),
+                    Model::Cpu { calibration, .. } => cpu::burning(*calibration),
                     Model::Timed(_) => return Err(Error::new("a timed device computes nothing")),
                 };
                 let quota = config.model.quota().map(|cores| cores * config.speed);
@@ -567,12 +567,24 @@ impl Server {
         let now = self.now();
         loop {
             let finished = match &mut self.engine {
-                Engine::Timed(queue) => queue.pop_finished(now).map(|(job, busy)| (job, busy, [0; 16])),
+                Engine::Timed(queue) => queue.pop_finished(now).map(|(job, busy)| (job, busy, Some([0; 16]))),
                 Engine::Cpu(pool) => pool.pop_finished(),
             };
             let Some((job, busy, result)) = finished else { return };
             self.stats.busy_ns.fetch_add(busy, Relaxed);
-            self.answer(&job, result);
+            match result {
+                Some(result) => self.answer(&job, result),
+                None => self.fail(&job),
+            }
+        }
+    }
+
+    /// The application failed: no answer, and over TCP the end of the connection.
+    fn fail(&mut self, job: &Job) {
+        count(&self.stats.failed);
+        if let ReplyTo::Tcp { token } = job.reply {
+            self.connections.remove(&token);
+            self.stats.connections.store(self.connections.len() as u64, Relaxed);
         }
     }
 

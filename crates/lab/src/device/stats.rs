@@ -9,6 +9,7 @@ pub struct DeviceStats {
     pub(crate) requests: AtomicU64,
     pub(crate) answers: AtomicU64,
     pub(crate) overflowed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) send_failures: AtomicU64,
     pub(crate) in_system: AtomicU64,
@@ -25,6 +26,8 @@ pub struct DeviceCounters {
     pub answers: u64,
     /// Requests dropped because the buffer was full.
     pub overflowed: u64,
+    /// Requests without an answer because the application failed.
+    pub failed: u64,
     /// Datagrams or frames that were not requests.
     pub malformed: u64,
     /// Answers that the kernel refused to send, or whose TCP connection was closed.
@@ -45,6 +48,7 @@ impl DeviceStats {
             requests: self.requests.load(Relaxed),
             answers: self.answers.load(Relaxed),
             overflowed: self.overflowed.load(Relaxed),
+            failed: self.failed.load(Relaxed),
             malformed: self.malformed.load(Relaxed),
             send_failures: self.send_failures.load(Relaxed),
             in_system: self.in_system.load(Relaxed),

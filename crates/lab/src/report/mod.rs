@@ -111,7 +111,7 @@ impl RackSummary {
                 Model::Timed(ServiceTime::Exponential) => "timed-exponential",
                 Model::Timed(ServiceTime::Drawn(_)) => "timed-drawn",
                 Model::Cpu { .. } => "cpu",
-                Model::Compute { work, .. } => work.application.name(),
+                Model::Compute { application, .. } => application.name(),
             };
             Ok(DeviceSummary {
                 name,

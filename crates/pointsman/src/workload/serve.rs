@@ -3,7 +3,7 @@
 use super::seconds;
 use pointsman_console::print;
 use pointsman_lab::Namespace;
-use pointsman_lab::compute::{Application, Work};
+use pointsman_lab::compute::{Application, Computation, Work};
 use pointsman_lab::device::{Device, DeviceConfig, Model, release_cpu_groups};
 use pointsman_lab::wire::Key;
 use serde_json::json;
@@ -18,7 +18,12 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub struct Args {
     /// Application: ad (anomaly detection), bm25, knn, vgg16, dns, gflop.
-    application: Application,
+    #[arg(required_unless_present = "program")]
+    application: Option<Application>,
+    /// Instead of an application: a shell command, started once for each worker, that answers a request for each line it reads
+    /// (docs/workload.md). It may use an accelerator.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["application", "size", "cores"])]
+    program: Option<String>,
     /// Address and port, for UDP and TCP. Further addresses, such as an IPv6 one, must use the same port.
     #[arg(long, value_name = "ADDRESS:PORT,...", value_delimiter = ',', default_value = "127.0.0.1:8000")]
     listen: Vec<SocketAddr>,
@@ -59,32 +64,19 @@ fn cores(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Serves until time, count or a signal ends it.
-pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    let text = |e: pointsman_lab::Error| e.to_string();
-    let mut work = Work::new(args.application, args.seed);
-    work.size = args.size.unwrap_or(work.size);
-    work.validate()?;
-    let port = args.listen.first().map_or(0, SocketAddr::port);
-    if args.listen.iter().any(|a| a.port() != port) {
-        return Err("--listen: all addresses must have the same port".into());
+/// What computes, ready, and its size. A program has none.
+fn application(args: &Args, workers: usize) -> Result<(Computation, Option<u32>), Box<dyn Error>> {
+    if let Some(program) = &args.program {
+        return Ok((Computation::program(program, workers)?, None));
     }
-    let listen: Vec<String> = args.listen.iter().map(SocketAddr::to_string).collect();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let config = DeviceConfig {
-        name: args.name.clone(),
-        key: Key::derive(args.seed, &args.name),
-        addresses: args.listen.iter().map(SocketAddr::ip).collect(),
-        port,
-        model: Model::Compute { work, quota: args.cores },
-        // Unused: requests take their real computing time.
-        service: Duration::from_millis(1),
-        speed: 1.0,
-        servers: args.workers.map_or(processors, usize::from),
-        buffer: args.buffer as usize,
-        seed: args.seed,
-        metrics: args.metrics,
-    };
+    let application = args.application.ok_or("an application or --program is needed")?;
+    let mut work = Work::new(application, args.seed);
+    work.size = args.size.unwrap_or(work.size);
+    Ok((Computation::new(work)?, Some(work.size)))
+}
+
+/// The flag that a signal sets.
+fn stopped_by_signal() -> Result<Arc<AtomicBool>, Box<dyn Error>> {
     let stopped = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,15 +91,43 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         runtime.block_on(caught);
         flag.store(true, Relaxed);
     });
+    Ok(stopped)
+}
+
+/// Serves until time, count or a signal ends it.
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let text = |e: pointsman_lab::Error| e.to_string();
+    let port = args.listen.first().map_or(0, SocketAddr::port);
+    if args.listen.iter().any(|a| a.port() != port) {
+        return Err("--listen: all addresses must have the same port".into());
+    }
+    let listen: Vec<String> = args.listen.iter().map(SocketAddr::to_string).collect();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = args.workers.map_or(processors, usize::from);
+    let (application, size) = application(args, workers)?;
+    let application = Arc::new(application);
+    let config = DeviceConfig {
+        name: args.name.clone(),
+        key: Key::derive(args.seed, &args.name),
+        addresses: args.listen.iter().map(SocketAddr::ip).collect(),
+        port,
+        model: Model::Compute { application: application.clone(), quota: args.cores },
+        // Unused: requests take their real computing time.
+        service: Duration::from_millis(1),
+        speed: 1.0,
+        servers: workers,
+        buffer: args.buffer as usize,
+        seed: args.seed,
+        metrics: args.metrics,
+    };
+    let stopped = stopped_by_signal()?;
     let device = Device::start(&Namespace::here()?, config)?;
     // Whoever started this waits for the line: the data is ready, the sockets are open.
-    print(&format!(
-        "serving {} (size {}) on {} as {}\n",
-        work.application,
-        work.size,
-        listen.join(" and "),
-        args.name
-    ));
+    let what = match (&args.program, size) {
+        (Some(program), _) => format!("`{program}`"),
+        (None, size) => format!("{} (size {})", application.name(), size.unwrap_or_default()),
+    };
+    print(&format!("serving {what} on {} as {}\n", listen.join(" and "), args.name));
     let (began, lasts) = (Instant::now(), Duration::from_secs_f64(args.duration));
     while !stopped.load(Relaxed)
         && began.elapsed() < lasts
@@ -116,6 +136,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         std::thread::sleep(Duration::from_millis(20));
     }
     let c = device.stats().read();
+    application.close();
     let ended = device.stop().map_err(text);
     if args.cores.is_some() {
         release_cpu_groups();
@@ -123,8 +144,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     ended?;
     let mean_ms = c.busy.as_secs_f64() * 1e3 / c.answers.max(1) as f64;
     let counts = json!({
-        "application": work.application.name(), "size": work.size, "requests": c.requests, "answers": c.answers,
-        "overflowed": c.overflowed, "malformed": c.malformed, "send_failures": c.send_failures,
+        "application": application.name(), "size": size, "requests": c.requests, "answers": c.answers,
+        "overflowed": c.overflowed, "failed": c.failed, "malformed": c.malformed, "send_failures": c.send_failures,
         "service_mean_ms": mean_ms,
     });
     print(&format!("{counts}\n"));
