@@ -170,7 +170,8 @@ mod tests {
         assert_eq!(program.lock().running.len(), 2);
         let answers: Vec<_> = [1, 13, 2, 14, 14, 14, 3].map(|q| program.answer(q)).to_vec();
         assert_eq!(answers, [Some((2, 0.5)), None, Some((3, 0.5)), None, None, None, Some((4, 0.5))]);
-        assert_eq!((program.lock().running.len(), program.lock().idle.len()), (1, 1));
+        let counts = |s: &State| (s.running.len(), s.idle.len());
+        assert_eq!(counts(&program.lock()), (1, 1));
         program.close();
         assert_eq!((program.answer(1), program.answer(1)), (None, None));
     }
