@@ -3,6 +3,7 @@
 //! `pointsman switch` and `pointsman store`; the core and the switches of racks are delays.
 #![forbid(unsafe_code)]
 
+mod frames;
 mod program;
 mod stores;
 mod times;

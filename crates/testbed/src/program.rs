@@ -8,7 +8,11 @@ use pointsman_ir::Program;
 use pointsman_net::Loader;
 use std::error::Error;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
+
+/// The address of the load balancer's service, and that of the gateway.
+pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 
 const LIBRARY: &str = "pointsman/redplane.p4";
 
@@ -21,6 +25,12 @@ pub enum App {
     Firewall,
     /// The store chooses a port when a connection begins; the state changes when it ends.
     Nat,
+    /// A connection gets its server when it begins.
+    Dispatch,
+    /// Signalling changes the tunnel of a user, whose packets read it.
+    Gateway,
+    /// Updates change the value of a key, which others read.
+    KeyValue,
 }
 
 impl App {
@@ -29,6 +39,9 @@ impl App {
             App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),
             App::Nat => include_str!("../../../p4/programs/napt/main.p4"),
+            App::Dispatch => include_str!("../../../p4/programs/dispatch/main.p4"),
+            App::Gateway => include_str!("../../../p4/programs/gateway/main.p4"),
+            App::KeyValue => include_str!("../../../p4/programs/kvstore/main.p4"),
         }
     }
 
@@ -39,12 +52,21 @@ impl App {
             format!("routes prefix=10.0.0.0/9 -> forward(port={inside}{mac})"),
             format!("routes prefix=10.128.0.0/9 -> forward(port={outside}{mac})"),
         ];
-        if self != App::Counter {
-            all.push("sides prefix=10.0.0.0/9 -> inside()".into());
-        }
-        if self == App::Nat {
-            all.push("addresses prefix=203.0.113.0/24 -> public()".into());
-        }
+        let more: &[String] = &match self {
+            App::Counter | App::KeyValue => Vec::new(),
+            App::Firewall => vec!["sides prefix=10.0.0.0/9 -> inside()".into()],
+            App::Nat => vec![
+                "sides prefix=10.0.0.0/9 -> inside()".into(),
+                "addresses prefix=203.0.113.0/24 -> public()".into(),
+            ],
+            App::Dispatch => {
+                let server = |n| format!("servers server={n} -> forward(port={inside}, mac=0x22)");
+                let service = format!("services address={SERVICE} -> service(first=1, count=4)");
+                (1..=4).map(server).chain([service]).collect()
+            }
+            App::Gateway => vec![format!("addresses address={SERVICE} -> ours()")],
+        };
+        all.extend_from_slice(more);
         if self == App::Nat && plain {
             all.push("pool choose(address=203.0.113.1, first=1024, last=65535)".into());
         }
@@ -81,6 +103,11 @@ pub struct Build {
 }
 
 impl Build {
+    /// What it is.
+    pub fn app(&self) -> App {
+        self.app
+    }
+
     /// The compiled program.
     pub fn program(&self) -> &Program {
         &self.program

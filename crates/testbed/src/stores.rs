@@ -26,7 +26,8 @@ pub struct Stores {
 }
 
 enum Kind {
-    Alone(Box<Store<usize>>),
+    /// Each has a shard.
+    Alone(Vec<Store<usize>>),
     Chain(Vec<Replica<usize>>),
 }
 
@@ -50,11 +51,12 @@ impl From<ViewError> for StoresError {
 }
 
 impl Stores {
-    /// One store, or a chain of several.
-    pub fn new(config: &Config, nodes: usize) -> Result<Stores, StoresError> {
+    /// One store for each shard, or a chain of several for the only shard.
+    pub fn new(config: &Config, nodes: usize, shards: u16) -> Result<Stores, StoresError> {
         if nodes < 2 {
-            let store = Box::new(Store::new(config.clone())?);
-            return Ok(Stores { kind: Kind::Alone(store), since_ns: 0 });
+            let config = Config { shards, ..config.clone() };
+            let all = (0..shards).map(|_| Store::new(config.clone())).collect::<Result<_, _>>()?;
+            return Ok(Stores { kind: Kind::Alone(all), since_ns: 0 });
         }
         let members =
             (0..nodes).map(|n| Member::new(&format!("n{n}"), 1)).collect::<Result<Vec<Member>, _>>()?;
@@ -69,10 +71,10 @@ impl Stores {
         Ok(Stores { kind: Kind::Chain(all), since_ns: config.hold_ns() + 1 })
     }
 
-    /// The store that takes requests.
+    /// The store that takes requests, of the first shard.
     pub fn first(&self) -> Option<&Store<usize>> {
         match &self.kind {
-            Kind::Alone(store) => Some(store),
+            Kind::Alone(all) => all.first(),
             Kind::Chain(all) => all.first().map(Replica::store),
         }
     }
@@ -80,7 +82,10 @@ impl Stores {
     /// When the next one has something to do, and which.
     pub fn next(&self) -> (u64, usize) {
         let (at, n) = match &self.kind {
-            Kind::Alone(store) => (store.deadline().unwrap_or(u64::MAX), 0),
+            Kind::Alone(all) => {
+                let deadlines = all.iter().enumerate().filter_map(|(n, s)| Some((s.deadline()?, n)));
+                deadlines.min().unwrap_or((u64::MAX, 0))
+            }
             Kind::Chain(all) => {
                 let deadlines = all.iter().enumerate().map(|(n, r)| (r.deadline(), n));
                 deadlines.min().unwrap_or((u64::MAX, 0))
@@ -94,7 +99,8 @@ impl Stores {
         let mut sent = Sent::default();
         let now = now + self.since_ns;
         match &mut self.kind {
-            Kind::Alone(store) => {
+            Kind::Alone(all) => {
+                let Some(store) = all.get_mut(n) else { return sent };
                 let mut out = Outbox::default();
                 match input {
                     Some(Input::Request(from, bytes)) => store.receive(now, *from, bytes, &mut out),

@@ -22,12 +22,16 @@ pub struct Times {
     pub store_ns: u64,
     /// Cores of a store: each handles the requests of some keys.
     pub cores: usize,
+    /// Inputs that may wait for a core; more are lost.
+    pub ring: u64,
+    /// Packets a second that a switch sends to hosts by one port at most, and how many may wait; `None`: any number.
+    pub port: Option<(f64, u64)>,
 }
 
 impl Default for Times {
     /// The switch: 0.8 us, as data sheets of such switches have it (ours). The cable: 10 m (ours). Links: 100 Gbit/s (section 5.6). The end: so that the median
     /// without RedPlane is the paper's 7 us (section 5.6.1). The store: a write of `cargo run --release -p pointsman-store --example speed` on
-    /// one core, 0.6 million a second (ours, docs/redplane.md).
+    /// one core, 0.6 million a second (ours, docs/redplane.md), with a ring of 4,096 frames (ours).
     fn default() -> Self {
         Times {
             switch_ns: 800,
@@ -37,6 +41,8 @@ impl Default for Times {
             jitter_ns: 200,
             store_ns: 1_670,
             cores: 1,
+            ring: 4_096,
+            port: None,
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Setup<'a> {
     pub store: Config,
     /// 1, or the nodes of a chain.
     pub stores: usize,
+    /// Stores that share the keys, as the program is compiled; with a chain 1.
+    pub shards: u16,
     /// Delays.
     pub times: Times,
     /// The time after which a write is sent again, in nanoseconds.
@@ -151,6 +153,8 @@ pub struct Testbed<'a> {
     random: Stream,
     /// When the last frame of each way arrives: none overtakes another one.
     ways: BTreeMap<Way, u64>,
+    /// When each port to hosts is free, in picoseconds.
+    ports: BTreeMap<(usize, u32), u64>,
     bytes: Bytes,
     /// Requests that switches sent, and those of them that were lost.
     requests: (u64, u64),
@@ -163,7 +167,7 @@ impl<'a> Testbed<'a> {
     /// A switch refuses the program or its settings, or the stores do.
     pub fn new(setup: Setup<'a>) -> Result<Self, TestbedError> {
         let config = Config { secret: SECRET, ..setup.store.clone() };
-        let stores = Stores::new(&config, setup.stores)?;
+        let stores = Stores::new(&config, setup.stores, setup.shards)?;
         let node = || Node { rig: None, incarnation: 0, since: 0 };
         let mut testbed = Testbed {
             now: 0,
@@ -171,9 +175,10 @@ impl<'a> Testbed<'a> {
             entered: 0,
             nodes: vec![node(), node()],
             stores,
-            free: vec![vec![0; setup.times.cores.max(1)]; setup.stores.max(1)],
+            free: vec![vec![0; setup.times.cores.max(1)]; setup.stores.max(usize::from(setup.shards)).max(1)],
             random: Stream::new(setup.seed, Part::Link, 0),
             ways: BTreeMap::new(),
+            ports: BTreeMap::new(),
             bytes: Bytes::default(),
             requests: (0, 0),
             setup,
@@ -324,6 +329,10 @@ impl<'a> Testbed<'a> {
             Event::AtStore(n, input) => {
                 let core = core_of(&input, self.free[n].len());
                 let free = &mut self.free[n][core];
+                if free.saturating_sub(self.now) > self.setup.times.ring * self.setup.times.store_ns {
+                    self.requests.1 += u64::from(matches!(input, Input::Request(..)));
+                    return None;
+                }
                 *free = (*free).max(self.now) + self.setup.times.store_ns;
                 let at = *free;
                 self.enter(at, Event::Serve(n, input));
@@ -351,7 +360,9 @@ impl<'a> Testbed<'a> {
             let way = times.switch_ns + times.near_ns(frame.len()) + times.end(&mut self.random);
             let at = self.now + way;
             if port != STORE {
+                let Some(waits) = self.leaves(n, port) else { continue };
                 self.bytes.hosts += frame.len() as u64;
+                let at = at + waits;
                 let at = self.in_order(Way::ToHost(n, port), at);
                 self.enter(at, Event::AtHost { switch: n, port, frame });
                 continue;
@@ -363,8 +374,24 @@ impl<'a> Testbed<'a> {
                 continue;
             }
             let at = self.in_order(Way::ToStore(n), at) + self.late();
-            self.enter(at, Event::AtStore(0, Input::Request(n, frame[FRONT..].to_vec())));
+            // The address says which shard.
+            let shard = usize::from(frame[33].saturating_sub(1)).min(usize::from(self.setup.shards) - 1);
+            self.enter(at, Event::AtStore(shard, Input::Request(n, frame[FRONT..].to_vec())));
         }
+    }
+
+    /// How long a frame waits until it leaves by a port with a limited rate; `None`: it is dropped.
+    fn leaves(&mut self, switch: usize, port: u32) -> Option<u64> {
+        let Some((rate_per_s, room)) = self.setup.times.port else { return Some(0) };
+        // In picoseconds: at such rates a nanosecond is much.
+        let (now, step) = (self.now * 1000, (1e12 / rate_per_s) as u64);
+        let free = self.ports.entry((switch, port)).or_insert(0);
+        let starts = (*free).max(now);
+        if starts - now > room * step {
+            return None;
+        }
+        *free = starts + step;
+        Some((starts - now) / 1000)
     }
 
     fn late(&mut self) -> u64 {
@@ -407,83 +434,4 @@ fn core_of(input: &Input, cores: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::program::App;
-    use crate::trace::{Sent, frame};
-
-    fn setup(build: &Build, stores: usize) -> Setup<'_> {
-        Setup {
-            build,
-            store: Config::default(),
-            stores,
-            times: Times::default(),
-            resend_ns: 2_000_000,
-            renew_ns: 500_000_000,
-            buffer: 8192,
-            loss: 0.0,
-            disorder_ns: 0,
-            seed: 1,
-        }
-    }
-
-    /// The counts that packets show, each of which is sent to a switch at a time in milliseconds, and when they came back. The first switch fails
-    /// after 50 ms.
-    fn counts(build: &Build, stores: usize, packets: &[(u64, usize)]) -> Vec<(u64, u8)> {
-        let mut testbed = Testbed::new(setup(build, stores)).expect("a testbed");
-        let sent = Sent { at: 0, flow: 1, place: 1, last: false, bytes: 64 };
-        for (ms, switch) in packets {
-            let frame = frame(&sent, 0, Ipv4Addr::new(10, 0, 0, 1), false);
-            testbed.send(ms * 1_000_000, (*switch, 0), frame, 0);
-        }
-        testbed.timer(50_000_000, 0);
-        let mut seen = Vec::new();
-        while let Some(happened) = testbed.next(3_000_000_000) {
-            match happened {
-                Happened::AtHost { frame, .. } => seen.push((testbed.now(), frame[19])),
-                Happened::Timer(_) => testbed.crash(0),
-            }
-        }
-        seen
-    }
-
-    #[test]
-    fn overtaking_between_stores_costs_no_packet() {
-        let build = Build::new(App::Counter, false, "", &[]).expect("a program");
-        let setup = Setup { disorder_ns: 50_000, resend_ns: 1_000_000, ..setup(&build, 3) };
-        let mut testbed = Testbed::new(setup).expect("a testbed");
-        let to = Ipv4Addr::new(10, 0, 0, 1);
-        let mut sent_at = Vec::new();
-        // 50,000 packets a second of 100 flows.
-        for n in 0..2_000 {
-            let at = 1_000_000 + u64::from(n) * 20_000;
-            let sent = Sent { at, flow: n % 100, place: 1, last: false, bytes: 64 };
-            testbed.send(at, (0, 0), frame(&sent, n, to, false), 0);
-            sent_at.push(at);
-        }
-        let mut took = Vec::new();
-        while let Some(Happened::AtHost { frame, .. }) = testbed.next(500_000_000) {
-            let n = crate::trace::number(&frame).expect("a number") as usize;
-            took.push((testbed.now() - sent_at[n]) / 1_000);
-        }
-        took.sort_unstable();
-        let (most, p99) = (took.last().copied(), took[took.len() * 99 / 100]);
-        println!("{} of 2000 packets back, P99 {p99} us, at most {most:?} us", took.len());
-        assert_eq!(took.len(), 2_000);
-        assert!(p99 < 1_000, "P99 {p99} us");
-    }
-
-    #[test]
-    fn a_count_outlives_its_switch() {
-        let build = Build::new(App::Counter, false, "", &[]).expect("a program");
-        let packets = [(0, 0), (1, 0), (2, 0), (60, 0), (100, 1), (2000, 1)];
-        for stores in [1, 3] {
-            let seen = counts(&build, stores, &packets);
-            let shown: Vec<u8> = seen.iter().map(|(_, count)| *count).collect();
-            // The fourth is lost; the fifth waits for the end of the lease.
-            assert_eq!(shown, [1, 2, 3, 4, 5], "{seen:?}");
-            assert!((1_000_000_000..1_100_000_000).contains(&seen[3].0), "{seen:?}");
-            assert_eq!(counts(&build, stores, &packets), seen, "equal runs");
-        }
-    }
-}
+mod tests;

@@ -20,12 +20,19 @@
 //     }
 //
 // its egress is RedPlaneDepart. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
-// again. Its depth must be at least REDPLANE_BUFFER.
+// again. Its depth must be at least REDPLANE_BUFFER. With REDPLANE_RESEND, in ticks of timestamps, that delay is the time between two looks at a write:
+// one that is acknowledged leaves the buffer, and one that is older than REDPLANE_RESEND is sent again.
 
 #ifndef POINTSMAN_REDPLANE_P4
 #define POINTSMAN_REDPLANE_P4
 
 #include <pointsman/redplane/message.p4>
+
+#ifdef REDPLANE_SESSION_LEASES
+#if REDPLANE_SHARDS > 1
+#error "a session lease holds the keys of one store: REDPLANE_SHARDS must be 1"
+#endif
+#endif
 
 // Reads the slot of a key.
 control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
@@ -75,7 +82,11 @@ control RedPlaneRequest(inout redplane_v4_t outer,
         outer.ttl = 64;
         outer.proto = 17;
         outer.src = m.address;
-        outer.dst = m.store;
+        bit<16> shard = 0;
+#if REDPLANE_SHARDS > 1
+        hash(shard, HashAlgorithm.crc16, 16w0, { m.key }, (bit<32>)REDPLANE_SHARDS);
+#endif
+        outer.dst = m.store + (bit<32>)shard;
         outer.sport = REDPLANE_PORT;
         outer.dport = REDPLANE_PORT;
         outer.udp_checksum = 0;
@@ -93,7 +104,7 @@ control RedPlaneRequest(inout redplane_v4_t outer,
 #endif
         message.status = REDPLANE_OK;
         message.object = REDPLANE_OBJECT;
-        message.shard = 0;
+        message.shard = shard;
         message.switch_id = m.switch_id;
         message.port = port;
         message.incarnation = m.incarnation;
@@ -179,7 +190,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
         outer.mac_src = m.mac_src;
         outer.ttl = 64;
         outer.src = m.address;
-        outer.dst = m.store;
+        outer.dst = m.store + (bit<32>)message.shard;
         // The sum of the store's datagram.
         outer.udp_checksum = 0;
         m.step = REDPLANE_SEND;
@@ -312,7 +323,9 @@ control RedPlaneArrive(inout redplane_v4_t outer,
             if (sm.instance_type == 4 && outer.src == m.address) {
                 // R7: a write from the buffer.
                 redplane_counts.count(REDPLANE_COUNT_RESENT);
+#ifndef REDPLANE_RESEND
                 message.stamp = (bit<64>)sm.ingress_global_timestamp;
+#endif
                 m.step = REDPLANE_SEND;
                 sm.egress_spec = m.store_port;
             } else if (outer.dst != m.address) {
@@ -434,6 +447,18 @@ control RedPlaneDepart(inout redplane_v4_t outer,
                 // A later write has a copy of its own in the buffer.
                 if (m.slot.key == message.key && m.slot.grant == message.grant && m.slot.sent == message.sequence
                     && redplane_later(message.sequence, m.slot.acked)) {
+#ifdef REDPLANE_RESEND
+                    // It is too early to send the write again: it returns to the buffer, where only its message is needed.
+                    bool early = sm.egress_global_timestamp - message.stamp[47:0] < REDPLANE_RESEND;
+                    if (early) {
+                        truncate(REDPLANE_BYTES);
+                        clone(CloneType.E2E, REDPLANE_SESSION);
+                        mark_to_drop(sm);
+                        return;
+                    }
+                    // The time in ingress is that of the packet that this is a copy of.
+                    message.stamp = (bit<64>)sm.egress_global_timestamp;
+#endif
                     message.flags = message.flags & (REDPLANE_ENDING | REDPLANE_SESSION_LEASE);
                     truncate(REDPLANE_BYTES);
                     recirculate_preserving_field_list(0);

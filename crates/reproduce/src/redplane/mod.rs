@@ -5,12 +5,14 @@ mod cost;
 mod latency;
 mod recovery;
 mod resources;
+mod throughput;
 
 pub(crate) use resources::percent;
 
 use crate::bench::Bench;
 use crate::figure::{Figure, Place, Quantity};
 use pointsman_store::Config;
+use pointsman_testbed::trace::Sent;
 use pointsman_testbed::{App, Build, Setup, Times};
 use std::sync::Arc;
 
@@ -28,16 +30,8 @@ pub const FIGURES: &[Figure] = &[
         "Bandwidth of snapshots by period and number of sketches",
         "the library has no snapshots yet, and a heavy-hitter detector is not written",
     ),
-    nowhere(
-        "redplane-fig-5.14",
-        "Throughput of applications",
-        "a switch chip with 122.5 million packets/s is needed: a simulation of it would return the rates that it was given",
-    ),
-    nowhere(
-        "redplane-fig-5.15",
-        "Throughput of a key-value store by the share of updates",
-        "the key-value store is not written yet, and it needs the chip of figure 5.14",
-    ),
+    throughput::APPS,
+    throughput::UPDATES,
     recovery::FAILOVER,
     cost::OCCUPANCY,
 ];
@@ -51,6 +45,15 @@ const fn nowhere(id: &'static str, title: &'static str, why: &'static str) -> Fi
         remarks: &[],
         claims: &[],
     }
+}
+
+/// Applications whose changes wait for the store, in the order of charts.
+const SYNCHRONOUS: [App; 5] = [App::Nat, App::Firewall, App::Dispatch, App::Gateway, App::Counter];
+const APPLICATIONS: &str = "1: NAT; 2: firewall; 3: load balancer; 4: serving gateway; 5: a counter";
+
+/// Whether a gateway's packet is signalling: one for 17 of data (section 5.6.1).
+fn signals(sent: &Sent) -> bool {
+    sent.place.is_multiple_of(18)
 }
 
 /// Frames to the store may be as long as jumbo frames.
@@ -76,6 +79,7 @@ fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, String> {
         build,
         store: Config { pools, ..Config::default() },
         stores,
+        shards: 1,
         times: Times::default(),
         resend_ns: 2_000_000,
         renew_ns: 500_000_000,

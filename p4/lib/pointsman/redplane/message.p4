@@ -16,6 +16,10 @@
 #ifndef REDPLANE_OBJECT
 #define REDPLANE_OBJECT 0
 #endif
+// Stores, each with some of the keys. That of shard N has the configured address plus N.
+#ifndef REDPLANE_SHARDS
+#define REDPLANE_SHARDS 1
+#endif
 // Bytes of the longest frame to the store, without its checksum.
 #ifndef REDPLANE_MTU
 #define REDPLANE_MTU 1514
