@@ -85,7 +85,7 @@ pub(super) struct Follower {
     pub resend_at: u64,
     /// It misses updates up to this one, and has later ones.
     pub missing: u64,
-    /// Updates up to this one were sent again because it missed them: once, then after `resend_at`.
+    /// Updates up to this one are there, or were sent again because it missed them: once, then after `resend_at`.
     pub repeated: u64,
 }
 
@@ -99,6 +99,7 @@ impl Follower {
     pub fn confirms(&mut self, resend_at: u64, applied: u64) {
         if applied > self.applied {
             (self.applied, self.sent) = (applied, self.sent.max(applied));
+            self.repeated = self.repeated.max(applied);
             self.resend_at = resend_at;
         }
     }

@@ -77,7 +77,7 @@ impl<A: Address> Replica<A> {
             follower.resend_at = now + self.timing.resend_ns;
         }
         // What it misses, lost or late, is sent again at once, but once.
-        let missed = follower.applied.max(follower.repeated);
+        let missed = follower.repeated;
         let missing = std::mem::take(&mut follower.missing).min(follower.sent);
         if missing > missed {
             self.send_some(to, missed, missing, handed, mail);
