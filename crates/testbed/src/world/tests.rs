@@ -80,14 +80,20 @@ fn a_count_outlives_its_switch() {
     }
 }
 
-/// What comes back of a state that is made, read, and read again later: at the same switch, or at the other one after the first has failed.
+/// What comes back of a state that is made, read and changed: at one switch, or at two of which the other one asks for it, and the first fails then.
 fn answers(app: App, plain: bool) -> Vec<Vec<u8>> {
     let build = Build::new(app, plain, "#define REDPLANE_SHARDS 3\n", &[]).expect("a program");
     let mut testbed = Testbed::new(Setup { shards: 3, ..setup(&build, 1) }).expect("a testbed");
     let mut number = 0;
-    for (ms, switch, writes) in
-        [(1, 0, true), (10, 0, false), (20, 0, true), (100, 1, false), (3_000, 1, true)]
-    {
+    for (ms, switch, writes) in [
+        (1, 0, true),
+        (10, 0, false),
+        (20, 0, true),
+        (30, 1, true),
+        (40, 0, false),
+        (100, 1, false),
+        (3_000, 1, true),
+    ] {
         for flow in 0..8 {
             let place = u32::from(ms > 1);
             let sent = Sent { at: ms * 1_000_000, flow, place, last: false, bytes: 64 };
