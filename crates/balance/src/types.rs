@@ -58,6 +58,11 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// Whether its addresses are those of IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.address.is_ipv6()
+    }
+
     /// The prefix of `len` bits.
     ///
     /// # Errors

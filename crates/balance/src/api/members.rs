@@ -74,7 +74,7 @@ impl Desk {
         let Some(found) = self.plain.sources.iter().find(|s| s.name == source) else { return Vec::new() };
         let parse = match found.origin {
             Origin::Prometheus { .. } => parse_targets,
-            Origin::Api { .. } | Origin::File(_) => parse_list,
+            Origin::Api { .. } | Origin::File(_) | Origin::Dns { .. } => parse_list,
         };
         let list = text.map_err(ListError::Unreadable).and_then(|text| parse(text, found));
         self.members.listed(now_ms, source, list);

@@ -4,7 +4,9 @@ use super::agent::{AgentSettings, own_settings};
 use super::api::is_http;
 use super::reader::{At, Place, Problems, Table};
 use super::{ApiSettings, Service, Switch};
-use crate::types::{MAX_PORT, Prefix};
+use crate::members::dns::is_name;
+use crate::types::{DeviceKind, MAX_PORT, Prefix};
+use std::net::SocketAddr;
 
 /// The longest time to live of members by default, in seconds.
 const DEFAULT_TTL_S: u64 = 30;
@@ -14,6 +16,9 @@ const DEFAULT_INTERVAL_S: u64 = 10;
 const DEFAULT_MOST: u64 = 64;
 /// Most members of a source.
 const MAX_MOST: u64 = 4096;
+
+/// The remedy for several origins.
+const ONE_OF: &str = "write one of `api = true`, `file`, `prometheus` and `dns`";
 
 /// How members get known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +37,15 @@ pub enum Origin {
         /// Time between two requests, in seconds.
         interval_s: u32,
     },
+    /// A name in DNS, with SRV records or addresses.
+    Dns {
+        /// The name.
+        name: String,
+        /// The server that is asked; `None`: the machine's.
+        server: Option<SocketAddr>,
+        /// What its members are.
+        kind: DeviceKind,
+    },
 }
 
 impl Origin {
@@ -41,6 +55,8 @@ impl Origin {
             Origin::Api { ttl_s } => format!("API, at most {ttl_s} s to live"),
             Origin::File(path) => format!("file {path}"),
             Origin::Prometheus { url, interval_s } => format!("{url}, every {interval_s} s"),
+            Origin::Dns { name, server: None, .. } => format!("DNS, {name}"),
+            Origin::Dns { name, server: Some(server), .. } => format!("DNS, {name} at {server}"),
         }
     }
 }
@@ -98,6 +114,12 @@ fn origin(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Origin> 
         let message = "only a source that is asked over HTTP has one: remove it, or write `prometheus`";
         problems.add(&interval_place, t.field("interval_s"), message);
     }
+    if let Some(dns) = dns(t, problems) {
+        if api || file.is_some() || url.is_some() {
+            problems.add(&t.place_of("dns"), t.field("dns"), ONE_OF);
+        }
+        return dns;
+    }
     match (api, file, url) {
         (true, None, None) => Some(Origin::Api { ttl_s: ttl.unwrap_or(DEFAULT_TTL_S) as u32 }),
         (false, Some(file), None) => Some(Origin::File(file.value)),
@@ -112,18 +134,48 @@ fn origin(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Origin> 
         }),
         (false, None, None) => {
             if t.place_of("file") == t.place && t.place_of("prometheus") == t.place {
-                let remedy =
-                    "write the path of a list of members, or `prometheus` with a URL, or `api = true`";
+                let remedy = "write the path of a list of members, or `prometheus` with a URL, or `dns` with a name, or \
+                              `api = true`";
                 t.missing("file", remedy, problems);
             }
             None
         }
         (_, file, url) => {
             let place = file.or(url).map_or(t.place.clone(), |at| at.place);
-            problems.add(&place, t.field("file"), "write one of `api = true`, `file` and `prometheus`");
+            problems.add(&place, t.field("file"), ONE_OF);
             None
         }
     }
+}
+
+/// A name in DNS, if there is one; `Some(None)`: it is wrong.
+fn dns(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Option<Origin>> {
+    let name = t.text::<String>("dns", "write a name with SRV records or addresses", problems);
+    let server = t.text::<SocketAddr>("dns_server", "write ADDRESS:PORT, such as 10.0.0.53:53", problems);
+    let kind = t.text::<DeviceKind>("kind", "", problems);
+    let Some(name) = name else {
+        for (given, key) in [(server.map(|s| s.place), "dns_server"), (kind.map(|k| k.place), "kind")] {
+            if let Some(place) = given {
+                problems.add(
+                    &place,
+                    t.field(key),
+                    "only members from DNS have it: remove it, or write `dns`",
+                );
+            }
+        }
+        return None;
+    };
+    let text = name.value.trim_end_matches('.').to_string();
+    if !is_name(&text) {
+        let message = format!(
+            "`{}`: write labels of letters, digits, `-` and `_` with dots between them",
+            text.escape_debug()
+        );
+        problems.add(&name.place, t.field("dns"), message);
+        return Some(None);
+    }
+    let kind = kind.map_or(DeviceKind::Cpu, |k| k.value);
+    Some(Some(Origin::Dns { name: text, server: server.map(|s| s.value), kind }))
 }
 
 fn ports(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<(u16, Place)> {

@@ -774,7 +774,7 @@ fn sources_of_members() {
     bad(
         "api = true",
         "api = true\nfile = \"a\"",
-        "members.file: write one of `api = true`, `file` and `prometheus`",
+        "members.file: write one of `api = true`, `file`, `prometheus` and `dns`",
     );
     bad(
         "api = true\nttl_s = 10",
@@ -786,6 +786,20 @@ fn sources_of_members() {
     assert_eq!(
         asked.sources[1].origin,
         Origin::Prometheus { url: "http://sd:8080/targets".into(), interval_s: 10 }
+    );
+    let named = good(&RACK.replace(
+        "file = \"members.json\"",
+        "dns = \"_web._tcp.example.\"\ndns_server = \"10.0.0.53:53\"\nkind = \"gpu\"",
+    ));
+    let (name, server) = ("_web._tcp.example".into(), "10.0.0.53:53".parse().ok());
+    assert_eq!(named.sources[1].origin, Origin::Dns { name, server, kind: DeviceKind::Gpu });
+    bad("file = \"members.json\"", "dns = \"a..b\"", "members.dns: `a..b`: write labels of letters");
+    bad("file = \"members.json\"", "dns = \"a\"\nfile = \"b\"", "members.dns: write one of");
+    bad("file = \"members.json\"", "dns = \"a\"\ndns_server = \"b\"", "members.dns_server: ");
+    bad(
+        "file = \"members.json\"",
+        "file = \"a\"\nkind = \"cpu\"",
+        "members.kind: only members from DNS have it",
     );
     bad("ports = [6, 7]", "", "members.ports: missing");
     bad("ports = [6, 7]", "ports = [6.5]", "write a whole number");

@@ -5,6 +5,7 @@
 //! connections, and existing ones continue until they end. Its number is free when no switch has an entry of it.
 
 mod damp;
+pub mod dns;
 mod entry;
 mod kept;
 mod numbers;
@@ -179,7 +180,7 @@ impl Members {
         let entry = entry_of(&source)?;
         let longest = match source.origin {
             Origin::Api { ttl_s } => ttl_s,
-            Origin::File(_) | Origin::Prometheus { .. } => {
+            Origin::File(_) | Origin::Prometheus { .. } | Origin::Dns { .. } => {
                 return Err(Refusal::Source(entry.name, source.name));
             }
         };

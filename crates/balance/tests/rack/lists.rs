@@ -1,10 +1,11 @@
 //! Members that join and leave by themselves, without a network: these invariants hold for all lists and requests in any order. A test
 //! checks them, and the fuzz target `members`, which includes this file.
 
+use pointsman_balance::members::dns::{Lookup, Record, Type, answer, is_name, question};
 use pointsman_balance::members::{
     Document, Kept, Members, Name, Registration, State, check_list, parse_list, parse_targets,
 };
-use pointsman_balance::{DeviceNumber, Rack};
+use pointsman_balance::{DeviceKind, DeviceNumber, Rack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -48,8 +49,40 @@ fn check(m: &mut Members, owners: &mut Owners) {
     }
 }
 
-/// Steps as text: separated by lines of `---`. The first line of each is a verb and an argument, the rest is JSON.
+/// The answer of a DNS server: what follows the question in it. Its first bytes are the type that was asked for, flags, and the number of
+/// records.
+fn dns_answer(data: &[u8]) {
+    const NAME: &str = "_web._tcp.rack.example";
+    let Some((&[of, flags, records], rest)) = data.split_first_chunk() else { return };
+    let of = [Type::A, Type::Aaaa, Type::Srv][usize::from(of) % 3];
+    let mut message = question(7, NAME, of);
+    message[2..4].copy_from_slice(&[0x80 | flags & 2, flags & 15]);
+    message[7] = records;
+    message.extend(rest);
+    let Ok(found) = answer(&message, 7, NAME, of) else { return };
+    for record in &found.records {
+        let Record::Host { name, .. } = record else { continue };
+        assert!(name.is_empty() || is_name(name), "{name:?}");
+    }
+    let mut lookup = Lookup::new(&RACK.sources[1], NAME, DeviceKind::Cpu);
+    let mut asked = 0;
+    while lookup.next().is_some() {
+        lookup.answered(found.clone());
+        asked += 1;
+        assert!(asked <= 2 + 2 * RACK.sources[1].most, "questions without end");
+    }
+    if let Ok((documents, _)) = lookup.list() {
+        let text = serde_json::to_string(&documents).expect("JSON");
+        let _ = parse_list(&text, &RACK.sources[1]);
+    }
+}
+
+/// Steps as text: separated by lines of `---`. The first line of each is a verb and an argument, the rest is JSON. Or, after a line `dns`, the
+/// answer of a DNS server.
 pub fn lists(data: &[u8]) {
+    if let Some(message) = data.strip_prefix(b"dns\n") {
+        return dns_answer(message);
+    }
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (mut m, mut owners, mut now) = (Members::default(), Owners::default(), 1_795_290_600_000);
     m.configure(&RACK);

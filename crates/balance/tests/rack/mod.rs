@@ -259,6 +259,9 @@ fn random_requests() {
 fn lists_and_requests_in_any_order() {
     lists::lists(include_bytes!("../../../../fuzz/seeds/members/day"));
     lists::lists(b"");
+    let dns = include_bytes!("../../../../fuzz/seeds/members/dns");
+    (0..=dns.len()).for_each(|end| lists::lists(&dns[..end]));
+    lists::lists(include_bytes!("../../../../fuzz/seeds/members/dns-alias"));
     // The pieces of a day, in random order and cut off anywhere.
     let day = include_str!("../../../../fuzz/seeds/members/day");
     let pieces: Vec<&str> = day.split("---\n").collect();

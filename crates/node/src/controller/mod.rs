@@ -10,6 +10,7 @@ mod lists;
 mod polls;
 mod pump;
 mod reload;
+mod resolve;
 
 use crate::http::Task;
 use crate::http::health::{self, Readiness};

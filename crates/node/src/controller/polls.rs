@@ -1,6 +1,6 @@
-//! Sources of members that are asked over HTTP.
+//! Sources of members that are asked, over HTTP or DNS.
 
-use super::Command;
+use super::{Command, resolve};
 use crate::http::client::{Ask, ask};
 use pointsman_balance::config::{MemberSource, Origin};
 use std::time::Duration;
@@ -10,13 +10,10 @@ use tokio::task::JoinHandle;
 /// Longest time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A source that is asked: its name, URL and pause.
-type Asked = (String, String, Duration);
-
 /// All of them.
 pub(super) struct Polls {
     commands: UnboundedSender<Command>,
-    running: Vec<(Asked, JoinHandle<()>)>,
+    running: Vec<(MemberSource, JoinHandle<()>)>,
 }
 
 impl Polls {
@@ -27,23 +24,16 @@ impl Polls {
 
     /// Asks exactly these sources. Must be called within a runtime.
     pub fn follow(&mut self, sources: &[MemberSource]) {
-        let wanted: Vec<Asked> = sources
-            .iter()
-            .filter_map(|s| match &s.origin {
-                Origin::Prometheus { url, interval_s } => {
-                    Some((s.name.clone(), url.clone(), Duration::from_secs((*interval_s).into())))
-                }
-                Origin::Api { .. } | Origin::File(_) => None,
-            })
-            .collect();
+        let is_asked = |s: &&MemberSource| matches!(s.origin, Origin::Prometheus { .. } | Origin::Dns { .. });
+        let wanted: Vec<&MemberSource> = sources.iter().filter(is_asked).collect();
         let (keep, end): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.running).into_iter().partition(|(a, _)| wanted.contains(a));
+            std::mem::take(&mut self.running).into_iter().partition(|(s, _)| wanted.contains(&s));
         self.running = keep;
         end.iter().for_each(|(_, task)| task.abort());
-        for asked in wanted {
-            if self.running.iter().all(|(a, _)| *a != asked) {
-                let task = tokio::spawn(run(asked.clone(), self.commands.clone()));
-                self.running.push((asked, task));
+        for source in wanted {
+            if self.running.iter().all(|(s, _)| s != source) {
+                let task = tokio::spawn(run(source.clone(), self.commands.clone()));
+                self.running.push((source.clone(), task));
             }
         }
     }
@@ -55,18 +45,27 @@ impl Drop for Polls {
     }
 }
 
-async fn run((source, url, pause): Asked, commands: UnboundedSender<Command>) {
+async fn run(source: MemberSource, commands: UnboundedSender<Command>) {
     loop {
-        let asked = ask(Ask { method: "GET", url: &url, ..Ask::default() }, PATIENCE).await;
-        let text = match asked {
-            Err(e) => Err(e.to_string()),
-            Ok((200, body)) => String::from_utf8(body).map_err(|_| format!("{url}: the answer is not text")),
-            Ok((status, _)) => Err(format!("{url}: status {status}")),
+        let (text, pause) = match &source.origin {
+            Origin::Prometheus { url, interval_s } => {
+                (over_http(url).await, Duration::from_secs((*interval_s).into()))
+            }
+            Origin::Dns { .. } => resolve::list(&source).await,
+            Origin::Api { .. } | Origin::File(_) => return,
         };
-        if commands.send(Command::Members { source: source.clone(), text }).is_err() {
+        if commands.send(Command::Members { source: source.name.clone(), text }).is_err() {
             return;
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+async fn over_http(url: &str) -> Result<String, String> {
+    match ask(Ask { method: "GET", url, ..Ask::default() }, PATIENCE).await {
+        Err(e) => Err(e.to_string()),
+        Ok((200, body)) => String::from_utf8(body).map_err(|_| format!("{url}: the answer is not text")),
+        Ok((status, _)) => Err(format!("{url}: status {status}")),
     }
 }
 
