@@ -369,29 +369,20 @@ impl Blocks {
             unit: PER_CENT,
             ..Blocks::PLAIN
         };
+        let reported = Blocks { metrics: [(Compute, 1), (Nothing, 0)], ..Blocks::PLAIN };
         match policy {
             Policy::ServerOnly | Policy::Ecmp | Policy::Wrr | Policy::P4mite => Blocks::PLAIN,
             Policy::LeastUtilised if corrected => mean_of_both,
             // One connection counts as one per cent until the next report.
-            Policy::LeastUtilised => {
-                Blocks { metrics: [(Compute, 1), (Nothing, 0)], step: 1, ..Blocks::PLAIN }
+            Policy::LeastUtilised => Blocks { step: 1, ..reported },
+            Policy::DynamicWrr => {
+                Blocks { pick: Pick::Weighted, complement: true, factor: Factor::Weight, ..reported }
             }
-            Policy::DynamicWrr => Blocks {
-                pick: Pick::Weighted,
-                metrics: [(Compute, 1), (Nothing, 0)],
-                complement: true,
-                factor: Factor::Weight,
-                ..Blocks::PLAIN
-            },
             Policy::Prt => Blocks {
                 narrow: Narrow::Below,
                 pick: Pick::Priority,
                 limits: Limits::Fixed { high: 90, low: 80 },
-                ..if corrected {
-                    mean_of_both
-                } else {
-                    Blocks { metrics: [(Compute, 1), (Nothing, 0)], ..Blocks::PLAIN }
-                }
+                ..if corrected { mean_of_both } else { reported }
             },
             Policy::LeastConnections => Blocks { metrics: IN_FLIGHT, ..Blocks::PLAIN },
             // One more than the current number: the comparison includes the new one.

@@ -211,22 +211,7 @@ impl Schema {
         }
         for p in &info.action_profiles {
             let (id, name) = id_and_name(&p.preamble);
-            use pb::action_profile::SelectorSizeSemantics as Semantics;
-            let max_member_weight = match &p.selector_size_semantics {
-                Some(Semantics::SumOfMembers(m)) => Some(u32::try_from(m.max_member_weight).unwrap_or(0)),
-                Some(Semantics::SumOfWeights(_)) | None => None,
-            };
-            let object = if p.with_selector { "action_selector" } else { "action_profile" };
-            let profile = ProfileSchema {
-                array: array(program, object, name, p.size)?,
-                selector: p.with_selector,
-                max_group_size: u32::try_from(p.max_group_size).unwrap_or(0),
-                counts_members: max_member_weight.is_some(),
-                max_member_weight: max_member_weight.unwrap_or(0),
-                weights_disallowed: p.weights_disallowed,
-                tables: p.table_ids.clone(),
-            };
-            self.profiles.insert(id, profile);
+            self.profiles.insert(id, profile(program, name, p)?);
         }
         for v in &info.value_sets {
             let (id, name) = id_and_name(&v.preamble);
@@ -381,6 +366,24 @@ fn header_fields(program: &Program, info: &pb::ControllerPacketMetadata) -> Resu
 
 fn digest_type(program: &Program, name: &str) -> Option<TypeId> {
     crate::p4info::digests(program).into_iter().find(|(n, _)| n == name).map(|(_, ty)| ty)
+}
+
+fn profile(program: &Program, name: &str, p: &pb::ActionProfile) -> Result<ProfileSchema, String> {
+    use pb::action_profile::SelectorSizeSemantics as Semantics;
+    let max_member_weight = match &p.selector_size_semantics {
+        Some(Semantics::SumOfMembers(m)) => Some(u32::try_from(m.max_member_weight).unwrap_or(0)),
+        Some(Semantics::SumOfWeights(_)) | None => None,
+    };
+    let object = if p.with_selector { "action_selector" } else { "action_profile" };
+    Ok(ProfileSchema {
+        array: array(program, object, name, p.size)?,
+        selector: p.with_selector,
+        max_group_size: u32::try_from(p.max_group_size).unwrap_or(0),
+        counts_members: max_member_weight.is_some(),
+        max_member_weight: max_member_weight.unwrap_or(0),
+        weights_disallowed: p.weights_disallowed,
+        tables: p.table_ids.clone(),
+    })
 }
 
 fn value_set(program: &Program, name: &str, info: &pb::ValueSet) -> Result<ValueSetSchema, String> {

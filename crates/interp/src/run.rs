@@ -265,21 +265,9 @@ impl<'a> Run<'a> {
         }
         let (outcome, value) = match callee {
             Callee::Extern { function, instance } => {
-                let returns = result.map(|lv| lv.ty);
-                let this = ExternCall { function, instance, type_args, returns, rest: &[] };
-                let told = if self.tracing { self.extern_args(&this, args, &call.frame) } else { Vec::new() };
-                let value = self.env.call_extern(this, &mut call.frame);
-                for (value, arg) in call.frame.iter_mut().zip(args) {
-                    if let Arg::Out(lv) | Arg::InOut(lv) = arg {
-                        let v = std::mem::replace(value, Value::Void);
-                        *value = conform(&self.program.types, lv.ty, v);
-                    }
-                }
-                let value = returns.map(|ty| conform(&self.program.types, ty, value));
-                if self.tracing {
-                    self.tell_extern(&this, told, args, &call.frame, value.as_ref());
-                }
-                (Ok(()), value)
+                let this =
+                    ExternCall { function, instance, type_args, returns: result.map(|lv| lv.ty), rest: &[] };
+                (Ok(()), self.call_extern(this, args, &mut call.frame))
             }
             Callee::Action(action) => {
                 call.fill(template);
@@ -314,6 +302,23 @@ impl<'a> Run<'a> {
             place.store(scope, value);
         }
         Ok(())
+    }
+
+    /// Calls the architecture's function. Its results are made to fit the places that they are for.
+    fn call_extern(&mut self, this: ExternCall<'a>, args: &'a [Arg], frame: &mut [Value]) -> Option<Value> {
+        let told = if self.tracing { self.extern_args(&this, args, frame) } else { Vec::new() };
+        let value = self.env.call_extern(this, frame);
+        for (value, arg) in frame.iter_mut().zip(args) {
+            if let Arg::Out(lv) | Arg::InOut(lv) = arg {
+                let v = std::mem::replace(value, Value::Void);
+                *value = conform(&self.program.types, lv.ty, v);
+            }
+        }
+        let value = this.returns.map(|ty| conform(&self.program.types, ty, value));
+        if self.tracing {
+            self.tell_extern(&this, told, args, frame, value.as_ref());
+        }
+        value
     }
 
     /// Back in `caller`'s code.

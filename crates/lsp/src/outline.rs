@@ -92,14 +92,9 @@ fn decl(d: &Decl, scope: Option<Span>) -> Vec<Item> {
         DeclKind::MatchKind(names) => names.iter().map(|n| member(n, K::MatchKind, n.span)).collect(),
         DeclKind::Typedef(t) | DeclKind::NewType(t) => with(&t.name, K::TypeName, Vec::new()),
         DeclKind::Struct(s) => {
-            let kind = match s.kind {
-                StructKind::Struct => K::Struct,
-                StructKind::Header => K::Header,
-                StructKind::HeaderUnion => K::HeaderUnion,
-            };
             let fields =
                 s.fields.iter().map(|f| member(&f.name, K::Field, typed(&f.annotations, &f.ty, &f.name)));
-            with(&s.name, kind, type_params(&s.type_params, span).chain(fields).collect())
+            with(&s.name, kind_of(s.kind), type_params(&s.type_params, span).chain(fields).collect())
         }
         DeclKind::Enum(e) => {
             with(&e.name, K::Enum, e.members.iter().map(|(n, _)| member(n, K::EnumMember, n.span)).collect())
@@ -145,6 +140,14 @@ fn decl(d: &Decl, scope: Option<Span>) -> Vec<Item> {
         DeclKind::Table(t) => with(&t.name, K::Table, Vec::new()),
         DeclKind::ValueSet(v) => with(&v.name, K::ValueSet, Vec::new()),
         DeclKind::Empty => Vec::new(),
+    }
+}
+
+fn kind_of(kind: StructKind) -> SymbolKind {
+    match kind {
+        StructKind::Struct => SymbolKind::Struct,
+        StructKind::Header => SymbolKind::Header,
+        StructKind::HeaderUnion => SymbolKind::HeaderUnion,
     }
 }
 

@@ -8,8 +8,8 @@
 //! counted separately, and the longest counts.
 
 use pointsman_ir::{
-    Arg, BinaryOp, Callee, ControlId, Expr, ExprKind, ExternInstanceId, LValue, Program, Proj, Stmt,
-    StmtKind, TableId, UnaryOp, VarRef,
+    Arg, BinaryOp, Callee, ControlId, Expr, ExprKind, ExternInstanceId, FunctionId, LValue, Program, Proj,
+    Stmt, StmtKind, TableId, UnaryOp, VarRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -352,13 +352,9 @@ impl Walk<'_> {
                 (&self.program.actions[id.index()].body, Some(control))
             }
             Callee::Function(id) => {
-                // Sums for checksums: each statement adds to the one before.
-                let inputs =
-                    args.iter().map(|a| if let Arg::In(e) = a { self.eval(e, &now).stage } else { 0 });
-                let stage = inputs.max().unwrap_or_default().max(after);
-                let statements = self.program.functions[id.index()].body.len() as u32;
                 if let Some(to) = result {
-                    now.write(now.place(to), Known::at(stage + statements));
+                    let known = self.function(id, args, &now, after);
+                    now.write(now.place(to), known);
                 }
                 return now;
             }
@@ -402,6 +398,13 @@ impl Walk<'_> {
         }
         now.frames.pop();
         now
+    }
+
+    /// When a function's result is known. Functions are sums for checksums: each statement adds to the one before.
+    fn function(&mut self, id: FunctionId, args: &[Arg], now: &Now, after: u32) -> Known {
+        let inputs = args.iter().map(|a| if let Arg::In(e) = a { self.eval(e, now).stage } else { 0 });
+        let stage = inputs.max().unwrap_or_default().max(after);
+        Known::at(stage + self.program.functions[id.index()].body.len() as u32)
     }
 
     fn call_extern(

@@ -24,13 +24,13 @@ mod tea;
 pub mod verdict;
 
 use bench::{Bench, Coming, Factor, Where};
-use figure::{Figure, Place, Run};
+use figure::{Figure, Found, Place, Run};
 use output::Finished;
 use pointsman_console::results::{self, Origin, check_writable};
 use pointsman_console::{print, say};
 use pointsman_trials::{Shard, parse_shard};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Reproduce figures of the papers and check their claims.
@@ -177,6 +177,73 @@ fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), String>
     Ok(())
 }
 
+/// Tunes the schemes of networks, and writes their settings.
+fn tune(args: &Args, path: &Path) -> Result<ExitCode, Box<dyn Error>> {
+    check_writable(path, "--fabric-tune")?;
+    let mut bench = Bench::new(1, 1, false, Coming::Poisson, args.place, args.threads)?;
+    bench.kept.clone_from(&args.keep);
+    let tuned = fabric::tune(&bench, args.fabric_network.tuning())?;
+    results::write(path, "--fabric-tune", tuned)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The bench that the arguments ask for.
+fn bench(args: &Args, seeds: u64) -> Result<Bench, Box<dyn Error>> {
+    let mut bench = Bench::new(args.seed, seeds, args.quick, Coming::Poisson, args.place, args.threads)?;
+    bench.factors.clone_from(&args.as_published);
+    let coming = bench.pick(Factor::Arrivals, Coming::NearConstant, Coming::Poisson);
+    bench.coming = args.arrivals.unwrap_or(coming);
+    (bench.full, bench.shard) = (args.full, args.shard);
+    let published = args.as_published.contains(&Factor::All);
+    (bench.published, bench.kept) = (published || !fabric::is_tuned(), args.keep.clone());
+    Ok(bench)
+}
+
+/// Seeds of a figure of networks.
+fn of_networks(args: &Args, figure: &Figure) -> u64 {
+    args.seeds.unwrap_or(match figure.place {
+        Place::Fabric(_) if !args.full => 5,
+        _ if args.quick => 5,
+        _ => 20,
+    })
+}
+
+/// A figure's results, judged.
+fn finished<'a>(
+    args: &Args,
+    bench: &Bench,
+    (figure, found): (&'a Figure, Found),
+    origin: &Origin,
+    seeds: u64,
+) -> Result<Finished<'a>, Box<dyn Error>> {
+    let published = match figure.place {
+        Place::Network(_) => bench.published,
+        _ => args.as_published.contains(&Factor::All),
+    };
+    let settings = bench.factors.iter().map(|f| f.name()).collect();
+    let judged = figure.judge(&found)?;
+    let network = matches!(figure.place, Place::Network(_) | Place::Fabric(_));
+    let used = if network { of_networks(args, figure) } else { seeds };
+    let (place, origin) = (args.place.name(), origin.clone());
+    let seeds = (args.seed, args.seed.wrapping_add(used - 1));
+    Ok(Finished { figure, place, published, settings, seeds, origin, found, judged })
+}
+
+/// Writes the files that the arguments ask for.
+fn write(args: &Args, done: &[Finished<'_>]) -> Result<(), Box<dyn Error>> {
+    if let Some(path) = &args.json {
+        let lines: String = done.iter().map(|f| f.json() + "\n").collect();
+        results::write(path, "--json", lines)?;
+    }
+    if let Some(path) = &args.csv {
+        results::write(path, "--csv", output::csv(done))?;
+    }
+    if let Some(path) = &args.html {
+        results::write(path, "--html", output::html(done))?;
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.list {
@@ -184,12 +251,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &args.fabric_tune {
-        check_writable(path, "--fabric-tune")?;
-        let mut bench = Bench::new(1, 1, false, Coming::Poisson, args.place, args.threads)?;
-        bench.kept.clone_from(&args.keep);
-        let tuned = fabric::tune(&bench, args.fabric_network.tuning())?;
-        results::write(path, "--fabric-tune", tuned)?;
-        return Ok(ExitCode::SUCCESS);
+        return tune(&args, path);
     }
     let wanted = wanted(&args.figures, args.place)?;
     check_published(&args, &wanted)?;
@@ -207,52 +269,22 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         pointsman_lab::ensure_privileges()?;
         pointsman_console::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
-    let mut bench = Bench::new(args.seed, seeds, args.quick, Coming::Poisson, args.place, args.threads)?;
-    bench.factors.clone_from(&args.as_published);
-    let coming = bench.pick(Factor::Arrivals, Coming::NearConstant, Coming::Poisson);
-    bench.coming = args.arrivals.unwrap_or(coming);
-    (bench.full, bench.shard) = (args.full, args.shard);
-    let published = args.as_published.contains(&Factor::All);
-    (bench.published, bench.kept) = (published || !fabric::is_tuned(), args.keep.clone());
+    let mut bench = bench(&args, seeds)?;
     let mut done = Vec::new();
     let origin = Origin::here();
     for (figure, run) in wanted {
-        let of_networks = args.seeds.unwrap_or(match figure.place {
-            Place::Fabric(_) if !args.full => 5,
-            _ if args.quick => 5,
-            _ => 20,
-        });
-        bench.network_seeds = (0..of_networks).map(|i| args.seed.wrapping_add(i)).collect();
+        bench.network_seeds = (0..of_networks(&args, figure)).map(|i| args.seed.wrapping_add(i)).collect();
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         if args.shard.is_some() {
             // The others' results are missing.
             continue;
         }
         found.notes.extend(bench.lab_note());
-        let published = match figure.place {
-            Place::Network(_) => bench.published,
-            _ => args.as_published.contains(&Factor::All),
-        };
-        let settings = bench.factors.iter().map(|f| f.name()).collect();
-        let judged = figure.judge(&found)?;
-        let network = matches!(figure.place, Place::Network(_) | Place::Fabric(_));
-        let used = if network { of_networks } else { seeds };
-        let (place, origin) = (args.place.name(), origin.clone());
-        let seeds = (args.seed, args.seed.wrapping_add(used - 1));
-        let finished = Finished { figure, place, published, settings, seeds, origin, found, judged };
+        let finished = finished(&args, &bench, (figure, found), &origin, seeds)?;
         print(&finished.text());
         done.push(finished);
         // After each: an interruption keeps the finished ones.
-        if let Some(path) = &args.json {
-            let lines: String = done.iter().map(|f| f.json() + "\n").collect();
-            results::write(path, "--json", lines)?;
-        }
-        if let Some(path) = &args.csv {
-            results::write(path, "--csv", output::csv(&done))?;
-        }
-        if let Some(path) = &args.html {
-            results::write(path, "--html", output::html(&done))?;
-        }
+        write(&args, &done)?;
     }
     if done.len() > 1 {
         print(&format!("\n{}", output::summary(&done)));

@@ -336,6 +336,23 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
     write(path, first)
 }
 
+/// Runs the scenarios in the simulator and in the lab, and compares.
+fn in_lab(
+    args: &Args,
+    scenarios: &[Arc<Scenario>],
+    simulator: &Simulator,
+    seed: u64,
+) -> Result<ExitCode, Box<dyn Error>> {
+    pointsman_lab::raise_open_file_limit()
+        .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
+    let (lines, violations) = validate::run(scenarios, simulator, &seeds, args.threads.max(1))?;
+    if let Some(path) = &args.json {
+        write(path, &(lines.join("\n") + "\n"))?;
+    }
+    Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.schemes {
@@ -379,14 +396,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let seed = args.seed.unwrap_or(first.seed);
     if args.lab {
-        pointsman_lab::raise_open_file_limit()
-            .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
-        let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
-        let (lines, violations) = validate::run(&scenarios, &simulator, &seeds, args.threads.max(1))?;
-        if let Some(path) = &args.json {
-            write(path, &(lines.join("\n") + "\n"))?;
-        }
-        return Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return in_lab(&args, &scenarios, &simulator, seed);
     }
     let seeds = |s| (0..args.seeds).map(move |i| (s, seed.wrapping_add(i)));
     let all = scenarios.iter().flat_map(seeds);

@@ -219,6 +219,38 @@ impl BlockEnv<'_> {
         }
     }
 
+    fn register_write(&mut self, instance: Option<ExternInstanceId>, args: &[Value]) {
+        let index = bits(args, 0).saturating_u64();
+        let value = args.get(1).map_or_else(|| Bits::zero(0), Register::pack);
+        if self.array(instance).is_some_and(|c| !c.set(index, &value)) {
+            self.missed(instance);
+        }
+    }
+
+    fn count(&mut self, instance: Option<ExternInstanceId>, args: &[Value]) {
+        let (index, bytes) = (bits(args, 0).saturating_u64(), self.bytes);
+        if self.array(instance).is_some_and(|c| !c.count(index, bytes)) {
+            self.missed(instance);
+        }
+    }
+
+    fn execute_meter(&mut self, instance: Option<ExternInstanceId>, args: &mut [Value]) {
+        let (index, bytes, now) = (bits(args, 0).saturating_u64(), self.bytes, self.now);
+        match self.state.mark(instance, index, (now, bytes)) {
+            Some(color) => store_u64(args, 1, color as u64),
+            None => self.missed(instance),
+        }
+    }
+
+    fn checksum16(&mut self, data: Option<&Value>) -> Value {
+        let buffer = &mut self.own.buffer;
+        buffer.clear();
+        if let Some(v) = data {
+            buffer.push_value(v);
+        }
+        Value::Bits(Bits::new(16, u128::from(crate::hash::csum16(buffer.bytes()))))
+    }
+
     fn register_read(&mut self, instance: Option<ExternInstanceId>, args: &mut [Value]) {
         let index = bits(args, 1).saturating_u64();
         if let Some(Instance::Register(r)) = self.state.instance(instance) {
@@ -390,37 +422,19 @@ impl Env for BlockEnv<'_> {
             Function::MarkToDrop => self.mark_to_drop(args),
             Function::MarkToDropOld => self.ask().drop = true,
             Function::RegisterRead => self.register_read(call.instance, args),
-            Function::RegisterWrite => {
-                let index = bits(args, 0).saturating_u64();
-                let value = args.get(1).map_or_else(|| Bits::zero(0), Register::pack);
-                let cells = self.array(call.instance);
-                if cells.is_some_and(|c| !c.set(index, &value)) {
-                    self.missed(call.instance);
-                }
-            }
-            Function::Count => {
-                let (index, bytes) = (bits(args, 0).saturating_u64(), self.bytes);
-                if self.array(call.instance).is_some_and(|c| !c.count(index, bytes)) {
-                    self.missed(call.instance);
-                }
-            }
-            // Every hit of the table has counted already, called or not.
-            Function::DirectCount => {}
-            Function::AtomicBegin => self.begin_atomic(),
-            Function::AtomicEnd => self.end_atomic(),
-            Function::ExecuteMeter => {
-                let (index, bytes, now) = (bits(args, 0).saturating_u64(), self.bytes, self.now);
-                match self.state.mark(call.instance, index, (now, bytes)) {
-                    Some(color) => store_u64(args, 1, color as u64),
-                    None => self.missed(call.instance),
-                }
-            }
+            Function::RegisterWrite => self.register_write(call.instance, args),
+            Function::Count => self.count(call.instance, args),
+            Function::ExecuteMeter => self.execute_meter(call.instance, args),
             Function::DirectMeterRead => {
                 let color = call.instance.and_then(|id| self.own.colors.get(id.index()));
                 if let Some(color) = color.copied() {
                     store_u64(args, 0, color as u64);
                 }
             }
+            // Every hit of the table has counted already, called or not.
+            Function::DirectCount => {}
+            Function::AtomicBegin => self.begin_atomic(),
+            Function::AtomicEnd => self.end_atomic(),
             Function::Hash => self.hash_into_range(args),
             Function::VerifyChecksum { payload } => {
                 if flag(args, 0) {
@@ -461,15 +475,7 @@ impl Env for BlockEnv<'_> {
             }
             Function::Assert | Function::Assume => self.check_assertion(function, args),
             Function::LogMsg => self.log(call.type_args, args),
-            Function::Checksum16Get => {
-                let buffer = &mut self.own.buffer;
-                buffer.clear();
-                if let Some(v) = args.first() {
-                    buffer.push_value(v);
-                }
-                let sum = crate::hash::csum16(buffer.bytes());
-                return Value::Bits(Bits::new(16, u128::from(sum)));
-            }
+            Function::Checksum16Get => return self.checksum16(args.first()),
         }
         Value::Void
     }

@@ -120,22 +120,7 @@ impl fmt::Display for Event {
                 write!(f, "no connection to the switch: {reason}; trying again in {retry_in:?}")
             }
             Event::Primary { id } => write!(f, "in charge of the switch ({id})"),
-            Event::Backup { leader } => match leader {
-                Leader::Foreign(id) => write!(
-                    f,
-                    "{id} holds the switch, and it is not a Pointsman controller: nothing is written to the switch until that client \
-                     disconnects{}",
-                    if id.0 == u128::MAX {
-                        "; no higher id exists, so end that client, or restart the switch"
-                    } else {
-                        "; `preempt = true` in [switch] would take the switch from it"
-                    }
-                ),
-                leader => match leader.id() {
-                    Some(id) => write!(f, "another controller is in charge ({id}); standing by"),
-                    None => f.write_str("the switch has no controller"),
-                },
-            },
+            Event::Backup { leader } => standing_by(leader, f),
             Event::Bidding { leader: Leader::Foreign(id), wait } => {
                 write!(f, "taking the switch from a client that is not a Pointsman controller ({id}) in {wait:?}")
             }
@@ -176,6 +161,39 @@ impl fmt::Display for Event {
             Event::PacketFlood => f.write_str(
                 "a flood of ARP or neighbour discovery: known MAC addresses do not change while it lasts; set `mac` in rack.toml to fix them",
             ),
+            Event::Learnt { service, learner, decision } => {
+                write!(f, "decision service={service} learner={learner} {decision}")
+            }
+            Event::Warning { text } | Event::Group { text } => f.write_str(text),
+            event => event.of_device(f),
+        }
+    }
+}
+
+/// Another controller is in charge of the switch, or none.
+fn standing_by(leader: &Leader, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match (leader, leader.id()) {
+        (Leader::Foreign(id), _) => {
+            let remedy = if id.0 == u128::MAX {
+                "; no higher id exists, so end that client, or restart the switch"
+            } else {
+                "; `preempt = true` in [switch] would take the switch from it"
+            };
+            write!(
+                f,
+                "{id} holds the switch, and it is not a Pointsman controller: nothing is written to the switch until that client \
+                 disconnects{remedy}"
+            )
+        }
+        (_, Some(id)) => write!(f, "another controller is in charge ({id}); standing by"),
+        (_, None) => f.write_str("the switch has no controller"),
+    }
+}
+
+impl Event {
+    /// What happened to a device, or to several. Nothing for other events.
+    fn of_device(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Event::Silent { device } => write!(f, "device {device} is silent: is its agent running?"),
             Event::Heard { device } => write!(f, "device {device} is reporting again"),
             Event::Failed { device } => {
@@ -188,7 +206,9 @@ impl fmt::Display for Event {
             Event::Refused { device, why } => {
                 write!(f, "reports of {device} arrive, but the switch refuses them: {why}")
             }
-            Event::Draining { what } => write!(f, "{what} takes no new connections; existing connections continue"),
+            Event::Draining { what } => {
+                write!(f, "{what} takes no new connections; existing connections continue")
+            }
             Event::Drained { what } => write!(f, "{what} has no connections left and is removed"),
             Event::Empty { device } => {
                 write!(f, "device {device} takes no new connections and has none left: it can be stopped")
@@ -200,10 +220,7 @@ impl fmt::Display for Event {
                 )
             }
             Event::Released { devices } => write!(f, "no longer held: {devices}"),
-            Event::Learnt { service, learner, decision } => {
-                write!(f, "decision service={service} learner={learner} {decision}")
-            }
-            Event::Warning { text } | Event::Group { text } => f.write_str(text),
+            _ => Ok(()),
         }
     }
 }

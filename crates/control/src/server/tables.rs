@@ -1,6 +1,7 @@
 //! Writing table entries (P4Runtime specification, "`TableEntry`").
 
 use super::Access;
+use super::profiles::TakenOneShot;
 use super::resources::{decode_counter, decode_meter, reset_marked};
 use super::write::{Op, Undo, UndoLog};
 use crate::entry::{self, Use};
@@ -117,7 +118,7 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         let handle = self.view().find(table, &e.r#match, e.priority)?;
         let direct = check_direct(table, e)?;
-        let (id, now) = (table.table, self.now);
+        let id = table.table;
         let saved = self.state.save_entry(id, handle);
         let saved = saved.ok_or_else(|| EntityError::not_found("there is no such entry"))?;
         let is_const = table.const_entries || saved.entry().is_const;
@@ -132,40 +133,10 @@ impl Access<'_> {
                 return Err(EntityError::new(Code::PermissionDenied, message));
             }
         } else {
-            let mut new = saved.entry().clone();
-            new.metadata = e.metadata.clone();
-            new.idle_timeout_ns = check_idle(table, e)?;
-            if let Some(action) = &e.action {
-                // Taken out first, so that the two need not fit together.
-                given_up = self.take_one_shot(table, &new.action);
-                match self.decode_table_action(table, action) {
-                    Ok((action, made)) => {
-                        new.action = action;
-                        given = made;
-                    }
-                    Err(error) => {
-                        self.put_one_shot(table, given_up);
-                        return Err(error);
-                    }
-                }
-            }
-            if let Err(error) = self.state.modify(now, id, new) {
-                self.drop_one_shot(table, given);
-                self.put_one_shot(table, given_up);
-                return Err(self.refused(id, error));
-            }
+            (given_up, given) = self.replace_entry(table, saved.entry().clone(), e)?;
             self.set_cookie(id, handle, e);
         }
-        if table.direct_meter.is_some() {
-            // Left out means green for all ("Direct Resources").
-            self.state.set_direct_meter(now, id, Some(handle), direct.meter)?;
-            if direct.reset_marked {
-                self.state.direct_meter_mut(id, Some(handle))?.set_marked(Default::default());
-            }
-        }
-        if let Some(value) = direct.counter {
-            self.state.set_direct_counter(id, Some(handle), value)?;
-        }
+        self.set_direct(table, Some(handle), direct)?;
         if let Some(undo) = undo {
             let profile = table.profile;
             let step: Undo = Box::new(move |book, state| {
@@ -185,6 +156,54 @@ impl Access<'_> {
             undo.push(step);
         }
         Ok(())
+    }
+
+    /// Sets what belongs to an entry.
+    fn set_direct(&mut self, table: &TableSchema, of: DirectOf, direct: Direct) -> Result<(), EntityError> {
+        let id = table.table;
+        if table.direct_meter.is_some() {
+            // Left out means green for all ("Direct Resources").
+            self.state.set_direct_meter(self.now, id, of, direct.meter)?;
+            if direct.reset_marked {
+                self.state.direct_meter_mut(id, of)?.set_marked(Default::default());
+            }
+        }
+        if let Some(value) = direct.counter {
+            self.state.set_direct_counter(id, of, value)?;
+        }
+        Ok(())
+    }
+
+    /// Gives an entry the action and the settings of `e`. Returns the one-shot group that it releases, and the one that it gets.
+    fn replace_entry(
+        &mut self,
+        table: &TableSchema,
+        mut new: Entry,
+        e: &pb::TableEntry,
+    ) -> Result<(Option<TakenOneShot>, Option<u32>), EntityError> {
+        let (mut given_up, mut given) = (None, None);
+        new.metadata = e.metadata.clone();
+        new.idle_timeout_ns = check_idle(table, e)?;
+        if let Some(action) = &e.action {
+            // Taken out first, so that the two need not fit together.
+            given_up = self.take_one_shot(table, &new.action);
+            match self.decode_table_action(table, action) {
+                Ok((action, made)) => {
+                    new.action = action;
+                    given = made;
+                }
+                Err(error) => {
+                    self.put_one_shot(table, given_up);
+                    return Err(error);
+                }
+            }
+        }
+        if let Err(error) = self.state.modify(self.now, table.table, new) {
+            self.drop_one_shot(table, given);
+            self.put_one_shot(table, given_up);
+            return Err(self.refused(table.table, error));
+        }
+        Ok((given_up, given))
     }
 
     fn delete_entry(
@@ -250,7 +269,7 @@ impl Access<'_> {
             }
             Some(_) => return Err(EntityError::invalid("the default entry takes an action, nothing else")),
         };
-        let (id, now) = (table.table, self.now);
+        let id = table.table;
         let old_call = self.state.table(id).map(|t| ActionCall::clone(t.store().default_action()));
         let old_counter = self.state.direct_counter(id, None).ok();
         let old_meter = self.state.direct_meter(id, None).ok();
@@ -270,15 +289,7 @@ impl Access<'_> {
                 (direct.counter.or(zero), true)
             }
         };
-        if let Some(value) = counter {
-            self.state.set_direct_counter(id, None, value)?;
-        }
-        if table.direct_meter.is_some() {
-            self.state.set_direct_meter(now, id, None, direct.meter)?;
-            if reset_marked {
-                self.state.direct_meter_mut(id, None)?.set_marked(Default::default());
-            }
-        }
+        self.set_direct(table, None, Direct { counter, meter: direct.meter, reset_marked })?;
         if let Some(undo) = undo {
             let step: Undo = Box::new(move |book, state| {
                 if let Some(call) = old_call {

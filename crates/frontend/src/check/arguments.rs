@@ -148,10 +148,9 @@ impl Checker<'_> {
             self.error("P0405", span, message, "give as many as it has type parameters, or none");
             return None;
         }
-        let given: Vec<Ty> = if explicit.is_empty() {
-            type_params.iter().map(|_| self.fresh()).collect()
-        } else {
-            explicit.to_vec()
+        let given: Vec<Ty> = match explicit {
+            [] => type_params.iter().map(|_| self.fresh()).collect(),
+            _ => explicit.to_vec(),
         };
         let values: Vec<Option<Expr>> =
             args.iter().map(|a| a.value.as_ref().map(|v| self.argument_value(v))).collect();
@@ -198,13 +197,11 @@ impl Checker<'_> {
             return None;
         }
         let mut out = Vec::new();
-        for (k, p) in params.iter().enumerate() {
+        for ((k, p), default) in params.iter().enumerate().zip(defaults) {
             let ty = self.resolve(tys[k], &solution);
-            let arg = match (matched[k], &defaults[k]) {
+            let arg = match (matched[k], default) {
                 (Some(i), _) => self.given(p, ty, values[i].as_ref(), args[i].span, style)?,
-                (None, Some(d)) => {
-                    Arg::In(self.coerce(d.clone(), ty, &format!("the default of `{}`", p.name)))
-                }
+                (None, Some(d)) => Arg::In(self.coerce(d, ty, &format!("the default of `{}`", p.name))),
                 (None, None) => Arg::Missing,
             };
             out.push(arg);

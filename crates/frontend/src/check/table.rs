@@ -42,18 +42,16 @@ impl Checker<'_> {
                 self.check_keys(&table.keys);
             }
         }
-        let mut has_actions = false;
-        for p in &t.properties {
-            if let PropertyKind::Actions(list) = &p.kind {
-                has_actions = true;
-                for a in list {
-                    if let Some(a) = self.action_ref(a, &table.actions) {
-                        table.actions.push(a);
-                    }
-                }
+        let lists = t.properties.iter().filter_map(|p| match &p.kind {
+            PropertyKind::Actions(list) => Some(list),
+            _ => None,
+        });
+        for a in lists.clone().flatten() {
+            if let Some(a) = self.action_ref(a, &table.actions) {
+                table.actions.push(a);
             }
         }
-        if !has_actions {
+        if lists.count() == 0 {
             let message = format!("table `{}` has no `actions`", table.name);
             self.error("P0601", t.name.span, message, "list its actions: `actions = { ... }`");
             self.declare(&t.name, Def::Broken);

@@ -55,6 +55,14 @@ pub(super) fn ends_operand(p: &Piece) -> bool {
     }
 }
 
+/// Whether braces after this token are its body.
+fn has_body(p: &Piece) -> bool {
+    match p.kind {
+        Kind::Word => !OPERATOR_WORDS[..2].contains(&p.text.as_str()),
+        _ => [")", ">", "]"].contains(&p.text.as_str()),
+    }
+}
+
 /// Finds the role of every piece.
 pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
     let mut roles = vec![Role::default(); pieces.len()];
@@ -88,29 +96,13 @@ pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
             "(" | "[" | "{" => {
                 if piece.is("{") {
                     roles[i].block = true;
-                    roles[i].body = previous.is_some_and(|p| match p.kind {
-                        Kind::Word => !OPERATOR_WORDS[..2].contains(&p.text.as_str()),
-                        _ => [")", ">", "]"].contains(&p.text.as_str()),
-                    });
+                    roles[i].body = previous.is_some_and(has_body);
                 }
                 stack.push(Open { at: i, questions: 0, statements: false, lines: false });
             }
             ")" | "]" | "}" => {
-                let Some(open) = stack.pop() else { continue };
-                roles[i].open = open.at + 1;
-                if piece.is("}") {
-                    let within = &pieces[open.at + 1..i];
-                    let role = &mut roles[open.at];
-                    role.block = open.statements || has_only_comments(within);
-                    role.one_line = !open.lines;
-                    if (open.statements || role.body && within.is_empty())
-                        && let Some(outer) = stack.last_mut()
-                    {
-                        // `apply { }` and the like are statements of the block around them.
-                        outer.statements |= pieces[outer.at].is("{");
-                    }
-                } else if piece.is(")") {
-                    roles[i].cast = is_cast(pieces, &roles, open.at, i);
+                if let Some(open) = stack.pop() {
+                    close(pieces, &mut roles, (&open, i), stack.last_mut());
                 }
             }
             ";" => {
@@ -141,6 +133,28 @@ pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
         }
     }
     roles
+}
+
+/// Bracket `i` closes the group that `open` began, within `outer`.
+fn close(pieces: &[Piece], roles: &mut [Role], (open, i): (&Open, usize), outer: Option<&mut Open>) {
+    let piece = &pieces[i];
+    roles[i].open = open.at + 1;
+    if piece.is(")") {
+        roles[i].cast = is_cast(pieces, roles, open.at, i);
+    }
+    if !piece.is("}") {
+        return;
+    }
+    let within = &pieces[open.at + 1..i];
+    let role = &mut roles[open.at];
+    role.block = open.statements || has_only_comments(within);
+    role.one_line = !open.lines;
+    if (open.statements || role.body && within.is_empty())
+        && let Some(outer) = outer
+    {
+        // `apply { }` and the like are statements of the block around them.
+        outer.statements |= pieces[outer.at].is("{");
+    }
 }
 
 fn has_only_comments(pieces: &[Piece]) -> bool {

@@ -310,16 +310,9 @@ fn type_info(tree: &mut Tree, ty: Ty) -> Type {
             ]);
         }
         Kind::Extern(d, args) => {
-            let (methods, params) = (tree.externs[d].methods.clone(), tree.externs[d].type_params.clone());
-            for mut sig in methods {
-                for p in &mut sig.params {
-                    p.ty = tree.tys.subst(p.ty, &params, &args);
-                }
-                sig.returns = tree.tys.subst(sig.returns, &params, &args);
-                let text = text::signature(tree, &sig, true);
-                let ty = Some(sig.returns.index());
-                let (kind, span) = (SymbolKind::Method, Some(sig.span));
-                members.push(Member { name: sig.name, kind, text, ty, span });
+            let params = tree.externs[d].type_params.clone();
+            for sig in tree.externs[d].methods.clone() {
+                members.push(method(tree, sig, &params, &args));
             }
         }
         Kind::Block(d, _) => {
@@ -343,6 +336,17 @@ fn type_info(tree: &mut Tree, ty: Ty) -> Type {
         _ => {}
     }
     Type { name, bits, members, statics, element }
+}
+
+/// A method of an extern whose type parameters have these arguments.
+fn method(tree: &mut Tree, mut sig: Sig, params: &[Ty], args: &[Ty]) -> Member {
+    for p in &mut sig.params {
+        p.ty = tree.tys.subst(p.ty, params, args);
+    }
+    sig.returns = tree.tys.subst(sig.returns, params, args);
+    let text = text::signature(tree, &sig, true);
+    let ty = Some(sig.returns.index());
+    Member { name: sig.name, kind: SymbolKind::Method, text, ty, span: Some(sig.span) }
 }
 
 fn member(name: &str, kind: SymbolKind, ty: Ty) -> Member {

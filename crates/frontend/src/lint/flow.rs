@@ -254,17 +254,11 @@ impl Flow<'_> {
             StmtKind::ForRange { var, lo, hi, body } => {
                 self.expr(lo);
                 self.expr(hi);
-                self.repeat(|f| {
-                    f.write(var, false);
-                    f.stmts(body);
-                });
+                self.each(var, body);
             }
             StmtKind::ForEach { var, over, body } => {
                 self.expr(over);
-                self.repeat(|f| {
-                    f.write(var, false);
-                    f.stmts(body);
-                });
+                self.each(var, body);
             }
             StmtKind::Return(e) => {
                 e.iter().for_each(|e| self.expr(e));
@@ -280,6 +274,14 @@ impl Flow<'_> {
                 }
             }
         }
+    }
+
+    /// A loop that sets a variable before each turn.
+    fn each(&mut self, var: &Expr, body: &[Stmt]) {
+        self.repeat(|f| {
+            f.write(var, false);
+            f.stmts(body);
+        });
     }
 
     fn switch(&mut self, on: &Expr, cases: &[(Vec<Expr>, Vec<Stmt>)], default: &[Stmt]) {

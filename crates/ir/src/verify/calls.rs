@@ -89,14 +89,19 @@ impl Code<'_, '_> {
             }
         };
         if let Some(lv) = result {
-            match returns {
-                None => self.error("the result of a call that returns nothing"),
-                Some(ty) if self.place(lv, Use::Write) && !same(self.types(), ty, lv.ty) => {
-                    let (is, should) = (self.name(ty), self.name(lv.ty));
-                    self.error(format!("the result is {is} instead of {should}"));
-                }
-                Some(_) => {}
+            self.result(lv, returns);
+        }
+    }
+
+    /// The place of a call's result fits what the callee returns, if anything.
+    fn result(&mut self, lv: &LValue, returns: Option<TypeId>) {
+        match returns {
+            None => self.error("the result of a call that returns nothing"),
+            Some(ty) if self.place(lv, Use::Write) && !same(self.types(), ty, lv.ty) => {
+                let (is, should) = (self.name(ty), self.name(lv.ty));
+                self.error(format!("the result is {is} instead of {should}"));
             }
+            Some(_) => {}
         }
     }
 
