@@ -54,7 +54,7 @@ pub const APPS: Figure = Figure {
         share("nat", "NAT: as without RedPlane", 1.0, 0.02, Source::Text),
         share("firewall", "firewall: as without RedPlane", 1.0, 0.02, Source::Text),
         share("dispatch", "load balancer: as without RedPlane", 1.0, 0.02, Source::Text),
-        share("gateway", "serving gateway: slightly less (a number for it)", 0.95, 0.1, Source::Ours),
+        share("gateway", "serving gateway: slightly less (a number for it)", 0.95, 0.05, Source::Ours),
         share("counter", "a counter: nearly half", 0.5, 0.1, Source::Text),
     ],
 };
