@@ -1,6 +1,6 @@
 //! The controller's API: requests that read or change policies, and their effects.
 //!
-//! A [`Desk`] connects the rack's file, the API's users, and the [`Controllers`](crate::controller::Controllers). It has no socket
+//! A [`Desk`] connects the rack's file, the API's users, and the [`Controllers`]. It has no socket
 //! and no clock: a request, the time and the controller's state give an answer and effects, which the caller carries out. Requests
 //! override the rack's file, service by service; the latest change wins, be it a request or a change of the service's policy in
 //! the file.
