@@ -132,7 +132,7 @@ control FirewallIngress(inout headers_t hdr,
     RedPlaneFind() find;
     RedPlaneSave() save;
 #endif
-    // Packets that belong to no connection.
+    // Packets without a connection.
     counter(1, CounterType.packets) refused;
 
     action forward(bit<9> port, bit<48> mac) {

@@ -193,7 +193,7 @@ control NatIngress(inout headers_t hdr,
     RedPlaneSave() save;
 #endif
     NatTranslate() translate;
-    // Packets that belong to no connection.
+    // Packets without a connection.
     counter(1, CounterType.packets) refused;
 
     action forward(bit<9> port, bit<48> mac) {

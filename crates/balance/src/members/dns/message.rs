@@ -339,7 +339,7 @@ mod tests {
         let none = Ok(Answer { records: vec![], ttl_s: None });
         let of = |m: &[u8]| answer(m, 7, NAME, Type::A);
         assert_eq!(of(&message(&q, 0, &[])), none);
-        assert_eq!(of(&message(&q, 3, &[])), none, "there is no such name");
+        assert_eq!(of(&message(&q, 3, &[])), none, "the name does not exist");
         assert_eq!(of(&q), Err(MessageError::Foreign), "a question");
         assert_eq!(of(&message(&question(8, NAME, Type::A), 0, &[])), Err(MessageError::Foreign));
         assert_eq!(of(&message(&question(7, "a.example", Type::A), 0, &[])), Err(MessageError::Foreign));
