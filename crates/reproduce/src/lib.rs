@@ -9,6 +9,7 @@ mod capacity;
 mod chapter4;
 mod chapter5;
 mod chapter6;
+mod chip;
 mod completion;
 mod fabric;
 pub mod figure;

@@ -7,8 +7,6 @@ mod recovery;
 mod resources;
 mod throughput;
 
-pub(crate) use resources::percent;
-
 use crate::bench::Bench;
 use crate::figure::{Figure, Place, Quantity};
 use pointsman_store::Config;

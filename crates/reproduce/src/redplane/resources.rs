@@ -2,7 +2,8 @@
 
 use super::JUMBO;
 use crate::bench::Bench;
-use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
+use crate::chip::{Row, at_most, more, paper};
+use crate::figure::{Chart, Figure, Found, Place, Quantity};
 use pointsman_pisa::arch::V1MODEL;
 use pointsman_pisa::{BUDGET, Report, Resource, Target, resources};
 use pointsman_testbed::{App, Build};
@@ -28,8 +29,7 @@ const MORE: Quantity = Quantity {
     log: false,
 };
 
-/// Resources that the table names together, and the paper's additional use in per cent.
-const ROWS: [(&str, &[Resource], f64); 7] = [
+const ROWS: [Row; 7] = [
     ("crossbar", &[Resource::ExactCrossbar, Resource::TernaryCrossbar], 5.3),
     ("alus", &[Resource::StatefulAlus], 8.3),
     ("gateways", &[Resource::Gateways], 9.9),
@@ -38,10 +38,6 @@ const ROWS: [(&str, &[Resource], f64); 7] = [
     ("instructions", &[Resource::Vliw], 5.5),
     ("hash-bits", &[Resource::HashBits], 3.7),
 ];
-
-const fn at_most(id: &'static str, text: &'static str, percent: f64) -> Claim {
-    Claim { id, text, paper: percent, unit: "%", rule: Rule::AtMost, source: Source::Text }
-}
 
 pub const TABLE: Figure = Figure {
     id: "redplane-table-5.2",
@@ -65,14 +61,6 @@ pub const TABLE: Figure = Figure {
     ],
 };
 
-/// What resources are used in all stages, in per cent of those of the chip.
-pub(crate) fn percent(report: &Report, kinds: &[Resource]) -> f64 {
-    let totals = report.totals();
-    let of = || totals.iter().filter(|(r, ..)| kinds.contains(r));
-    let (used, has) = of().fold((0, 0), |(a, b), (_, used, has)| (a + used, b + has));
-    if has == 0 { f64::NAN } else { 100.0 * used as f64 / has as f64 }
-}
-
 fn report(plain: bool, changes: &[(&str, &str)]) -> Result<Report, String> {
     let defines = format!("{JUMBO}{SLOTS}");
     let build = Build::new(App::Firewall, plain, &defines, changes).map_err(|e| e.to_string())?;
@@ -87,28 +75,19 @@ fn table(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     let mut ours = Vec::new();
     for (name, with) in &all {
-        let mut points = Vec::new();
-        for (n, (_, kinds, _)) in ROWS.iter().enumerate() {
-            let more = percent(with, kinds) - percent(&plain, kinds);
-            points.push(Point::new((n + 1) as f64, vec![more; seeds]));
-        }
-        let stages = f64::from(with.used()) - f64::from(plain.used());
-        let of_chip = 100.0 * stages / f64::from(plain.target.stages);
-        points.push(Point::new(8.0, vec![of_chip; seeds]));
         found.notes.push(format!(
             "{name}: {} stages of {}; without RedPlane {}",
             with.used(),
             with.target.stages,
             plain.used()
         ));
-        ours.push(Curve { name: (*name).into(), points });
+        ours.push(more(name, &ROWS, with, &plain, seeds));
     }
     for (n, (id, ..)) in ROWS.iter().enumerate() {
         let samples = ours[0].at((n + 1) as f64).unwrap_or_default().to_vec();
         found.claim(id, samples);
     }
-    let rows: Vec<(f64, f64)> = ROWS.iter().enumerate().map(|(n, row)| ((n + 1) as f64, row.2)).collect();
-    let paper = vec![Curve::paper("ours", &rows)];
+    let paper = vec![paper(&ROWS)];
     found.charts.push(Chart { title: "Additional use".into(), x: KIND, y: MORE, ours, paper });
     Ok(found)
 }

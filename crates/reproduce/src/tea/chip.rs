@@ -1,8 +1,8 @@
 //! Table 3.4: what TEA takes of a switch chip.
 
 use crate::bench::Bench;
-use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
-use crate::redplane::percent;
+use crate::chip::{Row, at_most, more, paper};
+use crate::figure::{Chart, Figure, Found, Place, Quantity};
 use pointsman_compile::sources::Sources;
 use pointsman_compile::{compile, rendered};
 use pointsman_pisa::arch::V1MODEL;
@@ -22,18 +22,13 @@ const KIND: Quantity = Quantity {
 const MORE: Quantity =
     Quantity { name: "more", unit: "percent", label: "more than without TEA, % of the chip", log: false };
 
-/// Resources that the table names together, and the paper's additional use in per cent.
-const ROWS: [(&str, &[Resource], f64); 5] = [
+const ROWS: [Row; 5] = [
     ("crossbar", &[Resource::ExactCrossbar, Resource::TernaryCrossbar], 12.6),
     ("sram", &[Resource::Sram], 8.5),
     ("tcam", &[Resource::Tcam], 0.4),
     ("instructions", &[Resource::Vliw], 4.2),
     ("hash-bits", &[Resource::HashBits], 6.3),
 ];
-
-const fn at_most(id: &'static str, text: &'static str, percent: f64) -> Claim {
-    Claim { id, text, paper: percent, unit: "%", rule: Rule::AtMost, source: Source::Text }
-}
 
 pub const TABLE: Figure = Figure {
     id: "tea-table-3.4",
@@ -66,23 +61,17 @@ fn table(bench: &Bench) -> Result<Found, String> {
     let (with, plain) = (report(TEA)?, report(PLAIN)?);
     let seeds = bench.seeds().count();
     let mut found = Found::default();
-    let mut points = Vec::new();
-    for (n, (id, kinds, _)) in ROWS.iter().enumerate() {
-        let more = percent(&with, kinds) - percent(&plain, kinds);
-        points.push(Point::new((n + 1) as f64, vec![more; seeds]));
-        found.claim(id, vec![more; seeds]);
+    let more = more("ours", &ROWS, &with, &plain, seeds);
+    for ((id, ..), point) in ROWS.iter().zip(&more.points) {
+        found.claim(id, point.samples.clone());
     }
-    let stages = f64::from(with.used()) - f64::from(plain.used());
-    points.push(Point::new(6.0, vec![100.0 * stages / f64::from(plain.target.stages); seeds]));
     found.notes.push(format!(
         "with TEA {} stages of {}; without it {}",
         with.used(),
         with.target.stages,
         plain.used()
     ));
-    let rows: Vec<(f64, f64)> = ROWS.iter().enumerate().map(|(n, row)| ((n + 1) as f64, row.2)).collect();
-    let ours = vec![Curve { name: "ours".into(), points }];
-    let paper = vec![Curve::paper("ours", &rows)];
+    let (ours, paper) = (vec![more], vec![paper(&ROWS)]);
     found.charts.push(Chart { title: "Additional use".into(), x: KIND, y: MORE, ours, paper });
     Ok(found)
 }
