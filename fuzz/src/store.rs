@@ -36,15 +36,18 @@ pub fn run(data: &[u8]) {
     let mut store = Store::new(config.clone()).expect("settings");
     let mut out = Outbox::default();
     let mut held = BTreeMap::new();
+    let mut seen = Seen::default();
     let mut now = 0;
     let (steps, rest) = data.as_chunks::<16>();
     for step in steps {
         now += u64::from(step[0]) << (step[1] % 32);
         store.wake(now, &mut out);
         check(now, &store, &out, &mut held);
+        seen.check(&out);
         out.clear();
         store.receive(now, u16::from(step[3] % 4), &request(step), &mut out);
         check(now, &store, &out, &mut held);
+        seen.check(&out);
         out.clear();
         disk.extend(store.changes().map(|saved| saved.encode()));
         store.saved();
@@ -76,7 +79,16 @@ fn read_row(data: &[u8]) {
 }
 
 fn request(step: &[u8; 16]) -> Vec<u8> {
-    let kinds = [Kind::New, Kind::Write, Kind::Renew, Kind::Read, Kind::Release, Kind::Recall];
+    let kinds = [
+        Kind::New,
+        Kind::Write,
+        Kind::Renew,
+        Kind::Read,
+        Kind::Release,
+        Kind::Recall,
+        Kind::Snapshot,
+        Kind::Snapshot,
+    ];
     let flags = Flags {
         packet: false,
         input: step[4] & 1 != 0,
@@ -99,7 +111,8 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         generation: u32::from(step[7] & 3),
         grant: u32::from(step[8]),
         sequence: u32::from_be_bytes([step[9], step[10], 0, step[11]]),
-        request: 0,
+        // Of a snapshot: cells, and which.
+        request: u32::from(step[15] >> 3 & 3) << 16 | u32::from(step[15] >> 5 & 3),
         stamp: now_of(step),
         lease_us: 0,
     };
@@ -131,7 +144,9 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u
             }
             continue;
         }
-        assert_eq!(store.value(m.head.object, m.key), Some(m.value), "an acknowledged state is stored");
+        if m.head.kind != Kind::Snapshot {
+            assert_eq!(store.value(m.head.object, m.key), Some(m.value), "an acknowledged state is stored");
+        }
         let until = now + u64::from(m.head.lease_us) * 1000;
         let (owner, last) = held.entry(place).or_insert((m.head.switch, Held { grant: m.head.grant, until }));
         if *owner == m.head.switch {
@@ -141,6 +156,47 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u
             assert!(now >= last.until, "two owners at a time");
             assert!(m.head.grant > last.grant, "another owner has another grant");
             (*owner, *last) = (m.head.switch, Held { grant: m.head.grant, until });
+        }
+    }
+}
+
+/// Object and key, number of a snapshot, cell.
+type Cell = (u16, Vec<u8>, u32, u32);
+
+/// What answers said of snapshots.
+#[derive(Default)]
+struct Seen {
+    /// Values under each grant.
+    cells: BTreeMap<Cell, BTreeMap<u32, Vec<Vec<u8>>>>,
+    /// Complete ones, with their grants.
+    complete: BTreeMap<(u16, Vec<u8>, u32), Vec<u32>>,
+}
+
+impl Seen {
+    /// A snapshot is complete only with all its cells, and what is given back is part of a complete one.
+    fn check(&mut self, out: &Outbox<u16>) {
+        for (_, bytes) in out.iter() {
+            let m = Message::decode(SECRET, bytes).expect("the store's own message");
+            if m.head.kind != Kind::Snapshot || m.head.status != Status::Ok {
+                continue;
+            }
+            let (object, key, number) = (m.head.object, m.key.to_vec(), m.head.sequence);
+            let (all, cell) = (m.head.request >> 16, m.head.request & 0xffff);
+            let of = |cell| (object, key.clone(), number, cell);
+            if m.head.flags.existing {
+                let grants = self.complete.get(&(object, key.clone(), number)).expect("a complete snapshot");
+                let sent = &self.cells[&of(cell)];
+                let mut values = grants.iter().flat_map(|grant| &sent[grant]);
+                assert!(values.any(|v| v == m.value), "a value of this snapshot");
+                continue;
+            }
+            let grants = self.cells.entry(of(cell)).or_default();
+            grants.entry(m.head.grant).or_default().push(m.value.to_vec());
+            if m.head.flags.created {
+                let here = |cell| self.cells.get(&of(cell)).is_some_and(|g| g.contains_key(&m.head.grant));
+                assert!((0..all).all(here), "all cells of a complete snapshot");
+                self.complete.entry((object, key, number)).or_default().push(m.head.grant);
+            }
         }
     }
 }

@@ -26,7 +26,8 @@ impl<A: Copy + Eq> Store<A> {
         let record = self.table.get_mut(id);
         record.put_value(saved.value);
         (record.grant, record.sequence, record.owner) = (saved.grant, saved.sequence, saved.owner);
-        (record.ending, record.session) = (saved.ending, saved.session);
+        (record.ending, record.session, record.role) = (saved.ending, saved.session, saved.role);
+        self.snapshots.clear();
         if saved.owner.is_none() {
             record.until = record.until.min(now);
         } else if extended {

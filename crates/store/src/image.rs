@@ -3,7 +3,7 @@
 use crate::saved::{LoadError, Saved};
 use crate::session::Sessions;
 use crate::store::{Queue, Store};
-use crate::table::Owner;
+use crate::table::{Owner, Role};
 
 /// The state of a store at one moment ([`Store::image`]). Times are nanoseconds from that moment, 0 if they are in the past: equal
 /// images treat all later messages alike.
@@ -40,6 +40,8 @@ pub struct KeyImage<A> {
     pub ending: bool,
     /// Its lease is that of the owner's session.
     pub session: bool,
+    /// What it is.
+    pub role: Role,
     /// Until others get the key.
     pub until_ns: u64,
     /// Until the requests that wait are looked at again.
@@ -76,6 +78,7 @@ impl<A: Copy + Eq> Store<A> {
                 sequence: record.sequence,
                 ending: record.ending,
                 session: record.session,
+                role: record.role,
                 until_ns: record.until.saturating_sub(now),
                 look_ns: queue.map_or(0, |q| q.at.saturating_sub(now)),
                 waiting: queue.map_or_else(Vec::new, |q| q.waiting.clone()),
@@ -96,7 +99,7 @@ impl<A: Copy + Eq> Store<A> {
     /// A key is malformed, there twice, or one too many.
     pub fn restore(&mut self, now: u64, image: &Image<A>) -> Result<(), LoadError> {
         for key in &image.keys {
-            let KeyImage { object, grant, sequence, owner, ending, .. } = *key;
+            let KeyImage { object, grant, sequence, owner, ending, role, .. } = *key;
             let (key_bytes, value) = (&key.key, &key.value);
             let saved = Saved {
                 object,
@@ -108,6 +111,7 @@ impl<A: Copy + Eq> Store<A> {
                 side: None,
                 ending,
                 session: false,
+                role,
             };
             self.load(now, key.until_ns, saved)?;
             let id = self.table.len() as u32 - 1;

@@ -15,6 +15,7 @@ mod outbox;
 mod pool;
 mod saved;
 mod session;
+mod snapshot;
 mod stats;
 mod store;
 mod table;
@@ -32,6 +33,7 @@ pub use message::{
 pub use outbox::Outbox;
 pub use pool::{Idle, Pool, PoolError};
 pub use saved::{LoadError, Saved};
+pub use snapshot::MAX_CELLS;
 pub use stats::Stats;
 pub use store::Store;
-pub use table::Owner;
+pub use table::{Owner, Role};

@@ -30,6 +30,8 @@ pub enum Kind {
     Renew = 3,
     /// The write that a packet waits for, sent again, with this packet.
     Read = 4,
+    /// A cell of a snapshot of several arrays; with [`Flags::existing`], one of the last complete snapshot is asked for.
+    Snapshot = 5,
     /// The end of a lease, with the last value.
     Release = 6,
     /// The store asks the owner for a release; an answer without a request.
@@ -38,8 +40,8 @@ pub enum Kind {
 
 impl Kind {
     fn from_bits(bits: u8) -> Option<Kind> {
-        let all = [Kind::New, Kind::Write, Kind::Renew, Kind::Read, Kind::Release, Kind::Recall];
-        all.into_iter().find(|k| *k as u8 == bits)
+        use Kind::{New, Read, Recall, Release, Renew, Snapshot, Write};
+        [New, Write, Renew, Read, Snapshot, Release, Recall].into_iter().find(|k| *k as u8 == bits)
     }
 }
 
@@ -81,9 +83,10 @@ pub struct Flags {
     pub packet: bool,
     /// This packet has yet to be processed by the program; otherwise it is an output of it.
     pub input: bool,
-    /// Of answers to [`Kind::New`]: the key was unknown, so that the state is the one that the request proposed.
+    /// Of answers to [`Kind::New`]: the key was unknown, so that the state is the one that the request proposed. Of answers to
+    /// [`Kind::Snapshot`]: the snapshot is complete.
     pub created: bool,
-    /// Of [`Kind::New`]: only if the store knows the key.
+    /// Of [`Kind::New`]: only if the store knows the key. Of [`Kind::Snapshot`]: the value is asked for.
     pub existing: bool,
     /// Of [`Kind::New`]: a key that the store does not know gets a port of a [`Pool`](crate::Pool).
     pub allocate: bool,
@@ -144,9 +147,10 @@ pub struct Head {
     pub generation: u32,
     /// The number of the grant under which the request was made; in answers the current one. 0: none.
     pub grant: u32,
-    /// The number of the write; in answers that of the last one applied.
+    /// The number of the write; in answers that of the last one applied. Of a snapshot: its number, not 0.
     pub sequence: u32,
-    /// Number of the request in its place in the switch: a packet is taken from one answer to it. The switch's affair.
+    /// Number of the request in its place in the switch: a packet is taken from one answer to it. The switch's affair. Of a snapshot: the
+    /// number of cells, and that of this cell from 0, with 16 bits each.
     pub request: u32,
     /// When the request was sent, by the clock of the switch. The switch's affair.
     pub stamp: u64,
@@ -362,7 +366,7 @@ mod tests {
             Message::decode([0; 8], &bytes).map(|m| m.head)
         };
         assert_eq!(with(0, 2), Err(Malformed::Version(2)));
-        assert_eq!(with(1, 5), Err(Malformed::Kind));
+        assert_eq!(with(1, 8), Err(Malformed::Kind));
         assert_eq!(with(2, 0x80), Err(Malformed::Kind));
         assert_eq!(with(3, 7), Err(Malformed::Kind));
         assert_eq!(with(45, 0), Err(Malformed::Sizes));

@@ -2,19 +2,21 @@
 
 use crate::message::{MAX_KEY, MAX_VALUE};
 use crate::pool::{self, Side, Tuple};
-use crate::table::{Owner, Record};
+use crate::table::{Owner, Record, Role};
 use std::error::Error;
 use std::fmt;
 
 /// Bytes in front of the value: grant, sequence number, marks, the owner's switch, incarnation, generation.
 const FRONT: usize = 19;
 
-/// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it.
+/// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it; it has snapshots; it is a cell of one.
 const OWNED: u8 = 1;
 const INSIDE: u8 = 2;
 const OUTSIDE: u8 = 4;
 const ENDING: u8 = 8;
 const SESSION: u8 = 16;
+const SNAPSHOT: u8 = 32;
+const CELL: u8 = 64;
 
 /// A key's state: all that must outlive the store. The end of the lease is not part of it, because clocks of two runs cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,7 @@ pub struct Saved<'a> {
     pub(crate) side: Option<Side>,
     pub(crate) ending: bool,
     pub(crate) session: bool,
+    pub(crate) role: Role,
 }
 
 /// A saved state that a store does not take.
@@ -68,6 +71,7 @@ impl<'a> Saved<'a> {
             side: record.side,
             ending: record.ending,
             session: record.session,
+            role: record.role,
         }
     }
 
@@ -84,7 +88,9 @@ impl<'a> Saved<'a> {
             | mark(self.side == Some(Side::Inside), INSIDE)
             | mark(self.side == Some(Side::Outside), OUTSIDE)
             | mark(self.ending, ENDING)
-            | mark(self.session, SESSION);
+            | mark(self.session, SESSION)
+            | mark(self.role == Role::Snapshot, SNAPSHOT)
+            | mark(self.role == Role::Cell, CELL);
         let front = [
             &self.grant.to_be_bytes()[..],
             &self.sequence.to_be_bytes(),
@@ -116,7 +122,13 @@ impl<'a> Saved<'a> {
             (false, true) => Some(Side::Outside),
             (true, true) => return Err(LoadError::Malformed),
         };
-        if front[8] > OWNED | INSIDE | OUTSIDE | ENDING | SESSION {
+        let role = match (has(SNAPSHOT), has(CELL)) {
+            (false, false) => Role::State,
+            (true, false) => Role::Snapshot,
+            (false, true) => Role::Cell,
+            (true, true) => return Err(LoadError::Malformed),
+        };
+        if front[8] > OWNED | INSIDE | OUTSIDE | ENDING | SESSION | SNAPSHOT | CELL {
             return Err(LoadError::Malformed);
         }
         let object = u16::from_be_bytes(*object);
@@ -131,6 +143,7 @@ impl<'a> Saved<'a> {
             side,
             ending: has(ENDING),
             session: has(SESSION),
+            role,
         };
         saved.check().map(|()| saved)
     }

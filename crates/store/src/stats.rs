@@ -44,11 +44,17 @@ pub struct Stats {
     pub unknown: u64,
     /// Requests for a port, when none was free or the store has no pool; refused.
     pub exhausted: u64,
+    /// Cells of snapshots that were stored.
+    pub cells: u64,
+    /// Snapshots that became complete.
+    pub snapshots: u64,
+    /// Requests for a cell of the last complete snapshot.
+    pub given_back: u64,
 }
 
 impl Stats {
     /// All counts with their names, in the order of the fields.
-    pub fn rows(&self) -> [(&'static str, u64); 20] {
+    pub fn rows(&self) -> [(&'static str, u64); 23] {
         [
             ("grants", self.grants),
             ("repeated", self.repeated),
@@ -70,6 +76,9 @@ impl Stats {
             ("early", self.early),
             ("unknown", self.unknown),
             ("exhausted", self.exhausted),
+            ("cells", self.cells),
+            ("snapshots", self.snapshots),
+            ("given_back", self.given_back),
         ]
     }
 }

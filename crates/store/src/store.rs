@@ -7,8 +7,9 @@ use crate::outbox::Outbox;
 use crate::pool::Side;
 use crate::saved::{LoadError, Saved};
 use crate::session::Sessions;
+use crate::snapshot::Snapshots;
 use crate::stats::Stats;
-use crate::table::{Owner, RecordId, Table};
+use crate::table::{Owner, RecordId, Role, Table};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests that wait for the end of a lease.
@@ -39,6 +40,7 @@ pub struct Store<A> {
     pub(crate) grants_from: u64,
     pub(crate) bindings: Bindings,
     pub(crate) sessions: Sessions,
+    pub(crate) snapshots: Snapshots,
     /// Keys that changed since [`Store::saved`].
     pub(crate) changed: Vec<RecordId>,
     pub(crate) stats: Stats,
@@ -59,6 +61,7 @@ impl<A: Copy + Eq> Store<A> {
             table: Table::new(config.seed, config.max_keys),
             bindings: Bindings::new(&config),
             sessions: Sessions::default(),
+            snapshots: Snapshots::default(),
             config,
             queues: BTreeMap::new(),
             queued: 0,
@@ -127,7 +130,7 @@ impl<A: Copy + Eq> Store<A> {
         record.session = session;
         record.grant = saved.grant;
         record.owner = saved.owner;
-        (record.side, record.ending) = (saved.side, saved.ending);
+        (record.side, record.ending, record.role) = (saved.side, saved.ending, saved.role);
         record.until = until;
         if saved.side == Some(Side::Inside) {
             self.bindings.look_at(now, id);
@@ -212,7 +215,8 @@ impl<A: Copy + Eq> Store<A> {
         }
         let found = self.table.find(head.object, message.key);
         if let Ok(id) = found
-            && self.table.get(id).value().len() != message.value.len()
+            && (self.table.get(id).value().len() != message.value.len()
+                || self.table.get(id).role == Role::Cell)
         {
             self.stats.sizes += 1;
             return self.refuse(from, message, Status::Size, out);
@@ -235,6 +239,7 @@ impl<A: Copy + Eq> Store<A> {
                     self.refuse(from, message, status, out);
                 }
             },
+            (Kind::Snapshot, Ok(id)) if self.owns(message, id) => self.cell(now, from, message, id, out),
             (_, Ok(id)) if self.owns(message, id) => self.owned(now, from, message, id, out),
             (Kind::Release, _) => {
                 self.stats.needless_releases += 1;
@@ -329,7 +334,7 @@ impl<A: Copy + Eq> Store<A> {
     }
 
     /// Extends the lease, unless others wait for its end. Returns the term, or 0. A session has other keys, too: others wait for a release.
-    fn extend(&mut self, now: u64, id: RecordId, head: &Head) -> u32 {
+    pub(crate) fn extend(&mut self, now: u64, id: RecordId, head: &Head) -> u32 {
         let until = now.saturating_add(self.config.hold_ns());
         let session = self.sessions.of_request(head, until);
         let record = self.table.get_mut(id);
@@ -406,7 +411,8 @@ impl<A: Copy + Eq> Store<A> {
             Some(Rule::Serial) => head.sequence > record.sequence,
             _ => later(head.sequence, record.sequence),
         };
-        if newer && head.kind != Kind::Renew {
+        // Only whole snapshots change a key that has them.
+        if newer && head.kind != Kind::Renew && record.role == Role::State {
             record.set_value(message.value);
             record.sequence = head.sequence;
             record.ending = head.flags.ending;
@@ -455,7 +461,7 @@ impl<A: Copy + Eq> Store<A> {
     }
 
     /// Answers a request that changes nothing. Its packet returns only if the program has yet to process it.
-    fn refuse(&mut self, to: A, message: &Message<'_>, status: Status, out: &mut Outbox<A>) {
+    pub(crate) fn refuse(&mut self, to: A, message: &Message<'_>, status: Status, out: &mut Outbox<A>) {
         let mut head = message.head;
         head.answer = true;
         head.status = status;

@@ -17,6 +17,19 @@ pub struct Owner {
     pub generation: u32,
 }
 
+/// What a record is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// A key's state.
+    #[default]
+    State,
+    /// A key whose state is replicated by snapshots. The sequence number is that of the last complete one, 0: none. The first word of the value is the
+    /// grant under which that one was made.
+    Snapshot,
+    /// A cell of a snapshot: two versions.
+    Cell,
+}
+
 /// A key's state.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -33,6 +46,8 @@ pub(crate) struct Record {
     pub side: Option<Side>,
     /// By the owner's last request, it is needed for a short time only.
     pub ending: bool,
+    /// What it is.
+    pub role: Role,
     /// Of the program.
     pub object: u16,
     /// `None` after a release.
@@ -158,6 +173,7 @@ impl Table {
             extended: false,
             side: None,
             ending: false,
+            role: Role::State,
             object,
             owner: None,
             grant: 0,

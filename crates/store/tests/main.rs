@@ -7,6 +7,7 @@ mod fuzz;
 mod bindings;
 mod chain;
 mod failover;
+mod snapshots;
 
 use pointsman_store::{
     Config, ConfigError, Flags, Head, Idle, Kind, LoadError, Message, Outbox, Saved, Status, Store,
@@ -266,9 +267,11 @@ fn a_store_continues_from_its_disk() {
     for at in 0..row.len() {
         assert!(Saved::decode(key, &row[..at]).is_err(), "{at}");
     }
-    let mut owner = row.clone();
-    owner[8] = 32;
-    assert_eq!(Saved::decode(key, &owner), Err(LoadError::Malformed));
+    for marks in [128, 32 | 64] {
+        let mut owner = row.clone();
+        owner[8] = marks;
+        assert_eq!(Saved::decode(key, &owner), Err(LoadError::Malformed));
+    }
     assert_eq!(Saved::decode(&key[..5], row), Err(LoadError::Malformed));
 }
 

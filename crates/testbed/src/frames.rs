@@ -10,6 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 const GTP_U: u16 = 2152;
 const GTP_C: u16 = 2123;
 const KEY_VALUE: u16 = 4793;
+/// Bytes of a VLAN's tag.
+const TAG: usize = 4;
 
 impl App {
     /// The frame of a packet that returns to where it came from, with its number. `writes`: it changes the state, where the application leaves a choice.
@@ -19,6 +21,7 @@ impl App {
             App::Counter => return trace::frame(sent, number, to, !writes),
             App::Firewall | App::Nat => return trace::frame(sent, number, to, false),
             App::Dispatch => return trace::frame(sent, number, SERVICE, false),
+            App::HeavyHitters => return tagged(sent, trace::frame(sent, number, to, false)),
             App::Gateway if writes => (GTP_C, modify_bearer(sent.flow, number)),
             App::Gateway => (GTP_U, [&[0x30, 255, 0, 0][..], &sent.flow.to_be_bytes()].concat()),
             App::KeyValue => (KEY_VALUE, request(sent.flow, number, writes)),
@@ -35,9 +38,16 @@ impl App {
     pub fn number(self, frame: &[u8]) -> Option<u32> {
         match self {
             App::Gateway | App::KeyValue => frame.last_chunk().copied().map(u32::from_be_bytes),
+            App::HeavyHitters => trace::number(frame.get(TAG..)?),
             _ => trace::number(frame),
         }
     }
+}
+
+/// In one of the first two VLANs, by the flow.
+fn tagged(sent: &Sent, frame: Vec<u8>) -> Vec<u8> {
+    let tag = [0x81, 0, 0, 1 + (sent.flow % 2) as u8];
+    [&frame[..12], &tag, &frame[12..]].concat()
 }
 
 /// Signalling: this tunnel continues in another one at 10.0.0.1. A number says which.

@@ -12,4 +12,4 @@ mod world;
 
 pub use program::{App, Build, ProgramError};
 pub use times::Times;
-pub use world::{Bytes, Happened, Setup, Testbed, TestbedError};
+pub use world::{Bytes, Faults, Happened, Setup, Snapshots, Testbed, TestbedError};

@@ -14,7 +14,9 @@ use std::sync::Arc;
 /// The address of the load balancer's service, and that of the gateway.
 pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 
-const LIBRARY: &str = "pointsman/redplane.p4";
+/// The library, and its parts that tests change.
+const LIBRARY: &[&str] = &["pointsman/redplane.p4"];
+const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
 /// An application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum App {
     Gateway,
     /// Updates change the value of a key, which others read.
     KeyValue,
+    /// Every packet is counted in the sketch of its VLAN, which is replicated by snapshots.
+    HeavyHitters,
 }
 
 impl App {
@@ -42,12 +46,13 @@ impl App {
             App::Dispatch => include_str!("../../../p4/programs/dispatch/main.p4"),
             App::Gateway => include_str!("../../../p4/programs/gateway/main.p4"),
             App::KeyValue => include_str!("../../../p4/programs/kvstore/main.p4"),
+            App::HeavyHitters => include_str!("../../../p4/programs/heavyhitters/main.p4"),
         }
     }
 
     /// Statements that fill the tables: 10.0.0.0/8 is inside, and all packets to 10.0.0.0/9 and 10.128.0.0/9 leave by these ports.
     pub(crate) fn entries(self, plain: bool, (inside, outside): (u32, u32)) -> Vec<String> {
-        let mac = if self == App::Counter { "" } else { ", mac=0x22" };
+        let mac = if matches!(self, App::Counter | App::HeavyHitters) { "" } else { ", mac=0x22" };
         let mut all = vec![
             format!("routes prefix=10.0.0.0/9 -> forward(port={inside}{mac})"),
             format!("routes prefix=10.128.0.0/9 -> forward(port={outside}{mac})"),
@@ -63,6 +68,10 @@ impl App {
                 let server = |n| format!("servers server={n} -> forward(port={inside}, mac=0x22)");
                 let service = format!("services address={SERVICE} -> service(first=1, count=4)");
                 (1..=4).map(server).chain([service]).collect()
+            }
+            App::HeavyHitters => {
+                let vlan = |n| format!("vlans vlan={} -> detect(place={n}, threshold=1000)", n + 1);
+                (0..2).map(vlan).collect()
             }
             App::Gateway => vec![format!("addresses address={SERVICE} -> ours()")],
         };
@@ -124,8 +133,14 @@ impl Build {
         changes: &[(&str, &str)],
     ) -> Result<Build, ProgramError> {
         let sources = Sources::default();
-        let missing = || ProgramError::Compile(format!("{LIBRARY} is missing"));
-        let (_, mut library) = sources.include(LIBRARY, false, "").ok_or_else(missing)?;
+        let files = if app == App::HeavyHitters { SNAPSHOTS } else { LIBRARY };
+        let include = |file| format!("#include <{file}>");
+        let mut library = include(files[0]);
+        for file in files {
+            let missing = || ProgramError::Compile(format!("{file} is missing"));
+            let (_, text) = sources.include(file, false, "").ok_or_else(missing)?;
+            library = library.replace(&include(file), &text);
+        }
         for (from, to) in changes {
             if library.matches(from).count() != 1 {
                 return Err(ProgramError::Text((*from).to_string()));
@@ -133,8 +148,7 @@ impl Build {
             library = library.replace(from, to);
         }
         let plain_line = if plain { "#define PLAIN\n" } else { "" };
-        let include = format!("#include <{LIBRARY}>");
-        let text = app.text().replace(&include, &format!("{plain_line}{defines}{library}"));
+        let text = app.text().replace(&include(files[0]), &format!("{plain_line}{defines}{library}"));
         let compiled = compile("main.p4", &text, &sources, &[]);
         let program =
             compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(rendered(&e)))?;

@@ -1,5 +1,7 @@
 //! Switches, stores and what is on its way between them.
 
+mod settings;
+
 use crate::program::Build;
 use crate::stores::{Input, Stores, StoresError};
 use crate::times::Times;
@@ -7,9 +9,10 @@ use pointsman_engine::Engine;
 use pointsman_net::random::{Part, Stream};
 use pointsman_stf::Rig;
 use pointsman_store::{Config, FRONT as HEAD, Stats};
-use pointsman_v1model::{Arrived, CloneSession, Output, QueueConfig, Replica, Switch, SwitchConfig, Time};
+use pointsman_v1model::{Arrived, Output, Switch, SwitchConfig, Time};
 use pointsman_wire::Mac;
 use pointsman_wire::frame::{USUAL, packet, udp};
+pub use settings::{Faults, Snapshots};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -43,7 +46,7 @@ pub struct Setup<'a> {
     pub shards: u16,
     /// Delays.
     pub times: Times,
-    /// The time after which a write is sent again, in nanoseconds.
+    /// The time after which a write, or a cell of a snapshot, is sent again, in nanoseconds.
     pub resend_ns: u64,
     /// The rest of a lease from which on it is renewed, in nanoseconds.
     pub renew_ns: u64,
@@ -53,6 +56,10 @@ pub struct Setup<'a> {
     pub loss: f64,
     /// Messages between switches and stores, and those between stores, take up to this much longer, each as long as chance has it.
     pub disorder_ns: u64,
+    /// Of an application that has them.
+    pub snapshots: Snapshots,
+    /// In addition to loss and disorder.
+    pub faults: Faults,
     /// Of all that is random.
     pub seed: u64,
 }
@@ -193,7 +200,7 @@ impl<'a> Testbed<'a> {
     /// # Errors
     /// It refuses the program or its settings.
     pub fn start(&mut self, n: usize) -> Result<(), TestbedError> {
-        let Setup { build, resend_ns, renew_ns, buffer, .. } = &self.setup;
+        let Setup { build, .. } = &self.setup;
         let node = &mut self.nodes[n];
         node.incarnation += 1;
         node.since = self.now;
@@ -208,20 +215,7 @@ impl<'a> Testbed<'a> {
             .map_err(refused)?;
         }
         if !build.plain {
-            let secret: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
-            let settings = format!(
-                "configure(switch_id={n}, incarnation={}, secret=0x{secret}, address=10.9.0.{}, store=10.9.1.1, mac_src=0x02, \
-                 mac_dst=0x04, port={STORE}, ticks=1000, renew={renew_ns})",
-                node.incarnation,
-                n + 1,
-            );
-            rig.set_default("redplane_config", &settings).map_err(refused)?;
-            let queue =
-                QueueConfig { delay_ns: *resend_ns, depth_packets: *buffer, ..QueueConfig::default() };
-            rig.switch.configure_queue(BUFFER, None, queue).map_err(refused)?;
-            let replicas = vec![Replica { port: BUFFER, instance: 0 }];
-            let session = CloneSession { replicas, ..CloneSession::default() };
-            rig.state().replication.insert_session(100, session).map_err(refused)?;
+            settings::configure(&mut rig, &self.setup, n, node.incarnation)?;
         }
         node.rig = Some(rig);
         Ok(())
@@ -373,10 +367,13 @@ impl<'a> Testbed<'a> {
                 self.requests.1 += 1;
                 continue;
             }
-            let at = self.in_order(Way::ToStore(n), at) + self.late();
+            let at = self.in_order(Way::ToStore(n), at);
             // The address says which shard.
             let shard = usize::from(frame[33].saturating_sub(1)).min(usize::from(self.setup.shards) - 1);
-            self.enter(at, Event::AtStore(shard, Input::Request(n, frame[FRONT..].to_vec())));
+            for _ in 0..self.copies() {
+                let at = at + self.late();
+                self.enter(at, Event::AtStore(shard, Input::Request(n, frame[FRONT..].to_vec())));
+            }
         }
     }
 
@@ -392,6 +389,11 @@ impl<'a> Testbed<'a> {
         }
         *free = starts + step;
         Some((starts - now) / 1000)
+    }
+
+    /// How often a message arrives.
+    fn copies(&mut self) -> usize {
+        1 + usize::from(self.random.happens(self.setup.faults.doubled))
     }
 
     fn late(&mut self) -> u64 {
@@ -410,9 +412,15 @@ impl<'a> Testbed<'a> {
         for (switch, bytes) in sent.switches {
             let frame = answer(switch, &bytes);
             let at = self.now + times.end(&mut self.random) + times.near_ns(frame.len());
-            let at = self.in_order(Way::FromStore(n, switch), at) + self.late();
+            let at = self.in_order(Way::FromStore(n, switch), at);
             let start = self.nodes[switch].incarnation;
-            self.enter(at, Event::AtSwitch { switch, start, port: STORE, frame });
+            if self.random.happens(self.setup.faults.answers_lost) {
+                continue;
+            }
+            for _ in 0..self.copies() {
+                let at = at + self.late();
+                self.enter(at, Event::AtSwitch { switch, start, port: STORE, frame: frame.clone() });
+            }
         }
     }
 }
@@ -433,5 +441,7 @@ fn core_of(input: &Input, cores: usize) -> usize {
     pointsman_wire::crc::crc32(key) as usize % cores.max(1)
 }
 
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,7 @@
 #define POINTSMAN_REDPLANE_P4
 
 #include <pointsman/redplane/message.p4>
+#include <pointsman/redplane/slots.p4>
 
 #ifdef REDPLANE_SESSION_LEASES
 #if REDPLANE_SHARDS > 1

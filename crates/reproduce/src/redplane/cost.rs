@@ -31,7 +31,7 @@ pub const BANDWIDTH: Figure = Figure {
     remarks: &[
         "frames of 64 bytes (the paper's), connections of 1,000 packets on average, 50,000 packets a second after a quarter of the run (ours). Bytes at the ports of the switch, in and out, of packets and of messages",
         "a message has 114 to 122 bytes of headers here (the paper's have about 50): grant, incarnation, stamp, digest",
-        "the gateway gets a signalling packet for 17 of data, as in the paper. The heavy-hitter detector is not written yet, nor are there more than two switches",
+        "the gateway gets a signalling packet for 17 of data, as in the paper. Snapshots of a heavy-hitter detector are figure 5.13. More than two switches are not run",
     ],
     claims: &[
         little("nat", "NAT: almost no overhead"),

@@ -91,7 +91,7 @@ pub const APPS: Figure = Figure {
     remarks: &[
         TIMES,
         TRACE,
-        "the gateway gets a signalling packet for 17 of data, as in the paper. The heavy-hitter detector is not written yet",
+        "the gateway gets a signalling packet for 17 of data, as in the paper. Packets of the heavy-hitter detector wait for nothing, and are not measured",
         "the paper's summary has 8 us for the worst case, which is the counter without a chain",
         "our model gives a step of the chain the same way as a request and its answer: two ends and three switches. The paper's 6 us for a step and 8 us for \
          the way to the store and back do not agree with this",

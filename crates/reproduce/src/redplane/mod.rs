@@ -5,13 +5,14 @@ mod cost;
 mod latency;
 mod recovery;
 mod resources;
+mod snapshots;
 mod throughput;
 
 use crate::bench::Bench;
-use crate::figure::{Figure, Place, Quantity};
+use crate::figure::{Figure, Quantity};
 use pointsman_store::Config;
 use pointsman_testbed::trace::Sent;
-use pointsman_testbed::{App, Build, Setup, Times};
+use pointsman_testbed::{App, Build, Faults, Setup, Snapshots, Times};
 use std::sync::Arc;
 
 /// In the order of the thesis.
@@ -23,27 +24,12 @@ pub const FIGURES: &[Figure] = &[
     latency::NAT,
     latency::APPS,
     cost::BANDWIDTH,
-    nowhere(
-        "redplane-fig-5.13",
-        "Bandwidth of snapshots by period and number of sketches",
-        "the library has no snapshots yet, and a heavy-hitter detector is not written",
-    ),
+    snapshots::SNAPSHOTS,
     throughput::APPS,
     throughput::UPDATES,
     recovery::FAILOVER,
     cost::OCCUPANCY,
 ];
-
-const fn nowhere(id: &'static str, title: &'static str, why: &'static str) -> Figure {
-    Figure {
-        id,
-        title,
-        source: "RedPlane, thesis section 5.6.2",
-        place: Place::Nowhere(why),
-        remarks: &[],
-        claims: &[],
-    }
-}
 
 /// Applications whose changes wait for the store, in the order of charts.
 const SYNCHRONOUS: [App; 5] = [App::Nat, App::Firewall, App::Dispatch, App::Gateway, App::Counter];
@@ -84,6 +70,8 @@ fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, String> {
         buffer: 8192,
         loss: 0.0,
         disorder_ns: 0,
+        snapshots: Snapshots::default(),
+        faults: Faults::default(),
         seed,
     })
 }

@@ -48,7 +48,7 @@ pub const APPS: Figure = Figure {
         CAPACITY,
         "a packet that only reads needs no store: that its rate is the link's follows from the model. What is measured is the part that waits for a store, and what is lost",
         "our gateway loses nothing, because its writes are less than a third of what three stores take; the paper's loses a little, and does not say how much",
-        "the heavy-hitter detector is not written yet",
+        "the heavy-hitter detector, whose packets wait for nothing, is not measured",
     ],
     claims: &[
         share("nat", "NAT: as without RedPlane", 1.0, 0.02, Source::Text),

@@ -292,6 +292,32 @@ fn a_node_joins_a_chain_with_many_keys() {
 }
 
 #[test]
+fn a_chain_keeps_snapshots_and_gives_back_the_last_complete_one() {
+    let config = Config { max_keys: 64, ..config() };
+    let mut nodes = Nodes::new(&[A, B], "1: a/1 b/1", &config);
+    let cell = |grant: u32, number: u32, cell: u32| Head {
+        request: 4 << 16 | cell,
+        ..head(Kind::Snapshot, 1, grant, number)
+    };
+    nodes.ask(A, new(1), &KEY, &[0; 4]);
+    for (number, cells) in [(1, 4), (2, 3)] {
+        for n in 0..cells {
+            let answers = nodes.ask(A, cell(1, number, n), &KEY, &[number as u8; 4]);
+            assert_eq!(answers, [(1, Kind::Snapshot, Status::Ok, 1, number)]);
+        }
+    }
+    // The tail alone knows the first one, and takes the missing cell of the second.
+    nodes.all.remove(A);
+    nodes.view("2: b/1");
+    let back = Flags { existing: true, ..Flags::default() };
+    let asked = Head { flags: back, ..cell(1, 9, 3) };
+    assert_eq!(nodes.ask(B, asked, &KEY, &[0; 4]), [(1, Kind::Snapshot, Status::Ok, 1, 1)]);
+    nodes.ask(B, cell(1, 2, 3), &KEY, &[2; 4]);
+    assert_eq!(nodes.ask(B, asked, &KEY, &[0; 4]), [(1, Kind::Snapshot, Status::Ok, 1, 2)]);
+    assert_eq!(nodes.node(B).store().stats().snapshots, 1);
+}
+
+#[test]
 fn a_node_with_less_room_takes_part_no_more() {
     let mut nodes = Nodes::new(&[A], "1: a/1", &config());
     let small = Replica::new(0, member(B), Config { max_keys: 1, ..config() }, Timing::default());

@@ -16,6 +16,8 @@ fn setup(build: &Build, stores: usize) -> Setup<'_> {
         buffer: 8192,
         loss: 0.0,
         disorder_ns: 0,
+        snapshots: Snapshots::default(),
+        faults: Faults::default(),
         seed: 1,
     }
 }

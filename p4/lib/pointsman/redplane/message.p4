@@ -1,4 +1,4 @@
-// RedPlane's settings, messages with their parser and digest, and the registers that hold the state. Part of <pointsman/redplane.p4>, which programs
+// RedPlane's settings, messages with their parser and digest. Part of <pointsman/redplane.p4> and <pointsman/redplane/snapshot.p4>, which programs
 // include.
 
 #ifndef POINTSMAN_REDPLANE_MESSAGE_P4
@@ -48,11 +48,13 @@ const bit<8> REDPLANE_NEW = 1;
 const bit<8> REDPLANE_WRITE = 2;
 const bit<8> REDPLANE_RENEW = 3;
 const bit<8> REDPLANE_READ = 4;
+const bit<8> REDPLANE_SNAPSHOT = 5;
 const bit<8> REDPLANE_RELEASE = 6;
 const bit<8> REDPLANE_RECALL = 7;
 
 const bit<8> REDPLANE_PACKET = 1;
 const bit<8> REDPLANE_INPUT = 2;
+const bit<8> REDPLANE_CREATED = 4;
 const bit<8> REDPLANE_EXISTING = 8;
 const bit<8> REDPLANE_ALLOCATE = 16;
 const bit<8> REDPLANE_ENDING = 32;
@@ -68,17 +70,6 @@ const bit<8> REDPLANE_SEND = 1;    // it leaves as a request to the store
 const bit<8> REDPLANE_OUT = 2;     // an output that the store has acknowledged leaves
 const bit<8> REDPLANE_DROP = 3;    // it ends here
 const bit<8> REDPLANE_OTHER = 4;   // a message to another address: the program routes it
-
-// Indices of `redplane_counts`.
-const bit<32> REDPLANE_COUNT_BAD = 0;       // forged, or for another switch, incarnation or object
-const bit<32> REDPLANE_COUNT_LATE = 1;      // answers that came too late or twice
-const bit<32> REDPLANE_COUNT_REFUSED = 2;   // refused by the store
-const bit<32> REDPLANE_COUNT_COLLISION = 3; // another key has the slot
-const bit<32> REDPLANE_COUNT_BUFFER = 4;    // the buffer of writes is full
-const bit<32> REDPLANE_COUNT_RESENT = 5;    // writes sent again
-const bit<32> REDPLANE_COUNT_EXPIRED = 6;   // the lease ended before its answer came
-const bit<32> REDPLANE_COUNT_LONG = 7;      // packets that are too long with the headers of a message
-const bit<32> REDPLANE_COUNT_EXHAUSTED = 8; // no port of the store's pools was free
 
 typedef bit<(32 * REDPLANE_KEY_WORDS)> redplane_key_t;
 typedef bit<(32 * REDPLANE_VALUE_WORDS)> redplane_value_t;
@@ -131,77 +122,6 @@ header redplane_t {
 
 #define REDPLANE_SUMMED(outer) \
     { outer.version_ihl_tos, outer.len, outer.id, outer.fragment, outer.ttl, outer.proto, outer.src, outer.dst }
-
-// A slot of the registers.
-struct redplane_slot_t {
-    redplane_key_t   key;
-    redplane_value_t value;
-    bit<32>          grant; // 0: free
-    bit<48>          until; // the end of the lease, by this switch's clock; 0: its session has ended
-    bit<32>          sent;  // the number of the last write
-    bit<32>          acked; // that of the last one acknowledged
-    bit<32>          generation;
-    bit<32>          request; // the number of the last request
-    bit<64>          taken;   // bit N: the packet of request `request` - N was taken from an answer
-}
-
-struct redplane_meta_t {
-    bit<8>           step;
-    // The packet was processed before its state was here: do not ask twice.
-    bool             answered;
-    // Set by the program before RedPlaneFind.
-    redplane_key_t   key;
-    // Set by the program before RedPlaneFind: a key that the store does not know is not added, and its packet ends.
-    bool             existing;
-    // Set by the program before RedPlaneFind: a key that the store does not know gets a port of the store's pools.
-    bool             allocate;
-    // Set by the program before RedPlaneSave, as the state says: the key is needed for a short time only.
-    bool             ending;
-    // The state is here, under a lease.
-    bool             held;
-    // The state. The program may change it.
-    redplane_value_t value;
-    // Bytes of the packet without the message's headers. A program that adds or removes headers changes this number, too.
-    bit<32>          bytes;
-    // The port that the packet came in by, before it went to the store.
-    bit<9>           in_port;
-    bit<32>          index;
-    redplane_slot_t  slot;
-    // Of the configuration.
-    bit<16>          switch_id;
-    bit<32>          incarnation;
-    bit<64>          secret;
-    bit<32>          address;
-    bit<32>          store;
-    bit<48>          mac_src;
-    bit<48>          mac_dst;
-    bit<9>           store_port;
-    bit<48>          ticks;
-    bit<48>          renew;
-}
-
-register<redplane_key_t>(REDPLANE_SLOTS) redplane_keys;
-register<redplane_value_t>(REDPLANE_SLOTS) redplane_values;
-register<bit<32>>(REDPLANE_SLOTS) redplane_grants;
-register<bit<48>>(REDPLANE_LEASES) redplane_until;
-register<bit<32>>(REDPLANE_SLOTS) redplane_sent;
-register<bit<32>>(REDPLANE_SLOTS) redplane_acked;
-register<bit<32>>(REDPLANE_SLOTS) redplane_generations;
-register<bit<32>>(REDPLANE_SLOTS) redplane_requests;
-register<bit<64>>(REDPLANE_SLOTS) redplane_taken;
-// When the lease was last asked to be renewed for a packet that only reads.
-register<bit<48>>(REDPLANE_LEASES) redplane_asked;
-#ifdef REDPLANE_SESSION_LEASES
-// The session in which the store last said that the key belongs to this switch.
-register<bit<32>>(REDPLANE_SLOTS) redplane_sessions;
-// The present session, and when the request was sent with which it began.
-register<bit<32>>(1) redplane_session;
-register<bit<48>>(1) redplane_started;
-#endif
-// Writes in the buffer.
-register<bit<32>>(1) redplane_buffered;
-
-counter(9, CounterType.packets) redplane_counts;
 
 // Serial arithmetic (RFC 1982): whether `a` is later than `b`.
 bool redplane_later(in bit<32> a, in bit<32> b) {
@@ -278,6 +198,9 @@ control RedPlaneDigest(in bit<64> secret, in redplane_t m, out bit<64> tag) {
         sip_word(redplane_swapped(m.key[63:32]));
 #endif
         sip_word(redplane_swapped(m.key[31:0]));
+#if REDPLANE_VALUE_WORDS > 4
+        sip_word(redplane_swapped(m.value[159:128]));
+#endif
 #if REDPLANE_VALUE_WORDS > 3
         sip_word(redplane_swapped(m.value[127:96]));
 #endif
