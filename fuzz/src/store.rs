@@ -89,6 +89,8 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         Kind::Snapshot,
         Kind::Snapshot,
     ];
+    let kind = kinds[usize::from(step[2]) % kinds.len()];
+    let number = u32::from_be_bytes([step[9], step[10], 0, step[11]]);
     let flags = Flags {
         packet: false,
         input: step[4] & 1 != 0,
@@ -99,7 +101,7 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         session: step[4] & 32 != 0,
     };
     let head = Head {
-        kind: kinds[usize::from(step[2]) % kinds.len()],
+        kind,
         answer: step[4] > 0xf0,
         flags,
         status: Status::Ok,
@@ -110,9 +112,9 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         incarnation: u32::from(step[7] >> 6),
         generation: u32::from(step[7] & 3),
         grant: u32::from(step[8]),
-        sequence: u32::from_be_bytes([step[9], step[10], 0, step[11]]),
+        sequence: if kind == Kind::Snapshot { u32::from(step[11]) } else { number },
         // Of a snapshot: cells, and which.
-        request: u32::from(step[15] >> 3 & 3) << 16 | u32::from(step[15] >> 5 & 3),
+        request: u32::from(step[13] & 3) << 16 | u32::from(step[14] & 3),
         stamp: now_of(step),
         lease_us: 0,
     };
