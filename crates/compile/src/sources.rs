@@ -40,6 +40,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/redplane/slots.p4" => "../../../p4/lib/pointsman/redplane/slots.p4",
     "pointsman/redplane/snapshot.p4" => "../../../p4/lib/pointsman/redplane/snapshot.p4",
     "pointsman/redplane.p4" => "../../../p4/lib/pointsman/redplane.p4",
+    "pointsman/tea/cache.p4" => "../../../p4/lib/pointsman/tea/cache.p4",
     "pointsman/tea/flow_switch.p4" => "../../../p4/lib/pointsman/tea/flow_switch.p4",
     "pointsman/tea/flows.p4" => "../../../p4/lib/pointsman/tea/flows.p4",
     "pointsman/tea/message.p4" => "../../../p4/lib/pointsman/tea/message.p4",

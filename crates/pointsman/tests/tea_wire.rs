@@ -8,6 +8,7 @@ use serde_json::Value;
 pub const TESTS: &[(&str, Test)] = &[
     ("entries_change_under_look_ups", entries_change_under_look_ups),
     ("a_load_balancer_with_one_copy", a_load_balancer_with_one_copy),
+    ("the_cache_answers_for_popular_entries", the_cache_answers_for_popular_entries),
     ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
     ("flags_that_do_not_go_together", flags_that_do_not_go_together),
 ];
@@ -74,6 +75,14 @@ fn a_load_balancer_with_one_copy() -> Outcome {
     Ok(())
 }
 
+fn the_cache_answers_for_popular_entries() -> Outcome {
+    let dir = Scratch::new("tea-cache");
+    let result = tea(&dir, "nat", &["--churn", "--cache", "64", "--zipf", "1.2"])?;
+    ensure!(number(&result["lookups"]["cache"]) * 5 > number(&result["lookups"]["sent"]), "{result:#}");
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    Ok(())
+}
+
 fn a_server_that_hangs_costs_only_what_it_had() -> Outcome {
     let dir = Scratch::new("tea-hang");
     let result = tea(&dir, "firewall", &["--fault", "hang", "--rate", "3000"])?;
@@ -90,12 +99,15 @@ fn a_server_that_hangs_costs_only_what_it_had() -> Outcome {
 }
 
 fn flags_that_do_not_go_together() -> Outcome {
-    for more in [&["--churn"][..], &["--adverse"], &["--fault", "port"]] {
+    for more in [&["--churn"][..], &["--adverse"], &["--fault", "port"], &["--cache"]] {
         let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.code() == Some(1) && said.contains("no memory servers"), "{more:?}: {said}");
     }
     let output = pointsman(&["tea", "--app", "nat", "--entries", "0"]).output()?;
     ensure!(output.status.code() == Some(2), "{output:?}");
+    let output = pointsman(&["tea", "--app", "nat", "--zipf", "3"]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(2) && said.contains("from 0 to 2"), "{said}");
     Ok(())
 }

@@ -117,7 +117,8 @@ fn median(mut all: Vec<f64>) -> String {
 }
 
 fn main() {
-    let config = Config { layout: LAYOUT, cells: vec![CELLS], stash: 4096, hold_ns: 0, replicas: false };
+    let config =
+        Config { layout: LAYOUT, cells: vec![CELLS], stash: 4096, hold_ns: 0, replicas: false, cache: 0 };
     let mut table = Table::new(config).expect("settings");
     let entries: Vec<_> = (0..ENTRIES).map(|n| (key(n), value(n))).collect();
     let start = Instant::now();

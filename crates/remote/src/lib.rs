@@ -9,11 +9,17 @@
 //! the key has ended.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod cells;
+mod error;
 mod layout;
 mod table;
 mod writer;
+mod zipf;
 
+pub use cache::LEAST;
+pub use error::{ChangeError, LoadError};
 pub use layout::{Layout, LayoutError, Part, RING, SLOT, WINDOW};
-pub use table::{Action, ChangeError, Config, Entry, LoadError, Table};
+pub use table::{Action, Config, Entry, Table};
 pub use writer::{Writer, WriterError};
+pub use zipf::Zipf;

@@ -1,10 +1,10 @@
 //! Changes of a table while packets look entries up.
 
+use crate::cache::Cache;
 use crate::cells::Cells;
+use crate::error::{ChangeError, LoadError};
 use crate::layout::{Layout, Part, WINDOW};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::error::Error;
-use std::fmt;
 
 /// What the switch answers for a key: a value, or that it has none.
 pub type Entry = Option<Vec<u8>>;
@@ -23,6 +23,8 @@ pub struct Config {
     /// How long the switch keeps a key after its cells were written, in nanoseconds: the longest time of a look-up (`timeout` of the data plane), and twice
     /// that of a frame on its way.
     pub hold_ns: u64,
+    /// Entries of the switch's cache (`TEA_CACHE`); 0: it has none.
+    pub cache: usize,
 }
 
 /// Something to be done, in this order.
@@ -32,60 +34,13 @@ pub enum Action {
     Stash(u64, Vec<u8>, Entry),
     /// The switch shall not answer for a key any more.
     Unstash(Vec<u8>),
+    /// The cache shall answer for a key, or answer something else than before.
+    Cache(Vec<u8>, Entry),
+    /// The cache shall not answer for a key any more.
+    Uncache(Vec<u8>),
     /// Bytes are to be written to a server's cells, from this offset on; then [`Table::written`] with this number.
     Write(u64, usize, u64, Vec<u8>),
 }
-
-/// Why a change is refused. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeError {
-    /// A key of so many bytes.
-    Key(usize),
-    /// A value of so many bytes.
-    Value(usize),
-    /// The switch has no room for the entries that change together.
-    Full,
-    /// There is no such key.
-    Unknown,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChangeError::Key(n) => write!(f, "a key of {n} bytes does not fit this table"),
-            ChangeError::Value(n) => write!(f, "a value of {n} bytes does not fit this table"),
-            ChangeError::Full => f.write_str(
-                "the switch's own table is full: repeat the change later; if that does not help, add memory",
-            ),
-            ChangeError::Unknown => f.write_str("unknown key"),
-        }
-    }
-}
-
-impl Error for ChangeError {}
-
-/// Why entries cannot be loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadError {
-    /// The table has entries, or changes are under way.
-    NotEmpty,
-    /// An entry, counted from 0, cannot be added.
-    Entry(usize, ChangeError),
-    /// An entry, counted from 0, has the key of an earlier one.
-    Twice(usize),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::NotEmpty => f.write_str("the table is not empty: add the entries one by one"),
-            LoadError::Entry(n, error) => write!(f, "entry {n}: {error}"),
-            LoadError::Twice(n) => write!(f, "entry {n}: an earlier one has the same key"),
-        }
-    }
-}
-
-impl Error for LoadError {}
 
 /// A key that the switch answers for.
 #[derive(Debug)]
@@ -109,6 +64,7 @@ type Dirty = Option<Vec<u8>>;
 pub struct Table {
     cells: Cells,
     replicas: bool,
+    cache: Cache,
     capacity: usize,
     hold_ns: u64,
     stash: BTreeMap<Vec<u8>, Stashed>,
@@ -141,6 +97,7 @@ impl Table {
         Ok(Table {
             cells: Cells::new(layout, parts),
             replicas: config.replicas,
+            cache: Cache::new(config.cache),
             capacity: config.stash,
             hold_ns: config.hold_ns,
             stash: BTreeMap::new(),
@@ -314,6 +271,26 @@ impl Table {
         Ok(())
     }
 
+    /// The data plane reports that a key is asked for often (the digest `tea_hot_t`).
+    pub fn popular(&mut self, key: &[u8]) {
+        if self.check(key, None).is_err() {
+            return;
+        }
+        let Some(evicted) = self.cache.admit(key) else { return };
+        self.actions.extend(evicted.map(Action::Uncache));
+        self.actions.push_back(Action::Cache(key.to_vec(), self.get(key).map(<[u8]>::to_vec)));
+    }
+
+    /// Takes the cache's counters (`tea_hits`), once in an age of the sketch: from how many packets in an age on a key is to be reported (`tea_hot`).
+    pub fn cache_hits<'a>(&mut self, hits: impl IntoIterator<Item = (&'a [u8], u64)>) -> u16 {
+        self.cache.hits(hits)
+    }
+
+    /// Entries that the cache has.
+    pub fn cached(&self) -> usize {
+        self.cache.len()
+    }
+
     /// What is to be done next.
     pub fn take_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
@@ -388,6 +365,11 @@ impl Table {
         let stashed = self.stash.entry(key.to_vec()).or_insert(new);
         stashed.entry.clone_from(&entry);
         stashed.unconfirmed += 1;
+        // The cache changes before the change is acknowledged, and keeps a deleted key as one without an entry. While the switch has the key in
+        // its own table, the cache is not asked.
+        if is_change && self.cache.contains(key) {
+            self.actions.push_back(Action::Cache(key.to_vec(), entry.clone()));
+        }
         self.stashing.insert(number, (key.to_vec(), is_change));
         self.actions.push_back(Action::Stash(number, key.to_vec(), entry));
     }

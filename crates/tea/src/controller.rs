@@ -1,5 +1,6 @@
 //! The controller: sets queue pairs up, fills the switch by P4Runtime, writes the servers' memory by RDMA, and changes entries under look-ups.
 
+mod popular;
 mod setup;
 mod switch;
 
@@ -38,6 +39,10 @@ const TURN: Duration = Duration::from_millis(1);
 const CHANGE: Duration = Duration::from_millis(3);
 /// Flows whose entries change.
 pub const CHANGING: u32 = 256;
+/// An age of the sketch: 2^30 ns (`TEA_AGE`).
+const AGE: Duration = Duration::from_nanos(1 << AGE_BIT);
+/// The lowest bit of the time stamp by which the sketch ages.
+const AGE_BIT: u32 = 30;
 /// How long the start may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -84,6 +89,8 @@ pub struct Plan {
     pub entries: u32,
     /// Whether entries change.
     pub churn: bool,
+    /// Entries of the switch's cache; 0: it has none.
+    pub cache: u32,
     /// Random numbers.
     pub seed: u64,
 }
@@ -120,6 +127,8 @@ struct Controller {
     waiting: VecDeque<Action>,
     change_at: Instant,
     changes: [u64; 2],
+    /// When the cache's counters are read.
+    age_at: Instant,
 }
 
 /// The way to a memory server.
@@ -173,6 +182,7 @@ impl Controller {
             waiting: VecDeque::new(),
             change_at: Instant::now(),
             changes: [0; 2],
+            age_at: Instant::now() + AGE,
             shared,
             plan,
         };
@@ -364,8 +374,14 @@ impl Controller {
                 other => self.waiting.push_back(other),
             }
         }
-        if self.switch.is_idle() && !self.waiting.is_empty() {
-            self.switch.stash(self.waiting.drain(..).collect());
+        if !self.switch.is_idle() {
+            return;
+        }
+        if !self.waiting.is_empty() {
+            self.switch.change(self.waiting.drain(..).collect());
+        } else if self.plan.cache > 0 && Instant::now() >= self.age_at {
+            self.age_at = Instant::now() + AGE;
+            self.switch.read_hits();
         }
     }
 
@@ -375,6 +391,12 @@ impl Controller {
         let at = self.shared.now();
         for number in done.stashed {
             table.stashed(at, number);
+        }
+        for key in &done.popular {
+            table.popular(key);
+        }
+        if let Some(hits) = done.hits {
+            self.switch.report_from(table.cache_hits(hits.iter().map(|(key, n)| (&key[..], *n))));
         }
         let mut checker = self.shared.checker();
         while let Some(key) = table.take_acknowledged() {

@@ -121,6 +121,12 @@ pub struct Args {
     /// Memory servers do what InfiniBand allows and harms most.
     #[arg(long)]
     adverse: bool,
+    /// The switch has a cache of so many entries, 1024 if no number is given.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    cache: Option<u32>,
+    /// Popularity of the entries by Zipf's law with this exponent, from 0, for equally popular ones, to 2.
+    #[arg(long, value_name = "EXPONENT", default_value_t = 0.0, value_parser = exponent)]
+    zipf: f64,
     /// Packets under way at a time.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     window: u16,
@@ -136,6 +142,11 @@ pub struct Args {
     /// Write the result as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    let in_range = |n: &f64| (0.0..=2.0).contains(n);
+    text.parse().ok().filter(in_range).ok_or_else(|| "expected a number from 0 to 2".into())
 }
 
 /// What is run.
@@ -156,6 +167,10 @@ pub struct Options {
     pub churn: bool,
     /// Whether memory servers do what InfiniBand allows.
     pub adverse: bool,
+    /// Entries of the switch's cache; 0: it has none.
+    pub cache: u32,
+    /// Exponent of the entries' popularity.
+    pub zipf: f64,
     /// Packets under way at a time.
     pub window: usize,
     /// Packets a second, instead.
@@ -172,8 +187,8 @@ pub struct Options {
 
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    if args.plain && (args.fault != Fault::None || args.churn || args.adverse) {
-        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn and --adverse".into());
+    if args.plain && (args.fault != Fault::None || args.churn || args.adverse || args.cache.is_some()) {
+        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse and --cache".into());
     }
     // A replica is in another server.
     let copies = u32::from(args.copies).min(args.servers.into());
@@ -191,6 +206,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "fault": format!("{:?}", args.fault).to_lowercase(),
         "churn": args.churn,
         "adverse": args.adverse,
+        "cache": args.cache.unwrap_or(0),
+        "zipf": args.zipf,
     });
     let options = Options {
         app: args.app,
@@ -201,6 +218,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         fault: args.fault,
         churn: args.churn,
         adverse: args.adverse,
+        cache: args.cache.unwrap_or(0),
+        zipf: args.zipf,
         window: args.window.into(),
         rate: args.rate,
         pcap: args.pcap,

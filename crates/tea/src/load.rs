@@ -4,6 +4,7 @@ use crate::bed::{Bed, FOUND, SENDER, UNKNOWN};
 use crate::controller::{CHANGING, Shared};
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{Frame, FramePool, Port, Want, open_interface};
+use pointsman_remote::Zipf;
 use pointsman_wire::Random;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,8 +20,12 @@ const PADDINGS: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 70, 700, 1
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// Flows, those with entries first.
-    pub flows: u32,
+    /// Flows with entries, and those without, which follow.
+    pub entries: u32,
+    /// Flows without entries.
+    pub absent: u32,
+    /// Exponent of the popularity of flows with entries.
+    pub zipf: f64,
     /// Whether half of the packets are of the flows whose entries change.
     pub churn: bool,
     /// Packets under way at a time.
@@ -59,10 +64,21 @@ pub fn open_ports(bed: &Bed) -> Result<Ports> {
     Ok(Ports { sender: open(bed, SENDER.0)?, sinks })
 }
 
+/// The next packet's flow.
+fn choose(random: &mut Random, zipf: &Zipf, traffic: &Traffic) -> u32 {
+    let flows = traffic.entries + traffic.absent;
+    if traffic.churn && random.below(2) == 0 {
+        return random.below(flows.min(CHANGING).into()) as u32;
+    }
+    let any = random.below(flows.into()) as u32;
+    if any < traffic.entries { zipf.draw(random) } else { any }
+}
+
 /// Sends packets until `shared.stop`, and a moment longer receives them.
 pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
     let (mut pool, mut frames, mut out) = (FramePool::default(), Vec::new(), Vec::<Frame>::new());
     let mut random = Random::new(traffic.seed);
+    let zipf = Zipf::new(traffic.entries, traffic.zipf);
     let mut under_way: BTreeMap<u64, u64> = BTreeMap::new();
     let mut came = Came::default();
     let (mut number, mut skipped, start) = (0, 0, shared.now());
@@ -107,9 +123,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
         if ends.is_none() && due > 0 {
             let mut checker = shared.checker();
             for _ in 0..due {
-                let busy = traffic.churn && random.below(2) == 0;
-                let flows = if busy { traffic.flows.min(CHANGING) } else { traffic.flows };
-                let flow = random.below(flows.into()) as u32;
+                let flow = choose(&mut random, &zipf, &traffic);
                 let padding = PADDINGS[random.below(PADDINGS.len() as u64) as usize];
                 let now = shared.now();
                 out.push(checker.send(now, flow, padding));

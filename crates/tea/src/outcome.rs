@@ -12,6 +12,8 @@ const REASONS: [(&str, usize); 5] =
 /// Places of look-ups that a replica got, and of servers taken out.
 const REPLICA: usize = 16;
 const OUT: usize = 17;
+/// Of look-ups that the cache answered.
+const CACHE: usize = 19;
 
 /// What a run found.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,8 @@ pub struct Outcome {
 pub struct Lookups {
     /// All.
     pub sent: u64,
+    /// Answered by the switch's cache.
+    pub cache: u64,
     /// Found in a table of the switch, or known there to be absent.
     pub stash: u64,
     /// Found in a server.
@@ -60,10 +64,11 @@ impl Lookups {
             (count(0), count(1), count(2))
         };
         let mut lost: Vec<(&str, u64)> = REASONS.map(|(name, index)| (name, count(index))).into();
-        let counted = stash + remote + absent + lost.iter().map(|(_, n)| n).sum::<u64>();
+        let cache = count(CACHE);
+        let counted = cache + stash + remote + absent + lost.iter().map(|(_, n)| n).sum::<u64>();
         lost.push(("unanswered", sent.checked_sub(counted)?));
         lost.retain(|(_, n)| *n > 0);
-        Some(Lookups { sent, stash, remote, absent, lost })
+        Some(Lookups { sent, cache, stash, remote, absent, lost })
     }
 }
 
@@ -94,7 +99,7 @@ impl Outcome {
         let count = |index: usize| self.found.counts.get(index).copied().unwrap_or(0);
         let lookups = self.lookups().map(|l| {
             let lost: Map<String, Value> = l.lost.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
-            json!({"sent": l.sent, "cache": 0, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA)})
+            json!({"sent": l.sent, "cache": l.cache, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA)})
         });
         let mut all = json!({
             "schema": 1,
@@ -137,8 +142,8 @@ impl Outcome {
                 let lost = if lost.is_empty() { "none".to_string() } else { lost.join(", ") };
                 let _ = writeln!(
                     text,
-                    "look-ups: {} sent, {} in the switch, {} in servers, {} absent; lost: {lost}",
-                    l.sent, l.stash, l.remote, l.absent
+                    "look-ups: {} sent, {} in the cache, {} in the switch's own table, {} in servers, {} absent; lost: {lost}",
+                    l.sent, l.cache, l.stash, l.remote, l.absent
                 );
             }
         }

@@ -71,6 +71,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         copies: options.copies,
         entries: options.entries,
         churn: options.churn,
+        cache: options.cache,
         seed: 1,
     };
     let own = shared.clone();
@@ -87,8 +88,15 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         });
     }
     say("the tables are filled");
-    let traffic =
-        Traffic { flows, churn: options.churn, window: options.window, rate: options.rate, seed: 2 };
+    let traffic = Traffic {
+        entries: options.entries,
+        absent,
+        zipf: options.zipf,
+        churn: options.churn,
+        window: options.window,
+        rate: options.rate,
+        seed: 2,
+    };
     let reads_before = bed.reads()?;
     let outcome = measure(options, &mut bed, &shared, traffic, say)?;
     let found = controller.join().map_err(|_| Error::new("the controller panicked"))??;

@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 23] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 24] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -44,6 +44,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 23] = [
     ("napt", &[], &["tests"]),
     ("napt", &["PLAIN"], &["tests/plain"]),
     ("nat", &[], &["tests"]),
+    ("nat", &["TEA_CACHE=4"], &["tests", "tests/cache"]),
     ("ours", &[], &["tests"]),
     ("p4te", &[], &["tests"]),
     ("router", &[], &["tests"]),

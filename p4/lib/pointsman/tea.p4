@@ -21,6 +21,8 @@
 // A packet whose entry is in a server passes twice: what the program does before TeaFind happens again when the entry is here. The port that the packet
 // came in by is `tea.in_port`.
 //
+// With `#define TEA_CACHE 1024` the switch also has a cache of so many entries; the control plane fills it with the keys that the data plane reports.
+//
 // With replicas the switch needs two generators as which packets come in from port TEA_GENERATOR: number TEA_PORT_DOWN for ports that go down, and another,
 // periodic one with a packet for each queue pair, by which servers that were out are found again.
 
@@ -28,6 +30,9 @@
 #define POINTSMAN_TEA_P4
 
 #include <pointsman/tea/message.p4>
+#ifdef TEA_CACHE
+#include <pointsman/tea/cache.p4>
+#endif
 
 #define TEA_EMIT(packet, h)     \
     packet.emit(h.roce);        \
@@ -497,10 +502,38 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
         size = TEA_STASH;
     }
 
+#ifdef TEA_CACHE
+    TeaPopular() popular;
+    direct_counter(CounterType.packets) tea_hits;
+
+    // An entry that is asked for often.
+    action cached(tea_value_t value) {
+        m.found = true;
+        m.value = value;
+    }
+
+    // A key without an entry that is asked for often.
+    action absent() {
+        m.found = false;
+    }
+
+    table tea_cache {
+        key = { m.key: exact @name("key"); }
+        actions = { cached; absent; NoAction; }
+        const default_action = NoAction;
+        counters = tea_hits;
+        size = TEA_CACHE;
+    }
+#endif
+
     apply {
         // Also for the packet that comes back from a server: an entry that was changed or moved meanwhile is here.
         if (tea_stash.apply().hit) {
             tea_counts.count(TEA_COUNT_STASH);
+#ifdef TEA_CACHE
+        } else if (tea_cache.apply().hit) {
+            tea_counts.count(TEA_COUNT_CACHE);
+#endif
         } else if (m.answer == TEA_FOUND) {
             tea_counts.count(TEA_COUNT_FOUND);
             m.found = true;
@@ -512,6 +545,12 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
             m.step = TEA_DROP;
             mark_to_drop(sm);
         } else {
+#ifdef TEA_CACHE
+            // Packets that have waited were counted before.
+            if (m.waits == 0) {
+                popular.apply(m.key, m.begun);
+            }
+#endif
             hash(m.home, HashAlgorithm.crc32, 32w0, { m.key }, (bit<64>)m.all_cells);
             m.step = TEA_SEND;
             resubmit_preserving_field_list(TEA_LIST);

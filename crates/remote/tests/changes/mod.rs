@@ -13,6 +13,7 @@ fn table(cells: &[u32], stash: usize) -> Table {
         stash,
         hold_ns: 10,
         replicas: cells.len() > 1,
+        cache: 6,
     })
     .expect("settings")
 }
@@ -20,6 +21,7 @@ fn table(cells: &[u32], stash: usize) -> Table {
 /// The tables of switch and servers, as actions change them.
 struct Memory {
     stash: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    cache: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     servers: Vec<Vec<u8>>,
     starts: Vec<u32>,
     total: u32,
@@ -32,7 +34,7 @@ impl Memory {
             .collect();
         let starts = table.parts().iter().map(|p| p.start).collect();
         let total = table.parts().iter().map(|p| p.cells).sum();
-        Memory { stash: BTreeMap::new(), servers, starts, total }
+        Memory { stash: BTreeMap::new(), cache: BTreeMap::new(), servers, starts, total }
     }
 
     fn window(&self, server: usize, first: usize) -> Vec<&[u8]> {
@@ -42,6 +44,9 @@ impl Memory {
     /// What a look-up gives, by another CRC than the table's.
     fn look_up(&self, key: &[u8]) -> Option<Vec<u8>> {
         if let Some(entry) = self.stash.get(key) {
+            return entry.clone();
+        }
+        if let Some(entry) = self.cache.get(key) {
             return entry.clone();
         }
         let home = crc(key) % self.total;
@@ -73,6 +78,13 @@ impl Memory {
                 Action::Unstash(key) => {
                     self.stash.remove(&key).expect("it was there");
                 }
+                Action::Cache(key, entry) => {
+                    self.cache.insert(key, entry);
+                    assert!(self.cache.len() <= 6, "too many for the cache");
+                }
+                Action::Uncache(key) => {
+                    self.cache.remove(&key).expect("it was there");
+                }
                 Action::Write(number, server, offset, bytes) => {
                     self.servers[server][offset as usize..][..bytes.len()].copy_from_slice(&bytes);
                     table.written(now, number);
@@ -98,11 +110,19 @@ fn changes_agree_with_a_map() {
         table.load(first.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         map.extend(first.iter().map(|(k, v)| (k.to_vec(), v.to_vec())));
         let mut memory = Memory::new(&table);
-        let mut full = 0;
+        let (mut full, mut evicted) = (0, 0);
         for now in 0..3000 {
+            // Keys become popular at random, also while they change.
+            let before = memory.cache.clone();
+            table.popular(&(random.below(60) as u32).to_be_bytes());
+            if now % 50 == 0 {
+                let hits: Vec<_> = memory.cache.keys().map(|k| (k.clone(), random.below(now + 1))).collect();
+                table.cache_hits(hits.iter().map(|(k, n)| (&k[..], *n)));
+            }
             memory.act(now, &mut table);
             table.wake(now);
             memory.act(now, &mut table);
+            evicted += before.keys().filter(|k| !memory.cache.contains_key(*k)).count();
             let key = (random.below(if seed % 2 == 0 { 60 } else { 45 }) as u32).to_be_bytes();
             let value = (random.next_u64() as u32).to_be_bytes();
             if random.below(3) == 0 {
@@ -139,6 +159,7 @@ fn changes_agree_with_a_map() {
         assert_eq!(table.stash(), table.collisions(), "seed {seed}");
         assert_eq!(memory.stash.len(), table.collisions());
         assert!(full < 2000, "seed {seed}: {full} refused");
+        assert!(evicted > 20 && memory.cache.len() == 6, "seed {seed}: {evicted} left the cache");
     }
 }
 
@@ -150,6 +171,7 @@ fn bad_input_is_refused() {
         stash: 1,
         hold_ns: 1,
         replicas: true,
+        cache: 0,
     };
     let error = |layout, cells: &[u32]| Table::new(config(layout, cells)).err();
     assert_eq!(error(Layout { key: 6, value: 4 }, &[1, 1]), Some(LayoutError::Size(6)));

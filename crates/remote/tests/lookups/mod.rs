@@ -11,7 +11,7 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use setup::{App, HOLD, US};
-use world::{Away, Settings, World};
+use world::{Away, Keeps, Settings, World};
 
 fn settings() -> Settings {
     Settings {
@@ -29,6 +29,7 @@ fn settings() -> Settings {
         hold_ns: HOLD,
         replicas: false,
         away: None,
+        cache: None,
     }
 }
 
@@ -117,6 +118,36 @@ fn a_replica_serves_while_a_server_is_away() {
     }
 }
 
+/// The cache takes most of the packets of the popular flows, which are others after a while; entries change meanwhile, and everything goes wrong.
+#[test]
+fn the_cache_is_never_stale() {
+    let app = App::<Engine>::with_cache(&[]);
+    let interpreted = App::<Interp>::with_cache(&[]);
+    let mut evicted = 0;
+    for seed in 0..6 {
+        let fault = if seed < 2 { settings() } else { faults(seed) };
+        let settings = Settings { cache: Some(Keeps::All), change_ns: 100 * US, gap_ns: 2 * US, ..fault };
+        let mut world = World::new(&app, settings.clone(), seed);
+        world.run(20_000 * US);
+        let (verdict, wrong) = (world.checker.verdict, std::mem::take(&mut world.wrong));
+        let cache = world.rig.counter("tea_counts", 19).expect("a counter").packets;
+        println!(
+            "seed {seed}: {cache} of {} from the cache, {} evicted: {verdict:?}",
+            verdict.sent, world.evicted
+        );
+        assert_eq!((verdict.violations(), wrong), (0, Vec::new()), "seed {seed}: {verdict:?}");
+        assert!(cache * 4 > verdict.sent, "seed {seed}: {cache} of {}", verdict.sent);
+        evicted += world.evicted;
+        if seed == 2 {
+            let duration = 4000 * US;
+            let verdicts =
+                (run(&interpreted, settings.clone(), seed, duration), run(&app, settings, seed, duration));
+            assert_eq!(verdicts.0, verdicts.1, "the executors differ");
+        }
+    }
+    assert!(evicted > 100, "{evicted}");
+}
+
 /// Losses cost packets, never a queue pair or a credit.
 #[test]
 fn a_lost_frame_costs_few_packets() {
@@ -145,7 +176,10 @@ fn a_lost_frame_costs_few_packets() {
 
 /// The first seed that finds a violation, when everything goes wrong.
 fn found(changes: &[(&str, &str)], change: impl Fn(&mut Settings)) -> Option<(u64, Verdict)> {
-    let app = App::<Engine>::new(changes);
+    found_by(&App::new(changes), change)
+}
+
+fn found_by(app: &App<Engine>, change: impl Fn(&mut Settings)) -> Option<(u64, Verdict)> {
     (0..20).find_map(|seed| {
         let mut settings = Settings {
             loss: 0.03,
@@ -158,7 +192,7 @@ fn found(changes: &[(&str, &str)], change: impl Fn(&mut Settings)) -> Option<(u6
             ..settings()
         };
         change(&mut settings);
-        let mut world = World::new(&app, settings, seed);
+        let mut world = World::new(app, settings, seed);
         world.run(10_000 * US);
         Some((seed, world.checker.verdict)).filter(|(_, v)| v.violations() > 0)
     })
@@ -177,6 +211,10 @@ fn every_fault_that_is_put_in_is_found() {
         ("m.answer = state;", "m.answer = state == TEA_ASKED ? TEA_ABSENT : state;"),
     ];
     let own_table = ("if (tea_stash.apply().hit)", "if (m.answer == 0 && tea_stash.apply().hit)");
+    let in_cache = |changes: &[(&str, &str)], keeps| {
+        let cached = |s: &mut Settings| (s.cache, s.gap_ns) = (Some(keeps), 2 * US);
+        found_by(&App::with_cache(changes), cached)
+    };
     let mutations = [
         ("nothing", in_switch(&[]).map_or(Some((0, Verdict::default())), |_| None)),
         ("the tag is not compared", in_switch(&[("tag[30:0] != h.scratch.tag", "false")])),
@@ -190,6 +228,8 @@ fn every_fault_that_is_put_in_is_found() {
         ("a returned packet is not looked up in the switch", in_switch(&[own_table])),
         ("the last byte is lost", in_switch(&[("truncate(m.bytes);", "truncate(m.bytes - 1);")])),
         ("keys are given up at once", found(&[], |s| s.hold_ns = 0)),
+        ("nothing, with a cache", in_cache(&[], Keeps::All).map_or(Some((0, Verdict::default())), |_| None)),
+        ("the cache keeps old values", in_cache(&[], Keeps::OldValues)),
     ];
     for (fault, found) in &mutations {
         println!("{fault}: {found:?}");

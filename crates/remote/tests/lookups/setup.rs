@@ -34,10 +34,17 @@ pub const PATIENCE: u64 = 50 * US;
 pub const GENERATORS: [&str; 2] =
     ["1:port-down,port=508,template=00", "2:period=100us,port=508,packets=4,template=00"];
 
+/// An age of the sketch (`TEA_AGE`), and entries of the cache (`TEA_CACHE`).
+pub const AGE: u64 = 1 << 20;
+pub const CACHE: usize = 8;
+
 /// The program; every replacement in the library must apply.
-fn program(changes: &[(&str, &str)]) -> Arc<Program> {
+fn program(changes: &[(&str, &str)], has_cache: bool) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let mut library = read(own_libraries().join("pointsman/tea.p4"));
+    if has_cache {
+        library = format!("#define TEA_CACHE {CACHE}\n{library}");
+    }
     for (from, to) in changes {
         assert_eq!(library.matches(from).count(), 1, "{from}");
         library = library.replace(from, to);
@@ -54,7 +61,11 @@ pub struct App<E> {
 
 impl<E> App<E> {
     pub fn new(changes: &[(&str, &str)]) -> Self {
-        App { program: program(changes), loader: Loader::default() }
+        App { program: program(changes, false), loader: Loader::default() }
+    }
+
+    pub fn with_cache(changes: &[(&str, &str)]) -> Self {
+        App { program: program(changes, true), loader: Loader::default() }
     }
 }
 

@@ -1,5 +1,10 @@
 //! A switch that runs the NAT, servers with memory, a controller with the table, links that lose, double and reorder: in virtual time.
 
+mod popular;
+mod settings;
+
+pub use settings::{Away, Keeps, Settings};
+
 use super::checker::{App, Checker, State, key};
 use super::setup::{App as Program, *};
 use pointsman_ir::Executor;
@@ -8,45 +13,8 @@ use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_v1model::{Arrived, Output, Time};
 use pointsman_wire::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
-
-/// A run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub loss: f64,
-    pub double: f64,
-    /// Frames take 2 us, and this share of them up to `LIFE`.
-    pub late: f64,
-    /// A server reads eight bytes at a time, in any order, while others may be written.
-    pub adverse: bool,
-    /// How long such a READ takes, at most.
-    pub read_ns: u64,
-    /// How long a change of the switch's own table takes each way, at most.
-    pub control_ns: u64,
-    /// Mean time between changes; 0: none.
-    pub change_ns: u64,
-    /// Mean time between packets.
-    pub gap_ns: u64,
-    pub flows: u32,
-    /// Cells of each server.
-    pub cells: Vec<u32>,
-    pub stash: usize,
-    pub hold_ns: u64,
-    /// Whether each server has a replica of another one's cells.
-    pub replicas: bool,
-    /// The first server does not answer between these times from the start of the traffic.
-    pub away: Option<(Away, u64, u64)>,
-}
-
-/// Why a server does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Away {
-    /// It hangs: what comes waits until it continues.
-    Hangs,
-    /// The switch's link to it is down.
-    Port,
-}
 
 enum Event {
     Input,
@@ -60,6 +28,8 @@ enum Event {
     Read(usize, u64, OwnedRead),
     Stash(Action),
     Stashed(u64),
+    /// An age of the sketch is over.
+    Age,
 }
 
 /// An answer to a READ.
@@ -67,6 +37,10 @@ struct OwnedRead {
     pair: u32,
     psn: u32,
     data: Vec<u8>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 pub struct World<E: Executor> {
@@ -88,6 +62,10 @@ pub struct World<E: Executor> {
     /// The first server does not answer between these times.
     away: Option<(Away, u64, u64)>,
     pub refused: u64,
+    /// Keys in the switch's cache, those that left it, and those that the data plane reported in this age.
+    cached: BTreeSet<Vec<u8>>,
+    pub evicted: u64,
+    reported: BTreeSet<Vec<u8>>,
     pub lost_frames: u64,
     pub wrong: Vec<String>,
 }
@@ -100,6 +78,7 @@ impl<E: Executor + Send + Sync> World<E> {
             stash: settings.stash,
             hold_ns: settings.hold_ns,
             replicas: settings.replicas,
+            cache: settings.cache.map_or(0, |_| CACHE),
         };
         let mut table = Table::new(config).expect("settings");
         // Half of the flows have entries from the start.
@@ -124,6 +103,9 @@ impl<E: Executor + Send + Sync> World<E> {
             end: 0,
             away: None,
             refused: 0,
+            cached: BTreeSet::new(),
+            evicted: 0,
+            reported: BTreeSet::new(),
             lost_frames: 0,
             wrong: Vec::new(),
             settings,
@@ -214,6 +196,9 @@ impl<E: Executor + Send + Sync> World<E> {
         if self.settings.change_ns > 0 {
             self.enter(2, Event::Change);
         }
+        if self.settings.cache.is_some() {
+            self.enter(AGE - self.now % AGE, Event::Age);
+        }
         self.run_until(self.end + 10_000 * US);
     }
 
@@ -253,6 +238,7 @@ impl<E: Executor + Send + Sync> World<E> {
         match event {
             Event::Input => self.input(),
             Event::Change => self.change(),
+            Event::Age => self.age(),
             Event::Link(up) => self.rig.switch.set_port_status(SERVER, up),
             Event::ToSwitch(port, frame) => {
                 if port != SERVER || self.is_away(Away::Port).is_none() {
@@ -311,7 +297,7 @@ impl<E: Executor + Send + Sync> World<E> {
         if self.now >= self.end {
             return;
         }
-        let flow = self.random.below(self.settings.flows.into()) as u32;
+        let flow = self.flow();
         let padding = [0, 1, 2, 3, 70, 700, 1464][self.random.below(7) as usize];
         let frame = self.checker.send(self.now, flow, padding);
         self.at_switch(Some((0, frame)));
@@ -374,7 +360,6 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn stash(&mut self, action: Action) {
-        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         match action {
             Action::Stash(number, key, entry) => {
                 let entry = entry.map_or("removed()".into(), |v| format!("stashed(value=0x{})", hex(&v)));
@@ -388,6 +373,8 @@ impl<E: Executor + Send + Sync> World<E> {
                 let text = format!("tea_stash key=0x{} -> removed()", hex(&key));
                 self.rig.remove(&text).expect("an entry of the stash");
             }
+            Action::Cache(key, entry) => self.cache(key, entry),
+            Action::Uncache(key) => self.uncache(&key),
             Action::Write(..) => unreachable!("writes go to servers"),
         }
     }
@@ -402,6 +389,7 @@ impl<E: Executor + Send + Sync> World<E> {
             self.rig.switch.process(now, 1000, &mut [arrived], &mut out);
         }
         while self.rig.switch.poll(now, 1000, &mut out).more {}
+        self.popular();
         for output in out {
             match output {
                 Output::Port(OUT, frame) => drop(self.checker.receive(self.now, true, &frame)),

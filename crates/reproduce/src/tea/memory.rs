@@ -127,7 +127,8 @@ fn matching(cells: u32, step: u32, n: u32, seed: u64) -> u32 {
 fn ours(cells: u32, n: u32, seed: u64) -> Result<u32, String> {
     let mut random = Random::new(seed);
     let layout = Layout { key: 8, value: 4 };
-    let config = Config { layout, cells: vec![cells], stash: n as usize, hold_ns: 0, replicas: false };
+    let config =
+        Config { layout, cells: vec![cells], stash: n as usize, hold_ns: 0, replicas: false, cache: 0 };
     let mut table = Table::new(config).map_err(|e| e.to_string())?;
     let keys: Vec<Vec<u8>> = (0..n).map(|_| random.bytes(8)).collect();
     table.load(keys.iter().map(|k| (&k[..], &[0; 4][..]))).map_err(|e| e.to_string())?;

@@ -56,7 +56,14 @@ pub(super) fn table(plan: &Plan, hold_ns: u64) -> (Vec<u32>, Config) {
     let cells = cells(plan.entries, plan.servers);
     (
         cells.clone(),
-        Config { layout: plan.app.layout(), cells, stash: STASH, hold_ns, replicas: plan.copies > 1 },
+        Config {
+            layout: plan.app.layout(),
+            cells,
+            stash: STASH,
+            hold_ns,
+            replicas: plan.copies > 1,
+            cache: plan.cache as usize,
+        },
     )
 }
 

@@ -1,7 +1,8 @@
 //! The switch by P4Runtime: a session, what its tables hold, and changes of the entries that it holds itself.
 
+use super::popular::{self, Hits};
 use super::setup::{Memories, PAIRS, SWITCH, Server};
-use super::{PATIENCE_NS, Plan, TIMEOUT_NS};
+use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
 use crate::App;
 use crate::bed::{FOUND, UNKNOWN, WAIT};
 use crate::checker::{self, ROUTED};
@@ -12,7 +13,7 @@ use pointsman_fabric::{Book, Does, UnknownName, Value, replicated};
 use pointsman_lab::{Error, Result};
 use pointsman_node::controller::compiled;
 use pointsman_node::controller::link::Link;
-use pointsman_remote::{Action, Table};
+use pointsman_remote::{Action, Entry, LEAST, Table};
 use pointsman_session::{Input, Notice, Output, Program, Request, Session, SessionConfig};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -23,6 +24,10 @@ const BATCH: usize = 500;
 const MAC: u128 = 0x02_00_0a_09_00_01;
 /// Places of `tea_counts`.
 pub const COUNTERS: usize = 20;
+/// A table that the switch looks into itself, and its actions for a value and for none.
+const STASHED: [&str; 3] =
+    ["FlowIngress.find.tea_stash", "FlowIngress.find.stashed", "FlowIngress.find.removed"];
+const CACHED: [&str; 3] = [popular::CACHE, "FlowIngress.find.cached", "FlowIngress.find.absent"];
 /// Replicas of a look-up.
 const REPLICAS: [u32; 3] = [1, 2, 3];
 
@@ -30,6 +35,8 @@ const REPLICAS: [u32; 3] = [1, 2, 3];
 fn program(plan: &Plan) -> Result<Program> {
     let defines = if plan.plain {
         format!("#define PLAIN\n#define FLOW_ENTRIES {}\n", plan.entries.max(1024).next_power_of_two())
+    } else if plan.cache > 0 {
+        format!("#define TEA_CACHE {}\n#define TEA_AGE {AGE_BIT}\n", plan.cache)
     } else {
         String::new()
     };
@@ -53,6 +60,7 @@ enum Purpose {
     /// Numbers of the actions.
     Stash(Vec<u64>),
     Counts,
+    Hits,
 }
 
 /// What the switch has done.
@@ -60,6 +68,10 @@ enum Purpose {
 pub struct Done {
     /// Numbers of [`Action::Stash`]es.
     pub stashed: Vec<u64>,
+    /// Keys that the data plane reports.
+    pub popular: Vec<Vec<u8>>,
+    /// The cache's counters.
+    pub hits: Option<Hits>,
 }
 
 /// A session with the switch. One request is under way at a time.
@@ -73,8 +85,10 @@ pub struct Switch {
     is_ready: bool,
     busy: bool,
     filling: VecDeque<p4rt::Update>,
-    /// Keys that the switch holds.
+    /// Keys that the switch and its cache hold.
     keys: BTreeSet<Vec<u8>>,
+    cached: BTreeSet<Vec<u8>>,
+    has_cache: bool,
     counts: Option<Vec<p4rt::Entity>>,
 }
 
@@ -97,6 +111,8 @@ impl Switch {
             busy: false,
             filling: VecDeque::new(),
             keys: BTreeSet::new(),
+            cached: BTreeSet::new(),
+            has_cache: plan.cache > 0,
             counts: None,
         })
     }
@@ -168,6 +184,10 @@ impl Switch {
             for i in 0..memories.servers.len() {
                 self.server(i, memories, table, &mut all)?;
             }
+            if self.has_cache {
+                all.push(popular::reports(&self.info)?);
+                all.push(self.book.register("tea_hot", 0, LEAST.into())?);
+            }
             Ok(all)
         };
         all().map_err(lacks)
@@ -235,36 +255,68 @@ impl Switch {
         self.filling = entities.into_iter().map(update).collect();
     }
 
-    /// Changes the entries that the switch holds itself. It must be idle.
-    pub fn stash(&mut self, actions: Vec<Action>) {
+    /// Changes the entries that the switch and its cache hold. It must be idle.
+    pub fn change(&mut self, actions: Vec<Action>) {
+        use p4rt::update::Type::{Delete, Insert, Modify};
         let mut numbers = Vec::new();
         let mut updates = Vec::new();
         for action in actions {
-            let (key, entry, kind) = match action {
+            let of = |is_new| if is_new { Insert } else { Modify };
+            let (key, entry, kind, names) = match action {
                 Action::Stash(number, key, entry) => {
                     numbers.push(number);
-                    let is_new = self.keys.insert(key.clone());
-                    (key, entry, if is_new { p4rt::update::Type::Insert } else { p4rt::update::Type::Modify })
+                    let kind = of(self.keys.insert(key.clone()));
+                    (key, entry, kind, &STASHED)
                 }
                 Action::Unstash(key) => {
                     self.keys.remove(&key);
-                    (key, None, p4rt::update::Type::Delete)
+                    (key, None, Delete, &STASHED)
+                }
+                Action::Cache(key, entry) => {
+                    let kind = of(self.cached.insert(key.clone()));
+                    (key, entry, kind, &CACHED)
+                }
+                Action::Uncache(key) => {
+                    self.cached.remove(&key);
+                    (key, None, Delete, &CACHED)
                 }
                 Action::Write(..) => continue,
             };
-            let action = match &entry {
-                Some(value) => self.book.action("FlowIngress.find.stashed", &[("value", number(value))]),
-                None => self.book.action("FlowIngress.find.removed", &[]),
-            };
-            let field = [("key", Value::Exact(number(&key)))];
-            let made =
-                action.and_then(|a| self.book.entry("FlowIngress.find.tea_stash", &field, Does::Action(a)));
             // All names were found when the switch was filled.
-            if let Ok(entity) = made {
+            if let Ok(entity) = self.held(names, &key, &entry) {
                 updates.push(p4rt::Update { r#type: kind.into(), entity: Some(entity) });
             }
         }
         self.write(Purpose::Stash(numbers), updates);
+    }
+
+    /// An entry of the switch's own table, or of its cache.
+    fn held(
+        &self,
+        [table, value, absent]: &[&str; 3],
+        key: &[u8],
+        entry: &Entry,
+    ) -> std::result::Result<p4rt::Entity, UnknownName> {
+        let action = match entry {
+            Some(bytes) => self.book.action(value, &[("value", number(bytes))])?,
+            None => self.book.action(absent, &[])?,
+        };
+        self.book.entry(table, &[("key", Value::Exact(number(key)))], Does::Action(action))
+    }
+
+    /// Asks for the cache's counters. It must be idle.
+    pub fn read_hits(&mut self) {
+        if let Some(entity) = popular::counters(&self.info) {
+            let read = self.session.read_request(vec![entity]);
+            self.request(Purpose::Hits, Request::Read(read));
+        }
+    }
+
+    /// Keys shall be reported from so many packets in an age on.
+    pub fn report_from(&mut self, packets: u16) {
+        if let Ok(entity) = self.book.register("tea_hot", 0, packets.into()) {
+            self.filling.push_back(update(entity));
+        }
     }
 
     fn now(&self) -> Duration {
@@ -314,6 +366,10 @@ impl Switch {
                     return Err(Error::new(format!("{what}: {error:?}")));
                 }
             }
+            Notice::Message(p4rt::stream_message_response::Update::Digest(list)) => {
+                let popular = popular::reported(&list, self.app.layout().key);
+                return Ok(Some(Done { popular, ..Done::default() }));
+            }
             Notice::Message(_) => {}
             Notice::Answer { purpose, result } => {
                 self.busy = false;
@@ -321,7 +377,12 @@ impl Switch {
                     result.map_err(|e| Error::new(format!("the switch refuses {purpose:?}: {e:?}")))?;
                 match purpose {
                     Purpose::Fill => {}
-                    Purpose::Stash(stashed) => return Ok(Some(Done { stashed })),
+                    Purpose::Stash(stashed) => return Ok(Some(Done { stashed, ..Done::default() })),
+                    Purpose::Hits => {
+                        let entities = response.entities().unwrap_or_default();
+                        let hits = popular::hits(entities, self.app.layout().key);
+                        return Ok(Some(Done { hits: Some(hits), ..Done::default() }));
+                    }
                     Purpose::Counts => self.counts = response.entities().ok(),
                 }
             }

@@ -44,6 +44,18 @@
 #define TEA_PORT_DOWN 1
 #endif
 
+// With a cache (TEA_CACHE, its entries): slots of each row of the sketch, a power of two, and bits of their number; the lowest bit of the time stamp by
+// which the sketch ages: an age has 2 to the power of it in ticks, of the 1 us that v1model's usually have.
+#ifdef TEA_CACHE
+#ifndef TEA_SKETCH
+#define TEA_SKETCH 65536
+#define TEA_SKETCH_BITS 16
+#endif
+#ifndef TEA_AGE
+#define TEA_AGE 20
+#endif
+#endif
+
 // Cells of a window: what one READ fetches.
 #define TEA_WINDOW 8
 // Scratchpads of a queue pair, and look-ups that it remembers: the lower 6 bits of a tag, and of a packet sequence number.
@@ -97,6 +109,7 @@ const bit<32> TEA_COUNT_WINDOW = 15; // other windows that came back; their pack
 const bit<32> TEA_COUNT_REPLICA = 16; // requests that a replica got
 const bit<32> TEA_COUNT_OUT = 17;    // servers taken out: a port went down, or nothing was answered
 const bit<32> TEA_COUNT_PROBE = 18;  // questions whether a server answers again
+const bit<32> TEA_COUNT_CACHE = 19;  // answered by the cache
 
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;

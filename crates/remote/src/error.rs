@@ -1,0 +1,55 @@
+//! Why changes are refused.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why a change is refused. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeError {
+    /// A key of so many bytes.
+    Key(usize),
+    /// A value of so many bytes.
+    Value(usize),
+    /// The switch has no room for the entries that change together.
+    Full,
+    /// There is no such key.
+    Unknown,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeError::Key(n) => write!(f, "a key of {n} bytes does not fit this table"),
+            ChangeError::Value(n) => write!(f, "a value of {n} bytes does not fit this table"),
+            ChangeError::Full => f.write_str(
+                "the switch's own table is full: repeat the change later; if that does not help, add memory",
+            ),
+            ChangeError::Unknown => f.write_str("unknown key"),
+        }
+    }
+}
+
+impl Error for ChangeError {}
+
+/// Why entries cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The table has entries, or changes are under way.
+    NotEmpty,
+    /// An entry, counted from 0, cannot be added.
+    Entry(usize, ChangeError),
+    /// An entry, counted from 0, has the key of an earlier one.
+    Twice(usize),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::NotEmpty => f.write_str("the table is not empty: add the entries one by one"),
+            LoadError::Entry(n, error) => write!(f, "entry {n}: {error}"),
+            LoadError::Twice(n) => write!(f, "entry {n}: an earlier one has the same key"),
+        }
+    }
+}
+
+impl Error for LoadError {}

@@ -1,0 +1,49 @@
+//! What happens in a run.
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub loss: f64,
+    pub double: f64,
+    /// Frames take 2 us, and this share of them up to `LIFE`.
+    pub late: f64,
+    /// A server reads eight bytes at a time, in any order, while others may be written.
+    pub adverse: bool,
+    /// How long such a READ takes, at most.
+    pub read_ns: u64,
+    /// How long a change of the switch's own table takes each way, at most.
+    pub control_ns: u64,
+    /// Mean time between changes; 0: none.
+    pub change_ns: u64,
+    /// Mean time between packets.
+    pub gap_ns: u64,
+    pub flows: u32,
+    /// Cells of each server.
+    pub cells: Vec<u32>,
+    pub stash: usize,
+    pub hold_ns: u64,
+    /// Whether each server has a replica of another one's cells.
+    pub replicas: bool,
+    /// The first server does not answer between these times from the start of the traffic.
+    pub away: Option<(Away, u64, u64)>,
+    /// The program has a cache, and half of the packets are of eight flows, others from time to time.
+    pub cache: Option<Keeps>,
+}
+
+/// What the cache is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// What the table asks for.
+    All,
+    /// A fault: what it has is not changed.
+    OldValues,
+}
+
+/// Why a server does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// It hangs: what comes waits until it continues.
+    Hangs,
+    /// The switch's link to it is down.
+    Port,
+}
