@@ -1,4 +1,4 @@
-//! RedPlane's testbed in virtual time (figure 5.9 of D. Kim's thesis): hosts at a core switch, two programmable switches that run compiled
+//! Testbeds in virtual time. [`Testbed`] is RedPlane's (figure 5.9 of D. Kim's thesis): hosts at a core switch, two programmable switches that run compiled
 //! programs with the library, and stores in racks: one store, or a chain of three. The programs, the store and the chain are those of
 //! `pointsman switch` and `pointsman store`; the core and the switches of racks are delays.
 #![forbid(unsafe_code)]
@@ -6,6 +6,7 @@
 mod frames;
 mod program;
 mod stores;
+pub mod tables;
 mod times;
 pub mod trace;
 mod world;

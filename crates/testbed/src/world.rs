@@ -118,7 +118,7 @@ impl From<StoresError> for TestbedError {
     }
 }
 
-fn refused(why: impl fmt::Display) -> TestbedError {
+pub(crate) fn refused(why: impl fmt::Display) -> TestbedError {
     TestbedError::Switch(why.to_string())
 }
 

@@ -2,6 +2,7 @@
 
 mod chip;
 mod memory;
+mod servers;
 
 use crate::figure::{Figure, Place};
 
@@ -14,11 +15,7 @@ pub const FIGURES: &[Figure] = &[
         "Latency and rate of look-ups by size of packets",
         "a network adapter with the paper's times is needed, as a model; `pointsman tea` measures this machine",
     ),
-    nowhere(
-        "tea-fig-3.10",
-        "Look-ups by servers, with a cache and without it",
-        "the cache is not written yet",
-    ),
+    servers::FIGURE,
     nowhere(
         "tea-fig-3.11",
         "Look-ups while a server is lost, and while its link is full",
