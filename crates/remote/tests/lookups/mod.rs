@@ -29,6 +29,7 @@ fn settings() -> Settings {
         hold_ns: HOLD,
         replicas: false,
         away: None,
+        breaks: None,
         cache: None,
     }
 }
@@ -124,10 +125,11 @@ fn the_cache_is_never_stale() {
     let app = App::<Engine>::with_cache(&[]);
     let interpreted = App::<Interp>::with_cache(&[]);
     let mut evicted = 0;
-    for seed in 0..6 {
+    for seed in 0..4 {
         let fault = if seed < 2 { settings() } else { faults(seed) };
         let settings = Settings { cache: Some(Keeps::All), change_ns: 100 * US, gap_ns: 2 * US, ..fault };
         let mut world = World::new(&app, settings.clone(), seed);
+        assert!(world.rig.switch.goes_through(), "packets leave native code");
         world.run(20_000 * US);
         let (verdict, wrong) = (world.checker.verdict, std::mem::take(&mut world.wrong));
         let cache = world.rig.counter("tea_counts", 19).expect("a counter").packets;
@@ -146,6 +148,28 @@ fn the_cache_is_never_stale() {
         }
     }
     assert!(evicted > 100, "{evicted}");
+}
+
+/// A server ends a queue pair: its replica serves until the controller has set it up again.
+#[test]
+fn a_queue_pair_that_ended_is_revived() {
+    let app = App::<Engine>::new(&[]);
+    for (replicas, change_ns, most) in [(true, 0, 8), (true, 200 * US, 8), (false, 200 * US, 400)] {
+        let breaks = Some(5000 * US);
+        let mut world = World::new(&app, Settings { replicas, change_ns, breaks, ..settings() }, 3);
+        world.run(20_000 * US);
+        let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0).count());
+        println!("{lost} of {} packets lost, {} revived", verdict.sent, world.revived);
+        assert_eq!((verdict.violations(), world.wrong.len()), (0, 0), "{verdict:?} {:?}", world.wrong);
+        assert_eq!(world.revived, 1);
+        assert!((1..=most).contains(&lost), "{lost} lost");
+        // The queue pair serves again.
+        let answered = |world: &mut World<Engine>| world.rig.register("tea_done", 0).expect("a register");
+        let before = answered(&mut world);
+        world.run(10_000 * US);
+        assert_ne!(answered(&mut world), before, "the queue pair is not used");
+        assert_eq!(world.checker.unseen(0).count(), lost, "lost after it was set up again");
+    }
 }
 
 /// Losses cost packets, never a queue pair or a credit.

@@ -1,5 +1,6 @@
 //! A switch that runs the NAT, servers with memory, a controller with the table, links that lose, double and reorder: in virtual time.
 
+mod pairs;
 mod popular;
 mod settings;
 
@@ -30,6 +31,10 @@ enum Event {
     Stashed(u64),
     /// An age of the sketch is over.
     Age,
+    /// The switch's requests in a queue pair get a wrong key, so that the server ends it.
+    Break,
+    /// The controller looks for queue pairs that ended.
+    Revive,
 }
 
 /// An answer to a READ.
@@ -65,6 +70,8 @@ pub struct World<E: Executor> {
     /// Keys in the switch's cache, those that left it, and those that the data plane reported in this age.
     cached: BTreeSet<Vec<u8>>,
     pub evicted: u64,
+    /// Queue pairs that were set up again.
+    pub revived: u32,
     reported: BTreeSet<Vec<u8>>,
     pub lost_frames: u64,
     pub wrong: Vec<String>,
@@ -105,6 +112,7 @@ impl<E: Executor + Send + Sync> World<E> {
             refused: 0,
             cached: BTreeSet::new(),
             evicted: 0,
+            revived: 0,
             reported: BTreeSet::new(),
             lost_frames: 0,
             wrong: Vec::new(),
@@ -140,16 +148,7 @@ impl<E: Executor + Send + Sync> World<E> {
             for register in ["tea_next", "tea_done"] {
                 self.rig.write_register(register, pair.into(), &psn.to_string()).expect("a register");
             }
-            let ring = ring + u64::from(j * RING * SLOT);
-            let peer = format!(
-                "tea_pairs pair={pair} -> peer(pair={}, mac=0x02, address={}, port={}, group={}, region={REGION}, cells={BASE}, \
-                 ring={ring}, start={})",
-                0x20 + j,
-                address(i),
-                SERVER + i as u32,
-                i + 1,
-                part.start
-            );
+            let peer = self.peer(i, j, 0x20 + j, REGION);
             self.rig.add(&peer).expect("a queue pair");
         }
         let range = format!("{}..{}", part.start, part.start + part.cells - 1);
@@ -196,6 +195,10 @@ impl<E: Executor + Send + Sync> World<E> {
         if self.settings.change_ns > 0 {
             self.enter(2, Event::Change);
         }
+        if let Some(after) = self.settings.breaks.take() {
+            self.enter(after, Event::Break);
+            self.enter(after, Event::Revive);
+        }
         if self.settings.cache.is_some() {
             self.enter(AGE - self.now % AGE, Event::Age);
         }
@@ -239,6 +242,8 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::Input => self.input(),
             Event::Change => self.change(),
             Event::Age => self.age(),
+            Event::Break => self.break_pair(),
+            Event::Revive => self.revive(),
             Event::Link(up) => self.rig.switch.set_port_status(SERVER, up),
             Event::ToSwitch(port, frame) => {
                 if port != SERVER || self.is_away(Away::Port).is_none() {
@@ -428,7 +433,9 @@ impl<E: Executor + Send + Sync> World<E> {
             at.is_multiple_of(SLOT.into()) && remote.bytes <= SLOT
         };
         let addresses = from == IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)) && to == address(i);
-        if !fits || !addresses || remote.key != REGION {
+        // A queue pair that is to end has another key.
+        let is_broken = (i, packet.pair, remote.key) == (0, 0x20, REGION + 1);
+        if !fits || !addresses || (remote.key != REGION && !is_broken) {
             self.wrong.push(format!("{packet:?} for server {i}"));
         }
     }

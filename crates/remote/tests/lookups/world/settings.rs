@@ -26,6 +26,8 @@ pub struct Settings {
     pub replicas: bool,
     /// The first server does not answer between these times from the start of the traffic.
     pub away: Option<(Away, u64, u64)>,
+    /// So long after the start of the traffic a server ends a queue pair.
+    pub breaks: Option<u64>,
     /// The program has a cache, and half of the packets are of eight flows, others from time to time.
     pub cache: Option<Keeps>,
 }
