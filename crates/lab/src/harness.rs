@@ -5,8 +5,8 @@
 
 use crate::{ensure_privileges, raise_open_file_limit};
 use std::error::Error;
-use std::panic::catch_unwind;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// A test that fails with an error, see [`ensure!`](crate::ensure); it may also panic.
@@ -15,12 +15,18 @@ pub type Test = fn() -> Result<(), Box<dyn Error>>;
 /// Tests with their names.
 pub type Tests = [(&'static str, Test)];
 
-/// Runs the tests of these modules one after the other, only those whose name, `module::test`, contains the command line's first word,
-/// if given.
+/// Tests of modules, with the modules' names.
+pub type Modules<'a> = [(&'a str, &'a Tests)];
+
+/// How many tests run at the same time that may.
+const LANES: usize = 2;
+
+/// Runs the tests of `alone` one after the other, then those of `together`, which measure nothing and mostly wait, two at a time; of all
+/// of them only those whose name, `module::test`, contains the command line's first word, if given.
 ///
 /// These tests wait for processes in real time, which other processes of the machine may delay. Therefore those that fail run once more
 /// after all others, and the second result decides. Both results are printed.
-pub fn run(who: &str, modules: &[(&str, &Tests)]) -> ExitCode {
+pub fn run(who: &str, alone: &Modules, together: &Modules) -> ExitCode {
     // Used by editors and by `cargo nextest`: they cannot run these tests one by one.
     if std::env::args().any(|a| a == "--list") {
         return ExitCode::SUCCESS;
@@ -34,16 +40,29 @@ pub fn run(who: &str, modules: &[(&str, &Tests)]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
-    let all = modules.iter().flat_map(|(module, tests)| {
-        tests.iter().map(move |(name, test)| (format!("{module}::{name}"), *test))
-    });
-    let chosen = all.filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o)));
-    ExitCode::from(u8::from(!pass(chosen.collect(), passes)))
+    let chosen = |modules: &Modules| -> Vec<(String, Test)> {
+        let all = modules.iter().flat_map(|(module, tests)| {
+            tests.iter().map(move |(name, test)| (format!("{module}::{name}"), *test))
+        });
+        all.filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))).collect()
+    };
+    ExitCode::from(u8::from(!pass(chosen(alone), chosen(together), passes)))
 }
 
 /// Whether all tests pass, those that fail in their second run.
-fn pass(tests: Vec<(String, Test)>, mut passes: impl FnMut(&str, Test) -> bool) -> bool {
-    let failed: Vec<_> = tests.into_iter().filter(|(name, test)| !passes(name, *test)).collect();
+fn pass(
+    alone: Vec<(String, Test)>,
+    together: Vec<(String, Test)>,
+    passes: impl Fn(&str, Test) -> bool + Sync,
+) -> bool {
+    let mut failed: Vec<_> = alone.into_iter().filter(|(name, test)| !passes(name, *test)).collect();
+    let waiting = Mutex::new(together.into_iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let lane = || std::iter::from_fn(next).filter(|(name, test)| !passes(name, *test)).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        failed.extend(lanes.into_iter().flat_map(|lane| lane.join().unwrap_or_default()));
+    });
     if !failed.is_empty() {
         println!("{} failed: once more, with nothing else of these tests", failed.len());
     }
@@ -51,13 +70,16 @@ fn pass(tests: Vec<(String, Test)>, mut passes: impl FnMut(&str, Test) -> bool) 
     failed.into_iter().fold(true, |good, (name, test)| passes(&name, test) && good)
 }
 
+/// Runs a test in a thread of its own: its mount table, if it makes one, ends with it.
 fn passes(name: &str, test: Test) -> bool {
     let start = Instant::now();
-    let word = match catch_unwind(test) {
-        Ok(Ok(())) => "ok".to_string(),
-        Ok(Err(e)) => format!("FAILED: {e}"),
+    let run = move || test().map_err(|e| e.to_string());
+    let word = match std::thread::Builder::new().name(name.into()).spawn(run).map(|thread| thread.join()) {
+        Ok(Ok(Ok(()))) => "ok".to_string(),
+        Ok(Ok(Err(e))) => format!("FAILED: {e}"),
         // The panic has been reported where it happened.
-        Err(_) => "FAILED".to_string(),
+        Ok(Err(_)) => "FAILED".to_string(),
+        Err(e) => format!("FAILED: cannot start a thread: {e}"),
     };
     println!("test {name} ... {word} ({:.1} s)", start.elapsed().as_secs_f64());
     word == "ok"
@@ -79,26 +101,51 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// The tests in the order in which they ran, and whether all count as passed, for tests that fail so many times first.
-    fn runs(failures: &[(&str, u32)]) -> (Vec<String>, bool) {
-        let mut left: BTreeMap<&str, u32> = failures.iter().copied().collect();
-        let mut order = Vec::new();
-        let tests = failures.iter().map(|(name, _)| (name.to_string(), (|| Ok(())) as Test)).collect();
-        let good = pass(tests, |name, _| {
-            order.push(name.to_string());
-            let failures = left.get_mut(name).expect("a test of the list");
+    /// The tests of both kinds in the order in which they ran, and whether all count as passed, for tests that fail so many times first.
+    fn runs(alone: &[(&str, u32)], together: &[(&str, u32)]) -> (Vec<String>, bool) {
+        let left: BTreeMap<&str, u32> = alone.iter().chain(together).copied().collect();
+        let state = Mutex::new((left, Vec::new()));
+        let list = |of: &[(&str, u32)]| of.iter().map(|(n, _)| (n.to_string(), (|| Ok(())) as Test)).collect();
+        let good = pass(list(alone), list(together), |name, _| {
+            let mut state = state.lock().expect("no test panics");
+            state.1.push(name.to_string());
+            let failures = state.0.get_mut(name).expect("a test of the list");
             let passes = *failures == 0;
             *failures = failures.saturating_sub(1);
             passes
         });
-        (order, good)
+        (state.into_inner().expect("no test panics").1, good)
     }
 
     #[test]
     fn a_second_run_decides() {
-        assert_eq!(runs(&[("a", 0), ("b", 0)]), (vec!["a".into(), "b".into()], true));
-        assert_eq!(runs(&[("a", 1), ("b", 0)]), (vec!["a".into(), "b".into(), "a".into()], true));
+        assert_eq!(runs(&[("a", 0), ("b", 0)], &[]), (vec!["a".into(), "b".into()], true));
+        assert_eq!(runs(&[("a", 1), ("b", 0)], &[]), (vec!["a".into(), "b".into(), "a".into()], true));
         let both = ["a", "b", "c", "a", "c"].map(String::from).to_vec();
-        assert_eq!(runs(&[("a", 2), ("b", 0), ("c", 1)]), (both, false));
+        assert_eq!(runs(&[("a", 2), ("b", 0), ("c", 1)], &[]), (both, false));
+    }
+
+    #[test]
+    fn tests_run_side_by_side_and_the_second_run_is_after_all() {
+        let (order, good) = runs(&[("a", 1)], &[("b", 0), ("c", 1), ("d", 0)]);
+        assert!(good && order[0] == "a" && order.len() == 6, "{order:?}");
+        let mut middle = order[1..4].to_vec();
+        middle.sort();
+        assert_eq!((middle.concat(), order[4..].concat()), ("bcd".into(), "ac".into()));
+        assert!(!runs(&[], &[("b", 2)]).1);
+        // Two that wait for each other: they end only if they run at the same time.
+        let both = std::sync::Barrier::new(2);
+        let test = (|| Ok(())) as Test;
+        assert!(pass(Vec::new(), vec![("a".into(), test), ("b".into(), test)], |_, _| {
+            both.wait();
+            true
+        }));
+    }
+
+    #[test]
+    fn panics_and_errors_are_failures() {
+        assert!(passes("fine", || Ok(())));
+        assert!(!passes("an error", || Err("no".into())));
+        assert!(!passes("a panic", || panic!("no")));
     }
 }

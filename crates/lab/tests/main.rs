@@ -11,5 +11,6 @@ fn main() -> ExitCode {
     pointsman_lab::harness::run(
         "lab",
         &[("wire", wire::TESTS), ("hints", hints::TESTS), ("rates", rates::TESTS), ("tcp", tcp::TESTS)],
+        &[],
     )
 }

@@ -15,7 +15,6 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
     ("without_protection_both_break", without_protection_both_break),
-    // The last one: it has a mount table of its own from then on.
     ("a_full_disk_has_room_again", a_full_disk_has_room_again),
 ];
 

@@ -20,23 +20,25 @@ mod switch_wire;
 mod tea_wire;
 mod workers_wire;
 
-use pointsman_lab::harness::{Tests, run};
+use pointsman_lab::harness::{Modules, run};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: &[(&str, &Tests)] = &[
+    let alone: &Modules = &[
         ("switch_wire", switch_wire::TESTS),
         ("workers_wire", workers_wire::TESTS),
+        ("learn_wire", learn_wire::TESTS),
+        ("network_wire", network_wire::TESTS),
+        ("sim_lab", sim_lab::TESTS),
+        ("bench_wire", bench_wire::TESTS),
+    ];
+    let together: &Modules = &[
+        ("failover_wire", failover_wire::TESTS),
         ("rack_wire", rack_wire::TESTS),
         ("state_wire", state_wire::TESTS),
         ("siege_wire", siege_wire::TESTS),
-        ("learn_wire", learn_wire::TESTS),
         ("net_wire", net_wire::TESTS),
-        ("network_wire", network_wire::TESTS),
         ("fabric_wire", fabric_wire::TESTS),
-        ("sim_lab", sim_lab::TESTS),
-        ("bench_wire", bench_wire::TESTS),
-        ("failover_wire", failover_wire::TESTS),
         ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
         ("demo_wire", demo_wire::TESTS),
@@ -44,5 +46,5 @@ fn main() -> ExitCode {
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
     ];
-    run("wire", modules)
+    run("wire", alone, together)
 }
