@@ -10,7 +10,7 @@ use crate::entries::{
 use pointsman_interp::Interp;
 use pointsman_ir::{Bits, Executor, Program};
 use pointsman_v1model::{
-    Arrived, CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time,
+    Arrived, CounterCell, Keep, Output, Pipeline, Prepared, State, Stats, Switch, SwitchConfig, Time,
 };
 use std::sync::Arc;
 
@@ -43,11 +43,18 @@ impl<E: Executor> Rig<E> {
     }
 
     /// Puts a compiled program on this switch.
-    pub fn with(program: Arc<Program>, mut switch: Switch<E>) -> Result<Self, RigError> {
-        let pipeline = Pipeline::load(program.clone())
+    pub fn with(program: Arc<Program>, switch: Switch<E>) -> Result<Self, RigError> {
+        let pipeline = Pipeline::load(program)
             .map_err(|ps| RigError::Program(ps.iter().map(|p| p.message.clone()).collect()))?;
+        let prepared = switch.preparer().prepare(pipeline)?;
+        Rig::ready(prepared, switch)
+    }
+
+    /// Puts a program on this switch that was readied for it, or for one with the same configuration.
+    pub fn ready(prepared: Prepared<E>, mut switch: Switch<E>) -> Result<Self, RigError> {
+        let program = prepared.pipeline().program().clone();
         let now = Time::from_millis(1);
-        switch.set_pipeline(now, pipeline, Keep::Nothing)?;
+        switch.set_prepared(now, prepared, Keep::Nothing)?;
         Ok(Rig { switch, now, program })
     }
 

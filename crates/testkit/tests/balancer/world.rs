@@ -10,7 +10,7 @@ use pointsman_ir::Program;
 use pointsman_testkit::Rig;
 use pointsman_testkit::compile::{compile_with, own_includes, own_program};
 use pointsman_testkit::packet::{Body, L4, Mac, Packet, Report, Sum, check_checksums, tcp_flags};
-use pointsman_v1model::{DropReason, Output, Replica, SwitchConfig};
+use pointsman_v1model::{DropReason, Output, Pipeline, Prepared, Replica, Switch, SwitchConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -116,7 +116,14 @@ impl World {
     pub fn new() -> World {
         let ports: BTreeSet<u32> = [1, 2, 3, 4, CPU].into();
         let config = SwitchConfig { cpu_port: Some(CPU), ports: Some(ports), ..SwitchConfig::default() };
-        let rig = Rig::on(program(), config).unwrap_or_else(|e| panic!("{e}"));
+        let switch = Switch::new(config).unwrap_or_else(|e| panic!("{e}"));
+        // Native code takes longer to make than most of these tests to run.
+        static PREPARED: OnceLock<Prepared<super::Tested>> = OnceLock::new();
+        let prepared = PREPARED.get_or_init(|| {
+            let pipeline = Pipeline::load(program()).unwrap_or_else(|e| panic!("{e:?}"));
+            switch.preparer().prepare(pipeline).unwrap_or_else(|e| panic!("{e}"))
+        });
+        let rig = Rig::ready(prepared.clone(), switch).unwrap_or_else(|e| panic!("{e}"));
         let mut w = World { rig, reasons: reasons() };
         w.wait(1000);
         for a in ["10.0.0.1", VIP4] {
