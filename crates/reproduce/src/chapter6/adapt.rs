@@ -12,8 +12,8 @@ use pointsman_sim::{Outcome, Scenario};
 use pointsman_trials::stats::mean;
 use std::sync::Arc;
 
-const DECISION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };
-const RIGHT: Quantity =
+pub const DECISION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };
+pub const RIGHT: Quantity =
     Quantity { name: "right", unit: "percent", label: "right decisions of the last 30, %", log: false };
 
 /// Decisions before the second SmartNIC is added, and after.
@@ -74,14 +74,19 @@ fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenari
     );
     let guard = match learner {
         LearnerKind::Thompson | LearnerKind::ServiceRate => {
-            format!(
-                "guard = {{ p99_ms = {BOUND_MS}, loss = 0.05, fallback = 1, hold = 3, max_change = 2, max_use_percent = 92 }}"
-            )
+            guard()
         }
         _ => String::new(),
     };
     deciding(&mut s, learner, (BEFORE + AFTER) as u32, &guard);
     s.scenario(bench)
+}
+
+/// The guard of learners that have one.
+pub fn guard() -> String {
+    format!(
+        "guard = {{ p99_ms = {BOUND_MS}, loss = 0.05, fallback = 1, hold = 3, max_change = 2, max_use_percent = 92 }}"
+    )
 }
 
 /// The deciders, in this order.
@@ -110,8 +115,15 @@ fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
     })
 }
 
+/// Right decisions among the last thirty, up to so many.
+pub fn lately(name: &str, runs: &[Outcome], decisions: usize) -> Curve {
+    let window = |o: &Outcome, n: usize| right(steps(o).get(n.saturating_sub(30)..n).unwrap_or_default());
+    let points = (30..=decisions).step_by(15).map(|n| Point::of(n as f64, runs, |o| window(o, n)));
+    Curve { name: name.into(), points: points.collect() }
+}
+
 /// Right decisions from one to another, in per cent.
-fn part(runs: &[Outcome], from: usize, to: usize) -> Vec<f64> {
+pub fn part(runs: &[Outcome], from: usize, to: usize) -> Vec<f64> {
     let one = |o: &Outcome| right(steps(o).get(from..to.min(steps(o).len())).unwrap_or_default());
     runs.iter().map(one).collect()
 }
@@ -140,15 +152,10 @@ fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
 
 pub fn second_nic(bench: &Bench) -> Result<Found, String> {
     let runs = runs(bench)?;
-    let window =
-        |o: &Outcome, until: usize| right(steps(o).get(until.saturating_sub(30)..until).unwrap_or_default());
-    let ours = LEARNERS.iter().zip(runs.iter()).map(|((name, _), runs)| Curve {
-        name: (*name).to_string(),
-        points: (30..=BEFORE + AFTER)
-            .step_by(15)
-            .map(|n| Point::of(n as f64, runs, |o| window(o, n)))
-            .collect(),
-    });
+    let ours = LEARNERS
+        .iter()
+        .zip(runs.iter())
+        .map(|((name, _), runs)| lately(name, runs, BEFORE + AFTER));
     let chart = Chart {
         title: format!("Right decisions; a second SmartNIC after {BEFORE}"),
         x: DECISION,

@@ -54,10 +54,15 @@ pub fn deciding(setup: &mut Setup, learner: LearnerKind, decisions: u32, more: &
     ));
 }
 
-/// Arrivals with a new rate every fifteen decisions.
+/// Arrivals with a new rate every fifteen decisions, far from the rate where 6:0 ceases to be right.
 pub fn changing(own_servers: u32) -> String {
-    let rates = TRAINING.map(|r| (r * SPEED * f64::from(own_servers)).to_string()).join(", ");
-    format!("process = \"steps\", step_s = {}, rates_per_s = [{rates}]", 15.0 * INTERVAL_S)
+    stepping(&TRAINING, own_servers)
+}
+
+/// Arrivals with a new one of these rates, per second and server of the thesis, every fifteen decisions.
+pub fn stepping(rates: &[f64], own_servers: u32) -> String {
+    let rates: Vec<String> = rates.iter().map(|r| (r * SPEED * f64::from(own_servers)).to_string()).collect();
+    format!("process = \"steps\", step_s = {}, rates_per_s = [{}]", 15.0 * INTERVAL_S, rates.join(", "))
 }
 
 /// A table learnt by P4Wise with this seed, in this many decisions.

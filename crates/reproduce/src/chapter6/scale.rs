@@ -26,9 +26,16 @@ const WATCHED: usize = 8;
 const TRAINING: u32 = 250;
 
 /// 6:1 if processors would exceed a threshold with it, 6:0 otherwise.
-struct Threshold {
+pub struct Threshold {
     percent: f64,
     weights: Weights,
+}
+
+impl Threshold {
+    /// At so many per cent.
+    pub fn new(percent: f64) -> Self {
+        Threshold { percent, weights: Parameters::default().first_weights() }
+    }
 }
 
 impl Weigher for Threshold {
@@ -78,9 +85,7 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
         }
     }
     let runs = bench.each("thresholds", &all, |(percent, scenario), seed| {
-        let weights = Parameters::default().first_weights();
-        let outcome = decided_by(bench, scenario, seed, &mut Threshold { percent: *percent, weights })?;
-        Ok(outcome)
+        decided_by(bench, scenario, seed, &mut Threshold::new(*percent))
     })?;
     let lines = thresholds.iter().zip(runs.chunks(rates.len()));
     let ours = lines.map(|(percent, runs)| Curve::of(&format!("{percent} %"), rates, runs, thesis_p99));
