@@ -105,7 +105,8 @@ mod tests {
     fn runs(alone: &[(&str, u32)], together: &[(&str, u32)]) -> (Vec<String>, bool) {
         let left: BTreeMap<&str, u32> = alone.iter().chain(together).copied().collect();
         let state = Mutex::new((left, Vec::new()));
-        let list = |of: &[(&str, u32)]| of.iter().map(|(n, _)| (n.to_string(), (|| Ok(())) as Test)).collect();
+        let list =
+            |of: &[(&str, u32)]| of.iter().map(|(n, _)| (n.to_string(), (|| Ok(())) as Test)).collect();
         let good = pass(list(alone), list(together), |name, _| {
             let mut state = state.lock().expect("no test panics");
             state.1.push(name.to_string());

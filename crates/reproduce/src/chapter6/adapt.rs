@@ -73,9 +73,7 @@ fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenari
          [[event]]\nat_s = {at_s}\naction = \"enable\"\ndevice = \"nic2\"\n"
     );
     let guard = match learner {
-        LearnerKind::Thompson | LearnerKind::ServiceRate => {
-            guard()
-        }
+        LearnerKind::Thompson | LearnerKind::ServiceRate => guard(),
         _ => String::new(),
     };
     deciding(&mut s, learner, (BEFORE + AFTER) as u32, &guard);
@@ -152,10 +150,7 @@ fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
 
 pub fn second_nic(bench: &Bench) -> Result<Found, String> {
     let runs = runs(bench)?;
-    let ours = LEARNERS
-        .iter()
-        .zip(runs.iter())
-        .map(|((name, _), runs)| lately(name, runs, BEFORE + AFTER));
+    let ours = LEARNERS.iter().zip(runs.iter()).map(|((name, _), runs)| lately(name, runs, BEFORE + AFTER));
     let chart = Chart {
         title: format!("Right decisions; a second SmartNIC after {BEFORE}"),
         x: DECISION,

@@ -124,7 +124,8 @@ fn regret(runs: &[Outcome]) -> Vec<f64> {
 
 /// Evidence for the claims on one change, in the order of [`CHANGE_CLAIMS`](super::CHANGE_CLAIMS), and its chart.
 fn one(bench: &Bench, change: &Change) -> Result<(Chart, Vec<Vec<f64>>), String> {
-    let runs = bench.each(change.title, &DECIDERS, |(_, decider), seed| run(bench, change, *decider, seed))?;
+    let runs =
+        bench.each(change.title, &DECIDERS, |(_, decider), seed| run(bench, change, *decider, seed))?;
     let all = BEFORE + AFTER;
     let chart = Chart {
         title: format!("Right decisions; {} after {BEFORE}", change.title),
