@@ -16,8 +16,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(PROTOS, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin");
     fs::write(out, descriptors.encode_to_vec())?;
-    // gNMI is separate from P4Runtime's definitions.
-    for set in [descriptors, protox::compile(["gnmi/gnmi.proto"], ["proto"])?] {
+    // gNMI and traces are separate from P4Runtime's definitions.
+    let gnmi = protox::compile(["gnmi/gnmi.proto"], ["proto"])?;
+    let trace = protox::compile(["pointsman/trace.proto"], ["proto"])?;
+    for set in [descriptors, gnmi, trace] {
         tonic_prost_build::configure()
             // `connect()` would need sockets; the binary brings its own channel.
             .build_transport(false)

@@ -9,6 +9,7 @@ use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::{Sources, balancer, parse_define, read_source};
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say, show};
+use pointsman_explain::filter::Filter;
 use pointsman_frontend::{Compiled, Define};
 use pointsman_ir::Executor;
 use pointsman_node::switch::queues;
@@ -52,6 +53,9 @@ pub struct MemoryArgs {
     /// How the program runs: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     pub executor: Choice,
+    /// Follow packets while measuring, as `pointsman p4 trace --follow` does (docs/trace.md): what a filter costs.
+    #[arg(long, value_name = "FILTER", value_parser = Filter::parse)]
+    follow: Option<Filter>,
     /// Write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -172,6 +176,9 @@ impl MemoryArgs {
         if !self.queue.is_empty() {
             let config = SwitchConfig { ports: Some((0..PORTS).collect()), ..config() };
             queues::apply(program.switch(), &config, &self.queue)?;
+        }
+        if let Some(filter) = &self.follow {
+            program.switch().follow(Some(filter.follow()));
         }
         Ok(program)
     }

@@ -10,6 +10,9 @@ mod generated {
     pub mod gnmi {
         include!(concat!(env!("OUT_DIR"), "/gnmi.rs"));
     }
+    pub mod trace {
+        include!(concat!(env!("OUT_DIR"), "/pointsman.trace.v1.rs"));
+    }
     pub mod p4 {
         pub mod config {
             pub mod v1 {
@@ -33,6 +36,8 @@ pub use generated::google::rpc;
 pub use generated::p4::config::v1 as p4info;
 /// The P4Runtime messages, client and server stubs (package `p4.v1`).
 pub use generated::p4::v1 as p4rt;
+/// Traces of packets of a running switch (package `pointsman.trace.v1`).
+pub use generated::trace;
 
 /// The compiled definitions as a serialized `google.protobuf.FileDescriptorSet`, for server reflection and tests.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

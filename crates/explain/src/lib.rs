@@ -9,6 +9,7 @@ pub mod coverage;
 mod describe;
 mod events;
 mod fields;
+pub mod filter;
 pub mod show;
 mod way;
 pub mod why;

@@ -1,6 +1,7 @@
 //! Explanations of packet tests, and coverage, on small programs.
 
 mod coverage;
+mod filter;
 mod why;
 
 use pointsman_explain::Describer;

@@ -31,4 +31,5 @@ mod support;
 mod switch_cli;
 mod switch_flags;
 mod switch_tls;
+mod switch_trace;
 mod workload;

@@ -9,10 +9,13 @@ use pointsman_ir::{Executor, ExternInstanceId, Program};
 use pointsman_testkit::compile::{compile_text, own_includes};
 use pointsman_testkit::random::Random;
 use pointsman_testkit::ways::{self, GROUPS};
+use pointsman_v1model::trace::{Follow, StepKind, TraceStep};
 use pointsman_v1model::{
-    Arrived, CloneSession, Keep, Output, Pipeline, PortRate, QueueConfig, Replica, Switch, SwitchConfig, Time,
+    Arrived, CloneSession, Keep, Output, Pipeline, PortRate, QueueConfig, Replica, Sink, Switch,
+    SwitchConfig, Time,
 };
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Programs of a run by default.
@@ -95,6 +98,53 @@ enum How {
     Received,
     /// In batches of at most so many.
     Batches(usize),
+    /// The same, while those of some ports are followed.
+    Followed(usize),
+}
+
+/// What leaves; packets in the buffers of a batch are in the buffers that the switch names.
+#[derive(Default)]
+struct Out {
+    all: Vec<Output>,
+    /// The addresses of the buffers.
+    buffers: Vec<Range<usize>>,
+}
+
+impl Sink for Out {
+    fn transmit(&mut self, port: u32, packet: &[u8]) {
+        self.all.transmit(port, packet);
+    }
+
+    fn to_cpu(&mut self, packet: &[u8]) {
+        self.all.to_cpu(packet);
+    }
+
+    fn transmit_buffer(&mut self, port: u32, number: usize, packet: &[u8]) {
+        let (buffer, at) = (&self.buffers[number], packet.as_ptr() as usize);
+        assert!(buffer.start <= at && at + packet.len() <= buffer.end, "packet {number} is elsewhere");
+        self.transmit(port, packet);
+    }
+}
+
+/// Follows the packets of odd ports.
+fn follow<E: Executor>(switch: &mut Switch<E>) {
+    let wants = Arc::new(|port, _: &[u8]| port % 2 == 1);
+    switch.follow(Some(Follow { wants, left: Arc::new(u64::MAX.into()), per_s: u32::MAX }));
+}
+
+/// Followed packets, and packets with a fate among them and their copies.
+fn count(steps: &[TraceStep]) -> (usize, usize) {
+    let begins = |s: &&TraceStep| matches!(s.what, StepKind::Received { .. });
+    let ends = |s: &&TraceStep| {
+        matches!(
+            s.what,
+            StepKind::Sent { .. } | StepKind::Dropped(_) | StepKind::Consumed | StepKind::Again(_)
+        )
+    };
+    let copies = |s: &&TraceStep| matches!(s.what, StepKind::Copied { .. });
+    let (begun, ended) = (steps.iter().filter(begins).count(), steps.iter().filter(ends).count());
+    assert_eq!(begun + steps.iter().filter(copies).count(), ended, "each thread ends once");
+    (begun, ended)
 }
 
 /// All that leaves, and all that can be seen, at the end.
@@ -105,7 +155,11 @@ fn run<E: Executor>(program: &Arc<Program>, seed: u64, limits: u64, how: How) ->
     }
     let mut random = Random::new(seed);
     let budget = if random.one_in(5) { 1 + random.below(5) } else { 1000 };
-    let (mut out, mut now, mut fed) = (Vec::new(), Time::ZERO, 0);
+    let (mut out, mut now, mut fed) = (Out::default(), Time::ZERO, 0);
+    let (mut wanted, mut followed) = (0, 0);
+    if matches!(how, How::Followed(_)) {
+        follow(&mut switch);
+    }
     while fed < PACKETS {
         now = now.plus_ns(random.below(20_000) as u64);
         let size = 1 + random.below(12);
@@ -120,12 +174,14 @@ fn run<E: Executor>(program: &Arc<Program>, seed: u64, limits: u64, how: How) ->
                     switch.poll(now, budget, &mut out);
                 }
             }
-            How::Batches(most) => {
+            How::Batches(most) | How::Followed(most) => {
                 let mut buffers: Vec<Vec<u8>> = made
                     .iter()
                     .map(|(_, packet, room)| [vec![0xee; *room], packet.clone()].concat())
                     .collect();
+                let address = |b: &Vec<u8>| b.as_ptr() as usize..b.as_ptr() as usize + b.len();
                 for (made, buffers) in made.chunks(most).zip(buffers.chunks_mut(most)) {
+                    out.buffers = buffers.iter().map(address).collect();
                     let arrived = made.iter().zip(buffers).map(|((port, _, start), buffer)| Arrived {
                         port: *port,
                         buffer,
@@ -138,9 +194,14 @@ fn run<E: Executor>(program: &Arc<Program>, seed: u64, limits: u64, how: How) ->
         if random.one_in(4) {
             switch.poll(now, 50, &mut out);
         }
+        wanted += made.iter().filter(|(port, ..)| port % 2 == 1).count();
+        followed += switch.take_followed().map_or(0, |f| count(&f.steps).0);
+    }
+    if matches!(how, How::Followed(_)) && switch.stats().queued == 0 {
+        assert_eq!(followed, wanted, "seed {seed}");
     }
     let seen = seen(&mut switch);
-    (out, seen)
+    (out.all, seen)
 }
 
 #[test]
@@ -153,7 +214,7 @@ fn native_code_does_what_the_interpreter_does() {
             .unwrap_or_else(|(_, all)| panic!("seed {seed}: {all}\n{text}"));
         let limits = seed % 3;
         let expected = run::<Interp>(&program, seed, limits, How::Received);
-        for how in [How::Received, How::Batches(1), How::Batches(12)] {
+        for how in [How::Received, How::Batches(1), How::Batches(12), How::Followed(12)] {
             let got = run::<Engine>(&program, seed, limits, how);
             for (n, (got, expected)) in got.0.iter().zip(&expected.0).enumerate() {
                 assert_eq!(got, expected, "seed {seed}, {how:?}, output {n}\n{text}");

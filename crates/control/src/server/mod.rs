@@ -277,7 +277,11 @@ impl Server {
         Ok(pb::CapabilitiesResponse { p4runtime_api_version: API_VERSION.to_string(), experimental: None })
     }
 
-    fn check_device(&self, device_id: u64) -> Result<(), RpcError> {
+    /// Checks that a request is for this device.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check_device(&self, device_id: u64) -> Result<(), RpcError> {
         if device_id == self.config.device_id {
             return Ok(());
         }

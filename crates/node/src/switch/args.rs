@@ -6,6 +6,7 @@ use super::device::is_json;
 use super::log::{Level, Log, LogError, Rotation};
 use super::queues::Setting;
 use super::tls;
+use super::trace::TraceArgs;
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::parse_define;
 use pointsman_frontend::Define;
@@ -200,6 +201,9 @@ pub struct Args {
     /// Start without a program.
     #[arg(long)]
     pub no_p4: bool,
+    /// Traces of packets.
+    #[command(flatten)]
+    pub traces: TraceArgs,
     /// Flags of simple_switch.
     #[command(flatten)]
     pub field: Field,

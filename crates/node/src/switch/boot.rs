@@ -38,7 +38,7 @@ pub fn boot(
         compiled
     };
     let config = config_text(file, sources, defines)?;
-    runtime.boot(&compiled.program, &config).map_err(|e| e.message)?;
+    runtime.boot((compiled.program, compiled.source_map), &config).map_err(|e| e.message)?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use super::queues::{self, Setting};
 use super::runtime::{Handle, Runtime};
 use super::state_file::{self, Saved};
 use super::wires::Watch;
-use super::{Setup, Texts, build, serve, tls};
+use super::{Setup, Texts, build, serve, tls, trace};
 use crate::listen::listen;
 use crate::service::stop_at_signals;
 use pointsman_compile::sources::Sources;
@@ -200,6 +200,10 @@ pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut runtime = start(&args, &log)?;
     let handle = runtime.handle();
     let (listener, address) = tokio.block_on(listen(args.p4runtime, "--p4runtime"))?;
+    if let Some(filter) = &args.traces.trace {
+        let told = runtime.follow(filter, "--trace")?;
+        tokio.spawn(trace::print(told, args.traces.trace_json));
+    }
     // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
     attend(&tokio, &args, &handle, hangup)?;
     let how = match (&tls, &args.grpc_tls_ca) {

@@ -8,6 +8,7 @@ use pointsman_compile::executor::Runner;
 use pointsman_compile::rendered;
 use pointsman_compile::sources::{Confined, Sources, is_carrier};
 use pointsman_control::Device;
+use pointsman_frontend::source::SourceMap;
 use pointsman_ir::Program;
 use pointsman_v1model::{Kept, Pipeline, Prepared, Preparer, State, Switch, SwitchConfig, Time};
 use std::cell::RefCell;
@@ -15,13 +16,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// A compiled program, and the texts that it was made of.
+pub type Compiled = (Program, SourceMap);
+
 /// The compiler of the switch.
-pub type Compile<'a> = &'a dyn Fn(&[u8]) -> Result<Program, String>;
+pub type Compile<'a> = &'a dyn Fn(&[u8]) -> Result<Compiled, String>;
 
 /// The last program that was made of a text, ready to run: controllers push what they find running already whenever they
 /// connect.
 #[derive(Default)]
-pub struct Cache(RefCell<Option<Made>>);
+pub struct Cache {
+    last: RefCell<Option<Made>>,
+    /// The texts of the programs that are in use.
+    maps: RefCell<Vec<(Arc<Program>, Arc<SourceMap>)>>,
+}
 
 struct Made {
     text: Vec<u8>,
@@ -33,17 +41,29 @@ impl Cache {
     /// Remembers a program. Not one that other files are read for, as these may change.
     pub fn put(&self, text: &[u8], program: Arc<Program>) {
         let includes = text.windows(10).any(|w| w == b"#include \"");
-        *self.0.borrow_mut() =
+        *self.last.borrow_mut() =
             (!includes && !is_json(text)).then(|| Made { text: text.to_vec(), program, prepared: None });
     }
 
+    /// Remembers the texts of a program, as long as it is in use elsewhere.
+    fn list(&self, program: &Arc<Program>, map: SourceMap) {
+        let mut maps = self.maps.borrow_mut();
+        maps.retain(|(of, _)| Arc::strong_count(of) > 1);
+        maps.push((program.clone(), Arc::new(map)));
+    }
+
+    /// The texts of a program.
+    pub fn map(&self, program: &Arc<Program>) -> Option<Arc<SourceMap>> {
+        self.maps.borrow().iter().find(|(of, _)| Arc::ptr_eq(of, program)).map(|(_, map)| map.clone())
+    }
+
     fn program(&self, text: &[u8]) -> Option<Arc<Program>> {
-        self.0.borrow().as_ref().filter(|made| made.text == text).map(|made| made.program.clone())
+        self.last.borrow().as_ref().filter(|made| made.text == text).map(|made| made.program.clone())
     }
 
     /// A program, ready to run; made ready now, unless it was before.
     fn prepare(&self, preparer: &Preparer<Runner>, pipeline: &Pipeline) -> Result<Prepared<Runner>, String> {
-        let mut last = self.0.borrow_mut();
+        let mut last = self.last.borrow_mut();
         let made = last.as_mut().filter(|made| Arc::ptr_eq(&made.program, pipeline.program()));
         if let Some(prepared) = made.as_ref().and_then(|made| made.prepared.as_ref()) {
             return Ok(prepared.clone());
@@ -117,7 +137,9 @@ impl Device for Turn<'_> {
         if let Some(program) = self.cache.program(device_config) {
             return Ok(program);
         }
-        let program = Arc::new((self.compile)(device_config)?);
+        let (program, map) = (self.compile)(device_config)?;
+        let program = Arc::new(program);
+        self.cache.list(&program, map);
         self.cache.put(device_config, program.clone());
         Ok(program)
     }
@@ -197,13 +219,14 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// Compiles a `p4_device_config`: P4 source text.
-pub fn compile_config(texts: &Texts, text: &[u8]) -> Result<Program, String> {
+pub fn compile_config(texts: &Texts, text: &[u8]) -> Result<Compiled, String> {
     let Texts { sources, p4_for_json } = texts;
     // p4c's output for BMv2, which controllers usually send.
     match (is_json(text), p4_for_json) {
         (false, _) => {}
         (true, Some(path)) => {
-            return compile_file(path, sources, &[]).map(|(c, _)| c.program).map_err(|e| e.to_string());
+            let compiled = compile_file(path, sources, &[]).map_err(|e| e.to_string())?.0;
+            return Ok((compiled.program, compiled.source_map));
         }
         (true, None) => {
             return Err("p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the text of the \
@@ -215,7 +238,7 @@ pub fn compile_config(texts: &Texts, text: &[u8]) -> Result<Program, String> {
         format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not compiler output")
     })?;
     pointsman_compile::compile("p4_device_config", text, &Confined(sources), &[])
-        .map(|c| c.program)
+        .map(|c| (c.program, c.source_map))
         .map_err(|failure| rendered(&failure))
 }
 

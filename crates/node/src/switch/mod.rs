@@ -18,6 +18,7 @@ mod shared;
 pub mod state_file;
 pub mod summary;
 pub mod tls;
+mod trace;
 pub mod wires;
 mod worker;
 
@@ -34,6 +35,7 @@ use pointsman_compile::executor::Choice;
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
+use pointsman_control::proto::trace::trace_server::TraceServer;
 use pointsman_ports::pcap::Pace;
 use pointsman_ports::{PcapPort, PollMode, Port, Traced, Want, open_interface, open_interface_shared};
 use pointsman_stf::generator::Numbered;
@@ -238,7 +240,11 @@ pub fn serve(
     let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
-    let services = Services { p4runtime: service, gnmi: GNmiServer::new(gnmi::Service::new(handle.clone())) };
+    let services = Services {
+        p4runtime: service,
+        gnmi: GNmiServer::new(gnmi::Service::new(handle.clone())),
+        trace: TraceServer::new(trace::Service::new(handle.clone())),
+    };
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT));

@@ -3,13 +3,15 @@
 
 mod calls;
 mod error;
+mod events;
+mod follow;
 mod handle;
 mod saved;
 mod streams;
 
 use super::audit::Audit;
 use super::build_error::BuildError;
-use super::device::{Cache, Texts, Turn, compile_config};
+use super::device::{Cache, Compiled, Texts, Turn, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
 use super::queues::{self, QueueError, Setting};
@@ -22,10 +24,9 @@ use crate::metrics::switch::{self, Figures};
 use crate::metrics::{Insight, Page};
 use pointsman_compile::executor::{Choice, Runner};
 use pointsman_control::{ConnId, Device, RpcError, Server, ServerConfig};
-use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
 use pointsman_stf::generator::Numbered;
-use pointsman_v1model::{Event, EventKind, PortStats, Preparer, State, Stats, SwitchConfig, Time, Watch};
+use pointsman_v1model::{PortStats, Preparer, State, Stats, SwitchConfig, Time, Watch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -34,6 +35,8 @@ use tokio::sync::oneshot;
 
 pub use calls::{Peer, ReadItem};
 pub use error::{GeneratorError, RunError};
+use follow::Follower;
+pub use follow::{Busy, Told};
 pub use handle::{Gone, Handle, Job};
 use streams::Client;
 pub use streams::StreamItem;
@@ -67,6 +70,9 @@ pub struct Core {
     cells: Option<Watch>,
     /// When an idle timeout of an entry may have passed.
     idle_at: Option<Time>,
+    /// Who follows packets.
+    follower: Option<Follower>,
+    followers: u64,
 }
 
 impl Core {
@@ -194,7 +200,7 @@ impl Core {
 
     /// A worker's report.
     pub fn notified(&mut self, notices: Notices) {
-        let Notices { packets, digests, events, links, news } = notices;
+        let Notices { packets, digests, events, followed, links, news } = notices;
         self.news.extend(news);
         for packet in packets {
             match self.server.packet_in(&packet) {
@@ -210,7 +216,8 @@ impl Core {
             let outputs = self.server.digests(&digests, self.now(), unix_ns() as i64);
             self.deliver(outputs);
         }
-        self.news.extend(events.into_iter().map(told));
+        self.news.extend(events.into_iter().map(events::told));
+        followed.into_iter().for_each(|followed| self.followed(followed));
         let changed = !links.is_empty();
         for (port, up) in links {
             self.control(|server, device, _| server.port_status(device, port, up));
@@ -247,16 +254,6 @@ impl Core {
             self.deliver(outputs.unwrap_or_default());
         }
     }
-}
-
-/// The log line of an event.
-fn told(event: Event) -> (Level, String) {
-    let (level, what) = match event.kind {
-        EventKind::Log(message) => (Level::Info, message),
-        EventKind::AssertFailed(place) => (Level::Warn, false_check("assert", place.as_deref())),
-        EventKind::AssumeFailed(place) => (Level::Warn, false_check("assume", place.as_deref())),
-    };
-    (level, format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9))
 }
 
 /// A switch that is about to run.
@@ -313,6 +310,8 @@ impl Runtime {
             insights,
             cells: None,
             idle_at: None,
+            follower: None,
+            followers: 0,
         };
         Ok(Runtime { core, workers, jobs, handle: Handle { jobs: tx } })
     }
@@ -347,7 +346,7 @@ impl Runtime {
     ///
     /// # Errors
     /// It cannot run here.
-    pub fn boot(&mut self, program: &Program, config: &str) -> Result<(), RpcError> {
+    pub fn boot(&mut self, program: Compiled, config: &str) -> Result<(), RpcError> {
         let core = &mut self.core;
         let now = core.now();
         let compile = |_: &[u8]| Ok(program.clone());
@@ -489,9 +488,4 @@ impl Core {
 /// Time of day for ports and messages: captures and notifications carry it.
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
-}
-
-fn false_check(what: &str, place: Option<&str>) -> String {
-    let at = place.map(|p| format!("{p}: ")).unwrap_or_default();
-    format!("{at}an {what} was false; the packet was dropped")
 }

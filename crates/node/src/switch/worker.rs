@@ -8,6 +8,7 @@ use super::wires::Wires;
 use crate::clock::Clock;
 use pointsman_compile::executor::Runner;
 use pointsman_ports::{PollMode, PollStrategy, Step, Waker};
+use pointsman_v1model::trace::Followed;
 use pointsman_v1model::{self as v1model, Arrived, Digest, Event, Time};
 use std::io;
 use std::sync::Arc;
@@ -75,6 +76,8 @@ pub struct Notices {
     pub digests: Vec<Digest>,
     /// Log messages and failed assertions.
     pub events: Vec<Event>,
+    /// Packets that are followed.
+    pub followed: Option<Followed>,
     /// Ports whose link changed.
     pub links: Vec<(u32, bool)>,
     /// Log lines for the operator.
@@ -83,7 +86,7 @@ pub struct Notices {
 
 impl Notices {
     fn count(&self) -> usize {
-        self.packets.len() + self.digests.len() + self.events.len()
+        self.packets.len() + self.digests.len() + self.events.len() + usize::from(self.followed.is_some())
     }
 
     fn is_empty(&self) -> bool {
@@ -105,6 +108,7 @@ struct After {
     deadline: Option<Time>,
     digests: Vec<Digest>,
     events: Vec<Event>,
+    followed: Option<Followed>,
 }
 
 impl Seat {
@@ -128,12 +132,14 @@ impl Seat {
         messages: bool,
         wires: &mut Wires,
     ) -> After {
-        let mut after = After { more: false, deadline: None, digests: Vec::new(), events: Vec::new() };
+        let mut after =
+            After { more: false, deadline: None, digests: Vec::new(), events: Vec::new(), followed: None };
         match self {
             Seat::Alone => shared.work_alone(|switch| {
                 packets.drain(..).for_each(|p| switch.receive_cpu(now, &p));
                 after.more = switch.poll(now, BUDGET, wires).more;
                 after.deadline = switch.next_poll();
+                after.followed = switch.take_followed();
                 if messages {
                     after.digests = switch.take_digests();
                     after.events = switch.take_events();
@@ -144,6 +150,7 @@ impl Seat {
                 packets.drain(..).for_each(|p| worker.receive_cpu(&switch, now, &p));
                 after.more = worker.poll(&switch, now, BUDGET, wires).more;
                 after.deadline = worker.next_deadline();
+                after.followed = worker.take_followed(&switch);
                 if messages {
                     after.digests = worker.take_digests(&switch);
                     after.events = worker.take_events();
@@ -252,7 +259,7 @@ impl Worker {
                 seat.process(shared, clock.now(), &mut batch, wires);
             });
             let due = self.deadline.is_some_and(|at| at <= clock.now());
-            let mut said = (Vec::new(), Vec::new());
+            let mut said = Notices::default();
             if frames > 0 || more || due || !self.packets.is_empty() {
                 let now = self.now();
                 let room = self.backlog.load(Ordering::Relaxed) < MAX_NOTICES;
@@ -260,10 +267,11 @@ impl Worker {
                 more = after.more;
                 let retry = (!room).then(|| now.plus_ns(RETRY_NS));
                 self.deadline = [after.deadline, retry].into_iter().flatten().min();
-                said = (after.digests, after.events);
+                said.digests = after.digests;
+                (said.events, said.followed) = (after.events, after.followed);
             }
             self.wires.flush(unix);
-            self.report(said.0, said.1);
+            self.report(said);
             // More orders may follow whose wake-up is already consumed.
             let step = self.poll.after(self.now().0, frames);
             if orders == 0 && frames == 0 && !more && step == Step::Sleep {
@@ -275,10 +283,10 @@ impl Worker {
     }
 
     /// Passes pending packets and events to the control plane.
-    fn report(&mut self, digests: Vec<Digest>, events: Vec<Event>) {
+    fn report(&mut self, said: Notices) {
         let packets = self.wires.take_cpu();
         let (links, news) = (self.wires.take_links(), self.wires.take_news());
-        let mut notices = Notices { packets, digests, events, links, news };
+        let mut notices = Notices { packets, links, news, ..said };
         if notices.is_empty() {
             return;
         }

@@ -83,7 +83,7 @@ enum Without {
 
 /// Why the state of a switch cannot be written.
 #[derive(Debug)]
-enum DumpError {
+pub enum DumpError {
     /// No connection; the address and the reason.
     Connect(String, String),
     /// The switch refuses a request.
@@ -179,6 +179,15 @@ fn of_switch(
 }
 
 async fn connect(args: &Target<'_>) -> Result<P4RuntimeClient<Channel>, Box<dyn Error>> {
+    Ok(P4RuntimeClient::new(channel(args).await?)
+        .max_decoding_message_size(pointsman_node::switch::grpc::MAX_MESSAGE_BYTES))
+}
+
+/// A connection.
+///
+/// # Errors
+/// The switch cannot be reached.
+pub async fn channel(args: &Target<'_>) -> Result<Channel, Box<dyn Error>> {
     let wrong = |e: &dyn Error| {
         let mut inner = e;
         while let Some(next) = inner.source() {
@@ -199,9 +208,7 @@ async fn connect(args: &Target<'_>) -> Result<P4RuntimeClient<Channel>, Box<dyn 
         endpoint = endpoint.tls_config(tls).map_err(|e| wrong(&e))?;
     }
     let endpoint = endpoint.connect_timeout(Duration::from_secs(5));
-    let channel = endpoint.connect().await.map_err(|e| wrong(&e))?;
-    Ok(P4RuntimeClient::new(channel)
-        .max_decoding_message_size(pointsman_node::switch::grpc::MAX_MESSAGE_BYTES))
+    Ok(endpoint.connect().await.map_err(|e| wrong(&e))?)
 }
 
 /// The program's text and every entity.

@@ -4,6 +4,7 @@
 pub mod bundle;
 pub mod dump;
 pub mod fmt;
+mod follow;
 pub mod graph;
 pub mod lsp;
 pub mod p4c;

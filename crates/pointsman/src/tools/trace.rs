@@ -1,10 +1,11 @@
 //! `pointsman p4 trace`: traces a packet, step by step.
 
 use crate::tools::dump::{self, Target, Tls};
-use crate::tools::print;
+use crate::tools::{follow, print};
 use clap::Args as ClapArgs;
 use pointsman_compile::sources::{Sources, parse_define, read_source};
 use pointsman_compile::{compile, compile_file, rendered};
+use pointsman_explain::filter::{Filter, FilterError};
 use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Reader;
@@ -33,6 +34,10 @@ pub struct Args {
     device_id: u64,
     #[command(flatten)]
     tls: Tls,
+    /// Follow packets that pass through the running switch instead, those for which the words of FILTER are true (docs/trace.md): port=1,
+    /// dst=10.0.0.0/24, proto=tcp, dport=80 and so on, or `all`. Ends after count=N packets (10), or with Ctrl-C.
+    #[arg(long, value_name = "FILTER", requires = "live", conflicts_with_all = ["file", "packet", "pcap"], value_parser = followed)]
+    follow: Option<String>,
     /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...). A packet test also works;
     /// its expectations are not checked.
     #[arg(long, value_name = "FILE")]
@@ -74,6 +79,10 @@ const MAX_PACKETS: usize = 10_000;
 /// # Errors
 /// The program, the entries or the packets cannot be read or used.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    if let (Some(filter), Some(address)) = (&args.follow, &args.live) {
+        let switch = Target { address, device_id: args.device_id, tls: &args.tls };
+        return follow::run(&switch, filter, args.json, args.all);
+    }
     let sources = Sources { include_dirs: args.include.clone() };
     let live = args.live.as_ref().map(|address| {
         let switch = Target { address, device_id: args.device_id, tls: &args.tls };
@@ -122,6 +131,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The argument of `--follow`, if it can be read.
+fn followed(text: &str) -> Result<String, FilterError> {
+    Filter::parse(text).map(|_| text.to_string())
 }
 
 fn packets(args: &Args) -> Result<Vec<Vec<u8>>, String> {

@@ -21,7 +21,7 @@ impl<E: Executor> Drive<'_, E> {
         new.received = from.received;
         new.descendants.clone_from(&from.descendants);
         new.fresh = false;
-        let thread = core.thread(|| StepKind::Copied { parent: from.way.thread, origin });
+        let thread = core.thread_of_copy(from.way.thread, origin);
         new.way = Way { thread, ..from.way };
         new
     }

@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::state::Own;
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
-use crate::trace::{StepKind, Trace};
+use crate::trace::{Follow, Followed, Origin, StepKind, Trace};
 use pointsman_ir::{Executor, Program};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ pub(super) struct Core<F> {
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
     pub last_now: Time,
-    /// The packets are traced.
+    /// Packets are traced: all, or those that are followed.
     pub trace: Option<Box<Trace>>,
 }
 
@@ -263,15 +263,21 @@ impl<F> Core<F> {
         self.pool.clear();
         let lost = self.queues.drain().len() + std::mem::take(&mut self.again).len();
         self.gate.drops[DropReason::PipelineReplaced as usize] += lost as u64;
+        let follows = self.follows();
         for packet in &mut self.input {
             packet.frame = fixed.exec.new_frame();
+            if follows {
+                packet.way.thread = 0;
+            }
         }
+        self.trace.iter_mut().for_each(|t| t.forget());
         self.own.random = Random::new(self.config.seed.wrapping_add(self.number));
         self.own.colors = vec![Color::Green; fixed.pipeline.program.externs.len()];
     }
 
     /// Drops the packets that wait for ingress.
     pub fn drop_input(&mut self) {
+        self.trace.iter_mut().for_each(|t| t.forget());
         let lost = std::mem::take(&mut self.input).len();
         self.gate.drops[DropReason::PipelineReplaced as usize] += lost as u64;
     }
@@ -318,12 +324,53 @@ impl<F> Core<F> {
         }
     }
 
-    /// A new thread of the trace and its first step; 0 if packets are not traced.
-    pub fn thread(&mut self, first: impl FnOnce() -> StepKind) -> u32 {
+    /// The thread of the trace of a packet that comes in, and its first step; 0 if it is not traced.
+    pub fn thread(&mut self, port: u32, packet: &[u8], first: impl FnOnce(Vec<u8>) -> StepKind) -> u32 {
         let Some(trace) = &mut self.trace else { return 0 };
+        if !trace.takes(port, packet) {
+            return 0;
+        }
         let thread = trace.thread();
-        trace.step(thread, first());
+        trace.step(thread, first(packet.to_vec()));
         thread
+    }
+
+    /// The thread of a copy, and its first step; 0 if the packet that it descends from is not traced.
+    pub fn thread_of_copy(&mut self, parent: u32, origin: Origin) -> u32 {
+        let Some(trace) = self.trace.as_mut().filter(|_| parent != 0) else { return 0 };
+        let thread = trace.thread();
+        trace.step(thread, StepKind::Copied { parent, origin });
+        thread
+    }
+
+    /// Whether all packets are traced.
+    #[inline]
+    fn traces_all(&self) -> bool {
+        self.trace.as_ref().is_some_and(|t| t.is_of_all())
+    }
+
+    /// Whether some packets are followed.
+    #[inline]
+    pub fn follows(&self) -> bool {
+        self.trace.as_ref().is_some_and(|t| !t.is_of_all())
+    }
+
+    /// Follows these packets from now on, and no others.
+    pub fn follow(&mut self, follow: Option<Follow>) {
+        let now = self.last_now;
+        self.trace = follow.map(|follow| Box::new(Trace::only(follow, now)));
+        self.input.iter_mut().for_each(|packet| packet.way.thread = 0);
+    }
+
+    /// The steps of followed packets that have left.
+    pub fn take_followed(&mut self, program: Option<&Arc<Program>>) -> Option<Followed> {
+        let trace = self.trace.as_mut()?;
+        let taken = trace.take_followed();
+        if trace.is_done() {
+            self.trace = None;
+        }
+        let (steps, skipped) = taken?;
+        Some(Followed { steps, skipped, program: program?.clone() })
     }
 
     pub fn drop(&mut self, packet: Boxed<F>, reason: DropReason) {
@@ -357,7 +404,7 @@ impl<F> Core<F> {
         PortStats { queued: self.queues.port_len(port), ..stats }
     }
 
-    /// Whether nothing has to be done first, and packets are not traced. Then a packet may go straight through the switch, if its
+    /// Whether nothing has to be done first, and not all packets are traced. Then a packet may go straight through the switch, if its
     /// port is open.
     #[inline]
     pub fn is_clear(&self, now: Time) -> bool {
@@ -370,7 +417,7 @@ impl<F> Core<F> {
         self.input.is_empty()
             && (self.again.is_empty() || self.again_pace.free_ns > now.0)
             && self.generators.next().is_none_or(|t| t > now)
-            && self.trace.is_none()
+            && !self.traces_all()
     }
 
     /// When the next packet may go through ingress.
@@ -418,7 +465,7 @@ impl<F> Core<F> {
         buffer: Option<usize>,
         sink: &mut dyn Sink,
     ) {
-        if self.trace.is_some() {
+        if thread != 0 {
             let leads = self.gate.leads_to_cpu(port);
             let consumed = self.gate.consumes(port);
             self.note(thread, || match leads {

@@ -19,7 +19,7 @@ impl<F> Core<F> {
         packet: &[u8],
     ) {
         self.begin(fixed, now);
-        let thread = self.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
+        let thread = self.thread(port, packet, |bytes| StepKind::Received { port, bytes });
         let Some(fixed) = fixed else {
             self.gate.stats.received += 1;
             return self.refuse(thread, DropReason::NoPipeline);
@@ -40,7 +40,7 @@ impl<F> Core<F> {
             let mut generators = std::mem::take(&mut self.generators);
             generators.make(now, |port, at, packet| {
                 self.gate.stats.generated += 1;
-                let thread = self.thread(|| StepKind::Generated { port, bytes: packet.to_vec() });
+                let thread = self.thread(port, packet, |bytes| StepKind::Generated { port, bytes });
                 match fixed {
                     Some(fixed) => self.admit(fixed, at, port, packet, thread),
                     None => self.refuse(thread, DropReason::NoPipeline),
@@ -127,6 +127,47 @@ impl<F> Core<F> {
         };
         self.own.forget(&drive.state);
         self.begin(Some(drive.fixed), now);
+        let passes = match self.follows() {
+            true => self.pick_out(drive, now, budget, batch, sink),
+            false => self.in_place(drive, now, budget, batch, sink),
+        };
+        self.polled(now, passes)
+    }
+
+    /// Takes followed packets through step by step, and those between them in place; how many passes that were.
+    #[cold]
+    fn pick_out<E: Executor<Frame = F>>(
+        &mut self,
+        drive: &mut Drive<'_, E>,
+        now: Time,
+        budget: usize,
+        batch: &mut [Arrived<'_>],
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let (mut passes, mut from) = (0, 0);
+        while from < batch.len() {
+            let wanted = |a: &Arrived<'_>| self.trace.as_ref().is_some_and(|t| t.wants(a.port, a.packet()));
+            let until = batch[from..].iter().position(wanted).map_or(batch.len(), |n| from + n);
+            let mut behind = Behind { sink: &mut *sink, by: from };
+            passes += self.in_place(drive, now, budget, &mut batch[from..until], &mut behind);
+            if let Some(arrived) = batch.get(until) {
+                self.receive(Some(drive.fixed), now, arrived.port, arrived.packet());
+                passes += drive.work(self, now, budget, sink);
+            }
+            from = until + 1;
+        }
+        passes
+    }
+
+    /// Takes packets through in place, as far as nothing holds them up; how many passes that were.
+    fn in_place<E: Executor<Frame = F>>(
+        &mut self,
+        drive: &mut Drive<'_, E>,
+        now: Time,
+        budget: usize,
+        batch: &mut [Arrived<'_>],
+        sink: &mut dyn Sink,
+    ) -> usize {
         let mut bench = self.bench.take().unwrap_or_default();
         let alone = batch.len() == 1 && budget >= 2 && self.is_clear(now) && drive.goes_through();
         let passes = match alone {
@@ -139,7 +180,7 @@ impl<F> Core<F> {
             false => self.process_batch(drive, now, budget, &mut bench, batch, sink),
         };
         self.bench = Some(bench);
-        self.polled(now, passes)
+        passes
     }
 
     /// Takes the packets of a batch through; how many passes that were.
@@ -212,5 +253,25 @@ impl<F> Core<F> {
             }
         }
         passes
+    }
+}
+
+/// The sink of the packets of a batch behind its first `by` ones.
+struct Behind<'a> {
+    sink: &'a mut dyn Sink,
+    by: usize,
+}
+
+impl Sink for Behind<'_> {
+    fn transmit(&mut self, port: u32, packet: &[u8]) {
+        self.sink.transmit(port, packet);
+    }
+
+    fn to_cpu(&mut self, packet: &[u8]) {
+        self.sink.to_cpu(packet);
+    }
+
+    fn transmit_buffer(&mut self, port: u32, number: usize, packet: &[u8]) {
+        self.sink.transmit_buffer(port, self.by + number, packet);
     }
 }

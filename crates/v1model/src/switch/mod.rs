@@ -29,7 +29,7 @@ use crate::queue::{PortRate, QueueConfig, SharedBuffer};
 use crate::state::{Digest, Event, IdleEntry, Kept, State};
 use crate::stats::{PortStats, Stats};
 use crate::time::Time;
-use crate::trace::TraceStep;
+use crate::trace::{Follow, Followed, TraceStep};
 use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -296,7 +296,7 @@ impl<E: Executor> Switch<E> {
     /// Takes packets from ports and processes them in place: the results and their order are the same as
     /// with [`Switch::receive`] and [`Switch::poll`] with this budget for each of them in turn.
     ///
-    /// A packet that nothing holds up (no other packet has to leave first, its port is free, packets are not traced) is neither
+    /// A packet that nothing holds up (no other packet has to leave first, its port is free, it is not traced) is neither
     /// copied nor queued. Others are copied and take the usual way.
     pub fn process(
         &mut self,
@@ -362,6 +362,18 @@ impl<E: Executor> Switch<E> {
             }
             false => self.core.trace = None,
         }
+    }
+
+    /// Follows the packets that come in from now on and that are wanted; `None` for no packet. They take the slow way, all others the
+    /// usual one. What was followed or traced before is forgotten.
+    pub fn follow(&mut self, follow: Option<Follow>) {
+        self.each(|core| core.follow(follow.clone()));
+    }
+
+    /// The steps of followed packets that this switch itself processed, when none of them is inside any more.
+    pub fn take_followed(&mut self) -> Option<Followed> {
+        let program = self.loaded.as_ref().map(|l| &l.fixed.pipeline.program);
+        self.core.take_followed(program)
     }
 
     /// The packets' steps since the last call, in order.

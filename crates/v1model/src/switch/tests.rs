@@ -561,6 +561,61 @@ fn traces_follow_every_copy() {
     assert!(r.switch.take_trace().is_empty());
 }
 
+/// Follows packets of port 1.
+fn follow(rig: &mut Rig, left: u64, per_s: u32) {
+    use crate::trace::Follow;
+    let wants = std::sync::Arc::new(|port, _: &[u8]| port == 1);
+    rig.switch.follow(Some(Follow { wants, left: std::sync::Arc::new(left.into()), per_s }));
+}
+
+/// The threads that begin in what was followed, and the packets that were skipped.
+fn followed(rig: &mut Rig) -> Option<(Vec<u32>, u64)> {
+    use crate::trace::StepKind;
+    let followed = rig.switch.take_followed()?;
+    let begins = |k: &StepKind| matches!(k, StepKind::Received { .. } | StepKind::Copied { .. });
+    let threads = followed.steps.iter().filter(|s| begins(&s.what)).map(|s| s.thread);
+    Some((threads.collect(), followed.skipped))
+}
+
+/// Copies of followed packets are followed, those of others are not, and nothing is followed beyond the limits.
+#[test]
+fn some_packets_are_followed() {
+    let mut r = rig(ingress(|b| b.clone_to(1)));
+    follow(&mut r, 3, 2);
+    for us in [0, 1, 2] {
+        r.receive(us, 2, &[9]);
+        r.receive(us, 1, &[1, 2]);
+    }
+    assert!(followed(&mut r).is_none(), "they have not left");
+    r.run(2);
+    assert_eq!(followed(&mut r), Some((vec![1, 2, 3, 4], 1)));
+    // Half a second allows one more.
+    for us in [500_003, 500_004] {
+        r.receive(us, 1, &[1, 2]);
+        r.run(us);
+    }
+    assert_eq!(followed(&mut r), Some((vec![5, 6], 0)));
+    assert!(r.switch.take_followed().is_none() && r.switch.core.trace.is_none(), "all were followed");
+    assert_eq!(r.outputs().matches("6:0102").count(), 5);
+}
+
+/// Traces of two programs are not mixed.
+#[test]
+fn a_new_program_forgets_what_was_followed() {
+    let mut r = rig(ingress(|b| b.set_std("egress_spec", 3)));
+    follow(&mut r, 10, 10);
+    r.receive(0, 1, &[1]);
+    r.load(ingress(|b| b.set_std("egress_spec", 4)), Keep::Nothing);
+    r.receive(1, 1, &[2]);
+    r.run(1);
+    assert_eq!(r.outputs(), "4:01 4:02");
+    assert_eq!(followed(&mut r), Some((vec![2], 0)));
+    r.switch.follow(None);
+    r.receive(2, 1, &[3]);
+    r.run(2);
+    assert!(r.switch.take_followed().is_none());
+}
+
 /// For random programs of all kinds: each packet has one fate, and the same seed gives the same outputs.
 #[test]
 fn packets_are_conserved() {

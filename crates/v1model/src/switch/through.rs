@@ -315,6 +315,9 @@ impl<E: Executor> Drive<'_, E> {
         (buffer, payload_at): (&mut [u8], usize),
         given: &Given,
     ) -> Option<Resumed> {
+        if way.thread != 0 {
+            return None;
+        }
         let rest = (buffer, payload_at);
         let (passed, effects) = self.single(core, now, pass::SECOND, (frame, way.bytes), rest, given)?;
         Some(Resumed { exit: passed.exit, start: passed.start, effects })
@@ -328,6 +331,9 @@ impl<E: Executor> Drive<'_, E> {
         packet: &mut Packet<E::Frame>,
     ) -> Option<Resumed> {
         let Packet { frame, data, way, .. } = packet;
+        if way.thread != 0 {
+            return None;
+        }
         let (buffer, start) = data.whole();
         let rest = (buffer, start + way.payload);
         let (passed, effects) = self.single(core, now, pass::REST, (frame, way.bytes), rest, &[0; _])?;
@@ -343,6 +349,9 @@ impl<E: Executor> Drive<'_, E> {
         packet: &mut Packet<E::Frame>,
     ) -> Option<Stop> {
         let Packet { frame, data, way, .. } = packet;
+        if way.thread != 0 {
+            return None;
+        }
         let bytes = data.len();
         let (passed, effects) =
             self.single(core, now, pass::AGAIN, (frame, way.bytes), data.whole(), &[0; _])?;
@@ -364,7 +373,7 @@ impl<E: Executor> Drive<'_, E> {
         given: &Given,
     ) -> Option<(Passed, Effects)> {
         let fixed = self.fixed;
-        if core.trace.is_some() || !self.goes_through() {
+        if !self.goes_through() {
             return None;
         }
         let quiet =

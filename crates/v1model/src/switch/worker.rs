@@ -14,6 +14,7 @@ use super::{Arrived, Polled, Sink, Switch};
 use crate::guarded::Guarded;
 use crate::state::{Digest, Event};
 use crate::time::Time;
+use crate::trace::Followed;
 use pointsman_ir::Executor;
 use std::sync::{Arc, MutexGuard};
 
@@ -104,6 +105,12 @@ impl<E: Executor> Worker<E> {
     /// [`Switch::take_events`], those of this worker's packets.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.core.shared().own.events.drain(..).collect()
+    }
+
+    /// [`Switch::take_followed`], of this worker's packets.
+    pub fn take_followed(&mut self, switch: &Switch<E>) -> Option<Followed> {
+        let program = switch.loaded.as_ref().map(|l| &l.fixed.pipeline.program);
+        self.core.shared().take_followed(program)
     }
 
     /// When [`Worker::poll`] next has something to do. `None`: not before the next packet.
