@@ -454,7 +454,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             _ => break Ok(ExitCode::SUCCESS),
         }
     };
-    if let (Some(join), Ok(_)) = (&join, &result) {
+    if let (Some(join), Ok(_)) = (&mut join, &result) {
         tokio.block_on(join.leave());
     }
     if args.duration_s.is_some() {

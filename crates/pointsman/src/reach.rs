@@ -3,8 +3,8 @@
 use pointsman_balance::config::DEFAULT_API;
 use pointsman_console::print;
 use pointsman_node::http::client::{Ask, ask};
-use pointsman_node::switch::tls;
-use rustls::{ClientConfig, RootCertStore};
+use pointsman_node::http::credentials::{Files, token};
+use rustls::ClientConfig;
 use serde_json::Value;
 use std::error::Error;
 use std::fmt::Write;
@@ -71,47 +71,12 @@ pub fn encoded(name: &str) -> String {
     })
 }
 
-/// The token in a file, as described at [`Reach::token_file`].
-fn token(text: &str) -> Option<&str> {
-    let line = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).find(|l| !l.is_empty())?;
-    let mut words = line.split_whitespace();
-    let first = words.next()?;
-    Some(words.next().unwrap_or(first))
-}
-
 /// The request of one command, and how its answer is shown.
 pub struct Question {
     pub method: &'static str,
     pub path: String,
     pub body: Option<String>,
     pub show: fn(&Value) -> String,
-}
-
-/// The trusted CA, for an address with `https://`.
-fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, Box<dyn Error>> {
-    if !reach.api.iter().any(|url| url.starts_with("https://")) {
-        return Ok(None);
-    }
-    let ca =
-        reach.ca.as_ref().ok_or("https:// needs the API's CA: pass --ca FILE or set POINTSMAN_API_CA")?;
-    let mut roots = RootCertStore::empty();
-    for certificate in tls::certificates(ca, "API's CA")? {
-        roots.add(certificate).map_err(|e| format!("{}: {e}", ca.display()))?;
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|e| format!("TLS: {e}"))?
-        .with_root_certificates(roots);
-    let config = match (&reach.cert, &reach.key) {
-        (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(
-                tls::certificates(cert, "client certificate")?,
-                tls::key(key, "client key")?,
-            )
-            .map_err(|e| format!("{} and {}: {e}", cert.display(), key.display()))?,
-        _ => builder.with_no_client_auth(),
-    };
-    Ok(Some(Arc::new(config)))
 }
 
 /// What every request needs.
@@ -205,19 +170,17 @@ impl Reach {
     }
 
     fn way(&self) -> Result<Way, Box<dyn Error>> {
-        let tls = trust(self)?;
+        let files = Files { ca: self.ca.clone(), identity: self.cert.clone().zip(self.key.clone()) };
+        let tls = files.tls(&self.api)?;
         let file = self.token_file.as_ref().ok_or(
             "no API token (see `tokens` in [api] of rack.toml): pass --token-file FILE or set POINTSMAN_TOKEN_FILE",
         )?;
-        let shown = file.display();
-        let held = std::fs::read_to_string(file).map_err(|e| format!("cannot read {shown}: {e}"))?;
-        let token =
-            token(&held).ok_or_else(|| format!("{shown} contains no token: expected TOKEN or NAME TOKEN"))?;
+        let token = token(file)?;
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| format!("cannot start: {e}"))?;
-        Ok(Way { tls, token: token.to_owned(), tokio })
+        Ok(Way { tls, token, tokio })
     }
 
     /// Asks, and shows the answer.

@@ -339,7 +339,7 @@ fn over_tls() {
         // Beyond loopback no other option is needed.
         let api = format!("[api]\ntls_cert = \"server.pem\"\ntls_key = \"server.key\"\n{demand}");
         let text = rack.replacen("[api]\n", &api, 1).replacen("\"127.0.0.1:0\"", "\"0.0.0.0:0\"", 1);
-        write("rack.toml", text);
+        write("rack.toml", text.clone());
         b.controller.stop();
         (b.controller, b.api) = Bench::controller(&b.folder);
         b.api = b.api.replacen("0.0.0.0", "127.0.0.1", 1);
@@ -363,6 +363,27 @@ fn over_tls() {
         assert!(code == Some(1) && err.contains("TLS failed"), "{err}");
         let (code, _, err) = with(&b, &[]);
         assert!(code == Some(1) && err.contains("--ca FILE"), "{err}");
+        // The same for an agent that registers, at the second of its controllers.
+        let members =
+            "\n[[members]]\nname = \"pool\"\napi = true\nnetworks = [\"10.0.9.0/24\"]\nports = [8]\n";
+        let rack = b.folder.join("members.toml");
+        std::fs::write(&rack, text + members).expect("a file");
+        let agent = |options: &[String]| {
+            let urls = format!("http://127.0.0.1:1,{}", b.api);
+            let (rack, token) = (rack.display().to_string(), path("tokens"));
+            let mut all = vec!["agent", &rack, "m1", "gpu", "--register", &urls, "--token-file", &token];
+            all.extend(["--kind", "gpu", "--address", "10.0.9.7"]);
+            all.extend(options.iter().map(String::as_str));
+            let agent = Running::start(&all);
+            agent.wait_for_line("a line", |l| l.contains("m1/gpu") || l.contains("--ca FILE"))
+        };
+        let line = agent(&shown("client"));
+        assert!(line.contains("the controller refuses `m1/gpu`"), "{line}");
+        if mutual {
+            let line = agent(&["--ca".into(), ca.clone()]);
+            assert!(line.contains("`m1/gpu` cannot be registered"), "{line}");
+        }
+        agent(&[]);
         // Without TLS no request is answered.
         let mut stream = TcpStream::connect(b.api.trim_start_matches("https://")).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");

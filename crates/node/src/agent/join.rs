@@ -1,12 +1,12 @@
 //! `--register`: the agent's device as a member of the rack, by the controller's API.
 
 use crate::http::client::{Ask, ask};
-use crate::switch::tls;
+use crate::http::credentials::{Files, token};
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{CannotJoin, Membership, Standing, Step};
 use pointsman_balance::members::Document;
 use pointsman_console::say;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use std::error::Error;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -23,16 +23,23 @@ const FAREWELL: Duration = Duration::from_secs(2);
 #[derive(clap::Args)]
 pub struct JoinArgs {
     /// Register the device as a member at this URL of the controller's API, such as https://10.0.0.1:9560; renew while the agent runs, and
-    /// withdraw at its end. SERVER and DEVICE must not be in the rack description; its [[members]] say what is allowed.
+    /// withdraw at its end. Of several URLs, separated by commas, the first one whose controller answers and takes changes is used. SERVER
+    /// and DEVICE must not be in the rack description; its [[members]] say what is allowed.
     #[allow(rustdoc::broken_intra_doc_links, reason = "a table of rack.toml, in the text of --help")]
-    #[arg(long, value_name = "URL", requires_all = ["token_file", "kind", "address"])]
-    register: Option<String>,
+    #[arg(long, value_name = "URLS", value_delimiter = ',', requires_all = ["token_file", "kind", "address"])]
+    register: Vec<String>,
     /// With --register: file with the API token: TOKEN, or a line NAME TOKEN [members] as in the controller's token file.
     #[arg(long, value_name = "FILE", requires = "register")]
     token_file: Option<PathBuf>,
     /// With --register: PEM file with the CA of an https:// API.
     #[arg(long, value_name = "FILE", requires = "register")]
     ca: Option<PathBuf>,
+    /// With --register: PEM file with the client certificate, if the API requires one.
+    #[arg(long, value_name = "FILE", requires_all = ["register", "key"])]
+    cert: Option<PathBuf>,
+    /// With --register: PEM file with the key of --cert.
+    #[arg(long, value_name = "FILE", requires_all = ["register", "cert"])]
+    key: Option<PathBuf>,
     /// With --register: kind of the device: cpu, smartnic, gpu, fpga or other.
     #[arg(long, requires = "register")]
     kind: Option<String>,
@@ -56,7 +63,9 @@ pub struct JoinArgs {
 /// A member and the way to its controller.
 pub struct Join {
     membership: Membership,
-    url: String,
+    urls: Vec<String>,
+    /// The one that answered last.
+    at: usize,
     token: String,
     tls: Option<Arc<ClientConfig>>,
 }
@@ -64,7 +73,7 @@ pub struct Join {
 impl JoinArgs {
     /// Whether the device joins by itself.
     pub fn is_wanted(&self) -> bool {
-        self.register.is_some()
+        !self.register.is_empty()
     }
 
     /// The member that the flags describe, if they do.
@@ -72,14 +81,7 @@ impl JoinArgs {
     /// # Errors
     /// A file cannot be read, or the rack does not admit it.
     pub fn join(&self, rack: &Rack, server: &str, device: &str) -> Result<Option<Join>, Box<dyn Error>> {
-        let (Some(url), Some(file)) = (&self.register, &self.token_file) else { return Ok(None) };
-        let text = std::fs::read_to_string(file);
-        let text = text.map_err(|e| format!("--token-file: cannot read {}: {e}", file.display()))?;
-        let line = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).find(|l| !l.is_empty());
-        let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
-        let token = *words.get(1).or(words.first()).ok_or_else(|| {
-            format!("--token-file: {} has no token: write a line NAME TOKEN members", file.display())
-        })?;
+        let Some(file) = self.token_file.as_ref().filter(|_| self.is_wanted()) else { return Ok(None) };
         let document = Document {
             name: format!("{server}/{device}"),
             kind: self.kind.clone().unwrap_or_default(),
@@ -90,33 +92,57 @@ impl JoinArgs {
             ..Document::default()
         };
         let membership = Membership::new(rack, self.source.as_deref(), document, self.ttl)?;
-        let url = url.trim_end_matches('/').to_string();
-        Ok(Some(Join { membership, url, token: token.to_string(), tls: self.trust()? }))
-    }
-
-    fn trust(&self) -> Result<Option<Arc<ClientConfig>>, Box<dyn Error>> {
-        let Some(ca) = &self.ca else { return Ok(None) };
-        let mut roots = RootCertStore::empty();
-        for certificate in tls::certificates(ca, "API's CA")? {
-            roots.add(certificate).map_err(|e| format!("{}: {e}", ca.display()))?;
-        }
-        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| format!("TLS: {e}"))?;
-        Ok(Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
+        let files = Files { ca: self.ca.clone(), identity: self.cert.clone().zip(self.key.clone()) };
+        let urls: Vec<String> =
+            self.register.iter().map(|url| url.trim_end_matches('/').to_string()).collect();
+        let tls = files.tls(&urls)?;
+        Ok(Some(Join { membership, urls, at: 0, token: token(file)?, tls }))
     }
 }
 
+/// The status of a controller that takes no changes: another one may.
+const STANDBY: u16 = 503;
+
 impl Join {
+    /// A request to the first controller that takes it, beginning with the one that did so last.
     async fn request(
-        &self,
+        &mut self,
         method: &str,
         body: Option<String>,
         patience: Duration,
     ) -> Result<(u16, Vec<u8>), String> {
-        let url = format!("{}{}", self.url, self.membership.path());
-        let body = body.map(|b| ("application/json", b));
-        let asked = Ask { method, url: &url, tls: self.tls.clone(), token: Some(&self.token), body };
+        let mut last = Err("no URL".to_string());
+        for n in 0..self.urls.len() {
+            let at = (self.at + n) % self.urls.len();
+            let answer = self.request_at(at, method, body.clone(), patience).await;
+            match answer {
+                Ok((STANDBY, _)) => last = answer,
+                Ok(_) => {
+                    self.at = at;
+                    return answer;
+                }
+                Err(_) if last.is_err() => last = answer,
+                Err(_) => {}
+            }
+        }
+        last
+    }
+
+    async fn request_at(
+        &self,
+        at: usize,
+        method: &str,
+        body: Option<String>,
+        patience: Duration,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let url = format!("{}{}", self.urls[at], self.membership.path());
+        let asked = Ask {
+            method,
+            url: &url,
+            tls: self.tls.clone().filter(|_| url.starts_with("https://")),
+            token: Some(&self.token),
+            body: body.map(|b| ("application/json", b)),
+        };
         ask(asked, patience).await.map_err(|e| e.to_string())
     }
 
@@ -159,8 +185,8 @@ impl Join {
     }
 
     /// Withdraws the member: the connections that it has continue.
-    pub async fn leave(&self) {
-        let name = self.membership.name();
+    pub async fn leave(&mut self) {
+        let name = self.membership.name().to_string();
         match self.request("DELETE", None, FAREWELL).await {
             Ok((200, _)) => say(&format!("`{name}` leaves")),
             Ok((status, _)) => say(&format!("`{name}` leaves when its time is over: status {status}")),

@@ -2,6 +2,7 @@
 //! defined elsewhere.
 
 pub mod client;
+pub mod credentials;
 pub mod health;
 pub mod server;
 

@@ -1,0 +1,109 @@
+//! What clients of the controller's API need: whom they trust, who they are, a token.
+
+use crate::switch::tls::{self, TlsError};
+use rustls::{ClientConfig, RootCertStore};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// PEM files of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// The CA of `https://` servers.
+    pub ca: Option<PathBuf>,
+    /// The client's own certificate, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// What is wrong with a client's files.
+#[derive(Debug)]
+pub enum CredentialsError {
+    /// `https://` without a CA.
+    NoCa,
+    /// A file is not what it should be.
+    File(TlsError),
+    /// A certificate cannot be trusted.
+    Authority(PathBuf, rustls::Error),
+    /// Certificate and key are of no use.
+    Identity(PathBuf, PathBuf, rustls::Error),
+    /// The library supports no version of TLS.
+    Library(rustls::Error),
+    /// The file of the token cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It has no token.
+    NoToken(PathBuf),
+}
+
+impl fmt::Display for CredentialsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use CredentialsError as E;
+        match self {
+            E::NoCa => f.write_str("https:// needs the API's CA: pass --ca FILE"),
+            E::File(e) => e.fmt(f),
+            E::Authority(path, e) => write!(f, "{}: {e}", path.display()),
+            E::Identity(cert, key, e) => write!(f, "{} and {}: {e}", cert.display(), key.display()),
+            E::Library(e) => write!(f, "TLS: {e}"),
+            E::Unreadable(path, e) => {
+                write!(f, "cannot read {}: {e}; it holds the API token", path.display())
+            }
+            E::NoToken(path) => {
+                write!(f, "{} contains no token: expected TOKEN or NAME TOKEN", path.display())
+            }
+        }
+    }
+}
+
+impl Error for CredentialsError {}
+
+impl From<TlsError> for CredentialsError {
+    fn from(e: TlsError) -> Self {
+        CredentialsError::File(e)
+    }
+}
+
+impl Files {
+    /// The client's side of TLS, if one of the URLs has it.
+    ///
+    /// # Errors
+    /// A file is missing or wrong.
+    pub fn tls(&self, urls: &[String]) -> Result<Option<Arc<ClientConfig>>, CredentialsError> {
+        use CredentialsError as E;
+        if !urls.iter().any(|url| url.starts_with("https://")) {
+            return Ok(None);
+        }
+        let ca = self.ca.as_ref().ok_or(E::NoCa)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in tls::certificates(ca, "API's CA")? {
+            roots.add(certificate).map_err(|e| E::Authority(ca.clone(), e))?;
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(E::Library)?
+            .with_root_certificates(roots);
+        let config = match &self.identity {
+            Some((cert, key)) => builder
+                .with_client_auth_cert(
+                    tls::certificates(cert, "client certificate")?,
+                    tls::key(key, "client key")?,
+                )
+                .map_err(|e| E::Identity(cert.clone(), key.clone(), e))?,
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Some(Arc::new(config)))
+    }
+}
+
+/// The token in a file: TOKEN, or the first line NAME TOKEN of a controller's token file.
+///
+/// # Errors
+/// The file cannot be read, or has none.
+pub fn token(file: &Path) -> Result<String, CredentialsError> {
+    let text =
+        std::fs::read_to_string(file).map_err(|e| CredentialsError::Unreadable(file.to_path_buf(), e))?;
+    let line = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).find(|l| !l.is_empty());
+    let mut words = line.unwrap_or_default().split_whitespace();
+    let first = words.next().ok_or_else(|| CredentialsError::NoToken(file.to_path_buf()))?;
+    Ok(words.next().unwrap_or(first).to_string())
+}
