@@ -69,7 +69,8 @@ fn judge(captures: &str) -> Outcome {
 
 fn a_load_balancer_with_one_copy() -> Outcome {
     let dir = Scratch::new("tea-lb");
-    let result = tea(&dir, "lb", &["--churn", "--copies", "1", "--servers", "1"])?;
+    let result = tea(&dir, "lb", &["--churn", "--copies", "1", "--servers", "1", "--fault", "pair"])?;
+    ensure!(number(&result["pairs_revived"]) > 0, "{result:#}");
     ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
     ensure!(number(&result["lookups"]["replica"]) == 0, "{result:#}");
     Ok(())

@@ -8,6 +8,7 @@ pub use setup::{PAIRS, dram_bytes};
 
 use crate::App;
 use crate::checker::{Checker, State, flow, key};
+use pointsman_control::proto::p4rt;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{FramePool, Port};
 use pointsman_remote::{Action, ChangeError, Table, Writer};
@@ -43,6 +44,8 @@ pub const CHANGING: u32 = 256;
 const AGE: Duration = Duration::from_nanos(1 << AGE_BIT);
 /// The lowest bit of the time stamp by which the sketch ages.
 const AGE_BIT: u32 = 30;
+/// Time between two looks for queue pairs that ended.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long the start may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -54,6 +57,8 @@ pub struct Shared {
     pub ready: AtomicBool,
     /// Entries no longer change.
     pub quiet: AtomicBool,
+    /// A queue pair shall end.
+    pub break_pair: AtomicBool,
     /// The end.
     pub stop: AtomicBool,
     /// The zero of all times.
@@ -106,6 +111,8 @@ pub struct Found {
     pub collisions: u64,
     /// Changes that were acknowledged, and that were refused because the switch was full.
     pub changes: [u64; 2],
+    /// Queue pairs that ended and were set up again.
+    pub revived: u64,
     /// Bits of the switch's registers and tables.
     pub switch_bytes: u64,
     /// Bytes of memory in the servers.
@@ -129,6 +136,9 @@ struct Controller {
     changes: [u64; 2],
     /// When the cache's counters are read.
     age_at: Instant,
+    /// When the controller looks for queue pairs that ended.
+    look_at: Instant,
+    revived: u64,
 }
 
 /// The way to a memory server.
@@ -183,6 +193,8 @@ impl Controller {
             change_at: Instant::now(),
             changes: [0; 2],
             age_at: Instant::now() + AGE,
+            look_at: Instant::now() + LOOK,
+            revived: 0,
             shared,
             plan,
         };
@@ -279,6 +291,7 @@ impl Controller {
             entries,
             collisions,
             changes: self.changes,
+            revived: self.revived,
             switch_bytes: self.switch.bytes(),
             dram_bytes: self.memories.servers.iter().map(|s| s.bytes).sum(),
         })
@@ -321,6 +334,9 @@ impl Controller {
     /// Waits for the switch for a moment, and does everything that is due.
     async fn turn(&mut self) -> Result<()> {
         for done in self.switch.turn(TURN).await? {
+            for pair in &done.dead {
+                self.revive(*pair);
+            }
             self.done(done);
         }
         let failed = |e: pointsman_remote::WriterError| Error::new(e.to_string());
@@ -382,6 +398,44 @@ impl Controller {
         } else if self.plan.cache > 0 && Instant::now() >= self.age_at {
             self.age_at = Instant::now() + AGE;
             self.switch.read_hits();
+        } else if !self.memories.servers.is_empty() && Instant::now() >= self.look_at {
+            self.look_at = Instant::now() + LOOK;
+            if self.shared.break_pair.swap(false, Relaxed) {
+                self.break_pair();
+            } else {
+                self.switch.read_dead();
+            }
+        }
+    }
+
+    /// The switch's entities for a queue pair; `region`: the key in its requests.
+    fn pair(&self, number: u32, region: impl Fn(u32) -> u32) -> Vec<p4rt::Entity> {
+        let (i, n) = Server::place(number);
+        let start = self.table.as_ref().and_then(|t| t.parts().get(i)).map(|part| part.start);
+        let server = self.memories.servers.get(i);
+        let entities =
+            server.zip(start).map(|(s, start)| self.switch.pair(s, (i, n), region(s.memory.key), start));
+        // All names were found when the switch was filled.
+        entities.and_then(|made| made.ok()).unwrap_or_default()
+    }
+
+    /// A server shall end a queue pair: requests get a wrong key.
+    fn break_pair(&mut self) {
+        let mut entities = self.pair(0, |key| !key);
+        entities.truncate(1);
+        self.switch.replace(entities);
+    }
+
+    /// Sets a queue pair up again that its server has ended. If the server does not answer, the next look finds it again.
+    fn revive(&mut self, number: u32) {
+        let (i, n) = Server::place(number);
+        let psn = self.random.below(1 << 24) as u32;
+        let renewed = self.memories.servers.get_mut(i).map(|s| s.renew((i, n), psn));
+        if let Some(Ok(())) = renewed {
+            let entities = self.pair(number, |key| key);
+            self.switch.replace(entities);
+            self.switch.let_serve(number);
+            self.revived += 1;
         }
     }
 

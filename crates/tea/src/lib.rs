@@ -78,6 +78,8 @@ pub enum Fault {
     Hang,
     /// Memory servers lose one frame in 200, in each direction.
     Loss,
+    /// The first memory server ends a queue pair, because the switch's requests there have a wrong key.
+    Pair,
 }
 
 impl Fault {
@@ -88,6 +90,7 @@ impl Fault {
             Fault::Port => "the first memory server has no link",
             Fault::Hang => "the first memory server hangs",
             Fault::Loss => "one frame in 200 is lost",
+            Fault::Pair => "the first memory server ends a queue pair",
         }
     }
 }

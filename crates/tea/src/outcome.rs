@@ -121,6 +121,7 @@ impl Outcome {
             "changes": {"acknowledged": self.found.changes[0], "refused": self.found.changes[1]},
             "in_fault": {"lost": self.in_fault[0], "outage_ms": self.in_fault[1] as f64 / 1e6},
             "servers_out": count(OUT),
+            "pairs_revived": self.found.revived,
             "after_repair": {"sent": self.after[0], "lost": self.after[1]},
             "violations": {"wrong": v.wrong, "missing": v.missing, "altered": v.altered, "doubled": v.doubled},
             "deaths": self.deaths,

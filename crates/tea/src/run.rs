@@ -60,6 +60,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         checker: Mutex::new(checker),
         ready: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
+        break_pair: AtomicBool::new(false),
         stop: AtomicBool::new(false),
         start: Instant::now(),
     });
@@ -160,12 +161,13 @@ fn disturb(
     say(&format!("fault: {}", options.fault.what()));
     match options.fault {
         Fault::None | Fault::Loss => {}
+        Fault::Pair => shared.break_pair.store(true, Relaxed),
         Fault::Port => bed.set_link(0, false)?,
         Fault::Hang => bed.signal_server(0, libc::SIGSTOP)?,
     }
     std::thread::sleep(times.broken);
     match options.fault {
-        Fault::None | Fault::Loss => {}
+        Fault::None | Fault::Loss | Fault::Pair => {}
         Fault::Port => bed.set_link(0, true)?,
         Fault::Hang => bed.signal_server(0, libc::SIGCONT)?,
     }

@@ -4,7 +4,7 @@ use super::{Management, Plan, STASH};
 use crate::bed::{self, Bed, SERVER, management};
 use crate::{App, Options};
 use pointsman_lab::{Error, Result};
-use pointsman_node::memory::Client;
+use pointsman_node::memory::{Client, ClientError};
 use pointsman_ports::{Want, open_interface};
 use pointsman_remote::{Config, Layout, RING, SLOT, WINDOW};
 use pointsman_roce::Requester;
@@ -112,6 +112,24 @@ impl Server {
     /// The number of a server's queue pair in the switch.
     pub fn pair_number(server: usize, pair: usize) -> u32 {
         server as u32 * PAIRS + pair as u32
+    }
+
+    /// Server and pair of such a number.
+    pub fn place(number: u32) -> (usize, usize) {
+        ((number / PAIRS) as usize, (number % PAIRS) as usize)
+    }
+
+    /// Gets another queue pair in the place of one that ended, which begins with the number `psn`.
+    pub fn renew(&mut self, (i, pair): (usize, usize), psn: u32) -> std::result::Result<(), ClientError> {
+        if let Some((old, _)) = self.pairs.get(pair) {
+            // It may be gone already.
+            let _ = self.client.remove(*old);
+        }
+        let number = self.client.pair(FIRST_PAIR + Server::pair_number(i, pair), psn, SWITCH.into())?;
+        if let Some(place) = self.pairs.get_mut(pair) {
+            *place = (number, psn);
+        }
+        Ok(())
     }
 
     /// Connects to a server, and gets queue pairs for the switch and the controller.

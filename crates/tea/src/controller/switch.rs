@@ -31,6 +31,8 @@ const CACHED: [&str; 3] = [popular::CACHE, "FlowIngress.find.cached", "FlowIngre
 /// Replicas of a look-up.
 const REPLICAS: [u32; 3] = [1, 2, 3];
 
+mod pairs;
+
 /// The program.
 fn program(plan: &Plan) -> Result<Program> {
     let defines = if plan.plain {
@@ -61,6 +63,7 @@ enum Purpose {
     Stash(Vec<u64>),
     Counts,
     Hits,
+    Dead,
 }
 
 /// What the switch has done.
@@ -72,6 +75,8 @@ pub struct Done {
     pub popular: Vec<Vec<u8>>,
     /// The cache's counters.
     pub hits: Option<Hits>,
+    /// Queue pairs that their servers have ended.
+    pub dead: Vec<u32>,
 }
 
 /// A session with the switch. One request is under way at a time.
@@ -226,26 +231,9 @@ impl Switch {
             &[("cell", range)],
             Does::Action(action),
         )?);
-        for (n, (pair, psn)) in server.pairs.iter().enumerate() {
-            let own = Server::pair_number(i, n);
-            let settings = [
-                ("pair", (*pair).into()),
-                ("mac", server.mac.into()),
-                ("address", number(&server.address.octets())),
-                ("port", server.port.into()),
-                ("group", group.into()),
-                ("region", server.memory.key.into()),
-                ("cells", server.memory.address.into()),
-                ("ring", server.ring(n).into()),
-                ("start", part.start.into()),
-            ];
-            let action = self.book.action("FlowIngress.arrive.peer", &settings)?;
-            let key = [("pair", Value::Exact(own.into()))];
-            all.push(self.book.entry("FlowIngress.arrive.tea_pairs", &key, Does::Action(action))?);
-            for register in ["tea_next", "tea_done"] {
-                all.push(self.book.register(register, own, (*psn).into())?);
-            }
-            all.push(self.book.register("tea_tags", own, (psn ^ 0x5a5a).into())?);
+        for (n, (_, psn)) in server.pairs.iter().enumerate() {
+            all.extend(self.pair(server, (i, n), server.memory.key, part.start)?);
+            all.push(self.book.register("tea_tags", Server::pair_number(i, n), (psn ^ 0x5a5a).into())?);
         }
         Ok(())
     }
@@ -378,6 +366,10 @@ impl Switch {
                 match purpose {
                     Purpose::Fill => {}
                     Purpose::Stash(stashed) => return Ok(Some(Done { stashed, ..Done::default() })),
+                    Purpose::Dead => {
+                        let dead = pairs::dead(&response.entities().unwrap_or_default());
+                        return Ok(Some(Done { dead, ..Done::default() }));
+                    }
                     Purpose::Hits => {
                         let entities = response.entities().unwrap_or_default();
                         let hits = popular::hits(entities, self.app.layout().key);

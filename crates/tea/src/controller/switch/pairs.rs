@@ -1,0 +1,94 @@
+//! Queue pairs in the switch.
+
+use super::{Kind, Purpose, Server, Switch, number};
+use pointsman_control::proto::p4rt;
+use pointsman_fabric::{Does, UnknownName, Value};
+use pointsman_session::Request;
+
+impl Switch {
+    /// What the switch holds of a server's queue pair: first the entry with its addresses, and the key in its requests.
+    ///
+    /// # Errors
+    /// The program lacks a table or register.
+    pub(in super::super) fn pair(
+        &self,
+        server: &Server,
+        (i, n): (usize, usize),
+        region: u32,
+        start: u32,
+    ) -> Result<Vec<p4rt::Entity>, UnknownName> {
+        let own = Server::pair_number(i, n);
+        let Some((pair, psn)) = server.pairs.get(n) else { return Ok(Vec::new()) };
+        let settings = [
+            ("pair", (*pair).into()),
+            ("mac", server.mac.into()),
+            ("address", number(&server.address.octets())),
+            ("port", server.port.into()),
+            ("group", i as u128 + 1),
+            ("region", region.into()),
+            ("cells", server.memory.address.into()),
+            ("ring", server.ring(n).into()),
+            ("start", start.into()),
+        ];
+        let action = self.book.action("FlowIngress.arrive.peer", &settings)?;
+        let key = [("pair", Value::Exact(own.into()))];
+        let mut all = vec![self.book.entry("FlowIngress.arrive.tea_pairs", &key, Does::Action(action))?];
+        for register in ["tea_next", "tea_done"] {
+            all.push(self.book.register(register, own, (*psn).into())?);
+        }
+        Ok(all)
+    }
+
+    /// Replaces entities that exist.
+    pub(in super::super) fn replace(&mut self, entities: Vec<p4rt::Entity>) {
+        let kind = p4rt::update::Type::Modify;
+        self.filling
+            .extend(entities.into_iter().map(|e| p4rt::Update { r#type: kind.into(), entity: Some(e) }));
+    }
+
+    /// A queue pair that ended serves again, after everything else that is to be replaced.
+    pub(in super::super) fn let_serve(&mut self, pair: u32) {
+        let registers = ["tea_probed", "tea_dead"].map(|name| self.book.register(name, pair, 0));
+        self.replace(registers.into_iter().flatten().collect());
+    }
+
+    /// Asks which queue pairs have ended. It must be idle.
+    pub(in super::super) fn read_dead(&mut self) {
+        if let Ok(mut entity) = self.book.register("tea_dead", 0, 0) {
+            if let Some(Kind::RegisterEntry(entry)) = &mut entity.entity {
+                (entry.index, entry.data) = (None, None);
+            }
+            let read = self.session.read_request(vec![entity]);
+            self.request(Purpose::Dead, Request::Read(read));
+        }
+    }
+}
+
+/// Queue pairs whose register has not the value 0.
+pub(super) fn dead(entities: &[p4rt::Entity]) -> Vec<u32> {
+    use p4rt::p4_data::Data;
+    let pair = |entity: &p4rt::Entity| {
+        let Some(Kind::RegisterEntry(entry)) = &entity.entity else { return None };
+        let Some(Data::Bitstring(bytes)) = entry.data.as_ref()?.data.as_ref() else { return None };
+        let index = entry.index.as_ref()?.index;
+        bytes.iter().any(|b| *b != 0).then_some(index as u32)
+    };
+    entities.iter().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_pairs_that_ended_are_those_with_a_syndrome() {
+        use p4rt::p4_data::Data;
+        let cell = |index, value: u8| {
+            let data = p4rt::P4Data { data: Some(Data::Bitstring(vec![value])) };
+            let index = Some(p4rt::Index { index });
+            let entry = p4rt::RegisterEntry { register_id: 1, index, data: Some(data) };
+            p4rt::Entity { entity: Some(Kind::RegisterEntry(entry)) }
+        };
+        assert_eq!(dead(&[cell(0, 0), cell(1, 0x62), cell(2, 0), cell(7, 0x61)]), [1, 7]);
+    }
+}
