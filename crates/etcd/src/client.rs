@@ -9,6 +9,11 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_millis(800);
 
+/// The pause after a failure of one endpoint, where all are asked at once; and when there were [`MANY`] failures.
+const EACH_PAUSE: Duration = Duration::from_millis(50);
+const LONG_PAUSE: Duration = Duration::from_millis(400);
+const MANY: u32 = 16;
+
 #[derive(Debug)]
 struct InFlight<P> {
     purpose: P,
@@ -17,7 +22,7 @@ struct InFlight<P> {
 }
 
 /// Requests in flight, with purposes of type `P`. Endpoints are numbered. All requests go to one of them, until it fails; then the
-/// next one's turn comes. Times count from any fixed moment and must not run backwards.
+/// next one's turn comes, or that of the one that answers first ([`Client::candidates`], [`Client::settle`]). Times count from any fixed moment and must not run backwards.
 #[derive(Debug)]
 pub struct Client<P> {
     endpoints: usize,
@@ -28,6 +33,8 @@ pub struct Client<P> {
     /// Failures since the last answer.
     failures: u32,
     again_at: Duration,
+    /// When each endpoint may be asked again, where all are.
+    each_at: Vec<Duration>,
     reason: String,
 }
 
@@ -44,6 +51,7 @@ impl<P> Client<P> {
             in_flight: BTreeMap::new(),
             failures: 0,
             again_at: Duration::ZERO,
+            each_at: vec![Duration::ZERO; endpoints],
             reason: String::new(),
         }
     }
@@ -58,6 +66,11 @@ impl<P> Client<P> {
         self.again_at
     }
 
+    /// Whether the last request failed.
+    pub fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
     /// Why no endpoint answers, if each of them failed since the last answer.
     pub fn lost(&self) -> Option<&str> {
         (self.failures as usize >= self.endpoints).then_some(self.reason.as_str())
@@ -70,18 +83,59 @@ impl<P> Client<P> {
 
     /// Notes a request that is sent now, and returns its id and endpoint.
     pub fn ask(&mut self, now: Duration, purpose: P, patience: Duration) -> (u64, usize) {
-        let (id, endpoint) = (self.next_id, self.endpoint);
+        (self.ask_at(now, self.endpoint, purpose, patience), self.endpoint)
+    }
+
+    /// The same to this endpoint.
+    pub fn ask_at(&mut self, now: Duration, endpoint: usize, purpose: P, patience: Duration) -> u64 {
+        let id = self.next_id;
         self.next_id += 1;
         self.in_flight.insert(id, InFlight { purpose, endpoint, until: now + patience });
-        (id, endpoint)
+        id
+    }
+
+    /// The endpoints to ask: after a failure all that have not just failed, so that one that is silent costs no more time; else
+    /// the one that all requests go to.
+    pub fn candidates(&self, now: Duration) -> Vec<usize> {
+        match self.failures {
+            0 => vec![self.endpoint],
+            _ => (0..self.endpoints).filter(|e| self.each_at[*e] <= now).collect(),
+        }
+    }
+
+    /// When there will be more candidates.
+    pub fn next_candidate(&self, now: Duration) -> Option<Duration> {
+        self.each_at.iter().copied().filter(|at| *at > now && self.failures > 0).min()
+    }
+
+    /// This endpoint answered first: all requests go to it from now on, and other answers to requests for such purposes are ignored.
+    pub fn settle(&mut self, endpoint: usize, purposes: impl Fn(&P) -> bool) {
+        self.endpoint = endpoint;
+        self.again_at = Duration::ZERO;
+        self.in_flight.retain(|_, f| !purposes(&f.purpose));
+    }
+
+    fn note(&mut self, now: Duration, endpoint: usize) {
+        if let Some(at) = self.each_at.get_mut(endpoint) {
+            *at = now + if self.failures < MANY { EACH_PAUSE } else { LONG_PAUSE };
+        }
     }
 
     /// An answer came. Returns the purpose of its request, unless that has timed out.
     pub fn answered(&mut self, now: Duration, id: u64, result: &Result<Answer, Failure>) -> Option<P> {
         let found = self.in_flight.remove(&id)?;
         match result {
-            Err(Failure::Unknown(why)) => self.failed(now, found.endpoint, why),
-            Ok(_) | Err(Failure::Refused(_) | Failure::NoLease) => self.failures = 0,
+            Err(Failure::Unknown(why)) => {
+                self.note(now, found.endpoint);
+                self.failed(now, found.endpoint, why);
+            }
+            Ok(_) | Err(Failure::Refused(_) | Failure::NoLease) => {
+                // Whichever answers is better than one that has not been tried since.
+                if std::mem::take(&mut self.failures) > 0 {
+                    self.endpoint = found.endpoint;
+                    self.again_at = Duration::ZERO;
+                }
+            }
         }
         Some(found.purpose)
     }
@@ -112,7 +166,10 @@ impl<P> Client<P> {
         let late: Vec<u64> =
             self.in_flight.iter().filter(|(_, f)| f.until <= now).map(|(id, _)| *id).collect();
         let late: Vec<InFlight<P>> = late.iter().filter_map(|id| self.in_flight.remove(id)).collect();
-        late.iter().for_each(|f| self.failed(now, f.endpoint, "no answer"));
+        for f in &late {
+            self.note(now, f.endpoint);
+            self.failed(now, f.endpoint, "no answer");
+        }
         late.into_iter().map(|f| f.purpose).collect()
     }
 

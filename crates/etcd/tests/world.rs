@@ -66,8 +66,12 @@ pub struct World {
     sent: u64,
     lives: u64,
     faults: Faults,
-    cut: BTreeMap<(usize, usize), Duration>,
+    pub cut: BTreeMap<(usize, usize), Duration>,
     outage_until: Duration,
+    /// Requests of an outage are answered at its end, as etcd does while it elects.
+    pub outage_hangs: bool,
+    /// Changes that an owner wants, in parts of 1000 per 50 ms.
+    pub eagerness: u64,
     tags: u64,
     acknowledged: BTreeSet<u64>,
     unstored: BTreeSet<u64>,
@@ -78,6 +82,9 @@ pub struct World {
     writes: Vec<u64>,
     without_leader: Duration,
     pub longest_without: Duration,
+    last_stored: Duration,
+    /// The longest time without a change.
+    pub longest_unchanged: Duration,
     pub stored: u64,
 }
 
@@ -104,6 +111,8 @@ impl World {
             faults,
             cut: BTreeMap::new(),
             outage_until: Duration::ZERO,
+            outage_hangs: false,
+            eagerness: 300,
             tags: 0,
             acknowledged: BTreeSet::new(),
             unstored: BTreeSet::new(),
@@ -112,6 +121,8 @@ impl World {
             writes: Vec::new(),
             without_leader: Duration::ZERO,
             longest_without: Duration::ZERO,
+            last_stored: Duration::ZERO,
+            longest_unchanged: Duration::ZERO,
             stored: 0,
         };
         (0..members).for_each(|i| w.start(i));
@@ -207,6 +218,8 @@ impl World {
                 p.value.push(tag);
                 self.acknowledged.insert(tag);
                 self.stored += 1;
+                self.longest_unchanged = self.longest_unchanged.max(self.now - self.last_stored);
+                self.last_stored = self.now;
             }
             Event::NotStored { proposal, why } => {
                 let (number, tag) = p.proposed.take().expect("a proposal");
@@ -229,7 +242,7 @@ impl World {
 
     /// The owner's work every 50 ms: a change, a write to the switch.
     fn work(&mut self, i: usize) {
-        let (now, changes) = (self.now, self.chance(300));
+        let (now, changes) = (self.now, self.chance(self.eagerness));
         let Some(p) = self.processes[i].as_mut().filter(|p| p.paused_until <= now) else { return };
         if let Some(term) = p.term {
             if term > self.highest {
@@ -256,6 +269,19 @@ impl World {
         let unknown = |why: &str| Err(Failure::Unknown(why.to_string()));
         let result = if self.is_cut(member, endpoint) {
             // No answer at all.
+            return;
+        } else if self.outage_until > self.now && self.outage_hangs {
+            let at = self.outage_until + MS;
+            match request {
+                Request::Range { .. } => {
+                    let input = Input::Answer { id, result: unknown("leader changed") };
+                    self.post(at, Message::ToMember { member, life, input });
+                }
+                request => {
+                    let request = request.clone();
+                    self.post(at, Message::ToStore { member, life, id, endpoint, request });
+                }
+            }
             return;
         } else if self.outage_until > self.now {
             unknown("no leader")
@@ -343,6 +369,13 @@ impl World {
         }
     }
 
+    /// etcd has no leader for so long. A new one gives all leases their whole time again.
+    pub fn outage(&mut self, lasts: Duration) {
+        let until = self.now + lasts;
+        self.outage_until = until;
+        self.store.leases.values_mut().for_each(|(_, lasts, ends)| *ends = until + *lasts);
+    }
+
     /// What may go wrong, every 50 ms.
     fn misfortune(&mut self) {
         let f = self.faults;
@@ -380,10 +413,8 @@ impl World {
             }
         }
         if self.chance(f.outage) {
-            self.outage_until = self.now + ms(self.random.below(6000));
-            // A new leader of etcd gives all leases their whole time again.
-            let until = self.outage_until;
-            self.store.leases.values_mut().for_each(|(_, lasts, ends)| *ends = until + *lasts);
+            let lasts = ms(self.random.below(6000));
+            self.outage(lasts);
         }
         if self.chance(f.compact) {
             self.store.compacted = self.store.revision - self.random.below(3) as i64;

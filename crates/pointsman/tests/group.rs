@@ -185,7 +185,7 @@ fn a_leader_that_was_paused_has_no_say_any_more() {
     if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
         return;
     }
-    let t = Bench::new("pause", 1);
+    let t = Bench::new("pause", 3);
     t.a.signal(Signal::SIGSTOP);
     let start = Instant::now();
     wait_until("the standby leads", || t.b.leads());
@@ -202,6 +202,17 @@ fn a_leader_that_was_paused_has_no_say_any_more() {
     let primaries = t.a.running.count("in charge of the switch");
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(t.a.running.count("in charge of the switch"), primaries, "it does not take the switch back");
+    // One writer at a time, as the switch saw it: first `a`, then `b`.
+    let ids: Vec<u128> = t
+        .switch
+        .lines("is now the primary")
+        .iter()
+        .map(|l| {
+            let id = l.split("election id ").nth(1).and_then(|rest| rest.split(')').next());
+            id.and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("no election id in {l}"))
+        })
+        .collect();
+    assert!(ids.len() >= 2 && ids.is_sorted_by(|a, b| a < b), "{ids:?}");
 }
 
 #[test]
@@ -211,11 +222,13 @@ fn etcd_fails_in_part_and_as_a_whole() {
     }
     let mut t = Bench::new("nodes", 3);
     for node in 0..3 {
-        t.etcd.kill(node);
-        wait_until("a change is stored with two nodes of three", || {
+        // Silent, which is worse than dead: its connections stay open.
+        t.etcd.signal(node, Signal::SIGSTOP);
+        let waited = wait_until("a change is stored with two nodes of three", || {
             t.a.set("jsq").0 == 200 || t.b.set("jsq").0 == 200
         });
-        t.etcd.run(node);
+        tell(&format!("node {node} of etcd silent: a change is stored after {} ms", waited.as_millis()));
+        t.etcd.signal(node, Signal::SIGCONT);
         t.etcd.wait();
         std::thread::sleep(Duration::from_millis(1500));
     }

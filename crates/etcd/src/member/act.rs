@@ -34,9 +34,8 @@ impl Member {
         if self.view.endpoint().is_some_and(|at| at != self.client.endpoint()) {
             self.view.lost();
         }
-        if self.view.must_read() && !self.is_asking(Purpose::Read) {
-            let prefix = self.settings.prefix.clone();
-            self.request(now, Purpose::Read, Request::Range { prefix }, out);
+        if self.view.must_read() {
+            self.read(now, out);
         }
         if let Some((watch, from)) = self.view.open(self.client.endpoint()) {
             let (endpoint, prefix) = (self.client.endpoint(), self.settings.prefix.clone());
@@ -51,6 +50,18 @@ impl Member {
             None => self.campaign(now, out),
             Some((true, _, fence)) => self.lead(now, fence, out),
             Some((false, lease, _)) => self.follow(now, lease, out),
+        }
+    }
+
+    /// Reads the keys, where that may be answered: one node of etcd may be cut off, and another one wait for etcd's leader.
+    pub(super) fn read(&mut self, now: Duration, out: &mut Vec<Output>) {
+        for endpoint in self.client.candidates(now) {
+            let purpose = Purpose::Read(endpoint);
+            if !self.is_asking(purpose) {
+                let id = self.client.ask_at(now, endpoint, purpose, PATIENCE);
+                let request = Request::Range { prefix: self.settings.prefix.clone() };
+                out.push(Output::Request { id, endpoint, request });
+            }
         }
     }
 

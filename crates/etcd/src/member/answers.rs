@@ -24,7 +24,8 @@ impl Member {
 
     fn answered(&mut self, now: Duration, purpose: Purpose, answer: Answer, out: &mut Vec<Output>) {
         match (purpose, answer) {
-            (Purpose::Read, Answer::Range { revision, entries }) if self.view.must_read() => {
+            (Purpose::Read(endpoint), Answer::Range { revision, entries }) if self.view.must_read() => {
+                self.client.settle(endpoint, |p| matches!(p, Purpose::Read(_)));
                 // The store may have been replaced by another one, whose revisions are lower.
                 self.stored = self.stored.filter(|s| *s <= revision);
                 self.view.read(revision, entries);

@@ -28,7 +28,8 @@ const PROPOSAL: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    Read,
+    /// From this endpoint.
+    Read(usize),
     Grant,
     Renew(i64),
     Announce,
@@ -189,6 +190,8 @@ impl Member {
         let pause = (self.client.again_at() > self.now).then_some(self.client.again_at());
         let actions = [renew, campaign, look].into_iter().flatten().map(|at| at.max(self.client.again_at()));
         let proposal = self.proposal.as_ref().map(|p| p.until);
+        let read = self.client.next_candidate(self.now).filter(|_| self.view.must_read());
+        let pause = pause.into_iter().chain(read);
         // An action whose time has come and whose request is in flight waits for the answer.
         let actions = actions.filter(|at| *at > self.now);
         actions.chain(pause).chain(proposal).chain(self.client.next_deadline()).min()
@@ -224,6 +227,8 @@ impl Member {
         self.conclude(now, &mut out);
         if now >= self.client.again_at() {
             self.act(now, &mut out);
+        } else if self.client.is_failing() && self.view.must_read() {
+            self.read(now, &mut out);
         }
         out
     }

@@ -171,6 +171,11 @@ impl Switch {
         self.stderr.wait_for(text, |lines| lines.iter().find(|l| l.contains(text)).cloned())
     }
 
+    /// The lines so far that contain `text`.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        self.stderr.0.0.lock().unwrap().lines.iter().filter(|l| l.contains(text)).cloned().collect()
+    }
+
     /// A figure of its memory in MiB, as /proc names it: `VmRSS`, `VmHWM`.
     pub fn memory(&self, figure: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
