@@ -303,7 +303,7 @@ pub const FIGURES: &[Figure] = &[
         ],
     },
     Figure {
-        id: "goal-change",
+        id: "goal-learning",
         title: "Learners, and what does not learn, where the right weights change at T",
         source: "not in the papers: a goal of Pointsman",
         place: Place::Simulator(change::changes),
