@@ -67,6 +67,7 @@ impl<A: Copy + Eq> Store<A> {
             self.bindings.ignore(id);
         }
         self.table.remove(id);
+        self.snapshots.forget(id);
     }
 
     /// Mistake of a test: all leases are over.

@@ -188,5 +188,6 @@ impl<A: Copy + Eq> Store<A> {
             self.changed.retain(|changed| *changed != id);
         }
         self.table.remove(id);
+        self.snapshots.forget(id);
     }
 }

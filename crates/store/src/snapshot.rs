@@ -28,7 +28,8 @@ impl Name {
     }
 }
 
-/// What is missing of the snapshots that are under way. The cells say it, too: this only saves counting.
+/// Of the last snapshot of each key: its name, how many cells it has, and how many of them are missing. The cells say it, too: this only
+/// saves counting.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots(BTreeMap<RecordId, (Name, u32, u32)>);
 
@@ -36,6 +37,11 @@ impl Snapshots {
     /// Cells changed in another way.
     pub fn clear(&mut self) {
         self.0.clear();
+    }
+
+    /// A key is gone; another one may get its record.
+    pub fn forget(&mut self, id: RecordId) {
+        self.0.remove(&id);
     }
 }
 
@@ -105,7 +111,8 @@ impl<A: Copy + Eq> Store<A> {
             self.stats.cells += 1;
             self.count(id, message, name, cells);
         }
-        let created = self.complete(id) == Some(name);
+        // A switch may give the number of a complete snapshot to one with more cells.
+        let created = self.complete(id) == Some(name) && self.missing(id, message, name, cells) == 0;
         self.answer_cell(now, from, message, id, Flags { created, ..head.flags }, out);
     }
 
@@ -140,15 +147,24 @@ impl<A: Copy + Eq> Store<A> {
         Ok(())
     }
 
-    /// One cell more is here: perhaps it was the last one.
-    fn count(&mut self, id: RecordId, message: &Message<'_>, name: Name, cells: u32) {
-        let missing = match self.snapshots.0.get(&id) {
-            Some((of, all, missing)) if (*of, *all) == (name, cells) => missing - 1,
+    /// How many cells of a snapshot are not here.
+    fn missing(&self, id: RecordId, message: &Message<'_>, name: Name, cells: u32) -> u32 {
+        match self.snapshots.0.get(&id) {
+            Some((of, all, missing)) if (*of, *all) == (name, cells) => *missing,
             _ => {
                 let object = message.head.object;
                 let here = |n: &u32| self.words(object, &key_of(message.key, *n), name).is_some();
                 (0..cells).filter(|n| !here(n)).count() as u32
             }
+        }
+    }
+
+    /// One cell more is here: perhaps it was the last one.
+    fn count(&mut self, id: RecordId, message: &Message<'_>, name: Name, cells: u32) {
+        let known = self.snapshots.0.get(&id).filter(|(of, all, _)| (*of, *all) == (name, cells));
+        let missing = match known {
+            Some((_, _, missing)) => missing.saturating_sub(1),
+            None => self.missing(id, message, name, cells),
         };
         self.snapshots.0.insert(id, (name, cells, missing));
         let record = self.table.get_mut(id);
@@ -157,7 +173,6 @@ impl<A: Copy + Eq> Store<A> {
             self.note(id);
         }
         if missing == 0 {
-            self.snapshots.0.remove(&id);
             self.stats.snapshots += 1;
             let record = self.table.get_mut(id);
             let mut value = record.value().to_vec();

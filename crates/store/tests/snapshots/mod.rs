@@ -60,6 +60,17 @@ fn only_complete_snapshots_are_given_back() {
     assert_eq!(back(&mut s, 0, 1, grant)[0], (2, 20));
 }
 
+/// Found by fuzzing.
+#[test]
+fn a_complete_snapshot_says_nothing_of_one_with_more_cells() {
+    let mut s = store(roomy());
+    let grant = granted(&mut s, 1);
+    (0..CELLS).for_each(|n| assert_eq!(send(&mut s, cell(1, grant, 1, n), 10), n == 2));
+    let of_four = |n| Head { request: (CELLS + 1) << 16 | n, ..cell(1, grant, 1, 0) };
+    assert!(!send(&mut s, of_four(0), 10), "the fourth one is missing");
+    assert!(send(&mut s, of_four(CELLS), 10) && send(&mut s, cell(1, grant, 1, 0), 10));
+}
+
 #[test]
 fn half_a_snapshot_of_a_former_owner_is_no_part_of_another_one() {
     let mut s = store(roomy());
