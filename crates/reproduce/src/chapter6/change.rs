@@ -162,7 +162,7 @@ pub fn changes(bench: &Bench) -> Result<Found, String> {
     for change in [SLOWER, MORE] {
         let (chart, evidence) = one(bench, &change)?;
         found.charts.push(chart);
-        for (claim, samples) in claims.by_ref().zip(evidence) {
+        for (samples, claim) in evidence.into_iter().zip(claims.by_ref()) {
             found.claim(claim.id, samples);
         }
     }
