@@ -64,8 +64,9 @@ const RATES: usize = 2;
 /// The same with a guard come so much later.
 const WITH_GUARD: usize = 3;
 const FROZEN: usize = 6;
-const CONSTANTS: std::ops::Range<usize> = 8..12;
-const DECIDERS: [(&str, Decider); 12] = [
+/// With more, SmartNICs would be overloaded: answers would come when the switch has forgotten their connections.
+const CONSTANTS: std::ops::Range<usize> = 8..11;
+const DECIDERS: [(&str, Decider); 11] = [
     ("p4wise", Decider::Learner(LearnerKind::QLearning)),
     ("thompson", Decider::Learner(LearnerKind::Thompson)),
     ("service-rate", Decider::Learner(LearnerKind::ServiceRate)),
@@ -77,7 +78,6 @@ const DECIDERS: [(&str, Decider); 12] = [
     ("6:0", Decider::Constant(0)),
     ("6:1", Decider::Constant(1)),
     ("6:2", Decider::Constant(2)),
-    ("6:3", Decider::Constant(3)),
 ];
 
 /// The rack, with or without what happens at T.
