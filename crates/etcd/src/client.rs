@@ -94,8 +94,8 @@ impl<P> Client<P> {
         id
     }
 
-    /// The endpoints to ask: after a failure all that have not just failed, so that one that is silent costs no more time; else
-    /// the one that all requests go to.
+    /// The endpoints to ask: usually the one that all requests go to. After a failure, every endpoint that has not just failed, so that a
+    /// silent one does not delay the answer again.
     pub fn candidates(&self, now: Duration) -> Vec<usize> {
         match self.failures {
             0 => vec![self.endpoint],

@@ -21,8 +21,8 @@ pub type Modules<'a> = [(&'a str, &'a Tests)];
 /// How many tests run at the same time that may.
 const LANES: usize = 2;
 
-/// Runs the tests of `alone` one after the other, then those of `together`, which measure nothing and mostly wait, two at a time; of all
-/// of them only those whose name, `module::test`, contains the command line's first word, if given.
+/// Runs the tests of `alone` one after the other, then those of `together` two at a time: these measure nothing and mostly wait. If the
+/// command line has a first word, only tests whose name, `module::test`, contains it are run.
 ///
 /// These tests wait for processes in real time, which other processes of the machine may delay. Therefore those that fail run once more
 /// after all others, and the second result decides. Both results are printed.

@@ -92,7 +92,7 @@ fn a_live_switch_is_followed() {
     let busy = run(&["p4", "trace", "--live", &address, "--follow", "all"]);
     assert!(busy.code == Some(1) && busy.stderr.contains("already follows packets"), "{}", busy.stderr);
     drop(client);
-    switch.wait_for("follows packets no longer");
+    switch.wait_for("no longer follows packets");
     let other = run(&["p4", "trace", "--live", &address, "--device-id", "7", "--follow", "all"]);
     assert!(other.code == Some(1) && other.stderr.contains("this is device 1, not 7"), "{}", other.stderr);
     let bad = run(&["p4", "trace", "--live", &address, "--follow", "prot=1"]);

@@ -12,7 +12,7 @@ pub enum ChangeError {
     Value(usize),
     /// The switch has no room for the entries that change together.
     Full,
-    /// There is no such key.
+    /// The table does not contain the key.
     Unknown,
 }
 

@@ -148,7 +148,7 @@ pub enum StepKind {
     Cut,
 }
 
-/// A trace of followed packets holds no more steps that have not been taken.
+/// The most steps that a trace of followed packets holds until they are taken.
 pub const MAX_FOLLOWED_STEPS: usize = 20_000;
 
 /// Whether packets with this port and these bytes are followed.

@@ -51,7 +51,7 @@ const MORE: Change = Change {
 enum Decider {
     Learner(LearnerKind),
     Guarded(LearnerKind),
-    /// P4Wise with what it had learnt until T in another run, and no longer learning.
+    /// P4Wise with a table that another run learnt before T; it does not learn.
     Frozen,
     /// 6:1 when processors would otherwise be used by more than 60 %.
     Threshold,

@@ -79,7 +79,7 @@ impl Core {
     pub fn unfollow(&mut self, number: u64) {
         if let Some(ended) = self.follower.take_if(|f| f.number == number) {
             self.shared.change(|switch| switch.follow(None));
-            self.tell(Level::Info, format!("{} follows packets no longer", ended.who));
+            self.tell(Level::Info, format!("{} no longer follows packets", ended.who));
         }
     }
 

@@ -37,7 +37,7 @@ pub struct Settings {
 pub enum Keeps {
     /// What the table asks for.
     All,
-    /// A fault: what it has is not changed.
+    /// A fault: cached entries keep their old values.
     OldValues,
 }
 
