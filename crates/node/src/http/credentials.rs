@@ -40,7 +40,9 @@ impl fmt::Display for CredentialsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use CredentialsError as E;
         match self {
-            E::NoCa => f.write_str("https:// needs the API's CA: pass --ca FILE"),
+            E::NoCa => f.write_str(
+                "https:// needs the API's CA: pass --ca FILE; commands also take POINTSMAN_API_CA",
+            ),
             E::File(e) => e.fmt(f),
             E::Authority(path, e) => write!(f, "{}: {e}", path.display()),
             E::Identity(cert, key, e) => write!(f, "{} and {}: {e}", cert.display(), key.display()),

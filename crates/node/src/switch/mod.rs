@@ -18,7 +18,7 @@ mod shared;
 pub mod state_file;
 pub mod summary;
 pub mod tls;
-mod trace;
+pub mod trace;
 pub mod wires;
 mod worker;
 

@@ -45,7 +45,7 @@ fn rendered(told: &Told, form: Form) -> String {
 }
 
 /// A note about packets that are missing in the trace.
-fn note(skipped: u64) -> String {
+pub fn note(skipped: u64) -> String {
     format!("{skipped} more packets were not followed: there were too many a second")
 }
 
