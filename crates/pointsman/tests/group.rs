@@ -4,6 +4,8 @@ use crate::support::certificates::authority;
 use crate::support::etcd::Etcd;
 use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, pointsman, tell};
 use nix::sys::signal::{Signal, kill};
+use pointsman_etcd::{Answer, Event, Input, Leadership, Op, Output, Request, Settings};
+use pointsman_node::etcd::Link;
 use pointsman_node::http::client::{Ask, ask};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -213,6 +215,122 @@ fn a_leader_that_was_paused_has_no_say_any_more() {
         })
         .collect();
     assert!(ids.len() >= 2 && ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+}
+
+/// A member of a group that runs only while the test drives it.
+struct Driven {
+    member: pointsman_etcd::Member,
+    link: Link,
+    begin: Instant,
+    events: Vec<Event>,
+}
+
+impl Driven {
+    fn new(etcd: &Etcd, name: &str, seed: u64) -> Driven {
+        let mut member = pointsman_etcd::Member::new(Settings {
+            prefix: "/driven/".to_string(),
+            endpoints: etcd.nodes(),
+            lease_s: 3,
+            identity: name.into(),
+            seed,
+        });
+        member.announce(name.into());
+        member.stand(true);
+        let link = Link::new(&etcd.settings()).expect("URLs");
+        Driven { member, link, begin: Instant::now(), events: Vec::new() }
+    }
+
+    /// A step, whose outputs are not carried out.
+    fn step(&mut self, input: Input) -> Vec<Output> {
+        self.member.step(self.begin.elapsed(), input)
+    }
+
+    fn carry(&mut self, outputs: Vec<Output>) {
+        let events: Vec<Event> = outputs.into_iter().filter_map(|o| self.link.carry(o)).collect();
+        self.events.extend(events);
+    }
+
+    async fn until(&mut self, what: &str, is: impl Fn(&Event) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !self.events.iter().any(&is) {
+            assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+            let due = self.member.next_deadline().unwrap_or_default().saturating_sub(self.begin.elapsed());
+            let next = tokio::time::timeout(due, self.link.next()).await;
+            let outputs = self.step(next.unwrap_or(Input::Tick));
+            self.carry(outputs);
+        }
+    }
+
+    /// Waits until it leads, and returns its fence.
+    async fn leads(&mut self) -> i64 {
+        self.until("it leads", |e| matches!(e, Event::Leadership(Leadership::Own { .. }))).await;
+        match self.member.leadership() {
+            Leadership::Own { fence, .. } => *fence,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn store(&mut self, value: &str) {
+        let number = self.member.propose(self.begin.elapsed(), value.into()).expect("it leads");
+        let outputs = self.step(Input::Tick);
+        self.carry(outputs);
+        self.until("it is stored", |e| *e == Event::Stored { proposal: number }).await;
+    }
+
+    /// The request that would store a value: its id, its endpoint and itself. It is not sent.
+    fn write(&mut self, value: &str) -> (u64, usize, Request) {
+        self.member.propose(self.begin.elapsed(), value.into()).expect("it leads");
+        let puts = |op: &Op| matches!(op, Op::Put { value: put, .. } if *put == value.as_bytes());
+        let writes = |output| match output {
+            Output::Request { id, endpoint, request: Request::Txn(txn) } if txn.then.iter().any(puts) => {
+                Some((id, endpoint, Request::Txn(txn)))
+            }
+            _ => None,
+        };
+        self.step(Input::Tick).into_iter().find_map(writes).expect("it writes")
+    }
+
+    async fn value(&self) -> Vec<u8> {
+        let range = Request::Range { prefix: "/driven/state".to_string() };
+        match self.link.ask(0, range).await {
+            Ok(Answer::Range { entries, .. }) => entries[0].value.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A leader's write leaves it late, when another one leads: etcd's comparisons refuse it, whether the other one has written or not.
+#[test]
+fn etcd_refuses_a_former_leaders_write() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let etcd = Etcd::start("driven", 3);
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    tokio.block_on(async {
+        let (mut a, mut b) = (Driven::new(&etcd, "a", 1), Driven::new(&etcd, "b", 2));
+        let first = a.leads().await;
+        a.store("one").await;
+        let (id, endpoint, late) = a.write("late");
+        // Nothing steps `a` from here on.
+        let second = b.leads().await;
+        assert!(second > first, "{second} {first}");
+        let refused = |result: &Result<Answer, _>| matches!(result, Ok(Answer::Txn { succeeded: false, .. }));
+        let result = a.link.ask(endpoint, late.clone()).await;
+        assert!(refused(&result), "{result:?}");
+        assert_eq!(a.value().await, b"one");
+        b.store("two").await;
+        let again = a.link.ask(endpoint, late).await;
+        assert!(refused(&again), "{again:?}");
+        assert_eq!(b.value().await, b"two");
+        // The former leader learns it from the answer, and follows.
+        let outputs = a.step(Input::Answer { id, result });
+        a.carry(outputs);
+        a.until("it is not stored", |e| matches!(e, Event::NotStored { .. })).await;
+        a.until("it follows", |e| matches!(e, Event::Leadership(Leadership::Other { .. }))).await;
+        b.store("three").await;
+        assert_eq!(a.value().await, b"three");
+    });
 }
 
 #[test]

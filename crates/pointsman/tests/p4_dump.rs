@@ -178,7 +178,10 @@ fn switches_that_cannot_be_dumped() {
         let all = want.iter().all(|w| done.stderr.contains(w));
         assert!(done.code == Some(1) && done.stdout.is_empty() && all, "{done:?}");
     };
-    check(&["--address", "127.0.0.1:1"], &["cannot connect to the switch at 127.0.0.1:1", "--address"]);
+    check(
+        &["--address", "127.0.0.1:1"],
+        &["cannot connect to the switch at 127.0.0.1:1", "its P4Runtime server"],
+    );
     check(&["--address", "no address"], &["cannot connect to the switch at no address"]);
     let empty = Switch::start(&["--no-p4"]);
     let address = empty.address.to_string();

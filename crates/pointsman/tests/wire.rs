@@ -18,6 +18,7 @@ mod state_wire;
 mod support;
 mod switch_wire;
 mod tea_wire;
+mod trace_wire;
 mod workers_wire;
 
 use pointsman_lab::harness::{Modules, run};
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let alone: &Modules = &[
         ("switch_wire", switch_wire::TESTS),
         ("workers_wire", workers_wire::TESTS),
+        ("trace_wire", trace_wire::TESTS),
         ("learn_wire", learn_wire::TESTS),
         ("network_wire", network_wire::TESTS),
         ("sim_lab", sim_lab::TESTS),

@@ -33,7 +33,7 @@ pub const TESTS: &[(&str, Test)] = &[
 ];
 
 /// Without a second processor the calling test is skipped.
-fn enough_processors() -> bool {
+pub fn enough_processors() -> bool {
     let enough = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
     if !enough {
         skip("workers_wire", "two workers need two processors");
@@ -48,7 +48,7 @@ fn is_root() -> bool {
 }
 
 /// The kinds of ports that can be tried here.
-fn kinds() -> Vec<&'static str> {
+pub fn kinds() -> Vec<&'static str> {
     if is_root() {
         vec!["af-packet", "af-xdp"]
     } else {
@@ -58,7 +58,7 @@ fn kinds() -> Vec<&'static str> {
 }
 
 /// Host `n` of one subnet, on port `n`, with the other host as its neighbour.
-fn link(n: u8) -> Link {
+pub fn link(n: u8) -> Link {
     let mut link = Link::in_subnet(n.into(), 50);
     link.ipv4 = Ipv4Addr::new(10, 0, 50, n);
     link.ipv6 = format!("fd00:50::{n}").parse().unwrap();
@@ -70,18 +70,18 @@ fn link(n: u8) -> Link {
 }
 
 /// Two hosts on ports 1 and 2, whose interfaces have two queues.
-fn rack() -> Rack {
+pub fn rack() -> Rack {
     let client = |n| ClientSpec { name: format!("h{n}"), link: link(n), addresses: 1 };
     let clients = (1..=2).map(client).collect();
     let spec = RackSpec { clients, servers: Vec::new(), offloads: true, queues: 2, ..RackSpec::demo() };
     Rack::build(&spec).expect("the rack can be built")
 }
 
-fn host(rack: &Rack, n: u8) -> Namespace {
+pub fn host(rack: &Rack, n: u8) -> Namespace {
     rack.host(&format!("h{n}")).expect("the rack has it").namespace.clone()
 }
 
-fn start(rack: &Rack, program: &str, extra: &[&str]) -> (Switch, Controller) {
+pub fn start(rack: &Rack, program: &str, extra: &[&str]) -> (Switch, Controller) {
     let ports: Vec<String> = rack.ports.iter().map(|p| format!("-i{}@{}", p.number, p.interface)).collect();
     let program = file(program);
     let mut args: Vec<&str> = vec![&program, "--workers", "2"];
@@ -95,7 +95,7 @@ fn start(rack: &Rack, program: &str, extra: &[&str]) -> (Switch, Controller) {
     rack.switch.enter(inside).expect("the namespace can be entered")
 }
 
-const DPORT: u16 = 5000;
+pub const DPORT: u16 = 5000;
 
 /// `value` for datagrams to [`DPORT`].
 fn entry(controller: &Controller, name: &str, value: u8, idle_timeout_ns: i64, dport: u16) -> Entity {

@@ -99,7 +99,7 @@ impl fmt::Display for DumpError {
         match self {
             DumpError::Connect(address, e) => write!(
                 f,
-                "cannot connect to the switch at {address}: {e}; name its P4Runtime address with --address, and its CA with --ca if it \
+                "cannot connect to the switch at {address}: {e}; give the address of its P4Runtime server, and its CA with --ca if it \
                  serves TLS"
             ),
             DumpError::Refused(e) => write!(f, "the switch refuses to be read: {e}"),
@@ -211,14 +211,17 @@ pub async fn channel(args: &Target<'_>) -> Result<Channel, Box<dyn Error>> {
     Ok(endpoint.connect().await.map_err(|e| wrong(&e))?)
 }
 
+/// The error if the connection broke: a switch that serves TLS ends one without.
+pub fn broken(switch: &Target<'_>, status: &tonic::Status) -> Option<DumpError> {
+    status.source()?;
+    Some(DumpError::Connect(switch.address.to_string(), status.message().to_string()))
+}
+
 /// The program's text and every entity.
 async fn fetch(args: &Target<'_>, without: &[Without]) -> Result<(Vec<u8>, Vec<pb::Entity>), Box<dyn Error>> {
     let mut client = connect(args).await?;
-    let refused = |e: tonic::Status| match std::error::Error::source(&e) {
-        // The connection broke: a switch that serves TLS ends one without.
-        Some(_) => DumpError::Connect(args.address.to_string(), e.message().to_string()),
-        None => DumpError::Refused(e.message().to_string()),
-    };
+    let refused =
+        |e: tonic::Status| broken(args, &e).unwrap_or_else(|| DumpError::Refused(e.message().to_string()));
     let request = pb::GetForwardingPipelineConfigRequest { device_id: args.device_id, ..Default::default() };
     let config = client.get_forwarding_pipeline_config(request).await.map_err(refused)?.into_inner().config;
     let source = config.ok_or(DumpError::NoProgram)?.p4_device_config;
