@@ -22,6 +22,24 @@ pub struct DeviceModel {
     pub contention: f64,
     /// Bytes of an answer's payload.
     pub answer_bytes: u32,
+    /// What else runs there.
+    pub stress: Stress,
+}
+
+/// Other processes of a device, which never wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stress {
+    /// How many. With the workers they share the processors fairly, and use what these leave.
+    pub processes: u32,
+    /// The share of the device's memory that they use.
+    pub memory_percent: f64,
+}
+
+impl DeviceModel {
+    /// How much longer services take because of other processes.
+    pub fn slowdown(&self) -> f64 {
+        1.0 + f64::from(self.stress.processes) / f64::from(self.workers.max(1))
+    }
 }
 
 /// A request at a device.
@@ -162,7 +180,7 @@ impl Device {
         Started { worker: worker as u16, done_at }
     }
 
-    /// A request arrives. `slow`: the slowdown of a service that starts now by the other devices of the server.
+    /// A request arrives. `slow`: the slowdown of a service that starts now by the other devices of the server and by other processes.
     pub fn arrive(&mut self, now: u64, job: Job, slow: f64) -> Arrival {
         self.counts.arrived += 1;
         if !self.up {
@@ -241,6 +259,7 @@ mod tests {
             give_up_ns,
             contention: 0.0,
             answer_bytes: 16,
+            stress: Stress::default(),
         };
         Device::new(&model, Stream::new(1, Part::Service, 0))
     }

@@ -254,6 +254,7 @@ mod tests {
             buffer: 1000,
             give_up_ns: None,
             contention: 0.0,
+            stress: crate::device::Stress::default(),
             answer_bytes: 64,
         }
     }

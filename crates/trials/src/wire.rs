@@ -20,6 +20,7 @@ use pointsman_lab::wire::{Key, Keyring};
 use pointsman_live::{ClientsView, Live, Log, p4runtime};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
+use pointsman_sim::device::{DeviceModel, Stress};
 use pointsman_sim::random::{Distribution, Part, Stream};
 use pointsman_sim::scenario::{Action, ClientModel, Connections, Event, LearnModel};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -97,7 +98,7 @@ fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), WireError> {
         return Err(refused("warmup_s", "omit it: all requests count"));
     }
     if client.connections != Connections::PerRequest || client.congestion || !client.service.0.is_ipv4() {
-        return Err(refused("client", "omit `connections`, `ecn` and `ip`"));
+        return Err(refused("client", "omit `connections`, `session`, `ecn` and `ip`"));
     }
     if client.transport != Protocol::Udp {
         return Err(refused("client.transport", "omit it"));
@@ -116,8 +117,10 @@ fn check_features(s: &Scenario, client: &ClientModel) -> Result<(), WireError> {
         return Err(refused("agents", "keep only `sampling_ms`"));
     }
     let service = s.rack.services.first().ok_or(WireError::NoService)?;
-    if s.devices.iter().any(|model| model.contention != 0.0 || model.give_up_ns.is_some()) {
-        return Err(refused("device", "omit `contention` and `give_up_ms`"));
+    let plain =
+        |d: &DeviceModel| d.contention == 0.0 && d.give_up_ns.is_none() && d.stress == Stress::default();
+    if !s.devices.iter().all(plain) {
+        return Err(refused("device", "omit `contention`, `give_up_ms` and `stress`"));
     }
     if !service.frontends().any(|f| f.protocol == Protocol::Udp) {
         return Err(refused("rack", "the service must use UDP"));

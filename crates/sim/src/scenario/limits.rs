@@ -22,7 +22,7 @@ const BASE: f64 = 64.0 * 1024.0 * 1024.0;
 /// What it would need, and what to change.
 pub fn check(s: &Scenario) -> Result<(), String> {
     let bytes = memory_bytes(s);
-    let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
+    let requests: f64 = s.clients.iter().map(|c| c.expected(s.duration_ns)).sum();
     if bytes > MEMORY_LIMIT_BYTES as f64 || requests > f64::from(u32::MAX) / 2.0 {
         return Err(format!(
             "{requests:.3e} requests and {} devices would need {:.1} GiB of memory, more than {} GiB (and at most \
@@ -37,13 +37,16 @@ pub fn check(s: &Scenario) -> Result<(), String> {
 
 /// The approximate memory of a simulation.
 pub fn memory_bytes(s: &Scenario) -> f64 {
-    let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
+    let requests: f64 = s.clients.iter().map(|c| c.expected(s.duration_ns)).sum();
     let tcp = |c: &super::ClientModel| c.transport == pointsman_balance::Protocol::Tcp;
-    let connections = |c: &super::ClientModel| match c.connections {
+    let connections = |c: &super::ClientModel| match (c.connections, c.numbered(s.duration_ns)) {
         // About a second's are open at a time.
-        Connections::PerRequest if tcp(c) => c.arrivals.expected(1_000_000_000) * STREAM,
-        Connections::PerRequest => 0.0,
-        Connections::Lasting(n) => f64::from(n) * if tcp(c) { STREAM } else { CONNECTION },
+        (Connections::PerRequest, _) if tcp(c) => c.arrivals.expected(1_000_000_000) * STREAM,
+        (Connections::Sessions { requests, gap_ns }, _) if tcp(c) => {
+            c.arrivals.expected(u64::from(requests) * gap_ns + 1_000_000_000) * STREAM
+        }
+        (_, Some(n)) => f64::from(n) * if tcp(c) { STREAM } else { CONNECTION },
+        (_, None) => 0.0,
     };
     let traces = |c: &super::ClientModel| match &c.arrivals {
         ArrivalModel::Trace { times_ns } => 8.0 * times_ns.len() as f64,

@@ -44,7 +44,7 @@ pub struct AgentModel {
     pub skew_ppm: f64,
     /// Clocks are ahead by up to this.
     pub offset_ns: u64,
-    /// How often each device sends a probe, if it does: free processor, measured since the last; memory and link all free.
+    /// How often each device sends a probe, if it does: free processor, measured since the last; free memory; link all free.
     pub probes_ns: Option<u64>,
 }
 
@@ -64,6 +64,30 @@ pub enum Connections {
     PerRequest,
     /// So many, in turn.
     Lasting(u32),
+    /// A new one at each arrival, for several requests.
+    Sessions {
+        /// Requests of each; the first is sent at once.
+        requests: u32,
+        /// Time from one to the next, in nanoseconds, whether or not it was answered.
+        gap_ns: u64,
+    },
+}
+
+impl From<u32> for Connections {
+    /// So many that last; 0: one for each request.
+    fn from(lasting: u32) -> Self {
+        if lasting == 0 { Connections::PerRequest } else { Connections::Lasting(lasting) }
+    }
+}
+
+impl Connections {
+    /// Requests that follow from an arrival.
+    pub fn requests(&self) -> u32 {
+        match self {
+            Connections::PerRequest | Connections::Lasting(_) => 1,
+            Connections::Sessions { requests, .. } => *requests,
+        }
+    }
 }
 
 /// A client: requests from many addresses behind one port of the switches.
@@ -91,6 +115,23 @@ pub struct ClientModel {
     pub service: (IpAddr, u16),
     /// Whether its packets understand congestion marks.
     pub congestion: bool,
+}
+
+impl ClientModel {
+    /// The expected number of its requests in this many nanoseconds, those of sessions that go on longer included.
+    pub fn expected(&self, ns: u64) -> f64 {
+        self.arrivals.expected(ns) * f64::from(self.connections.requests())
+    }
+
+    /// How many connections it numbers, if they have several requests each. Numbers of sessions come again only when twice as many
+    /// as expected have begun.
+    pub fn numbered(&self, duration_ns: u64) -> Option<u32> {
+        match self.connections {
+            Connections::PerRequest => None,
+            Connections::Lasting(n) => Some(n),
+            Connections::Sessions { .. } => Some((2.0 * self.arrivals.expected(duration_ns)) as u32 + 64),
+        }
+    }
 }
 
 /// The effect of an event. Devices are numbered as in [`Scenario::devices`].

@@ -4,7 +4,7 @@ use super::parts::{arrivals, distribution, payload};
 use super::rack::{self, Each, Generated};
 use super::{Connections, LearnerKind, Load};
 use crate::arrivals::ArrivalModel;
-use crate::device::DeviceModel;
+use crate::device::{DeviceModel, Stress};
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
 use pointsman_balance::config::{AgentSettings, MAX_SWITCHES, read_settings};
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
@@ -180,12 +180,25 @@ pub(super) fn devices(
             t.number("give_up_ms", 1e-6, 3.6e9, problems).map(|v| (v.value * 1e6).round() as u64);
         let contention = t.number("contention", 0.0, 1e3, problems).map_or(0.0, |v| v.value);
         let answer_bytes = payload(&mut t, "answer_bytes", problems);
+        let stress = stress(&mut t, problems);
         t.finish(problems);
         let Some(service) = service else { continue };
-        let model = DeviceModel { workers, service, speed, buffer, give_up_ns, contention, answer_bytes };
+        let model =
+            DeviceModel { workers, service, speed, buffer, give_up_ns, contention, answer_bytes, stress };
         out.push(DeviceTable { name, model });
     }
     out
+}
+
+/// `stress`: the other processes of a device.
+fn stress(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Stress {
+    let Some(mut s) = t.table("stress", problems) else { return Stress::default() };
+    let stress = Stress {
+        processes: s.integer("processes", 0, 1_000_000, problems).map_or(0, |v| v.value as u32),
+        memory_percent: s.number("memory_percent", 0.0, 100.0, problems).map_or(0.0, |v| v.value),
+    };
+    s.finish(problems);
+    stress
 }
 
 pub(super) fn classes(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<ClassTable> {
@@ -232,8 +245,7 @@ pub(super) fn client(
         }
     };
     let request_bytes = payload(&mut t, "request_bytes", problems);
-    let lasting = t.integer("connections", 0, 50_000_000, problems).map_or(0, |v| v.value as u32);
-    let connections = if lasting == 0 { Connections::PerRequest } else { Connections::Lasting(lasting) };
+    let connections = connections(&mut t, problems);
     let congestion = t.boolean("ecn", problems).unwrap_or(false);
     let family = t.integer("ip", 4, 6, problems);
     if let Some(place) = family.as_ref().filter(|f| f.value == 5).map(|f| &f.place) {
@@ -258,6 +270,32 @@ pub(super) fn client(
         transport,
         service,
     })
+}
+
+/// `connections` or `session`.
+fn connections(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Connections {
+    let lasting = t.integer("connections", 0, 50_000_000, problems);
+    let Some(mut session) = t.table("session", problems) else {
+        return lasting.map_or(0, |v| v.value as u32).into();
+    };
+    let requests = session.integer("requests", 1, 1_000_000, problems);
+    let gap = session.number("gap_ms", 0.0, 3.6e9, problems);
+    for (missing, field, remedy) in [
+        (requests.is_none(), "requests", "write how many requests each session has"),
+        (gap.is_none(), "gap_ms", "write the milliseconds from one request of a session to the next"),
+    ] {
+        if missing && session.place_of(field) == session.place {
+            session.missing(field, remedy, problems);
+        }
+    }
+    if let Some(lasting) = lasting {
+        problems.add(&lasting.place, "client.connections", "every session has its own connection: omit this");
+    }
+    session.finish(problems);
+    Connections::Sessions {
+        requests: requests.map_or(1, |v| v.value as u32),
+        gap_ns: gap.map_or(0, |v| (v.value * 1e6).round() as u64),
+    }
 }
 
 pub(super) fn sweep(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep {

@@ -174,6 +174,27 @@ fn refuses() {
             "process = \"diurnal\", rate_per_s = 1, swing = 2, period_s = 1",
             "arrivals.swing: the number 2: write a number from 0 to 1",
         ),
+        (
+            "rate_per_s = 100 }",
+            "rate_per_s = 100 }\nsession = { requests = 2 }",
+            "client.session.gap_ms: missing: write the milliseconds",
+        ),
+        (
+            "rate_per_s = 100 }",
+            "rate_per_s = 100 }\nsession = { requests = 0, gap_ms = 1 }",
+            "client.session.requests: 0 is out of range",
+        ),
+        (
+            "rate_per_s = 100 }",
+            "rate_per_s = 100 }\nconnections = 5\nsession = { requests = 2, gap_ms = 1 }",
+            "client.connections: every session has its own connection: omit this",
+        ),
+        (
+            "rate_per_s = 100 }",
+            "rate_per_s = 100 }\nsession = { requests = 1000000, gap_ms = 0 }",
+            "would need",
+        ),
+        ("mean_ms = 1 }", "mean_ms = 1 }\nstress = { memory_percent = 101 }", "write a number from 0 to 100"),
         ("rate_per_s = 100 }", "rate_per_s = 100 }\nip = 5", "client.ip: write 4 or 6"),
         ("rate_per_s = 100 }", "rate_per_s = 100 }\nip = 7", "out of range"),
         ("[[event]]", "[learn]\nlearner = \"magic\"\n[[event]]", "`magic` is unknown: write one of"),

@@ -181,8 +181,9 @@ impl<E: Executor> World<E> {
     pub(super) fn probe(&mut self, device: usize) {
         let Some(period) = self.scenario.agents.probes_ns else { return };
         self.network.enter(self.network.now() + period, Event::Probe(device as u32));
-        let busy = self.checker.busy_ns(self.network.now(), device);
+        let busy = self.used_ns(device);
         let workers = u128::from(self.devices[device].model().workers);
+        let memory = (100.0 - self.devices[device].model().stress.memory_percent) / 10.0;
         let host = &mut self.agents[device];
         let used = busy.saturating_sub(std::mem::replace(&mut host.probed_busy_ns, busy));
         let gateways = self.scenario.rack.switch.gateways.iter();
@@ -194,7 +195,7 @@ impl<E: Executor> World<E> {
         let (macs, ips) = ((host.mac, self.scenario.rack.switch.mac), (host.address, gateway));
         let id = host.probe_id;
         let mut packet = self.network.buffer();
-        frame::probe(&mut packet, macs, ips, id, [free as u8, 10, 10]);
+        frame::probe(&mut packet, macs, ips, id, [free as u8, memory.round() as u8, 10]);
         self.carry_report(device, packet);
     }
 
@@ -212,7 +213,7 @@ impl<E: Executor> World<E> {
     pub(super) fn sample(&mut self, device: usize) {
         let workers = u128::from(self.devices[device].model().workers);
         let tick_ns = u128::from(self.scenario.agents.tick_ns);
-        let busy = self.checker.busy_ns(self.network.now(), device) / tick_ns;
+        let busy = self.used_ns(device) / tick_ns;
         let all = u128::from(self.network.now()) * workers / tick_ns;
         let mut text = std::mem::take(&mut self.text);
         text.clear();

@@ -10,7 +10,7 @@ use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
 use crate::fault::{Fault, Faults};
 use crate::random::{Part, Stream};
-use crate::scenario::{Connections, Scenario};
+use crate::scenario::Scenario;
 use crate::timeline::Intervals;
 use crate::window::Window;
 use pointsman_balance::{DeviceKind, Rack};
@@ -39,7 +39,7 @@ impl Stations {
 #[derive(Default)]
 struct Clients {
     all: Vec<Client>,
-    /// Connections of those with lasting ones.
+    /// Connections of those that number them.
     lasting: u32,
     /// Most connections of one client.
     most: u32,
@@ -50,7 +50,7 @@ impl Clients {
         let mut it = Clients::default();
         for (i, model) in s.clients.iter().enumerate() {
             let station = stations.put(model.port, Host::Client(i as u32));
-            let first_connection = it.number(model.connections);
+            let first_connection = it.number(model.numbered(s.duration_ns));
             let random = Stream::new(seed, Part::Arrivals, i as u64);
             it.all.push(Client {
                 model: model.clone(),
@@ -58,26 +58,24 @@ impl Clients {
                 station,
                 arrivals: Arrivals::new(&model.arrivals, 0, random),
                 requests: 0,
+                numbered: model.numbered(s.duration_ns).unwrap_or(0),
+                asked: Vec::new(),
                 first_connection,
             });
         }
         it
     }
 
-    /// The number of the first of these connections, if they last.
-    fn number(&mut self, connections: Connections) -> Option<u32> {
-        match connections {
-            Connections::PerRequest => {
-                self.most = u32::MAX;
-                None
-            }
-            Connections::Lasting(n) => {
-                self.most = self.most.max(n);
-                let first = self.lasting;
-                self.lasting = self.lasting.saturating_add(n);
-                Some(first)
-            }
-        }
+    /// The number of the first of so many connections, if they are numbered.
+    fn number(&mut self, connections: Option<u32>) -> Option<u32> {
+        let Some(n) = connections else {
+            self.most = u32::MAX;
+            return None;
+        };
+        self.most = self.most.max(n);
+        let first = self.lasting;
+        self.lasting = self.lasting.saturating_add(n);
+        Some(first)
     }
 }
 

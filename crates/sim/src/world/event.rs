@@ -5,6 +5,8 @@
 pub(super) enum Event {
     /// A request of this client.
     Request(u32),
+    /// The next request of a session: a connection of this client, from 0.
+    Further { client: u16, connection: u32 },
     /// A worker of a device is done.
     Done { worker: u16, device: u32 },
     /// An agent's deadline.

@@ -5,7 +5,7 @@ use super::{Event, Host, Request, World};
 use crate::device::{Arrival, By, Job, Started};
 use crate::fault::Fault;
 use crate::frame::{self, Addresses, Kind, Marks, Packet, Seen};
-use crate::scenario::ClientModel;
+use crate::scenario::{ClientModel, Connections};
 use pointsman_balance::agent::{self, Direction};
 use pointsman_balance::config::NextHop;
 use pointsman_balance::types::Address;
@@ -135,15 +135,41 @@ impl<E: Executor> World<E> {
         }
         self.next_request(client);
         let number = self.requests.len() as u32;
-        let c = &self.clients[client];
-        let (connection, n) = match (c.first_connection, c.model.connections) {
-            (Some(first), crate::scenario::Connections::Lasting(all)) => {
-                // One was counted for the request that was just entered.
-                let n = ((c.requests - 1) % u64::from(all)) as u32;
-                (first + n, n)
-            }
-            _ => (self.lasting + number, number),
+        let c = &mut self.clients[client];
+        let n = match c.numbered {
+            0 => number,
+            // One was counted for the arrival that was just entered.
+            all => ((c.requests - 1) % u64::from(all)) as u32,
         };
+        if let Connections::Sessions { .. } = c.model.connections {
+            c.asked.resize(c.asked.len().max(n as usize + 1), 0);
+            c.asked[n as usize] = 0;
+        }
+        self.ask(client, n);
+    }
+
+    /// The next request of a session.
+    #[inline(never)]
+    pub(super) fn further(&mut self, client: usize, n: u32) {
+        if !self.stopped {
+            self.ask(client, n);
+        }
+    }
+
+    /// A client's `n`-th connection has a request.
+    #[inline(always)]
+    fn ask(&mut self, client: usize, n: u32) {
+        let number = self.requests.len() as u32;
+        let c = &mut self.clients[client];
+        if let Connections::Sessions { requests, gap_ns } = c.model.connections {
+            c.asked[n as usize] += 1;
+            if c.asked[n as usize] < requests {
+                let next = Event::Further { client: client as u16, connection: n };
+                self.network.enter(self.network.now() + gap_ns, next);
+            }
+        }
+        let c = &self.clients[client];
+        let connection = c.first_connection.unwrap_or(self.lasting) + n;
         let (ip, port) = client_end(&self.source_ports, &c.model, n);
         let addresses = Addresses {
             macs: (c.mac, self.scenario.rack.switch.mac),
@@ -218,22 +244,32 @@ impl<E: Executor> World<E> {
 
     // --- Devices ---
 
-    /// The slowdown of a service that starts now by the other devices of its server.
+    /// The slowdown of a service that starts now by the other devices of its server, and by other processes.
     fn slowness(&self, device: usize) -> f64 {
-        let contention = self.devices[device].model().contention;
+        let model = self.devices[device].model();
+        let (contention, slowdown) = (model.contention, model.slowdown());
         if contention == 0.0 {
-            return 1.0;
+            return slowdown;
         }
         let (first, last) = self.places[device].siblings;
         let others = (first as usize..last as usize).filter(|i| *i != device).map(|i| &self.devices[i]);
         let (busy, all) =
             others.fold((0u32, 0u32), |(b, a), d| (b + d.busy(), a.saturating_add(d.model().workers)));
-        1.0 + contention * f64::from(busy) / f64::from(all.max(1))
+        slowdown * (1.0 + contention * f64::from(busy) / f64::from(all.max(1)))
     }
 
     /// Class of servers that a device belongs to, if weights are learnt.
     fn class_of(&self, device: usize) -> u8 {
         self.learn.as_ref().map_or(0, |l| l.class_of[device])
+    }
+
+    /// How long a device's workers and other processes have used its processors, summed over these.
+    pub(super) fn used_ns(&self, device: usize) -> u128 {
+        let (now, model) = (self.network.now(), self.devices[device].model());
+        match model.stress.processes {
+            0 => self.checker.busy_ns(now, device),
+            _ => u128::from(now) * u128::from(model.workers),
+        }
     }
 
     fn note_queue(&mut self, device: usize) {

@@ -275,8 +275,9 @@ impl<E: Executor> World<E> {
 
     /// A decision: the weights from now on.
     pub(super) fn weigh(&mut self, asked: &crate::Question, weights: Weights, reward: Option<f64>) {
-        let rate: f64 =
-            self.clients.iter().map(|c| c.arrivals.rate_per_s(self.network.now().saturating_sub(1))).sum();
+        let now = self.network.now().saturating_sub(1);
+        let requests = |c: &super::Client| f64::from(c.model.connections.requests());
+        let rate: f64 = self.clients.iter().map(|c| c.arrivals.rate_per_s(now) * requests(c)).sum();
         let patience_ms = self.scenario.patience_ns as f64 / 1e6;
         let Some(l) = &mut self.learn else { return };
         for class in &mut l.classes {

@@ -69,9 +69,14 @@ struct Client {
     mac: Mac,
     station: u32,
     arrivals: Arrivals,
+    /// Arrivals so far, and the one that is entered.
     requests: u64,
     /// Its connections are numbered from here; `None`: each is its request.
     first_connection: Option<u32>,
+    /// How many numbers they take in turn.
+    numbered: u32,
+    /// Of sessions: requests sent.
+    asked: Vec<u32>,
 }
 
 /// The record of a request until it is answered.
@@ -329,6 +334,7 @@ impl<E: Executor> World<E> {
             Happened::AtSwitch => {}
             Happened::AtHost(link, packet) => self.at_host(link, packet),
             Happened::Actor(Event::Request(client)) => self.request(client as usize),
+            Happened::Actor(Event::Further { client, connection }) => self.further(client.into(), connection),
             Happened::Actor(Event::Done { worker, device }) => self.done(device as usize, worker),
             Happened::Actor(seldom) => self.happens_seldom(seldom),
         }
@@ -339,7 +345,7 @@ impl<E: Executor> World<E> {
     #[inline(never)]
     fn happens_seldom(&mut self, event: Event) {
         match event {
-            Event::Request(_) | Event::Done { .. } => {}
+            Event::Request(_) | Event::Further { .. } | Event::Done { .. } => {}
             Event::Agent(device) => self.agent_tick(device as usize),
             Event::Sample(device) => self.sample(device as usize),
             Event::Report(device) => self.send_report(device as usize),

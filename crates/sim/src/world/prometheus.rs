@@ -15,6 +15,8 @@ struct Counters {
     up: bool,
     busy_ns: u128,
     sent_bytes: u64,
+    /// In per cent.
+    free_memory: f64,
 }
 
 /// A series that the server knows: name, and how its value follows from the counters at both ends of the window, for a device with so
@@ -31,8 +33,7 @@ fn value(series: &str, from: &Counters, to: &Counters, seconds: f64, workers: u3
             let busy_s = to.busy_ns.saturating_sub(from.busy_ns) as f64 / 1e9;
             Some(100.0 * busy_s / (seconds * f64::from(workers)))
         }
-        // Simulated devices have all the memory that they need.
-        1 => Some(100.0),
+        1 => Some(to.free_memory),
         _ => Some(to.sent_bytes.saturating_sub(from.sent_bytes) as f64 / seconds),
     }
 }
@@ -92,8 +93,9 @@ impl<E: Executor> World<E> {
                 let device = &self.devices[i];
                 Counters {
                     up: device.is_up(),
-                    busy_ns: self.checker.busy_ns(self.network.now(), i),
+                    busy_ns: self.used_ns(i),
                     sent_bytes: device.counts.served * (u64::from(device.model().answer_bytes) + HEADERS),
+                    free_memory: 100.0 - device.model().stress.memory_percent,
                 }
             })
             .collect();

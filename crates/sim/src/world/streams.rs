@@ -148,7 +148,14 @@ impl<E: Executor> World<E> {
     fn drive_client(&mut self, id: u32) {
         let Some(stream) = self.streams.as_mut().and_then(|s| s.clients.get_mut(&id)) else { return };
         let (client, open) = (stream.client as usize, &mut stream.open);
-        let lasting = matches!(self.clients[client].model.connections, Connections::Lasting(_));
+        let c = &self.clients[client];
+        let lasting = match c.model.connections {
+            Connections::PerRequest => false,
+            Connections::Lasting(_) => true,
+            Connections::Sessions { requests, .. } => {
+                c.asked[(id - c.first_connection.unwrap_or(0)) as usize] < requests
+            }
+        };
         let mut asked = Vec::new();
         let given = stream.end.drive(self.network.now(), self.network.buffers(), |answers| {
             asked.extend(answers.iter().map(|marks| {

@@ -8,6 +8,7 @@ mod p4te;
 mod queueing;
 mod racks;
 mod schemes;
+mod sessions;
 mod switches;
 
 use pointsman_balance::controller::Program;
