@@ -3,7 +3,7 @@
 
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
-use super::setup::{Setup, Unit, poisson};
+use super::setup::{Setup, Unit};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
 use pointsman_decide::promethee::Goal;
@@ -42,11 +42,16 @@ const COMPARED: Figure = Figure {
     source: "paper on probes, chapter 7",
     place: Place::Simulator(compared),
     remarks: &[
-        "100 clients with one request/s each on two single-processor machines, 5 ms per request; stress makes the first three \
-         and a half times as slow. Probes every 5 s, in the paper's format, with its weights; memory and link are idle",
+        "two machines with one processor; 100 clients, a new one every 0.51 s (0.5 s, and the start of its program), each with one connection and a request every second, \
+         30 in all (section 5.4.1, without its answers of 5 MB, which no link of one machine carries for 60 clients); 1 ms per request",
+        "stress is seven processes that use the first machine's processor all the time, so a request gets an eighth of it, and three \
+         quarters of its memory (7 times 256 MB of 2,405 MB). Probes every 5 s, in the paper's format, with its weights",
         "PROMETHEE: the controller's module with the paper's judgements (network before processor before memory), \"usual\" preferences \
-         and 5 s between decisions; rates over a minute, as in the paper's queries, sampled every 5 s",
-        "the published response times come from one run on virtual machines that share a laptop with switch and clients",
+         and 5 s between decisions; rates over a minute, as in the paper's queries, of values that are read every 15 s, as Prometheus's \
+         own example does",
+        "the published response times come from one run on virtual machines that share a laptop with switch and clients, and cannot be \
+         those of answers of 5 MB: 0.2 to 14 ms",
+        "seeds change the times of services only: most shares are the same with all",
         "the published program takes microseconds for nanoseconds: its probe time-out is 2.8 h, not 10 s. Its controller confuses the \
          rank of the first of two machines with the number of the best",
     ],
@@ -92,6 +97,14 @@ const COMPARED: Figure = Figure {
             source: Source::Text,
         },
         Claim {
+            id: "promethee-blind-share",
+            text: "by PROMETHEE without its criterion of the network, the machine under stress gets as little as in the paper: its share",
+            paper: 17.0,
+            unit: "percent",
+            rule: Rule::Effect { neutral: 50.0 },
+            source: Source::Ours,
+        },
+        Claim {
             id: "promethee-response",
             text: "under stress, the mean response time by PROMETHEE against round robin's",
             paper: 0.0424,
@@ -112,53 +125,84 @@ const COMPARED: Figure = Figure {
 
 /// Client timeout.
 const PATIENCE_S: f64 = 20.0;
+const CLIENTS: u32 = 100;
+/// Time from one client to the next: half a second, and what it takes to start one. So no two ask at the same moment for ever.
+const JOIN_S: f64 = 0.51;
+/// Requests of a client, a second apart.
+const REQUESTS: u32 = 30;
 
-/// Names as in the paper, and ours.
-const BALANCERS: [(&str, &str); 5] = [
-    ("hash", "ecmp"),
-    ("round robin", "wrr"),
-    ("probes", "probe-wrr"),
-    ("PROMETHEE", "chosen"),
-    ("least connections (ours)", "least-connections"),
+/// A balancer: its name as in the paper, or ours, and its policy.
+struct Balancer {
+    name: &'static str,
+    policy: &'static str,
+    /// PROMETHEE's criteria: all, or processor and memory only.
+    network: bool,
+}
+
+const fn balancer(name: &'static str, policy: &'static str) -> Balancer {
+    Balancer { name, policy, network: true }
+}
+
+const BALANCERS: [Balancer; 6] = [
+    balancer("hash", "ecmp"),
+    balancer("round robin", "wrr"),
+    balancer("probes", "probe-wrr"),
+    balancer("PROMETHEE", "chosen"),
+    Balancer { name: "PROMETHEE without the network (ours)", policy: "chosen", network: false },
+    balancer("least connections (ours)", "least-connections"),
 ];
 
 /// Queries and judgements of the paper's controller: processor, memory and sent bytes.
-fn prometheus() -> PrometheusSection {
+fn prometheus(network: bool) -> PrometheusSection {
     let criterion =
         |name: &str, promql: &str, goal| CriterionSection { name: name.into(), promql: promql.into(), goal };
+    let mut criteria = vec![
+        criterion("processor", "simulated_use_percent", Goal::Cost),
+        criterion("memory", "simulated_free_memory_percent", Goal::Benefit),
+        criterion("network", "simulated_sent_bytes_per_s", Goal::Cost),
+    ];
+    let mut judgements: Vec<Vec<f64>> =
+        [[1.0, 4.0, 0.5], [0.25, 1.0, 0.16667], [2.0, 6.0, 1.0]].map(Vec::from).into();
+    if !network {
+        criteria.truncate(2);
+        judgements.truncate(2);
+        judgements.iter_mut().for_each(|row| row.truncate(2));
+    }
     PrometheusSection {
         url: "http://127.0.0.1:9090".into(),
         interval_ms: 5000,
         alternatives: ["vm1", "vm2"].map(|vm| (format!("s1/{vm}"), vm.to_string())).into(),
-        judgements: [[1.0, 4.0, 0.5], [0.25, 1.0, 0.16667], [2.0, 6.0, 1.0]].map(Vec::from).into(),
-        criteria: vec![
-            criterion("processor", "simulated_use_percent", Goal::Cost),
-            criterion("memory", "simulated_free_memory_percent", Goal::Benefit),
-            criterion("network", "simulated_sent_bytes_per_s", Goal::Cost),
-        ],
+        judgements,
+        criteria,
     }
 }
 
 /// Each balancer without stress, then with it.
 fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, String> {
     let machine =
-        |name, kind, speed| Unit { name, kind, weight: 1, workers: 1, mean_ms: 5.0, sigma: 0.5, speed };
+        |name, kind| Unit { name, kind, weight: 1, workers: 1, mean_ms: 1.0, sigma: 0.5, speed: 1.0 };
+    // Of different kinds, so that results distinguish them.
+    let machines = [machine("vm1", DeviceKind::Cpu), machine("vm2", DeviceKind::Other)];
+    let joins = (1..=CLIENTS).map(|i| format!("{}\n", f64::from(i) * JOIN_S)).collect::<String>();
     let mut scenarios = Vec::new();
-    for (_, policy) in BALANCERS {
-        for speed in [1.0, 1.0 / 3.5] {
-            // Of different kinds, so that results distinguish them.
-            let machines = [machine("vm1", DeviceKind::Cpu, speed), machine("vm2", DeviceKind::Other, 1.0)];
-            let mut s = Setup::new(1, &machines, policy, poisson(100.0));
-            if policy == "probe-wrr" {
+    for balancer in &BALANCERS {
+        for stress in ["", "stress = { processes = 7, memory_percent = 75 }\n"] {
+            let arrivals = "process = \"trace\", file = \"joins.csv\"".to_string();
+            let mut s = Setup::new(1, &machines, balancer.policy, arrivals);
+            s.files.insert("joins.csv".into(), format!("time_s\n{joins}"));
+            s.more = format!(
+                "session = {{ requests = {REQUESTS}, gap_ms = 1000 }}\n[prometheus]\nscrape_s = 15\n"
+            );
+            s.more_of = vec![stress.to_string()];
+            if balancer.policy == "probe-wrr" {
                 s.probes_ms = Some(5000.0);
                 s.report_timeout_ms = 15_000;
             }
-            if policy == "chosen" {
-                s.prometheus = Some(prometheus());
+            if balancer.policy == "chosen" {
+                s.prometheus = Some(prometheus(balancer.network));
             }
-            // Its rates are means of a minute.
-            s.warmup_s = 70.0;
-            s.duration_s = s.warmup_s + bench.choose(300.0, 120.0);
+            s.warmup_s = 0.0;
+            s.duration_s = f64::from(CLIENTS) * JOIN_S + f64::from(REQUESTS) + 1.0;
             s.patience_s = PATIENCE_S;
             scenarios.push(s.scenario(bench)?);
         }
@@ -184,6 +228,7 @@ fn compared(bench: &Bench) -> Result<Found, String> {
     found.claim("probes-response", ratios(&mean(5), &mean(3)));
     found.claim("probes-idle", ratios(&mean(4), &mean(2)));
     found.claim("promethee-share", share(7));
+    found.claim("promethee-blind-share", share(9));
     found.claim("promethee-response", ratios(&mean(7), &mean(3)));
     found.claim("promethee-idle", ratios(&mean(6), &mean(2)));
     found.charts = charts(&mean, &share);
@@ -201,8 +246,8 @@ fn charts(mean: &dyn Fn(usize) -> Vec<f64>, share: &dyn Fn(usize) -> Vec<f64>) -
         log: false,
     };
     let curves = |of: &dyn Fn(usize) -> Vec<f64>| -> Vec<Curve> {
-        let curve = |(i, (name, _)): (usize, &(&str, &str))| Curve {
-            name: (*name).to_string(),
+        let curve = |(i, balancer): (usize, &Balancer)| Curve {
+            name: balancer.name.to_string(),
             points: vec![Point::new(0.0, of(2 * i)), Point::new(1.0, of(2 * i + 1))],
         };
         BALANCERS.iter().enumerate().map(curve).collect()

@@ -65,6 +65,8 @@ pub struct Setup {
     pub tell_workers: bool,
     /// `[agent]`.
     pub agent: AgentSection,
+    /// Further lines of each device in the scenario, by priority.
+    pub more_of: Vec<String>,
     /// `agent` of each device, by priority. Empty: as in `agent`.
     pub agent_of: Vec<AgentSection>,
     /// A device silent for this long gets no new requests.
@@ -191,6 +193,7 @@ impl Setup {
             client_delay_ms: 0.001,
             arrivals,
             prometheus: None,
+            more_of: Vec::new(),
             more: String::new(),
             files: BTreeMap::new(),
         }
@@ -276,15 +279,19 @@ impl Setup {
             self.probes_ms.map_or(String::new(), |ms| format!(", probes_ms = {ms}")),
             self.client_delay_ms * 1e3
         );
-        for unit in &self.units {
+        for (i, unit) in self.units.iter().enumerate() {
             let distribution = match unit.sigma {
                 0.0 => "distribution = \"deterministic\"".to_string(),
                 sigma => format!("distribution = \"log-normal\", sigma = {sigma}"),
             };
             let _ = write!(
                 t,
-                "[[device]]\nname = \"{}\"\nworkers = {}\nspeed = {}\nservice_time = {{ {distribution}, mean_ms = {} }}\n",
-                unit.name, unit.workers, unit.speed, unit.mean_ms
+                "[[device]]\nname = \"{}\"\nworkers = {}\nspeed = {}\nservice_time = {{ {distribution}, mean_ms = {} }}\n{}",
+                unit.name,
+                unit.workers,
+                unit.speed,
+                unit.mean_ms,
+                self.more_of.get(i).map_or("", String::as_str)
             );
         }
         let _ = write!(t, "[[client]]\narrivals = {{ {} }}\n{}", self.arrivals, self.more);

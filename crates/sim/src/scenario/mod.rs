@@ -118,7 +118,7 @@ pub struct ClientModel {
 }
 
 impl ClientModel {
-    /// The expected number of its requests in this many nanoseconds, those of sessions that go on longer included.
+    /// The expected number of its requests in this many nanoseconds, with those that sessions send later.
     pub fn expected(&self, ns: u64) -> f64 {
         self.arrivals.expected(ns) * f64::from(self.connections.requests())
     }

@@ -58,6 +58,7 @@ impl Clients {
                 station,
                 arrivals: Arrivals::new(&model.arrivals, 0, random),
                 requests: 0,
+                begun: 0,
                 numbered: model.numbered(s.duration_ns).unwrap_or(0),
                 asked: Vec::new(),
                 first_connection,

@@ -136,10 +136,10 @@ impl<E: Executor> World<E> {
         self.next_request(client);
         let number = self.requests.len() as u32;
         let c = &mut self.clients[client];
+        c.begun += 1;
         let n = match c.numbered {
             0 => number,
-            // One was counted for the arrival that was just entered.
-            all => ((c.requests - 1) % u64::from(all)) as u32,
+            all => (c.begun % u64::from(all)) as u32,
         };
         if let Connections::Sessions { .. } = c.model.connections {
             c.asked.resize(c.asked.len().max(n as usize + 1), 0);

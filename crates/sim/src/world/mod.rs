@@ -71,6 +71,8 @@ struct Client {
     arrivals: Arrivals,
     /// Arrivals so far, and the one that is entered.
     requests: u64,
+    /// Arrivals so far.
+    begun: u64,
     /// Its connections are numbered from here; `None`: each is its request.
     first_connection: Option<u32>,
     /// How many numbers they take in turn.

@@ -52,6 +52,15 @@ fn requests_of_a_session_follow_each_other() {
     }
 }
 
+/// Recorded sessions: all of them, the last one too.
+#[test]
+fn recorded_sessions() {
+    let client = "session = { requests = 3, gap_ms = 1000 }\n\
+                  arrivals = { process = \"trace\", file = \"crates/sim/tests/sim/joins.csv\" }";
+    let outcome = run(&rack("wrr", "", client), 1);
+    assert_eq!((answered(&outcome), outcome.requests.lost), (vec![6, 6], 0));
+}
+
 /// Seven processes leave a worker an eighth of its processor.
 #[test]
 fn other_processes() {
