@@ -1,5 +1,6 @@
 //! Several controllers with etcd: Debian's etcd, a real switch (without interfaces), real controllers.
 
+use crate::members::{LIST, SOURCES};
 use crate::support::certificates::authority;
 use crate::support::etcd::Etcd;
 use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, pointsman, tell};
@@ -31,13 +32,18 @@ impl Member {
     }
 
     pub fn start(test: &str, name: &str, switch: &Switch, etcd: &Etcd) -> Member {
+        Self::start_with(test, name, switch, etcd, "")
+    }
+
+    /// The same, with more in `rack.toml`.
+    fn start_with(test: &str, name: &str, switch: &Switch, etcd: &Etcd, more: &str) -> Member {
         let scratch = Scratch::new(&format!("group-{test}-{name}"));
         let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
         let text = example
             .replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1)
             .replacen("p4runtime = \"127.0.0.1:9559\"", &format!("p4runtime = \"{}\"", switch.address), 1)
-            .replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
-        scratch.write("rack.toml", text);
+            .replacen("tokens = ", "listen = \"127.0.0.1:0\"\nstate = \"state.json\"\ntokens = ", 1);
+        scratch.write("rack.toml", text + more);
         scratch.write("tokens.txt", format!("operator {TOKEN}\n"));
         let (running, api) = Self::run(&scratch, name, etcd);
         Member { scratch, name: name.to_string(), running, api }
@@ -496,4 +502,75 @@ fn wrong_flags_are_named() {
         let done = finish(command);
         assert!(done.code != Some(0) && done.stderr.contains(part), "{args:?}: {}", done.stderr);
     }
+}
+
+/// Names of the members in this state, with their numbers.
+fn members(of: &Member, state: &str) -> Vec<String> {
+    let Some((_, all, _)) = of.try_ask("GET", "/v1/members", None) else { return Vec::new() };
+    let all = all["members"].as_array().cloned().unwrap_or_default();
+    all.iter().filter(|m| m["state"] == state).map(|m| format!("{} {}", m["member"], m["number"])).collect()
+}
+
+/// Registers a member.
+fn register(at: &Member, name: &str, host: u8, ttl_s: u32) -> (u16, Value, String) {
+    let member = format!(
+        r#"{{"kind": "cpu", "address": "10.0.2.{host}", "address6": "fd00:0:0:2::{host}", "port": 6}}"#
+    );
+    let body = format!("{{\"ttl_s\": {ttl_s}, \"member\": {member}}}");
+    at.ask("PUT", &format!("/v1/members/{name}%2Fcpu"), Some(&body))
+}
+
+#[test]
+fn members_stay_when_another_controller_leads() {
+    if !pointsman_needs::programs("controllers with etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let etcd = Etcd::start("members", 1);
+    let switch = Switch::start(&["balancer"]);
+    let start = |name| {
+        let member = Member::start_with("members", name, &switch, &etcd, SOURCES);
+        member.scratch.write("members.json", LIST);
+        member
+    };
+    let mut a = start("a");
+    wait_until("the first one leads", || a.leads());
+    let b = start("b");
+    b.running.wait_for("standby: a leads");
+    let (status, refusal, _) = register(&b, "m1", 1, 30);
+    assert!(status == 503 && refusal["error"].to_string().contains("standby"), "{status} {refusal}");
+    let (status, m1, text) = register(&a, "m1", 1, 30);
+    assert_eq!(status, 200, "{text}");
+    wait_until("three are there", || members(&a, "present").len() == 3);
+    let three = members(&a, "present");
+    wait_until("the standby knows them by their numbers", || members(&b, "present") == three);
+    // It left, and nothing but etcd knows it.
+    assert_eq!(register(&a, "m2", 2, 30).0, 200);
+    assert_eq!(a.ask("DELETE", "/v1/members/m2%2Fcpu", None).0, 200);
+    a.kill();
+    wait_until("the standby leads", || b.leads());
+    assert_eq!(members(&b, "present"), three);
+    let (status, renewed, text) = register(&b, "m1", 1, 30);
+    assert_eq!((status, &renewed["agent"]), (200, &m1["agent"]), "{text}");
+    // The new leader's lists and clock count.
+    b.scratch.write("members.json", "[]");
+    wait_until("those of the file left", || members(&b, "present").len() == 1);
+    assert_eq!(register(&b, "m3", 3, 2).0, 200);
+    let expired = |m: &Member| m.ask("GET", "/v1/members", None).1["sources"][0]["expired"].clone();
+    wait_until("it was not renewed", || expired(&b) == 1);
+    a.again(&etcd);
+    wait_until("the former leader knows it", || members(&a, "present") == members(&b, "present"));
+    assert_eq!(members(&b, "present").len(), 1);
+    assert!(!a.running.has("leaves"), "it follows");
+    for _ in 0..4 {
+        assert_eq!(register(&b, "m4", 4, 30).0, 200);
+        assert_eq!(b.ask("DELETE", "/v1/members/m4%2Fcpu", None).0, 200);
+    }
+    assert_eq!(register(&b, "m4", 4, 30).1["state"], "held-out");
+    wait_until("the standby knows it", || members(&a, "held-out").len() == 1);
+    // Without etcd a member may be renewed, and none is new.
+    let mut etcd = etcd;
+    etcd.kill(0);
+    wait_until("it is known", || b.group()["trouble"].is_string());
+    assert_eq!(register(&b, "m1", 1, 30).0, 200);
+    assert_eq!(register(&b, "m5", 5, 30).0, 503);
 }

@@ -5,10 +5,10 @@ use crate::support::PATIENCE;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-const SOURCES: &str = "\n[[members]]\nname = \"pool\"\napi = true\nnetworks = [\"10.0.2.0/24\", \"fd00:0:0:2::/64\"]\nports = [6]\n\
+pub const SOURCES: &str = "\n[[members]]\nname = \"pool\"\napi = true\nnetworks = [\"10.0.2.0/24\", \"fd00:0:0:2::/64\"]\nports = [6]\n\
                        [[members]]\nname = \"batch\"\nfile = \"members.json\"\nnetworks = [\"10.0.3.0/24\", \"fd00:0:0:3::/64\"]\nports = [7]\n";
 
-const LIST: &str = r#"[
+pub const LIST: &str = r#"[
   {"name": "b1/cpu", "kind": "cpu", "address": "10.0.3.1", "address6": "fd00:0:0:3::1"},
   {"name": "b2/cpu", "kind": "cpu", "address": "10.0.3.2", "address6": "fd00:0:0:3::2", "weight": 3}
 ]

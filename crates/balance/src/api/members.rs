@@ -6,7 +6,7 @@ use super::{Answer, Attempt, Desk, Effect};
 use crate::config::Origin;
 use crate::controller::{Controllers, Status};
 use crate::members::{
-    Document, ListError, Name, Refusal, Registration, Shown, State, parse_list, parse_targets,
+    Document, Kept, ListError, Name, Refusal, Registration, Shown, State, parse_list, parse_targets,
 };
 use crate::trust::ReportKey;
 use serde::{Deserialize, Serialize};
@@ -96,8 +96,8 @@ impl Desk {
 
     /// When [`Desk::tick`] or [`Desk::sample`] is due, in milliseconds since 1970.
     pub fn next_deadline(&self) -> u64 {
-        let sample = self.trend.next_deadline();
-        self.members.next_deadline().map_or(sample, |members| members.min(sample))
+        let sample = self.sample_deadline();
+        self.members_deadline().map_or(sample, |members| members.min(sample))
     }
 
     /// The rack's file with the members.
@@ -124,14 +124,47 @@ impl Desk {
                 self.attempt = Some(before);
                 effects.insert(0, Effect::Configure(Box::new(self.rack.clone())));
             }
-            let kept = self.members.kept();
-            if kept != self.kept_members {
-                self.kept_members = kept;
-                effects.push(Effect::Save(self.kept()));
-            }
+            effects.extend(self.save_members());
         }
         effects.extend(self.members.lines().into_iter().map(Effect::Say));
         effects
+    }
+
+    /// The effects of a request about one member, which changed it if `before` is not what is kept now. That is saved before the answer,
+    /// which is a promise; but a member that is held out may change a hundred times a second.
+    fn changed_member(&mut self, now_ms: u64, name: &Name, before: &Kept) -> Vec<Effect> {
+        if self.members.kept().is_in(before) {
+            return self.members.lines().into_iter().map(Effect::Say).collect();
+        }
+        let mut effects = self.lay_members(now_ms);
+        if !self.members.is_held(name) {
+            effects.extend(self.save_members());
+        }
+        effects
+    }
+
+    fn save_members(&mut self) -> Option<Effect> {
+        let kept = self.members.kept();
+        if kept.is_in(&self.kept_members) {
+            return None;
+        }
+        self.kept_members = kept;
+        Some(Effect::Save(self.kept()))
+    }
+
+    /// This controller leads its group from now on: no member expires that its former leader may have renewed.
+    pub fn lead(&mut self) {
+        self.members.renew_all();
+    }
+
+    /// When [`Desk::tick`] is due, in milliseconds since 1970.
+    pub fn members_deadline(&self) -> Option<u64> {
+        self.members.next_deadline()
+    }
+
+    /// When [`Desk::sample`] is due, in milliseconds since 1970.
+    pub fn sample_deadline(&self) -> u64 {
+        self.trend.next_deadline()
     }
 
     /// `GET /v1/members`.
@@ -167,17 +200,19 @@ impl Desk {
     ) -> Checked<Answer> {
         Query::parse(query, &[])?;
         let name: Name = name.parse().map_err(|e| Response::error(400, format!("a member's name: {e}")))?;
+        self.members.step(now_ms);
+        let before = self.members.kept();
         match request.method {
             "PUT" => {
                 let shown = self.register(now_ms, who, &name, request.body)?;
-                let effects = self.lay_members(now_ms);
+                let effects = self.changed_member(now_ms, &name, &before);
                 let mut value = self.members.get(&name).map_or(Value::Null, |m| member(&m));
                 value["agent"] = shown;
                 Ok(Answer { response: Response::json(200, &value), wait: None, effects })
             }
             "DELETE" => {
                 self.members.withdraw(now_ms, &name, who.name, who.writes).map_err(|e| refused(&e))?;
-                let effects = self.lay_members(now_ms);
+                let effects = self.changed_member(now_ms, &name, &before);
                 let value = json!({ "member": name.to_string(), "state": "leaving" });
                 Ok(Answer { response: Response::json(200, &value), wait: None, effects })
             }

@@ -186,7 +186,8 @@ impl Desk {
         }
         let mut members = Members::default();
         members.configure(&self.plain);
-        members.restore(&kept.members).map_err(|e| e.to_string())?;
+        members.restore(now_ms, &kept.members).map_err(|e| e.to_string())?;
+        members.resume(&self.members);
         (self.members, self.kept_members) = (members, kept.members);
         self.overrides = overrides;
         self.drained = kept.drained;

@@ -24,6 +24,16 @@ pub struct Penalty {
 }
 
 impl Penalty {
+    /// With so many points at this time.
+    pub fn new(points: u64, held: bool, at_ms: u64) -> Penalty {
+        Penalty { points: points.min(MOST), at_ms, held }
+    }
+
+    /// The arguments of [`Penalty::new`].
+    pub fn parts(&self) -> (u64, bool, u64) {
+        (self.points, self.held, self.at_ms)
+    }
+
     fn points(&self, now_ms: u64) -> u64 {
         let passed = now_ms.saturating_sub(self.at_ms);
         let left = self.points.checked_shr(u32::try_from(passed / HALF_MS).unwrap_or(u32::MAX)).unwrap_or(0);

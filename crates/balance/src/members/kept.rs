@@ -1,6 +1,6 @@
 //! Members over a restart of the controller: their numbers must stay, because connections depend on them.
 
-use super::{Document, Entry, Member, Members, Name, Owner};
+use super::{Document, Entry, Member, Members, Name, Owner, Penalty};
 use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_SERVER};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,8 @@ use std::net::IpAddr;
 pub struct Kept {
     members: Vec<KeptMember>,
     left: Vec<KeptLeft>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    restless: Vec<KeptRestless>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,19 @@ struct KeptLeft {
     addresses: BTreeSet<IpAddr>,
 }
 
+/// Points of damping, at a time in milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptRestless {
+    name: String,
+    points: u64,
+    held: bool,
+    at_ms: u64,
+}
+
+/// Points older than this are over, in milliseconds. Time that the controller was awake begins with it, so that they have a place there.
+const OLD_MS: u64 = 600_000;
+
 /// Why a saved state is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptError(String);
@@ -53,9 +68,15 @@ impl fmt::Display for KeptError {
 impl std::error::Error for KeptError {}
 
 impl Kept {
+    /// Whether this is all in `saved`, which may have points that are over by now.
+    pub fn is_in(&self, saved: &Kept) -> bool {
+        let points = self.restless.iter().all(|r| saved.restless.contains(r));
+        points && self.members == saved.members && self.left == saved.left
+    }
+
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.left.is_empty()
+        self.members.is_empty() && self.left.is_empty() && self.restless.is_empty()
     }
 }
 
@@ -81,15 +102,48 @@ impl Members {
             number: (n.server(), n.slot()),
             addresses: o.addresses.clone(),
         });
-        Kept { members: members.collect(), left: left.collect() }
+        let last = self.last.unwrap_or_default();
+        let restless = self.penalties.iter().filter(|(_, p)| !p.is_over(self.awake)).map(|(name, p)| {
+            let (points, held, at) = p.parts();
+            let at_ms = last.saturating_sub(self.awake.saturating_sub(at));
+            KeptRestless { name: name.to_string(), points, held, at_ms }
+        });
+        Kept { members: members.collect(), left: left.collect(), restless: restless.collect() }
     }
 
-    /// Takes what was kept. Members have their whole time to live again. Those that the rack's file does not admit any more are left
-    /// behind; their numbers are free when no switch has them.
+    /// All have their whole time to live: another controller may have renewed them until now.
+    pub fn renew_all(&mut self) {
+        self.last = None;
+        let awake = self.awake;
+        self.members.values_mut().for_each(|m| m.expires = m.ttl_ms.map(|ttl| awake + ttl));
+    }
+
+    /// After [`Members::restore`]: these members were known before, and need no lines.
+    pub fn resume(&mut self, before: &Members) {
+        self.counts.clone_from(&before.counts);
+        self.troubles.clone_from(&before.troubles);
+        for (name, m) in &mut self.members {
+            m.laid = before.members.get(name).is_some_and(|b| b.laid && b.entry.same_place(&m.entry));
+        }
+    }
+
+    fn restore_restless(&mut self, now_ms: u64, kept: &Kept) -> Result<(), KeptError> {
+        (self.awake, self.last) = (self.awake.max(OLD_MS), Some(now_ms));
+        for r in &kept.restless {
+            let name: Name = r.name.parse().map_err(|_| KeptError(r.name.clone()))?;
+            let age = now_ms.saturating_sub(r.at_ms).min(OLD_MS);
+            self.penalties.insert(name, Penalty::new(r.points, r.held, self.awake - age));
+        }
+        Ok(())
+    }
+
+    /// Takes what was kept. Members have their whole time to live again, and those that were held out are held out for the rest of their
+    /// time. Those that the rack's file does not admit any more are left behind; their numbers are free when no switch has them.
     ///
     /// # Errors
     /// It is not what [`Members::kept`] says.
-    pub fn restore(&mut self, kept: &Kept) -> Result<(), KeptError> {
+    pub fn restore(&mut self, now_ms: u64, kept: &Kept) -> Result<(), KeptError> {
+        self.restore_restless(now_ms, kept)?;
         for l in &kept.left {
             let wrong = || KeptError(l.name.clone());
             let name: Name = l.name.parse().map_err(|_| wrong())?;
@@ -115,6 +169,7 @@ impl Members {
                 continue;
             };
             let expires = m.ttl_ms.map(|ttl| self.awake + ttl);
+            let damped = self.penalties.get(&name).is_some_and(|p| p.is_held(self.awake));
             let member = Member {
                 source: m.source.clone(),
                 entry,
@@ -125,7 +180,7 @@ impl Members {
                 expires,
                 why_not: None,
                 laid: false,
-                damped: false,
+                damped,
             };
             self.members.insert(name, member);
         }

@@ -36,6 +36,8 @@ const REJECTED_MS: u64 = 5_000;
 /// At most this much of the time between two steps counts, in milliseconds. While a controller is off or hangs, or when its clock is set,
 /// no member expires that could not renew.
 const LONGEST_STEP_MS: u64 = 2_000;
+/// A time that lies so much before the last one, in milliseconds, is that of a request that had to wait.
+const WAITED_MS: u64 = 5_000;
 /// Longest time between two steps while something expires, in milliseconds.
 const STEP_MS: u64 = 1_000;
 
@@ -131,7 +133,8 @@ impl Members {
     pub fn step(&mut self, now_ms: u64) {
         let passed = now_ms.saturating_sub(self.last.unwrap_or(now_ms));
         self.awake += passed.min(LONGEST_STEP_MS);
-        self.last = Some(now_ms);
+        let waited = |last: &u64| now_ms < *last && last - now_ms <= WAITED_MS;
+        self.last = self.last.filter(waited).or(Some(now_ms));
         let awake = self.awake;
         let expired = |m: &Member| m.expires.is_some_and(|at| at <= awake);
         let over: Vec<Name> =

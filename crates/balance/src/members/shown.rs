@@ -79,6 +79,11 @@ impl Members {
         self.members.get_key_value(name).map(|(name, m)| self.shown(name, m))
     }
 
+    /// Whether this member is held out, or will be when it comes.
+    pub fn is_held(&self, name: &Name) -> bool {
+        self.penalties.get(name).is_some_and(|p| p.is_held(self.awake))
+    }
+
     fn shown<'a>(&'a self, name: &'a Name, m: &'a Member) -> Shown<'a> {
         let admitted = self.source(&m.source).map(|s| m.entry.admitted(s));
         let state = match (&m.why_not, admitted) {

@@ -134,7 +134,7 @@ pub fn lists(data: &[u8]) {
                     serde_json::from_str(&serde_json::to_string(&m.kept()).expect("JSON")).expect("JSON");
                 m = Members::default();
                 m.configure(&RACK);
-                m.restore(&kept).expect("right");
+                m.restore(now, &kept).expect("right");
                 assert_eq!(m.kept(), kept);
             }
             _ => continue,

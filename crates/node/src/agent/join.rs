@@ -11,13 +11,19 @@ use std::error::Error;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest time for the last request.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// With several controllers, a member that leaves waits for one that leads so long.
+const TAKEOVER: Duration = Duration::from_secs(4);
+
+/// Pause between two such attempts.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Flags of a device that joins by itself.
 #[derive(clap::Args)]
@@ -187,8 +193,18 @@ impl Join {
     /// Withdraws the member: the connections that it has continue.
     pub async fn leave(&mut self) {
         let name = self.membership.name().to_string();
-        match self.request("DELETE", None, FAREWELL).await {
-            Ok((200, _)) => say(&format!("`{name}` leaves")),
+        let begin = Instant::now();
+        let answer = loop {
+            let answer = self.request("DELETE", None, FAREWELL).await;
+            let is_final = answer.as_ref().is_ok_and(|(status, _)| *status != STANDBY);
+            if is_final || self.urls.len() < 2 || begin.elapsed() >= TAKEOVER {
+                break answer;
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
+        match answer {
+            // An attempt without an answer may have been one with success.
+            Ok((200 | 404, _)) => say(&format!("`{name}` leaves")),
             Ok((status, _)) => say(&format!("`{name}` leaves when its time is over: status {status}")),
             Err(e) => say(&format!("`{name}` leaves when its time is over: {e}")),
         }

@@ -172,10 +172,6 @@ pub fn serve(
     })
 }
 
-/// Numbers of members and their times to live are a controller's own.
-const NOT_IN_GROUPS: &str =
-    "[[members]] does not work with --etcd: members are known to one controller only; omit one of the two";
-
 const SHUTTING_DOWN: &str = "the controller is shutting down: retry after it has restarted";
 
 /// The API's answer; `None` while the controller is shutting down.
@@ -359,9 +355,6 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut group = args.group.settings()?;
-    if group.is_some() && !rack.sources.is_empty() {
-        return Err(NOT_IN_GROUPS.into());
-    }
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

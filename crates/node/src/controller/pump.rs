@@ -9,14 +9,14 @@ use super::choice::Choosers;
 use super::learner::{Answer, Learner, Wish};
 use super::link::Link;
 use super::polls::Polls;
-use super::{NOT_IN_GROUPS, Opened, files, unix_ms};
+use super::{Opened, files, unix_ms};
 use crate::http::Task;
 use crate::http::health::Readiness;
 use crate::http::server as http;
 use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
 use crate::rack_file;
-use group::{Group, api_request};
+use group::{Group, api_request, is_of_member};
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::controller::{Controllers, Event, Input, Limiter, Program, Response, Status};
@@ -167,7 +167,8 @@ impl Pump {
         loop {
             self.links.resize_with(self.controller.each().len(), self.new_link());
             self.choosers.follow(&self.controller.rack().choices);
-            self.polls.follow(&self.controller.rack().sources);
+            let asks = self.group.as_ref().is_none_or(|g| g.leads());
+            self.polls.follow(if asks { &self.controller.rack().sources } else { &[] });
             self.learn();
             let step = [self.controller.next_deadline(), self.limiter.next_deadline()];
             let step = step.into_iter().flatten().min().map(|at| self.start + at);
@@ -307,14 +308,8 @@ impl Pump {
                 }
                 self.step(input);
             }
-            Command::File(rack) if self.group.is_some() && !rack.sources.is_empty() => {
-                self.warn(format!("keeping the previous configuration: {NOT_IN_GROUPS}"));
-            }
-            Command::Members { source, text } => {
-                let text = text.as_ref().map(String::as_str).map_err(Clone::clone);
-                let effects = self.desk.listed(unix_ms(), &source, text);
-                self.perform(effects);
-            }
+            Command::Members { source, text } if self.group.is_some() => self.group_list(source, text),
+            Command::Members { source, text } => self.listed(unix_ms(), &source, &text),
             Command::File(rack) => {
                 let effects = self.desk.file_changed(unix_ms(), *rack);
                 self.perform(effects);
@@ -350,16 +345,23 @@ impl Pump {
                 if ["/v1/devices", "/v1/drops"].contains(&&*request.target) && request.method == "GET" {
                     self.step(Input::Look);
                 }
+                if let Some(key) = self.key_for(&request) {
+                    self.desk.give_key(key);
+                }
                 self.answer_ask(unix_ms(), &request, reply);
             }
         }
     }
 
+    /// A source's list.
+    fn listed(&mut self, at_ms: u64, source: &str, text: &Result<String, String>) {
+        let text = text.as_ref().map(String::as_str).map_err(Clone::clone);
+        let effects = self.desk.listed(at_ms, source, text);
+        self.perform(effects);
+    }
+
     /// Answers a request, at once or when the change that it asks for is made.
     fn answer_ask(&mut self, at_ms: u64, request: &http::Request, reply: oneshot::Sender<api::Response>) {
-        if request.method == "PUT" && request.target.starts_with("/v1/members/") {
-            self.give_key();
-        }
         let answer = self.desk.ask(at_ms, &self.controller, &api_request(request));
         self.perform(answer.effects);
         match answer.wait {
@@ -375,17 +377,21 @@ impl Pump {
         }
     }
 
-    /// A random key, for the member that may register next. Without one it gets none, and is refused if it needs one.
-    fn give_key(&mut self) {
-        match rack_file::random() {
-            Ok(bytes) => self.desk.give_key(ReportKey::new(bytes)),
-            Err(e) => self.warn(e.to_string()),
+    /// A random key, for a member that registers. Without one it gets none, and is refused if it needs one.
+    fn key_for(&mut self, request: &http::Request) -> Option<ReportKey> {
+        if request.method != "PUT" || !is_of_member(request) {
+            return None;
         }
+        let key = rack_file::random().map_err(|e| self.warn(e.to_string()));
+        key.ok().map(ReportKey::new)
     }
 
     /// When members and the last hour have to be looked after.
     fn desk_due(&self) -> Instant {
-        let due = self.desk.next_deadline();
+        let due = match &self.group {
+            Some(group) => group.members_due(&self.desk),
+            None => self.desk.next_deadline(),
+        };
         // A clock that is set back must not make it wait.
         Instant::now() + Duration::from_millis(due.saturating_sub(unix_ms())).min(SAVE_AGAIN)
     }
@@ -394,7 +400,15 @@ impl Pump {
         if self.desk.sample(unix_ms(), &self.controller) {
             self.step(Input::Glance);
         }
-        let effects = self.desk.tick(unix_ms(), &self.controller);
+        match self.group {
+            Some(_) => self.group_members(),
+            None => self.tick_members(unix_ms()),
+        }
+    }
+
+    /// Lets the time pass for members.
+    fn tick_members(&mut self, at_ms: u64) {
+        let effects = self.desk.tick(at_ms, &self.controller);
         self.perform(effects);
     }
 

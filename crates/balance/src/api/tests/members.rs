@@ -183,3 +183,108 @@ fn a_rack_whose_servers_all_come_by_themselves() {
     o.pass(6_000);
     assert!(o.serving().is_empty());
 }
+
+/// Two controllers of a group in virtual time: one leads, the other one follows what it saved.
+struct Two {
+    a: Office,
+    b: Office,
+}
+
+impl Two {
+    fn new() -> Two {
+        Two { a: Office::new(RACK), b: Office::new(RACK) }
+    }
+
+    /// The follower takes what the leader saved last, and all its time passes without ticks.
+    fn follow(&mut self) {
+        self.b.now = self.a.now;
+        let effects = self.b.desk.adopt(self.b.now, &self.a.kept).expect("a state");
+        self.b.perform(effects);
+        self.b.said.clear();
+    }
+
+    /// The follower leads, so long after the leader's end.
+    fn take_over(&mut self, after_ms: u64) {
+        self.b.now = self.a.now + after_ms;
+        self.b.desk.lead();
+    }
+}
+
+#[test]
+fn leases_survive_the_leader() {
+    let mut t = Two::new();
+    assert_eq!(t.a.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+    // So soon after the first one that it makes no configuration of its own yet.
+    let second = ONE.replace("10.0.2.1", "10.0.2.2");
+    assert_eq!(t.a.member(AGENTS, "PUT", "m2/cpu", &second).0, 200);
+    assert_eq!(t.a.serving(), ["s1", "m1"]);
+    t.follow();
+    assert_eq!(t.b.serving(), ["s1", "m1", "m2"], "it was answered, so it is saved");
+    assert!(t.b.said.is_empty());
+    let number = |o: &Office, name: &str| o.desk.rack().server(name).expect("there").devices[0].number;
+    t.a.pass(500);
+    for name in ["m1", "m2"] {
+        assert_eq!(number(&t.a, name), number(&t.b, name));
+    }
+    // Renewals are not saved: only the leader knows of them.
+    for _ in 0..10 {
+        t.a.pass(4_000);
+        t.a.kept.clear();
+        assert_eq!(t.a.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+        assert_eq!(t.a.member(AGENTS, "PUT", "m2/cpu", &second).0, 200);
+        assert!(t.a.kept.is_empty());
+    }
+    t.take_over(1_500);
+    t.b.pass(4_000);
+    assert_eq!(t.b.serving(), ["s1", "m1", "m2"]);
+    assert_eq!(t.b.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+    t.b.pass(3_000);
+    assert_eq!(t.b.serving(), ["s1", "m1"], "the other one died with the leader");
+    assert!(!t.b.said.iter().any(|l| l.contains("`m1/cpu`")), "{:?}", t.b.said);
+}
+
+#[test]
+fn a_member_that_left_is_not_back_with_the_next_leader() {
+    let mut t = Two::new();
+    assert_eq!(t.a.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+    t.follow();
+    // Its configuration is not made yet.
+    assert_eq!(t.a.member(AGENTS, "DELETE", "m1/cpu", "").0, 200);
+    assert_eq!(t.a.serving(), ["s1", "m1"]);
+    t.follow();
+    t.take_over(1_500);
+    assert_eq!(t.b.serving(), ["s1"]);
+    // Its number is not given to others before the switches were asked.
+    let shown = t.b.get("/v1/members");
+    assert_eq!(shown["members"][0]["state"], "leaving", "{shown}");
+}
+
+#[test]
+fn a_member_that_is_held_out_is_so_with_the_next_leader() {
+    let mut t = Two::new();
+    for _ in 0..4 {
+        assert_eq!(t.a.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+        assert_eq!(t.a.member(AGENTS, "DELETE", "m1/cpu", "").0, 200);
+    }
+    t.a.pass(500);
+    assert_eq!(t.a.member(AGENTS, "PUT", "m1/cpu", ONE).1["state"], "held-out");
+    t.a.pass(500);
+    t.follow();
+    t.take_over(1_500);
+    let held = t.b.member(AGENTS, "PUT", "m1/cpu", ONE).1;
+    let for_ms = held["held_for_ms"].as_u64().unwrap_or_default();
+    assert!(held["state"] == "held-out" && (15_000..25_000).contains(&for_ms), "{held}");
+    for passed in (4_000..for_ms + 6_000).step_by(4_000) {
+        t.b.pass(4_000);
+        assert_eq!(t.b.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+        match passed.abs_diff(for_ms) < 2_000 {
+            true => {}
+            false => assert_eq!(t.b.serving().len() == 2, passed > for_ms, "{passed} {for_ms}"),
+        }
+    }
+    // It may come again.
+    assert_eq!(t.b.member(AGENTS, "DELETE", "m1/cpu", "").0, 200);
+    assert_eq!(t.b.member(AGENTS, "PUT", "m1/cpu", ONE).0, 200);
+    t.b.pass(600);
+    assert_eq!(t.b.serving(), ["s1", "m1"]);
+}

@@ -1,32 +1,32 @@
 //! A controller as one of a group: carries its membership in etcd, takes over what others changed, and stores changes before they are
 //! in force.
 
+mod changes;
+mod members;
 mod words;
 
 use super::{Pump, unix_ms};
 use crate::etcd::{Link, Settings as EtcdSettings, SettingsError};
 use crate::http::health::Readiness;
-use crate::http::server as http;
 use crate::metrics::{self, Page};
+use changes::Change;
+pub(super) use changes::api_request;
+pub(super) use members::is_of_member;
 use pointsman_balance::api::{self, Effect, Peer};
 use pointsman_balance::controller::{Event as Happened, Input as ToController, Mandate, Status};
-use pointsman_etcd::{Event, Input, Leadership, Member, Settings, Unstored};
-use std::collections::VecDeque;
+use pointsman_etcd::{Event, Input, Leadership, Member, Settings};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use words::{Card, explained};
+use words::Card;
 
 /// How long a lease lasts without renewal, in seconds. Followers end it earlier, so this counts only if there are none.
 const LEASE_S: i64 = 3;
 /// A leader that reaches fewer switches than another controller resigns after this time.
 const BEHIND: Duration = Duration::from_millis(300);
-/// Retry interval after a failed attempt to store the state.
-const STORE_AGAIN: Duration = Duration::from_secs(1);
 /// So much of the history is shared, in bytes. Every change writes all of it, and etcd keeps many versions in memory, and takes no
 /// requests above 1.5 MB.
 const HISTORY: usize = 64 << 10;
-/// Changes that wait until others are stored.
-const WAITING: usize = 64;
 
 /// A group of controllers, and this one's place in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,12 +43,8 @@ pub struct GroupSettings {
     pub seed: u64,
 }
 
-/// A change that was asked for, and is to be stored before it is made.
-struct Ask {
-    request: http::Request,
-    at_ms: u64,
-    reply: oneshot::Sender<api::Response>,
-}
+/// A source's list of members, or why it cannot be read.
+type List = Result<String, String>;
 
 /// The membership of a controller.
 pub(super) struct Group {
@@ -61,8 +57,14 @@ pub(super) struct Group {
     /// The value was read; None: there is none yet.
     read: Option<bool>,
     /// The proposal in flight, with the change that it is for, and its text.
-    in_flight: Option<(u64, Option<Ask>, String)>,
-    held: VecDeque<Ask>,
+    in_flight: Option<(u64, Option<Change>, String)>,
+    held: VecDeque<Change>,
+    /// The newest lists of sources of members that were not taken yet.
+    lists: BTreeMap<String, List>,
+    /// The newest list of each file: a controller that begins to lead takes it.
+    files: BTreeMap<String, List>,
+    /// Changes of members without a request wait until then.
+    members_from: Instant,
     /// What is to be stored without a change that waits for it, and from when.
     wanted: Option<(String, Instant)>,
     behind_since: Option<Instant>,
@@ -92,6 +94,9 @@ impl Group {
             read: None,
             in_flight: None,
             held: VecDeque::new(),
+            lists: BTreeMap::new(),
+            files: BTreeMap::new(),
+            members_from: Instant::now(),
             wanted: None,
             behind_since: None,
             changes: 0,
@@ -226,28 +231,6 @@ impl Group {
     }
 }
 
-/// A refusal of a change, for now.
-fn refused(message: String) -> api::Response {
-    api::Response::error(503, message)
-}
-
-/// Whether an answer's effects are stored.
-fn saved(effects: &[Effect]) -> Option<&String> {
-    effects.iter().rev().find_map(|e| match e {
-        Effect::Save(text) => Some(text),
-        Effect::Configure(_) | Effect::Say(_) => None,
-    })
-}
-
-pub(super) fn api_request(request: &http::Request) -> api::Request<'_> {
-    api::Request {
-        method: &request.method,
-        target: &request.target,
-        authorization: request.authorization.as_deref(),
-        body: &request.body,
-    }
-}
-
 impl Pump {
     /// Makes this controller one of a group: it leads only when the group has elected it.
     pub fn join(&mut self, settings: GroupSettings) -> Result<(), SettingsError> {
@@ -288,6 +271,8 @@ impl Pump {
         match event {
             Event::Reached => {
                 let url = group.link.url(group.member.endpoint()).to_string();
+                // Members that could not renew meanwhile have their whole time again.
+                self.desk.lead();
                 self.note(format!("etcd answers at {url}"));
             }
             Event::Lost { reason } => {
@@ -314,11 +299,14 @@ impl Pump {
         let Some(group) = &mut self.group else { return };
         group.changes += 1;
         group.since_ms = unix_ms();
+        group.lists.clear();
         match leadership {
             Leadership::Own { term, .. } => {
                 if group.read == Some(false) && group.trouble.is_none() {
                     group.store(self.desk.kept());
                 }
+                self.desk.lead();
+                group.lists.clone_from(&group.files);
                 self.note(format!("leads the group (term {term})"));
                 self.step(ToController::Mandate(Mandate::Term(term)));
             }
@@ -363,108 +351,6 @@ impl Pump {
                 );
                 group.trouble = Some(text.clone());
                 self.note(text);
-            }
-        }
-    }
-
-    /// A request that may change something.
-    pub(super) fn ask_group(&mut self, request: http::Request, reply: oneshot::Sender<api::Response>) {
-        let at_ms = unix_ms();
-        let trial = self.desk.clone().ask(at_ms, &self.controller, &api_request(&request));
-        let Some(group) = &mut self.group else { return };
-        let refusal = match saved(&trial.effects) {
-            None => Some(trial.response),
-            Some(_) if group.held.len() >= WAITING => {
-                Some(refused("too many changes at once: retry in a second".into()))
-            }
-            Some(_) => group.refusal().map(refused),
-        };
-        match refusal {
-            Some(response) => self.respond(reply, response),
-            None => {
-                group.held.push_back(Ask { request, at_ms, reply });
-                self.group_step(Input::Tick);
-            }
-        }
-    }
-
-    fn respond(&mut self, reply: oneshot::Sender<api::Response>, response: api::Response) {
-        self.tally.request(response.status);
-        // The caller may have disconnected.
-        drop(reply.send(response));
-    }
-
-    /// Sends what is to be stored next.
-    fn propose(&mut self) {
-        let now = Instant::now();
-        let mut sent = false;
-        while let Some(group) = self.group.as_mut().filter(|g| g.in_flight.is_none()) {
-            if !group.leads() {
-                group.wanted = None;
-            }
-            let due = group.wanted.as_ref().is_some_and(|(_, at)| *at <= now) && group.trouble.is_none();
-            let (ask, text) = if let Some(ask) = group.held.pop_front() {
-                let trial = self.desk.clone().ask(ask.at_ms, &self.controller, &api_request(&ask.request));
-                match saved(&trial.effects) {
-                    Some(text) => (Some(ask), text.clone()),
-                    None => {
-                        self.respond(ask.reply, trial.response);
-                        continue;
-                    }
-                }
-            } else if let Some((text, _)) = group.wanted.take_if(|_| due) {
-                (None, text)
-            } else {
-                break;
-            };
-            match group.member.propose(self.start.elapsed(), text.clone().into()) {
-                Ok(number) => {
-                    group.in_flight = Some((number, ask, text));
-                    sent = true;
-                }
-                Err(why) => self.unstored(ask, text, why),
-            }
-        }
-        if sent {
-            self.group_step(Input::Tick);
-        }
-    }
-
-    fn stored(&mut self, proposal: u64) {
-        let Some(group) = &mut self.group else { return };
-        group.stored += 1;
-        group.read = Some(true);
-        let Some((_, ask, text)) = group.in_flight.take_if(|(number, ..)| *number == proposal) else {
-            return;
-        };
-        match ask {
-            None => self.desk.saved(Ok(())),
-            Some(Ask { request, at_ms, reply }) => {
-                self.answer_ask(at_ms, &request, reply);
-                // Its effects want to store the same once more.
-                if let Some(group) = self.group.as_mut() {
-                    group.wanted.take_if(|(wanted, _)| *wanted == text);
-                }
-            }
-        }
-    }
-
-    fn not_stored(&mut self, proposal: u64, why: Unstored) {
-        let Some(group) = &mut self.group else { return };
-        if let Some((_, ask, text)) = group.in_flight.take_if(|(number, ..)| *number == proposal) {
-            self.unstored(ask, text, why);
-        }
-    }
-
-    fn unstored(&mut self, ask: Option<Ask>, text: String, why: Unstored) {
-        let message = explained(why);
-        match ask {
-            Some(ask) => self.respond(ask.reply, refused(message)),
-            None => {
-                self.desk.saved(Err(message));
-                if let Some(group) = self.group.as_mut().filter(|g| g.leads()) {
-                    group.wanted.get_or_insert((text, Instant::now() + STORE_AGAIN));
-                }
             }
         }
     }
