@@ -10,6 +10,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_load_balancer_with_one_copy", a_load_balancer_with_one_copy),
     ("the_cache_answers_for_popular_entries", the_cache_answers_for_popular_entries),
     ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
+    ("look_ups_avoid_a_full_link", look_ups_avoid_a_full_link),
     ("flags_that_do_not_go_together", flags_that_do_not_go_together),
 ];
 
@@ -99,7 +100,18 @@ fn a_server_that_hangs_costs_only_what_it_had() -> Outcome {
     Ok(())
 }
 
+fn look_ups_avoid_a_full_link() -> Outcome {
+    let dir = Scratch::new("tea-congestion");
+    let result = tea(&dir, "lb", &["--fault", "congestion", "--rate", "1000"])?;
+    // For 2 s the link is full, and half of the look-ups are for its server.
+    ensure!(number(&result["lookups"]["by_load"]) > 100, "{result:#}");
+    Ok(())
+}
+
 fn flags_that_do_not_go_together() -> Outcome {
+    let output = pointsman(&["tea", "--app", "nat", "--fault", "congestion"]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(1) && said.contains("use --app lb"), "{said}");
     for more in [&["--churn"][..], &["--adverse"], &["--fault", "port"], &["--cache"]] {
         let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -22,6 +22,9 @@ pub const SERVER: u16 = 10;
 pub const WAIT: u16 = 500;
 /// How long.
 const WAIT_QUEUE: &str = "500=max,1024,delay=200us";
+/// With [`Fault::Congestion`] links to memory servers have so many bits a second, and the switch holds so many bytes for each, for 10 ms.
+pub const LINK_BIT_S: u64 = 40_000_000;
+const LINK_BYTES: u64 = LINK_BIT_S / 8 / 100;
 /// Packets by which the data plane sees that a port is down, or asks servers whether they answer again: as port 508, one for each queue pair.
 const PORT_DOWN: &str = "1:port-down,port=508,template=00";
 const PROBES: &str = "2:period=10ms,port=508,template=00,packets=";
@@ -132,6 +135,12 @@ impl Bed {
         (management(server).0, SETUP).into()
     }
 
+    /// The address of the first memory server, if there is one.
+    pub fn first_server(&self) -> Result<Option<Ipv4Addr>> {
+        let first = self.servers.first().map(|_| self.rack.host(&host(0)));
+        Ok(first.transpose()?.map(|host| host.link.ipv4))
+    }
+
     /// Sends a signal to a memory server.
     pub fn signal_server(&mut self, server: usize, signal: i32) -> Result<()> {
         self.servers.get_mut(server).map_or(Ok(()), |p| p.signal(signal))
@@ -172,6 +181,10 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
         arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
     }
     arguments.extend(["-i".into(), format!("{WAIT}@tap:wait"), "--queue".into(), WAIT_QUEUE.into()]);
+    let servers = if options.fault == Fault::Congestion { options.servers as u16 } else { 0 };
+    for port in SERVER..SERVER + servers {
+        arguments.extend(["--queue".into(), format!("{port}={LINK_BIT_S}bit,{LINK_BYTES}B")]);
+    }
     if options.copies > 1 && !options.plain {
         let probes = format!("{PROBES}{}", options.servers * PAIRS as usize);
         arguments.extend(["--generator".into(), PORT_DOWN.into(), "--generator".into(), probes]);

@@ -14,7 +14,7 @@ pub const TARGET: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 1), 80);
 /// Where translated packets go.
 pub const ROUTED: Mac = Mac([2, 0, 0, 0, 0, 0x22]);
 /// Where packets go that enter the switch.
-const HOP: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
+pub const HOP: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
 /// Bytes in front of the number of a packet: Ethernet, IPv4, UDP.
 const FRONT: usize = 42;
 

@@ -57,6 +57,8 @@ pub struct Shared {
     pub ready: AtomicBool,
     /// Entries no longer change.
     pub quiet: AtomicBool,
+    /// Ordinary packets fill the link to the first memory server.
+    pub fill_link: AtomicBool,
     /// A queue pair shall end.
     pub break_pair: AtomicBool,
     /// The end.
@@ -96,6 +98,8 @@ pub struct Plan {
     pub churn: bool,
     /// Entries of the switch's cache; 0: it has none.
     pub cache: u32,
+    /// Whether links to memory servers are slow, and ordinary packets are sent to the first one.
+    pub is_slow: bool,
     /// Random numbers.
     pub seed: u64,
 }
@@ -235,7 +239,7 @@ impl Controller {
             || Error::new(format!("the switch and the memory servers are not filled after {PATIENCE:?}"));
         let entities = match &self.table {
             None => self.switch.plain_entities(&self.plan)?,
-            Some(table) => self.switch.entities(&self.memories, table)?,
+            Some(table) => self.switch.entities(&self.plan, &self.memories, table)?,
         };
         self.switch.fill(entities);
         while !self.switch.is_idle() {

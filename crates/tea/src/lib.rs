@@ -67,6 +67,9 @@ impl App {
     }
 }
 
+/// Packets a second with `--fault congestion`, unless `--rate` is given.
+const CONGESTED_RATE: u32 = 3000;
+
 /// What fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
@@ -80,6 +83,8 @@ pub enum Fault {
     Loss,
     /// The first memory server ends a queue pair, because the switch's requests there have a wrong key.
     Pair,
+    /// Ordinary packets fill the link to the first memory server (only --app lb).
+    Congestion,
 }
 
 impl Fault {
@@ -91,6 +96,7 @@ impl Fault {
             Fault::Hang => "the first memory server hangs",
             Fault::Loss => "one frame in 200 is lost",
             Fault::Pair => "the first memory server ends a queue pair",
+            Fault::Congestion => "ordinary packets fill the link to the first memory server",
         }
     }
 }
@@ -193,6 +199,10 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.plain && (args.fault != Fault::None || args.churn || args.adverse || args.cache.is_some()) {
         return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse and --cache".into());
     }
+    let is_full = args.fault == Fault::Congestion;
+    if is_full && args.app != App::Lb {
+        return Err("--fault congestion: only the load balancer forwards packets without a look-up, which fill the link; use --app lb".into());
+    }
     // A replica is in another server.
     let copies = u32::from(args.copies).min(args.servers.into());
     args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
@@ -224,7 +234,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         cache: args.cache.unwrap_or(0),
         zipf: args.zipf,
         window: args.window.into(),
-        rate: args.rate,
+        // As many packets as fit their window would fill the links, too.
+        rate: args.rate.or(is_full.then_some(CONGESTED_RATE)),
         pcap: args.pcap,
         quick: args.quick,
         binary: own,

@@ -1,12 +1,16 @@
 //! Packets of flows with and without entries, a number of them under way at a time, and what comes back.
 
+use crate::bed::LINK_BIT_S;
 use crate::bed::{Bed, FOUND, SENDER, UNKNOWN};
+use crate::checker::HOP;
 use crate::controller::{CHANGING, Shared};
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{Frame, FramePool, Port, Want, open_interface};
 use pointsman_remote::Zipf;
 use pointsman_wire::Random;
+use pointsman_wire::frame::{USUAL, packet, udp};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -14,6 +18,11 @@ use std::time::{Duration, Instant};
 pub const GIVE_UP: Duration = Duration::from_millis(300);
 /// Packets that are sent at once, at most, if a rate is given.
 const BURST: u64 = 64;
+/// Bytes of data in a packet that fills a link, and in a frame of it on the wire.
+const FILLING: usize = 1400;
+const ON_WIRE: u64 = FILLING as u64 + 42 + 24;
+/// Such packets a second: an eighth more than the link carries.
+const FILLING_RATE: u64 = LINK_BIT_S / 8 * 9 / 8 / ON_WIRE;
 /// Bytes of packets besides their number; most are short.
 const PADDINGS: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 70, 700, 1464];
 
@@ -32,6 +41,8 @@ pub struct Traffic {
     pub window: usize,
     /// Packets a second, instead.
     pub rate: Option<u32>,
+    /// Where ordinary packets go that fill a link.
+    pub server: Option<Ipv4Addr>,
     /// Random numbers.
     pub seed: u64,
 }
@@ -74,6 +85,52 @@ fn choose(random: &mut Random, zipf: &Zipf, traffic: &Traffic) -> u32 {
     if any < traffic.entries { zipf.draw(random) } else { any }
 }
 
+/// What is due at a rate.
+struct Paced {
+    rate: u64,
+    start: u64,
+    /// Sent, or too late.
+    done: u64,
+}
+
+impl Paced {
+    fn new(rate: u64, start: u64) -> Self {
+        Paced { rate, start, done: 0 }
+    }
+
+    /// How many are due now. What could not be sent in time is sent now, but not all of a long pause.
+    fn due(&mut self, now: u64) -> usize {
+        let all = u128::from(now.saturating_sub(self.start)) * u128::from(self.rate) / 1_000_000_000;
+        let due = (all as u64).saturating_sub(self.done);
+        self.done += due;
+        due.min(BURST) as usize
+    }
+}
+
+/// Ordinary packets to the first server, while its link is to be full.
+struct Filling {
+    frame: Vec<u8>,
+    paced: Option<Paced>,
+}
+
+impl Filling {
+    fn new(server: Option<Ipv4Addr>) -> Self {
+        let source = Ipv4Addr::new(10, 0, 1, 1).into();
+        let frame =
+            |server: Ipv4Addr| packet(HOP, source, server.into(), 17, udp(9, 9, &[0; FILLING]), USUAL);
+        Filling { frame: server.map(frame).unwrap_or_default(), paced: None }
+    }
+
+    /// How many are due.
+    fn due(&mut self, is_on: bool, now: u64) -> usize {
+        if !is_on || self.frame.is_empty() {
+            self.paced = None;
+            return 0;
+        }
+        self.paced.get_or_insert(Paced::new(FILLING_RATE, now)).due(now)
+    }
+}
+
 /// Sends packets until `shared.stop`, and a moment longer receives them.
 pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
     let (mut pool, mut frames, mut out) = (FramePool::default(), Vec::new(), Vec::<Frame>::new());
@@ -81,7 +138,9 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
     let zipf = Zipf::new(traffic.entries, traffic.zipf);
     let mut under_way: BTreeMap<u64, u64> = BTreeMap::new();
     let mut came = Came::default();
-    let (mut number, mut skipped, start) = (0, 0, shared.now());
+    let mut number = 0;
+    let mut paced = traffic.rate.map(|rate| Paced::new(rate.into(), shared.now()));
+    let mut filling = Filling::new(traffic.server);
     let mut ends: Option<Instant> = None;
     while ends.is_none_or(|at| Instant::now() < at) {
         let mut idle = true;
@@ -110,17 +169,13 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
         if ends.is_none() && shared.stop.load(Relaxed) {
             ends = Some(Instant::now() + GIVE_UP);
         }
-        let due = match traffic.rate {
+        let due = match &mut paced {
             None => traffic.window.saturating_sub(under_way.len()),
-            // What could not be sent in time is sent now, but not all of a long pause.
-            Some(rate) => {
-                let all = shared.now().saturating_sub(start) as u128 * u128::from(rate) / 1_000_000_000;
-                let due = (all as u64).saturating_sub(number + skipped);
-                skipped += due.saturating_sub(BURST);
-                due.min(BURST) as usize
-            }
+            Some(paced) => paced.due(shared.now()),
         };
-        if ends.is_none() && due > 0 {
+        let fills = filling.due(shared.fill_link.load(Relaxed), shared.now());
+        out.extend((0..fills).map(|_| filling.frame.clone()));
+        if ends.is_none() && due + fills > 0 {
             let mut checker = shared.checker();
             for _ in 0..due {
                 let flow = choose(&mut random, &zipf, &traffic);

@@ -12,6 +12,8 @@ const REASONS: [(&str, usize); 5] =
 /// Places of look-ups that a replica got, and of servers taken out.
 const REPLICA: usize = 16;
 const OUT: usize = 17;
+/// Of those that a replica got because its link had less load.
+const LOADED: usize = 20;
 /// Of look-ups that the cache answered.
 const CACHE: usize = 19;
 
@@ -99,7 +101,7 @@ impl Outcome {
         let count = |index: usize| self.found.counts.get(index).copied().unwrap_or(0);
         let lookups = self.lookups().map(|l| {
             let lost: Map<String, Value> = l.lost.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
-            json!({"sent": l.sent, "cache": l.cache, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA)})
+            json!({"sent": l.sent, "cache": l.cache, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA), "by_load": count(LOADED)})
         });
         let mut all = json!({
             "schema": 1,
@@ -135,6 +137,7 @@ impl Outcome {
     /// As text.
     pub fn text(&self) -> String {
         let v = &self.verdict;
+        let count = |index: usize| self.found.counts.get(index).copied().unwrap_or(0);
         let mut text = String::new();
         match self.lookups() {
             None => text += "the data plane counted more look-ups than there were packets\n",
@@ -152,7 +155,7 @@ impl Outcome {
             text,
             "{:.0} look-ups/s; latency {} us (p50), {} us (p99)\n\
              {} entries, {} collisions, {} changes; {} bytes in servers, {} in the switch\n\
-             {} look-ups by a replica; the fault cost {} packets, the last one sent {:.1} ms after it\n\
+             {} look-ups by a replica, {} of them because its link had less load; the fault cost {} packets, the last one sent {:.1} ms after it\n\
              after the repair: {} sent, {} lost\n\
              violations: {} wrong, {} missing, {} altered, {} doubled",
             self.per_s,
@@ -163,7 +166,8 @@ impl Outcome {
             self.found.changes[0],
             self.found.dram_bytes,
             self.found.switch_bytes,
-            self.found.counts.get(REPLICA).copied().unwrap_or(0),
+            count(REPLICA),
+            count(LOADED),
             self.in_fault[0],
             self.in_fault[1] as f64 / 1e6,
             self.after[0],

@@ -60,6 +60,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         checker: Mutex::new(checker),
         ready: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
+        fill_link: AtomicBool::new(false),
         break_pair: AtomicBool::new(false),
         stop: AtomicBool::new(false),
         start: Instant::now(),
@@ -73,6 +74,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         entries: options.entries,
         churn: options.churn,
         cache: options.cache,
+        is_slow: options.fault == Fault::Congestion,
         seed: 1,
     };
     let own = shared.clone();
@@ -96,6 +98,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         churn: options.churn,
         window: options.window,
         rate: options.rate,
+        server: bed.first_server()?,
         seed: 2,
     };
     let reads_before = bed.reads()?;
@@ -164,12 +167,14 @@ fn disturb(
         Fault::Pair => shared.break_pair.store(true, Relaxed),
         Fault::Port => bed.set_link(0, false)?,
         Fault::Hang => bed.signal_server(0, libc::SIGSTOP)?,
+        Fault::Congestion => shared.fill_link.store(true, Relaxed),
     }
     std::thread::sleep(times.broken);
     match options.fault {
         Fault::None | Fault::Loss | Fault::Pair => {}
         Fault::Port => bed.set_link(0, true)?,
         Fault::Hang => bed.signal_server(0, libc::SIGCONT)?,
+        Fault::Congestion => shared.fill_link.store(false, Relaxed),
     }
     std::thread::sleep(SETTLE);
     let repaired = mark(shared);

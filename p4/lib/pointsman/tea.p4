@@ -16,10 +16,11 @@
 //         if (tea.step == TEA_PROGRAM) {
 //             ...                            // tea.found, tea.value
 //         }
+//         TeaLoad.apply(...)                 // if packets of the program leave by servers' ports, too
 //     }
 //
-// A packet whose entry is in a server passes twice: what the program does before TeaFind happens again when the entry is here. The port that the packet
-// came in by is `tea.in_port`.
+// A packet whose entry is in a server passes at least twice: what the program does before TeaFind happens again when the packet has waited for a credit, and
+// when the entry is here. The port that the packet came in by is `tea.in_port`.
 //
 // With `#define TEA_CACHE 1024` the switch also has a cache of so many entries; the control plane fills it with the keys that the data plane reports.
 //
@@ -74,6 +75,23 @@ control TeaServes(in bit<48> begun,
         }
         serves = dead == 0 && is_out == 0 && probed == 0;
         has_credit = in_flight <= 3 * (TEA_CREDITS - 1);
+    }
+}
+
+// The colour of the link to a server for a look-up, which the meter counts. A short packet is green where a longer one is not, so what ordinary packets had a
+// moment ago counts, too.
+control TeaColour(in bit<9> port, in bit<48> now, in bit<48> patience, out bit<2> colour) {
+    apply {
+        bit<48> red;
+        bit<48> yellow;
+        tea_load.execute_meter((bit<32>)port, colour);
+        tea_red.read(red, (bit<32>)port);
+        tea_yellow.read(yellow, (bit<32>)port);
+        if (red != 0 && now - red < patience) {
+            colour = 2;
+        } else if (yellow != 0 && now - yellow < patience && colour == 0) {
+            colour = 1;
+        }
     }
 }
 
@@ -296,6 +314,7 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
 // First in ingress: takes the servers' answers, and sends the packets that need one.
 control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     TeaServes() pair_serves;
+    TeaColour() link;
     TeaProbe() probe;
     TeaRequest() request;
     TeaAnswer() answer;
@@ -408,15 +427,27 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     bit<32> other = m.replica_pair + (m.home & m.pair_mask);
                     bool serves;
                     bool has_credit;
+                    bit<2> colour = 0;
                     pair_serves.apply(m.begun, m.patience, m.pair, m.first_port, serves, has_credit);
-                    if (!serves || !has_credit) {
-                        bool other_serves;
-                        bool other_has;
-                        pair_serves.apply(m.begun, m.patience, other, m.replica_port, other_serves, other_has);
-                        // If only the replica serves, the packet waits for its credits.
-                        is_replica = other_serves && (other_has || !serves);
+                    bool is_ready = serves && has_credit;
+                    bit<48> now = sm.ingress_global_timestamp;
+                    if (is_ready) {
+                        link.apply(m.first_port, now, m.patience, colour);
+                    }
+                    if (!is_ready || colour != 0) {
+                        bit<2> other_colour = 3;
+                        pair_serves.apply(m.begun, m.patience, other, m.replica_port, serves, has_credit);
+                        if (serves && has_credit) {
+                            link.apply(m.replica_port, now, m.patience, other_colour);
+                        }
+                        // While the link is red, the packet waits for the replica's credit as long as it may.
+                        bool waits = colour == 2 && !has_credit && m.waits < TEA_WAITS && m.wait_port != 0;
+                        is_replica = serves && (!is_ready || other_colour < colour || waits);
                         if (is_replica) {
                             m.pair = other;
+                        }
+                        if (is_replica && is_ready && has_credit) {
+                            tea_counts.count(TEA_COUNT_LOADED);
                         }
                     }
                 }
@@ -478,6 +509,21 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 h.fill2.setInvalid();
                 sm.egress_spec = TEA_LOOP;
             }
+        }
+    }
+}
+
+// Counts a packet for the load of the port by which it leaves.
+control TeaLoad(in standard_metadata_t sm) {
+    apply {
+        bit<2> colour;
+        bit<32> port = (bit<32>)sm.egress_spec;
+        tea_load.execute_meter(port, colour);
+        if (colour != 0) {
+            tea_yellow.write(port, sm.ingress_global_timestamp);
+        }
+        if (colour == 2) {
+            tea_red.write(port, sm.ingress_global_timestamp);
         }
     }
 }

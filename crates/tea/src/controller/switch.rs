@@ -23,7 +23,7 @@ const BATCH: usize = 500;
 /// The switch's MAC address in requests.
 const MAC: u128 = 0x02_00_0a_09_00_01;
 /// Places of `tea_counts`.
-pub const COUNTERS: usize = 20;
+pub const COUNTERS: usize = 21;
 /// A table that the switch looks into itself, and its actions for a value and for none.
 const STASHED: [&str; 3] =
     ["FlowIngress.find.tea_stash", "FlowIngress.find.stashed", "FlowIngress.find.removed"];
@@ -171,7 +171,7 @@ impl Switch {
     }
 
     /// What the switch holds, besides entries of its own.
-    pub fn entities(&self, memories: &Memories, table: &Table) -> Result<Vec<p4rt::Entity>> {
+    pub fn entities(&self, plan: &Plan, memories: &Memories, table: &Table) -> Result<Vec<p4rt::Entity>> {
         let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
         let all = || -> std::result::Result<_, UnknownName> {
             let mut all = self.routes()?;
@@ -188,6 +188,9 @@ impl Switch {
             all.push(self.book.default_action("FlowIngress.arrive.tea_config", configure)?);
             for i in 0..memories.servers.len() {
                 self.server(i, memories, table, &mut all)?;
+            }
+            if plan.is_slow {
+                self.slow_links(memories, &mut all)?;
             }
             if self.has_cache {
                 all.push(popular::reports(&self.info)?);
@@ -443,7 +446,7 @@ fn width(register: &pointsman_control::proto::p4info::Register) -> u64 {
 fn update(entity: p4rt::Entity) -> p4rt::Update {
     let exists = match &entity.entity {
         Some(Kind::TableEntry(entry)) => entry.is_default_action,
-        Some(Kind::RegisterEntry(_) | Kind::ValueSetEntry(_)) => true,
+        Some(Kind::RegisterEntry(_) | Kind::ValueSetEntry(_) | Kind::MeterEntry(_)) => true,
         _ => false,
     };
     let kind = if exists { p4rt::update::Type::Modify } else { p4rt::update::Type::Insert };

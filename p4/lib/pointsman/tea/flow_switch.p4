@@ -20,6 +20,7 @@ control FlowIngress(inout headers_t hdr,
 #ifndef PLAIN
     TeaArrive() arrive;
     TeaFind() find;
+    TeaLoad() load;
 #endif
     FlowKey() key;
     FlowApply() application;
@@ -94,6 +95,9 @@ control FlowIngress(inout headers_t hdr,
                     } else {
                         routes.apply();
                     }
+#ifndef PLAIN
+                    load.apply(standard_metadata);
+#endif
                 }
             }
         }

@@ -110,6 +110,7 @@ const bit<32> TEA_COUNT_REPLICA = 16; // requests that a replica got
 const bit<32> TEA_COUNT_OUT = 17;    // servers taken out: a port went down, or nothing was answered
 const bit<32> TEA_COUNT_PROBE = 18;  // questions whether a server answers again
 const bit<32> TEA_COUNT_CACHE = 19;  // answered by the cache
+const bit<32> TEA_COUNT_LOADED = 20; // requests that a replica got because its link has less load
 
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;
@@ -333,7 +334,13 @@ register<bit<8>>(512) tea_out;
 // A queue pair: 1 if its server was asked whether it answers again, and has not said so.
 register<bit<8>>(TEA_PAIRS) tea_probed;
 
-counter(20, CounterType.packets) tea_counts;
+// By port: the load of the link, in bytes, by two rates. Without rates it is green, as if there were none.
+meter(512, MeterType.bytes) tea_load;
+// By port: when an ordinary packet was yellow or red, and red.
+register<bit<48>>(512) tea_yellow;
+register<bit<48>>(512) tea_red;
+
+counter(21, CounterType.packets) tea_counts;
 
 // Extracts an answer to the switch, or a packet that is to be looked up as a whole. `more` says whether the program's own headers follow.
 parser TeaParser(packet_in packet,

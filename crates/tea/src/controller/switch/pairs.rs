@@ -1,11 +1,38 @@
 //! Queue pairs in the switch.
 
-use super::{Kind, Purpose, Server, Switch, number};
+use super::{Kind, Memories, Purpose, Server, Switch, number};
+use crate::bed::LINK_BIT_S;
 use pointsman_control::proto::p4rt;
-use pointsman_fabric::{Does, UnknownName, Value};
+use pointsman_fabric::{Does, Rates, UnknownName, Value};
 use pointsman_session::Request;
 
+/// Shares of a slow link, in bytes a second, above which look-ups go where there is less load, and to the replica in any case; bytes that may come at
+/// once.
+const RATES: Rates =
+    Rates { committed: LINK_BIT_S as i64 / 8 * 6 / 10, peak: LINK_BIT_S as i64 / 8 * 9 / 10, burst: 10_000 };
+
 impl Switch {
+    /// The load of links to servers is measured, and packets to the first server's address go there.
+    ///
+    /// # Errors
+    /// The program lacks a table or meter.
+    pub(super) fn slow_links(
+        &self,
+        memories: &Memories,
+        all: &mut Vec<p4rt::Entity>,
+    ) -> Result<(), UnknownName> {
+        for server in &memories.servers {
+            all.push(self.book.rates("tea_load", server.port, RATES)?);
+        }
+        if let Some(first) = memories.servers.first() {
+            let forward = [("port", first.port.into()), ("mac", first.mac.into())];
+            let forward = self.book.action("FlowIngress.forward", &forward)?;
+            let prefix = [("prefix", Value::Prefix(number(&first.address.octets()), 32))];
+            all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward))?);
+        }
+        Ok(())
+    }
+
     /// What the switch holds of a server's queue pair: first the entry with its addresses, and the key in its requests.
     ///
     /// # Errors
