@@ -5,6 +5,7 @@
 
 mod frames;
 mod program;
+pub mod rnic;
 mod stores;
 pub mod tables;
 mod times;

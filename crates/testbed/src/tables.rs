@@ -1,6 +1,8 @@
 //! A table in the memory of servers (TEA), without delays: a switch that runs the NAT with the library and its cache, servers that answer at once, and the
 //! controller's choice of what is in the cache. Program, servers and table are those that are used.
 
+pub mod timed;
+
 use crate::TestbedError;
 use crate::world::refused;
 use pointsman_compile::sources::Sources;
@@ -114,6 +116,23 @@ fn value_bytes(flow: u32) -> Vec<u8> {
     [&[0, 0, 0x13, 0x88, 11][..], &flow.to_be_bytes()[1..]].concat()
 }
 
+/// Addresses of all frames.
+fn hop() -> (Mac, Mac) {
+    (Mac::from_u64(1), Mac::from_u64(2))
+}
+
+/// A packet of a flow, with this data.
+fn frame(key: u64, data: &[u8]) -> Vec<u8> {
+    let (address, from, to) = parts(key);
+    packet(hop(), address.into(), TARGET.into(), 17, udp(from, to, data), USUAL)
+}
+
+/// Whether a packet shows its flow's entry.
+fn has_value(frame: &[u8], flow: u32) -> bool {
+    let value = value_bytes(flow);
+    frame.get(26..30) == Some(&value[4..]) && frame.get(34..36) == Some(&value[2..4])
+}
+
 impl Tables {
     /// A table that is filled, and a cache that is not used yet.
     ///
@@ -135,8 +154,16 @@ impl Tables {
         let entries: Vec<_> =
             keys.iter().zip(0..).map(|(key, flow)| (key_bytes(*key), value_bytes(flow))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).map_err(refused)?;
-        let servers = (0..shape.servers as usize).map(|i| server(&table, i)).collect::<Result<_, _>>()?;
-        let rig = switch(&shape, &table)?;
+        let servers = (0..shape.servers as usize).map(|i| server(&table, i, 1)).collect::<Result<_, _>>()?;
+        let settings = Settings {
+            defines: format!("#define TEA_CACHE {}\n#define TEA_AGE {}\n", shape.cache.max(1), shape.age_bit),
+            pairs: 1,
+            timeout: 1_000_000_000,
+            patience: 0,
+            wait_port: 0,
+            more: String::new(),
+        };
+        let rig = switch(&settings, &table)?;
         let buffer = vec![0; ROOM + LONGEST];
         let mut bed = Tables { shape, rig, table, servers, keys, random, has_cache: false, sent: 0, buffer };
         bed.act()?;
@@ -179,10 +206,7 @@ impl Tables {
 
     /// A packet: requests, answers, and the packet that leaves.
     fn look_up(&mut self, flow: u32, count: &mut Count) -> Result<(), TestbedError> {
-        let (address, from, to) = parts(self.keys[flow as usize]);
-        let datagram = udp(from, to, &[0; 18]);
-        let hop = (Mac::from_u64(1), Mac::from_u64(2));
-        let frame = packet(hop, address.into(), TARGET.into(), 17, datagram, USUAL);
+        let frame = frame(self.keys[flow as usize], &[0; 18]);
         count.packets += 1;
         let mut left = self.step(0, &frame);
         let asked = left.iter().any(|(port, _)| *port >= SERVER);
@@ -199,17 +223,13 @@ impl Tables {
                 count.cells[part.start as usize + (at / LAYOUT.cell_bytes() as u64) as usize] += 1;
             }
             self.servers[server].step(&request, &mut |answer| {
-                answers.push((*port, answer.encode(hop, (server_address(server), 9), SWITCH)));
+                answers.push((*port, answer.encode(hop(), (server_address(server), 9), SWITCH)));
             });
         }
         for (port, answer) in answers {
             left.extend(self.step(port, &answer));
         }
-        let value = value_bytes(flow);
-        let is_right = |port: u32, frame: &[u8]| {
-            port == OUT && frame.get(26..30) == Some(&value[4..]) && frame.get(34..36) == Some(&value[2..4])
-        };
-        count.right += u64::from(left.iter().any(|(port, frame)| is_right(*port, frame)));
+        count.right += u64::from(left.iter().any(|(port, frame)| *port == OUT && has_value(frame, flow)));
         self.rig.now = Time(self.rig.now.0 + GAP_NS);
         Ok(())
     }
@@ -241,10 +261,8 @@ impl Tables {
         while let Some(action) = self.table.take_action() {
             let done = match action {
                 Action::Stash(number, key, entry) => {
-                    let value = entry.unwrap_or_default();
-                    let text = format!("tea_stash key=0x{} -> stashed(value=0x{})", hex(&key), hex(&value));
                     self.table.stashed(self.rig.now.0, number);
-                    self.rig.set(&text)
+                    self.rig.set(&stashed(&key, entry))
                 }
                 Action::Cache(key, entry) => {
                     let value = entry.unwrap_or_default();
@@ -275,44 +293,78 @@ impl Tables {
     }
 }
 
+/// The switch's own entry for a key.
+fn stashed(key: &[u8], entry: Option<Vec<u8>>) -> String {
+    format!("tea_stash key=0x{} -> stashed(value=0x{})", hex(key), hex(&entry.unwrap_or_default()))
+}
+
 /// A server with its cells and scratchpads.
-fn server(table: &Table, i: usize) -> Result<Responder, TestbedError> {
+fn server(table: &Table, i: usize, pairs: u32) -> Result<Responder, TestbedError> {
     let cells = table.server_bytes(i);
     let rights = Rights { read: true, write: true, atomic: false };
-    let bytes = cells + u64::from(RING * SLOT);
+    let bytes = cells + u64::from(pairs * RING * SLOT);
     let mut region = Region::new(BASE, bytes as usize, rights).map_err(refused)?;
     for (offset, bytes) in table.images(i, 4096) {
         region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
     }
     let mut server = Responder::new(LONGEST).map_err(refused)?;
     server.add_region(REGION, region).map_err(refused)?;
-    server.add_pair(PAIR, FIRST_PAIR + i as u32, 0, &[REGION]).map_err(refused)?;
+    for j in 0..pairs {
+        server.add_pair(PAIR + j, FIRST_PAIR + i as u32 * pairs + j, 0, &[REGION]).map_err(refused)?;
+    }
     Ok(server)
 }
 
+/// What the switch has besides its servers.
+struct Settings {
+    defines: String,
+    /// Queue pairs of each server.
+    pairs: u32,
+    /// Ticks after which an answer is too late, and without one after which a server is out.
+    timeout: u64,
+    patience: u64,
+    /// Where packets wait for a credit; 0: nowhere.
+    wait_port: u32,
+    /// More statements of STF.
+    more: String,
+}
+
 /// The switch, whose tables know the servers.
-fn switch(shape: &Shape, table: &Table) -> Result<Rig<Engine>, TestbedError> {
-    let defines = format!("#define TEA_CACHE {}\n#define TEA_AGE {}\n", shape.cache.max(1), shape.age_bit);
-    let text = defines + include_str!("../../../p4/programs/nat/main.p4");
+fn switch(settings: &Settings, table: &Table) -> Result<Rig<Engine>, TestbedError> {
+    let text = [&settings.defines, include_str!("../../../p4/programs/nat/main.p4")].concat();
     let compiled = compile("main.p4", &text, &Sources::default(), &[]);
     let program = compiled.map(|c| Arc::new(c.program)).map_err(|e| refused(rendered(&e)))?;
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
     let mut rig = Rig::<Engine>::on(program, config).map_err(refused)?;
     let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
+    let Settings { pairs, timeout, patience, wait_port, more, .. } = settings;
     let mut text = format!(
         "add routes prefix:198.51.0.0/16 forward(port:{OUT}, mac:02:00:00:00:00:22)\nvalue_set_add tea_addresses 10.9.0.1\n\
-         setdefault tea_config configure(address:10.9.0.1, mac:1, cells:{cells}, timeout:1000000000, wait_port:0)\n"
+         setdefault tea_config configure(address:10.9.0.1, mac:1, cells:{cells}, timeout:{timeout}, wait_port:{wait_port})\n{more}"
     );
     for (i, part) in table.parts().iter().enumerate() {
-        let (port, ring) = (SERVER + i as u32, BASE + table.server_bytes(i));
-        let (group, last) = (i + 1, part.start + part.cells - 1);
-        text += &format!(
-            "add tea_servers 1 cell:{}->{last} server(first_pair:{i}, pair_mask:0)\nadd tea_pairs pair:{i} peer(pair:{PAIR}, mac:2, address:{}, \
-             port:{port}, group:{group}, region:{REGION}, cells:{BASE}, ring:{ring}, start:{})\nmc_mgrp_create {group}\n",
-            part.start,
-            server_address(i),
-            part.start
-        );
+        let (port, ring, start) = (SERVER + i as u32, BASE + table.server_bytes(i), part.start);
+        let (group, last) = (i + 1, start + part.cells - 1);
+        let first = format!("first_pair:{}, pair_mask:{}", i as u32 * pairs, pairs - 1);
+        let does = match table.replica(i) {
+            None => format!("server({first})"),
+            Some((other, offset)) => format!(
+                "replicated({first}, port:{port}, patience:{patience}, replica_pair:{}, replica_port:{}, replica_cells:{}, start:{start})",
+                other as u32 * pairs,
+                SERVER + other as u32,
+                BASE + offset
+            ),
+        };
+        text += &format!("add tea_servers 1 cell:{start}->{last} {does}\nmc_mgrp_create {group}\n");
+        for j in 0..*pairs {
+            text += &format!(
+                "add tea_pairs pair:{} peer(pair:{}, mac:2, address:{}, port:{port}, group:{group}, region:{REGION}, cells:{BASE}, ring:{}, start:{start})\n",
+                i as u32 * pairs + j,
+                PAIR + j,
+                server_address(i),
+                ring + u64::from(j * RING * SLOT)
+            );
+        }
         for n in 1..=3 {
             text += &format!("mc_node_create {n} {port}\nmc_node_associate {group} {}\n", 3 * i + n - 1);
         }

@@ -3,7 +3,7 @@
 use pointsman_net::random::{Stream, rounded};
 
 /// Bytes that a frame takes on an Ethernet in addition to itself.
-const OVERHEAD: u64 = 24;
+pub(crate) const OVERHEAD: u64 = 24;
 
 /// Delays of figure 5.9's network, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,8 @@
 //! Chapter 3 of D. Kim's thesis (TEA): tables in the memory of servers, with our library and tables.
 
+mod adapter;
 mod chip;
+mod failover;
 mod memory;
 mod servers;
 
@@ -10,17 +12,9 @@ use crate::figure::{Figure, Place};
 pub const FIGURES: &[Figure] = &[
     memory::BYTES,
     memory::COLLISIONS,
-    nowhere(
-        "tea-fig-3.9",
-        "Latency and rate of look-ups by size of packets",
-        "a network adapter with the paper's times is needed, as a model; `pointsman tea` measures this machine",
-    ),
+    adapter::FIGURE,
     servers::FIGURE,
-    nowhere(
-        "tea-fig-3.11",
-        "Look-ups while a server is lost, and while its link is full",
-        "the meter for links that are full is not written yet; `pointsman tea --fault port` and `--fault hang` lose a server",
-    ),
+    failover::FIGURE,
     nowhere(
         "tea-table-3.3",
         "Latency and rate of four network functions",

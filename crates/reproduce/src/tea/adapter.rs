@@ -1,0 +1,160 @@
+//! Figure 3.9: latency and rate of look-ups with one server, by size of packets.
+
+use crate::bench::Bench;
+use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
+use pointsman_testbed::rnic::{Rnic, bare_read_ns};
+use pointsman_testbed::tables::timed::{Shape, Timed};
+use pointsman_wire::Random;
+
+/// Bytes of packets, with their check sequence.
+const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1500];
+/// Bytes of a check sequence.
+const CHECK: usize = 4;
+/// Queue pairs of a server: the paper's, and those of `pointsman tea`.
+const PAIRS: [u32; 2] = [1, 4];
+const US: u64 = 1000;
+/// Between two packets whose latency is measured, and between packets that are more than a server takes.
+const APART_NS: u64 = 10 * US;
+const CROWDED_NS: u64 = 80;
+
+pub(super) const SIZE: Quantity =
+    Quantity { name: "size", unit: "bytes", label: "size of packets, bytes", log: false };
+const LATENCY: Quantity =
+    Quantity { name: "latency", unit: "us", label: "time of a look-up, us", log: false };
+const RATE: Quantity =
+    Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
+
+pub(super) const MODEL: &str = "links of 40 Gbit/s, a network adapter that takes 34 million messages a second and 16 READs of a queue pair, as in the paper; PCIe of 63 Gbit/s, 0.4 us \
+    for a pass through the switch, cables of 5 m (ours). Fitted to the paper, hence not a result: the latency of memory, so that a bare READ of 64 bytes takes 1.65 us";
+
+pub const FIGURE: Figure = Figure {
+    id: "tea-fig-3.9",
+    title: "Latency and rate of look-ups with one server, by size of packets",
+    source: "TEA, thesis section 3.5.1",
+    place: Place::Simulator(adapter),
+    remarks: &[
+        "the compiled NAT without a cache, a server (`roce`'s responder) behind a model of links and network adapter, in virtual time. Every packet must leave with its entry",
+        MODEL,
+        "a bare READ is one of as many bytes as the packet has, by the same switch and adapter. The paper's is between two hosts",
+        "the rate is that of packets that leave, 12.5 million a second offered; without a credit a packet is lost at once. The paper has a READ for each look-up and 16 in flight in its queue pair; \
+         ours has two READs, so 8 look-ups in flight in each queue pair",
+        "the paper's 7.3 million look-ups a second of 1,500 bytes are 88 Gbit/s, and its link has 40: with packets that pass the link whole, 3.3 million is the most",
+        "the paper's latencies grow by 0.4 us from 64 to 1,500 bytes. A packet of 1,500 bytes takes 0.6 us on such a link to the server and back",
+        "not modelled: caches of memory and adapter, so sequential and random accesses do not differ",
+    ],
+    claims: &[
+        more("more-64", "64 bytes: a look-up takes longer than a bare READ, by"),
+        more("more-1500", "1,500 bytes: the same"),
+        Claim {
+            id: "latency-1500",
+            text: "1,500 bytes: a look-up takes",
+            paper: 2.2,
+            unit: "us",
+            rule: Rule::AtMost,
+            source: Source::Text,
+        },
+        rate("rate-64", "64 bytes, four queue pairs: look-ups a second", 10.9),
+        rate("rate-1500", "1,500 bytes, four queue pairs: look-ups a second", 7.3),
+    ],
+};
+
+const fn more(id: &'static str, text: &'static str) -> Claim {
+    Claim { id, text, paper: 0.2, unit: "us", rule: Rule::AtMost, source: Source::Text }
+}
+
+const fn rate(id: &'static str, text: &'static str, paper: f64) -> Claim {
+    Claim { id, text, paper, unit: "M/s", rule: Rule::AtLeast, source: Source::Text }
+}
+
+/// With one size of packets: microseconds of each look-up, sorted, and millions of look-ups a second by number of queue pairs.
+#[derive(Clone)]
+struct Measured {
+    latencies: Vec<f64>,
+    rates: [f64; 2],
+}
+
+impl Measured {
+    fn percentile(&self, percent: usize) -> f64 {
+        self.latencies.get((self.latencies.len() - 1) * percent / 100).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// No packet had a wrong entry, and no queue pair more READs than the adapter takes.
+pub(super) fn check(bed: &Timed, rnic: &Rnic) -> Result<(), String> {
+    match (bed.wrong(), bed.most_reads()) {
+        (0, reads) if reads <= rnic.reads => Ok(()),
+        (0, reads) => Err(format!("{reads} READs of a queue pair at a time")),
+        (wrong, _) => Err(format!("{wrong} packets left without their entry")),
+    }
+}
+
+fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, String> {
+    let rnic = Rnic::default();
+    let entries = bench.choose(50_000, 5_000);
+    let shape = |pairs| Shape { entries, servers: 1, pairs, load: None, waits: false, seed };
+    let mut beds = Vec::new();
+    for pairs in PAIRS {
+        beds.push(Timed::new(shape(pairs), rnic).map_err(|e| e.to_string())?);
+    }
+    let mut random = Random::new(seed);
+    let mut flow = || random.below(entries.into()) as u32;
+    let mut all = Vec::new();
+    for size in SIZES {
+        let bytes = size - CHECK;
+        let (first, start) = (beds[0].passed().len(), beds[0].now());
+        let count = bench.choose(1000, 100);
+        (0..count).for_each(|n| beds[0].look_up(start + n * APART_NS, flow(), bytes));
+        beds[0].run_until(start + (count + 100) * APART_NS);
+        let took = |p: &pointsman_testbed::tables::timed::Passed| Some((p.found? - p.came) as f64 / 1e3);
+        let latencies: Option<Vec<f64>> = beds[0].passed()[first..].iter().map(took).collect();
+        let mut latencies = latencies.ok_or("a packet is lost although none else is under way")?;
+        latencies.sort_by(f64::total_cmp);
+        let mut rates = [0.0; 2];
+        for (bed, rate) in beds.iter_mut().zip(&mut rates) {
+            let (first, start) = (bed.passed().len(), bed.now());
+            let (warm, whole) = (200 * US, bench.choose(1000, 200) * US);
+            (0..(warm + whole) / CROWDED_NS).for_each(|n| bed.look_up(start + n * CROWDED_NS, flow(), bytes));
+            bed.run_until(start + warm + whole + 1000 * US);
+            let within = start + warm..start + warm + whole;
+            let done =
+                bed.passed()[first..].iter().filter(|p| p.found.is_some_and(|at| within.contains(&at)));
+            *rate = done.count() as f64 * 1e3 / whole as f64;
+            check(bed, &rnic)?;
+        }
+        all.push(Measured { latencies, rates });
+    }
+    Ok(all)
+}
+
+fn adapter(bench: &Bench) -> Result<Found, String> {
+    let all = bench.each("look-ups by size", &[()], |(), seed| measure(bench, seed))?.concat();
+    let bare = |size: usize| bare_read_ns(&Rnic::default(), size - CHECK) as f64 / 1e3;
+    let at = |place: usize, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
+        all.iter().map(|sizes| value(&sizes[place])).collect()
+    };
+    let last = SIZES.len() - 1;
+    let median = |m: &Measured| m.percentile(50);
+    let mut found = Found::default();
+    found.claim("more-64", at(0, &|m| median(m) - bare(SIZES[0])));
+    found.claim("more-1500", at(last, &|m| median(m) - bare(SIZES[last])));
+    found.claim("latency-1500", at(last, &median));
+    found.claim("rate-64", at(0, &|m| m.rates[1]));
+    found.claim("rate-1500", at(last, &|m| m.rates[1]));
+    let curve = |name: &str, value: &dyn Fn(&Measured) -> f64| {
+        let point = |(place, size): (usize, &usize)| Point::new(*size as f64, at(place, value));
+        Curve { name: name.into(), points: SIZES.iter().enumerate().map(point).collect() }
+    };
+    let seeds = all.len();
+    let raw = SIZES.iter().map(|size| Point::new(*size as f64, vec![bare(*size); seeds])).collect();
+    let latency = vec![
+        curve("look-up, median", &median),
+        curve("look-up, 10th percentile", &|m| m.percentile(10)),
+        curve("look-up, 90th percentile", &|m| m.percentile(90)),
+        Curve { name: "bare READ".into(), points: raw },
+    ];
+    let rates = vec![curve("one queue pair", &|m| m.rates[0]), curve("four queue pairs", &|m| m.rates[1])];
+    let chart = |title: &str, y, ours| Chart { title: title.into(), x: SIZE, y, ours, paper: Vec::new() };
+    found.charts.push(chart("Latency by size", LATENCY, latency));
+    found.charts.push(chart("Rate by size", RATE, rates));
+    Ok(found)
+}

@@ -1,0 +1,392 @@
+//! The same with delays: links of a rate and network adapters of servers ([`Rnic`]), in virtual time. Ordinary packets can fill a link, and links can be cut.
+
+use super::{
+    FIRST_PAIR, LAYOUT, LOAD, LONGEST, OUT, ROOM, SERVER, SWITCH, Settings, frame, has_value, hop, key_bytes,
+    server, server_address, stashed, switch, value_bytes,
+};
+use crate::TestbedError;
+use crate::rnic::{Adapter, Rnic, Way};
+use crate::world::refused;
+use pointsman_engine::Engine;
+use pointsman_remote::{Action, Config, Table};
+use pointsman_roce::{Opcode, Packet, Responder};
+use pointsman_stf::Rig;
+use pointsman_stf::generator::Numbered;
+use pointsman_v1model::{Arrived, Output, QueueConfig, Time};
+use pointsman_wire::Random;
+use std::collections::BTreeMap;
+
+const US: u64 = 1000;
+/// Where packets wait for a credit, and how long.
+const WAIT: u32 = 500;
+const WAIT_NS: u64 = 2 * US;
+/// After this time an answer is too late, and after this one without an answer the replica serves.
+const TIMEOUT_NS: u64 = 200 * US;
+const PATIENCE_NS: u64 = 50 * US;
+/// Addresses to which ordinary packets go, behind the first server's port, and the key of their flow, which the switch itself holds.
+const ORDINARY: u64 = 0x0a07_0001_0009_0009;
+/// Bytes of headers in front of a packet's data.
+const HEADERS: usize = 42;
+
+/// What a bed is.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Entries.
+    pub entries: u32,
+    /// Servers, each of which has a replica of another one's entries if there are several.
+    pub servers: u32,
+    /// Queue pairs of each server, a power of two.
+    pub pairs: u32,
+    /// Whether the load of links is measured: shares of their rate above which look-ups go where there is less, and to the replica in any case.
+    pub load: Option<(f64, f64)>,
+    /// Whether packets may wait for a credit.
+    pub waits: bool,
+    /// Chooses keys.
+    pub seed: u64,
+}
+
+/// A packet whose flow was looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// When it came to the switch, in nanoseconds.
+    pub came: u64,
+    /// When its entry was there; `None`: it is lost, or under way.
+    pub found: Option<u64>,
+}
+
+enum Event {
+    LookUp { flow: u32, bytes: usize },
+    Ordinary { bytes: usize },
+    Cable { server: usize, up: bool },
+    AtSwitch { port: u32, frame: Vec<u8> },
+    AtServer { server: usize, frame: Vec<u8> },
+}
+
+struct Server {
+    memory: Responder,
+    adapter: Adapter,
+    down: Way,
+    up: Way,
+    is_cut: bool,
+}
+
+/// Switch, links and servers.
+pub struct Timed {
+    now: u64,
+    rnic: Rnic,
+    pairs: u32,
+    calendar: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    rig: Rig<Engine>,
+    servers: Vec<Server>,
+    keys: Vec<u64>,
+    flows: Vec<u32>,
+    passed: Vec<Passed>,
+    wrong: u64,
+    buffer: Vec<u8>,
+}
+
+/// Ordinary packets, which the switch's own table sends to the first server's port, and the rates of links.
+fn statements(shape: &Shape, rnic: &Rnic) -> String {
+    let key: String = key_bytes(ORDINARY).iter().map(|b| format!("{b:02x}")).collect();
+    let mut text = format!(
+        "add routes prefix:10.7.0.0/16 forward(port:{SERVER}, mac:02:00:00:00:00:33)\n\
+         add tea_stash key:0x{key} stashed(value:0x000100090a070002)\n"
+    );
+    if let Some((committed, peak)) = shape.load {
+        let rate = |share: f64| share * rnic.link_bit_s / 8e6;
+        for port in SERVER..SERVER + shape.servers {
+            text +=
+                &format!("meter_set_rates tea_load {port} {}:20000 {}:20000\n", rate(committed), rate(peak));
+        }
+    }
+    text
+}
+
+impl Timed {
+    /// A table that is filled.
+    ///
+    /// # Errors
+    /// The program does not compile, or something does not fit.
+    pub fn new(shape: Shape, rnic: Rnic) -> Result<Timed, TestbedError> {
+        let mut random = Random::new(shape.seed);
+        let keys: Vec<u64> = (0..shape.entries).map(|_| random.next_u64()).collect();
+        let each = ((f64::from(shape.entries) / LOAD) as u32).div_ceil(shape.servers.max(1)).max(8);
+        let config = Config {
+            layout: LAYOUT,
+            cells: vec![each; shape.servers as usize],
+            replicas: shape.servers > 1,
+            stash: 1000,
+            hold_ns: 0,
+            cache: 0,
+        };
+        let mut table = Table::new(config).map_err(refused)?;
+        let entries: Vec<_> =
+            keys.iter().zip(0..).map(|(key, flow)| (key_bytes(*key), value_bytes(flow))).collect();
+        table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).map_err(refused)?;
+        let settings = Settings {
+            defines: String::new(),
+            pairs: shape.pairs,
+            timeout: TIMEOUT_NS,
+            patience: PATIENCE_NS,
+            wait_port: if shape.waits { WAIT } else { 0 },
+            more: statements(&shape, &rnic),
+        };
+        let mut rig = switch(&settings, &table)?;
+        let queue = QueueConfig { delay_ns: WAIT_NS, depth_packets: 1024, ..QueueConfig::default() };
+        rig.switch.configure_queue(WAIT, None, queue).map_err(refused)?;
+        if shape.servers > 1 {
+            let probes =
+                format!("2:period=100us,port=508,packets={},template=00", shape.servers * shape.pairs);
+            for text in ["1:port-down,port=508,template=00", &probes] {
+                let generator: Numbered = text.parse().map_err(refused)?;
+                rig.switch.set_generator(rig.now, generator.number, generator.generator).map_err(refused)?;
+            }
+        }
+        let server = |i| {
+            let memory = server(&table, i, shape.pairs)?;
+            Ok(Server {
+                memory,
+                adapter: Adapter::default(),
+                down: Way::default(),
+                up: Way::default(),
+                is_cut: false,
+            })
+        };
+        let servers = (0..shape.servers as usize).map(server).collect::<Result<_, TestbedError>>()?;
+        let mut bed = Timed {
+            now: rig.now.0,
+            rnic,
+            pairs: shape.pairs,
+            calendar: BTreeMap::new(),
+            entered: 0,
+            rig,
+            servers,
+            keys,
+            flows: Vec::new(),
+            passed: Vec::new(),
+            wrong: 0,
+            buffer: vec![0; ROOM + LONGEST],
+        };
+        while let Some(action) = table.take_action() {
+            // Nothing else is asked for: no entry changes.
+            if let Action::Stash(_, key, entry) = action {
+                bed.rig.set(&stashed(&key, entry)).map_err(refused)?;
+            }
+        }
+        Ok(bed)
+    }
+
+    /// The time, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// A packet of a flow, of so many bytes without check sequence, comes to the switch.
+    pub fn look_up(&mut self, at: u64, flow: u32, bytes: usize) {
+        self.enter(at, Event::LookUp { flow, bytes });
+    }
+
+    /// An ordinary packet for the first server's link comes to the switch.
+    pub fn ordinary(&mut self, at: u64, bytes: usize) {
+        self.enter(at, Event::Ordinary { bytes });
+    }
+
+    /// A server's cable is cut, or is there again.
+    pub fn cable(&mut self, at: u64, server: usize, up: bool) {
+        self.enter(at, Event::Cable { server, up });
+    }
+
+    /// The packets that were looked up so far, in the order of their arrival.
+    pub fn passed(&self) -> &[Passed] {
+        &self.passed
+    }
+
+    /// Packets that left with another entry than their own, or without it.
+    pub fn wrong(&self) -> u64 {
+        self.wrong
+    }
+
+    /// The most READs of a queue pair that an adapter had at a time.
+    pub fn most_reads(&self) -> usize {
+        self.servers.iter().map(|s| s.adapter.most_reads()).max().unwrap_or(0)
+    }
+
+    /// A counter of the data plane (`tea_counts`).
+    ///
+    /// # Errors
+    /// It has none of this number.
+    pub fn count(&mut self, number: u64) -> Result<u64, TestbedError> {
+        Ok(self.rig.counter("tea_counts", number).map_err(refused)?.packets)
+    }
+
+    fn enter(&mut self, at: u64, event: Event) {
+        self.entered += 1;
+        self.calendar.insert((at.max(self.now), self.entered), event);
+    }
+
+    /// Lets time pass.
+    pub fn run_until(&mut self, end: u64) {
+        loop {
+            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+            let poll = self.rig.switch.next_poll().map_or(u64::MAX, |t| t.0.max(self.now));
+            let next = event.min(poll);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = next;
+            if poll < event {
+                self.at_switch(None);
+            } else if let Some((_, event)) = self.calendar.pop_first() {
+                self.happens(event);
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::LookUp { flow, bytes } => {
+                let mut data = vec![0; bytes.saturating_sub(HEADERS).max(8)];
+                data[..8].copy_from_slice(&(self.passed.len() as u64).to_be_bytes());
+                self.flows.push(flow);
+                self.passed.push(Passed { came: self.now, found: None });
+                let frame = frame(self.keys[flow as usize], &data);
+                self.at_switch(Some((0, frame)));
+            }
+            Event::Ordinary { bytes } => {
+                let frame = frame(ORDINARY, &vec![0; bytes.saturating_sub(HEADERS)]);
+                self.at_switch(Some((0, frame)));
+            }
+            Event::Cable { server, up } => {
+                self.servers[server].is_cut = !up;
+                self.rig.switch.set_port_status(SERVER + server as u32, up);
+            }
+            // What is on a cable when it is cut is lost.
+            Event::AtSwitch { port, .. } if self.servers[(port - SERVER) as usize].is_cut => {}
+            Event::AtSwitch { port, frame } => self.at_switch(Some((port, frame))),
+            Event::AtServer { server, frame } => self.at_server(server, &frame),
+        }
+    }
+
+    fn at_switch(&mut self, arrives: Option<(u32, Vec<u8>)>) {
+        let now = Time(self.now);
+        self.rig.now = now;
+        let mut out: Vec<Output> = Vec::new();
+        if let Some((port, frame)) = arrives {
+            let end = ROOM + frame.len();
+            self.buffer[ROOM..end].copy_from_slice(&frame);
+            let arrived = Arrived { port, buffer: &mut self.buffer[..end], start: ROOM };
+            self.rig.switch.process(now, 1000, &mut [arrived], &mut out);
+        }
+        while self.rig.switch.poll(now, 1000, &mut out).more {}
+        for output in out {
+            match output {
+                Output::Port(OUT, frame) => self.left(&frame),
+                Output::Port(port, frame) if port >= SERVER => self.request((port - SERVER) as usize, frame),
+                // Without its entry.
+                _ => self.wrong += 1,
+            }
+        }
+    }
+
+    /// A packet leaves with an entry.
+    fn left(&mut self, frame: &[u8]) {
+        let number = frame.get(HEADERS..HEADERS + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
+        let place =
+            number.and_then(|n| Some((*self.flows.get(n as usize)?, self.passed.get_mut(n as usize)?)));
+        match place {
+            Some((flow, passed)) if has_value(frame, flow) && passed.found.is_none() => {
+                passed.found = Some(self.now + self.rnic.switch_ns);
+            }
+            _ => self.wrong += 1,
+        }
+    }
+
+    fn request(&mut self, i: usize, frame: Vec<u8>) {
+        let Some(server) = self.servers.get_mut(i).filter(|s| !s.is_cut) else { return };
+        if let Some(at) = server.down.pass(&self.rnic, self.now + self.rnic.switch_ns, frame.len()) {
+            self.enter(at, Event::AtServer { server: i, frame });
+        }
+    }
+
+    fn at_server(&mut self, i: usize, frame: &[u8]) {
+        let server = &mut self.servers[i];
+        // Ordinary packets are for the host.
+        let Some((request, ..)) = Packet::decode(frame).ok().filter(|_| !server.is_cut) else { return };
+        let taken = server.adapter.take(&self.rnic, self.now);
+        let mut answers = Vec::new();
+        server.memory.step(&request, &mut |answer| {
+            let is_read = matches!(answer.opcode, Opcode::ReadOnly);
+            let data = is_read.then_some(answer.data.len());
+            let pair = (answer.pair - FIRST_PAIR) % self.pairs;
+            answers.push((pair as usize, data, answer.encode(hop(), (server_address(i), 9), SWITCH)));
+        });
+        let mut arrivals = Vec::new();
+        for (pair, data, frame) in answers {
+            let leaves = match data {
+                Some(bytes) => server.adapter.read(&self.rnic, taken, pair, bytes),
+                None => server.adapter.acknowledge(taken),
+            };
+            arrivals.extend(server.up.pass(&self.rnic, leaves, frame.len()).map(|at| (at, frame)));
+        }
+        for (at, frame) in arrivals {
+            self.enter(at, Event::AtSwitch { port: SERVER + i as u32, frame });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bed(shape: Shape) -> Timed {
+        Timed::new(shape, Rnic::default()).expect("a bed")
+    }
+
+    const SHAPE: Shape = Shape { entries: 1000, servers: 1, pairs: 4, load: None, waits: false, seed: 1 };
+
+    #[test]
+    fn a_look_up_takes_longer_than_a_bare_read() {
+        let mut bed = bed(SHAPE);
+        let start = bed.now();
+        for n in 0..100 {
+            bed.look_up(start + n * 10 * US, n as u32, 64);
+        }
+        bed.run_until(start + 2000 * US);
+        assert_eq!((bed.wrong(), bed.passed().len()), (0, 100));
+        let bare = crate::rnic::bare_read_ns(&Rnic::default(), 64);
+        for passed in bed.passed() {
+            let took = passed.found.expect("an entry") - passed.came;
+            assert!((bare + 50..bare + 300).contains(&took), "{took} and {bare}");
+        }
+        assert_eq!(bed.most_reads(), 2);
+    }
+
+    #[test]
+    fn look_ups_avoid_a_full_link_and_one_that_is_cut() {
+        for load in [None, Some((0.6, 0.9))] {
+            let mut bed = bed(Shape { servers: 2, load, waits: true, ..SHAPE });
+            let start = bed.now();
+            for n in 0..2000 {
+                bed.look_up(start + n * US / 4, (n % 1000) as u32, 64);
+            }
+            // 5 of 4 Gbit each.
+            for n in 0..1000 {
+                bed.ordinary(start + 100 * US + n * 240, 1500);
+            }
+            bed.cable(start + 450 * US, 1, false);
+            bed.run_until(start + 1000 * US);
+            assert_eq!(bed.wrong(), 0);
+            let lost = |from: u64, to: u64| {
+                let at = |p: &&Passed| (start + from * US..start + to * US).contains(&p.came);
+                bed.passed().iter().filter(at).filter(|p| p.found.is_none()).count()
+            };
+            let (full, cut) = (lost(100, 440), lost(440, 500));
+            println!("{load:?}: {full} lost while the link is full, {cut} while it is cut");
+            assert_eq!(full > 50, load.is_none(), "{full}");
+            // Without meters the first server is out, and not yet found again, when the second one is lost.
+            assert!((load.is_none() || cut < 30) && lost(0, 100) == 0, "{cut}");
+        }
+    }
+}
