@@ -2,6 +2,8 @@
 
 use crate::probes::Seen;
 use pointsman_lab::rack::Link;
+use pointsman_testbed::payloads::{GTP_C, GTP_U, KEY_VALUE, modify_bearer, request, user_packet};
+use std::net::Ipv4Addr;
 
 /// An application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -12,11 +14,19 @@ pub enum App {
     Firewall,
     /// Address translation: connections get a port of the store's pool when they begin.
     Nat,
+    /// Load balancer: connections get a server when they begin. The second switch has another server for new ones, which drops them.
+    Dispatch,
+    /// Gateway of a mobile network: one packet of 18 is signalling and changes the state, which the others read.
+    Gateway,
+    /// Key-value store: every other request is an update.
+    Kvstore,
 }
 
-/// What the outside sees of the clients, with address translation.
-const PUBLIC: &str = "203.0.113.1";
+/// What the outside sees of the clients, with address translation; and the gateway's address.
+const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const PORTS: (u16, u16) = (1024, 65535);
+/// UDP port of the server's echoes, and of the counter's packets.
+pub const ECHO: u16 = 7;
 
 impl App {
     /// The P4 program.
@@ -25,52 +35,83 @@ impl App {
             App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),
             App::Nat => include_str!("../../../p4/programs/napt/main.p4"),
+            App::Dispatch => include_str!("../../../p4/programs/dispatch/main.p4"),
+            App::Gateway => include_str!("../../../p4/programs/gateway/main.p4"),
+            App::Kvstore => include_str!("../../../p4/programs/kvstore/main.p4"),
         }
     }
 
-    /// Statements that fill the tables of the program, for a client and a server; `plain`: without RedPlane.
-    pub fn entries(self, client: &Link, server: &Link, plain: bool) -> String {
-        match self {
-            App::Counter => format!("add routes prefix:{}/32 forward(port:{})\n", server.ipv4, server.port),
-            App::Firewall | App::Nat => {
-                let route = |link: &Link| {
-                    format!(
-                        "add routes prefix:{}/{} forward(port:{}, mac:{})\n",
-                        link.gateway_ipv4, link.prefix_ipv4, link.port, link.mac
-                    )
-                };
-                let inside = format!("add sides prefix:{}/{} inside()\n", client.ipv4, client.prefix_ipv4);
-                route(client) + &route(server) + &inside + &self.public(plain)
-            }
+    /// Statements that fill the tables of a switch, 0 or 1, for a client and a server; `plain`: without RedPlane.
+    pub fn entries(self, switch: usize, (client, server): (&Link, &Link), plain: bool) -> String {
+        if self == App::Counter {
+            return format!("add routes prefix:{}/32 forward(port:{})\n", server.ipv4, server.port);
         }
-    }
-
-    /// Statements for the public address. Without a store the switch chooses the ports.
-    fn public(self, plain: bool) -> String {
-        let (first, last) = PORTS;
-        match (self, plain) {
-            (App::Nat, false) => format!("add addresses prefix:{PUBLIC}/32 public()\n"),
-            (App::Nat, true) => {
-                App::Nat.public(false)
-                    + &format!("setdefault pool choose(address:{PUBLIC}, first:{first}, last:{last})\n")
-            }
-            _ => String::new(),
-        }
+        let forward = |link: &Link| format!("forward(port:{}, mac:{})", link.port, link.mac);
+        let route = |link: &Link| {
+            format!("add routes prefix:{}/{} {}\n", link.gateway_ipv4, link.prefix_ipv4, forward(link))
+        };
+        let routes = route(client) + &route(server);
+        let inside = || format!("add sides prefix:{}/{} inside()\n", client.ipv4, client.prefix_ipv4);
+        let more = match self {
+            App::Counter | App::Kvstore => String::new(),
+            App::Firewall => inside(),
+            App::Nat => inside() + &public(plain),
+            App::Gateway => format!("add addresses address:{PUBLIC} ours()\n"),
+            App::Dispatch => format!(
+                "add services address:{} service(first:{}, count:1)\nadd servers server:1 {}\nadd servers server:2 drop()\n",
+                server.ipv4,
+                switch + 1,
+                forward(server)
+            ),
+        };
+        routes + &more
     }
 
     /// Options of the store.
     pub fn store_options(self) -> Vec<String> {
         match self {
             App::Nat => vec!["--pool".into(), format!("{PUBLIC}:{}-{}", PORTS.0, PORTS.1)],
-            App::Counter | App::Firewall => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
     /// How probes are seen behind the switch.
     pub fn seen(self) -> Seen {
         match self {
-            App::Counter => Seen::Arriving,
-            App::Firewall | App::Nat => Seen::Echoed,
+            App::Counter | App::Gateway | App::Kvstore => Seen::Watched,
+            App::Firewall | App::Nat | App::Dispatch => Seen::Echoed,
+        }
+    }
+
+    /// Whether packets show the state, and carry no connections.
+    pub fn shows_state(self) -> bool {
+        self.seen() == Seen::Watched
+    }
+
+    /// The number-th packet of a flow to a server, both from 0: its address, UDP port, and the payload in front of what identifies it.
+    pub fn probe(self, flow: u32, number: u32, server: Ipv4Addr) -> (Ipv4Addr, u16, Vec<u8>) {
+        match self {
+            App::Counter | App::Firewall | App::Nat | App::Dispatch => (server, ECHO, Vec::new()),
+            App::Gateway if number.is_multiple_of(18) => {
+                (PUBLIC, GTP_C, modify_bearer(flow, 1 + number, server))
+            }
+            App::Gateway => (PUBLIC, GTP_U, user_packet(flow)),
+            App::Kvstore => (
+                server,
+                KEY_VALUE,
+                request(flow.into(), number.is_multiple_of(2).then_some(1 + u64::from(number))),
+            ),
+        }
+    }
+}
+
+/// Statements for the public address. Without a store the switch chooses the ports.
+fn public(plain: bool) -> String {
+    let public = format!("add addresses prefix:{PUBLIC}/32 public()\n");
+    match (plain, PORTS) {
+        (false, _) => public,
+        (true, (first, last)) => {
+            format!("{public}setdefault pool choose(address:{PUBLIC}, first:{first}, last:{last})\n")
         }
     }
 }

@@ -142,8 +142,8 @@ impl Bed {
 
     /// The statements that fill the tables of a switch.
     pub fn entries(&self, switch: usize, incarnation: u64) -> Result<String> {
-        let mut text =
-            self.app.entries(&self.rack.host(CLIENT)?.link, &self.rack.host(SERVER)?.link, !self.protected);
+        let links = (&self.rack.host(CLIENT)?.link, &self.rack.host(SERVER)?.link);
+        let mut text = self.app.entries(switch, links, !self.protected);
         if self.protected {
             let (own, store) = store_subnet(switch);
             // Half of a lease is left when it is renewed.

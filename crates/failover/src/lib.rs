@@ -118,7 +118,7 @@ pub struct Args {
     /// The nodes of the chain agree on views in etcd (three nodes of Debian's etcd-server, started here) instead of a file.
     #[arg(long)]
     etcd: bool,
-    /// Write what the packets of `counter` showed, for `pointsman history check`.
+    /// Write what the packets of `counter`, `gateway` or `kvstore` showed, for `pointsman history check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Less than a minute.
@@ -161,8 +161,8 @@ pub struct Options {
 
 /// Runs the command. Exit code 1: a connection broke, or packets showed what one switch without faults cannot show.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    if args.history.is_some() && args.app != App::Counter {
-        return Err("--history: only the packets of `counter` show the state; give --app counter".into());
+    if args.history.is_some() && !args.app.shows_state() {
+        return Err("--history: only the packets of `counter`, `gateway` and `kvstore` show the state; give one of these to --app".into());
     }
     if args.plain && args.fault == Fault::Store {
         return Err("--fault store: the application without RedPlane has no store; omit --plain".into());

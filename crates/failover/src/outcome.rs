@@ -53,7 +53,7 @@ pub struct Outcome {
 /// The longest time within a period in which no packet of a flow was seen.
 pub fn silence(flows: &Flows, from: Duration, to: Duration) -> Duration {
     let longest = |packets: &Vec<crate::probes::Packet>| {
-        let seen = packets.iter().filter_map(|p| p.seen.as_ref().map(|(at, _)| *at));
+        let seen = packets.iter().filter_map(|p| p.seen.as_ref().map(|sight| sight.at));
         let mut times: Vec<Duration> = seen.filter(|at| (from..to).contains(at)).collect();
         times.extend([from, to]);
         times.sort_unstable();

@@ -1,30 +1,40 @@
 //! Small packets over UDP, sent all the time: how long none passes, and what those that pass show.
 
+use crate::app::{App, ECHO};
 use pointsman_lab::{Error, Namespace, Result};
 use pointsman_ports::{Observer, Way};
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Port of the server's echoes, and of the packets that are only looked at.
-pub const PORT: u16 = 7;
 /// The first source port; flow N has the N-th.
 const FIRST: u16 = 20_000;
 /// Bytes in front of the payload: Ethernet, IPv4, UDP.
 pub const FRONT: usize = 42;
-/// Bytes of the payload: flow and number.
-const PAYLOAD: usize = 8;
+/// Bytes at the end of the payload: flow and number.
+const MARK: usize = 8;
 
 /// How packets of a probe are seen after the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The server sends them back, and the client receives them.
     Echoed,
-    /// At the server's interface.
-    Arriving,
+    /// At the interfaces of the server, or of the client if they return.
+    Watched,
+}
+
+/// A packet that was seen.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// When.
+    pub at: Duration,
+    /// As it was. Only for packets that are [`Seen::Watched`].
+    pub frame: Vec<u8>,
+    /// It returned to the client.
+    pub returned: bool,
 }
 
 /// A packet.
@@ -32,10 +42,10 @@ pub enum Seen {
 pub struct Packet {
     /// When it was sent.
     pub sent: Duration,
-    /// As it left the client's interface, if it did. Only for packets that are seen [`Seen::Arriving`].
+    /// As it left the client's interface, if it did. Only for packets that are [`Seen::Watched`].
     pub frame: Option<Vec<u8>>,
-    /// When it was seen first, and how.
-    pub seen: Option<(Duration, Vec<u8>)>,
+    /// How it was seen first.
+    pub seen: Option<Sight>,
     /// How often it was seen.
     pub times: u32,
 }
@@ -58,47 +68,45 @@ pub struct Plan {
     pub flows: u16,
     /// Time between two packets of a flow.
     pub every: Duration,
-    /// How packets are seen.
-    pub seen: Seen,
+    /// The application that they pass.
+    pub app: App,
 }
 
 impl Probes {
     /// Starts them from the client's address to the server's.
     pub fn start(
-        (client, from): (&Namespace, IpAddr),
-        (server, to): (&Namespace, IpAddr),
+        (client, from): (&Namespace, Ipv4Addr),
+        (server, to): (&Namespace, Ipv4Addr),
         plan: Plan,
     ) -> Result<Self> {
         let start = Instant::now();
         let flows = Arc::new(Mutex::new(vec![Vec::new(); usize::from(plan.flows)]));
         let mut probes = Probes { start, stop: Arc::default(), flows, threads: Vec::new() };
-        let target = SocketAddr::new(to, PORT);
         let sockets = client.enter(|| sockets(from, plan.flows))??;
-        match plan.seen {
+        match plan.app.seen() {
             Seen::Echoed => {
-                let socket = server.enter(|| bound(target))??;
+                let socket = server.enter(|| bound((to, ECHO).into()))??;
                 probes.run(server, "echo", move |stop, _, _| echo(&socket, stop))?;
                 let receivers = copies(&sockets)?;
                 probes.run(client, "probe answers", move |stop, start, flows| {
                     receive(&receivers, stop, start, flows);
                 })?;
             }
-            Seen::Arriving => {
+            Seen::Watched => {
                 // Every link, because packets pass over both switches.
-                for (host, way) in [(client, Way::Out), (server, Way::In)] {
+                for (host, is_client) in [(client, true), (server, false)] {
                     for interface in ["eth0", "eth1"] {
                         let observer = host.enter(|| Observer::open(interface))?;
                         let observer = observer.map_err(|e| Error::new(e.to_string()))?;
                         probes.run(host, "observer", move |stop, start, flows| {
-                            observe(observer, way, to, stop, start, flows);
+                            observe(observer, is_client, (plan, to), stop, start, flows);
                         })?;
                     }
                 }
             }
         }
-        probes.run(client, "probes", move |stop, start, flows| {
-            send(&sockets, target, plan, stop, start, flows)
-        })?;
+        probes
+            .run(client, "probes", move |stop, start, flows| send(&sockets, to, plan, stop, start, flows))?;
         Ok(probes)
     }
 
@@ -152,8 +160,8 @@ fn bound(at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-fn sockets(from: IpAddr, flows: u16) -> Result<Vec<UdpSocket>> {
-    (0..flows).map(|flow| bound(SocketAddr::new(from, FIRST + flow))).collect()
+fn sockets(from: Ipv4Addr, flows: u16) -> Result<Vec<UdpSocket>> {
+    (0..flows).map(|flow| bound((from, FIRST + flow).into())).collect()
 }
 
 fn copies(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>> {
@@ -183,7 +191,7 @@ fn echo(socket: &UdpSocket, stop: &AtomicBool) {
 /// Sends a packet of each flow, flow by flow, at regular times.
 fn send(
     sockets: &[UdpSocket],
-    target: SocketAddr,
+    server: Ipv4Addr,
     plan: Plan,
     stop: &AtomicBool,
     start: Instant,
@@ -205,8 +213,9 @@ fn send(
             flows[flow].push(Packet { sent: start.elapsed(), ..Packet::default() });
             flows[flow].len() as u32 - 1
         };
-        let payload = [(flow as u32).to_be_bytes(), number.to_be_bytes()].concat();
-        match sockets[flow].send_to(&payload, target) {
+        let (to, port, front) = plan.app.probe(flow as u32, number, server);
+        let payload = [&front[..], &(flow as u32).to_be_bytes(), &number.to_be_bytes()].concat();
+        match sockets[flow].send_to(&payload, (to, port)) {
             Ok(_) => {}
             // No route for a moment, or no room: lost.
             Err(e) if e.kind() != ErrorKind::InvalidInput => {}
@@ -215,18 +224,18 @@ fn send(
     }
 }
 
-/// Notes that a packet was received at this time, or left the client.
-fn note(flows: &Mutex<Flows>, payload: &[u8], at: Option<Duration>, frame: &[u8]) {
-    let Some((flow, rest)) = payload.split_first_chunk() else { return };
-    let Some((number, _)) = rest.split_first_chunk() else { return };
+/// Notes that a packet was seen, or left the client in this frame.
+fn note(flows: &Mutex<Flows>, payload: &[u8], noted: std::result::Result<Sight, &[u8]>) {
+    let Some((rest, number)) = payload.split_last_chunk() else { return };
+    let Some(flow) = rest.last_chunk() else { return };
     let (flow, number) = (u32::from_be_bytes(*flow) as usize, u32::from_be_bytes(*number) as usize);
     let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(packet) = flows.get_mut(flow).and_then(|packets| packets.get_mut(number)) {
-        match at {
-            None => packet.frame = Some(frame.to_vec()),
-            Some(at) => {
+        match noted {
+            Err(frame) => packet.frame = Some(frame.to_vec()),
+            Ok(sight) => {
                 packet.times += 1;
-                packet.seen.get_or_insert_with(|| (at, frame.to_vec()));
+                packet.seen.get_or_insert(sight);
             }
         }
     }
@@ -239,34 +248,45 @@ fn receive(sockets: &[UdpSocket], stop: &AtomicBool, start: Instant, flows: &Mut
         for socket in sockets {
             while let Ok(length) = socket.recv(&mut buffer) {
                 idle = false;
-                note(flows, &buffer[..length], Some(start.elapsed()), &[]);
+                let sight = Sight { at: start.elapsed(), frame: Vec::new(), returned: true };
+                note(flows, &buffer[..length], Ok(sight));
             }
         }
         rest(idle);
     }
 }
 
+/// Watches an interface of the client, or of the server.
 fn observe(
     mut observer: Observer,
-    side: Way,
-    to: IpAddr,
+    is_client: bool,
+    (plan, server): (Plan, Ipv4Addr),
     stop: &AtomicBool,
     start: Instant,
     flows: &Mutex<Flows>,
 ) {
-    let IpAddr::V4(to) = to else { return };
-    let marks = (PORT.to_be_bytes(), to.octets());
+    // What the first two packets of a flow are sent to: of each kind there is one.
+    let ends = [0, 1].map(|number| {
+        let (to, port, _) = plan.app.probe(0, number, server);
+        (to.octets(), port.to_be_bytes())
+    });
     while !stop.load(Relaxed) {
         let seen = observer.observe(|way, frame| {
-            let probe = way == side
-                && frame.len() >= FRONT + PAYLOAD
-                && frame[12..14] == [8, 0]
-                && frame[23] == 17
-                && frame[30..34] == marks.1
-                && frame[36..38] == marks.0;
-            if probe {
-                let at = if side == Way::In { Some(start.elapsed()) } else { None };
-                note(flows, &frame[FRONT..], at, frame);
+            if frame.len() < FRONT + MARK || frame[12..14] != [8, 0] || frame[23] != 17 {
+                return;
+            }
+            // Destinations at the server are what the program made of them.
+            let to = |(address, port): &([u8; 4], [u8; 2])| {
+                frame[36..38] == *port && (frame[30..34] == *address || frame[30..34] == server.octets())
+            };
+            let from =
+                |(address, port): &([u8; 4], [u8; 2])| frame[26..30] == *address && frame[34..36] == *port;
+            let sight = |returned| Sight { at: start.elapsed(), frame: frame.to_vec(), returned };
+            match (is_client, way) {
+                (true, Way::Out) if ends.iter().any(to) => note(flows, &frame[FRONT..], Err(frame)),
+                (true, Way::In) if ends.iter().any(from) => note(flows, &frame[FRONT..], Ok(sight(true))),
+                (false, Way::In) if ends.iter().any(to) => note(flows, &frame[FRONT..], Ok(sight(false))),
+                _ => {}
             }
         });
         // The link may return.

@@ -2,8 +2,8 @@
 
 use crate::bed::{Bed, CLIENT, SEED, SERVER};
 use crate::outcome::{Connections, History, Outcome, silence};
-use crate::probes::{Flows, Plan, Probes};
-use crate::{App, Fault, Node, Options, Replicate};
+use crate::probes::{Flows, Plan, Probes, Sight};
+use crate::{Fault, Node, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
 use pointsman_history::file::{Header, Operations, SCHEMA, write};
 use pointsman_history::{CheckError, Operation, check};
@@ -56,8 +56,8 @@ impl Scale {
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let scale = Scale::of(options);
     let mut bed = Bed::start(options)?;
-    let address = |host| bed.rack.host(host).map(|h| IpAddr::from(h.link.ipv4));
-    let plan = Plan { flows: 8, every: Duration::from_millis(8), seen: options.app.seen() };
+    let address = |host| bed.rack.host(host).map(|h| h.link.ipv4);
+    let plan = Plan { flows: 8, every: Duration::from_millis(8), app: options.app };
     let (from, to) = (address(CLIENT)?, address(SERVER)?);
     let probes = Probes::start((bed.namespace(CLIENT)?, from), (bed.namespace(SERVER)?, to), plan)?;
     wait(|| probes.all_pass(), "no packet passes the switch")?;
@@ -67,12 +67,9 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let client = bed.namespace(CLIENT)?.clone();
     let target = bed.target()?;
     let (moments, connections) = std::thread::scope(|scope| -> Result<_> {
-        let load = scope.spawn(|| match options.app {
-            // Its packets show a number, and carry no connection.
-            App::Counter => Ok(ConsistencyResult::default()),
-            App::Firewall | App::Nat => {
-                client.enter(|| connections(target, from, scale.connections, &stop))?
-            }
+        let load = scope.spawn(|| match options.app.shows_state() {
+            true => Ok(ConsistencyResult::default()),
+            false => client.enter(|| connections(target, from.into(), scale.connections, &stop))?,
         });
         std::thread::sleep(scale.before);
         let moments = disturb(&mut bed, options, &scale, &probes, say);
@@ -88,7 +85,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         established: connections.connections,
         broken: connections.tcp_resets + connections.tcp_failures + connections.silent,
     };
-    if options.app == App::Counter {
+    if options.app.shows_state() {
         outcome.history = history(options, &bed, &flows)?;
     }
     Ok(outcome)
@@ -221,15 +218,17 @@ fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
     let defines = ["PLAIN", "REDPLANE_SLOTS=1"].map(parse_define);
     let defines = defines.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(Error::new)?;
     let program = directives(&defines) + options.app.program();
-    let header = Header { schema: SCHEMA, program, entries: options.app.entries(client, server, true) };
+    let header = Header { schema: SCHEMA, program, entries: options.app.entries(0, (client, server), true) };
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let mut operations = Operations::new();
     for (n, packets) in flows.iter().enumerate() {
         let key = format!("flow {n}");
         let sent = packets.iter().filter_map(|packet| {
             let frame = packet.frame.clone()?;
-            let out =
-                |(at, frame): &(Duration, Vec<u8>)| (nanoseconds(*at), (server.port.into(), frame.clone()));
+            let out = |seen: &Sight| {
+                let port = if seen.returned { client.port } else { server.port };
+                (nanoseconds(seen.at), (port.into(), seen.frame.clone()))
+            };
             Some(Operation {
                 call: nanoseconds(packet.sent),
                 input: (client.port.into(), frame),

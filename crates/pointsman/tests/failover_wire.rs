@@ -12,6 +12,8 @@ pub const TESTS: &[(&str, Test)] = &[
     ("connections_outlive_their_switch", connections_outlive_their_switch),
     ("translations_outlive_their_switch", translations_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
+    ("values_and_tunnels_have_an_order", values_and_tunnels_have_an_order),
+    ("servers_of_connections_outlive_their_switch", servers_of_connections_outlive_their_switch),
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
     ("without_protection_both_break", without_protection_both_break),
@@ -77,6 +79,26 @@ fn counts_have_an_order() -> Outcome {
     Ok(())
 }
 
+/// Updates and reads of keys, and packets that follow what signalling says.
+fn values_and_tunnels_have_an_order() -> Outcome {
+    let dir = Scratch::new("failover-values");
+    for (app, fault) in [("kvstore", "switch"), ("gateway", "pause")] {
+        let (fine, result) = failover(&dir, &["--app", app, "--fault", fault])?;
+        ensure!(fine && result["history"]["keys"] == 8, "{app}: {result:#}");
+        let of = |name: &str| result["history"][name].as_u64().unwrap_or(0);
+        ensure!(of("operations") > 1000 && of("unanswered") < of("operations") / 2, "{app}: {result:#}");
+    }
+    Ok(())
+}
+
+/// The second switch has another server for new connections, to which the old ones must not go.
+fn servers_of_connections_outlive_their_switch() -> Outcome {
+    let dir = Scratch::new("failover-dispatch");
+    let (fine, result) = failover(&dir, &["--app", "dispatch", "--fault", "switch"])?;
+    ensure!(fine && result["connections"]["established"] == 200, "{result:#}");
+    Ok(())
+}
+
 fn a_chain_outlives_each_of_its_nodes() -> Outcome {
     let dir = Scratch::new("failover-chain");
     for node in ["head", "middle", "tail"] {
@@ -124,6 +146,8 @@ fn without_protection_both_break() -> Outcome {
     ensure!(!fine && result["connections"]["broken"] == 200, "{result:#}");
     let (fine, result) = failover(&dir, &["--app", "counter", "--fault", "switch", "--plain"])?;
     ensure!(!fine && result["history"]["violations"] == 8, "{result:#}");
+    let (fine, result) = failover(&dir, &["--app", "dispatch", "--fault", "switch", "--plain"])?;
+    ensure!(!fine && result["connections"]["broken"] == 200, "{result:#}");
     Ok(())
 }
 

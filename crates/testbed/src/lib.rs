@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod frames;
+pub mod payloads;
 mod program;
 pub mod rnic;
 mod stores;
