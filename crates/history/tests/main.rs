@@ -109,6 +109,56 @@ fn many_lost_writes_are_no_trouble() {
     assert_eq!(search(&mut Counter, &operations, 100_000), Verdict::Linearizable);
 }
 
+/// A register: an operation writes a value, or reads the last one (0 at first).
+struct Register;
+
+impl Specification for Register {
+    type State = u32;
+    type Input = Option<u32>;
+    type Output = u32;
+
+    fn start(&self) -> u32 {
+        0
+    }
+
+    fn step(&mut self, state: &u32, input: &Option<u32>) -> (u32, Option<u32>) {
+        let after = input.unwrap_or(*state);
+        (after, Some(after))
+    }
+
+    fn number(state: &u32) -> u128 {
+        u128::from(*state)
+    }
+}
+
+/// Each of 40 lost writes may have taken effect; reads show that three of them did, with writes in between.
+#[test]
+fn lost_writes_of_different_values_are_no_trouble() {
+    let at = |call, input, result| Operation { call, input, result: Some((call + 1, result)) };
+    let mut operations: Vec<_> =
+        (0..40).map(|n| Operation { call: n, input: Some(100 + n as u32), result: None }).collect();
+    for (n, lost) in [(0, 135), (1, 103), (2, 120)] {
+        let call = 100 + 10 * n;
+        operations.extend([
+            at(call, Some(n as u32), n as u32),
+            at(call + 2, None, lost),
+            at(call + 4, None, lost),
+        ]);
+    }
+    assert_eq!(search(&mut Register, &operations, 10_000), Verdict::Linearizable);
+    // What nothing wrote, and what was read before.
+    for (value, wrong) in [(99, 9), (135, 9)] {
+        let mut operations = operations[34..40].to_vec();
+        operations.extend([
+            at(100, None, 135),
+            at(110, Some(1), 1),
+            at(120, None, 139),
+            at(130, None, value),
+        ]);
+        assert_eq!(search(&mut Register, &operations, 1_000_000), Verdict::Violation(wrong));
+    }
+}
+
 /// A program whose packets leave with the number of packets so far in their first byte.
 const COUNTING: &str = r"
 #include <core.p4>
