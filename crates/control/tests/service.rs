@@ -382,9 +382,9 @@ fn backup_replicas() {
     assert_eq!(ports(&mut rig), [2, 4]);
     rig.port(2, false);
     assert_eq!(ports(&mut rig), [3, 4]);
-    // All three are down: the packet goes to the first, where it is lost.
+    // All three are down: no copy is made for them.
     rig.port(3, false);
-    assert_eq!(ports(&mut rig), [1, 4]);
+    assert_eq!(ports(&mut rig), [4]);
     rig.port(1, true);
     assert_eq!(ports(&mut rig), [1, 4]);
     let mut check = |replicas, part: &str| rig.refused(Modify, group(replicas), Code::InvalidArgument, part);

@@ -87,17 +87,15 @@ impl Group {
         group
     }
 
-    /// Chooses the first of each replica and its backups whose port is up. Where none is, the replica stays: its packets
-    /// go through egress and are lost at the port (P4Runtime specification, "`MulticastGroupEntry`", second behaviour).
+    /// Chooses the first of each replica and its backups whose port is up. Where none is, no copy is made (P4Runtime
+    /// specification, "`MulticastGroupEntry`", first behaviour).
     fn activate(&mut self, down: &BTreeSet<u32>) {
-        if self.backups.is_empty() {
-            return;
-        }
         let up = |r: &&Replica| !down.contains(&r.port);
-        let choose = |(r, backups): (&Replica, &Vec<Replica>)| {
-            *std::iter::once(r).chain(backups).find(up).unwrap_or(r)
+        let first_up = |(at, r)| {
+            let backups = self.backups.get(at).into_iter().flatten();
+            std::iter::once(r).chain(backups).find(up).copied()
         };
-        self.active = self.replicas.iter().zip(&self.backups).map(choose).collect();
+        self.active = self.replicas.iter().enumerate().filter_map(first_up).collect();
     }
 }
 
@@ -164,7 +162,8 @@ impl Replication {
         self.groups.get(&id).map(|g| &*g.backups)
     }
 
-    /// The replicas of a multicast group that are in force: backups for those whose port is down.
+    /// The replicas of a multicast group that are in force: backups for those whose port is down, nothing for those without
+    /// a backup whose port is up.
     pub(crate) fn active_group(&self, id: u32) -> Option<Arc<[Replica]>> {
         self.groups.get(&id).map(|g| g.active.clone())
     }
@@ -285,13 +284,17 @@ mod tests {
         let backups = vec![vec![r(5, 1), r(6, 1)], vec![], vec![]];
         all.modify_group_with_backups(1, vec![r(2, 1), r(1, 1), r(1, 2)], backups.clone()).unwrap();
         let active = |all: &Replication| all.active_group(1).expect("it is there")[0];
+        let pruned = |all: &Replication| all.active_group(1).expect("it is there").to_vec();
         assert_eq!(active(&all), r(2, 1));
         all.set_port_status(2, false);
         assert_eq!((active(&all), all.group(1).map(|g| g[0])), (r(5, 1), Some(r(2, 1))));
         all.set_port_status(5, false);
         assert_eq!(active(&all), r(6, 1));
         all.set_port_status(6, false);
-        assert_eq!(active(&all), r(2, 1));
+        assert_eq!((pruned(&all), all.group(1).map(<[_]>::len)), (vec![r(1, 1), r(1, 2)], Some(3)));
+        all.set_port_status(1, false);
+        assert_eq!(pruned(&all), []);
+        all.set_port_status(1, true);
         all.set_port_status(5, true);
         assert_eq!((active(&all), all.backups(1)), (r(5, 1), Some(&backups[..])));
         let same_port = vec![vec![r(2, 9)]];

@@ -243,7 +243,7 @@ impl Server {
         };
     }
 
-    /// A port went up or down: members that watch it, and replicas with backups, take note ("Port Translation for PSA
+    /// A port went up or down: members that watch it, and replicas, take note ("Port Translation for PSA
     /// Extern APIs"). All ports are up at first.
     pub fn port_status(&mut self, device: &mut dyn Device, port: u32, up: bool) {
         device.set_port_status(port, up);

@@ -44,6 +44,19 @@ fn every_scheme_leaves_a_cut_link() {
     }
 }
 
+/// Switches leave out a port without a carrier by themselves, also HULA's probes: the controller acts after the end.
+#[test]
+fn nothing_goes_to_a_dead_port() {
+    let network = NETWORK.replace("duration_s = 0.2", "duration_s = 0.06");
+    let cut = "[control]\ndelay_us = 50000\n\
+        [[event]]\nat_s = 0.03\naction = \"link-down\"\nlink = \"leaf1-spine1\"\n";
+    for scheme in names() {
+        let outcome = run(&format!("{}{cut}", with(scheme, &network)), 1);
+        let frames = outcome.on_links.down;
+        assert!(frames < 10, "{scheme}: {frames} frames into the cut link");
+    }
+}
+
 #[test]
 fn every_scheme_takes_three_tiers() {
     for scheme in names() {

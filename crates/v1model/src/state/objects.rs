@@ -401,7 +401,7 @@ impl State {
     // ---- ports ----
 
     /// A port went up or down. Members that watch a port which is down are not chosen, and replicas of multicast groups
-    /// give way to their backups. All ports are up at first.
+    /// give way to their backups, or to nothing. All ports are up at first.
     pub fn set_port_status(&mut self, port: u32, up: bool) {
         self.replication.set_port_status(port, up);
         self.flat_all_groups();
