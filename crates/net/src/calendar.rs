@@ -43,17 +43,20 @@ impl<T: Copy> Heap<T> {
         let heap = &mut self.0;
         let last = heap.pop()?;
         let Some(first) = heap.first().copied() else { return Some(last) };
-        let mut at = 0;
-        loop {
-            let mut below = 2 * at + 1;
-            if below + 1 < heap.len() && heap[below + 1].is_before(&heap[below]) {
-                below += 1;
-            }
-            if below >= heap.len() || !heap[below].is_before(&last) {
-                break;
-            }
+        // The last entry usually belongs near the bottom: the gap goes all the way down, and from there up to its place.
+        let (mut at, mut below) = (0, 1);
+        while below + 1 < heap.len() {
+            below += usize::from(heap[below + 1].is_before(&heap[below]));
+            heap[at] = heap[below];
+            (at, below) = (below, 2 * below + 1);
+        }
+        if below < heap.len() {
             heap[at] = heap[below];
             at = below;
+        }
+        while at > 0 && last.is_before(&heap[(at - 1) / 2]) {
+            heap[at] = heap[(at - 1) / 2];
+            at = (at - 1) / 2;
         }
         heap[at] = last;
         Some(first)

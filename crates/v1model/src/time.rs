@@ -35,3 +35,12 @@ impl Time {
         self.0.saturating_sub(earlier.0)
     }
 }
+
+/// The earlier of two points in time, or the one that there is.
+#[inline]
+pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        _ => a.or(b),
+    }
+}

@@ -11,7 +11,7 @@ mod tests;
 pub(crate) use self::config::{Pace, PaceImage};
 pub use self::config::{PortRate, QueueConfig, SharedBuffer};
 pub(crate) use self::image::{PortPaces, PortSettings, QueueSettings};
-use crate::time::Time;
+use crate::time::{Time, earlier};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -279,22 +279,22 @@ impl<P> Queues<P> {
         self.seq += 1;
         self.len += 1;
         self.bytes += u64::from(bytes);
-        let seq = self.seq;
-        let (at, queue) = self.queue(port, priority);
-        queue.stats.queued += 1;
-        queue.stats.queued_bytes += u64::from(bytes);
-        let waiting = Waiting { ready, seq, port, bytes, packet };
+        let waiting = Waiting { ready, seq: self.seq, port, bytes, packet };
+        let at = usize::from(priority).min(self.waiting.len() - 1);
         let of_port = self.port(port);
         of_port.len += 1;
-        let paced = of_port.rate.is_some();
-        if !of_port.holds {
+        let (holds, paced, queue) = (of_port.holds, of_port.rate.is_some(), &mut of_port.queues[at]);
+        queue.stats.queued += 1;
+        queue.stats.queued_bytes += u64::from(bytes);
+        if paced {
+            queue.packets.push_back(waiting);
+            self.list(port);
+        } else {
+            self.waiting[at].push(waiting);
+        }
+        if !holds {
             self.count_holding(port);
         }
-        if !paced {
-            return self.waiting[at].push(waiting);
-        }
-        self.port(port).queues[at].packets.push_back(waiting);
-        self.list(port);
     }
 
     /// Enters a port with packets in the agenda, unless it is there.
@@ -365,9 +365,13 @@ impl<P> Queues<P> {
     }
 
     /// When the next packet may leave.
+    #[inline]
     pub fn next(&self) -> Option<Time> {
-        let waiting = self.waiting.iter().filter_map(|h| h.peek().map(|w| w.ready));
-        waiting.chain(self.agenda.peek().map(|r| r.0.0)).min()
+        if self.len == 0 {
+            return None;
+        }
+        let paced = self.agenda.peek().map(|r| r.0.0);
+        self.waiting.iter().fold(paced, |first, heap| earlier(first, heap.peek().map(|w| w.ready)))
     }
 
     /// Packets in all queues.
@@ -378,7 +382,7 @@ impl<P> Queues<P> {
     /// No packet has to leave now.
     #[inline]
     pub fn are_quiet(&self, now: Time) -> bool {
-        self.len == 0 || self.next().is_none_or(|t| t > now)
+        self.next().is_none_or(|t| t > now)
     }
 
     /// Whether a packet that comes now may leave now, past the empty queues of the port.

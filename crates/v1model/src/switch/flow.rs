@@ -5,7 +5,7 @@ use super::drive::{Drive, Fixed};
 use super::straight::Went;
 use super::{Arrived, Polled, Sink};
 use crate::stats::DropReason;
-use crate::time::Time;
+use crate::time::{Time, earlier};
 use crate::trace::StepKind;
 use pointsman_ir::Executor;
 
@@ -109,7 +109,7 @@ impl<F> Core<F> {
 
     /// When the next work besides new packets is due.
     pub fn next_deadline(&self) -> Option<Time> {
-        [self.next_ingress(), self.queues.next(), self.generators.next()].into_iter().flatten().min()
+        earlier(self.next_ingress(), earlier(self.queues.next(), self.generators.next()))
     }
 
     /// Receives and polls packets one by one, without copies unless they have to wait.

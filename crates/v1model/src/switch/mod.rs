@@ -28,7 +28,7 @@ use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{PortRate, QueueConfig, SharedBuffer};
 use crate::state::{Digest, Event, IdleEntry, Kept, State};
 use crate::stats::{PortStats, Stats};
-use crate::time::Time;
+use crate::time::{Time, earlier};
 use crate::trace::{Follow, Followed, TraceStep};
 use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
 use std::collections::BTreeSet;
@@ -312,7 +312,7 @@ impl<E: Executor> Switch<E> {
     /// When [`Switch::poll`] next has work (perhaps already), or an idle timeout may have passed
     /// ([`Switch::take_idle`]). `None`: not before the next packet.
     pub fn next_deadline(&self) -> Option<Time> {
-        [self.next_poll(), self.next_idle()].into_iter().flatten().min()
+        earlier(self.next_poll(), self.next_idle())
     }
 
     /// When [`Switch::poll`] next has work (perhaps already). `None`: not before the next packet.
