@@ -206,6 +206,27 @@ impl Controller {
         }
     }
 
+    /// Takes another description of the same switches with the same scheme: other links, hosts and settings.
+    ///
+    /// # Errors
+    /// The program cannot be filled so: the former description stays in force.
+    pub fn configure(
+        &mut self,
+        now: Duration,
+        topology: Topology,
+        choice: Choice,
+    ) -> Result<Vec<Action>, FillError> {
+        let before =
+            (std::mem::replace(&mut self.topology, topology), std::mem::replace(&mut self.choice, choice));
+        if let Err(e) = self.route() {
+            (self.topology, self.choice) = before;
+            // It was filled so before.
+            let _ = self.route();
+            return Err(e);
+        }
+        Ok(self.tick(now, |_| true))
+    }
+
     fn tick(&mut self, now: Duration, which: impl Fn(&Reconciler) -> bool) -> Vec<Action> {
         let mut out = Vec::new();
         for (id, session) in (0..).map(SwitchId).zip(&mut self.sessions) {

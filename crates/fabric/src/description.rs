@@ -56,6 +56,20 @@ impl Description {
         top.finish(&mut problems);
         problems.into_result(found)
     }
+
+    /// What in another description a running controller cannot take, if anything: it keeps its sessions and their program.
+    pub fn needs_restart(&self, new: &Description) -> Option<&'static str> {
+        let names = |of: &Description| -> Vec<String> {
+            of.topology.switches().iter().map(|s| s.name.clone()).collect()
+        };
+        let differs = [
+            ("[network]: the switches", names(self) != names(new)),
+            ("[switches]", self.p4runtime != new.p4runtime),
+            ("scheme.name", self.choice.scheme != new.choice.scheme),
+            ("program.file", self.program != new.program),
+        ];
+        differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
+    }
 }
 
 fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Description> {
@@ -112,6 +126,19 @@ mod tests {
         assert_eq!(found.p4runtime, ["192.0.2.1:9559", "[2001:db8::2]:9559", "192.0.2.3:9559"]);
         assert_eq!((found.choice.scheme.name, found.choice.setting("probe_period_us")), ("hula", 1000.0));
         assert_eq!((found.topology.hosts().len(), found.program), (2, None));
+    }
+
+    #[test]
+    fn some_changes_need_a_restart() {
+        let read = |text: &str| Description::read("fabric.toml", text).expect("good");
+        let of = |from: &str, to: &str| read(GOOD).needs_restart(&read(&GOOD.replace(from, to)));
+        assert_eq!(of("", ""), None);
+        assert_eq!((of("= 1000", "= 2000"), of("hosts_per_leaf = 1", "hosts_per_leaf = 3")), (None, None));
+        assert_eq!(of("192.0.2.3", "192.0.2.4"), Some("[switches]"));
+        assert_eq!(of("\"hula\"\nprobe_period_us = 1000", "\"ecmp\""), Some("scheme.name"));
+        assert_eq!(of("[switches]", "[program]\nfile = \"x.p4\"\n[switches]"), Some("program.file"));
+        let more = GOOD.replace("leaves = 2", "leaves = 3") + "leaf3 = \"192.0.2.4:9559\"\n";
+        assert_eq!(read(GOOD).needs_restart(&read(&more)), Some("[network]: the switches"));
     }
 
     #[test]

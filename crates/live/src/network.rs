@@ -84,17 +84,17 @@ impl LiveNetwork {
             let at = (namespace, p4runtime(0));
             let part = SwitchPart::start(namespace, &spec.name, at, setup, &tokio, log)?;
             let (way, actions) = mpsc::unbounded_channel();
-            tokio.spawn(carry(id, actions, inputs.clone()));
+            tokio.spawn(carry(id, actions, inputs.clone(), None));
             tokio.spawn(look(id, part.handle.clone(), inputs.clone()));
             ways.push(way);
             network.switches.push((part, tokio));
         }
         // Any runtime will do: the controller has no socket.
         if let Some((_, tokio)) = network.switches.first() {
-            let (log, names) = (log.clone(), topology.switches().to_vec());
+            let log = log.clone();
             let tell = move |news: News<'_>| {
-                if let News::Event(switch, event) = news {
-                    say(&log, &names[switch.0 as usize].name, &format!("{event:?}"));
+                if let News::Event(name, event) = news {
+                    say(&log, name, &format!("{event:?}"));
                 }
             };
             let steering = Steering::new(controller, ways, told, Box::new(tell));

@@ -9,6 +9,7 @@ mod handout;
 mod many_entries;
 mod members;
 mod metrics;
+mod network_controller;
 mod p4_bundle;
 mod p4_check;
 mod p4_compile;

@@ -2,7 +2,7 @@
 
 use crate::support::certificates::{authority, issue};
 use crate::support::python::Client;
-use crate::support::{Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
+use crate::support::{Running, Scratch, Switch, assert_no_panic, file, finish, pointsman, root, run};
 use nix::sys::signal::Signal;
 use pointsman_control::proto::p4rt as pb;
 use rcgen::{CertificateParams, date_time_ymd};
@@ -125,6 +125,22 @@ fn clients_prove_who_they_are() {
     let done = finish(pointsman(&dump));
     assert!(done.code == Some(1) && done.stderr.contains("and its CA with --ca"), "{done:?}");
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
+}
+
+/// The controller of a rack, too, speaks TLS with its switch.
+#[test]
+fn a_rack_over_tls() {
+    let files = Files::new("rack-tls");
+    let switch = files.switch(true);
+    let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+    let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+    let example = example.replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
+    let rack = example.replacen("127.0.0.1:9559", &switch.address.to_string(), 1);
+    let rack = files.dir.write("rack.toml", rack);
+    assert_eq!(run(&["keys", &rack]).code, Some(0), "a token for the API");
+    let [cert, key] = ["client.pem", "client.key"].map(|n| files.path(n));
+    let flags = ["--switch-ca", &files.ca, "--switch-cert", &cert, "--switch-key", &key];
+    Running::start(&[&["controller", &rack][..], &flags].concat()).wait_for("the switch is up to date");
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! The connection to a switch: carries a session's messages over gRPC, and hands in the replies.
 
 use super::PATIENCE;
+use crate::http::credentials::{CredentialsError, Files, innermost};
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
 use pointsman_session::{Input, Output, Request, Response};
 use std::future::poll_fn;
+use std::path::PathBuf;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
 /// Capacity of the controller's input queue. If it is full the switch waits, and drops only packets for the controller.
 const WAITING: usize = 1024;
@@ -29,6 +31,27 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 pub(crate) const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), SIGN_OF_LIFE);
 /// The same where another controller can take over.
 const WATCHFUL: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(700));
+
+/// The PEM files for switches that serve P4Runtime over TLS.
+#[derive(clap::Args)]
+pub(super) struct SwitchTls {
+    /// Connect to switches over TLS: PEM file with the CA of their certificates. They are read when the controller starts.
+    #[arg(long, value_name = "FILE")]
+    switch_ca: Option<PathBuf>,
+    /// PEM file with the controller's certificate, if switches require one.
+    #[arg(long, value_name = "FILE", requires = "switch_key", requires = "switch_ca")]
+    switch_cert: Option<PathBuf>,
+    /// PEM file with the key of --switch-cert.
+    #[arg(long, value_name = "FILE", requires = "switch_cert")]
+    switch_key: Option<PathBuf>,
+}
+
+impl SwitchTls {
+    /// Reads them.
+    pub fn read(self) -> Result<Option<ClientTlsConfig>, CredentialsError> {
+        Files { ca: self.switch_ca, identity: self.switch_cert.zip(self.switch_key) }.grpc()
+    }
+}
 
 /// An event of a connection, with its number: events of abandoned connections are ignored.
 enum News {
@@ -49,20 +72,22 @@ pub struct Link {
     number: u64,
     connection: Option<Connection>,
     keepalive: (Duration, Duration),
+    tls: Option<ClientTlsConfig>,
 }
 
 impl Default for Link {
-    /// Without a connection: the session asks for it.
+    /// Not watchful, without TLS.
     fn default() -> Link {
-        let (tell, news) = mpsc::channel(WAITING);
-        Link { tell, news, number: 0, connection: None, keepalive: KEEPALIVE }
+        Link::new(false, None)
     }
 }
 
 impl Link {
-    /// The same, which notices within a second that the switch is out of reach.
-    pub fn watchful() -> Link {
-        Link { keepalive: WATCHFUL, ..Link::default() }
+    /// Without a connection: the session asks for it. A watchful one notices within a second that the switch is out of reach.
+    pub fn new(watchful: bool, tls: Option<ClientTlsConfig>) -> Link {
+        let (tell, news) = mpsc::channel(WAITING);
+        let keepalive = if watchful { WATCHFUL } else { KEEPALIVE };
+        Link { tell, news, number: 0, connection: None, keepalive, tls }
     }
 
     /// The session's next input.
@@ -125,7 +150,8 @@ impl Link {
     }
 
     fn connect(&self, address: String) {
-        tokio::spawn(connect(address, self.number, self.keepalive, self.tell.clone()));
+        let channel = channel(address, self.keepalive, self.tls.clone());
+        tokio::spawn(connect(channel, self.number, self.tell.clone()));
     }
 
     fn request(&self, id: u64, request: Request) {
@@ -139,24 +165,35 @@ impl Link {
 }
 
 /// Connects to a switch.
-pub(crate) async fn channel(address: &str, keepalive: (Duration, Duration)) -> Result<Channel, String> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+pub(crate) async fn channel(
+    address: String,
+    keepalive: (Duration, Duration),
+    tls: Option<ClientTlsConfig>,
+) -> Result<Channel, String> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
         .map_err(|e| format!("switch.p4runtime = \"{address}\" is not an address: {e}"))?;
+    if let Some(tls) = tls {
+        endpoint = endpoint.tls_config(tls).map_err(|e| innermost(&e))?;
+    }
     let endpoint = endpoint
         .connect_timeout(CONNECT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(keepalive.0)
         .keep_alive_timeout(keepalive.1)
         .keep_alive_while_idle(true);
-    endpoint.connect().await.map_err(|e| reason(&e))
+    endpoint.connect().await.map_err(|e| innermost(&e))
 }
 
 /// Connects, opens the stream channel and forwards its messages.
-async fn connect(address: String, number: u64, keepalive: (Duration, Duration), news: mpsc::Sender<News>) {
+async fn connect(
+    channel: impl Future<Output = Result<Channel, String>>,
+    number: u64,
+    news: mpsc::Sender<News>,
+) {
     let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
     let attempt = async {
-        let channel = channel(&address, keepalive).await?;
-        let mut client = P4RuntimeClient::new(channel)
+        let mut client = P4RuntimeClient::new(channel.await?)
             .max_decoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES)
             .max_encoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES);
         let (stream, requests) = mpsc::unbounded_channel();
@@ -219,15 +256,6 @@ impl Bucket {
         }
         passes
     }
-}
-
-/// The innermost cause of an error: gRPC's outer ones are only "transport error".
-fn reason(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(next) = inner.source() {
-        inner = next;
-    }
-    inner.to_string()
 }
 
 async fn perform(mut client: P4RuntimeClient<Channel>, request: Request) -> Result<Response, RpcError> {

@@ -9,7 +9,7 @@ pub mod link;
 mod lists;
 mod polls;
 mod pump;
-mod reload;
+pub(crate) mod reload;
 mod resolve;
 
 use crate::http::Task;
@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// How often the files are polled. A file is read when two polls in a row show the same change.
-const WATCH: Duration = Duration::from_millis(500);
+pub(crate) const WATCH: Duration = Duration::from_millis(500);
 
 /// Install the description of a rack, or of a network of switches, on its switches and keep them in sync with it.
 #[derive(clap::Args)]
@@ -70,6 +70,8 @@ pub struct Args {
     /// With a network: print the flags with which `pointsman switch` has to be started as this switch, apart from -i, then exit.
     #[arg(long, value_name = "SWITCH")]
     flags: Option<String>,
+    #[command(flatten)]
+    tls: link::SwitchTls,
     #[command(flatten)]
     group: GroupArgs,
 }
@@ -321,12 +323,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         if args.group.is_used() {
             return Err("--etcd: not for a file with a table [network]: omit it; switches elect one of several controllers".into());
         }
-        let Args { metrics, check, flags, .. } = args;
-        return network::run(
-            &args.rack,
-            &text,
-            network::Wishes { metrics, check, flags, seed: random_seed() },
-        );
+        let Args { rack, metrics, check, flags, tls, .. } = args;
+        let wishes = network::Wishes { metrics, check, flags, seed: random_seed(), tls: tls.read()? };
+        return network::run(&rack, &text, wishes);
     }
     if args.flags.is_some() {
         return Err("--flags: only for a file with a table [network]: omit it".into());
@@ -354,7 +353,7 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut group = args.group.settings()?;
+    let (mut group, switch_tls) = (args.group.settings()?, args.tls.read()?);
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -376,7 +375,7 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, hangup, tx.clone()));
-        let mut pump = Pump::new(controller, &program, opened, Box::new(say));
+        let mut pump = Pump::new(controller, &program, opened, Box::new(say)).over(switch_tls);
         let in_group = group.is_some();
         group.map(|g| pump.join(g)).transpose()?;
         let stop = async {

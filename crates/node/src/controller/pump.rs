@@ -24,6 +24,7 @@ use pointsman_balance::trust::ReportKey;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
+use tonic::transport::ClientTlsConfig;
 
 /// Retry interval after a failed save.
 const SAVE_AGAIN: Duration = Duration::from_secs(1);
@@ -94,6 +95,7 @@ pub struct Pump {
     unsaved: Option<(String, Instant)>,
     /// To each switch.
     links: Vec<Link>,
+    tls: Option<ClientTlsConfig>,
     start: Instant,
     /// Answers waiting for the outcome of a change.
     waiting: Vec<(u64, Instant, oneshot::Sender<api::Response>)>,
@@ -121,6 +123,7 @@ impl Pump {
             keep,
             unsaved: None,
             links: Vec::new(),
+            tls: None,
             start: Instant::now(),
             waiting: Vec::new(),
             choosers: Choosers::new(commands.clone()),
@@ -132,6 +135,11 @@ impl Pump {
             tell,
             group: None,
         }
+    }
+
+    /// The same, with switches that serve P4Runtime over TLS, if there is a configuration for it.
+    pub fn over(self, tls: Option<ClientTlsConfig>) -> Self {
+        Pump { tls, ..self }
     }
 
     /// Something happened, at this switch if it is about one.
@@ -272,8 +280,9 @@ impl Pump {
     }
 
     /// Makes links to switches.
-    fn new_link(&self) -> fn() -> Link {
-        if self.group.is_some() { Link::watchful } else { Link::default }
+    fn new_link(&self) -> impl FnMut() -> Link + use<> {
+        let (watchful, tls) = (self.group.is_some(), self.tls.clone());
+        move || Link::new(watchful, tls.clone())
     }
 
     fn step(&mut self, input: Input) {

@@ -21,7 +21,7 @@ fn look(path: &Path) -> Option<Look> {
 }
 
 /// One file. A change is complete when two looks in a row show the same content.
-pub(super) struct Watched {
+pub(crate) struct Watched {
     path: PathBuf,
     taken: Option<Look>,
     last: Option<Look>,
@@ -29,7 +29,7 @@ pub(super) struct Watched {
 
 /// Result of polling a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     Same,
     /// The file may still be being written.
     Changing,
@@ -38,7 +38,8 @@ pub(super) enum Seen {
 }
 
 impl Watched {
-    fn new(path: PathBuf) -> Self {
+    /// A file whose text at this moment was read.
+    pub fn new(path: PathBuf) -> Self {
         let taken = look(&path);
         Watched { path, last: taken.clone(), taken }
     }

@@ -1,4 +1,4 @@
-//! What clients of the controller's API need: whom they trust, who they are, a token.
+//! What clients of the controller's API, and of switches, need: whom they trust, who they are, a token.
 
 use crate::switch::tls::{self, TlsError};
 use rustls::{ClientConfig, RootCertStore};
@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 /// PEM files of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum CredentialsError {
     Authority(PathBuf, rustls::Error),
     /// Certificate and key are of no use.
     Identity(PathBuf, PathBuf, rustls::Error),
+    /// The files are of no use for gRPC.
+    Grpc(tonic::transport::Error),
     /// The library supports no version of TLS.
     Library(rustls::Error),
     /// The file of the token cannot be read.
@@ -46,6 +49,7 @@ impl fmt::Display for CredentialsError {
             E::File(e) => e.fmt(f),
             E::Authority(path, e) => write!(f, "{}: {e}", path.display()),
             E::Identity(cert, key, e) => write!(f, "{} and {}: {e}", cert.display(), key.display()),
+            E::Grpc(e) => write!(f, "TLS: {}", innermost(e)),
             E::Library(e) => write!(f, "TLS: {e}"),
             E::Unreadable(path, e) => {
                 write!(f, "cannot read {}: {e}; it holds the API token", path.display())
@@ -65,7 +69,40 @@ impl From<TlsError> for CredentialsError {
     }
 }
 
+/// The innermost cause of an error: gRPC's outer ones are only "transport error".
+pub(crate) fn innermost(error: &dyn Error) -> String {
+    let mut inner = error;
+    while let Some(next) = inner.source() {
+        inner = next;
+    }
+    inner.to_string()
+}
+
 impl Files {
+    /// The client's side of TLS for gRPC; `None` without a CA.
+    ///
+    /// # Errors
+    /// A file is missing or wrong.
+    pub fn grpc(&self) -> Result<Option<ClientTlsConfig>, CredentialsError> {
+        let Some(ca) = &self.ca else { return Ok(None) };
+        tls::certificates(ca, "switch's CA")?;
+        let read = |path: &Path, what| {
+            std::fs::read(path).map_err(|e| TlsError::Unreadable(path.to_path_buf(), what, e))
+        };
+        let mut config =
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca, "switch's CA")?));
+        if let Some((cert, key)) = &self.identity {
+            tls::certificates(cert, "client certificate")?;
+            tls::key(key, "client key")?;
+            let (cert, key) = (read(cert, "client certificate")?, read(key, "client key")?);
+            config = config.identity(Identity::from_pem(cert, key));
+        }
+        // Any address will do.
+        let checked = Endpoint::from_static("https://switch").tls_config(config.clone());
+        checked.map_err(CredentialsError::Grpc)?;
+        Ok(Some(config))
+    }
+
     /// The client's side of TLS, if one of the URLs has it.
     ///
     /// # Errors

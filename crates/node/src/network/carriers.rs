@@ -7,8 +7,9 @@ use pointsman_fabric::Input;
 use pointsman_topology::SwitchId;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::StreamExt;
+use tonic::transport::ClientTlsConfig;
 
 /// Between two attempts to subscribe.
 const RETRY: Duration = Duration::from_millis(400);
@@ -21,7 +22,9 @@ pub struct Listened {
     /// Its gNMI address.
     pub address: String,
     /// The ports that it has to have.
-    pub ports: Vec<u16>,
+    pub ports: watch::Receiver<Vec<u16>>,
+    /// For switches that serve TLS.
+    pub tls: Option<ClientTlsConfig>,
 }
 
 /// An interface: its port, and whether it has a carrier, as far as known.
@@ -77,7 +80,7 @@ enum End {
 }
 
 /// Subscribes to the state of the ports: identifiers and carriers, when they change.
-async fn subscribe(address: &str) -> Result<tonic::Streaming<pb::SubscribeResponse>, End> {
+async fn subscribe(of: &Listened) -> Result<tonic::Streaming<pb::SubscribeResponse>, End> {
     let step = |name: &str| pb::PathElem { name: name.to_string(), ..Default::default() };
     let path = |leaf: &str| {
         let elem = ["interfaces", "interface", "state", leaf].map(step).to_vec();
@@ -95,7 +98,8 @@ async fn subscribe(address: &str) -> Result<tonic::Streaming<pb::SubscribeRespon
         ..Default::default()
     };
     let request = pb::SubscribeRequest { request: Some(pb::subscribe_request::Request::Subscribe(list)) };
-    let channel = link::channel(address, link::KEEPALIVE).await.map_err(|_| End::Lost)?;
+    let channel = link::channel(of.address.clone(), link::KEEPALIVE, of.tls.clone());
+    let channel = channel.await.map_err(|_| End::Lost)?;
     // The stream stays open: some servers end the subscription with it.
     let requests = tokio_stream::once(request).chain(tokio_stream::pending());
     let answered = pb::g_nmi_client::GNmiClient::new(channel).subscribe(requests).await;
@@ -111,25 +115,30 @@ fn refusal(status: &tonic::Status) -> End {
 
 /// Forwards the switch's messages until the stream ends.
 async fn listen(
-    of: &Listened,
+    of: &mut Listened,
     ports: &mut Ports,
     commands: &mpsc::UnboundedSender<Command>,
     first: &mut Option<oneshot::Sender<()>>,
     tell: &impl Fn(String),
 ) -> End {
     ports.interfaces.clear();
-    let mut stream = match subscribe(&of.address).await {
+    let mut stream = match subscribe(of).await {
         Ok(stream) => stream,
         Err(end) => return end,
     };
     let mut synced = false;
     loop {
-        match stream.message().await {
+        let message = tokio::select! {
+            message = stream.message() => message,
+            Ok(()) = of.ports.changed() => Ok(Some(pb::SubscribeResponse::default())),
+        };
+        let expected = of.ports.borrow_and_update().clone();
+        match message {
             Ok(Some(pb::SubscribeResponse { response: Some(response) })) => match response {
                 pb::subscribe_response::Response::Update(n) => n.update.iter().for_each(|u| ports.take(u)),
                 pb::subscribe_response::Response::SyncResponse(_) => {
                     synced = true;
-                    for port in ports.missing(&of.ports) {
+                    for port in ports.missing(&expected) {
                         tell(format!("has no port {port}: start it with -i {port}@INTERFACE"));
                     }
                 }
@@ -141,7 +150,7 @@ async fn listen(
         if !synced {
             continue;
         }
-        for (port, up) in ports.changes(&of.ports) {
+        for (port, up) in ports.changes(&expected) {
             let input = Input::Port { switch: of.switch, port, up };
             if commands.send(Command::Input(input)).is_err() {
                 return End::Over;
@@ -156,14 +165,14 @@ async fn listen(
 
 /// Listens to a switch for as long as commands are taken. Sends to `first` when its ports are known, or cannot be.
 pub async fn follow(
-    of: Listened,
+    mut of: Listened,
     commands: mpsc::UnboundedSender<Command>,
     first: oneshot::Sender<()>,
     tell: impl Fn(String),
 ) {
     let (mut ports, mut first, mut told) = (Ports::default(), Some(first), String::new());
     while !commands.is_closed() {
-        match listen(&of, &mut ports, &commands, &mut first, &tell).await {
+        match listen(&mut of, &mut ports, &commands, &mut first, &tell).await {
             End::Over => return,
             End::Lost => {}
             End::Refused(why) if why != told => {

@@ -2,6 +2,7 @@
 
 mod carriers;
 pub mod flags;
+mod reload;
 pub mod steer;
 
 use crate::controller::{ProgramError, compiled};
@@ -21,6 +22,7 @@ use std::time::Duration;
 use std::{fmt, io};
 use steer::{Command, News, Progress, Steering, carry, line};
 use tokio::sync::{mpsc, oneshot, watch};
+use tonic::transport::ClientTlsConfig;
 
 /// Before its first step, the controller waits this long to know which ports are down: entries for links that are down must not
 /// replace those that a controller before this one made.
@@ -64,6 +66,8 @@ pub struct Wishes {
     pub flags: Option<String>,
     /// Makes the controller's number among those of the network.
     pub seed: u64,
+    /// For switches that serve P4Runtime over TLS.
+    pub tls: Option<ClientTlsConfig>,
 }
 
 /// Runs the command on a file with a table `[network]`.
@@ -87,7 +91,7 @@ pub(crate) fn run(path: &Path, text: &str, wishes: Wishes) -> Result<ExitCode, B
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    tokio.block_on(serve(described, controller, wishes.metrics))?;
+    tokio.block_on(serve(path, described, controller, wishes))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,24 +106,27 @@ fn controller(
 
 /// Runs the controller until a signal ends it.
 async fn serve(
+    path: &Path,
     of: Description,
     controller: Controller,
-    metrics: Option<SocketAddr>,
+    wishes: Wishes,
 ) -> Result<(), Box<dyn Error>> {
+    let hangup = pointsman_console::signals::hangup()?;
     let (commands, received) = mpsc::unbounded_channel();
-    if let Some(at) = metrics {
+    if let Some(at) = wishes.metrics {
         let (listener, at) = listen(at, "--metrics").await?;
         say(&format!("metrics on http://{at}/metrics"));
         let served = metrics::serve_controller(listener, commands.clone(), Command::Metrics, Command::Ready);
         tokio::spawn(served);
     }
-    let (mut ways, mut known) = (Vec::new(), Vec::new());
+    let (mut ways, mut known, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for (id, (switch, address)) in (0..).map(SwitchId).zip(of.topology.switches().iter().zip(&of.p4runtime)) {
         let (way, actions) = mpsc::unbounded_channel();
-        tokio::spawn(carry(id, actions, commands.clone()));
+        tokio::spawn(carry(id, actions, commands.clone(), wishes.tls.clone()));
         ways.push(way);
-        let ports = of.topology.ports(id).into_iter().map(|(port, ..)| port).collect();
-        let listened = Listened { switch: id, address: address.clone(), ports };
+        let (sender, ports) = watch::channel(reload::ports(&of, id));
+        expected.push(sender);
+        let listened = Listened { switch: id, address: address.clone(), ports, tls: wishes.tls.clone() };
         let (first, is_known) = oneshot::channel();
         let name = switch.name.clone();
         tokio::spawn(follow(listened, commands.clone(), first, move |l| say(&format!("{name}: {l}"))));
@@ -130,16 +137,11 @@ async fn serve(
             let _ = one.await;
         }
     };
-    let topology = of.topology.clone();
-    let tell = move |news: News<'_>| match news {
-        News::Event(switch, event) => {
-            let name = &topology.switches()[switch.0 as usize].name;
-            line(event).iter().for_each(|l| say(&format!("{name}: {l}")));
-        }
-        News::Link(link, up) => {
-            let name = &topology.links()[link.0 as usize].name;
-            say(&format!("link {name} is {}", if up { "up again" } else { "down" }));
-        }
+    tokio::spawn(reload::follow(path.to_path_buf(), of, hangup, expected, commands.clone()));
+    let tell = |news: News<'_>| match news {
+        News::Event(name, event) => line(event).iter().for_each(|l| say(&format!("{name}: {l}"))),
+        News::Link(name, up) => say(&format!("link {name} is {}", if up { "up again" } else { "down" })),
+        News::Refused(e) => say(&format!("{e}; keeping the previous configuration")),
         News::InSync => say("all switches are up to date"),
     };
     let (progress, _) = watch::channel(Progress::default());

@@ -3,12 +3,13 @@
 use crate::controller::link::Link;
 use crate::http::health::Readiness;
 use crate::metrics::{self, Page};
-use pointsman_fabric::{Controller, Input};
+use pointsman_fabric::{Action, Controller, Description, FillError, Input};
 use pointsman_session::{Output, ReconcilerEvent, Request, State};
 use pointsman_topology::{LinkId, SwitchId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
+use tonic::transport::ClientTlsConfig;
 
 /// Without another deadline, the controller is stepped this often.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -25,6 +26,8 @@ pub enum Command {
     Metrics(oneshot::Sender<Page>),
     /// Whether all switches are as they should be.
     Ready(oneshot::Sender<Readiness>),
+    /// Another description of the same switches.
+    Describe(Box<Description>),
 }
 
 /// How far a controller is.
@@ -50,10 +53,12 @@ pub struct Tally {
 /// News for the operator.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// Of a session.
-    Event(SwitchId, &'a ReconcilerEvent),
-    /// A link is down, or up again.
-    Link(LinkId, bool),
+    /// Of the session with this switch.
+    Event(&'a str, &'a ReconcilerEvent),
+    /// The link of this name is down, or up again.
+    Link(&'a str, bool),
+    /// A description was refused: the former stays in force.
+    Refused(FillError),
     /// All switches hold what they have to.
     InSync,
 }
@@ -94,6 +99,7 @@ impl Steering {
                 Command::Ready(reply) => {
                     let _ = reply.send(self.ready());
                 }
+                Command::Describe(new) => self.describe(start.elapsed(), *new),
             }
             let deadline = self.controller.next_deadline().map(|at| at.saturating_sub(start.elapsed()));
             command = tokio::select! {
@@ -111,16 +117,32 @@ impl Steering {
         let actions = self.controller.step(now, input);
         if of_port {
             let down = self.controller.links_down();
-            self.down
-                .symmetric_difference(&down)
-                .for_each(|l| (self.tell)(News::Link(*l, !down.contains(l))));
+            for link in self.down.symmetric_difference(&down) {
+                let name = &self.controller.topology().links()[link.0 as usize].name;
+                (self.tell)(News::Link(name, !down.contains(link)));
+            }
             self.down = down;
         }
+        self.carry_out(actions);
+    }
+
+    fn describe(&mut self, now: Duration, new: Description) {
+        match self.controller.configure(now, new.topology, new.choice) {
+            Ok(actions) => {
+                self.down = self.controller.links_down();
+                self.carry_out(actions);
+            }
+            Err(e) => (self.tell)(News::Refused(e)),
+        }
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) {
         let mut writes = 0;
         for (switch, action) in actions {
             writes += self.count(switch, &action);
             if let Output::Event(event) = &action {
-                (self.tell)(News::Event(switch, event));
+                let name = &self.controller.topology().switches()[switch.0 as usize].name;
+                (self.tell)(News::Event(name, event));
             } else {
                 // A session whose task has ended is lost with its switch.
                 let _ = self.ways[switch.0 as usize].send(action);
@@ -193,8 +215,9 @@ pub async fn carry(
     switch: SwitchId,
     mut actions: mpsc::UnboundedReceiver<Does>,
     commands: mpsc::UnboundedSender<Command>,
+    tls: Option<ClientTlsConfig>,
 ) {
-    let mut link = Link::default();
+    let mut link = Link::new(false, tls);
     loop {
         tokio::select! {
             action = actions.recv() => match action {

@@ -18,6 +18,7 @@ use pointsman_control::device::SwitchDevice;
 use pointsman_control::proto::p4rt as pb;
 use pointsman_control::server::{ConnId, Server, ServerConfig};
 use pointsman_ir::{Program, TableId};
+use pointsman_node::http::credentials::Files;
 use pointsman_stf::{Dump, Part, dump};
 use pointsman_v1model::{State, SwitchConfig, Time};
 use std::collections::BTreeSet;
@@ -26,7 +27,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Channel, Endpoint};
 
 /// Write the state of a running switch as STF statements.
 ///
@@ -198,13 +199,8 @@ pub async fn channel(args: &Target<'_>) -> Result<Channel, Box<dyn Error>> {
     let scheme = if args.tls.ca.is_some() { "https" } else { "http" };
     let mut endpoint =
         Endpoint::from_shared(format!("{scheme}://{}", args.address)).map_err(|e| wrong(&e))?;
-    let read =
-        |path: &PathBuf| std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()));
-    if let Some(ca) = &args.tls.ca {
-        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
-        if let (Some(cert), Some(key)) = (&args.tls.cert, &args.tls.key) {
-            tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
-        }
+    let files = Files { ca: args.tls.ca.clone(), identity: args.tls.cert.clone().zip(args.tls.key.clone()) };
+    if let Some(tls) = files.grpc()? {
         endpoint = endpoint.tls_config(tls).map_err(|e| wrong(&e))?;
     }
     let endpoint = endpoint.connect_timeout(Duration::from_secs(5));
