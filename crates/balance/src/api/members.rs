@@ -153,8 +153,8 @@ impl Desk {
     }
 
     /// This controller leads its group from now on: no member expires that its former leader may have renewed.
-    pub fn lead(&mut self) {
-        self.members.renew_all();
+    pub fn lead(&mut self, now_ms: u64) {
+        self.members.renew_all(now_ms);
     }
 
     /// When [`Desk::tick`] is due, in milliseconds since 1970.

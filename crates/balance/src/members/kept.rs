@@ -111,9 +111,11 @@ impl Members {
         Kept { members: members.collect(), left: left.collect(), restless: restless.collect() }
     }
 
-    /// All have their whole time to live: another controller may have renewed them until now.
-    pub fn renew_all(&mut self) {
-        self.last = None;
+    /// All have their whole time to live: another controller may have renewed them until now. Those that are held out are so by the
+    /// clock.
+    pub fn renew_all(&mut self, now_ms: u64) {
+        self.awake += now_ms.saturating_sub(self.last.unwrap_or(now_ms));
+        self.last = Some(now_ms);
         let awake = self.awake;
         self.members.values_mut().for_each(|m| m.expires = m.ttl_ms.map(|ttl| awake + ttl));
     }

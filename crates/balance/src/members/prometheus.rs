@@ -119,6 +119,20 @@ mod tests {
         let named: Vec<(String, u32)> = all.iter().map(|e| (e.name.to_string(), e.weight)).collect();
         let expected = [("10.0.3.1/cpu", 3), ("10.0.3.2/cpu", 3), ("g1/gpu0", 1)];
         assert_eq!(named, expected.map(|(n, w)| (n.to_string(), w)));
+        let labels = r#"{"pointsman_priority": "7", "pointsman_workers": "16", "pointsman_mac": "02:00:00:00:00:01",
+            "pointsman_address6": "fd00::3", "pointsman_port": "8"}"#;
+        let six = MemberSource {
+            networks: vec!["10.0.3.0/24".parse().expect("a prefix"), "fd00::/64".parse().expect("a prefix")],
+            ..rack().sources[1].clone()
+        };
+        let all = parse_targets(&format!(r#"[{{"targets": ["10.0.3.1:9100"], "labels": {labels}}}]"#), &six)
+            .expect("good");
+        let e = &all[0];
+        assert_eq!((e.priority, e.workers, e.port), (7, Some(16), 8));
+        assert_eq!(
+            (e.mac.map(|m| m.to_string()).as_deref(), e.address6),
+            (Some("02:00:00:00:00:01"), "fd00::3".parse().ok())
+        );
         assert_eq!(list("[]"), Ok(Vec::new()));
         for end in 0..text.len() {
             assert!(list(&text[..end]).is_err(), "{}", &text[..end]);

@@ -130,6 +130,29 @@ fn a_member_that_moves_leaves_its_place() {
     assert_eq!(m.each()[0].expires_in_ms, Some(3_000));
 }
 
+/// A move is an arrival, too: the tables change as much.
+#[test]
+fn a_member_that_moves_to_and_fro_is_held_out() {
+    let mut m = members();
+    for i in 0..5 {
+        register(&mut m, i * 600, "m1/cpu", &format!("10.0.2.{}", 1 + i % 2)).expect("good");
+        m.free(|_| false);
+    }
+    assert!(matches!(m.each()[0].state, State::Held { .. }), "{:?}", m.each()[0].state);
+}
+
+/// A request that waited has an earlier time than the last step; time does not count twice after it.
+#[test]
+fn a_request_that_waited_does_not_make_time_pass_twice() {
+    let mut m = members();
+    register(&mut m, 0, "m1/cpu", "10.0.2.1").expect("good");
+    for at in (500..8_000).step_by(500) {
+        m.step(T0 + at);
+        m.step(T0 + at - 400);
+    }
+    assert_eq!(names(&m), ["m1/cpu"]);
+}
+
 /// Up and down a hundred times a second for a minute: the configuration hardly changes, and this is said once.
 #[test]
 fn a_member_that_flaps_is_damped() {

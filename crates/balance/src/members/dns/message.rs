@@ -357,6 +357,12 @@ mod tests {
             of(&message(&q, 0, &[(vec![0xc0, here], 1, 9, vec![10, 0, 0, 1])])),
             Err(MessageError::Malformed)
         );
+        // Forwards, to a name that ends.
+        let data = here + 12;
+        assert_eq!(
+            of(&message(&q, 0, &[(vec![0xc0, data], 1, 9, vec![0, 0, 0, 1])])),
+            Err(MessageError::Malformed)
+        );
         let long = name(&["a"; 200].join("."));
         assert_eq!(of(&message(&q, 0, &[(long, 1, 9, vec![10, 0, 0, 1])])), Err(MessageError::Malformed));
         let odd = name("a\u{1b}b.example");

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(asked(&l), "Srv _web._tcp.example");
         l.answered(answer(vec![host(1, 0, "b1.example"), host(999, 5000, "b2.example"), host(0, 0, "")], 60));
         assert_eq!(asked(&l), "A b1.example");
-        l.answered(answer(vec![address("10.0.3.9"), address("10.0.3.1")], 90));
+        l.answered(answer(vec![address("10.0.3.9"), address("10.0.3.1"), address("10.0.3.5")], 90));
         assert_eq!(asked(&l), "Aaaa b1.example");
         l.answered(answer(vec![address("fd00::1")], 20));
         l.answered(answer(vec![], 0));
@@ -193,6 +193,12 @@ mod tests {
             ("10.0.3.1".parse().ok(), "fd00::1".parse().ok()),
             "the lowest of each family"
         );
+        // Numbers that a rack cannot have.
+        let mut l = Lookup::new(&source, "_web._tcp.example", DeviceKind::Gpu);
+        l.answered(answer(vec![host(999, 5000, "b2.example")], 60));
+        l.answered(answer(vec![address("10.0.3.2")], 60));
+        let (list, _) = l.list().expect("not too many");
+        assert_eq!((list[0].weight, list[0].priority), (Some(1000), Some(255)));
     }
 
     #[test]

@@ -272,7 +272,7 @@ impl Pump {
             Event::Reached => {
                 let url = group.link.url(group.member.endpoint()).to_string();
                 // Members that could not renew meanwhile have their whole time again.
-                self.desk.lead();
+                self.desk.lead(unix_ms());
                 self.note(format!("etcd answers at {url}"));
             }
             Event::Lost { reason } => {
@@ -305,7 +305,7 @@ impl Pump {
                 if group.read == Some(false) && group.trouble.is_none() {
                     group.store(self.desk.kept());
                 }
-                self.desk.lead();
+                self.desk.lead(unix_ms());
                 group.lists.clone_from(&group.files);
                 self.note(format!("leads the group (term {term})"));
                 self.step(ToController::Mandate(Mandate::Term(term)));
