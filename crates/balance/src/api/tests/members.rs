@@ -304,12 +304,14 @@ fn a_member_that_is_held_out_is_so_with_the_next_leader() {
     let held = t.a.member(AGENTS, "PUT", "m1/cpu", ONE).1;
     assert_eq!(held["state"], "held-out");
     let until = t.a.now + held["held_for_ms"].as_u64().unwrap_or_default();
-    t.a.pass(500);
+    t.a.pass(3_500);
     t.follow();
     // What a member does that is held out is not worth a write each time.
-    t.a.kept.clear();
-    for method in ["DELETE", "PUT"] {
-        assert_eq!(t.a.member(AGENTS, method, "m1/cpu", ONE).0, 200);
+    for _ in 0..2 {
+        t.a.kept.clear();
+        for method in ["DELETE", "PUT"] {
+            assert_eq!(t.a.member(AGENTS, method, "m1/cpu", ONE).0, 200);
+        }
     }
     assert!(t.a.kept.is_empty());
     t.take_over(8_000);
