@@ -1,5 +1,6 @@
 //! Figure 3.9: latency and rate of look-ups with one server, by size of packets.
 
+use super::RATE;
 use crate::bench::Bench;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::{Rnic, bare_read_ns};
@@ -21,8 +22,6 @@ pub(super) const SIZE: Quantity =
     Quantity { name: "size", unit: "bytes", label: "size of packets, bytes", log: false };
 const LATENCY: Quantity =
     Quantity { name: "latency", unit: "us", label: "time of a look-up, us", log: false };
-const RATE: Quantity =
-    Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
 
 pub(super) const MODEL: &str = "links of 40 Gbit/s, a network adapter that takes 34 million messages a second and 16 READs of a queue pair, as in the paper; PCIe of 63 Gbit/s, 0.4 us \
     for a pass through the switch, cables of 5 m (ours). Fitted to the paper, hence not a result: the latency of memory, so that a bare READ of 64 bytes takes 1.65 us";

@@ -1,5 +1,6 @@
 //! Figure 3.11: look-ups while ordinary packets fill the link to a server, and while the cable of the other one is cut.
 
+use super::RATE;
 use super::adapter::{MODEL, check};
 use crate::bench::Bench;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
@@ -25,8 +26,6 @@ const LOAD: (f64, f64) = (0.6, 0.9);
 const BIN: u64 = 50 * US;
 
 const TIME: Quantity = Quantity { name: "at", unit: "us", label: "time, us", log: false };
-const RATE: Quantity =
-    Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
 
 pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.11",

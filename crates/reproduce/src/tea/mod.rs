@@ -6,7 +6,10 @@ mod failover;
 mod memory;
 mod servers;
 
-use crate::figure::{Figure, Place};
+use crate::figure::{Figure, Place, Quantity};
+
+const RATE: Quantity =
+    Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
 
 /// In the order of the thesis.
 pub const FIGURES: &[Figure] = &[

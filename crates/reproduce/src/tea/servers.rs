@@ -1,5 +1,6 @@
 //! Figure 3.10: look-ups by servers, with a cache and without it.
 
+use super::RATE;
 use crate::bench::Bench;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use pointsman_remote::Zipf;
@@ -16,8 +17,6 @@ const SERVER: Quantity = Quantity { name: "server", unit: "", label: "server", l
 const SHARE: Quantity =
     Quantity { name: "share", unit: "percent", label: "look-ups of a server, % of all packets", log: false };
 const COUNT: Quantity = Quantity { name: "servers", unit: "", label: "servers", log: false };
-const RATE: Quantity =
-    Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
 
 pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.10",
