@@ -1,4 +1,4 @@
-//! Links and a network adapter for RDMA, as times: which of the constants are the TEA thesis's, which ours, and which are fitted to it is said at each.
+//! Delays of links and of a network adapter for RDMA. Each constant names its source: the TEA thesis, our choice, or a fit to the thesis.
 
 use crate::times::OVERHEAD;
 use pointsman_net::random::rounded;
@@ -48,7 +48,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// When a frame that is handed over at a time has arrived; `None` if there is no room for it.
+    /// Sends a frame of this many bytes now. Returns its arrival time, or `None` if the queue is full.
     pub fn pass(&mut self, rnic: &Rnic, now: u64, bytes: usize) -> Option<u64> {
         let waits = self.free.saturating_sub(now);
         if waits as f64 * rnic.link_bit_s / 8e9 > rnic.queue_bytes as f64 {
@@ -69,24 +69,24 @@ pub struct Adapter {
     answered: u64,
     /// When READs end, by queue pair.
     reads: Vec<Vec<u64>>,
-    /// The most READs of a queue pair at a time.
+    /// The most concurrent READs of a queue pair.
     most: usize,
 }
 
 impl Adapter {
-    /// When a message that has arrived is done, without its data.
+    /// Processes a message that arrives now. Returns when it is done, without its data.
     pub fn take(&mut self, rnic: &Rnic, now: u64) -> u64 {
         self.ready = self.ready.max(now) + rounded(1e9 / rnic.messages_s);
         self.ready
     }
 
-    /// When an answer leaves that needs no memory.
+    /// Answers without access to memory. Returns when the answer leaves.
     pub fn acknowledge(&mut self, now: u64) -> u64 {
         self.answered = self.answered.max(now);
         self.answered
     }
 
-    /// When the answer to a READ leaves that was taken at a time.
+    /// Reads this many bytes for a queue pair, from now on. Returns when the answer leaves.
     pub fn read(&mut self, rnic: &Rnic, now: u64, pair: usize, bytes: usize) -> u64 {
         let begins = self.bus.max(now + rnic.memory_ns);
         self.bus = begins + rounded(bytes as f64 * 8e9 / rnic.bus_bit_s);
@@ -101,13 +101,13 @@ impl Adapter {
         ends
     }
 
-    /// The most READs of a queue pair so far that were there at a time.
+    /// The most concurrent READs of a queue pair so far.
     pub fn most_reads(&self) -> usize {
         self.most
     }
 }
 
-/// Nanoseconds that the switch needs for a bare READ, from when it begins to when the answer is there.
+/// The latency of a bare READ in nanoseconds, from and to the switch.
 pub fn bare_read_ns(rnic: &Rnic, bytes: usize) -> u64 {
     let (mut down, mut up, mut adapter) = (Way::default(), Way::default(), Adapter::default());
     // Ethernet, IPv4, UDP, base header, RETH or AETH, data, check value.

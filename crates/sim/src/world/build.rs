@@ -50,7 +50,7 @@ impl Clients {
         let mut it = Clients::default();
         for (i, model) in s.clients.iter().enumerate() {
             let station = stations.put(model.port, Host::Client(i as u32));
-            let first_connection = it.number(model.numbered(s.duration_ns));
+            let numbers = it.number(model.numbered(s.duration_ns));
             let random = Stream::new(seed, Part::Arrivals, i as u64);
             it.all.push(Client {
                 model: model.clone(),
@@ -59,16 +59,15 @@ impl Clients {
                 arrivals: Arrivals::new(&model.arrivals, 0, random),
                 requests: 0,
                 begun: 0,
-                numbered: model.numbered(s.duration_ns).unwrap_or(0),
                 asked: Vec::new(),
-                first_connection,
+                numbers,
             });
         }
         it
     }
 
-    /// The number of the first of so many connections, if they are numbered.
-    fn number(&mut self, connections: Option<u32>) -> Option<u32> {
+    /// The first number of so many connections, and how many they are, if they are numbered.
+    fn number(&mut self, connections: Option<u32>) -> Option<(u32, u32)> {
         let Some(n) = connections else {
             self.most = u32::MAX;
             return None;
@@ -76,7 +75,7 @@ impl Clients {
         self.most = self.most.max(n);
         let first = self.lasting;
         self.lasting = self.lasting.saturating_add(n);
-        Some(first)
+        Some((first, n))
     }
 }
 

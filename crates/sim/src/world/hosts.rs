@@ -137,10 +137,7 @@ impl<E: Executor> World<E> {
         let number = self.requests.len() as u32;
         let c = &mut self.clients[client];
         c.begun += 1;
-        let n = match c.numbered {
-            0 => number,
-            all => (c.begun % u64::from(all)) as u32,
-        };
+        let n = c.numbers.map_or(number, |(_, all)| (c.begun % u64::from(all)) as u32);
         if let Connections::Sessions { .. } = c.model.connections {
             c.asked.resize(c.asked.len().max(n as usize + 1), 0);
             c.asked[n as usize] = 0;
@@ -169,7 +166,7 @@ impl<E: Executor> World<E> {
             }
         }
         let c = &self.clients[client];
-        let connection = c.first_connection.unwrap_or(self.lasting) + n;
+        let connection = c.numbers.map_or(self.lasting, |(first, _)| first) + n;
         let (ip, port) = client_end(&self.source_ports, &c.model, n);
         let addresses = Addresses {
             macs: (c.mac, self.scenario.rack.switch.mac),

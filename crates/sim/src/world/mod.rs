@@ -73,10 +73,8 @@ struct Client {
     requests: u64,
     /// Arrivals so far.
     begun: u64,
-    /// Its connections are numbered from here; `None`: each is its request.
-    first_connection: Option<u32>,
-    /// How many numbers they take in turn.
-    numbered: u32,
+    /// The first number of its connections, and how many numbers they take in turn; `None`: each connection has the number of its request.
+    numbers: Option<(u32, u32)>,
     /// Of sessions: requests sent.
     asked: Vec<u32>,
 }
@@ -396,10 +394,7 @@ impl<E: Executor> World<E> {
     #[inline(always)]
     fn expected_answer(&self, client: usize, connection: u32) -> Addresses {
         let c = &self.clients[client];
-        let n = match c.first_connection {
-            Some(first) => connection - first,
-            None => connection - self.lasting,
-        };
+        let n = connection - c.numbers.map_or(self.lasting, |(first, _)| first);
         let (ip, port) = hosts::client_end(&self.source_ports, &c.model, n);
         Addresses {
             macs: (self.scenario.rack.switch.mac, c.mac),

@@ -153,7 +153,7 @@ impl<E: Executor> World<E> {
             Connections::PerRequest => false,
             Connections::Lasting(_) => true,
             Connections::Sessions { requests, .. } => {
-                c.asked[(id - c.first_connection.unwrap_or(0)) as usize] < requests
+                c.asked[(id - c.numbers.map_or(0, |(first, _)| first)) as usize] < requests
             }
         };
         let mut asked = Vec::new();
@@ -208,7 +208,7 @@ impl<E: Executor> World<E> {
     fn connection_of(&self, ip: Address, port: u16) -> Option<u32> {
         let client = self.clients.iter().find(|c| is_client(&c.model, ip))?;
         let n = super::hosts::connection_number(&client.model, ip.into(), port)?;
-        Some(client.first_connection.unwrap_or(self.lasting).saturating_add(n))
+        Some(client.numbers.map_or(self.lasting, |(first, _)| first).saturating_add(n))
     }
 
     /// A TCP segment reaches the hosts behind a port, in this frame.

@@ -207,7 +207,7 @@ impl Timed {
         self.wrong
     }
 
-    /// The most READs of a queue pair that an adapter had at a time.
+    /// The most concurrent READs of a queue pair at any adapter.
     pub fn most_reads(&self) -> usize {
         self.servers.iter().map(|s| s.adapter.most_reads()).max().unwrap_or(0)
     }
