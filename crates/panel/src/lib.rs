@@ -162,6 +162,20 @@ pub fn message_page(title: &str, message: &str) -> String {
     shell(title, None, None, &body)
 }
 
+/// A change that only the controller that leads can make. `leader`: the URL of its API.
+pub fn elsewhere_page(message: &str, leader: &str) -> String {
+    let title = "Another controller leads";
+    let body = html! {
+        h2 { (title) }
+        p role="alert" class="alert" { "Nothing was changed: " (message) "." }
+        @if let Some(console) = text::console(leader) {
+            p { a href=(console) { "Open the leader's console" } ", sign in, and make the change there." }
+        }
+        p { a href="/console" { "Back to the rack" } }
+    };
+    shell(title, None, None, &body)
+}
+
 /// The parts of the overview that change while it is open, each with the id of its element.
 pub fn parts(answers: &Answers, view: &View) -> Vec<(&'static str, String)> {
     let all = [

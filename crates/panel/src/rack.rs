@@ -85,7 +85,12 @@ pub fn summary(answers: &Answers) -> Markup {
             p {
                 (string(&status["group"]["name"])) ": " (role) " since " (string(&status["group"]["since"])) "."
                 @if let (Some(name), true) = (status["group"]["leader"].as_str(), role != "leader") {
-                    " Changes are made at the leader, " (name) ": " (string(&status["group"]["leader_url"])) "."
+                    " Changes are made at the leader, "
+                    @match crate::text::console(string(&status["group"]["leader_url"])) {
+                        Some(console) => a href=(console) { (name) },
+                        None => (name),
+                    }
+                    "."
                 }
             }
             @if let Some(why) = status["group"]["trouble"].as_str() {

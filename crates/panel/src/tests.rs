@@ -94,6 +94,7 @@ fn pages(a: &Answers, service: &Value, dry_run: &Value, text: &str) -> Vec<Strin
         preview_page(text, dry_run, Some(text), FORGERY),
         login_page(Some(text)),
         message_page(text, text),
+        elsewhere_page(text, text),
     ]
 }
 
@@ -189,6 +190,28 @@ fn no_text_becomes_markup() {
                 assert!(link.starts_with("/console") || link.starts_with('#'), "{link}");
             }
         }
+    }
+}
+
+/// A standby's pages lead to the console of the controller that leads, if its address is one of the web.
+#[test]
+fn a_standby_links_the_leader() {
+    let links = |page: &str| -> Vec<String> {
+        let attributes = tags(page).into_iter().flat_map(|(_, attributes)| attributes);
+        attributes.filter(|(name, value)| name == "href" && value.contains(':')).map(|(_, v)| v).collect()
+    };
+    for (url, expected) in [
+        ("http://10.0.0.1:9560", Some("http://10.0.0.1:9560/console")),
+        ("https://c1.example/", Some("https://c1.example/console")),
+        ("javascript:alert(1)", None),
+        ("data:text/html,x", None),
+    ] {
+        let mut standby = answers(true);
+        standby.status["group"] =
+            json!({"name": "b", "role": "standby", "since": "", "leader": "a", "leader_url": url});
+        let expected: Vec<String> = expected.into_iter().map(String::from).collect();
+        assert_eq!(links(&overview_page(&standby, &View::default(), FORGERY)), expected);
+        assert_eq!(links(&elsewhere_page("this controller is a standby", url)), expected);
     }
 }
 

@@ -28,6 +28,12 @@ pub fn moment(rfc3339: &str) -> String {
     rfc3339.get(..19).unwrap_or(rfc3339).replace('T', " ")
 }
 
+/// The address of a controller's console, from that of its API.
+pub fn console(api: &str) -> Option<String> {
+    let is_web = ["http://", "https://"].iter().any(|scheme| api.starts_with(scheme));
+    is_web.then(|| format!("{}/console", api.trim_end_matches('/')))
+}
+
 /// A time that has passed: `0.2 s`, `12 s`, `5 min`, `3 h`, `2 d`.
 pub fn elapsed(ms: u64) -> String {
     match ms {

@@ -2,7 +2,7 @@
 
 use pointsman_balance::config::DEFAULT_API;
 use pointsman_console::print;
-use pointsman_node::http::client::{Ask, ask};
+use pointsman_node::http::client::{Ask, ask_leader};
 use pointsman_node::http::credentials::{Files, token};
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -30,7 +30,7 @@ const TAKEOVER: Duration = Duration::from_secs(5);
 #[derive(clap::Args)]
 pub struct Reach {
     /// URL of the controller's API (see `listen` in [api] of rack.toml); of several controllers, URLs separated by commas: the one
-    /// that leads is asked.
+    /// that leads is asked. A standby's redirection to the leader is followed.
     #[allow(rustdoc::broken_intra_doc_links, reason = "a table of rack.toml, in the text of --help")]
     #[arg(
         long,
@@ -99,7 +99,7 @@ impl Way {
         };
         let (code, body) = self
             .tokio
-            .block_on(ask(asked, time))
+            .block_on(ask_leader(asked, time))
             .map_err(|e| format!("{e}; check --api, and that the controller runs with [api] in rack.toml"))?;
         let body = String::from_utf8_lossy(&body).into_owned();
         let answer: Value = serde_json::from_str(&body)

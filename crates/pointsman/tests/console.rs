@@ -8,10 +8,10 @@ use std::net::TcpStream;
 
 const BOARD: &str = "fedcba9876543210fedc";
 
-struct Page {
-    status: u16,
+pub struct Page {
+    pub status: u16,
     headers: Vec<(String, String)>,
-    body: String,
+    pub body: String,
 }
 
 impl Page {
@@ -24,21 +24,21 @@ impl Page {
     }
 
     /// The token that its forms carry.
-    fn forgery(&self) -> String {
+    pub fn forgery(&self) -> String {
         let rest = self.body.split("name=\"forgery\" value=\"").nth(1).expect("a form");
         rest.split('"').next().expect("a value").to_string()
     }
 }
 
 /// A browser, as far as it matters.
-struct Browser<'a> {
-    bench: &'a Bench,
-    cookie: String,
+pub struct Browser<'a> {
+    pub api: &'a str,
+    pub cookie: String,
 }
 
 impl Browser<'_> {
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
-        let address = self.bench.api.trim_start_matches("http://");
+        let address = self.api.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let cookie =
@@ -65,12 +65,12 @@ impl Browser<'_> {
         self.ask("GET", path, "", "")
     }
 
-    fn post(&self, path: &str, body: &str) -> Page {
+    pub fn post(&self, path: &str, body: &str) -> Page {
         self.ask("POST", path, "sec-fetch-site: same-origin\r\n", body)
     }
 
     /// Signs in, and opens the rack.
-    fn sign_in(&mut self, token: &str) -> Page {
+    pub fn sign_in(&mut self, token: &str) -> Page {
         let page = self.post("/console/login", &format!("token={token}"));
         assert_eq!(page.location(), (303, "/console"), "{}", page.body);
         let cookie = page.header("set-cookie").to_string();
@@ -98,7 +98,7 @@ fn state(bench: &Bench, device: &str) -> String {
 fn users_sign_in_and_forms_are_protected() {
     let bench = Bench::new("console");
     bench.controller.wait_for("the switch is up to date");
-    let mut ops = Browser { bench: &bench, cookie: String::new() };
+    let mut ops = Browser { api: &bench.api, cookie: String::new() };
     // Without a token there is nothing but the page to sign in.
     assert_eq!(ops.get("/").location(), (303, "/console"));
     for path in ["/console", "/console/live", "/console/policy?service=inference", "/console/nothing"] {
@@ -109,7 +109,7 @@ fn users_sign_in_and_forms_are_protected() {
     assert!(login.status == 200 && login.body.contains("API token"), "{}", login.body);
     let wrong = ops.post("/console/login", "token=0123456789");
     assert!(wrong.status == 403 && wrong.body.contains("not valid") && wrong.header("set-cookie").is_empty());
-    let forged = Browser { bench: &bench, cookie: "pointsman-token=0123456789".into() };
+    let forged = Browser { api: &bench.api, cookie: "pointsman-token=0123456789".into() };
     assert_eq!(forged.get("/console").location(), (303, "/console/login"));
 
     let page = ops.sign_in(OPS);
@@ -130,7 +130,7 @@ fn users_sign_in_and_forms_are_protected() {
     assert_eq!(ops.ask("DELETE", "/console", "", "").status, 405);
 
     // Forms of other sites, of other users, and without a token.
-    let mut board = Browser { bench: &bench, cookie: String::new() };
+    let mut board = Browser { api: &bench.api, cookie: String::new() };
     let shown = board.sign_in(BOARD);
     assert!(
         !shown.body.contains("Drain s1/cpu") && !shown.body.contains("Change the policy"),
@@ -168,7 +168,7 @@ fn users_sign_in_and_forms_are_protected() {
 fn forms_change_the_rack() {
     let bench = Bench::new("console-forms");
     bench.controller.wait_for("the switch is up to date");
-    let mut ops = Browser { bench: &bench, cookie: String::new() };
+    let mut ops = Browser { api: &bench.api, cookie: String::new() };
     let forgery = ops.sign_in(OPS).forgery();
     let with = |rest: &str| format!("forgery={forgery}&{rest}");
     let done = |page: Page| {
@@ -228,7 +228,7 @@ fn forms_change_the_rack() {
 fn news() {
     let bench = Bench::new("console-news");
     bench.controller.wait_for("the switch is up to date");
-    let mut ops = Browser { bench: &bench, cookie: String::new() };
+    let mut ops = Browser { api: &bench.api, cookie: String::new() };
     let forgery = ops.sign_in(OPS).forgery();
     let mut events = BufReader::new(ops.send("GET", "/console/live?page=1", "", ""));
     let mut part = || -> Value {

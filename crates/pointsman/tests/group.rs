@@ -11,14 +11,14 @@ use pointsman_node::http::client::{Ask, ask};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-const TOKEN: &str = "0123456789abcdef0123";
+pub const TOKEN: &str = "0123456789abcdef0123";
 
 /// Time limit of a takeover here: more than the promised two seconds, since test machines are busy.
 const SOON: Duration = Duration::from_secs(15);
 
 /// A controller with its own files.
 pub struct Member {
-    scratch: Scratch,
+    pub scratch: Scratch,
     name: String,
     pub running: Running,
     pub api: String,
@@ -36,7 +36,7 @@ impl Member {
     }
 
     /// The same, with more in `rack.toml`.
-    fn start_with(test: &str, name: &str, switch: &Switch, etcd: &Etcd, more: &str) -> Member {
+    pub fn start_with(test: &str, name: &str, switch: &Switch, etcd: &Etcd, more: &str) -> Member {
         let scratch = Scratch::new(&format!("group-{test}-{name}"));
         let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
         let text = example
@@ -116,23 +116,24 @@ pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) -> Duration {
 }
 
 /// A switch, and two controllers of which the first leads.
-struct Bench {
+pub struct Bench {
     etcd: Etcd,
     switch: Switch,
-    a: Member,
-    b: Member,
+    pub a: Member,
+    pub b: Member,
 }
 
 impl Bench {
     fn new(test: &str, nodes: usize) -> Bench {
-        Bench::with(test, Etcd::start(test, nodes))
+        Bench::with(test, Etcd::start(test, nodes), "")
     }
 
-    fn with(test: &str, etcd: Etcd) -> Bench {
+    /// `more` is in `rack.toml`.
+    pub fn with(test: &str, etcd: Etcd, more: &str) -> Bench {
         let switch = Switch::start(&["balancer"]);
-        let a = Member::start(test, "a", &switch, &etcd);
+        let a = Member::start_with(test, "a", &switch, &etcd, more);
         wait_until("the first one leads", || a.leads());
-        let b = Member::start(test, "b", &switch, &etcd);
+        let b = Member::start_with(test, "b", &switch, &etcd, more);
         b.running.wait_for("standby: a leads");
         Bench { etcd, switch, a, b }
     }
@@ -147,7 +148,7 @@ fn a_standby_has_what_the_leader_was_asked_for_and_takes_over() {
     // The standby answers questions and refuses changes, with the leader's name and address.
     let (status, refusal, _) = t.b.set("jsq");
     let text = refusal["error"].as_str().unwrap_or_default();
-    assert_eq!(status, 503, "{text}");
+    assert_eq!(status, 307, "{text}");
     assert!(text.contains("standby") && text.contains(&format!("a at {}", t.a.api)), "{text}");
     wait_until("it is ready", || t.b.ask("GET", "/readyz", None).2 == "ready: standby\n");
     assert_eq!(t.a.ask("GET", "/readyz", None).2, "ready: leader\n");
@@ -204,7 +205,8 @@ fn a_leader_that_was_paused_has_no_say_any_more() {
     t.a.signal(Signal::SIGCONT);
     // The first thing that it does is a change, before it can know of the other leader.
     let (status, refusal, _) = t.a.set("jiq");
-    assert_eq!(status, 503, "{refusal}");
+    // By now it may know the other one.
+    assert!(matches!(status, 503 | 307), "{status} {refusal}");
     wait_until("it follows", || t.a.group()["leader"] == "b" && t.a.policy().contains("jsq"));
     assert!(t.b.policy().contains("jsq") && t.b.leads());
     let primaries = t.a.running.count("in charge of the switch");
@@ -462,7 +464,7 @@ fn etcd_with_tls_and_client_certificates() {
         return;
     }
     let (ours, other) = (authority("ours"), authority("another"));
-    let mut t = Bench::with("tls", Etcd::secure("tls", 1, &ours));
+    let mut t = Bench::with("tls", Etcd::secure("tls", 1, &ours), "");
     assert_eq!(t.a.set("jsq").0, 200);
     wait_until("the standby knows of it", || t.b.policy().contains("jsq"));
     t.a.kill();
@@ -491,6 +493,11 @@ fn wrong_flags_are_named() {
         (&["--etcd", "http://127.0.0.1:2379", "--etcd-prefix", "/p"], "with a slash at the end"),
         (&["--etcd", "http://127.0.0.1:2379", "--name", "a b"], "--name `a b`"),
         (&["--name", "a"], "--etcd"),
+        (
+            &["--etcd", "http://127.0.0.1:2379", "--api-url", "10.0.0.1:9560"],
+            "--api-url `10.0.0.1:9560`: write http",
+        ),
+        (&["--etcd", "http://127.0.0.1:2379", "--api-url", "http://0.0.0.0:9560"], "as clients reach"),
     ] {
         let scratch = Scratch::new("group-flags");
         let text = std::fs::read_to_string(&rack).expect("the example");
@@ -537,7 +544,7 @@ fn members_stay_when_another_controller_leads() {
     let b = start("b");
     b.running.wait_for("standby: a leads");
     let (status, refusal, _) = register(&b, "m1", 1, 30);
-    assert!(status == 503 && refusal["error"].to_string().contains("standby"), "{status} {refusal}");
+    assert!(status == 307 && refusal["error"].to_string().contains("standby"), "{status} {refusal}");
     let (status, m1, text) = register(&a, "m1", 1, 30);
     assert_eq!(status, 200, "{text}");
     wait_until("three are there", || members(&a, "present").len() == 3);

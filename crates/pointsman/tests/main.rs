@@ -24,6 +24,7 @@ mod p4_trace;
 mod policy_api;
 mod prometheus;
 mod rack_commands;
+mod redirects;
 mod reproduce;
 mod sim;
 mod store_cli;

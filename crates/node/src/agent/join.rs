@@ -1,7 +1,8 @@
 //! `--register`: the agent's device as a member of the rack, by the controller's API.
 
-use crate::http::client::{Ask, ask};
+use crate::http::client::{Ask, ask_leader};
 use crate::http::credentials::{Files, token};
+use crate::http::redirect;
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{CannotJoin, Membership, Standing, Step};
 use pointsman_balance::members::Document;
@@ -106,8 +107,8 @@ impl JoinArgs {
     }
 }
 
-/// The status of a controller that takes no changes: another one may.
-const STANDBY: u16 = 503;
+/// Statuses of controllers that take no changes: another one may. A redirection remains where leaders change faster than it is followed.
+const STANDBY: [u16; 2] = [503, redirect::STATUS];
 
 impl Join {
     /// A request to the first controller that takes it, beginning with the one that did so last.
@@ -122,7 +123,7 @@ impl Join {
             let at = (self.at + n) % self.urls.len();
             let answer = self.request_at(at, method, body.clone(), patience).await;
             match answer {
-                Ok((STANDBY, _)) => last = answer,
+                Ok((status, _)) if STANDBY.contains(&status) => last = answer,
                 Ok(_) => {
                     self.at = at;
                     return answer;
@@ -149,7 +150,7 @@ impl Join {
             token: Some(&self.token),
             body: body.map(|b| ("application/json", b)),
         };
-        ask(asked, patience).await.map_err(|e| e.to_string())
+        ask_leader(asked, patience).await.map_err(|e| e.to_string())
     }
 
     /// Registers, or renews. Returns what the agent has to report as if that is new, and when to renew.
@@ -196,7 +197,7 @@ impl Join {
         let begin = Instant::now();
         let answer = loop {
             let answer = self.request("DELETE", None, FAREWELL).await;
-            let is_final = answer.as_ref().is_ok_and(|(status, _)| *status != STANDBY);
+            let is_final = answer.as_ref().is_ok_and(|(status, _)| !STANDBY.contains(status));
             if is_final || self.urls.len() < 2 || begin.elapsed() >= TAKEOVER {
                 break answer;
             }

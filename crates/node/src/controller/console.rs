@@ -85,6 +85,16 @@ fn error(response: &api::Response) -> String {
     json(response)["error"].as_str().unwrap_or("the API did not say why").to_string()
 }
 
+/// The page for a change that the API did not make; a standby's page links the leader's console.
+fn not_here(answer: &api::Response) -> Response {
+    let location = answer.headers.iter().find(|(name, _)| *name == "location");
+    let leader = location.and_then(|(_, to)| to.split_once("/v1/")).map(|(base, _)| base);
+    match leader {
+        None => refused(answer.status, &error(answer)),
+        Some(leader) => html(503, panel::elsewhere_page(&error(answer), leader)),
+    }
+}
+
 /// A user who has signed in, and what the API answers to requests with that token.
 struct User<'a> {
     console: &'a Console,
@@ -131,7 +141,7 @@ impl User<'_> {
         let answer = self.ask(wish.method, &target, &wish.body).await?;
         match json(&answer)["id"].as_u64() {
             Some(id) => Ok(see(&format!("/console?change={id}"))),
-            None => Err(refused(answer.status, &error(&answer))),
+            None => Err(not_here(&answer)),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::GroupSettings;
 use super::learner::random_seed;
 use crate::etcd::flags::{PREFIX_REMEDY, TlsArgs, is_plain, is_prefix};
+use crate::http::redirect;
 use std::error::Error;
 
 /// A group of controllers that elects its leader, and keeps changes made by API, in etcd.
@@ -19,6 +20,10 @@ pub(super) struct GroupArgs {
     /// Name of this controller among those of the rack [default: the machine's name].
     #[arg(long, value_name = "NAME", requires = "etcd")]
     name: Option<String>,
+    /// URL at which clients reach this controller's API; while it leads, the others redirect changes to it [default: `listen` in [api]].
+    #[allow(rustdoc::broken_intra_doc_links, reason = "a table of rack.toml, in the text of --help")]
+    #[arg(long, value_name = "URL", requires = "etcd")]
+    api_url: Option<String>,
 }
 
 impl GroupArgs {
@@ -47,9 +52,21 @@ impl GroupArgs {
                 format!("--name `{name}`: write 1 to 64 letters, digits and signs without spaces").into()
             );
         }
+        let url = match self.api_url {
+            None => String::new(),
+            Some(url) => match redirect::base(&url) {
+                Some(base) => base.to_string(),
+                None => {
+                    return Err(format!(
+                        "--api-url `{url}`: write http://host:port or https://host:port, as clients reach this controller"
+                    )
+                    .into());
+                }
+            },
+        };
         let etcd = self.tls.settings(&self.etcd);
         etcd.check()?;
         let (prefix, seed) = (self.etcd_prefix, random_seed());
-        Ok(Some(GroupSettings { etcd, prefix, name, url: String::new(), seed }))
+        Ok(Some(GroupSettings { etcd, prefix, name, url, seed }))
     }
 }

@@ -366,7 +366,7 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             let (listener, at) = listen(settings.listen, "api.listen").await?;
             let url = format!("{}://{at}", if api_tls.is_some() { "https" } else { "http" });
             say(&format!("API on {url}"));
-            group.iter_mut().for_each(|g| g.url.clone_from(&url));
+            group.iter_mut().for_each(|g| g.reach(&url));
             tokio::spawn(serve(listener, api_tls, tx.clone()));
         }
         if let Some(at) = args.metrics {

@@ -1,16 +1,17 @@
 //! An HTTP client: one request per connection.
 
+use super::redirect::{self, Astray};
 use super::{Task, Wire};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Uri;
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION};
 use hyper::http::uri::InvalidUri;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -58,6 +59,8 @@ pub enum Unanswered {
     Body(Box<dyn Error + Send + Sync>),
     /// It has not come in this time.
     Late(Duration),
+    /// It names another address, which is not asked.
+    Astray(String, Astray),
 }
 
 impl fmt::Display for Unanswered {
@@ -73,6 +76,10 @@ impl fmt::Display for Unanswered {
             Unanswered::Request(e) => write!(f, "{e}"),
             Unanswered::Http(e) => write!(f, "{e}"),
             Unanswered::Body(e) => write!(f, "{e}"),
+            Unanswered::Astray(to, why) => {
+                let to = to.escape_debug();
+                write!(f, "the request is redirected to `{to}`, which is not followed: {why}")
+            }
             Unanswered::Late(patience) => write!(f, "no answer within {} s", patience.as_secs_f64()),
         }
     }
@@ -85,6 +92,12 @@ pub struct AskError {
     pub url: String,
     /// The reason.
     pub why: Unanswered,
+}
+
+impl AskError {
+    fn new(url: &str, why: Unanswered) -> AskError {
+        AskError { url: url.split('?').next().unwrap_or(url).to_string(), why }
+    }
 }
 
 impl fmt::Display for AskError {
@@ -100,17 +113,47 @@ impl Error for AskError {}
 /// # Errors
 /// No answer.
 pub fn ask(ask: Ask<'_>, patience: Duration) -> Task<'_, Result<(u16, Vec<u8>), AskError>> {
+    Box::pin(async move { once(ask, patience).await.map(|answer| (answer.status, answer.body)) })
+}
+
+/// The same; a redirection of the same request to the controller that leads is followed, if [`redirect::next`] allows it.
+///
+/// # Errors
+/// No answer, or a redirection that is not followed.
+pub fn ask_leader(ask: Ask<'_>, patience: Duration) -> Task<'_, Result<(u16, Vec<u8>), AskError>> {
     Box::pin(async move {
-        let url = ask.url;
-        let answer = tokio::time::timeout(patience, exchange(ask)).await;
-        answer.unwrap_or(Err(Unanswered::Late(patience))).map_err(|why| {
-            let url = url.split('?').next().unwrap_or(url).to_string();
-            AskError { url, why }
-        })
+        let end = Instant::now() + patience;
+        let mut url = ask.url.to_string();
+        let mut left = redirect::HOPS;
+        loop {
+            let asked = Ask { url: &url, ..ask.clone() };
+            let answer = once(asked, end.saturating_duration_since(Instant::now())).await?;
+            match answer.location {
+                Some(to) if answer.status == redirect::STATUS && left > 0 => {
+                    left -= 1;
+                    url = redirect::next(&url, &to)
+                        .map_err(|why| AskError::new(&url, Unanswered::Astray(to, why)))?;
+                }
+                _ => return Ok((answer.status, answer.body)),
+            }
+        }
     })
 }
 
-async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), Unanswered> {
+/// An answer.
+struct Answer {
+    status: u16,
+    location: Option<String>,
+    body: Vec<u8>,
+}
+
+async fn once(ask: Ask<'_>, patience: Duration) -> Result<Answer, AskError> {
+    let url = ask.url;
+    let answer = tokio::time::timeout(patience, exchange(ask)).await;
+    answer.unwrap_or(Err(Unanswered::Late(patience))).map_err(|why| AskError::new(url, why))
+}
+
+async fn exchange(ask: Ask<'_>) -> Result<Answer, Unanswered> {
     let uri: Uri = ask.url.parse().map_err(Unanswered::Url)?;
     let tls = match (uri.scheme_str(), ask.tls) {
         (Some("http"), _) => None,
@@ -158,9 +201,10 @@ async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), Unanswered> {
     let answer = async {
         let response = sender.send_request(request).await.map_err(Unanswered::Http)?;
         let status = response.status().as_u16();
+        let location = response.headers().get(LOCATION).and_then(|v| v.to_str().ok()).map(str::to_string);
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
         let body = body.map_err(Unanswered::Body)?;
-        Ok((status, body.to_bytes().to_vec()))
+        Ok(Answer { status, location, body: body.to_bytes().to_vec() })
     };
     let result = answer.await;
     driver.abort();

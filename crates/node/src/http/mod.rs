@@ -4,6 +4,7 @@
 pub mod client;
 pub mod credentials;
 pub mod health;
+pub mod redirect;
 pub mod server;
 
 use std::pin::Pin;

@@ -8,17 +8,19 @@ mod words;
 use super::{Pump, unix_ms};
 use crate::etcd::{Link, Settings as EtcdSettings, SettingsError};
 use crate::http::health::Readiness;
+use crate::http::redirect;
 use crate::metrics::{self, Page};
 use changes::Change;
 pub(super) use changes::api_request;
 pub(super) use members::is_of_member;
 use pointsman_balance::api::{self, Effect, Peer};
 use pointsman_balance::controller::{Event as Happened, Input as ToController, Mandate, Status};
+use pointsman_console::say;
 use pointsman_etcd::{Event, Input, Leadership, Member, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use words::Card;
+use words::{Card, Refusal};
 
 /// How long a lease lasts without renewal, in seconds. Followers end it earlier, so this counts only if there are none.
 const LEASE_S: i64 = 3;
@@ -41,6 +43,20 @@ pub struct GroupSettings {
     pub url: String,
     /// Its pauses follow from it.
     pub seed: u64,
+}
+
+impl GroupSettings {
+    /// The API listens at this URL.
+    pub fn reach(&mut self, url: &str) {
+        if self.url.is_empty() {
+            if redirect::base(url).is_none() {
+                say(
+                    "no client reaches that address, so standbys cannot redirect changes to this controller: add --api-url URL",
+                );
+            }
+            self.url = url.to_string();
+        }
+    }
 }
 
 /// A source's list of members, or why it cannot be read.
@@ -138,30 +154,24 @@ impl Group {
     }
 
     /// Why a change cannot be made here and now.
-    fn refusal(&self) -> Option<String> {
+    fn refusal(&self) -> Option<Refusal> {
         if !self.leads() {
             let lost =
                 self.member.lost().map(|why| format!(" (etcd does not answer: {why})")).unwrap_or_default();
             return Some(match self.leader() {
-                Some(c) if c.url.is_empty() => {
-                    format!("this controller is a standby: send the change to the leader, {}{lost}", c.name)
-                }
-                Some(c) => format!(
-                    "this controller is a standby: send the change to the leader, {} at {}{lost}",
-                    c.name, c.url
-                ),
-                None => format!(
+                Some(leader) => Refusal::standby(&leader, &lost),
+                None => Refusal::here(format!(
                     "no controller leads at the moment, nothing was changed: retry in a few seconds{lost}"
-                ),
+                )),
             });
         }
         if let Some(why) = self.member.lost() {
-            return Some(format!(
+            return Some(Refusal::here(format!(
                 "etcd does not answer, so the change cannot be stored, and nothing was changed: {why}; retry when etcd is back"
-            ));
+            )));
         }
         let trouble = self.trouble.as_ref()?;
-        Some(format!("the change cannot be stored, and nothing was changed: {trouble}"))
+        Some(Refusal::here(format!("the change cannot be stored, and nothing was changed: {trouble}")))
     }
 
     /// Whether someone leads, and changes can be made.

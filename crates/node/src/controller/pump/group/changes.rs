@@ -2,7 +2,7 @@
 
 use super::super::{Pump, unix_ms};
 use super::members::is_of_member;
-use super::words::explained;
+use super::words::{Refusal, explained};
 use super::{Input, List};
 use crate::http::server as http;
 use pointsman_balance::api::{self, Desk, Effect};
@@ -54,11 +54,6 @@ impl Change {
     }
 }
 
-/// A refusal of a change, for now.
-fn refused(message: String) -> api::Response {
-    api::Response::error(503, message)
-}
-
 /// Whether an answer's effects are stored.
 fn saved(effects: &[Effect]) -> Option<&String> {
     effects.iter().rev().find_map(|e| match e {
@@ -90,15 +85,15 @@ impl Pump {
         let unknown = response.as_ref().is_some_and(|r| r.status == 401);
         let refusal = match saved(&effects) {
             // A standby does not know the newest members.
-            _ if of_member && !unknown && !group.leads() => group.refusal().map(refused),
+            _ if of_member && !unknown && !group.leads() => group.refusal(),
             None => return self.make_unstored(change, response),
             Some(_) if group.held.len() >= WAITING => {
-                Some(refused("too many changes at once: retry in a second".into()))
+                Some(Refusal::here("too many changes at once: retry in a second".into()))
             }
-            Some(_) => group.refusal().map(refused),
+            Some(_) => group.refusal(),
         };
         match refusal {
-            Some(response) => self.refuse(change, response),
+            Some(refusal) => self.refuse(change, |target| refusal.response(target)),
             None => {
                 group.held.push_back(change);
                 self.group_step(Input::Tick);
@@ -112,9 +107,10 @@ impl Pump {
         drop(reply.send(response));
     }
 
-    fn refuse(&mut self, change: Change, response: api::Response) {
-        if let What::Request { reply, .. } = change.what {
-            self.respond(reply, response);
+    /// Answers a request that changes nothing; the answer may depend on its target.
+    fn refuse(&mut self, change: Change, response: impl FnOnce(&str) -> api::Response) {
+        if let What::Request { request, reply, .. } = change.what {
+            self.respond(reply, response(&request.target));
         }
     }
 
@@ -123,7 +119,7 @@ impl Pump {
         let renews = |request: &http::Request| is_of_member(request) && request.method != "GET";
         match (&change.what, tried) {
             (What::Request { request, .. }, Some(response)) if response.status >= 300 || !renews(request) => {
-                self.refuse(change, response);
+                self.refuse(change, |_| response);
             }
             _ => self.make(change),
         }
@@ -205,7 +201,7 @@ impl Pump {
     fn unstored(&mut self, change: Option<Change>, text: String, why: Unstored) {
         let message = explained(why);
         match change.map(|c| c.what) {
-            Some(What::Request { reply, .. }) => self.respond(reply, refused(message)),
+            Some(What::Request { reply, .. }) => self.respond(reply, api::Response::error(503, message)),
             Some(What::Members(list)) => {
                 if let Some(group) = &mut self.group {
                     group.members_again(list);

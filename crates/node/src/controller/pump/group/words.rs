@@ -1,5 +1,7 @@
 //! What a controller says of itself in etcd, and what it says of changes that are not stored.
 
+use crate::http::redirect;
+use pointsman_balance::api::Response;
 use pointsman_etcd::Unstored;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,40 @@ impl Card {
     pub fn text(&self) -> Vec<u8> {
         // Strings and a number: JSON can represent them.
         serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// Why a change is not made, for now.
+pub(super) struct Refusal {
+    message: String,
+    /// The API of the controller that can make it.
+    leader: Option<String>,
+}
+
+impl Refusal {
+    /// No other controller can make it, either.
+    pub fn here(message: String) -> Refusal {
+        Refusal { message, leader: None }
+    }
+
+    /// Another controller leads. `lost`: why its place may be out of date.
+    pub fn standby(leader: &Card, lost: &str) -> Refusal {
+        let Card { name, url, .. } = leader;
+        let message = match url.is_empty() {
+            true => format!("this controller is a standby: send the change to the leader, {name}{lost}"),
+            false => {
+                format!("this controller is a standby: send the change to the leader, {name} at {url}{lost}")
+            }
+        };
+        Refusal { message, leader: redirect::base(url).map(str::to_string) }
+    }
+
+    /// The answer to a request for this path and query: where the leader can be reached, the same request to it.
+    pub fn response(self, target: &str) -> Response {
+        let Some(leader) = self.leader else { return Response::error(503, self.message) };
+        let mut response = Response::error(redirect::STATUS, self.message);
+        response.headers.push(("location", format!("{leader}{target}")));
+        response
     }
 }
 
