@@ -254,9 +254,38 @@ fn included(line: &str) -> Option<(&str, bool)> {
     rest.split_once(end).map(|(name, _)| (name, end == '"'))
 }
 
+/// Whether a block comment is open after this line, if one is or is not before it.
+fn commented(line: &str, mut open: bool) -> bool {
+    let mut rest = line;
+    loop {
+        if open {
+            let Some((_, after)) = rest.split_once("*/") else { return true };
+            (rest, open) = (after, false);
+        }
+        let Some(at) = rest.find(['/', '"']) else { return false };
+        rest = &rest[at..];
+        if let Some(comment) = rest.strip_prefix("/*") {
+            (rest, open) = (comment, true);
+        } else if rest.starts_with("//") {
+            return false;
+        } else if let Some(text) = rest.strip_prefix('"') {
+            let mut escaped = false;
+            let ends = |c: char| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            };
+            let Some(end) = text.find(ends) else { return false };
+            rest = &text[end + 1..];
+        } else {
+            rest = &rest[1..];
+        }
+    }
+}
+
 /// Replaces include directives by the files, every time they are included: their include guards work as before, since
 /// the text is preprocessed afterwards. A file with `#pragma once` comes once. Directives whose file cannot be found
-/// stay, so that the compiler reports them.
+/// stay, so that the compiler reports them; so do those in block comments.
 fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
     fn put(
         path: &str,
@@ -266,9 +295,11 @@ fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
         once: &mut BTreeSet<String>,
         out: &mut String,
     ) {
+        let mut comment = false;
         for line in text.lines() {
             // A file that includes itself without a guard would never end; the compiler reports it.
-            let name = included(line).filter(|_| depth < 32);
+            let name = included(line).filter(|_| depth < 32 && !comment);
+            comment = commented(line, comment);
             match name.and_then(|(name, quoted)| find(name, quoted, path)) {
                 Some((path, _)) if once.contains(&path) => {}
                 Some((path, text)) => {
@@ -277,6 +308,9 @@ fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
                         once.insert(path.clone());
                     }
                     put(&path, &text, find, depth + 1, once, out);
+                    if comment {
+                        out.push_str("/*\n");
+                    }
                 }
                 None => {
                     out.push_str(line);
@@ -332,6 +366,18 @@ mod tests {
         assert_eq!(flatten("m", "#include <angle>\n#include <none>", &find), "<\n#include <none>\n");
         assert_eq!(flatten("m", "#include \"once\"\n#include \"once\"", &find), "#pragma  once\no\n");
         assert!(flatten("m", "#include \"loop\"", &find).contains("loop"));
+    }
+
+    #[test]
+    fn includes_in_comments_stay() {
+        let find = |name: &str, _: bool, _: &str| Some((name.to_string(), "/* in */\n".to_string()));
+        let check = |text: &str, wanted: &str| assert_eq!(flatten("m", text, &find), wanted, "{text}");
+        check("/* x\n#include \"a\"\n*/\n#include \"a\"\n", "/* x\n#include \"a\"\n*/\n/* in */\n");
+        check("/* x */ // /*\n#include \"a\"\n", "/* x */ // /*\n/* in */\n");
+        check("f(\"\\\"/*\");\n#include \"a\"\n", "f(\"\\\"/*\");\n/* in */\n");
+        check("a / b /* // \" *//* x\n#include \"a\"\n", "a / b /* // \" *//* x\n#include \"a\"\n");
+        check("#include \"a\" /* x\n#include \"a\"\n*/\n", "/* in */\n/*\n#include \"a\"\n*/\n");
+        check("/**/ \"\n#include \"a\"\n", "/**/ \"\n/* in */\n");
     }
 
     #[test]
