@@ -15,7 +15,10 @@ use std::os::fd::AsFd;
 const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 0, 1));
 /// The ends of a veth pair differ in index (see `rack`): those of a link's first and second end.
 const FIRST_INDEX: [u32; 2] = [1000, 3000];
+/// The MTU of links with a host.
 const MTU: u32 = 1500;
+/// What links between switches carry besides: headers that programs add to full packets. Those of fabric schemes have up to 8 bytes.
+const HEADER_ROOM: u32 = 64;
 /// A host may send as much at once as its link carries in 100 us, and at least one full packet.
 const BURSTS_PER_S: u64 = 10_000;
 const LEAST_BURST: u32 = 1600;
@@ -131,7 +134,8 @@ impl Wiring {
             .collect();
         let [first, second] = spec.ends.map(|end| self.namespace(end));
         let in_place = |e: Error| Error::new(format!("link {}: {e}", spec.name));
-        first.enter(|| Netlink::open()?.add_veth(&ends[0], &ends[1], MTU))?.map_err(in_place)?;
+        let mtu = mtu(spec.ends);
+        first.enter(|| Netlink::open()?.add_veth(&ends[0], &ends[1], mtu))?.map_err(in_place)?;
         for (namespace, (_, index)) in [first, second].into_iter().zip(&names) {
             namespace.enter(|| Netlink::open()?.set_up(*index))?.map_err(in_place)?;
         }
@@ -250,6 +254,11 @@ impl Wiring {
     }
 }
 
+/// The MTU of a link with these ends.
+fn mtu(ends: [End; 2]) -> u32 {
+    if ends.iter().all(|end| matches!(end, End::Switch(..))) { MTU + HEADER_ROOM } else { MTU }
+}
+
 /// Brings the loopback interface of the calling thread's namespace up. A namespace that [`crate::ensure_privileges`] made has it down.
 ///
 /// # Errors
@@ -261,4 +270,16 @@ pub fn bring_loopback_up() -> Result<()> {
 /// The name of a port in the style of subnets.
 pub fn subnet_port_interface(switch: &str, port: u16) -> String {
     format!("{switch}-eth{port}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_between_switches_have_room_for_headers() {
+        let (switch, host) = (End::Switch(SwitchId(0), 1), End::Host(HostId(0)));
+        assert_eq!([mtu([host, switch]), mtu([switch, host])], [1500; 2]);
+        assert_eq!(mtu([switch, switch]), 1564);
+    }
 }
