@@ -58,6 +58,9 @@ struct metadata_t {
     bit<16>   far_load;
     bit<16>   first_load;
     bit<16>   second_load;
+    // Whether the last report of an uplink does not count any more.
+    bit<1>    aged;
+    bit<1>    first_aged;
     bit<8>    first;
     bit<8>    uplink;
     bit<8>    own_load;
@@ -108,7 +111,7 @@ control OursIngress(inout headers_t hdr,
 
     // By leaf: what its packets say of its uplinks. Four bits for each, "new" and the load; from bit 32 on the uplink whose turn it is.
     register<bit<64>>(1024) from_leaf;
-    // By leaf and own uplink: time of the last report of the path's load, and the load.
+    // By leaf and own uplink: time of the last report of the path's load, and the load. 8: time of a packet that tries the path.
     register<bit<64>>(8192) to_leaf;
     // Overlay headers that were dropped: from a host, of an unknown leaf, with an impossible uplink or load.
     counter(3, CounterType.packets) bad_overlays;
@@ -180,8 +183,11 @@ control OursIngress(inout headers_t hdr,
         meta.hop = (meta.ports >> 9 * meta.uplink)[8:0];
         read_load(meta.hop);
         to_leaf.read(meta.to, (bit<32>)(meta.peer ++ meta.uplink[2:0]));
-        meta.far_load = meta.load.now - meta.to[63:32] > meta.max_age ? 16w0 : 8w0 ++ meta.to[2:0] ++ 5w0;
+        meta.aged = meta.load.now - meta.to[63:32] > meta.max_age ? 1w1 : 1w0;
+        meta.far_load = meta.aged == 1 ? 16w0 : 8w0 ++ meta.to[2:0] ++ 5w0;
         meta.far_load = meta.far_load > meta.load.utilisation ? meta.far_load : meta.load.utilisation;
+        // Above all loads: a packet was sent there, and no report has come back.
+        meta.far_load = meta.aged == 0 && meta.to[3:3] == 1 ? meta.far_load + 512 : meta.far_load;
     }
 
     // Two different uplinks at random, if there are two: the less loaded one.
@@ -192,10 +198,15 @@ control OursIngress(inout headers_t hdr,
         consider(one);
         meta.first = meta.uplink;
         meta.first_load = meta.far_load;
+        meta.first_aged = meta.aged;
         consider(other < meta.ways ? other : other - meta.ways);
         meta.second_load = meta.far_load;
+        meta.aged = meta.second_load < meta.first_load ? meta.aged : meta.first_aged;
         meta.uplink = meta.second_load < meta.first_load ? meta.uplink : meta.first;
         meta.hop = (meta.ports >> 9 * meta.uplink)[8:0];
+        // Without a report that counts, one packet tries the path; others avoid it until a report comes back, or for as long as that would count.
+        to_leaf.read(meta.to, (bit<32>)(meta.peer ++ meta.uplink[2:0]));
+        to_leaf.write((bit<32>)(meta.peer ++ meta.uplink[2:0]), meta.aged == 1 ? meta.load.now ++ 32w8 : meta.to);
     }
 
     // Whether the packet is among the first bytes of its flow. Short packets, such as acknowledgments, do not count as bytes.
