@@ -394,6 +394,41 @@ fn over_tls() {
     }
 }
 
+/// A controller starts with a certificate that has expired; commands and log say so; a new one is taken without a restart.
+#[test]
+fn certificates_are_renewed_while_the_controller_runs() {
+    let mut b = Bench::new("renewal");
+    let ours = authority("ours");
+    let path = |name: &str| b.folder.join(name).display().to_string();
+    let write = |name: &str, text: String| std::fs::write(path(name), text).expect("a file");
+    let issued = |year| {
+        let (certificate, key) = issue(&ours, |p| p.not_after = rcgen::date_time_ymd(year, 1, 2));
+        write("server.pem", certificate);
+        write("server.key", key);
+    };
+    write("ca.pem", ours.pem());
+    issued(2021);
+    let rack = std::fs::read_to_string(path("rack.toml")).expect("the rack");
+    write(
+        "rack.toml",
+        rack.replacen("[api]\n", "[api]\ntls_cert = \"server.pem\"\ntls_key = \"server.key\"\n", 1),
+    );
+    let ca = path("ca.pem");
+    b.controller.stop();
+    (b.controller, b.api) = Bench::controller(&b.folder);
+    b.controller.wait_for("server.pem expired at 2021-01-02T00:00:00Z: no client accepts it; renew it; new files are read without");
+    let list = |b: &Bench| b.policy(&["list", "--ca", &ca]);
+    let (code, _, err) = list(&b);
+    assert!(code == Some(1) && err.contains("the server's certificate expired at 2021-01-02"), "{err}");
+    assert!(err.contains("this machine's clock says") && err.contains("renew it on the server"), "{err}");
+    let pid = b.controller.pid();
+    issued(2099);
+    b.controller.wait_for("server.pem was read again: it is valid until 2099-01-02");
+    let (code, out, err) = list(&b);
+    assert!(code == Some(0) && out.contains("inference"), "{err}");
+    assert_eq!(b.controller.pid(), pid);
+}
+
 /// A state that cannot be kept is kept as soon as it can be, without another change.
 #[test]
 fn what_could_not_be_saved_is_saved_later() {

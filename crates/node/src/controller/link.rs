@@ -1,7 +1,7 @@
 //! The connection to a switch: carries a session's messages over gRPC, and hands in the replies.
 
 use super::PATIENCE;
-use crate::http::credentials::{CredentialsError, Files, innermost};
+use crate::http::credentials::{CredentialsError, Files, innermost, untrusted};
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
@@ -182,7 +182,7 @@ pub(crate) async fn channel(
         .http2_keep_alive_interval(keepalive.0)
         .keep_alive_timeout(keepalive.1)
         .keep_alive_while_idle(true);
-    endpoint.connect().await.map_err(|e| innermost(&e))
+    endpoint.connect().await.map_err(|e| untrusted(&e).unwrap_or_else(|| innermost(&e)))
 }
 
 /// Connects, opens the stream channel and forwards its messages.

@@ -19,6 +19,7 @@ use crate::listen::listen;
 use crate::metrics::{self, asked};
 use crate::network;
 use crate::rack_file;
+use crate::switch::renew::{Renewal, Secure};
 use crate::switch::tls;
 use console::Console;
 use files::FileError;
@@ -41,7 +42,6 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, io};
 use tokio::signal::unix::Signal;
@@ -141,7 +141,7 @@ fn unix_ms() -> u64 {
 /// Serves the API and the console on `listener`, over TLS if there is a configuration for it: hands requests to the pump.
 pub fn serve(
     listener: tokio::net::TcpListener,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<Secure>,
     commands: mpsc::UnboundedSender<Command>,
 ) -> Task<'static, ()> {
     let console = match Console::new(commands.clone(), tls.is_some()) {
@@ -340,7 +340,7 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let opened =
         if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
-    let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
+    let api_renewal = files.map(|f| Renewal::new(f, "http/1.1")).transpose()?;
     opened.notes.iter().for_each(|n| say(n));
     if devices > ServerDevices::default() {
         say(&format!(
@@ -350,6 +350,7 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let controller = Controllers::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
     if args.check {
+        api_renewal.as_ref().map(|r| r.check(SystemTime::now())).transpose()?;
         rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));
         return Ok(ExitCode::SUCCESS);
     }
@@ -364,10 +365,14 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let (status, _) = watch::channel(Standing::START);
         if let Some(settings) = &rack.api {
             let (listener, at) = listen(settings.listen, "api.listen").await?;
-            let url = format!("{}://{at}", if api_tls.is_some() { "https" } else { "http" });
+            let url = format!("{}://{at}", if api_renewal.is_some() { "https" } else { "http" });
             say(&format!("API on {url}"));
             group.iter_mut().for_each(|g| g.reach(&url));
-            tokio::spawn(serve(listener, api_tls, tx.clone()));
+            tokio::spawn(serve(listener, api_renewal.as_ref().map(Renewal::secure), tx.clone()));
+            if let Some(renewal) = api_renewal {
+                let tx = tx.clone();
+                tokio::spawn(renewal.follow(move |line| drop(tx.send(Command::Say(line)))));
+            }
         }
         if let Some(at) = args.metrics {
             let (listener, at) = listen(at, "--metrics").await?;

@@ -37,6 +37,16 @@ pub(crate) enum Seen {
     New,
 }
 
+impl Seen {
+    pub fn is_new(self) -> bool {
+        self == Seen::New
+    }
+
+    pub fn is_changing(self) -> bool {
+        self == Seen::Changing
+    }
+}
+
 impl Watched {
     /// A file whose text at this moment was read.
     pub fn new(path: PathBuf) -> Self {

@@ -1,5 +1,6 @@
 //! An HTTP client: one request per connection.
 
+use super::credentials::{innermost, untrusted};
 use super::redirect::{self, Astray};
 use super::{Task, Wire};
 use http_body_util::{BodyExt, Full, Limited};
@@ -72,9 +73,15 @@ impl fmt::Display for Unanswered {
             Unanswered::NoCa => f.write_str("https:// needs a trusted CA"),
             Unanswered::Name(name, e) => write!(f, "`{name}`: {e}"),
             Unanswered::Connect(e) => write!(f, "{e}"),
-            Unanswered::Tls(e) => write!(f, "TLS failed: {e}; check the CA and the host name"),
+            Unanswered::Tls(e) => match untrusted(e) {
+                Some(why) => write!(f, "TLS failed: {why}"),
+                None => write!(f, "TLS failed: {e}; check that the server speaks TLS"),
+            },
             Unanswered::Request(e) => write!(f, "{e}"),
-            Unanswered::Http(e) => write!(f, "{e}"),
+            Unanswered::Http(e) => match untrusted(e) {
+                Some(why) => write!(f, "TLS failed: {why}"),
+                None => write!(f, "{}", innermost(e)),
+            },
             Unanswered::Body(e) => write!(f, "{e}"),
             Unanswered::Astray(to, why) => {
                 let to = to.escape_debug();

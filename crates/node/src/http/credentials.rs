@@ -1,6 +1,8 @@
 //! What clients of the controller's API, and of switches, need: whom they trust, who they are, a token.
 
 use crate::switch::tls::{self, TlsError};
+use pointsman_balance::api::rfc3339;
+use rustls::pki_types::UnixTime;
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;
 use std::fmt;
@@ -76,6 +78,55 @@ pub(crate) fn innermost(error: &dyn Error) -> String {
         inner = next;
     }
     inner.to_string()
+}
+
+/// The error of TLS in an error, if there is one.
+fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // Its source would be that of the inner one.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        at = inner.map_or_else(|| error.source(), |inner| Some(inner));
+    }
+    None
+}
+
+fn moment(at: UnixTime) -> String {
+    rfc3339(at.as_secs() * 1000)
+}
+
+/// Why a client does not trust a server, or the other way round, and what to do.
+pub(crate) fn untrusted(error: &(dyn Error + 'static)) -> Option<String> {
+    use rustls::{AlertDescription as Alert, CertificateError as E};
+    Some(match of_tls(error)? {
+        rustls::Error::InvalidCertificate(e) => match e {
+            E::ExpiredContext { time, not_after } => format!(
+                "the server's certificate expired at {}, and this machine's clock says {}: renew it on the server, or set the clock",
+                moment(*not_after),
+                moment(*time)
+            ),
+            E::NotValidYetContext { time, not_before } => format!(
+                "the server's certificate is not valid before {}, and this machine's clock says {}: set the clock",
+                moment(*not_before),
+                moment(*time)
+            ),
+            E::UnknownIssuer => "the server's certificate is not signed by the CA that is trusted: check the file of the CA".into(),
+            e => format!("the server's certificate is not accepted: {e}; check the CA and the host name"),
+        },
+        rustls::Error::AlertReceived(Alert::CertificateExpired) => {
+            "the server says that this client's certificate has expired: renew it, or check the server's clock".into()
+        }
+        rustls::Error::AlertReceived(Alert::CertificateRequired) => {
+            "the server demands a certificate of this client, and got none: give one with its key".into()
+        }
+        rustls::Error::AlertReceived(Alert::UnknownCA) => {
+            "the server does not trust the CA of this client's certificate".into()
+        }
+        _ => return None,
+    })
 }
 
 impl Files {

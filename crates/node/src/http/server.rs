@@ -4,6 +4,7 @@
 //! complete or that is idle, so silent or slow clients cannot keep others out.
 
 use super::{Task, Wire};
+use crate::switch::renew::Secure;
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue};
@@ -249,11 +250,11 @@ async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Req
 /// Answers requests.
 type Handler = Arc<dyn Fn(Request) -> Task<'static, Reply> + Send + Sync>;
 
-/// Serves until the task is dropped, over TLS if there is a configuration for it. Requests that are longer than `max_body` bytes never
+/// Serves until the task is dropped, over TLS if there are files for it. Requests that are longer than `max_body` bytes never
 /// reach `handle`.
 pub fn serve<F, R>(
     listener: TcpListener,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<Secure>,
     max_body: usize,
     handle: impl Fn(Request) -> F + Send + Sync + 'static,
 ) -> Task<'static, ()>
@@ -268,15 +269,9 @@ where
     accept(listener, tls, max_body, handle)
 }
 
-fn accept(
-    listener: TcpListener,
-    tls: Option<Arc<rustls::ServerConfig>>,
-    max_body: usize,
-    handle: Handler,
-) -> Task<'static, ()> {
+fn accept(listener: TcpListener, tls: Option<Secure>, max_body: usize, handle: Handler) -> Task<'static, ()> {
     Box::pin(async move {
         let places = Arc::new(Places::default());
-        let acceptor = tls.map(TlsAcceptor::from);
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -286,7 +281,7 @@ fn accept(
                 }
             };
             let _ = stream.set_nodelay(true);
-            let (handle, acceptor) = (handle.clone(), acceptor.clone());
+            let (handle, acceptor) = (handle.clone(), tls.as_ref().map(|tls| TlsAcceptor::from(tls.now())));
             let place = Arc::new(places.take(peer.ip()).await);
             let own = place.clone();
             let task = tokio::spawn(async move {

@@ -4,10 +4,11 @@ use super::args::{Args, Timestamps};
 use super::boot::{boot, fill, resume, save_on_request};
 use super::log::{Level, Log};
 use super::queues::{self, Setting};
+use super::renew::Renewal;
 use super::runtime::{Handle, Runtime};
 use super::state_file::{self, Saved};
 use super::wires::Watch;
-use super::{Setup, Texts, build, serve, tls, trace};
+use super::{Setup, Texts, build, serve, trace};
 use crate::listen::listen;
 use crate::service::stop_at_signals;
 use pointsman_compile::sources::Sources;
@@ -17,7 +18,7 @@ use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::Signal;
 
@@ -196,7 +197,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     let tokio = control_threads()?;
     let hangup = tokio.block_on(async { signals::hangup() })?;
-    let tls = args.tls().map(|files| tls::load(&files, "h2", SystemTime::now())).transpose()?;
+    let renewal = args.tls().map(|files| Renewal::new(files, "h2")).transpose()?;
+    let tls = renewal.as_ref().map(Renewal::secure);
     let mut runtime = start(&args, &log)?;
     let handle = runtime.handle();
     let (listener, address) = tokio.block_on(listen(args.p4runtime, "--p4runtime"))?;
@@ -211,6 +213,11 @@ pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
         (Some(_), None) => ", TLS",
         (Some(_), Some(_)) => ", mutual TLS",
     };
+    if let Some(renewal) = renewal {
+        let handle = handle.clone();
+        // A stopped switch logs nothing.
+        tokio.spawn(renewal.follow(move |line| drop(handle.post(move |core| core.tell(Level::Warn, line)))));
+    }
     tokio.spawn(async move {
         if let Err(message) = serve(handle, listener, tls).await {
             say(&message);

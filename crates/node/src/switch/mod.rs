@@ -12,6 +12,7 @@ pub mod gnmi;
 pub mod grpc;
 pub mod log;
 pub mod queues;
+pub mod renew;
 pub mod runtime;
 mod services;
 mod shared;
@@ -45,7 +46,6 @@ use runtime::{Handle, Runtime};
 use services::Services;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
@@ -235,7 +235,7 @@ fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), 
 pub fn serve(
     handle: Handle,
     listener: tokio::net::TcpListener,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<renew::Secure>,
 ) -> Task<'static, Result<(), String>> {
     let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)

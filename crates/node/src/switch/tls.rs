@@ -3,6 +3,7 @@
 
 use super::certificate::validity;
 use super::log::Level;
+use super::renew::Secure;
 use super::runtime::Handle;
 use pointsman_balance::api::rfc3339;
 use rustls::RootCertStore;
@@ -104,7 +105,7 @@ impl fmt::Display for TlsError {
             }
             E::Expired(path, ends) => {
                 let name = path.display();
-                write!(f, "the certificate in {name} expired at {ends}: no client would accept it; renew it")
+                write!(f, "the certificate in {name} expired at {ends}: no client accepts it; renew it")
             }
             E::Early(path, begins) => {
                 let name = path.display();
@@ -164,31 +165,47 @@ pub fn key(path: &Path, what: &'static str) -> Result<PrivateKeyDer<'static>, Tl
     })
 }
 
-/// Checks that the certificate is valid now.
-fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) -> Result<(), TlsError> {
-    let [begins, ends] = validity(certificate).ok_or_else(|| TlsError::NotX509(path.to_path_buf()))?;
-    let now = rfc3339(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64);
-    // Text of this form is in the order of time.
-    if now > ends {
-        return Err(TlsError::Expired(path.to_path_buf(), ends));
+/// The first and the last moment of a certificate, as text in the order of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validity([String; 2]);
+
+impl Validity {
+    fn of(path: &Path, certificate: &CertificateDer) -> Result<Validity, TlsError> {
+        validity(certificate).map(Validity).ok_or_else(|| TlsError::NotX509(path.to_path_buf()))
     }
-    if now < begins {
-        return Err(TlsError::Early(path.to_path_buf(), begins));
+
+    /// The last moment.
+    pub fn ends(&self) -> &str {
+        &self.0[1]
     }
-    Ok(())
+
+    /// Checks that the certificate in this file is valid at this time.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check(&self, path: &Path, now: SystemTime) -> Result<(), TlsError> {
+        let [begins, ends] = &self.0;
+        let now = rfc3339(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64);
+        if now > *ends {
+            return Err(TlsError::Expired(path.to_path_buf(), ends.clone()));
+        }
+        if now < *begins {
+            return Err(TlsError::Early(path.to_path_buf(), begins.clone()));
+        }
+        Ok(())
+    }
 }
 
 /// Reads the files and checks that they match. `protocol` is the inner protocol's ALPN name: `h2` for gRPC.
 ///
 /// # Errors
 /// A file is wrong, or they do not go together.
-pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn load(files: &Files, protocol: &str) -> Result<(Arc<ServerConfig>, Validity), TlsError> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&files.cert, "server certificate")?;
     let key = key(&files.key, "server key")?;
-    if let Some(first) = chain.first() {
-        check_validity(&files.cert, first, now)?;
-    }
+    let first = chain.first().ok_or(TlsError::NoCertificate(files.cert.clone(), "server certificate"))?;
+    let validity = Validity::of(&files.cert, first)?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Library)?;
@@ -208,7 +225,7 @@ pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<Server
         e => TlsError::Pair(files.clone().into(), e),
     })?;
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), validity))
 }
 
 /// Logs refused clients, repeated errors of one kind only once: a client that retries for ever must not fill the log.
@@ -260,11 +277,10 @@ fn explain(error: &std::io::Error) -> String {
 /// Accepts connections and performs the handshake of each in its own task; yields TLS streams.
 pub fn accept(
     listener: TcpListener,
-    config: Arc<ServerConfig>,
+    secure: Secure,
     handle: Handle,
 ) -> mpsc::Receiver<Result<TlsStream<TcpStream>, std::io::Error>> {
     let (tx, rx) = mpsc::channel(1);
-    let acceptor = TlsAcceptor::from(config);
     let refusals = Arc::new(Refusals { handle, last: Mutex::new(None) });
     let slots = Arc::new(Semaphore::new(HANDSHAKES));
     tokio::spawn(async move {
@@ -282,7 +298,7 @@ pub fn accept(
             };
             // Only costs time.
             let _ = stream.set_nodelay(true);
-            let (tx, acceptor, refusals) = (tx.clone(), acceptor.clone(), refusals.clone());
+            let (tx, acceptor, refusals) = (tx.clone(), TlsAcceptor::from(secure.now()), refusals.clone());
             tokio::spawn(async move {
                 let _slot = slot;
                 match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
