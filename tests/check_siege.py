@@ -31,6 +31,9 @@ def main():
             storm = case["storm"]
             if storm["faults"] < 6 or storm["changes"] < 20 or storm["connections"] < 1000:
                 fail(f"{case['name']}: the storm did too little: {storm}")
+            drifts = case["name"].startswith("members")
+            if storm["registered"] < 10 or drifts and (storm["withdrawn"] < 4 or storm["members_compared"] < 30):
+                fail(f"{case['name']}: too few members came and went: {storm}")
     if report["not_run"]:
         fail(f"not run: {', '.join(report['not_run'])}")
     broken = [f"{case['name']}: {', '.join(case['broke'])}" for case in cases if not case["ok"]]

@@ -2,15 +2,14 @@
 
 use crate::case::{Check, Content, File, Signal, Who};
 use crate::child::Child;
+use crate::described::{self, MEMBER, description};
 use crate::http;
 use crate::management::{self, Management};
+use crate::roster::Roster;
 use crate::run::Options;
-use pointsman_balance::config::file::{
-    AgentSection, ApiSection, DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
-};
-use pointsman_balance::config::{NextHop, Route, Threshold};
-use pointsman_balance::{DeviceKind, Mac, Policy, Prefix, Protocol};
-use pointsman_lab::rack::{ClientSpec, DeviceSpec, Link, Rack as Wiring, RackSpec};
+use pointsman_balance::Mac;
+use pointsman_balance::config::file::RackFile;
+use pointsman_lab::rack::{Rack as Wiring, RackSpec};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Error, Namespace, Result};
 use serde_json::Value;
@@ -51,19 +50,13 @@ pub struct Rack {
     pub controllers: u8,
     /// Etcd, if the controllers share it.
     pub management: Option<Management>,
+    /// Members that register with these controllers.
+    pub roster: Option<Roster>,
     folder: PathBuf,
     switch: Child,
     controller: Vec<Child>,
     agents: Vec<(String, Child)>,
     devices: Vec<(String, Child)>,
-}
-
-/// The wiring: the demonstration's rack with an attacker on an additional port.
-pub fn spec() -> RackSpec {
-    let mut spec = RackSpec { offloads: true, ..RackSpec::demo() };
-    let attacker = ClientSpec { name: ATTACKER.into(), link: Link::in_subnet(6, 1), addresses: 1 };
-    spec.clients.push(attacker);
-    spec
 }
 
 /// Where the API of a controller listens in the switch's namespace.
@@ -107,63 +100,6 @@ impl Api {
     }
 }
 
-/// The description for one controller: they differ only in the controllers' settings. With `etcd` it reaches the switch from a
-/// namespace of its own.
-fn description(spec: &RackSpec, controller: u8, etcd: bool) -> RackFile {
-    let gateways = spec.hosts().flat_map(|(_, l)| [l.gateway_ipv4.into(), l.gateway_ipv6.into()]);
-    let routes = spec.clients.iter().flat_map(|client| {
-        let (link, port) = (&client.link, client.link.port);
-        let hop = NextHop::Neighbour;
-        [
-            Route { prefix: Prefix::containing(link.ipv4.into(), 24), port, hop: hop(link.ipv4.into()) },
-            Route { prefix: Prefix::containing(link.ipv6.into(), 64), port, hop: hop(link.ipv6.into()) },
-        ]
-    });
-    let device = |device: &DeviceSpec| {
-        let kind = if device.speed < 1.0 { DeviceKind::SmartNic } else { DeviceKind::Cpu };
-        DeviceSection {
-            address: Some(device.link.ipv4),
-            address6: Some(device.link.ipv6),
-            ..DeviceSection::new(&device.name, kind, device.link.port)
-        }
-    };
-    let servers = spec.servers.iter().map(|server| ServerSection {
-        name: server.name.clone(),
-        devices: server.devices.iter().map(device).collect(),
-        ..ServerSection::default()
-    });
-    RackFile {
-        switch: SwitchSection {
-            p4runtime: vec![match etcd {
-                true => management::switch_address(controller, p4runtime().port()),
-                false => p4runtime(),
-            }],
-            election_id: Some(u32::from(2 - controller)),
-            mac: SWITCH_MAC,
-            gateways: gateways.collect(),
-            report_keys: Some("report-keys.txt".into()),
-            ..SwitchSection::default()
-        },
-        api: Some(ApiSection {
-            listen: Some(api(controller)),
-            tokens: "tokens".into(),
-            state: Some(format!("disk/policies-{controller}.json")),
-        }),
-        agent: AgentSection {
-            latency_ms: Some(Threshold { high: 500.0, low: 250.0 }),
-            ..AgentSection::default()
-        },
-        routes: routes.collect(),
-        servers: servers.collect(),
-        services: vec![ServiceSection {
-            vips: vec![spec.vip_ipv4.into(), spec.vip_ipv6.into()],
-            protocols: vec![Protocol::Tcp, Protocol::Udp],
-            ..ServiceSection::new(SERVICE, PORT, Policy::Wrr)
-        }],
-        ..RackFile::default()
-    }
-}
-
 /// An error about a file.
 fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
     let what = format!("cannot {what} {}", path.display());
@@ -173,7 +109,7 @@ fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> 
 impl Rack {
     /// Builds a rack with its files in `folder` and starts everything in it. The devices serve; the rest may take a moment.
     pub fn start(folder: PathBuf, options: &Options, controllers: u8, etcd: Option<&str>) -> Result<Self> {
-        let spec = spec();
+        let spec = described::spec(etcd.is_some());
         let wiring = Wiring::build(&spec)?;
         let (binary, own) = (&options.binary.display().to_string(), options.own.display().to_string());
         write_files(&folder, &spec, controllers, etcd.is_some())?;
@@ -212,7 +148,8 @@ impl Rack {
             controller.push(Child::start(format!("controller {c}"), place, binary, arguments)?);
         }
         let mut agents = Vec::new();
-        for (server, device) in spec.servers.iter().flat_map(|s| s.devices.iter().map(move |d| (s, d))) {
+        let listed = spec.servers.iter().filter(|s| s.name != MEMBER);
+        for (server, device) in listed.flat_map(|s| s.devices.iter().map(move |d| (s, d))) {
             let name = server.device_name(device);
             let arguments = vec!["agent".into(), described(0), server.name.clone(), device.name.clone()];
             let host = &wiring.host(&name)?.namespace;
@@ -220,7 +157,22 @@ impl Rack {
         }
         let keys = Keyring::derive(SEED, spec.devices().map(|(name, _)| name))?;
         let wiring = Arc::new(wiring);
-        Ok(Self { wiring, keys, controllers, management, folder, switch, controller, agents, devices })
+        let (roster, stays) = (None, described::stays(&spec));
+        let mut rack = Self {
+            wiring,
+            keys,
+            controllers,
+            management,
+            roster,
+            folder,
+            switch,
+            controller,
+            agents,
+            devices,
+        };
+        let register = |stays| Roster::start(&rack.wiring.switch, rack.apis(), stays);
+        rack.roster = stays.map(register).transpose()?;
+        Ok(rack)
     }
 
     /// The APIs of all controllers.
@@ -316,7 +268,7 @@ impl Rack {
                 .map(|c| {
                     (
                         self.folder.join(format!("rack-{c}.toml")),
-                        Some(description(spec, c, self.management.is_some()).to_toml()),
+                        Some(described::text(spec, c, self.management.is_some())),
                     )
                 })
                 .collect(),
@@ -409,7 +361,7 @@ pub fn metrics_answer() -> bool {
     http::ask(metrics(), &http::request("GET", "/metrics", None, ""), PATIENCE).is_ok_and(|(s, _)| s == 200)
 }
 
-fn made_of(right: &str, content: Content) -> Vec<u8> {
+pub fn made_of(right: &str, content: Content) -> Vec<u8> {
     match content {
         Content::Right => right.as_bytes().to_vec(),
         Content::Part(percent) => right.as_bytes()[..right.len() * usize::from(percent) / 100].to_vec(),
@@ -429,7 +381,7 @@ fn write_files(folder: &std::path::Path, spec: &RackSpec, controllers: u8, etcd:
     }
     for c in 0..controllers {
         let path = folder.join(format!("rack-{c}.toml"));
-        fs::write(&path, description(spec, c, etcd).to_toml()).map_err(failed("write", &path))?;
+        fs::write(&path, described::text(spec, c, etcd)).map_err(failed("write", &path))?;
     }
     let (tokens, keys) = (folder.join("tokens"), folder.join("report-keys.txt"));
     fs::write(&tokens, format!("siege {TOKEN}\n")).map_err(failed("write", &tokens))?;
@@ -450,25 +402,6 @@ fn make_keys(namespace: &Namespace, binary: &str, described: &str) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn descriptions_are_right_and_differ_in_their_controller() {
-        let spec = spec();
-        for c in [0, 1] {
-            let file = description(&spec, c, false);
-            let (rack, text) = (file.rack().expect("right"), file.to_toml());
-            assert_eq!(rack.devices().count(), 4);
-            assert_eq!(rack.api.map(|a| a.listen), Some(api(c)));
-            assert_eq!(rack.switch.election_id, 2 - u64::from(c));
-            // Cut-off descriptions must be valid, or the cases would show nothing.
-            for cut in crate::cases::CUTS {
-                let part = made_of(&text, Content::Before(cut));
-                let part = String::from_utf8(part).expect("text");
-                assert!((500..text.len()).contains(&part.len()), "{cut}");
-                pointsman_balance::Rack::parse("rack.toml", &part).expect("valid as far as it goes");
-            }
-        }
-    }
 
     #[test]
     fn contents_are_made_of_what_is_right() {

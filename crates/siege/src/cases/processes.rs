@@ -38,6 +38,8 @@ const ALL_LOST: Limits = Limits {
 
 /// The longest time without a controller that makes changes.
 const LEADERLESS: Duration = Duration::from_secs(2);
+/// The same where members come and go: a change of a policy waits while members that left are removed.
+const BEHIND_MEMBERS: Duration = Duration::from_secs(15);
 
 /// Controllers that share etcd: connections notice nothing.
 const GROUP: Case = Case {
@@ -306,13 +308,38 @@ pub const CASES: &[Case] = &[
         name: "controllers-with-etcd",
         about: "Two controllers with three nodes of etcd: 6 faults at random under 1,000 new connections a second.",
         quick: true,
-        storm: Some(Storm { faults: 6, connections_per_s: 1000, seed: 1, leaderless: LEADERLESS }),
+        storm: Some(Storm {
+            faults: 6,
+            connections_per_s: 1000,
+            seed: 1,
+            leaderless: LEADERLESS,
+            drifts: false,
+        }),
         ..GROUP
     },
     Case {
         name: "controllers-with-etcd-long",
         about: "The same with 100 faults under 5,000 new connections a second.",
-        storm: Some(Storm { faults: 100, connections_per_s: 5000, seed: 2, leaderless: LEADERLESS }),
+        storm: Some(Storm {
+            faults: 100,
+            connections_per_s: 5000,
+            seed: 2,
+            leaderless: LEADERLESS,
+            drifts: false,
+        }),
+        ..GROUP
+    },
+    Case {
+        name: "members-with-etcd",
+        about: "Members come and go while two controllers with three nodes of etcd have 6 faults at random.",
+        quick: true,
+        storm: Some(Storm {
+            faults: 6,
+            connections_per_s: 1000,
+            seed: 3,
+            leaderless: BEHIND_MEMBERS,
+            drifts: true,
+        }),
         ..GROUP
     },
 ];

@@ -1,5 +1,6 @@
 //! What was seen of a storm, and what follows from it: pure functions.
 
+use super::Summary;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -79,6 +80,8 @@ pub struct Findings {
     pub primaries: u64,
     /// Connections opened in addition, and those without an answer.
     pub connections: (u64, u64),
+    /// What members' requests came to.
+    pub members: Summary,
     /// Lost changes, two writers and the like, as text.
     pub wrong: Vec<String>,
 }
@@ -125,6 +128,7 @@ impl Evidence {
                 .collect::<BTreeSet<_>>()
                 .len() as u64,
             connections: (self.opened, self.unanswered),
+            members: Summary::default(),
             wrong,
         }
     }
@@ -253,6 +257,9 @@ impl Findings {
             "primaries": self.primaries,
             "connections": self.connections.0,
             "unanswered": self.connections.1,
+            "registered": self.members.registered,
+            "withdrawn": self.members.withdrawn,
+            "members_compared": self.members.compared,
         })
     }
 
@@ -265,6 +272,11 @@ impl Findings {
             self.primaries,
             self.connections.1,
             self.connections.0
+        );
+        let m = &self.members;
+        out += &format!(
+            "  members: {} registrations and renewals, {} withdrawals acknowledged, compared {} times\n",
+            m.registered, m.withdrawn, m.compared
         );
         for (kind, (n, middle, top)) in self.by_kind() {
             out += &format!(

@@ -2,14 +2,17 @@
 
 mod evidence;
 mod plan;
+mod roll;
 mod witness;
 
 pub use evidence::Findings;
 pub use plan::Storm;
+pub use roll::{Place, Roll, Summary};
 
 use crate::case::Signal;
 use crate::management::Way;
 use crate::rack::Rack;
+use crate::roster::Roster;
 use crate::run::Siege;
 use plan::{Blow, Fault, Target, plan};
 use pointsman_lab::{Error, Result};
@@ -56,22 +59,60 @@ impl Siege<'_> {
         let witness = Witness::start(self.rack, storm.connections_per_s, self.load.origin())?;
         let mut wrong = Vec::new();
         let mut leader = self.calm(&witness)?;
-        for fault in plan(storm) {
+        let faults = plan(storm);
+        for (left, fault) in (0..faults.len()).rev().zip(&faults) {
+            // Those that came leave under the last one.
+            self.drift(storm.drifts && left > 0);
             let Some(leads) = leader else {
                 wrong.push("the controllers did not recover: the storm was given up".to_owned());
                 break;
             };
             self.last(fault.after)?;
-            leader = self.fault(&fault, leads, &witness)?;
+            leader = self.fault(fault, leads, &witness)?;
             match leader {
-                Some(leader) => witness.compare(leader),
+                Some(leader) => {
+                    witness.compare(leader);
+                    self.compare_members(leader, false);
+                }
                 None => {
                     wrong.push(format!("{}: not all was well {} s later", fault.kind(), PATIENCE.as_secs()))
                 }
             }
         }
+        self.drift(false);
+        if let Some(leader) = leader {
+            self.settle(leader, &mut wrong)?;
+        }
         let over = self.load.elapsed();
-        Ok(witness.finish(leader, wrong).findings(over))
+        let members = self.rack.roster.as_ref().map(Roster::summary).unwrap_or_default();
+        wrong.extend(members.wrong.iter().cloned());
+        Ok(Findings { members, ..witness.finish(leader, wrong).findings(over) })
+    }
+
+    /// Members come and go from now on, or no longer.
+    fn drift(&self, on: bool) {
+        self.rack.roster.iter().for_each(|roster| roster.drift(on));
+    }
+
+    fn compare_members(&self, leader: usize, over: bool) {
+        if let (Some(roster), Some(api)) = (&self.rack.roster, self.rack.apis().get(leader)) {
+            roster.compare(api, over);
+        }
+    }
+
+    /// Waits until the members that came and went have left.
+    fn settle(&mut self, leader: usize, wrong: &mut Vec<String>) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        let api = self.rack.apis()[leader].clone();
+        while !self.rack.roster.as_ref().is_none_or(|roster| roster.is_settled(&api)) {
+            if Instant::now() >= until {
+                wrong.push(format!("members that left are still there {} s later", PATIENCE.as_secs()));
+                break;
+            }
+            self.last(Duration::from_millis(100))?;
+        }
+        self.compare_members(leader, true);
+        Ok(())
     }
 
     /// One fault, until all is well again: then the number of the controller that leads.

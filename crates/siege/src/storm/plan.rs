@@ -15,6 +15,8 @@ pub struct Storm {
     pub seed: u64,
     /// The longest time without a controller that makes changes.
     pub leaderless: Duration,
+    /// Members come and go meanwhile.
+    pub drifts: bool,
 }
 
 /// Whom a fault hits.
@@ -132,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_plan_follows_from_its_seed_and_has_every_kind() {
-        let storm = Storm { faults: 100, connections_per_s: 1, seed: 7, leaderless: Duration::ZERO };
+        let storm =
+            Storm { faults: 100, connections_per_s: 1, seed: 7, leaderless: Duration::ZERO, drifts: false };
         let faults = plan(&storm);
         assert_eq!(faults.len(), 100);
         assert_eq!(faults, plan(&storm));
