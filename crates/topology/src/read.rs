@@ -64,7 +64,7 @@ fn line_into(t: &mut Table<'_, '_>, out: &mut Line, problems: &mut Problems<'_>)
     if let Some(delay) = t.number("delay_us", 0.0, 1e9, problems) {
         out.delay_ns = (delay.value * 1e3).round() as u64;
     }
-    if let Some(queue) = t.number("queue_kib", 0.0, 1e9, problems) {
+    if let Some(queue) = t.number("queue_kib", 0.1, 1e9, problems) {
         out.queue_bytes = (queue.value * 1024.0) as u64;
     }
     if let Some(loss) = t.number("loss", 0.0, 1.0, problems) {

@@ -222,3 +222,14 @@ fn fat_trees_as_text() {
     let error = parse(&text(parts)).expect_err("two parts");
     assert!(error.contains("no path leads from a to b"), "{error}");
 }
+
+#[test]
+fn a_queue_without_room_is_refused() {
+    let text =
+        "[network.leaf_spine]\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\nfabric_link = { queue_kib = 0 }\n";
+    let error = parse(text).expect_err("no room");
+    assert!(
+        error.contains("net.toml:5:") && error.contains("fabric_link.queue_kib: the number 0: write"),
+        "{error}"
+    );
+}
