@@ -34,4 +34,5 @@ mod switch_cli;
 mod switch_flags;
 mod switch_tls;
 mod switch_trace;
+mod walks;
 mod workload;
