@@ -115,6 +115,19 @@ pub struct Trial {
     pub contact: Contact,
 }
 
+/// A GPU from which a device on this machine gets values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The device.
+    pub device: String,
+    /// How the description chooses it.
+    pub chosen: String,
+    /// Whether it has the values that the description wants.
+    pub works: Result<(), String>,
+    /// Its UUID, if it is chosen by an index among several.
+    pub uuid: Option<String>,
+}
+
 /// All facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -132,6 +145,8 @@ pub struct Facts {
     pub ways: Vec<Way>,
     /// Whether the clock is synchronised; `None`: unknown.
     pub clock: Option<bool>,
+    /// GPUs of devices on this machine.
+    pub gpus: Vec<Gpu>,
     /// Who answers.
     pub trials: Vec<Trial>,
 }

@@ -1,9 +1,11 @@
 //! Collects the facts: files, interfaces, routes, and who answers.
 
-use crate::facts::{Contact, Description, Facts, File, Found, Interface, Trial, Way, Whom};
+use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Trial, Way, Whom};
 use nix::ifaddrs::getifaddrs;
 use pointsman_balance::Rack;
-use pointsman_balance::config::DirectReturn;
+use pointsman_balance::agent::source::{Gpu as Choice, SourceKind, SourceSettings};
+use pointsman_balance::config::{Device, DirectReturn, Server};
+use pointsman_node::agent::nvml::{Listed, Nvml};
 use pointsman_node::rack_file;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -12,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Addresses that are contacted at a time.
 const AT_A_TIME: usize = 64;
@@ -39,6 +41,7 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
         tunnel: 0,
         ways: Vec::new(),
         clock: clock(),
+        gpus: Vec::new(),
         trials: Vec::new(),
     };
     let Ok(rack) = rack else { return out };
@@ -55,6 +58,7 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
             out.ways.extend(ways(&rack, &name, address));
         }
     }
+    out.gpus = gpus(&rack, &local);
     out.trials = contacts(&rack, wait);
     out
 }
@@ -153,6 +157,31 @@ fn ways(rack: &Rack, device: &str, from: IpAddr) -> Vec<Way> {
         Way { device: device.to_string(), prefix, via, gateways: gateways.clone() }
     };
     prefixes.map(one).collect()
+}
+
+/// The GPUs that devices of this machine need. The agent of a server, which reads them, is where any of its addresses is.
+fn gpus(rack: &Rack, local: &BTreeMap<IpAddr, String>) -> Vec<Gpu> {
+    let here = |s: &&Server| s.devices.iter().flat_map(|d| d.addresses()).any(|a| local.contains_key(&a));
+    let devices = rack.servers.iter().filter(here).flat_map(|s| s.devices.iter().map(move |d| (s, d)));
+    let sources = devices.flat_map(|(s, d)| d.agent.sources.iter().map(move |source| (s, d, source)));
+    let mut library = None;
+    let one = |(s, d, source): (&Server, &Device, &SourceSettings)| {
+        let SourceKind::Nvml(choice) = &source.kind else { return None };
+        let library = library.get_or_insert_with(|| Nvml::load(Instant::now()));
+        let library = library.as_ref().map_err(ToString::to_string);
+        let works = library.clone().and_then(|nvml| {
+            let values = nvml.values(Instant::now(), choice, &source.gpu_values());
+            values.map(|_| ()).map_err(|e| e.to_string())
+        });
+        let listed = match choice {
+            Choice::Index(_) => library.ok().and_then(|nvml| nvml.list().ok()).filter(|l| l.len() > 1),
+            _ => None,
+        };
+        let of = |l: Listed| (choice == &Choice::Index(l.index)).then(|| l.found.ok()).flatten();
+        let uuid = listed.and_then(|all| all.into_iter().find_map(of)).map(|found| found.uuid);
+        Some(Gpu { device: format!("{}/{}", s.name, d.name), chosen: choice.to_string(), works, uuid })
+    };
+    sources.filter_map(one).collect()
 }
 
 fn clock() -> Option<bool> {

@@ -1,6 +1,6 @@
 //! What facts mean, and what to do about them.
 
-use crate::facts::{Contact, Description, Facts, File, Found, Interface, Trial, Way, Whom};
+use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Trial, Way, Whom};
 
 /// How bad something is; as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +62,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     out.extend(mtu(&facts.interfaces, facts.tunnel));
     out.extend(facts.ways.iter().map(way));
     out.push(clock(facts.clock));
+    out.extend(facts.gpus.iter().map(gpu));
     out.extend(trials(&facts.trials));
     out
 }
@@ -193,6 +194,21 @@ fn clock(synchronised: Option<bool>) -> Finding {
     }
 }
 
+fn gpu(g: &Gpu) -> Finding {
+    let named = format!("{}: NVIDIA GPU {}", g.device, g.chosen);
+    match (&g.works, &g.uuid) {
+        (Err(why), _) => {
+            fail("gpu", format!("{named}: {why}"), "compare `nvml` with `pointsman agent --list-gpus`")
+        }
+        (Ok(()), Some(uuid)) => warn(
+            "gpu",
+            format!("{named}: indices may change with a reboot"),
+            format!("write nvml = \"{uuid}\""),
+        ),
+        (Ok(()), None) => ok("gpu", format!("{named} answers")),
+    }
+}
+
 fn trials(all: &[Trial]) -> Vec<Finding> {
     // From a machine outside of the rack's networks no device can be reached, which is not a fault of theirs.
     let mut devices = all.iter().filter(|t| t.whom == Whom::Device).peekable();
@@ -281,6 +297,7 @@ mod tests {
                 gateways: vec![address],
             }],
             clock: Some(true),
+            gpus: vec![Gpu { device: "s1/gpu".into(), chosen: "GPU-1".into(), works: Ok(()), uuid: None }],
             trials: [Whom::Switch, Whom::Api, Whom::Device]
                 .map(|whom| Trial {
                     whom,
@@ -306,7 +323,7 @@ mod tests {
     fn a_machine_in_order() {
         let findings = judge(&good());
         assert_eq!(worst(&findings), Level::Ok, "{findings:#?}");
-        assert_eq!(findings.len(), 10, "each is said");
+        assert_eq!(findings.len(), 11, "each is said");
     }
 
     #[test]
@@ -362,6 +379,13 @@ mod tests {
         is(bad(|f| f.ways[0].via = Err("no route".into())), fail, "route", &["no route"]);
         is(bad(|f| f.clock = Some(false)), warn, "clock", &["set-ntp"]);
         is(bad(|f| f.clock = None), warn, "clock", &["unknown"]);
+        is(
+            bad(|f| f.gpus[0].works = Err("lost".into())),
+            fail,
+            "gpu",
+            &["s1/gpu: NVIDIA GPU GPU-1: lost", "--list-gpus"],
+        );
+        is(bad(|f| f.gpus[0].uuid = Some("GPU-2".into())), warn, "gpu", &["indices", "nvml = \"GPU-2\""]);
         let late = || Contact::Silent("no answer".into());
         is(bad(|f| f.trials[0].contact = Contact::Refused), fail, "switch", &["pointsman switch"]);
         is(bad(|f| f.trials[0].contact = late()), fail, "switch", &["no answer", "firewalls"]);

@@ -1,9 +1,10 @@
 //! `pointsman agent`: the agent of one device, with its interface, sockets and clock.
 
 mod error;
+pub mod gpus;
 mod health;
 mod join;
-mod nvml;
+pub mod nvml;
 mod orca;
 mod sources;
 
@@ -44,11 +45,17 @@ type Reading = for<'a> fn(&'a str) -> Input<'a>;
 #[derive(clap::Args)]
 pub struct Args {
     /// Rack description; the same file as the controller's.
-    rack: PathBuf,
+    #[arg(required_unless_present = "list_gpus")]
+    rack: Option<PathBuf>,
     /// Name of the server.
-    server: String,
+    #[arg(required_unless_present = "list_gpus")]
+    server: Option<String>,
     /// Name of the device.
-    device: String,
+    #[arg(required_unless_present = "list_gpus")]
+    device: Option<String>,
+    /// List this machine's NVIDIA GPUs and their MIG instances, as `nvml` in the rack description names them.
+    #[arg(long, exclusive = true)]
+    list_gpus: bool,
     /// Network interface of the device [default: the one with the device's address].
     #[arg(short, long)]
     interface: Option<String>,
@@ -256,6 +263,7 @@ impl Running {
             Output::Busy(why) => return log(&format!("busy: {why}")),
             Output::Available(name) => return log(&format!("{name}: available")),
             Output::Problem(what) => return log(&what),
+            Output::Answers(source) => return log(&format!("{source} answers again")),
         };
         let was_unreachable = std::mem::replace(unreachable, sent.is_err());
         if let Err(e) = sent
@@ -323,9 +331,14 @@ fn processor_time() -> Duration {
 }
 
 /// The configuration of the agent of a device in this rack, with its interface.
-fn configured(args: &Args, rack: &Rack) -> Result<AgentConfig, Box<dyn Error>> {
-    let mut config = AgentConfig::from_rack(rack, &args.server, &args.device, "")?;
-    config.interface = match &args.interface {
+fn configured(
+    rack: &Rack,
+    server: &str,
+    device: &str,
+    interface: Option<&String>,
+) -> Result<AgentConfig, Box<dyn Error>> {
+    let mut config = AgentConfig::from_rack(rack, server, device, "")?;
+    config.interface = match interface {
         Some(name) => name.clone(),
         None => interface_with(&config.addresses).ok_or_else(|| {
             let addresses: Vec<String> = config.addresses.iter().map(IpAddr::to_string).collect();
@@ -406,6 +419,11 @@ async fn over(limit_s: Option<u64>) {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let (Some(rack), Some(server), Some(device)) = (&args.rack, &args.server, &args.device) else {
+        pointsman_console::print(&gpus::text(&gpus::list()?));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let configured = |file: &Rack| configured(file, server, device, args.interface.as_ref());
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -419,9 +437,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     });
     // A member gets its key with the answer to its registration.
     let read = if args.join.is_wanted() { rack_file::describe } else { rack_file::read };
-    let file = read(&args.rack)?;
-    let mut join = args.join.join(&file, &args.server, &args.device)?;
-    let mut config = if join.is_none() { Some(configured(&args, &file)?) } else { None };
+    let file = read(rack)?;
+    let mut join = args.join.join(&file, server, device)?;
+    let mut config = if join.is_none() { Some(configured(&file)?) } else { None };
     let mut shown = None;
     if let Some(address) = args.metrics {
         let (listener, at) = tokio.block_on(listen(address, "--metrics"))?;
@@ -447,9 +465,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             None => tokio.block_on(until_end(&mut stop, join.as_mut())),
         };
         match (end, &join) {
-            (End::Renewed(standing), Some(join)) => {
-                config = Some(configured(&args, &join.rack(&file, standing)?)?)
-            }
+            (End::Renewed(standing), Some(join)) => config = Some(configured(&join.rack(&file, standing)?)?),
             (End::Refused(why), _) => break Err(why.into()),
             _ => break Ok(ExitCode::SUCCESS),
         }

@@ -4,6 +4,7 @@ mod bench_wire;
 mod demo_wire;
 mod fabric_wire;
 mod failover_wire;
+mod gpus_wire;
 mod guide_wire;
 mod health_wire;
 mod learn_wire;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ("siege_wire", siege_wire::TESTS),
         ("net_wire", net_wire::TESTS),
         ("fabric_wire", fabric_wire::TESTS),
+        ("gpus_wire", gpus_wire::TESTS),
         ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
         ("demo_wire", demo_wire::TESTS),

@@ -215,6 +215,23 @@ impl<'t, 'a> Table<'t, 'a> {
         None
     }
 
+    /// An integer within bounds, or text that represents a `T`.
+    pub fn integer_or_text<T: FromStr<Err: fmt::Display> + From<u32>>(
+        &mut self,
+        name: &'static str,
+        max: u32,
+        problems: &mut Problems<'_>,
+    ) -> Option<At<T>> {
+        let value = self.get(name)?;
+        match value.get_ref() {
+            DeValue::String(_) => self.parsed(name, value, "", problems),
+            _ => {
+                let number = self.integer(name, 0, u64::from(max), problems)?;
+                Some(At { value: T::from(number.value as u32), place: number.place })
+            }
+        }
+    }
+
     /// A number within bounds, whole or not.
     pub fn number(
         &mut self,

@@ -228,6 +228,8 @@ pub enum Output {
     Available(String),
     /// Something cannot be measured; reported once for each kind.
     Problem(String),
+    /// A source that was silent for long, and whose problem was reported, answers again; which.
+    Answers(String),
 }
 
 /// The state of all metrics. `None` if not measured.
@@ -424,14 +426,7 @@ impl Agent {
                 Some(speed) => self.network.read(now, text, &self.config.interface, speed, memory),
                 None => Ok(()),
             },
-            Input::Source { device, source, answer } => {
-                let told = self.parts.get_mut(device).map_or(Ok(()), |part| {
-                    let memory = memory_of(&part.settings);
-                    part.sources.get_mut(source).map_or(Ok(()), |s| s.answer(now, answer, memory))
-                });
-                self.failures += u64::from(told.is_err());
-                told
-            }
+            Input::Source { device, source, answer } => self.answered(now, device, source, answer, out),
             Input::Probed { device, target, result } => {
                 self.probed(device, target, result, out);
                 Ok(())
@@ -441,6 +436,32 @@ impl Agent {
         if let Err(problem) = read {
             self.problem(problem, out);
         }
+    }
+
+    /// Takes the answer of a source. One that was silent for long and answers again is reported, and its problems are forgotten: they
+    /// will be reported again.
+    fn answered(
+        &mut self,
+        now: Duration,
+        device: usize,
+        source: usize,
+        answer: Answer<'_>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), String> {
+        let Some(part) = self.parts.get_mut(device) else { return Ok(()) };
+        let memory = memory_of(&part.settings);
+        let Some(source) = part.sources.get_mut(source) else { return Ok(()) };
+        let was_stale = source.is_stale(now);
+        let answer = source.answer(now, answer, memory);
+        self.failures += u64::from(answer.is_err());
+        if was_stale && answer.is_ok() {
+            let (name, problems) = (source.settings.kind.to_string(), self.problems.len());
+            self.problems.retain(|p| p.strip_prefix(&name).is_none_or(|rest| !rest.starts_with(": ")));
+            if self.problems.len() < problems {
+                out.push(Output::Answers(name));
+            }
+        }
+        answer
     }
 
     /// Reports a problem once.

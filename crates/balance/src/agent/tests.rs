@@ -555,6 +555,15 @@ fn several_devices() {
     let [_, gpu0, gpu1] = &figures.devices[..] else { panic!("{figures:?}") };
     assert_eq!((gpu0.name.as_str(), gpu0.reported), ("s1/gpu0", false));
     assert_eq!((gpu1.name.as_str(), gpu1.load.compute), ("s1/gpu1", 7));
+    // One line when it answers again, although both GPUs ask there; then its problems are news once more.
+    let is_line = |o: &Output| matches!(o, Output::Problem(_) | Output::Answers(_));
+    let lines = |out: Vec<Output>| out.into_iter().filter(is_line).collect::<Vec<_>>();
+    assert_eq!(lines(page(&mut a, at(510), 40)), [Output::Answers("http://127.0.0.1:9400/metrics".into())]);
+    assert_eq!(last(&a.step(at(600), Input::Tick)).map(|(mask, ..)| mask), Some(0b11_0001));
+    assert_eq!((lines(a.step(at(610), failed)).len(), lines(a.step(at(620), failed)).len()), (1, 0));
+    // After a short silence there is nothing to say.
+    assert_eq!(lines(page(&mut a, at(630), 40)), []);
+    assert_eq!(lines(a.step(at(640), failed)), []);
 }
 
 /// The probes among the outputs, by target.

@@ -2,7 +2,9 @@
 
 use super::health::{self, HealthCheck};
 use super::reader::{At, Problems, Table};
-use crate::agent::source::{Reading, SourceKind, SourceSettings};
+use crate::agent::source::{
+    Gpu, MAX_INDEX, MIG_REMEDY, Reading, SourceKind, SourceSettings, VALUES, is_of_whole_gpus,
+};
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -130,12 +132,30 @@ fn threshold(
     }
 }
 
+/// What a source can measure.
+const READINGS: [&str; 4] = ["compute", "memory", "network", "queue"];
+
 /// An address of HTTP without encryption: `http://host:port/path`.
 fn check_url(url: &At<String>, field: String, problems: &mut Problems<'_>) {
     let host = url.value.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or(""));
     let clean = !url.value.contains(|c: char| c.is_ascii_control() || c == ' ');
     if !clean || host.is_none_or(str::is_empty) {
         problems.add(&url.place, field, format!("`{}`: write http://host:port/path", url.value));
+    }
+}
+
+/// Whether NVIDIA's library has these numbers of this GPU.
+fn check_values(t: &Table<'_, '_>, gpu: &Gpu, read: &[Option<At<Reading>>; 4], problems: &mut Problems<'_>) {
+    for (field, reading) in READINGS.iter().zip(read) {
+        let Some(At { value: reading, place }) = reading else { continue };
+        let name = &reading.name;
+        let message = match VALUES.contains(&name.as_str()) {
+            false => format!("`{name}`: NVIDIA's library has {}", VALUES.join(", ")),
+            true if gpu.is_instance() && is_of_whole_gpus(name) => format!("`{name}`: {MIG_REMEDY}"),
+            true if !reading.labels.is_empty() => format!("`{name}` has no labels: write {name}"),
+            true => continue,
+        };
+        problems.add(place, t.field(field), message);
     }
 }
 
@@ -162,14 +182,14 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
         }
         kinds.push(SourceKind::Haproxy(address.value));
     }
-    if let Some(index) = t.integer("nvml", 0, 255, problems) {
-        kinds.push(SourceKind::Nvml(index.value as u32));
+    if let Some(gpu) = t.integer_or_text::<Gpu>("nvml", MAX_INDEX, problems) {
+        kinds.push(SourceKind::Nvml(gpu.value));
     }
     let interval_ms = t.integer("interval_ms", 1, 3_600_000, problems).map_or(100, |v| v.value as u32);
     let stale = t.integer("stale_ms", 1, 3_600_000, problems);
     let stale_ms = stale.map_or(interval_ms.saturating_mul(3).max(1000), |v| v.value as u32);
-    let mut readings = ["compute", "memory", "network", "queue"]
-        .map(|name| t.text::<Reading>(name, "", problems).map(|r| r.value));
+    let read = READINGS.map(|name| t.text::<Reading>(name, "", problems));
+    let mut readings = read.clone().map(|r| r.map(|r| r.value));
     if !problems.is_empty() {
         t.finish(problems);
         return None;
@@ -177,7 +197,7 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
     let mut kinds = kinds.into_iter();
     let (Some(kind), None) = (kinds.next(), kinds.next()) else {
         let message = "write one of prometheus = \"http://...\", orca = \"http://...\", orca_grpc = \"http://...\", haproxy = \"host:port\" \
-                       and nvml = 0";
+                       and nvml = 0 (or \"GPU-...\")";
         problems.add(&place, t.field("prometheus"), message);
         t.finish(problems);
         return None;
@@ -196,10 +216,12 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
             readings[0] = Some(Reading::new("cpu_utilization", 100.0));
             readings[1] = Some(Reading::new("mem_utilization", 100.0));
         }
+        SourceKind::Nvml(gpu) if none && gpu.is_instance() => t.missing("memory", MIG_REMEDY, problems),
         SourceKind::Nvml(_) if none => {
             readings[0] = Some(Reading::new("utilization", 1.0));
             readings[1] = Some(Reading::new("memory", 1.0));
         }
+        SourceKind::Nvml(gpu) => check_values(&t, gpu, &read, problems),
         _ => {}
     }
     t.finish(problems);

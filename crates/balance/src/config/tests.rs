@@ -1,6 +1,6 @@
 use super::file::{ClientsSection, LearnSection};
 use super::*;
-use crate::agent::source::{Reading, SourceKind};
+use crate::agent::source::{Gpu, Reading, SourceKind};
 use crate::blocks::{Metric, Servers};
 use crate::program::ServerDevices;
 use pointsman_wire::Random;
@@ -408,8 +408,28 @@ fn sources() {
     check("nvml = 0\ncompute = \"a b\"", "agent.source.compute: `a b`: write name");
     let rack = good(&with("nvml = 1\ninterval_ms = 20"));
     let source = &rack.servers[0].devices[0].agent.sources[0];
-    assert_eq!((source.kind.clone(), source.interval_ms, source.stale_ms), (SourceKind::Nvml(1), 20, 1000));
+    let kind = SourceKind::Nvml(Gpu::Index(1));
+    assert_eq!((source.kind.clone(), source.interval_ms, source.stale_ms), (kind, 20, 1000));
     assert_eq!(source.readings[0], Some(Reading::new("utilization", 1.0)));
+    check("nvml = 256", "agent.source.nvml: 256 is out of range");
+    check("nvml = \"3b:00\"", "agent.source.nvml: `3b:00`: write an index from 0 to 255, a UUID");
+    check(
+        "nvml = 0\ncompute = \"utilisation\"",
+        "agent.source.compute: `utilisation`: NVIDIA's library has utilization,",
+    );
+    check("nvml = 0\ncompute = 'utilization{gpu=\"0\"}'", "`utilization` has no labels");
+    // Instances have no utilisation: never silently without compute.
+    check("nvml = \"MIG-1\"", "agent.source.memory: missing: NVIDIA's library has no utilisation with MIG");
+    check(
+        "nvml = \"MIG-1\"\ncompute = \"utilization\"",
+        "agent.source.compute: `utilization`: NVIDIA's library has no",
+    );
+    for gpu in ["MIG-1", "GPU-1", "0000:3b:00.0"] {
+        let rack = good(&with(&format!("nvml = \"{gpu}\"\nmemory = \"memory\"")));
+        let source = &rack.servers[0].devices[0].agent.sources[0];
+        assert_eq!(source.kind, SourceKind::Nvml(gpu.parse().expect("a GPU")));
+        assert_eq!(source.readings[0], None);
+    }
 }
 
 /// Trust without a digest must be configured explicitly.

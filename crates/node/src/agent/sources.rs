@@ -3,7 +3,7 @@
 use super::error::AgentError;
 use super::nvml::Nvml;
 use pointsman_balance::agent::AgentConfig;
-use pointsman_balance::agent::source::{Answer, SourceKind};
+use pointsman_balance::agent::source::{Answer, SourceKind, SourceSettings};
 use pointsman_ports::Waker;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -85,13 +85,13 @@ fn get(url: &str) -> Result<Vec<u8>, String> {
     ask(&address, question.as_bytes())
 }
 
-fn reply(kind: &SourceKind, library: Option<&Nvml>) -> Reply {
-    let bytes = match kind {
+fn reply(source: &SourceSettings, library: Option<&Nvml>) -> Reply {
+    let bytes = match &source.kind {
         SourceKind::Prometheus(url) | SourceKind::Orca(url) => get(url),
         SourceKind::Haproxy(address) => ask(address, b""),
         SourceKind::OrcaStream(_) => Err("its reports are pushed".to_string()),
-        SourceKind::Nvml(index) => {
-            return match library.map(|nvml| nvml.gpu(*index)) {
+        SourceKind::Nvml(gpu) => {
+            return match library.map(|nvml| nvml.values(Instant::now(), gpu, &source.gpu_values())) {
                 Some(Ok(values)) => Reply::Values(values),
                 Some(Err(e)) => Reply::Failed(e.to_string()),
                 None => Reply::Failed("NVIDIA's management library is not available".into()),
@@ -117,7 +117,7 @@ pub fn start(
         .collect();
     let wants_nvml = sources.iter().any(|(_, _, s)| matches!(s.kind, SourceKind::Nvml(_)));
     let library = if wants_nvml {
-        let library = Nvml::load().map_err(|e| AgentError::Library(config.name.clone(), e))?;
+        let library = Nvml::load(Instant::now()).map_err(|e| AgentError::Library(config.name.clone(), e))?;
         Some(Arc::new(library))
     } else {
         None
@@ -136,7 +136,7 @@ pub fn start(
             }
             while !stop.load(Ordering::Relaxed) {
                 let next = Instant::now() + Duration::from_millis(u64::from(source.interval_ms));
-                if tx.send((device, index, reply(&source.kind, library.as_deref()))).is_err() {
+                if tx.send((device, index, reply(&source, library.as_deref()))).is_err() {
                     return;
                 }
                 // The agent picks up replies no later than its next heartbeat.
@@ -156,7 +156,12 @@ pub fn start(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pointsman_balance::agent::source::Gpu;
     use std::net::TcpListener;
+
+    fn source(kind: SourceKind) -> SourceSettings {
+        SourceSettings { kind, interval_ms: 100, stale_ms: 1000, readings: [const { None }; 4] }
+    }
 
     /// Answers once with these bytes.
     fn server(answer: &'static [u8]) -> String {
@@ -178,13 +183,16 @@ mod tests {
     fn asks_and_reads_to_the_end() {
         let answer = b"HTTP/1.0 200 OK\r\n\r\nup 1\n";
         let address = server(answer);
-        let Reply::Bytes(bytes) = reply(&SourceKind::Prometheus(format!("http://{address}/metrics")), None)
+        let Reply::Bytes(bytes) =
+            reply(&source(SourceKind::Prometheus(format!("http://{address}/metrics"))), None)
         else {
             panic!("no answer")
         };
         assert_eq!(bytes, answer);
         let address = server(b"75% ready\n");
-        let Reply::Bytes(bytes) = reply(&SourceKind::Haproxy(address), None) else { panic!("no answer") };
+        let Reply::Bytes(bytes) = reply(&source(SourceKind::Haproxy(address)), None) else {
+            panic!("no answer")
+        };
         assert_eq!(bytes, b"75% ready\n");
     }
 
@@ -195,8 +203,10 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
             listener.local_addr().expect("an address").to_string()
         };
-        assert!(matches!(reply(&SourceKind::Haproxy(address), None), Reply::Failed(_)));
-        let Reply::Failed(why) = reply(&SourceKind::Nvml(0), None) else { panic!("there is none") };
+        assert!(matches!(reply(&source(SourceKind::Haproxy(address)), None), Reply::Failed(_)));
+        let Reply::Failed(why) = reply(&source(SourceKind::Nvml(Gpu::Index(0))), None) else {
+            panic!("there is none")
+        };
         assert!(why.contains("not available"), "{why}");
     }
 }

@@ -214,8 +214,13 @@ pub struct Running {
 impl Running {
     /// Starts it with these arguments.
     pub fn start(args: &[&str]) -> Running {
+        Running::of(pointsman(args))
+    }
+
+    /// Starts this command.
+    pub fn of(mut command: Command) -> Running {
         let mut child =
-            pointsman(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let stderr = Collector::of(child.stderr.take().expect("piped"));
         Running { child, stderr }
     }

@@ -131,7 +131,8 @@ impl<E: Executor> World<E> {
                 | agent::Output::Available(_)
                 | agent::Output::Failed(_)
                 | agent::Output::Healthy(_)
-                | agent::Output::Problem(_) => {}
+                | agent::Output::Problem(_)
+                | agent::Output::Answers(_) => {}
             }
         }
     }

@@ -3,6 +3,7 @@
 //! The caller queries each source at its interval and passes on the answer or the error; this module parses it. Answers are
 //! untrusted: the worst that invalid ones cause is an error.
 
+mod gpu;
 mod haproxy;
 mod orca;
 mod prometheus;
@@ -10,6 +11,7 @@ mod prometheus;
 mod tests;
 
 use super::proc::{Memory, Smoothed};
+pub use gpu::{Gpu, MAX_INDEX, MIG_REMEDY, NotAGpu, VALUES, is_of_whole_gpus};
 pub use orca::request as orca_request;
 use std::fmt;
 use std::str::FromStr;
@@ -123,8 +125,8 @@ pub enum SourceKind {
     Orca(String),
     /// An HTTP address of a gRPC server that streams ORCA load reports out of band.
     OrcaStream(String),
-    /// An NVIDIA GPU of this machine, by index.
-    Nvml(u32),
+    /// An NVIDIA GPU of this machine.
+    Nvml(Gpu),
 }
 
 impl fmt::Display for SourceKind {
@@ -133,7 +135,7 @@ impl fmt::Display for SourceKind {
             SourceKind::Prometheus(url) | SourceKind::Orca(url) => f.write_str(url),
             SourceKind::OrcaStream(url) => write!(f, "ORCA reports of {url}"),
             SourceKind::Haproxy(address) => write!(f, "agent check at {address}"),
-            SourceKind::Nvml(index) => write!(f, "NVIDIA GPU {index}"),
+            SourceKind::Nvml(gpu) => write!(f, "NVIDIA GPU {gpu}"),
         }
     }
 }
@@ -149,6 +151,13 @@ pub struct SourceSettings {
     pub stale_ms: u32,
     /// Where compute, memory, network (in per cent) and queue (requests) come from.
     pub readings: [Option<Reading>; 4],
+}
+
+impl SourceSettings {
+    /// What it needs to know of a GPU, by the names in [`VALUES`].
+    pub fn gpu_values(&self) -> Vec<&'static str> {
+        VALUES.into_iter().filter(|name| self.readings.iter().flatten().any(|r| r.name == *name)).collect()
+    }
 }
 
 /// The answer to a query.

@@ -169,7 +169,10 @@ fn other_sources() {
     let e = s.answer(Duration::ZERO, Answer::Bytes(b""), WINDOW).expect_err("no such metric");
     assert_eq!(e, "ORCA reports of http://h:1: no numeric `named_metrics.waiting` found");
     assert!(s.answer(Duration::ZERO, Answer::Bytes(&message[..9]), WINDOW).is_err(), "cut short");
-    let mut s = Source::new(settings(SourceKind::Nvml(1), [Some("utilization"), Some("memory"), None, None]));
+    let mut s = Source::new(settings(
+        SourceKind::Nvml(Gpu::Index(1)),
+        [Some("utilization"), Some("memory"), None, None],
+    ));
     assert_eq!(
         s.answer(Duration::ZERO, Answer::Values(&[("utilization", 40.0), ("memory", 50.0)]), WINDOW),
         Ok(())
