@@ -193,7 +193,7 @@ fn state(d: &Value) -> String {
             None => format!("draining{by}: connections not counted yet"),
         },
         "drained" => format!("drained{by}: no connections left"),
-        "silent" => format!("silent, {last}: {}", d["reason"].as_str().unwrap_or("is its agent running?")),
+        "silent" => format!("silent, {last}: {}", string(&d["reason"])),
         "failed" => "failed its health check".into(),
         other => other.into(),
     }

@@ -6,7 +6,7 @@ use super::time::rfc3339;
 use super::wanted::Document;
 use super::{Answer, Change, Desk, Effect, Outcome, Wait};
 use crate::config::{Device, Member, MemberDevice, Rack, Service};
-use crate::controller::{Controllers, Draining, Live, Unavailable};
+use crate::controller::{Controllers, Draining, Live, Silence, Unavailable};
 use crate::state::{DROPS, METRICS};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,12 +24,29 @@ pub(super) fn state(member: &Member, device: &MemberDevice, why: Option<&Unavail
     }
 }
 
-/// Why the reports of a device that counts as silent are refused.
-pub(super) fn refusal(why: Option<&Unavailable>) -> Option<String> {
-    match why {
-        Some(Unavailable::Refused(refusal)) => Some(format!("its reports are refused: {refusal}")),
-        _ => None,
+/// Why a device at this port of the switch counts as silent, and what to do.
+pub(super) fn reason(why: Option<&Unavailable>, port: u16) -> Option<String> {
+    match why? {
+        Unavailable::Refused(refusal) => Some(format!("its reports are refused: {refusal}")),
+        Unavailable::Silent => Some(Silence { port }.to_string()),
+        Unavailable::Failed => None,
     }
+}
+
+/// The last change of each device, server or service, by name.
+fn last_changes<'a>(changes: impl Iterator<Item = &'a Change>) -> BTreeMap<&'a str, &'a Change> {
+    changes.map(|c| (c.device.as_ref().map_or(c.service.as_str(), |d| &d.device), c)).collect()
+}
+
+/// The last change of a device: of itself, its server, or the policy of its services.
+fn last_change(change: Option<&&Change>) -> Value {
+    let Some(change) = change else { return Value::Null };
+    let what = match &change.device {
+        Some(Drain { drain: true, .. }) => "drain".to_string(),
+        Some(Drain { drain: false, .. }) => "enable".to_string(),
+        None => format!("policy of {}", change.service),
+    };
+    json!({ "change": change.id, "what": what, "who": change.who, "at": rfc3339(change.at_ms) })
 }
 
 /// Live figures.
@@ -75,6 +92,7 @@ impl Desk {
         let unavailable = controller.unavailable();
         let draining: BTreeMap<String, Draining> =
             controller.draining().into_iter().map(|d| (d.device.clone(), d)).collect();
+        let changes = last_changes(self.history.iter());
         let all = self.rack.devices().map(|(server, device)| {
             let mut out = self.device(
                 device,
@@ -82,6 +100,12 @@ impl Desk {
                 unavailable.get(&device.number),
             );
             out["server"] = server.name.as_str().into();
+            let services = out["services"].as_array().into_iter().flatten();
+            let names = [out["device"].as_str(), out["server"].as_str()]
+                .into_iter()
+                .chain(services.map(Value::as_str));
+            let last = names.flatten().filter_map(|name| changes.get(name)).max_by_key(|c| c.id);
+            out["last_change"] = last_change(last);
             out["source"] = server.source.as_deref().into();
             let name = crate::members::Name { server: server.name.clone(), device: device.name.clone() };
             out["expires_in_ms"] = self.members.get(&name).and_then(|m| m.expires_in_ms).into();
@@ -118,7 +142,7 @@ impl Desk {
             "addresses": device.addresses().map(|a| a.to_string()).collect::<Vec<_>>(),
             "services": own.iter().map(|(s, _, _)| &s.name).collect::<Vec<_>>(),
             "state": state,
-            "reason": refusal(why),
+            "reason": reason(why, device.port),
             "drained": drained,
             "connections": connections,
         })

@@ -1,6 +1,6 @@
 //! Requests as HTTP has them, without HTTP: method, path, token and body in, status and JSON out.
 
-use super::devices::{drops, refusal, state};
+use super::devices::{drops, reason, state};
 use super::time::rfc3339;
 use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
@@ -495,12 +495,15 @@ impl Desk {
             .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
             .map(|(m, d)| {
                 let why = unavailable.get(&d.number);
+                let port = self.rack.device(d.number).map_or(0, |(_, d)| d.port);
+                let name = self.rack.device_name(d.number);
                 json!({
-                    "device": self.rack.device_name(d.number),
+                    "drained": self.drained.contains_key(&name),
+                    "device": name,
                     "number": d.number.bits(),
                     "enabled": d.enabled || d.held,
                     "state": state(m, d, why),
-                    "reason": refusal(why),
+                    "reason": reason(why, port),
                     "weight": if d.held { 0 } else { d.weight },
                     "priority": d.priority,
                     "server_weight": m.weight,

@@ -548,6 +548,7 @@ fn devices_are_drained_and_enabled() {
     };
     let nic = "/v1/devices/s1%2Fnic/drain";
     assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
+    assert_eq!(state(&mut o, "s1/nic")["last_change"], Value::Null);
     let (status, change) = ask(&mut o, "PUT", nic);
     assert_eq!((status, &change["device"], &change["drain"]), (202, &json!("s1/nic"), &json!(true)));
     assert_eq!((&change["service"], &change["set"]), (&Value::Null, &Value::Null));
@@ -578,6 +579,12 @@ fn devices_are_drained_and_enabled() {
     assert_eq!(ask(&mut o, "DELETE", nic).0, 202);
     assert!(takes(o.desk.rack()));
     assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
+    let last = |o: &mut Office, device: &str| {
+        let last = state(o, device)["last_change"].clone();
+        (last["change"].as_u64(), last["what"].as_str().unwrap_or("").to_string())
+    };
+    assert_eq!(last(&mut o, "s1/nic"), (Some(4), "enable".into()));
+    assert_eq!(last(&mut o, "s1/cpu"), (Some(2), "policy of inference".into()));
 
     // Names, rights, and services that would have nothing left.
     let (status, error) = ask(&mut o, "PUT", "/v1/devices/s9/drain");

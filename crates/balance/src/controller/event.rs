@@ -29,7 +29,7 @@ pub enum Event {
     NoAnswer { address: IpAddr, port: u16 },
     Contradicted { address: IpAddr, port: u16, mac: Mac },
     PacketFlood,
-    Silent { device: String },
+    Silent { device: String, port: u16 },
     Heard { device: String },
     Failed { device: String },
     Healthy { device: String },
@@ -170,6 +170,22 @@ impl fmt::Display for Event {
     }
 }
 
+/// Why no report may arrive from a device at this port of the switch, and where to look.
+pub(crate) struct Silence {
+    pub port: u16,
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no report arrives; check its agent, the link at port {} of the switch (`port_up` in the switch's metrics), and its route to \
+             the switch (`pointsman doctor` on its machine)",
+            self.port
+        )
+    }
+}
+
 /// Another controller is in charge of the switch, or none.
 fn standing_by(leader: &Leader, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (leader, leader.id()) {
@@ -194,7 +210,9 @@ impl Event {
     /// What happened to a device, or to several. Nothing for other events.
     fn of_device(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Silent { device } => write!(f, "device {device} is silent: is its agent running?"),
+            Event::Silent { device, port } => {
+                write!(f, "device {device} is silent: {}", Silence { port: *port })
+            }
             Event::Heard { device } => write!(f, "device {device} is reporting again"),
             Event::Failed { device } => {
                 write!(

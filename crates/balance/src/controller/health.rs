@@ -187,7 +187,7 @@ impl Health {
         let index = |i: u32| Some(p4rt::Index { index: i.into() });
         let mut out = Vec::new();
         if rack.switch.report_timeout_ms > 0 {
-            for (_, d) in rack.devices().filter(|(s, d)| d.enabled && s.reports) {
+            for (_, d) in rack.devices().filter(|(s, _)| s.reports) {
                 let Some(register_id) = schema.last_heard.get(usize::from(d.number.slot())).copied() else {
                     continue;
                 };
@@ -242,7 +242,9 @@ impl Health {
                         refusals.push((DeviceNumber::from_bits(at), value as u8));
                     } else if let Some(slot) = schema.last_heard.iter().position(|id| *id == e.register_id) {
                         let device = DeviceNumber::new(at as u16, slot as u8);
-                        if rack.device(device).is_some() {
+                        if let Some((_, d)) = rack.device(device) {
+                            // A device that gets no new connections may be stopped: its silence is not an event.
+                            let timeout = d.enabled.then_some(timeout);
                             findings.extend(self.heard(now, device, value, timeout));
                         }
                     }
@@ -282,14 +284,16 @@ impl Health {
         before.is_none_or(|b| b.reason != refusal.reason).then_some(Finding::Refused(reporter, refusal))
     }
 
+    /// Takes the time of a device's last report. Without a timeout its silence has no consequences.
     fn heard(
         &mut self,
         now: Duration,
         device: DeviceNumber,
         value: u128,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) -> Option<Finding> {
         match self.heard.insert(device, Heard { value, since: now }) {
+            _ if value == HEARD_FAILED && timeout.is_none() => None,
             _ if value == HEARD_FAILED => {
                 self.silent.insert(device);
                 self.failed.insert(device).then_some(Finding::Failed(device))
@@ -304,7 +308,8 @@ impl Health {
             }
             Some(last) => {
                 self.heard.insert(device, last);
-                let silent = now.saturating_sub(last.since) > timeout && self.silent.insert(device);
+                let late = timeout.is_some_and(|timeout| now.saturating_sub(last.since) > timeout);
+                let silent = late && self.silent.insert(device);
                 silent.then_some(Finding::Silent(device))
             }
         }

@@ -96,7 +96,7 @@ mod tests {
         }
         assert!((150..250).contains(&said) && bytes < 20_000, "{said} lines, {bytes} bytes");
         // Another kind is not affected, and the rest is counted.
-        let e = Event::Silent { device: "s1/cpu".into() };
+        let e = Event::Silent { device: "s1/cpu".into(), port: 2 };
         assert_eq!(l.event(ms(10_000), &e), Some(e.to_string()));
         let at = l.next_deadline().expect("something was left out");
         let rest = l.tick(at);

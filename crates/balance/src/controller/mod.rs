@@ -22,6 +22,7 @@ mod tests;
 mod write;
 
 pub use event::Event;
+pub(crate) use event::Silence;
 pub use health::Refusal;
 pub use limit::Limiter;
 pub use look::Live;
@@ -582,7 +583,10 @@ impl Controller {
             };
             self.dirty |= !matches!(finding, health::Finding::Draining(_) | health::Finding::Refused(..));
             out.push(Output::Event(match finding {
-                health::Finding::Silent(d) => Event::Silent { device: self.rack.device_name(d) },
+                health::Finding::Silent(d) => Event::Silent {
+                    device: self.rack.device_name(d),
+                    port: self.rack.device(d).map_or(0, |(_, d)| d.port),
+                },
                 health::Finding::Heard(d) => Event::Heard { device: self.rack.device_name(d) },
                 health::Finding::Failed(d) => Event::Failed { device: self.rack.device_name(d) },
                 health::Finding::Healthy(d) => Event::Healthy { device: self.rack.device_name(d) },

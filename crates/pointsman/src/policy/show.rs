@@ -100,7 +100,12 @@ pub fn show(s: &Value) -> String {
     let mut rows = vec![row(&["DEVICE", "WEIGHT", "PRIORITY", "STATE"])];
     for d in s["devices"].as_array().into_iter().flatten() {
         let state = match d["state"].as_str() {
-            Some("draining") if d["enabled"] == false => "draining: disabled".into(),
+            Some("draining") if d["drained"] == true => {
+                "draining: by request (`pointsman enable` ends it)".into()
+            }
+            Some("draining") if d["enabled"] == false => {
+                "draining: enabled = false in the rack's file".into()
+            }
             Some("draining") => "draining: its server has weight 0".into(),
             _ => state(d),
         };
@@ -113,12 +118,19 @@ pub fn show(s: &Value) -> String {
 fn state(d: &Value) -> String {
     match d["state"].as_str() {
         Some("in-service") => "in service".into(),
-        Some("silent") if d["reason"].is_string() => format!("silent: {}", text(&d["reason"])),
-        Some("silent") => "silent: is its agent running?".into(),
+        Some("silent") => format!("silent: {}", text(&d["reason"])),
         Some("failed") => "failed health check".into(),
         Some("held") => "in service, held at weight 0 by the learner".into(),
         _ => text(&d["state"]),
     }
+}
+
+/// The last change of a device.
+fn last_change(c: &Value) -> String {
+    if c.is_null() {
+        return "-".into();
+    }
+    format!("{} by {} at {}", text(&c["what"]), text(&c["who"]), text(&c["at"]))
 }
 
 /// Connections left on a draining device.
@@ -141,6 +153,7 @@ pub fn devices(answer: &Value) -> String {
         "IN FLIGHT",
         "NEW/S",
         "REPORT",
+        "LAST CHANGE",
         "STATE",
     ])];
     for d in answer["devices"].as_array().into_iter().flatten() {
@@ -153,9 +166,6 @@ pub fn devices(answer: &Value) -> String {
             Some("drained") => "drained: no connections left".to_string(),
             _ => state(d),
         };
-        if let (Some(who), Some(since)) = (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
-            let _ = write!(state, ", by {who} at {since}");
-        }
         if let Some(source) = d["source"].as_str() {
             let _ = write!(state, ", member from {source}");
             if let Some(ms) = d["expires_in_ms"].as_u64() {
@@ -175,6 +185,7 @@ pub fn devices(answer: &Value) -> String {
             text(&live["in_flight"]),
             rate,
             age,
+            last_change(&d["last_change"]),
             state,
         ]);
     }
@@ -332,6 +343,31 @@ pub fn dry_run(d: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn devices_that_drain() {
+        let device = |more: Value| {
+            let mut all = json!({"device": "s1/cpu", "weight": 1, "priority": 1, "state": "draining", "enabled": false, "drained": false});
+            all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            show(&json!({"service": "web", "policy": {"policy": "wrr"}, "devices": [all]}))
+        };
+        assert!(
+            device(json!({"drained": true})).ends_with("draining: by request (`pointsman enable` ends it)\n")
+        );
+        assert!(device(json!({})).ends_with("draining: enabled = false in the rack's file\n"));
+        assert!(device(json!({"enabled": true})).ends_with("draining: its server has weight 0\n"));
+        let change = json!({"change": 4, "what": "drain", "who": "ops", "at": "2026-11-27T04:00:00.000Z"});
+        let all = devices(&json!({"devices": [
+            {"device": "s1/cpu", "state": "draining", "connections": 3, "last_change": change},
+            {"device": "s1/nic", "state": "silent", "reason": "no report arrives", "last_change": null},
+        ]}));
+        let lines: Vec<&str> = all.lines().collect();
+        assert!(
+            lines[1].ends_with("  drain by ops at 2026-11-27T04:00:00.000Z  draining: 3 connections left"),
+            "{all}"
+        );
+        assert!(lines[2].ends_with("  silent: no report arrives"), "{all}");
+    }
 
     #[test]
     fn several_switches() {

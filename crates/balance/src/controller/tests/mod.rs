@@ -732,7 +732,7 @@ fn silent_servers() {
     // One device of a server: the data plane sees to that.
     w.switch.speaking.remove(&DeviceNumber::new(2, 0));
     w.run_for(ms(2_000));
-    assert!(w.had(|e| matches!(e, Event::Silent { device } if device == "s2/d0")));
+    assert!(w.had(|e| matches!(e, Event::Silent { device, .. } if device == "s2/d0")));
     assert_eq!(w.slots(), before);
     w.switch.speaking.remove(&DeviceNumber::new(2, 1));
     w.run_for(ms(1_000));
@@ -746,6 +746,35 @@ fn silent_servers() {
     w.run_for(ms(5_000));
     assert_eq!(w.slots().len(), 3);
     w.settle();
+}
+
+/// The age of reports is true for devices that drain, and no event complains when one of them is stopped.
+#[test]
+fn draining_devices_report() {
+    let mut w = world();
+    let (stopped, runs) = (DeviceNumber::new(2, 0), DeviceNumber::new(2, 1));
+    let mut drained = shape();
+    for slot in 0..2 {
+        drained.servers.entry(2).or_default().entry(slot).and_modify(|d| d.2 = false);
+    }
+    w.config(&drained);
+    w.switch.speaking.remove(&stopped);
+    w.run_for(ms(10_000));
+    let age = |w: &World, d| w.controller.report_age(d).expect("it reported");
+    assert!(
+        age(&w, runs) < ms(1_000) && age(&w, stopped) > ms(9_000),
+        "{:?} {:?}",
+        age(&w, runs),
+        age(&w, stopped)
+    );
+    assert!(!w.had(|e| matches!(e, Event::Silent { .. })));
+    // Back in service, the one that was stopped gets nothing until it reports.
+    w.input(Input::Config(Box::new(shape().rack())));
+    w.run_for(ms(500));
+    assert_eq!(w.controller.unavailable().collect::<Vec<_>>(), [(stopped, Unavailable::Silent)]);
+    w.switch.speaking.insert(stopped);
+    w.run_for(ms(500));
+    assert_eq!(w.controller.unavailable().count(), 0);
 }
 
 /// Agents that were never started are given the same time as those that stop.
