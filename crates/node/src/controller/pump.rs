@@ -336,6 +336,9 @@ impl Pump {
                     metrics::controller::page(&self.controller, history, &self.tally, learning.as_ref());
                 self.group_metrics(&mut page);
                 metrics::members::members(self.desk.members(), &mut page);
+                if self.keep.is_some() {
+                    metrics::controller::unsaved(self.unsaved.is_some(), &mut page);
+                }
                 // The caller may have disconnected.
                 drop(reply.send(page));
             }

@@ -238,6 +238,15 @@ pub fn group(group: &Group, changes: u64, stored: u64, page: &mut Page) {
     page.counter("pointsman_controller_group_stored", "States that were stored in etcd.", one(stored));
 }
 
+/// Whether the last attempt to save the state file failed.
+pub fn unsaved(unsaved: bool, page: &mut Page) {
+    page.gauge(
+        "pointsman_controller_unsaved",
+        "1 if changes cannot be saved: a restart of the controller would lose them.",
+        one(u64::from(unsaved)),
+    );
+}
+
 /// A controller as metrics.
 pub fn page(
     controller: &Controllers,

@@ -40,7 +40,7 @@ pub fn members(members: &Members, page: &mut Page) {
         counted.collect(),
     );
     page.counter(
-        "pointsman_controller_member_changes_total",
+        "pointsman_controller_member_changes",
         "Members that joined, left, expired or were held out because they come and go too often; requests and lists that were refused.",
         changes,
     );
