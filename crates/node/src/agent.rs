@@ -2,6 +2,7 @@
 
 mod error;
 pub mod gpus;
+mod grpc_health;
 mod health;
 mod join;
 pub mod nvml;

@@ -118,5 +118,22 @@ fn the_first_connection() -> Outcome {
         |log: &str| std::fs::read_to_string(folder.path(log)).map(|t| t.matches("GET /rack.toml").count());
     let counts = [served("cpu.log")?, served("gpu.log")?];
     ensure!(counts.iter().sum::<usize>() >= 6 && counts.iter().all(|n| *n > 0), "{counts:?}");
+
+    // The GPU's server dies, and the machine lives: the agent of the other device notices, and clients get answers.
+    let mut kill = command(&machines[1], "bash");
+    kill.args(["-euc", "kill -9 $(ss -Hltnp 'src 10.0.1.12:8000' | grep -o 'pid=[0-9]*' | cut -d= -f2)"]);
+    ensure!(kill.status()?.success(), "nothing to kill");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let shown = status()?;
+        if shown.lines().any(|l| l.starts_with("s1/gpu") && l.ends_with("failed health check")) {
+            break;
+        }
+        ensure!(Instant::now() < end, "{shown}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut again = command(&machines[2], "bash");
+    again.args(["-euc", "for n in {1..20}; do curl -sS -o /dev/null http://10.0.0.100:8000/rack.toml; done"]);
+    ensure!(again.status()?.success(), "curl");
     Ok(())
 }

@@ -21,12 +21,20 @@ pub enum ProbeKind {
         /// The payload.
         send: String,
     },
+    /// Asks gRPC's health service, grpc.health.v1; `SERVING` passes.
+    Grpc {
+        /// The service that is asked for; empty: the server as a whole.
+        service: String,
+    },
 }
+
+/// The kinds, for messages.
+const KINDS: &str = "write \"tcp\", \"http\", \"grpc\", \"udp\" or \"none\"";
 
 impl ProbeKind {
     fn protocol(&self) -> Protocol {
         match self {
-            ProbeKind::Tcp | ProbeKind::Http { .. } => Protocol::Tcp,
+            ProbeKind::Tcp | ProbeKind::Http { .. } | ProbeKind::Grpc { .. } => Protocol::Tcp,
             ProbeKind::Udp { .. } => Protocol::Udp,
         }
     }
@@ -112,10 +120,11 @@ pub(super) fn read(t: &mut Table<'_, '_>, base: &HealthCheck, problems: &mut Pro
     let field = t.field("health");
     let Some(mut h) = t.table("health", problems) else { return base.clone() };
     let defaults = HealthSettings::default();
-    let kind = h.text::<String>("kind", "write \"tcp\", \"http\", \"udp\" or \"none\"", problems);
+    let kind = h.text::<String>("kind", KINDS, problems);
     let kind_place = h.place_of("kind");
     let path = h.text::<String>("path", "write the path of the HTTP request: \"/healthz\"", problems);
     let send = h.text::<String>("send", "write the payload of the datagram", problems);
+    let service = h.text::<String>("service", "write the name of a gRPC service: \"shop.Cart\"", problems);
     let port = h.integer("port", 1, 65_535, problems).map(|p| p.value as u16);
     let mut number = |name, max, default: u32, problems: &mut Problems<'_>| {
         h.integer(name, 1, max, problems).map_or(default, |v| v.value as u32)
@@ -125,7 +134,8 @@ pub(super) fn read(t: &mut Table<'_, '_>, base: &HealthCheck, problems: &mut Pro
     let rise = number("rise", 1000, defaults.rise, problems);
     let fall = number("fall", 1000, defaults.fall, problems);
     let name = kind.as_ref().map_or("tcp", |k| k.value.as_str());
-    for (given, of, what) in [(&path, "http", "path"), (&send, "udp", "send")] {
+    for (given, of, what) in [(&path, "http", "path"), (&send, "udp", "send"), (&service, "grpc", "service")]
+    {
         if let Some(given) = given
             && name != of
         {
@@ -137,8 +147,9 @@ pub(super) fn read(t: &mut Table<'_, '_>, base: &HealthCheck, problems: &mut Pro
         "tcp" => Some(ProbeKind::Tcp),
         "http" => Some(ProbeKind::Http { path: path.map_or_else(|| "/".into(), |p| p.value) }),
         "udp" => Some(ProbeKind::Udp { send: send.as_ref().map_or_else(String::new, |s| s.value.clone()) }),
+        "grpc" => Some(ProbeKind::Grpc { service: service.map_or_else(String::new, |s| s.value) }),
         other => {
-            let message = format!("`{other}`: write \"tcp\", \"http\", \"udp\" or \"none\"");
+            let message = format!("`{other}`: {KINDS}");
             problems.add(&kind_place, format!("{field}.kind"), message);
             None
         }

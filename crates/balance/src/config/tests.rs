@@ -160,12 +160,16 @@ fn health_checks() {
         HealthSettings { kind, port: Some(81), interval_ms: 10, timeout_ms: 20, rise: 3, fall: 4 }
     );
     assert_eq!(set("health = { kind = \"udp\", send = \"?\" }").kind, ProbeKind::Udp { send: "?".into() });
+    assert_eq!(set("health = { kind = \"grpc\" }").kind, ProbeKind::Grpc { service: String::new() });
+    let cart = set("health = { kind = \"grpc\", service = \"shop.Cart\" }");
+    assert_eq!(cart.kind, ProbeKind::Grpc { service: "shop.Cart".into() });
     let off = good(&with("health = { kind = \"none\" }"));
     assert_eq!(off.servers[0].devices[0].agent.health, HealthCheck::Off);
     let wrong = |health: &str, parts: &[&str]| {
         bad("port = 2", &format!("port = 2\nagent = {{ health = {{ {health} }} }}"), parts)
     };
     wrong("kind = \"icmp\"", &["server.device.agent.health.kind", "`icmp`", "\"http\""]);
+    wrong("service = \"shop.Cart\"", &["health.service", "only kind = \"grpc\""]);
     wrong("kind = \"udp\"", &["health.send: missing", "send = \"ping\""]);
     wrong("path = \"/\"", &["health.path", "only kind = \"http\""]);
     wrong("kind = \"http\", path = \"a b\"", &["health.path", "\"/healthz\""]);

@@ -1,5 +1,6 @@
 //! Runs an agent's health checks, with a thread per probed target.
 
+use super::grpc_health;
 use pointsman_balance::agent::{AgentConfig, Probe};
 use pointsman_balance::config::ProbeKind;
 use pointsman_ports::Waker;
@@ -25,6 +26,8 @@ pub enum ProbeError {
     Status(u16, String),
     /// An answer that is not HTTP, for this path.
     NotHttp(String),
+    /// No answer of gRPC's health service, or another one than `SERVING`.
+    Grpc(String),
 }
 
 impl From<io::Error> for ProbeError {
@@ -44,6 +47,7 @@ impl fmt::Display for ProbeError {
             ProbeError::Refused => f.write_str("connection refused"),
             ProbeError::Io(e) => e.fmt(f),
             ProbeError::Status(status, path) => write!(f, "HTTP status {status} for {path}"),
+            ProbeError::Grpc(why) => write!(f, "gRPC: {why}"),
             ProbeError::NotHttp(path) => write!(f, "no HTTP answer for {path}"),
         }
     }
@@ -106,6 +110,7 @@ fn perform(probe: &Probe) -> Result<(), ProbeError> {
     match &probe.kind {
         ProbeKind::Tcp => connect(probe.to, end).map(drop),
         ProbeKind::Http { path } => http(probe.to, path, end),
+        ProbeKind::Grpc { service } => grpc_health::check(probe.to, service, left(end)),
         ProbeKind::Udp { send } => udp(probe.to, send, end),
     }
 }

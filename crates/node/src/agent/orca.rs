@@ -18,7 +18,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Messages as bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Raw;
+pub(super) struct Raw;
 
 impl Codec for Raw {
     type Encode = Vec<u8>;
@@ -56,7 +56,7 @@ impl Decoder for Raw {
     }
 }
 
-fn explained(status: &Status) -> String {
+pub(super) fn explained(status: &Status) -> String {
     match status.message() {
         "" => format!("{:?}", status.code()),
         message => format!("{:?}: {message}", status.code()),
@@ -64,7 +64,7 @@ fn explained(status: &Status) -> String {
 }
 
 /// The cause of a "transport error".
-fn root(mut error: &dyn std::error::Error) -> String {
+pub(super) fn root(mut error: &dyn std::error::Error) -> String {
     while let Some(cause) = error.source() {
         error = cause;
     }
