@@ -166,6 +166,9 @@ pub fn devices(answer: &Value) -> String {
             Some("drained") => "drained: no connections left".to_string(),
             _ => state(d),
         };
+        if let (Some(who), Some(since)) = (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
+            let _ = write!(state, ", by {who} at {since}");
+        }
         if let Some(source) = d["source"].as_str() {
             let _ = write!(state, ", member from {source}");
             if let Some(ms) = d["expires_in_ms"].as_u64() {
