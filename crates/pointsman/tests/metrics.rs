@@ -83,7 +83,11 @@ fn pages_and_dashboards() {
     let switch = Switch::start(&["balancer", "--metrics", "127.0.0.1:0"]);
     let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
     let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
-    let example = example.replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
+    let example =
+        example.replacen("tokens = ", "listen = \"127.0.0.1:0\"\nstate = \"state.json\"\ntokens = ", 1);
+    let members =
+        "\n[[members]]\nname = \"pool\"\napi = true\nnetworks = [\"10.0.2.0/24\"]\nports = [6, 7]\n";
+    let example = example + members;
     let rack = files.write("rack.toml", example.replacen("127.0.0.1:9559", &switch.address.to_string(), 1));
     assert_eq!(crate::support::run(&["keys", &rack]).code, Some(0), "a token for the API");
     let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
@@ -116,6 +120,8 @@ fn pages_and_dashboards() {
     assert_eq!(samples["pointsman_controller_status{status=\"in_sync\"}"], 1.0);
     assert_eq!(samples["pointsman_controller_unresolved"], 5.0, "no answers here: four devices and a route");
     assert!(samples["pointsman_controller_writes_total"] > 0.0);
+    assert_eq!(samples["pointsman_controller_unsaved"], 0.0);
+    assert_eq!(samples["pointsman_controller_member_changes_total{source=\"pool\",change=\"joined\"}"], 0.0);
     let info =
         "pointsman_controller_device_info{server=\"2\",slot=\"1\",device=\"s2/nic\",kind=\"smartnic\"}";
     assert_eq!(samples[info], 1.0);
@@ -175,6 +181,8 @@ fn pages_and_dashboards() {
     let rules = std::fs::read_to_string(file("dashboards/rules.yml")).expect("text");
     // Only with a learner: learn_wire.rs reads it.
     types.insert("pointsman_controller_learner_state".into(), "gauge".into());
+    // Only with etcd: group.rs.
+    types.insert("pointsman_controller_group_etcd_up".into(), "gauge".into());
     let words = rules.split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)));
     let (names, unknown): (Vec<&str>, Vec<&str>) = words
         .filter(|w| ["pointsman_", "process_"].iter().any(|p| w.starts_with(p)) && !w.contains(':'))
