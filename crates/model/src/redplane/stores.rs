@@ -181,14 +181,19 @@ impl World<'_> {
         node.node().is_some_and(|node| node.view.as_ref().is_none_or(|view| view.number < number))
     }
 
-    /// Whether a node of the present view waits for others.
-    pub(super) fn waits(&self, state: &State, n: u8) -> bool {
+    /// Whether a node has a place in the view that was decided last, and knows it.
+    pub(super) fn is_present(&self, state: &State, n: u8) -> bool {
         let node = self.stores.get(state.stores[usize::from(n)]);
         let number = u64::from(state.decided) + 1;
-        let present = |node: &&ReplicaImage<u8>| node.view.as_ref().is_some_and(|view| view.number == number);
-        node.node()
-            .filter(present)
-            .is_some_and(|node| matches!(node.place, Standing::At(_)) && node.is_waiting())
+        node.node().is_some_and(|node| {
+            node.view.as_ref().is_some_and(|view| view.number == number) && node.place != Standing::Idle
+        })
+    }
+
+    /// Whether a node of the present chain waits for others.
+    pub(super) fn waits(&self, state: &State, n: u8) -> bool {
+        let waiting = |node: &ReplicaImage<u8>| node.place != Standing::Joining && node.is_waiting();
+        self.is_present(state, n) && self.stores.get(state.stores[usize::from(n)]).node().is_some_and(waiting)
     }
 
     /// Acknowledgements between nodes arrive at once.

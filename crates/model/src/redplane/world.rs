@@ -62,7 +62,7 @@ pub enum Action {
     Decide,
     /// A node learns of it.
     Learn(u8),
-    /// A node sends again what others have not confirmed.
+    /// Nodes behind this one say how far they are, as they do by their signs of life; then it sends again what others have not confirmed.
     Repeat(u8),
     /// A message arrives, and will arrive again.
     Double(u32),
@@ -288,7 +288,12 @@ impl<'a> World<'a> {
             }
             Action::Decide => Ok(State { decided: state.decided + 1, ..*state }),
             Action::Learn(node) => self.learns(state, node),
-            Action::Repeat(node) => self.at_store(state, node, Event::Repeat),
+            Action::Repeat(node) => {
+                let behind = (node + 1..self.count).rev().filter(|n| self.is_present(state, *n));
+                behind.chain([node]).collect::<Vec<_>>().into_iter().try_fold(*state, |state, n| {
+                    self.at_store(&state, n, Event::Repeat)
+                })
+            }
             Action::Double(letter) => self.arrives(state, letter, None),
             Action::Lose(letter) => Ok(self.without(state, letter)),
             Action::Poll(switch) => self.at_switch(state, switch, Event::Poll),
