@@ -1,5 +1,6 @@
 //! What clients saw, as values.
 
+use super::sketch::Line;
 use pointsman_history::{Operation, Plain, Verdict, search};
 
 /// Attempts of the search for an order. Histories are short: it never takes so many.
@@ -34,6 +35,8 @@ pub struct History {
     /// Packets, in the order in which they were sent.
     pub packets: Vec<Packet>,
     now: u8,
+    /// Of a sketch: what was counted. Its packets do not wait, and are not among those above.
+    pub line: Line,
 }
 
 impl History {

@@ -11,6 +11,7 @@ mod nodes;
 mod program;
 mod scope;
 mod settle;
+mod sketch;
 mod stores;
 mod time;
 mod trace;
@@ -18,7 +19,7 @@ mod world;
 mod wrong;
 
 pub use mutations::{Change, MUTATIONS, Mutation};
-pub use program::ProgramError;
+pub use program::{Kind, ProgramError};
 pub use scope::{Clocks, DEFAULT, SCOPES, Scope};
 pub use wrong::Wrong;
 
@@ -56,10 +57,8 @@ pub fn check(
     progress: impl FnMut(u64),
 ) -> Result<Outcome, ProgramError> {
     let change = mutation.map(|m| m.change);
-    let defines =
-        format!("#define REDPLANE_SLOTS 1\n#define REDPLANE_DRIFT_SHIFT {}\n", program::DRIFT_SHIFT);
     let changes: Vec<(&str, &str)> = change.and_then(Change::library).into_iter().collect();
-    let app = App::new(program(&(defines + scope.defines), &changes)?)?;
+    let app = App::new(scope.kind, program(scope.kind, scope.defines, &changes)?)?;
     let mut world = World::new(&app, scope, plain()?, change);
     let found = search(&mut world, MOST, progress);
     let violation = found.violation.map(|v| {

@@ -184,6 +184,40 @@ pub const MUTATIONS: &[Mutation] = &[
         scope: "restarts",
     },
     Mutation {
+        name: "present-values",
+        rule: "R11",
+        what: "a snapshot has the values at the time of sending",
+        change: Change::Library(
+            "            value = frozen;\n        } else {",
+            "            value = present;\n        } else {",
+        ),
+        scope: "snapshots",
+    },
+    Mutation {
+        name: "one-copy",
+        rule: "R11",
+        what: "a cell is not copied when it is touched first after a snapshot",
+        change: Change::Library("if (last != m.active) {", "if (false) {"),
+        scope: "snapshots",
+    },
+    Mutation {
+        name: "other-snapshots",
+        rule: "R11",
+        what: "a cell of an earlier snapshot that is acknowledged counts for this one",
+        change: Change::Library(
+            "p.stage == REDPLANE_LIVE && message.sequence == p.number",
+            "p.stage == REDPLANE_LIVE",
+        ),
+        scope: "two-snapshots",
+    },
+    Mutation {
+        name: "counts-while-filled",
+        rule: "R11",
+        what: "packets are counted before all cells are here",
+        change: Change::Library("!leased || p.stage != REDPLANE_LIVE", "!leased"),
+        scope: "snapshots",
+    },
+    Mutation {
         name: "head-answers",
         rule: "R10",
         what: "the head answers, before the chain has the change",

@@ -3,9 +3,9 @@
 //! Every step is made at the same time of the node's clock. Times in states are distances from it.
 
 use super::letter::{Letter, OLD_NS, Place, older, payload_of};
-use super::program::{App, BUFFER, IN, OUT, RESEND_NS, STORE};
+use super::program::{App, BUFFER, Meaning, OUT, RESEND_NS, STORE};
 use super::stores::StoreState;
-use pointsman_ir::Bits;
+use pointsman_ir::{Bits, ExternInstanceId};
 use pointsman_stf::Rig;
 use pointsman_store::{Config, Image, Outbox, Store};
 use pointsman_v1model::{Arrived, Output, Time, WaitingPacket};
@@ -25,7 +25,7 @@ pub struct Local {
     pub number: u8,
     /// Which start of the switch it is.
     pub incarnation: u32,
-    /// All cells of the registers, but those with times.
+    /// All cells of the registers; those with times are 0.
     cells: Vec<Bits>,
     /// Until the lease ends.
     pub until_ns: u64,
@@ -55,9 +55,14 @@ impl Local {
     }
 
     /// The value of a register.
-    pub fn value(&self, app: &App, register: pointsman_ir::ExternInstanceId) -> u64 {
+    pub fn value(&self, app: &App, register: ExternInstanceId) -> u64 {
+        self.cell(app, register, 0)
+    }
+
+    /// The value of a cell of a register.
+    pub fn cell(&self, app: &App, register: ExternInstanceId, index: u64) -> u64 {
         let before = app.registers.iter().take_while(|r| r.id != register);
-        let at: u64 = before.map(|r| r.cells).sum();
+        let at = before.map(|r| r.cells).sum::<u64>() + index;
         self.cells.get(at as usize).map_or(0, Bits::low_u64)
     }
 }
@@ -65,8 +70,8 @@ impl Local {
 /// What happens to a switch.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// A packet of a client arrives.
-    Packet(&'a [u8]),
+    /// A packet arrives at a port.
+    Packet(u32, &'a [u8]),
     /// A message of the store arrives.
     Letter(&'a Letter),
     /// The first write in the buffer leaves it.
@@ -132,7 +137,7 @@ impl<'a> Switches<'a> {
         let mut out: Vec<Output> = Vec::new();
         let time = Time(now);
         let frame = match input {
-            Input::Packet(frame) => Some((IN, frame.to_vec())),
+            Input::Packet(port, frame) => Some((port, frame.to_vec())),
             Input::Letter(letter) => Some((STORE, letter.frame(now))),
             Input::Poll => None,
         };
@@ -161,13 +166,12 @@ fn put_registers(rig: &mut Rig, app: &App, local: &Local, now: u64) {
         for at in 0..register.cells {
             let Some(cell) = cells.next() else { break };
             let time = |value: u64| Bits::new(cell.width(), value.into());
-            let written = if register.id == app.named.until {
-                rig.state().write_register(register.id, at, &time(now + local.until_ns))
-            } else if register.id == app.named.asked {
-                rig.state().write_register(register.id, at, &time(now - local.asked_ns))
-            } else {
-                rig.state().write_register(register.id, at, cell)
+            let cell = match register.meaning {
+                Meaning::Until => &time(now + local.until_ns),
+                Meaning::Asked => &time(now - local.asked_ns),
+                Meaning::Values | Meaning::Unused => cell,
             };
+            let written = rig.state().write_register(register.id, at, cell);
             assert!(written.is_ok(), "a register of this program: {written:?}");
         }
     }
@@ -180,13 +184,14 @@ fn take_registers(rig: &mut Rig, app: &App, before: &Local, now: u64) -> Local {
         for at in 0..register.cells {
             let Ok(cell) = rig.state().read_register(register.id, at) else { continue };
             let time = cell.low_u64();
-            if register.id == app.named.until {
-                after.until_ns = time.saturating_sub(now);
-            } else if register.id == app.named.asked {
-                after.asked_ns = now.saturating_sub(time).min(OLD_NS);
-            } else {
-                after.cells.push(cell);
-                continue;
+            match register.meaning {
+                Meaning::Until => after.until_ns = time.saturating_sub(now),
+                Meaning::Asked => after.asked_ns = now.saturating_sub(time).min(OLD_NS),
+                Meaning::Unused => {}
+                Meaning::Values => {
+                    after.cells.push(cell);
+                    continue;
+                }
             }
             after.cells.push(Bits::zero(cell.width()));
         }

@@ -1,12 +1,14 @@
-//! The program in the switches: `flowcount` with the library, perhaps with a rule switched off.
+//! The programs in the switches, with the library, perhaps with a rule switched off.
 
 use pointsman_compile::sources::Sources;
 use pointsman_compile::{compile, rendered};
 use pointsman_frontend::source::Loader as _;
 use pointsman_history::{Plain, PlainError};
 use pointsman_ir::{ExternInstanceId, Program};
+use pointsman_stf::entries::find_extern;
 use pointsman_stf::{Rig, RigError};
-use pointsman_v1model::{CloneSession, QueueConfig, Replica, ReplicationError, SwitchConfig};
+use pointsman_v1model::{CloneSession, QueueConfig, Replica, SwitchConfig};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -30,10 +32,72 @@ pub const RENEW_NS: u64 = 5_000_000;
 /// The time after which a write is sent again.
 pub const RESEND_NS: u64 = 4_000_000;
 
-const FLOWCOUNT: &str = include_str!("../../../../p4/programs/flowcount/main.p4");
-const LIBRARY: &str = "pointsman/redplane.p4";
-/// The statement that fills the table of the program.
-const ROUTE: &str = "add routes prefix:10.1.0.0/16 forward(port:1)\n";
+/// The port of the packet generator.
+pub const GENERATOR: u32 = 68;
+/// Cells in each array of the sketch.
+pub const CELLS: u8 = 2;
+/// Arrays of the sketch.
+pub const ARRAYS: usize = 2;
+
+/// The library of flowcount, and the parts of that of heavyhitters.
+const LIBRARY: &[&str] = &["pointsman/redplane.p4"];
+const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
+
+/// What the switches run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `flowcount`: a state that every packet changes or shows.
+    Count,
+    /// `heavyhitters`, with two arrays of two cells, replicated by snapshots.
+    Sketch,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Count => "flowcount",
+            Kind::Sketch => "heavyhitters",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Kind::Count => include_str!("../../../../p4/programs/flowcount/main.p4"),
+            Kind::Sketch => include_str!("../../../../p4/programs/heavyhitters/main.p4"),
+        }
+    }
+
+    fn defines(self) -> String {
+        let of_kind = match self {
+            Kind::Count => "#define REDPLANE_SLOTS 1\n".to_string(),
+            Kind::Sketch => format!(
+                "#define REDPLANE_PLACES 1\n#define REDPLANE_CELL_BITS {}\n#define REDPLANE_VALUE_WORDS {ARRAYS}\n",
+                CELLS.ilog2()
+            ),
+        };
+        format!("#define REDPLANE_DRIFT_SHIFT {DRIFT_SHIFT}\n{of_kind}")
+    }
+
+    /// Settings after those that all programs have.
+    fn settings(self) -> String {
+        match self {
+            Kind::Count => format!("renew={RENEW_NS}"),
+            // Snapshots follow each other, and none is ever too old: their times do not matter.
+            Kind::Sketch => "period=0, bound=0xffffffffffff, strict=0".to_string(),
+        }
+    }
+
+    /// Statements that fill its tables.
+    fn entries(self) -> &'static [&'static str] {
+        match self {
+            Kind::Count => &["routes prefix=10.1.0.0/16 -> forward(port=1)"],
+            Kind::Sketch => &[
+                "routes prefix=10.1.0.0/16 -> forward(port=1)",
+                "vlans vlan=5 -> detect(place=0, threshold=0xffffffff)",
+            ],
+        }
+    }
+}
 
 /// Why the program does not run.
 #[derive(Debug)]
@@ -41,9 +105,9 @@ pub enum ProgramError {
     /// The library does not have a text that was to be replaced, or more than once.
     Text(String),
     /// It does not compile.
-    Compile(String),
+    Compile(Kind, String),
     /// The switch refuses it, or the statements that fill its tables.
-    Switch(String),
+    Switch(Kind, String),
     /// The program without RedPlane cannot be the specification.
     Plain(PlainError),
 }
@@ -52,8 +116,8 @@ impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProgramError::Text(text) => write!(f, "the library must have this text once: {text}"),
-            ProgramError::Compile(why) => write!(f, "flowcount does not compile: {why}"),
-            ProgramError::Switch(why) => write!(f, "flowcount does not run: {why}"),
+            ProgramError::Compile(kind, why) => write!(f, "{} does not compile: {why}", kind.name()),
+            ProgramError::Switch(kind, why) => write!(f, "{} does not run: {why}", kind.name()),
             ProgramError::Plain(e) => e.fmt(f),
         }
     }
@@ -61,45 +125,55 @@ impl fmt::Display for ProgramError {
 
 impl Error for ProgramError {}
 
-impl From<RigError> for ProgramError {
-    fn from(e: RigError) -> Self {
-        ProgramError::Switch(e.to_string())
-    }
-}
-
-impl From<ReplicationError> for ProgramError {
-    fn from(e: ReplicationError) -> Self {
-        ProgramError::Switch(e.to_string())
-    }
-}
-
-/// Compiles the program with these lines of `#define`, after replacements in the library.
+/// Compiles a program with these lines of `#define`, after replacements in the library.
 ///
 /// # Errors
 /// A text to be replaced is not there once, or the result does not compile.
-pub fn program(defines: &str, changes: &[(&str, &str)]) -> Result<Arc<Program>, ProgramError> {
+pub fn program(kind: Kind, defines: &str, changes: &[(&str, &str)]) -> Result<Arc<Program>, ProgramError> {
     let sources = Sources::default();
-    let (_, mut library) = sources
-        .include(LIBRARY, false, "")
-        .ok_or_else(|| ProgramError::Compile(format!("{LIBRARY} is missing")))?;
+    let parts = match kind {
+        Kind::Count => LIBRARY,
+        Kind::Sketch => SNAPSHOTS,
+    };
+    let mut text = kind.text().to_string();
+    for part in parts {
+        let found = sources.include(part, false, "");
+        let (_, part_text) =
+            found.ok_or_else(|| ProgramError::Compile(kind, format!("{part} is missing")))?;
+        text = text.replace(&format!("#include <{part}>"), &part_text);
+    }
     for (from, to) in changes {
-        if library.matches(from).count() != 1 {
+        if text.matches(from).count() != 1 {
             return Err(ProgramError::Text((*from).to_string()));
         }
-        library = library.replace(from, to);
+        text = text.replace(from, to);
     }
-    let text = FLOWCOUNT.replace(&format!("#include <{LIBRARY}>"), &format!("{defines}{library}"));
-    let compiled = compile("flowcount.p4", &text, &sources, &[]);
-    compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(rendered(&e)))
+    let text = format!("{}{defines}{text}", kind.defines());
+    let compiled = compile(&format!("{}.p4", kind.name()), &text, &sources, &[]);
+    compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(kind, rendered(&e)))
 }
 
-/// The program without RedPlane, as the specification.
+/// `flowcount` without RedPlane, as the specification.
 ///
 /// # Errors
 /// It does not run.
 pub fn plain() -> Result<Plain, ProgramError> {
-    let text = format!("#define PLAIN\n#define REDPLANE_SLOTS 1\n{FLOWCOUNT}");
-    Plain::new(&text, ROUTE).map_err(ProgramError::Plain)
+    let text = format!("#define PLAIN\n#define REDPLANE_SLOTS 1\n{}", Kind::Count.text());
+    let route = "add routes prefix:10.1.0.0/16 forward(port:1)\n";
+    Plain::new(&text, route).map_err(ProgramError::Plain)
+}
+
+/// What the cells of a register are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Values.
+    Values,
+    /// The end of the lease.
+    Until,
+    /// When a renewal was last asked for.
+    Asked,
+    /// Times on which nothing depends.
+    Unused,
 }
 
 /// A register of the program.
@@ -109,25 +183,54 @@ pub struct Register {
     pub id: ExternInstanceId,
     /// Its cells.
     pub cells: u64,
+    /// What they are.
+    pub meaning: Meaning,
 }
 
 /// The registers of the library that the checker knows by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// The end of the lease.
-    pub until: ExternInstanceId,
-    /// When a renewal was last asked for.
-    pub asked: ExternInstanceId,
     /// The grant.
     pub grant: ExternInstanceId,
-    /// The state.
-    pub value: ExternInstanceId,
-    /// The number of the last write.
-    pub sent: ExternInstanceId,
+    /// Those of one kind of program.
+    pub own: Own,
+}
+
+/// The registers of one kind of program that the checker knows by name.
+#[derive(Clone, Copy, Debug)]
+pub enum Own {
+    /// Of [`Kind::Count`].
+    Count {
+        /// The state.
+        value: ExternInstanceId,
+        /// The number of the last write.
+        sent: ExternInstanceId,
+    },
+    /// Of [`Kind::Sketch`].
+    Sketch(Sketch),
+}
+
+/// The registers of [`Kind::Sketch`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sketch {
+    /// Whether the structure is here.
+    pub stage: ExternInstanceId,
+    /// The number of the last snapshot.
+    pub number: ExternInstanceId,
+    /// The store has all of it.
+    pub complete: ExternInstanceId,
+    /// The copy that packets change.
+    pub active: ExternInstanceId,
+    /// Of each array: both copies.
+    pub copies: [ExternInstanceId; ARRAYS],
+    /// Of each array: the copy that was changed last.
+    pub latest: [ExternInstanceId; ARRAYS],
 }
 
 /// A program that switches run, and its registers.
 pub struct App {
+    /// Which one.
+    pub kind: Kind,
     program: Arc<Program>,
     /// All registers: what the program remembers.
     pub registers: Vec<Register>,
@@ -140,29 +243,48 @@ impl App {
     ///
     /// # Errors
     /// The switch refuses it, or it keeps state elsewhere than in registers.
-    pub fn new(program: Arc<Program>) -> Result<App, ProgramError> {
-        use pointsman_stf::entries::find_extern;
-        let named = |name: &str| {
-            find_extern(&program, "register", name).map_err(|e| ProgramError::Switch(e.to_string()))
+    pub fn new(kind: Kind, program: Arc<Program>) -> Result<App, ProgramError> {
+        let switch = |why: String| ProgramError::Switch(kind, why);
+        let named = |name: &str| find_extern(&program, "register", name).map_err(|e| switch(e.to_string()));
+        let of_arrays = |name: &str| -> Result<[ExternInstanceId; ARRAYS], ProgramError> {
+            Ok([named(&format!("arrays.array0.{name}"))?, named(&format!("arrays.array1.{name}"))?])
         };
-        let named = Named {
-            until: named("redplane_until")?,
-            asked: named("redplane_asked")?,
-            grant: named("redplane_grants")?,
-            value: named("redplane_values")?,
-            sent: named("redplane_sent")?,
+        let own = match kind {
+            Kind::Count => Own::Count { value: named("redplane_values")?, sent: named("redplane_sent")? },
+            Kind::Sketch => Own::Sketch(Sketch {
+                stage: named("redplane_stages")?,
+                number: named("redplane_numbers")?,
+                complete: named("redplane_complete")?,
+                active: named("redplane_active")?,
+                copies: of_arrays("copies")?,
+                latest: of_arrays("latest")?,
+            }),
         };
-        let mut app = App { program, registers: Vec::new(), named };
+        let times = match kind {
+            Kind::Count => &[("redplane_until", Meaning::Until), ("redplane_asked", Meaning::Asked)][..],
+            Kind::Sketch => &[
+                ("redplane_until", Meaning::Until),
+                ("redplane_taken", Meaning::Unused),
+                ("redplane_good", Meaning::Unused),
+            ],
+        };
+        let times = times.iter().map(|(name, meaning)| Ok((named(name)?, *meaning)));
+        let times = times.collect::<Result<BTreeMap<_, _>, ProgramError>>()?;
+        let named = Named { grant: named("redplane_grants")?, own };
+        let mut app = App { kind, program: program.clone(), registers: Vec::new(), named };
         let rig = app.rig(0, 1)?;
         for (n, object) in app.program.externs.iter().enumerate() {
             let id = ExternInstanceId(n as u32);
             match (object.object.as_str(), rig.switch.state().and_then(|s| s.register(id))) {
-                (_, Some(register)) => app.registers.push(Register { id, cells: register.len() }),
+                (_, Some(register)) => {
+                    let meaning = times.get(&id).copied().unwrap_or(Meaning::Values);
+                    app.registers.push(Register { id, cells: register.len(), meaning });
+                }
                 // Written only.
                 ("counter", None) => {}
                 (other, None) => {
                     let why = format!("it keeps state in a `{other}`, which is not part of the model");
-                    return Err(ProgramError::Switch(why));
+                    return Err(switch(why));
                 }
             }
         }
@@ -175,20 +297,28 @@ impl App {
     /// It refuses the program or its settings.
     pub fn rig(&self, number: u8, incarnation: u32) -> Result<Rig, ProgramError> {
         let config = SwitchConfig { nanoseconds: true, max_descendants: None, ..SwitchConfig::default() };
-        let mut rig = Rig::new(self.program.clone(), config)?;
+        let switch = |why: String| ProgramError::Switch(self.kind, why);
+        let refused = |e: RigError| switch(e.to_string());
+        let mut rig = Rig::new(self.program.clone(), config).map_err(refused)?;
         let settings = format!(
             "configure(switch_id={number}, incarnation={incarnation}, secret=0x{}, address=10.9.0.{}, store=10.9.1.1, \
-             mac_src=0x02, mac_dst=0x04, port={STORE}, ticks=1000, renew={RENEW_NS})",
+             mac_src=0x02, mac_dst=0x04, port={STORE}, ticks=1000, {})",
             SECRET.iter().map(|b| format!("{b:02x}")).collect::<String>(),
             number + 1,
+            self.kind.settings(),
         );
-        rig.set_default("redplane_config", &settings)?;
-        rig.add(&format!("routes prefix=10.1.0.0/16 -> forward(port={OUT})"))?;
-        let queue = QueueConfig { delay_ns: RESEND_NS, depth_packets: 64, ..QueueConfig::default() };
-        rig.switch.configure_queue(BUFFER, None, queue).map_err(|e| ProgramError::Switch(e.to_string()))?;
-        let replicas = vec![Replica { port: BUFFER, instance: 0 }];
-        let session = CloneSession { replicas, ..CloneSession::default() };
-        rig.state().replication.insert_session(100, session)?;
+        rig.set_default("redplane_config", &settings).map_err(refused)?;
+        for entry in self.kind.entries() {
+            rig.add(entry).map_err(refused)?;
+        }
+        if self.kind == Kind::Count {
+            let queue = QueueConfig { delay_ns: RESEND_NS, depth_packets: 64, ..QueueConfig::default() };
+            rig.switch.configure_queue(BUFFER, None, queue).map_err(|e| switch(e.to_string()))?;
+            let replicas = vec![Replica { port: BUFFER, instance: 0 }];
+            let session = CloneSession { replicas, ..CloneSession::default() };
+            let inserted = rig.state().replication.insert_session(100, session);
+            inserted.map_err(|e| switch(e.to_string()))?;
+        }
         Ok(rig)
     }
 }

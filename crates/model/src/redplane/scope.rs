@@ -1,5 +1,7 @@
 //! Scopes: the bounds within which all states are searched.
 
+use super::program::Kind;
+
 /// Rates of clocks, in eighths of true time: those of the switches, and that of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
@@ -25,8 +27,14 @@ pub struct Scope {
     pub name: &'static str,
     /// What it is for.
     pub what: &'static str,
-    /// Packets of clients that are counted, and those that only show the count, at any switch in any order.
+    /// What the switches run.
+    pub kind: Kind,
+    /// Packets of clients that are counted, and those that only show the count, at any switch in any order. Of a sketch: of two flows.
     pub packets: (u8, u8),
+    /// Snapshots that switches begin.
+    pub snapshots: u8,
+    /// The highest grant of a sketch, for which generators ask again and again; 0: no bound.
+    pub grants: u32,
     /// Restarts of switches, which then are empty.
     pub restarts: u8,
     /// Messages that arrive twice.
@@ -50,7 +58,10 @@ pub struct Scope {
 const BASE: Scope = Scope {
     name: "",
     what: "",
+    kind: Kind::Count,
     packets: (2, 1),
+    snapshots: 0,
+    grants: 0,
     restarts: 0,
     doubles: 0,
     passes: 0,
@@ -64,6 +75,10 @@ const BASE: Scope = Scope {
 
 /// A chain of stores.
 const CHAIN: Scope = Scope { under_way: 2, settle_every: 16, ..BASE };
+
+/// A sketch.
+const SKETCH: Scope =
+    Scope { kind: Kind::Sketch, under_way: 2, snapshots: 1, grants: 3, settle_every: 64, ..BASE };
 
 /// The scope that is searched unless another is named.
 pub const DEFAULT: &str = "three-packets";
@@ -129,6 +144,21 @@ pub const SCOPES: &[Scope] = &[
         what: "three packets; sequence numbers wrap around",
         defines: "#define REDPLANE_FIRST 0xffffffff\n",
         ..BASE
+    },
+    Scope {
+        name: "snapshots",
+        what: "two packets of a sketch, a snapshot of it; two owners; messages are lost and reordered",
+        packets: (1, 1),
+        ..SKETCH
+    },
+    Scope {
+        name: "two-snapshots",
+        what: "two packets of a sketch, two snapshots of it; the owner restarts",
+        packets: (1, 1),
+        snapshots: 2,
+        restarts: 1,
+        grants: 1,
+        ..SKETCH
     },
     Scope {
         name: "chain-head",

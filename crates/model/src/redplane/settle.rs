@@ -1,5 +1,6 @@
 //! What becomes of a state if nothing goes wrong any more.
 
+use super::program::{Kind, Own};
 use super::world::{Action, State, World};
 use super::wrong::{ANSWERED, STORED, Wrong};
 
@@ -19,6 +20,9 @@ impl World<'_> {
         let mixed = key.iter().fold(0u64, |sum, n| pointsman_wire::random::mix(sum ^ u64::from(*n)));
         if !mixed.is_multiple_of(self.scope.settle_every) || !self.settled.insert(key) {
             return Ok(());
+        }
+        if self.app.kind == Kind::Sketch {
+            return self.sketch_settles(state);
         }
         let mut now = *state;
         let mut steps = 0;
@@ -48,6 +52,11 @@ impl World<'_> {
 
     /// What happens next if nothing goes wrong. `None`: nothing is left to do.
     fn next(&self, state: &State) -> Option<Action> {
+        self.next_now(state).or_else(|| self.deadlines(state).0.first().copied().map(Action::Pass))
+    }
+
+    /// What happens next, before time passes.
+    pub(super) fn next_now(&self, state: &State) -> Option<Action> {
         // What nodes agreed on is known to all of them.
         if let Some(node) = (0..self.count).find(|n| self.is_behind(state, *n)) {
             return Some(Action::Learn(node));
@@ -63,13 +72,10 @@ impl World<'_> {
         if let Some(switch) = [0, 1].into_iter().find(due) {
             return Some(Action::Poll(switch));
         }
-        if let Some(node) = self.due(state) {
-            return Some(Action::Wake(node));
-        }
-        self.deadlines(state).0.first().copied().map(Action::Pass)
+        self.due(state).map(Action::Wake)
     }
 
-    fn follow_on(&mut self, state: &State, action: Action) -> Result<State, Wrong> {
+    pub(super) fn follow_on(&mut self, state: &State, action: Action) -> Result<State, Wrong> {
         self.followed.push(action);
         self.apply(state, action)
     }
@@ -77,6 +83,7 @@ impl World<'_> {
     /// The store has the state of the switch that it says is the owner.
     fn check_stored(&self, state: &State) -> Result<(), Wrong> {
         let named = &self.app.named;
+        let Own::Count { value, .. } = named.own else { return Ok(()) };
         for key in &self.stores.get(state.stores[self.head(state)]).image().keys {
             for number in state.switches {
                 let local = self.switches.get(number);
@@ -85,7 +92,7 @@ impl World<'_> {
                 });
                 let same = owns && local.value(self.app, named.grant) == u64::from(key.grant);
                 let (here, stored) =
-                    (local.value(self.app, named.value), u64::from(super::letter::number(&key.value)));
+                    (local.value(self.app, value), u64::from(super::letter::number(&key.value)));
                 if same && here != stored {
                     let why = format!(
                         "switch {} counted {here}, and the store keeps {stored} although no message is lost any more",

@@ -1,6 +1,7 @@
 //! Traces in words.
 
 use super::letter::{Place, number, shown};
+use super::program::{Kind, Own};
 use super::stores::NAMES;
 use super::world::{Action, State, World};
 
@@ -41,6 +42,13 @@ impl World<'_> {
             }
         };
         match action {
+            Action::Packet { switch, writes } if self.app.kind == Kind::Sketch => {
+                let flow = if writes { "first" } else { "second" };
+                format!("a packet of the {flow} flow arrives at switch {}", switch + 1)
+            }
+            Action::Generate { switch, cell } => {
+                format!("the generator of switch {} makes the packet for cell {cell}", switch + 1)
+            }
             Action::Packet { switch, writes } => {
                 let number = self.histories.get(state.history).packets.len();
                 let what = if writes { "is counted" } else { "shows the count" };
@@ -72,18 +80,7 @@ impl World<'_> {
         for switch in 0..2 {
             let (number, old) = (after.switches[switch], before.switches[switch]);
             if number != old {
-                let named = &self.app.named;
-                let local = self.switches.get(number);
-                let of = |register| local.value(self.app, register);
-                lines.push(format!(
-                    "switch {}: count {}, grant {}, sequence {}, lease {}, {} in the buffer",
-                    switch + 1,
-                    of(named.value),
-                    of(named.grant),
-                    of(named.sent),
-                    millis(local.until_ns),
-                    local.waiting.len(),
-                ));
+                lines.push(format!("switch {}: {}", switch + 1, self.state_of(number)));
             }
         }
         for (n, name) in NAMES.iter().enumerate().take(self.count.into()) {
@@ -97,8 +94,8 @@ impl World<'_> {
                 let owner =
                     key.owner.map_or("free".to_string(), |o| format!("owned by switch {}", o.switch + 1));
                 lines.push(format!(
-                    "{name}: count {}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
-                    number(&key.value),
+                    "{name}: {}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
+                    self.value_of(&key.value),
                     key.grant,
                     key.sequence,
                     millis(key.until_ns),
@@ -114,6 +111,42 @@ impl World<'_> {
             }
         }
         lines
+    }
+}
+
+impl World<'_> {
+    /// A switch's state, in short.
+    fn state_of(&self, number: u32) -> String {
+        let local = self.switches.get(number);
+        let of = |register| local.value(self.app, register);
+        let (grant, lease) = (of(self.app.named.grant), millis(local.until_ns));
+        match (self.seen(number), self.app.named.own) {
+            (None, Own::Count { value, sent }) => format!(
+                "count {}, grant {grant}, sequence {}, lease {lease}, {} in the buffer",
+                of(value),
+                of(sent),
+                local.waiting.len(),
+            ),
+            (seen, _) => {
+                let text = seen.map(|seen| {
+                    let stage = if seen.live { "here" } else { "not here" };
+                    let whole = if seen.complete { "complete" } else { "not complete" };
+                    format!("cells {:?}, {stage}, snapshot {} {whole}", seen.cells, seen.number)
+                });
+                format!("{}, grant {grant}, lease {lease}", text.unwrap_or_default())
+            }
+        }
+    }
+
+    /// A value in the store.
+    fn value_of(&self, value: &[u8]) -> String {
+        match self.app.kind {
+            Kind::Count => format!("count {}", number(value)),
+            Kind::Sketch => {
+                let words = value.chunks(4).map(|word| format!("{:x}", number(word)));
+                format!("words {}", words.collect::<Vec<_>>().join(" "))
+            }
+        }
     }
 }
 

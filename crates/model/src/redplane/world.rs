@@ -5,8 +5,9 @@ use super::interned::Interned;
 use super::letter::{Letter, OLD_NS, Place, client, shown};
 use super::mutations::Change;
 use super::nodes::{Effects, Input, Local, StoreInput, Switches};
-use super::program::{App, DRIFT_SHIFT, IN, LEASE_US, OUT, SECRET};
+use super::program::{App, CELLS, DRIFT_SHIFT, GENERATOR, IN, Kind, LEASE_US, OUT, SECRET};
 use super::scope::{Clocks, Scope};
+use super::sketch::generated;
 use super::stores::{self, NODES, StoreState};
 use super::wrong::{LINEARIZABLE, ONCE, ONE_OWNER, WELL_FORMED, Wrong};
 use crate::search::Model;
@@ -26,6 +27,7 @@ pub struct Left {
     restarts: u8,
     doubles: u8,
     passes: u8,
+    snapshots: u8,
 }
 
 /// A state: numbers of the parts' states.
@@ -53,6 +55,13 @@ pub enum Action {
         switch: u8,
         /// It is counted.
         writes: bool,
+    },
+    /// The packet generator of a switch makes the packet for a cell.
+    Generate {
+        /// 0 or 1.
+        switch: u8,
+        /// The cell.
+        cell: u8,
     },
     /// A message arrives.
     Deliver(u32),
@@ -83,6 +92,8 @@ pub enum Action {
 pub(super) enum Event {
     /// A client's packet arrives: its number, and whether it is counted.
     Packet(u8, bool),
+    /// The packet generator makes the packet for a cell.
+    Generate(u8),
     /// A message arrives.
     Letter(u32),
     /// A write leaves the buffer, or the store looks at the requests that wait.
@@ -132,7 +143,8 @@ impl<'a> World<'a> {
             secret: SECRET,
             lease_us: LEASE_US,
             drift_shift: DRIFT_SHIFT,
-            max_keys: 1,
+            // The cells of a sketch are keys, too.
+            max_keys: 1 + if app.kind == Kind::Sketch { CELLS.into() } else { 0 },
             recall: scope.recall,
             ..Config::default()
         };
@@ -177,8 +189,9 @@ impl<'a> World<'a> {
             let local = self.switches.get(before).clone();
             let (after, effects) = match event {
                 Event::Packet(number, writes) => {
-                    self.nodes.step(&local, Input::Packet(&client(number, writes)))
+                    self.nodes.step(&local, Input::Packet(IN, &self.app.kind.client(number, writes)))
                 }
+                Event::Generate(cell) => self.nodes.step(&local, Input::Packet(GENERATOR, &generated(cell))),
                 Event::Letter(letter) => self.nodes.step(&local, Input::Letter(self.letters.get(letter))),
                 _ => self.nodes.step(&local, Input::Poll),
             };
@@ -188,6 +201,7 @@ impl<'a> World<'a> {
         });
         let mut next = *state;
         next.switches[usize::from(switch)] = after;
+        let next = self.notices(state, next, switch, event)?;
         self.follow(next, effects)
     }
 
@@ -235,7 +249,7 @@ impl<'a> World<'a> {
             all.sort_unstable();
             state.under_way = self.under_way.add(all);
         }
-        if !effects.left.is_empty() {
+        if self.app.kind == Kind::Count && !effects.left.is_empty() {
             let mut history = History::clone(self.histories.get(state.history));
             for frame in &effects.left {
                 let Some((number, _)) = shown(frame) else {
@@ -278,6 +292,7 @@ impl<'a> World<'a> {
     pub(super) fn apply(&mut self, state: &State, action: Action) -> Result<State, Wrong> {
         match action {
             Action::Packet { switch, writes } => self.packet(state, switch, writes),
+            Action::Generate { switch, cell } => self.at_switch(state, switch, Event::Generate(cell)),
             Action::Deliver(letter) => {
                 let next = self.without(state, letter);
                 self.arrives(&next, letter, None)
@@ -290,9 +305,11 @@ impl<'a> World<'a> {
             Action::Learn(node) => self.learns(state, node),
             Action::Repeat(node) => {
                 let behind = (node + 1..self.count).rev().filter(|n| self.is_present(state, *n));
-                behind.chain([node]).collect::<Vec<_>>().into_iter().try_fold(*state, |state, n| {
-                    self.at_store(&state, n, Event::Repeat)
-                })
+                behind
+                    .chain([node])
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .try_fold(*state, |state, n| self.at_store(&state, n, Event::Repeat))
             }
             Action::Double(letter) => self.arrives(state, letter, None),
             Action::Lose(letter) => Ok(self.without(state, letter)),
@@ -305,6 +322,9 @@ impl<'a> World<'a> {
 
     /// A client sends a packet to a switch.
     fn packet(&mut self, state: &State, switch: u8, writes: bool) -> Result<State, Wrong> {
+        if self.app.kind == Kind::Sketch {
+            return self.at_switch(state, switch, Event::Packet(0, writes));
+        }
         let mut history = History::clone(self.histories.get(state.history));
         let number = history.call(writes);
         let next = State { history: self.histories.add(history), ..*state };
@@ -383,8 +403,8 @@ impl Model for World<'_> {
             stores[n] = self.stores.add(store);
         }
         let (under_way, history) = (self.under_way.add(Vec::new()), self.histories.add(History::default()));
-        let Scope { packets: (writes, reads), restarts, doubles, passes, .. } = *self.scope;
-        let left = Left { writes, reads, restarts, doubles, passes };
+        let Scope { packets: (writes, reads), restarts, doubles, passes, snapshots, .. } = *self.scope;
+        let left = Left { writes, reads, restarts, doubles, passes, snapshots };
         let start = |clocks| State { switches, stores, decided: 0, under_way, history, left, clocks };
         (0..self.scope.clocks.len() as u8).map(start).collect()
     }
@@ -392,7 +412,7 @@ impl Model for World<'_> {
     fn actions(&mut self, state: &State, out: &mut Vec<Action>) {
         let left = state.left;
         // The switches are alike: the first packet arrives at the first one.
-        let first = self.histories.get(state.history).packets.is_empty();
+        let first = (left.writes, left.reads) == self.scope.packets;
         for switch in 0..if first { 1 } else { 2 } {
             for (writes, left) in [(true, left.writes), (false, left.reads)] {
                 if left > 0 {
@@ -427,6 +447,10 @@ impl Model for World<'_> {
                 out.push(Action::Restart(switch));
             }
         }
+        if self.app.kind == Kind::Sketch && !first {
+            let cells = |switch| (0..CELLS).map(move |cell| Action::Generate { switch, cell });
+            out.extend([0, 1].into_iter().flat_map(cells));
+        }
         out.extend(self.due(state).map(Action::Wake));
         if self.may_decide(state) {
             out.push(Action::Decide);
@@ -450,7 +474,14 @@ impl Model for World<'_> {
             Action::Pass(_) => left.passes -= 1,
             _ => {}
         }
-        let after = self.apply(&before, action)?;
+        let mut after = self.apply(&before, action)?;
+        if matches!(action, Action::Generate { switch, .. } if self.takes(&before, &after, switch)) {
+            let Some(left) = after.left.snapshots.checked_sub(1) else { return Ok(None) };
+            after.left.snapshots = left;
+        }
+        if self.scope.grants > 0 && self.highest_grant(&after) > self.scope.grants {
+            return Ok(None);
+        }
         // A message without an effect may as well be lost, or still be under way.
         let same = match action {
             Action::Deliver(letter) | Action::DeliverAt(letter, _) => self.without(&before, letter),

@@ -27,5 +27,7 @@ pub const ONE_OWNER: &str = "one owner";
 pub const ANSWERED: &str = "answered";
 /// The store has the state after the faults.
 pub const STORED: &str = "stored";
+/// A switch continues a sketch as it was at one instant, and not before the last snapshot that is known to be complete.
+pub const ONE_INSTANT: &str = "one instant";
 /// Nodes send what they may.
 pub const WELL_FORMED: &str = "well formed";
