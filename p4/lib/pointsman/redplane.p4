@@ -85,7 +85,7 @@ control RedPlaneRequest(inout redplane_v4_t outer,
         outer.src = m.address;
         bit<16> shard = 0;
 #if REDPLANE_SHARDS > 1
-        hash(shard, HashAlgorithm.crc16, 16w0, { m.key }, (bit<32>)REDPLANE_SHARDS);
+        hash(shard, HashAlgorithm.crc16, 16w0, { REDPLANE_SHARD_OF(m.key) }, (bit<32>)REDPLANE_SHARDS);
 #endif
         outer.dst = m.store + (bit<32>)shard;
         outer.sport = REDPLANE_PORT;

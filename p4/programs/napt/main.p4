@@ -9,6 +9,8 @@
 
 #define REDPLANE_KEY_WORDS 4
 #define REDPLANE_VALUE_WORDS 2
+// The remote end and the protocol: both keys of a binding have them.
+#define REDPLANE_SHARD_OF(key) key[95:64] ++ key[47:32] ++ key[7:0]
 #include <pointsman/redplane.p4>
 
 // Bits of a connection's state: the sender has ended it.

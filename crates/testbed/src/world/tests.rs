@@ -135,6 +135,36 @@ fn applications_are_like_one_switch_that_never_fails() {
 }
 
 #[test]
+fn both_keys_of_a_binding_have_one_store() {
+    let build = Build::new(App::Nat, false, "#define REDPLANE_SHARDS 3\n", &[]).expect("a program");
+    let store = Config { pools: vec!["203.0.113.1:1024-1123".parse().expect("a pool")], ..Config::default() };
+    let mut testbed = Testbed::new(Setup { shards: 3, store, ..setup(&build, 1) }).expect("a testbed");
+    let flows = 30;
+    for flow in 0..flows {
+        let sent = Sent { at: 0, flow, place: 0, last: false, bytes: 64 };
+        // Connections to different hosts, so that all stores make bindings.
+        let to = Ipv4Addr::new(10, 128, 0, flow as u8);
+        testbed.send(1_000_000, (0, 0), frame(&sent, flow, to, false), 0);
+    }
+    let (mut out, mut back) = (0, 0);
+    while let Some(Happened::AtHost { mut frame, .. }) = testbed.next(3_000_000_000) {
+        if frame[26..30] == [203, 0, 113, 1] {
+            out += 1;
+            // The answer: addresses and ports the other way round, which no checksum notices.
+            let ends = frame[26..38].to_vec();
+            frame[26..30].copy_from_slice(&ends[4..8]);
+            frame[30..34].copy_from_slice(&ends[..4]);
+            frame[34..36].copy_from_slice(&ends[10..12]);
+            frame[36..38].copy_from_slice(&ends[8..10]);
+            testbed.send(testbed.now(), (0, 1), frame, 0);
+        } else {
+            back += 1;
+        }
+    }
+    assert_eq!((out, back), (flows, flows), "packets outside, and answers inside");
+}
+
+#[test]
 fn a_full_port_and_a_full_ring_lose_packets() {
     let build = Build::new(App::Counter, true, "", &[]).expect("a program");
     let times = Times { port: Some((1e6, 4)), ..Times::default() };

@@ -20,6 +20,10 @@
 #ifndef REDPLANE_SHARDS
 #define REDPLANE_SHARDS 1
 #endif
+// The part of a key that chooses its store. A program whose store makes several keys in one step gives a part that they share.
+#ifndef REDPLANE_SHARD_OF
+#define REDPLANE_SHARD_OF(key) key
+#endif
 // Bytes of the longest frame to the store, without its checksum.
 #ifndef REDPLANE_MTU
 #define REDPLANE_MTU 1514
