@@ -159,8 +159,11 @@ pub struct Options {
     pub folder: PathBuf,
 }
 
-/// Runs the command. Exit code 1: a connection broke, or packets showed what one switch without faults cannot show.
-pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+/// Exit code of bad input.
+const BAD_INPUT: u8 = 2;
+
+/// Checks the flags; returns the program `etcd` if one is needed.
+fn checked(args: &Args) -> Result<Option<String>, Box<dyn Error>> {
     if args.history.is_some() && !args.app.shows_state() {
         return Err("--history: only the packets of `counter`, `gateway` and `kvstore` show the state; give one of these to --app".into());
     }
@@ -179,13 +182,28 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.node == Some(Node::Etcd) && !args.etcd {
         return Err("--node etcd: without etcd there is none to kill; give --etcd".into());
     }
-    let etcd = match args.etcd {
-        true => Some(installed("etcd").ok_or("--etcd: no program `etcd`; install Debian's etcd-server")?),
-        false => None,
-    };
     for (path, flag) in [(&args.json, "--json"), (&args.history, "--history")] {
         path.as_deref().map_or(Ok(()), |path| check_writable(path, flag))?;
     }
+    if !args.etcd {
+        return Ok(None);
+    }
+    let etcd = installed("etcd").ok_or("--etcd: no program `etcd`; install Debian's etcd-server")?;
+    Ok(Some(etcd))
+}
+
+/// Runs the command. Exit code 1: a connection broke, or packets showed what one switch without faults cannot show; 2: bad input.
+///
+/// # Errors
+/// The bed cannot be built, nothing passes before the fault, or the result cannot be written.
+pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let etcd = match checked(&args) {
+        Ok(etcd) => etcd,
+        Err(why) => {
+            say(&why.to_string());
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     ensure_privileges()?;
     let folder = Folder::new("failover")?;

@@ -128,5 +128,9 @@ pub fn read(text: &str) -> Result<(Header, Operations), FileError> {
         let operation = Operation { call: row.call, input: packet(&row.input)?, result };
         operations.entry(row.key).or_default().push(operation);
     }
+    if operations.is_empty() {
+        let message = "no packet follows: a history needs a line for each".to_string();
+        return Err(FileError { line: 2, message });
+    }
     Ok((header, operations))
 }

@@ -1,7 +1,8 @@
 //! `pointsman history`: recorded packets, and whether one switch that never failed can explain them.
 
-use pointsman_console::print;
+use pointsman_console::{print, say};
 use pointsman_console::results::{self, check_writable};
+use pointsman_history::Summary;
 use serde_json::json;
 use std::error::Error;
 use std::path::PathBuf;
@@ -24,13 +25,27 @@ pub struct Check {
     json: Option<PathBuf>,
 }
 
-/// Runs the command. Exit code 1: the packets of a key have no explanation.
-pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
-    let Command::Check(Check { file, json }) = command;
+/// Exit code of bad input.
+const BAD_INPUT: u8 = 2;
+
+/// Reads and judges a history.
+fn judged(Check { file, json }: &Check) -> Result<Summary, Box<dyn Error>> {
     json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {shown}: {e}"))?;
-    let found = pointsman_history::check(&text).map_err(|e| format!("{shown}: {e}"))?;
+    Ok(pointsman_history::check(&text).map_err(|e| format!("{shown}: {e}"))?)
+}
+
+/// Runs the command. Exit code 1: the packets of a key have no explanation, or none was found; 2: bad input.
+pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
+    let Command::Check(check) = command;
+    let found = match judged(check) {
+        Ok(found) => found,
+        Err(why) => {
+            say(&why.to_string());
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
     print(&format!("{} keys, {} packets, {} unanswered\n", found.keys, found.operations, found.unanswered));
     for (key, at) in &found.violations {
         print(&format!("{key}: no order of the packets explains packet {at}\n"));
@@ -41,11 +56,12 @@ pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
     if found.linearizable() {
         print("linearizable\n");
     }
-    if let Some(path) = json {
+    if let Some(path) = &check.json {
         let result = json!({
             "keys": found.keys,
             "operations": found.operations,
             "linearizable": found.linearizable(),
+            "undecided": found.undecided.len(),
         });
         results::write(path, "--json", format!("{result:#}\n"))?;
     }

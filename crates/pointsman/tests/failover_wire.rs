@@ -76,6 +76,9 @@ fn counts_have_an_order() -> Outcome {
     let output = check(&broken)?;
     ensure!(output.status.code() == Some(1), "{output:?}");
     ensure!(String::from_utf8_lossy(&output.stdout).contains("flow 0: "), "{output:?}");
+    let output = check(&dir.write("program.jsonl", lines[0]))?;
+    ensure!(output.status.code() == Some(2), "{output:?}");
+    ensure!(String::from_utf8_lossy(&output.stderr).contains("line 2: no packet"), "{output:?}");
     Ok(())
 }
 

@@ -70,6 +70,8 @@ fn mistakes_have_a_remedy() {
     std::fs::create_dir(&data).expect("a folder");
     dir.write("data/store.redb", "no database".repeat(1000));
     fails(&["--data", &data], &["not the state of a store", "--data"]);
+    dir.write("data/store.redb", "");
+    fails(&["--data", &data], &["it is empty", "remove it"]);
 }
 
 #[test]

@@ -27,12 +27,24 @@ pub struct Disk {
 
 fn open(path: &Path) -> Result<Database, StoreError> {
     let place = || path.to_path_buf();
-    Database::create(path).map_err(|e| match e {
-        DatabaseError::DatabaseAlreadyOpen => StoreError::Taken(place()),
-        DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != ErrorKind::InvalidData => {
-            StoreError::Disk(place(), e.to_string())
+    let is_empty = || std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == 0);
+    // One that was made here has content from the start: it was cut off.
+    if is_empty() {
+        let why = "it is empty; if the store is new, remove it".to_string();
+        return Err(StoreError::Foreign(place(), why));
+    }
+    Database::create(path).map_err(|e| {
+        if is_empty() {
+            // There was no room for a new one. If this fails, the next start says so.
+            let _ = std::fs::remove_file(path);
         }
-        e => StoreError::Foreign(place(), e.to_string()),
+        match e {
+            DatabaseError::DatabaseAlreadyOpen => StoreError::Taken(place()),
+            DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != ErrorKind::InvalidData => {
+                StoreError::Disk(place(), e.to_string())
+            }
+            e => StoreError::Foreign(place(), e.to_string()),
+        }
     })
 }
 
