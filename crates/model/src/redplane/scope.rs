@@ -147,16 +147,15 @@ pub const SCOPES: &[Scope] = &[
     },
     Scope {
         name: "snapshots",
-        what: "two packets of a sketch, a snapshot of it; two owners; messages are lost and reordered",
-        packets: (1, 1),
+        what: "three packets of a sketch, a snapshot of it; two owners; messages are lost",
+        under_way: 1,
         ..SKETCH
     },
     Scope {
         name: "two-snapshots",
-        what: "two packets of a sketch, two snapshots of it; the owner restarts",
-        packets: (1, 1),
+        what: "two packets of a sketch, two snapshots of it; messages are lost and reordered",
+        packets: (2, 0),
         snapshots: 2,
-        restarts: 1,
         grants: 1,
         ..SKETCH
     },
@@ -180,7 +179,8 @@ pub const SCOPES: &[Scope] = &[
     },
     Scope {
         name: "chain-join",
-        what: "three packets; a second store joins the first, which is then removed",
+        what: "two packets; a second store joins the first, which is then removed",
+        packets: (1, 1),
         views: &["1: a/1", "2: a/1 + b/1", "3: a/1 b/1", "4: b/1"],
         ..CHAIN
     },
