@@ -29,6 +29,8 @@ pub struct File {
     pub needed: bool,
     /// Only its owner may read it.
     pub secret: bool,
+    /// Only the controller reads it.
+    pub of_controller: bool,
     /// Its state.
     pub found: Found,
     /// A command that makes it, or what to do without one.
@@ -44,6 +46,8 @@ pub enum Found {
     Unreadable(String),
     /// A file with these permissions.
     Mode(u32),
+    /// A file of keys without those of these devices of this machine.
+    Lacks(String),
 }
 
 /// A network interface of this machine.
@@ -76,7 +80,7 @@ pub struct Way {
     pub prefix: String,
     /// The next hop; `None`: directly. An error: no route, or unknown.
     pub via: Result<Option<IpAddr>, String>,
-    /// Next hops that lead through the switch.
+    /// Next hops that lead through the switch, first the one for a remedy: the nearest.
     pub gateways: Vec<IpAddr>,
 }
 
@@ -135,6 +139,8 @@ pub struct Facts {
     pub rack: String,
     /// Its state.
     pub description: Description,
+    /// This machine has devices of the rack, and no interface of it was named as the switch's: switch and controller are expected elsewhere.
+    pub server_only: bool,
     /// Files that it names.
     pub files: Vec<File>,
     /// Interfaces that were asked for, and those with a device's address.

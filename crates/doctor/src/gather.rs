@@ -36,6 +36,7 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
                 hints: rack.hints().iter().map(ToString::to_string).collect(),
             },
         },
+        server_only: false,
         files: Vec::new(),
         interfaces: interfaces.iter().map(|name| interface(name, "port of the switch", true)).collect(),
         tunnel: 0,
@@ -45,7 +46,13 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
         trials: Vec::new(),
     };
     let Ok(rack) = rack else { return out };
-    out.files = files(path, &rack);
+    let here = |d: &&Device| d.addresses().any(|a| local.contains_key(&a));
+    let own: Vec<&Device> = rack.devices().map(|(_, d)| d).filter(here).collect();
+    out.server_only = interfaces.is_empty() && !own.is_empty();
+    // The key is that of the agent, which may report for other devices, too.
+    let agents = own.iter().filter(|d| d.reporter == d.number).map(|d| rack.device_name(d.number));
+    let own: Vec<String> = agents.collect();
+    out.files = files(path, &rack, &own);
     let tunnels = rack.services.iter().any(|s| s.direct_return == Some(DirectReturn::Tunnel));
     out.tunnel = if tunnels { 20 } else { 0 };
     for (server, device) in rack.devices() {
@@ -80,16 +87,31 @@ fn file(what: &'static str, path: PathBuf, needed: bool, secret: bool, remedy: S
         Err(e) if e.kind() == ErrorKind::NotFound => Found::Missing,
         Err(e) => Found::Unreadable(e.to_string()),
     };
-    File { what, path: path.display().to_string(), needed, secret, found, remedy }
+    File { what, path: path.display().to_string(), needed, secret, of_controller: true, found, remedy }
 }
 
-/// The files that a description names; paths are relative to it.
-fn files(path: &Path, rack: &Rack) -> Vec<File> {
+/// Those of these devices that a file of keys does not name. Its lines begin with the name of a device.
+fn without_key(text: &str, devices: &[String]) -> Vec<String> {
+    let has = |d: &&String| text.lines().any(|l| l.split_whitespace().next() == Some(d.as_str()));
+    devices.iter().filter(|d| !has(d)).cloned().collect()
+}
+
+/// The files that a description names; paths are relative to it. `own`: devices of this machine that have an agent.
+fn files(path: &Path, rack: &Rack, own: &[String]) -> Vec<File> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let made = || format!("pointsman keys {}", path.display());
     let mut out = Vec::new();
     if let Some(keys) = rack_file::key_file(path, rack) {
-        out.push(file("keys of agents", keys, true, true, made()));
+        let text = std::fs::read_to_string(&keys);
+        let mut keys = file("keys of agents", keys, true, true, made());
+        keys.of_controller = false;
+        let lacking = without_key(text.as_deref().unwrap_or_default(), own);
+        // Wrong permissions are the worse mistake.
+        if text.is_ok() && !lacking.is_empty() && matches!(keys.found, Found::Mode(mode) if mode & 0o077 == 0)
+        {
+            keys.found = Found::Lacks(lacking.join(", "));
+        }
+        out.push(keys);
     }
     if let Some(api) = &rack.api {
         out.push(file("tokens of the API", folder.join(&api.tokens), true, true, made()));
@@ -140,8 +162,9 @@ fn offloads(name: &str) -> Option<Vec<String>> {
 
 /// The way from an address of this machine to each route of the rack.
 fn ways(rack: &Rack, device: &str, from: IpAddr) -> Vec<Way> {
-    let gateways: Vec<IpAddr> =
-        rack.switch.gateways.iter().copied().filter(|g| g.is_ipv4() == from.is_ipv4()).collect();
+    let nearest = rack.gateway_of(from);
+    let others = rack.switch.gateways.iter().copied().filter(|g| g.is_ipv4() == from.is_ipv4());
+    let gateways: Vec<IpAddr> = nearest.into_iter().chain(others.filter(|g| Some(*g) != nearest)).collect();
     let prefixes = rack.routes.iter().map(|r| r.prefix.to_string());
     let prefixes = prefixes.filter(|p| p.contains(':') == from.is_ipv6());
     let one = |prefix: String| {
@@ -253,4 +276,16 @@ fn contacts(rack: &Rack, wait: Duration) -> Vec<Trial> {
         }
     });
     done.into_inner().map(|done| done.into_values().collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_this_machine() {
+        let devices = ["s1/cpu".to_string(), "s1/gpu".to_string()];
+        assert_eq!(without_key("# s1/gpu\ns1/cpu 1 00ff\ns1/gpu2 1 00ff\n", &devices), ["s1/gpu"]);
+        assert_eq!(without_key("s1/cpu 1 00ff\ns1/gpu 1 00ff\n", &devices), [""; 0]);
+    }
 }

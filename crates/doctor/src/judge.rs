@@ -57,13 +57,13 @@ pub fn worst(findings: &[Finding]) -> Level {
 /// All findings, in a fixed order.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
     let mut out = description(&facts.rack, &facts.description);
-    out.extend(facts.files.iter().map(file));
+    out.extend(facts.files.iter().map(|f| file(f, facts.server_only)));
     out.extend(facts.interfaces.iter().flat_map(interface));
     out.extend(mtu(&facts.interfaces, facts.tunnel));
     out.extend(facts.ways.iter().map(way));
     out.push(clock(facts.clock));
     out.extend(facts.gpus.iter().map(gpu));
-    out.extend(trials(&facts.trials));
+    out.extend(trials(&facts.trials, facts.server_only));
     out
 }
 
@@ -78,9 +78,17 @@ fn description(path: &str, d: &Description) -> Vec<Finding> {
     }
 }
 
-fn file(f: &File) -> Finding {
+fn file(f: &File, server_only: bool) -> Finding {
     let named = format!("{} ({})", f.path, f.what);
     match &f.found {
+        Found::Missing if f.needed && f.of_controller && server_only => {
+            ok("files", format!("{named}: not on this machine; the controller's needs it"))
+        }
+        Found::Lacks(devices) => fail(
+            "files",
+            format!("{named} has no key of {devices}: the agent refuses to start"),
+            "copy its lines from the file on the controller's machine, where `pointsman keys` makes missing keys",
+        ),
         Found::Missing if f.needed => fail("files", format!("{named} is missing"), f.remedy.as_str()),
         Found::Missing => ok("files", format!("{named}: not there yet")),
         Found::Unreadable(why) => fail(
@@ -209,12 +217,12 @@ fn gpu(g: &Gpu) -> Finding {
     }
 }
 
-fn trials(all: &[Trial]) -> Vec<Finding> {
+fn trials(all: &[Trial], server_only: bool) -> Vec<Finding> {
     // From a machine outside of the rack's networks no device can be reached, which is not a fault of theirs.
     let mut devices = all.iter().filter(|t| t.whom == Whom::Device).peekable();
     let outside = devices.peek().is_some() && devices.all(|t| matches!(t.contact, Contact::Silent(_)));
     let mut out: Vec<Finding> =
-        all.iter().filter(|t| !outside || t.whom != Whom::Device).map(trial).collect();
+        all.iter().filter(|t| !outside || t.whom != Whom::Device).map(|t| trial(t, server_only)).collect();
     if outside {
         out.push(warn(
             "device",
@@ -225,8 +233,13 @@ fn trials(all: &[Trial]) -> Vec<Finding> {
     out
 }
 
-fn trial(t: &Trial) -> Finding {
+fn trial(t: &Trial, server_only: bool) -> Finding {
     let at = &t.address;
+    let loopback = at.parse::<std::net::SocketAddr>().is_ok_and(|a| a.ip().is_loopback());
+    if t.whom != Whom::Device && t.contact == Contact::Refused && server_only && loopback {
+        let (check, part) = if t.whom == Whom::Switch { ("switch", "P4Runtime") } else { ("api", "the API") };
+        return ok(check, format!("{part} at {at} answers on its own machine only, not on this one"));
+    }
     match (t.whom, &t.contact) {
         (Whom::Switch, Contact::Accepted) => ok("switch", format!("P4Runtime answers at {at}")),
         (Whom::Switch, Contact::Refused) => fail(
@@ -271,12 +284,14 @@ mod tests {
         Facts {
             rack: "rack.toml".into(),
             description: Description::Right { devices: 2, services: 1, hints: Vec::new() },
+            server_only: false,
             files: vec![File {
                 what: "tokens",
                 path: "tokens.txt".into(),
                 needed: true,
                 secret: true,
                 found: Found::Mode(0o100600),
+                of_controller: true,
                 remedy: "pointsman keys rack.toml".into(),
             }],
             interfaces: vec![Interface {
@@ -326,6 +341,26 @@ mod tests {
         assert_eq!(findings.len(), 11, "each is said");
     }
 
+    /// A machine that has devices only needs no tokens, and no switch or API on its own loopback address.
+    #[test]
+    fn a_server_in_order() {
+        let mut facts = good();
+        facts.files[0].found = Found::Missing;
+        for t in &mut facts.trials[..2] {
+            (t.address, t.contact) = ("127.0.0.1:9559".into(), Contact::Refused);
+        }
+        assert_eq!(worst(&judge(&facts)), Level::Fail, "on the controller's machine");
+        facts.server_only = true;
+        let findings = judge(&facts);
+        assert_eq!(worst(&findings), Level::Ok, "{findings:#?}");
+        // Nothing is excused that a server needs, or that is not on a loopback address.
+        facts.trials[0].address = "10.0.0.9:9559".into();
+        assert_eq!(worst(&judge(&facts)), Level::Fail);
+        facts.trials[0].contact = Contact::Accepted;
+        facts.files[0].of_controller = false;
+        assert_eq!(worst(&judge(&facts)), Level::Fail);
+    }
+
     #[test]
     fn what_is_wrong_has_a_remedy() {
         let is = |found: (Level, &str, String), level: Level, check: &str, parts: &[&str]| {
@@ -340,6 +375,12 @@ mod tests {
             fail,
             "files",
             &["mode 644", "chmod 600 tokens.txt"],
+        );
+        is(
+            bad(|f| f.files[0].found = Found::Lacks("s1/gpu".into())),
+            fail,
+            "files",
+            &["no key of s1/gpu", "copy its lines"],
         );
         is(
             bad(|f| f.files[0].found = Found::Unreadable("denied".into())),
