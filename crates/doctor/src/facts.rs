@@ -50,6 +50,17 @@ pub enum Found {
     Lacks(String),
 }
 
+/// What the controller says of the rack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Devices that are silent or failed, with the reason.
+    pub troubled: Vec<(String, String)>,
+    /// Why changes cannot be saved, if they cannot.
+    pub unsaved: Option<String>,
+    /// Devices in all.
+    pub devices: usize,
+}
+
 /// A network interface of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
@@ -155,4 +166,6 @@ pub struct Facts {
     pub gpus: Vec<Gpu>,
     /// Who answers.
     pub trials: Vec<Trial>,
+    /// What the controller says, or why it does not; `None`: no token to ask with.
+    pub report: Option<Result<Report, String>>,
 }

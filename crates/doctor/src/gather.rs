@@ -1,5 +1,6 @@
 //! Collects the facts: files, interfaces, routes, and who answers.
 
+use crate::controller::{self, Asking};
 use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Trial, Way, Whom};
 use nix::ifaddrs::getifaddrs;
 use pointsman_balance::Rack;
@@ -23,7 +24,7 @@ const AT_A_TIME: usize = 64;
 const MERGING: [(&str, &str); 2] = [("large-receive-offload", "lro"), ("rx-gro-hw", "rx-gro-hw")];
 
 /// All facts. `wait`: how long each address has to answer.
-pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
+pub fn facts(path: &Path, interfaces: &[String], wait: Duration, asking: &Asking) -> Facts {
     let rack = rack_file::describe(path);
     let local = local_addresses();
     let mut out = Facts {
@@ -44,6 +45,7 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
         clock: clock(),
         gpus: Vec::new(),
         trials: Vec::new(),
+        report: None,
     };
     let Ok(rack) = rack else { return out };
     let here = |d: &&Device| d.addresses().any(|a| local.contains_key(&a));
@@ -67,6 +69,7 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration) -> Facts {
     }
     out.gpus = gpus(&rack, &local);
     out.trials = contacts(&rack, wait);
+    out.report = controller::report(&rack, asking, wait);
     out
 }
 

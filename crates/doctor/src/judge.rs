@@ -1,6 +1,8 @@
 //! What facts mean, and what to do about them.
 
-use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Trial, Way, Whom};
+use crate::facts::{
+    Contact, Description, Facts, File, Found, Gpu, Interface, Report, Trial, Way, Whom,
+};
 
 /// How bad something is; as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +66,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     out.push(clock(facts.clock));
     out.extend(facts.gpus.iter().map(gpu));
     out.extend(trials(&facts.trials, facts.server_only));
+    out.extend(facts.report.iter().flat_map(report));
     out
 }
 
@@ -76,6 +79,35 @@ fn description(path: &str, d: &Description) -> Vec<Finding> {
             std::iter::once(first).chain(hints).collect()
         }
     }
+}
+
+/// What the controller knows of the rack.
+fn report(asked: &Result<Report, String>) -> Vec<Finding> {
+    let said = match asked {
+        Ok(said) => said,
+        Err(why) => {
+            return vec![warn("rack state", why.as_str(), "check --token-file, --ca and the controller")];
+        }
+    };
+    let mut out: Vec<Finding> = said
+        .troubled
+        .iter()
+        .map(|(device, why)| {
+            warn(
+                "rack state",
+                format!("{device} gets no new connections: {why}"),
+                "run this command on its machine",
+            )
+        })
+        .collect();
+    if let Some(why) = &said.unsaved {
+        let text = format!("changes cannot be saved, and a restart of the controller would lose them: {why}");
+        out.push(fail("rack state", text, "make room, or correct the path and its owner; saving is retried"));
+    }
+    if out.is_empty() {
+        out.push(ok("rack state", format!("the controller hears all {} devices", said.devices)));
+    }
+    out
 }
 
 fn file(f: &File, server_only: bool) -> Finding {
@@ -321,6 +353,7 @@ mod tests {
                     contact: Contact::Accepted,
                 })
                 .to_vec(),
+            report: Some(Ok(Report { devices: 2, ..Report::default() })),
         }
     }
 
@@ -376,6 +409,16 @@ mod tests {
             "files",
             &["mode 644", "chmod 600 tokens.txt"],
         );
+        let silent = |f: &mut Facts| {
+            let troubled = vec![("s1/cpu".into(), "silent: no report".into())];
+            f.report = Some(Ok(Report { troubled, ..Report::default() }));
+        };
+        is(bad(silent), warn, "rack state", &["s1/cpu gets no new connections: silent: no report"]);
+        let unsaved = |f: &mut Facts| {
+            f.report = Some(Ok(Report { unsaved: Some("no space".into()), ..Report::default() }));
+        };
+        is(bad(unsaved), fail, "rack state", &["no space", "make room"]);
+        is(bad(|f| f.report = Some(Err("status 401".into()))), warn, "rack state", &["401", "--token-file"]);
         is(
             bad(|f| f.files[0].found = Found::Lacks("s1/gpu".into())),
             fail,

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod controller;
 pub mod facts;
 mod gather;
 pub mod judge;
@@ -30,6 +31,8 @@ pub struct Args {
     /// Seconds to wait for each address.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=30))]
     wait: u64,
+    #[command(flatten)]
+    asking: controller::Asking,
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
@@ -59,7 +62,8 @@ fn as_text(findings: &[Finding]) -> String {
 /// # Errors
 /// None: what cannot be found out is a finding.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    let facts = gather::facts(&args.rack, &args.interface, std::time::Duration::from_secs(args.wait));
+    let facts =
+        gather::facts(&args.rack, &args.interface, std::time::Duration::from_secs(args.wait), &args.asking);
     let findings = judge::judge(&facts);
     print(&if args.json { format!("{}\n", as_json(&findings)) } else { as_text(&findings) });
     Ok(ExitCode::from(judge::worst(&findings) as u8))
