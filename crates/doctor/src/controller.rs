@@ -28,7 +28,7 @@ pub fn report(rack: &Rack, asking: &Asking, wait: Duration) -> Option<Result<Rep
         let target = format!("{url}{path}");
         let token = token(file).map_err(|e| e.to_string())?;
         let files = Files { ca: asking.ca.clone(), identity: None };
-        let tls = files.tls(&[url.clone()]).map_err(|e| e.to_string())?;
+        let tls = files.tls(std::slice::from_ref(&url)).map_err(|e| e.to_string())?;
         let asked = Ask { method: "GET", url: &target, tls, token: Some(&token), body: None };
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let tokio = tokio.map_err(|e| e.to_string())?;
