@@ -1,8 +1,6 @@
 //! What facts mean, and what to do about them.
 
-use crate::facts::{
-    Contact, Description, Facts, File, Found, Gpu, Interface, Report, Trial, Way, Whom,
-};
+use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Report, Trial, Way, Whom};
 
 /// How bad something is; as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -371,7 +369,7 @@ mod tests {
     fn a_machine_in_order() {
         let findings = judge(&good());
         assert_eq!(worst(&findings), Level::Ok, "{findings:#?}");
-        assert_eq!(findings.len(), 11, "each is said");
+        assert_eq!(findings.len(), 12, "each is said");
     }
 
     /// A machine that has devices only needs no tokens, and no switch or API on its own loopback address.

@@ -1,7 +1,7 @@
 //! `pointsman history`: recorded packets, and whether one switch that never failed can explain them.
 
-use pointsman_console::{print, say};
 use pointsman_console::results::{self, check_writable};
+use pointsman_console::{print, say};
 use pointsman_history::Summary;
 use serde_json::json;
 use std::error::Error;
