@@ -33,7 +33,7 @@ fn a_network_over_tls_whose_file_changes() {
     let identity = ["--switch-cert", cert.as_str(), "--switch-key", &key];
     let start =
         |ca: &str| Running::start(&[&["controller", &file, "--switch-ca", ca][..], &identity].concat());
-    start(&other_ca).wait_for("UnknownIssuer");
+    start(&other_ca).wait_for("is not signed by the CA");
     let done = finish(pointsman(&["controller", &file, "--switch-ca", &key]));
     assert!(done.code == Some(1) && done.stderr.contains("end.key"), "{done:?}");
 

@@ -178,7 +178,7 @@ control HeavyIngress(inout headers_t hdr,
         bit<32> flow = 0;
         hash(flow, HashAlgorithm.crc32, 32w0,
              { hdr.ipv4.src, hdr.ipv4.dst, hdr.ports.src, hdr.ports.dst, hdr.ipv4.proto }, 64w0x100000000);
-        meta.redplane.cells = { (bit<32>)flow[REDPLANE_CELL_BITS - 1:0], (bit<32>)flow[REDPLANE_CELL_BITS + 5:6],
+        meta.redplane.cells = { (bit<32>) flow[REDPLANE_CELL_BITS - 1:0], (bit<32>)flow[REDPLANE_CELL_BITS + 5:6],
                                 (bit<32>)flow[REDPLANE_CELL_BITS + 11:12], (bit<32>)flow[REDPLANE_CELL_BITS + 17:18],
                                 (bit<32>)flow[REDPLANE_CELL_BITS + 23:24] };
         meta.redplane.values = { 1, 1, 1, 1, 1 };
