@@ -263,12 +263,17 @@ codes! {
         "On some path to the end, the parameter or part of it is not set. Headers count as set: they are returned \
          invalid. Silenced by `@noWarn(\"uninitialized_out_param\")`.";
     "P0707" "A field of an invalid header"
-        "On every path to this point the header is invalid: it was not extracted and `setValid()` was not called. Reading \
+        "On every path to this point the header is invalid: it was not extracted and `setValid()` was not called. The paths are those of P0709. Reading \
          its fields gives undefined values, writing them has no effect. Silenced by \
          `@noWarn(\"invalid_header\")`.";
     "P0708" "A state that repeats for ever"
         "The parser state goes to itself without extracting, advancing or changing anything, so the same transition is taken again and \
          again. Silenced by `@noWarn(\"endless_loop\")`.";
+    "P0709" "A field of a header that may be invalid"
+        "On some path to this point the header is invalid, so the field that is read has an undefined value. The paths are those through the parser, \
+         the blocks after it, and what they call. Read the field only where `isValid()` of the header was checked, or of a header that is \
+         always extracted together with it. The warning comes once for a header on a path, and not where another condition may imply that the header is \
+         valid: one on a value that the parser chose its way by, or that was assigned before. Stacks and unions are not followed. Silenced by `@noWarn(\"invalid_header\")`.";
     "P0901" "Not supported yet"
         "The program is valid, but this switch cannot run this construct. `p4 check` reports this only for \
          programs for this switch, and for files without a `main`. docs/language.md lists the supported constructs.";

@@ -7,6 +7,7 @@ mod fmt;
 mod forbidden;
 mod fuzz_semantics;
 mod fuzz_syntax;
+mod invalid_headers;
 mod language_table;
 mod limits;
 mod lowering;

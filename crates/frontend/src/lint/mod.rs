@@ -4,11 +4,16 @@
 //! The names are those of p4c where it has the same warning. Files that are included as `<...>` are not looked at: they
 //! belong to an architecture, which declares more than a program uses.
 
+mod blocks;
 mod endless;
+mod facts;
 mod flow;
+mod headers;
 mod quiet;
+mod reads;
 mod state;
 mod unused;
+mod valid;
 
 use crate::ast;
 use crate::check::tree::Tree;
@@ -32,9 +37,10 @@ pub const SHADOW: &str = "P0705";
 pub const OUT_NOT_SET: &str = "P0706";
 /// A field of a header that cannot be valid.
 pub const INVALID_HEADER: &str = "P0707";
-
 /// A parser state that is entered again and again.
 pub const ENDLESS: &str = "P0708";
+/// A field is read of a header that may be invalid.
+pub const MAYBE_INVALID: &str = "P0709";
 
 /// The name of a warning for `@noWarn`, by its code.
 pub fn name(code: &str) -> Option<&'static str> {
@@ -45,7 +51,7 @@ pub fn name(code: &str) -> Option<&'static str> {
         NO_DEFAULT => "no_default",
         SHADOW => "shadow",
         OUT_NOT_SET => "uninitialized_out_param",
-        INVALID_HEADER => "invalid_header",
+        INVALID_HEADER | MAYBE_INVALID => "invalid_header",
         ENDLESS => "endless_loop",
         "P0415" => "deprecated",
         "P0502" => "overflow",
@@ -67,7 +73,7 @@ pub fn lint(tree: &mut Tree, program: &ast::Program, sources: &SourceMap, diagno
         |span: Span| own.get(span.file as usize).copied().unwrap_or(false) && own_marker(sources, span);
     let mut found = Vec::new();
     unused::lint(tree, program, &is_own, &mut found);
-    flow::lint(tree, &is_own, &mut found);
+    blocks::lint(tree, &is_own, &mut found);
     endless::lint(tree, &mut found);
     found.retain(|d: &Diagnostic| is_own(d.span));
     found.sort_by_key(|d| (d.span.file, d.span.lo, d.code));

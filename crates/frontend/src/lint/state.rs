@@ -1,5 +1,6 @@
 //! The state of variables at one point of a program.
 
+use super::headers::Headers;
 use crate::ast::StructKind;
 use crate::check::tree::{Tree, VarId};
 use crate::check::types::{Kind, Ty};
@@ -12,8 +13,8 @@ pub enum Value {
     Unset,
     /// It is set, or nothing is known about it.
     Set,
-    /// A header that is invalid on every way here.
-    Invalid,
+    /// A header: [`Headers`] follows it.
+    Header,
     /// A struct, by fields.
     Parts(Vec<Value>),
 }
@@ -22,6 +23,7 @@ pub enum Value {
 const MAX_PARTS: usize = 4096;
 
 /// A field of a field of a variable.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub var: VarId,
     pub fields: Vec<u32>,
@@ -32,7 +34,6 @@ pub struct Place {
 pub enum Bad {
     Unset,
     Partly,
-    Invalid,
 }
 
 impl Value {
@@ -46,7 +47,7 @@ impl Value {
         *budget = budget.checked_sub(1)?;
         Some(match tree.tys.get(ty).clone() {
             Kind::Struct(d, _) => match tree.structs[d].kind {
-                StructKind::Header => Value::Invalid,
+                StructKind::Header => Value::Header,
                 StructKind::HeaderUnion => Value::Set,
                 StructKind::Struct => {
                     let fields = tree.fields(ty).unwrap_or_default();
@@ -73,7 +74,7 @@ impl Value {
             }
             (Value::Unset, _) => {}
             (a, Value::Unset) => *a = Value::Unset,
-            (Value::Invalid, Value::Invalid) => {}
+            (Value::Header, Value::Header) => {}
             (a, _) => *a = Value::Set,
         }
     }
@@ -104,14 +105,14 @@ impl Value {
         match self {
             Value::Unset => true,
             Value::Parts(ps) => ps.iter().any(Value::any_unset),
-            Value::Set | Value::Invalid => false,
+            Value::Set | Value::Header => false,
         }
     }
 
     /// Whether all of it is unset, apart from headers.
     fn all_unset(&self) -> bool {
         match self {
-            Value::Unset | Value::Invalid => true,
+            Value::Unset | Value::Header => true,
             Value::Parts(ps) => ps.iter().all(Value::all_unset),
             Value::Set => false,
         }
@@ -131,9 +132,16 @@ impl Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     vars: BTreeMap<VarId, Value>,
+    /// Which headers are valid.
+    pub headers: Headers,
 }
 
 impl State {
+    /// Only headers are known.
+    pub fn with(headers: Headers) -> State {
+        State { headers, ..State::default() }
+    }
+
     pub fn set_var(&mut self, var: VarId, value: Value) {
         match value {
             Value::Set => self.vars.remove(&var),
@@ -145,7 +153,7 @@ impl State {
         self.vars.get(&var).unwrap_or(&Value::Set)
     }
 
-    /// Marks a place. A field of an invalid header is lost: that changes nothing.
+    /// Marks a place.
     pub fn set(&mut self, place: &Place, value: Value) {
         if let Some(v) = self.vars.get_mut(&place.var) {
             v.set_part(&place.fields, value);
@@ -157,13 +165,12 @@ impl State {
         }
     }
 
-    /// The error in reading (`field` of) a place.
-    pub fn read(&self, place: &Place, is_header: bool) -> Option<Bad> {
+    /// The error in reading a place.
+    pub fn read(&self, place: &Place) -> Option<Bad> {
         let v = self.vars.get(&place.var)?.part(&place.fields);
         match v {
-            Value::Set => None,
+            Value::Set | Value::Header => None,
             Value::Unset => Some(Bad::Unset),
-            Value::Invalid => (!is_header).then_some(Bad::Invalid),
             Value::Parts(_) => v.missing(),
         }
     }
@@ -181,5 +188,6 @@ impl State {
             }
         }
         self.vars.retain(|_, v| *v != Value::Set);
+        self.headers.join(&other.headers);
     }
 }
