@@ -57,6 +57,8 @@ pub struct Program {
     pub extern_fns: Vec<ExternFn>,
     /// Extern object instances.
     pub externs: Vec<ExternInstance>,
+    /// Code for abstract methods of these, for the objects whose other methods the program calls.
+    pub implementations: Vec<Implementation>,
     /// Parser value sets.
     pub value_sets: Vec<ValueSet>,
     /// The arguments of the package that is called `main`.
@@ -474,6 +476,19 @@ pub struct ExternInstance {
     pub annotations: Annotations,
     /// The place of its declaration.
     pub span: Span,
+}
+
+/// The program's code for an abstract method of an extern object. What runs it is the object: executors need not know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Implementation {
+    /// The object.
+    pub object: ExternInstanceId,
+    /// Name of the method.
+    pub method: String,
+    /// The code.
+    pub function: FunctionId,
+    /// Variables that it uses of the block around the object, by their place in the block's frame: its last parameters.
+    pub captures: Vec<u32>,
 }
 
 /// A parser value set.

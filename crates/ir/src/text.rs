@@ -39,6 +39,11 @@ pub fn print(program: &Program) -> String {
             notes(&e.annotations)
         ));
     }
+    for m in &program.implementations {
+        let object = named(&program.externs, m.object.index(), |e| &e.name);
+        let function = named(&program.functions, m.function.index(), |f| &f.name);
+        out.line(format!("implementation {object}.{} = {function}, captures {:?}", m.method, m.captures));
+    }
     for ValueSet { name, elem, size, annotations } in &program.value_sets {
         let elem = type_name(&program.types, *elem);
         out.line(format!("value_set {name}: {elem}, size {size}{}", notes(annotations)));

@@ -113,6 +113,15 @@ fn instances(report: &mut Report<'_>) {
             report.add(&format!("extern {}", e.name), format!("there is no type {}", ty.0));
         }
     }
+    for m in &program.implementations {
+        let function = program.functions.get(m.function.index());
+        if m.object.index() >= program.externs.len()
+            || function.is_none_or(|f| f.frame.params.len() < m.captures.len())
+        {
+            report
+                .add(&format!("implementation of {}", m.method), "its object or its function does not exist");
+        }
+    }
     for set in &program.value_sets {
         let place = format!("value set {}", set.name);
         if !program.types.contains(set.elem) {

@@ -57,7 +57,16 @@ pub enum Role {
         /// The argument that is written.
         writes: Option<usize>,
     },
+    /// Runs the object's code ([`PROGRAM`]) on a cell of the array that is an argument of its constructor. Results go to the
+    /// `out` arguments, or are returned.
+    Program {
+        /// The argument with the index; none: the table's entry, or a place that the array itself keeps.
+        index: Option<usize>,
+    },
 }
+
+/// The method with the code that runs on a cell. Its first parameter is the cell.
+pub const PROGRAM: &str = "apply";
 
 /// A kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +111,8 @@ const fn write(index: usize, value: usize) -> Role {
 }
 
 const OWN: Role = Role::Access { index: None, writes: None };
+
+const OWN_PROGRAM: Role = Role::Program { index: None };
 
 /// v1model. docs/v1model.md describes it.
 pub const V1MODEL: Arch = Arch {
@@ -177,8 +188,20 @@ pub const TNA: Arch = Arch {
         ("Checksum", "update", Role::Checksum),
         ("Register", "read", read(0)),
         ("Register", "write", write(0, 1)),
-        ("RegisterAction", "execute", read(0)),
-        ("DirectRegisterAction", "execute", OWN),
+        ("RegisterAction", "execute", Role::Program { index: Some(0) }),
+        ("RegisterAction", "execute_log", OWN_PROGRAM),
+        ("RegisterAction", "enqueue", OWN_PROGRAM),
+        ("RegisterAction", "dequeue", OWN_PROGRAM),
+        ("RegisterAction", "push", OWN_PROGRAM),
+        ("RegisterAction", "pop", OWN_PROGRAM),
+        ("RegisterAction2", "execute", Role::Program { index: Some(0) }),
+        ("RegisterAction3", "execute", Role::Program { index: Some(0) }),
+        ("RegisterAction4", "execute", Role::Program { index: Some(0) }),
+        ("LearnAction", "execute", Role::Program { index: Some(0) }),
+        ("DirectRegisterAction", "execute", OWN_PROGRAM),
+        ("DirectRegisterAction2", "execute", OWN_PROGRAM),
+        ("DirectRegisterAction3", "execute", OWN_PROGRAM),
+        ("DirectRegisterAction4", "execute", OWN_PROGRAM),
         ("Counter", "count", read(0)),
         ("DirectCounter", "count", OWN),
         ("Meter", "execute", read(0)),
@@ -186,6 +209,7 @@ pub const TNA: Arch = Arch {
     ],
     objects: &[
         ("Register", Memory::Register, "size"),
+        ("DirectRegister", Memory::Register, ""),
         ("Counter", Memory::Counter, "size"),
         ("DirectCounter", Memory::Counter, ""),
         ("Meter", Memory::Meter, "size"),

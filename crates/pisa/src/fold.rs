@@ -23,6 +23,7 @@ pub(crate) struct Folded {
 enum Reason {
     Index,
     Between,
+    Programs,
     Steps,
     Width,
 }
@@ -40,7 +41,8 @@ pub(crate) fn fold(program: &Program, ops: &[Op], target: &Target) -> Folded {
             by_object.entry(object).or_default().push(i);
         }
     }
-    let mut folded = Folded { with: BTreeMap::new(), impossible: BTreeSet::new(), violations: Vec::new() };
+    let violations = of_entries(program, ops, target);
+    let mut folded = Folded { with: BTreeMap::new(), impossible: BTreeSet::new(), violations };
     for (object, accesses) in by_object {
         // One example of each reason.
         let mut reasons: BTreeMap<Reason, String> = BTreeMap::new();
@@ -53,6 +55,12 @@ pub(crate) fn fold(program: &Program, ops: &[Op], target: &Target) -> Folded {
                         reasons.entry(reason).or_insert(why);
                     }
                 }
+            }
+        }
+        for first in accesses.iter().copied().filter(|a| ops[*a].alu.is_some()) {
+            inside.extend((first + 1..ops.len()).filter(|op| ops[*op].alu == Some(first)));
+            if let Some(why) = too_long(program, ops, first, target) {
+                reasons.entry(Reason::Steps).or_insert(why);
             }
         }
         folded.with.extend(inside.into_iter().map(|op| (op, object)));
@@ -74,6 +82,31 @@ pub(crate) fn fold(program: &Program, ops: &[Op], target: &Target) -> Folded {
     folded
 }
 
+/// The programs that are too long, of ALUs at arrays with a cell for each entry of a table.
+fn of_entries(program: &Program, ops: &[Op], target: &Target) -> Vec<Violation> {
+    let of = |(first, op): (OpId, &Op)| {
+        let What::Table(table) = ops[op.site.filter(|_| op.alu == Some(first))?].what else { return None };
+        let why = too_long(program, ops, first, target).filter(|_| op.what == What::Alu)?;
+        Some(Violation { object: program.tables[table.index()].name.clone(), why })
+    };
+    ops.iter().enumerate().filter_map(of).collect()
+}
+
+/// Why an ALU cannot run the program that begins with this access.
+fn too_long(program: &Program, ops: &[Op], first: OpId, target: &Target) -> Option<String> {
+    let mut depth: BTreeMap<OpId, u32> = BTreeMap::from([(first, 0)]);
+    for (op, of) in ops.iter().enumerate().skip(first + 1).filter(|(_, of)| of.alu == Some(first)) {
+        let before = of.deps.keys().filter_map(|d| depth.get(d)).max().copied().unwrap_or(0);
+        depth.insert(op, before + 1);
+    }
+    let steps = depth.into_values().max().unwrap_or(0);
+    let most = target.arrays.operations;
+    let place = line(program, &ops[first]);
+    (steps > most).then(|| {
+        format!("{steps} operations one after the other in the program that {place} runs; its ALU has {most}")
+    })
+}
+
 /// The operations between two accesses that their ALU has to carry out, or why they cannot be one.
 fn pair(
     program: &Program,
@@ -86,6 +119,10 @@ fn pair(
         return Ok(BTreeSet::new());
     };
     let line = |op: OpId| line(program, &ops[op]);
+    if ops[a].alu.or(ops[b].alu).is_some() {
+        let why = format!("a packet may run two programs of its ALU: in {} and {}", line(a), line(b));
+        return Err((Reason::Programs, why));
+    }
     if i != j {
         let why =
             format!("a packet may access it twice, with different indices: {} and {}", line(a), line(b));

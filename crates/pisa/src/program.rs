@@ -90,7 +90,8 @@ fn units(ops: &[Op], with: &BTreeMap<OpId, usize>) -> Vec<Option<Unit>> {
     let unit = |(i, op): (OpId, &Op)| match (&op.what, with.get(&i), op.site) {
         (What::Table(t), ..) => Some(Unit::Table(*t)),
         (What::Access { object, .. }, ..) | (_, Some(object), _) => Some(Unit::Object(*object)),
-        (_, None, Some(site)) if !later(i, op, site) => match ops[site].what {
+        // The ALU at an array with a cell for each entry is part of the table.
+        (_, None, Some(site)) if op.alu.is_some() || !later(i, op, site) => match ops[site].what {
             What::Table(t) => Some(Unit::Table(t)),
             _ => None,
         },

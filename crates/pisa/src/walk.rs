@@ -3,6 +3,7 @@
 //! The walk follows values, not variables: a copy, a slice or a comparison for equality is part of the operation that uses its
 //! result. Controls, actions and functions are walked at each of their calls; conditions with known results are not followed.
 
+mod alu;
 mod expr;
 mod fields;
 mod state;
@@ -39,6 +40,8 @@ pub(crate) enum What {
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub what: What,
+    /// It is part of the program that an array's ALU runs, with the access of the cell: this operation.
+    pub alu: Option<OpId>,
     /// The table in whose action it is.
     pub site: Option<OpId>,
     /// The branches that it is in, each with its arm.
@@ -120,6 +123,8 @@ struct Walk<'a> {
     early: BTreeSet<FieldId>,
     late: BTreeSet<FieldId>,
     exited: Vec<State>,
+    /// What programs of ALUs return: the number of the value, the operation, and the field.
+    returned: BTreeMap<u32, (OpId, FieldId)>,
     violations: Vec<Violation>,
 }
 
@@ -137,6 +142,7 @@ pub(crate) fn walk(program: &Program, arch: &Arch) -> Walked {
         early: BTreeSet::new(),
         late: BTreeSet::new(),
         exited: Vec::new(),
+        returned: BTreeMap::new(),
         violations: Vec::new(),
     };
     let mut shared: BTreeMap<(Option<Gress>, TypeId), Place> = BTreeMap::new();
@@ -285,6 +291,7 @@ impl<'a> Walk<'a> {
         let id = self.ops.len();
         let mut op = Op {
             what,
+            alu: None,
             site: around.site,
             arms: around.arms.clone(),
             condition_bits: around.bits,

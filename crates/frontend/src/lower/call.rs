@@ -29,6 +29,7 @@ impl Lower<'_> {
                 {
                     return self.call_implementation(instance, *f, call, returns, span);
                 }
+                self.note_implementations(instance, span);
                 let function = self.extern_fn(Some(object), &sig.name, &sig.params, call, sig.span);
                 let callee = ir::Callee::Extern { function, instance: Some(instance) };
                 self.plain_call(callee, call, returns, span)

@@ -85,6 +85,30 @@ impl Lower<'_> {
         self.body.map.insert(v, index);
     }
 
+    /// Keeps the implementations of `object`, of which a method that is not abstract is called: that method may run them.
+    pub fn note_implementations(&mut self, object: ir::ExternInstanceId, span: Span) {
+        let Some((instance, _)) = self.implemented.get(&object) else { return };
+        // Variables inside of another implementation are not those of the block.
+        if !self.open.is_empty() || self.program.implementations.iter().any(|m| m.object == object) {
+            return;
+        }
+        for (_, index) in self.tree.instances[*instance].methods.clone() {
+            let sig = &self.tree.functions[index].sig;
+            let name = sig.name.clone();
+            let generic = !sig.type_params.is_empty() || sig.params.iter().any(|p| self.is_bound_at_apply(p));
+            let captures = self.tree.functions[index].captures.clone();
+            // In an action, the block's variables are the outer ones.
+            let place = |v: &VarId| self.body.outer.get(v).or_else(|| self.body.map.get(v)).copied();
+            let Some(captures) = captures.iter().map(place).collect::<Option<Vec<u32>>>() else { continue };
+            let function =
+                if generic { None } else { self.function(index, Vec::new(), &[], Some(object), span) };
+            if let Some(function) = function {
+                let noted = ir::Implementation { object, method: name, function, captures };
+                self.program.implementations.push(noted);
+            }
+        }
+    }
+
     /// A call of an abstract method that the program implements for `object`.
     pub fn call_implementation(
         &mut self,

@@ -291,6 +291,11 @@ impl Walk<'_> {
                 if local && !data {
                     return self.set(to, forwarded, whole, now);
                 }
+                if let Some(op) = self.returning(v, around) {
+                    let val =
+                        Val { sources: Rc::new([to].into()), bits, ..Val::from_op(op, false, v.number) };
+                    return self.write(op, to, val, whole, around, now);
+                }
                 let op = self.emit(What::Alu, &[(v, Dependency::Action)], around, now);
                 let val = if data {
                     Val { sources: Rc::new([to].into()), bits, ..Val::from_op(op, false, v.number) }

@@ -2,7 +2,7 @@
 
 use super::expr::{Found, sliced};
 use super::state::{State, Val};
-use super::{Around, Frame, Place, Walk, What};
+use super::{Around, Frame, OpId, Place, Walk, What};
 use crate::arch::Role;
 use crate::graph::Dependency;
 use crate::report::Violation;
@@ -13,7 +13,7 @@ use pointsman_ir::{
 use std::rc::Rc;
 
 /// The state behind statements, and where it is; `None` if they are never left at their end.
-type End = Option<(State, Around)>;
+pub(super) type End = Option<(State, Around)>;
 
 impl<'a> Walk<'a> {
     pub(super) fn run(&mut self, body: &'a [Stmt], now: State, around: Around) -> End {
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs a callable's body in a frame of its own.
-    fn inside(&mut self, body: &'a [Stmt], frame: Frame, now: State, around: Around) -> End {
+    pub(super) fn inside(&mut self, body: &'a [Stmt], frame: Frame, now: State, around: Around) -> End {
         self.frames.push(frame);
         let end = self.run(body, now, around.clone());
         let frame = self.frames.pop().expect("pushed above");
@@ -298,6 +298,10 @@ impl<'a> Walk<'a> {
                 }
             });
         }
+        let hidden = instance.filter(|i| self.program.implementations.iter().any(|m| m.object == *i));
+        if let (Some(object), false) = (hidden, matches!(role, Role::Program { .. })) {
+            self.unseen(object, "what its code does cannot be counted", around);
+        }
         let (what, inputs) = match role {
             Role::Nothing => return,
             Role::Checksum => {
@@ -306,6 +310,11 @@ impl<'a> Walk<'a> {
                 return;
             }
             Role::Sets { of, fields } => return self.sets(&args[of], fields, around, now),
+            Role::Program { index } => {
+                let index = index.and_then(|i| Some((vals.get(i)?, self.arg_bits(args.get(i)?))));
+                let Some(instance) = instance else { return };
+                return self.run_program(instance, index, &outs, around, now);
+            }
             Role::Signal => {
                 let inputs = vals.iter().map(|v| (v, Dependency::Action)).collect();
                 (What::Alu, inputs)
@@ -327,6 +336,11 @@ impl<'a> Walk<'a> {
             }
         };
         let op = self.emit(what, &inputs, around, now);
+        self.results(op, &outs, around, now);
+    }
+
+    /// Notes that an operation writes these l-values.
+    pub(super) fn results(&mut self, op: OpId, outs: &[&LValue], around: &Around, now: &mut State) {
         for to in outs {
             let whole = !sliced(to);
             for field in self.fields_of(to) {
