@@ -25,6 +25,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "v1model.p4" => "../../../p4/include/v1model.p4",
     "pointsman/fabric/checksum.p4" => "../../../p4/lib/pointsman/fabric/checksum.p4",
     "pointsman/fabric/flowlets.p4" => "../../../p4/lib/pointsman/fabric/flowlets.p4",
+    "pointsman/fabric/notices.p4" => "../../../p4/lib/pointsman/fabric/notices.p4",
     "pointsman/fabric/headers.p4" => "../../../p4/lib/pointsman/fabric/headers.p4",
     "pointsman/fabric/load.p4" => "../../../p4/lib/pointsman/fabric/load.p4",
     "pointsman/fabric/mark.p4" => "../../../p4/lib/pointsman/fabric/mark.p4",

@@ -1,7 +1,7 @@
 //! CONGA (Alizadeh et al., SIGCOMM 2014): what `p4/programs/conga` needs in its tables.
 
 use crate::book::{UnknownName, exact};
-use crate::paths::{ECN, GAP, HASH, Tables, gap, ticks};
+use crate::paths::{ECN, GAP, HASH, HOLD, Tables, gap, ticks};
 use crate::scheme::{Place, Scheme, Setting, no_generators, no_reports, one_queue};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
@@ -13,7 +13,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "conga",
     says: "leaves report to each other how loaded the paths are, and flowlets take the least loaded uplink",
     program: include_str!("../../../p4/programs/conga/main.p4"),
-    settings: &[ECN, HASH, gap(500.0), TAU, AGE],
+    settings: &[ECN, HASH, gap(500.0), TAU, AGE, HOLD],
     entities,
     generators: no_generators,
     report: no_reports,
@@ -62,6 +62,7 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     ];
     tables.default("leaf_config", "set_leaf", &params)?;
     tables.lines()?;
+    tables.notices()?;
     for (port, _, end) in topology.ports(switch) {
         if let End::Switch(..) = end {
             tables.known("fabric_ports", exact("port", port.into()))?;

@@ -2,6 +2,7 @@
 
 use crate::book::{Book, Does, UnknownName, Value, exact, multicast};
 use crate::scheme::{Place, Setting};
+use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{End, HostId, Line};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,14 @@ pub(crate) const HASH: Setting = Setting::names(
     "hash_seed",
     &["own", "same"],
     "the seed of each switch's hash of flows: its own, or the same on all, so that switches depend on each other",
+);
+
+/// The setting of notices of broken ways.
+pub(crate) const HOLD: Setting = Setting::number(
+    "hold_us",
+    10_000.0,
+    (0.0, 2e6),
+    "microseconds for which a switch avoids a way that the next switch has called broken; 0: it does not",
 );
 
 /// The setting of flowlets.
@@ -78,7 +87,9 @@ impl Groups {
 /// # Errors
 /// The program is another one.
 pub(crate) fn routing(place: &Place<'_>, ingress: &str) -> Result<Vec<Entity>, UnknownName> {
-    Tables::new(place, ingress)?.finish()
+    let mut tables = Tables::new(place, ingress)?;
+    tables.notices()?;
+    tables.finish()
 }
 
 /// The tables of one switch, while they are filled.
@@ -172,6 +183,20 @@ impl<'a> Tables<'a> {
                 let params = [("pace", pace(&topology.links()[link.0 as usize].line))];
                 let does = self.action("set_pace", &params)?;
                 self.entry("lines", &[exact("port", port.into())], does)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the tables of `notices.p4`: which switches are above, and how long a way is avoided.
+    pub fn notices(&mut self) -> Result<(), UnknownName> {
+        let Place { topology, switch, choice, .. } = self.place;
+        self.default("notice_config", "set_hold", &[("hold", ticks(choice.setting(HOLD.name)))])?;
+        let (up, down) = Tiers::of(topology).ports(topology, switch);
+        for (ports, action) in [(up, "from_above"), (down, "from_below")] {
+            for port in ports {
+                let does = self.action(action, &[])?;
+                self.entry("neighbours", &[exact("port", port.into())], does)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Paths at random: for each flowlet (LetFlow), or for each packet.
 
-use crate::paths::{ECN, GAP, HASH, Tables, routing, ticks};
+use crate::paths::{ECN, GAP, HASH, HOLD, Tables, routing, ticks};
 use crate::scheme::{Scheme, no_generators, no_reports, one_queue};
 
 /// Each flowlet takes a random path. LetFlow (NSDI 2017) recommends gaps of several round-trip times.
@@ -8,10 +8,11 @@ pub const LETFLOW: Scheme = Scheme {
     name: "letflow",
     says: "each flowlet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/letflow/main.p4"),
-    settings: &[ECN, HASH, GAP],
+    settings: &[ECN, HASH, GAP, HOLD],
     entities: |place| {
         let mut tables = Tables::new(place, "LetflowIngress")?;
         tables.default("flowlet_config", "set_gap", &[("gap", ticks(place.choice.setting(GAP.name)))])?;
+        tables.notices()?;
         tables.finish()
     },
     generators: no_generators,
@@ -25,7 +26,7 @@ pub const SPRAY: Scheme = Scheme {
     name: "spray",
     says: "each packet takes a random one of the shortest paths",
     program: include_str!("../../../p4/programs/spray/main.p4"),
-    settings: &[ECN, HASH],
+    settings: &[ECN, HASH, HOLD],
     entities: |place| routing(place, "SprayIngress"),
     generators: no_generators,
     report: no_reports,

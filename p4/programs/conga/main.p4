@@ -26,6 +26,7 @@ const bit<8> NO_FEEDBACK = 255;
 
 struct headers_t {
     ethernet_t ethernet;
+    note_t     note;
     overlay_t  overlay;
     ipv4_t     ipv4;
     ipv6_t     ipv6;
@@ -34,6 +35,7 @@ struct headers_t {
 
 struct metadata_t {
     fabric_t  fabric;
+    way_t     way;
     flowlet_t flowlet;
     load_t    load;
     // The destination's leaf, if it is another one; 0 is none.
@@ -76,6 +78,17 @@ parser CongaParser(packet_in packet,
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
             ETHERTYPE_OVERLAY: parse_overlay;
+            ETHERTYPE_NOTE: parse_note;
+            default: accept;
+        }
+    }
+
+    state parse_note {
+        packet.extract(hdr.note);
+        transition select(hdr.note.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
+            ETHERTYPE_OVERLAY: parse_overlay;
             default: accept;
         }
     }
@@ -96,6 +109,7 @@ control CongaIngress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
+    #include <pointsman/fabric/notices.p4>
     #include <pointsman/fabric/flowlets.p4>
     #include <pointsman/fabric/load.p4>
     #include <pointsman/fabric/tors.p4>
@@ -151,7 +165,7 @@ control CongaIngress(inout headers_t hdr,
         meta.own_load = meta.load.utilisation > 223 ? 8w7 : (bit<8>)(meta.load.utilisation >> 5);
     }
 
-    // The uplink with the least of: load, whether it is another uplink than before, a drawn number.
+    // The uplink with the least of: whether its way is broken, load, whether it is another uplink than before, a drawn number.
     action consider(bit<3> uplink, port_t port, bit<4> drawn) {
         read_load(port);
         quantise();
@@ -159,7 +173,8 @@ control CongaIngress(inout headers_t hdr,
         meta.far_load = meta.load.now - meta.to[63:32] > meta.max_age ? 8w0 : meta.to[7:0];
         meta.own_load = meta.far_load > meta.own_load ? meta.far_load : meta.own_load;
         bit<1> moves = meta.flowlet.mine && meta.flowlet.choice == 13w0 ++ uplink + 1 ? 1w0 : 1w1;
-        bit<16> cost = 8w0 ++ meta.own_load[2:0] ++ moves ++ drawn;
+        bit<1> avoided = meta.way.tries != 0 ? ~moves : 1w0;
+        bit<16> cost = 7w0 ++ avoided ++ meta.own_load[2:0] ++ moves ++ drawn;
         meta.uplink = cost < meta.cost ? 5w0 ++ uplink : meta.uplink;
         meta.cost = cost < meta.cost ? cost : meta.cost;
     }
@@ -209,8 +224,19 @@ control CongaIngress(inout headers_t hdr,
         switch_config.apply();
         leaf_config.apply();
         load_config.apply();
+        notice_config.apply();
+        neighbours.apply();
         // Without a route, the packet is dropped.
         drop();
+        if (hdr.note.isValid()) {
+            if (hdr.note.kind == NOTE_BROKEN && meta.way.from == FROM_ABOVE) {
+                keep_notice();
+            } else {
+                refuse_note();
+            }
+            exit;
+        }
+        recall_ways();
         if (hdr.overlay.isValid()) {
             if (!fabric_ports.apply().hit) {
                 bad_overlays.count(0);
@@ -250,10 +276,10 @@ control CongaIngress(inout headers_t hdr,
             flowlet_config.apply();
             find_flowlet();
             if (!meta.flowlet.taken) {
-                if (!meta.flowlet.live) {
+                if (!meta.flowlet.live || meta.way.tries != 0) {
                     usable.apply();
                     random(meta.drawn, 32w0, 32w0xffffffff);
-                    meta.cost = 256;
+                    meta.cost = 512;
                     if (meta.usable[0:0] == 1) {
                         consider(0, meta.ports[8:0], meta.drawn[3:0]);
                     }
@@ -279,7 +305,7 @@ control CongaIngress(inout headers_t hdr,
                         consider(7, meta.ports[71:63], meta.drawn[31:28]);
                     }
                     // 0 is none: routes decide.
-                    meta.flowlet.choice = meta.cost == 256 ? 16w0 : 8w0 ++ meta.uplink + 1;
+                    meta.flowlet.choice = meta.cost == 512 ? 16w0 : 8w0 ++ meta.uplink + 1;
                 }
                 keep_flowlet();
                 meta.uplink = meta.flowlet.choice[7:0] - 1;
@@ -289,16 +315,29 @@ control CongaIngress(inout headers_t hdr,
                 }
                 if (meta.fabric.forwarded) {
                     add_overlay();
-                    report();
                 }
             }
         }
         if (!meta.fabric.forwarded) {
+            next_try();
             if (hdr.ipv4.isValid()) {
                 routes_v4.apply();
             } else {
                 routes_v6.apply();
             }
+        }
+        if (meta.fabric.forwarded) {
+            check_way();
+            if (meta.way.broken && meta.way.tries != MOST_TRIES) {
+                try_again();
+                exit;
+            }
+        } else if (meta.way.from == FROM_BELOW) {
+            send_notice();
+            exit;
+        }
+        if (departs && hdr.overlay.isValid()) {
+            report();
         }
         if (lines.apply().hit) {
             add_load(standard_metadata.egress_spec);
@@ -314,6 +353,7 @@ control CongaIngress(inout headers_t hdr,
 control CongaDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
+        packet.emit(hdr.note);
         packet.emit(hdr.overlay);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);

@@ -8,6 +8,7 @@
 
 struct headers_t {
     ethernet_t ethernet;
+    note_t     note;
     ipv4_t     ipv4;
     ipv6_t     ipv6;
     ports_t    ports;
@@ -15,6 +16,7 @@ struct headers_t {
 
 struct metadata_t {
     fabric_t fabric;
+    way_t    way;
 }
 
 #include <pointsman/fabric/checksum.p4>
@@ -29,6 +31,16 @@ parser EcmpParser(packet_in packet,
         transition select(hdr.ethernet.ethertype) {
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
+            ETHERTYPE_NOTE: parse_note;
+            default: accept;
+        }
+    }
+
+    state parse_note {
+        packet.extract(hdr.note);
+        transition select(hdr.note.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
             default: accept;
         }
     }
@@ -40,6 +52,7 @@ control EcmpIngress(inout headers_t hdr,
                     inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
+    #include <pointsman/fabric/notices.p4>
 
     apply {
         if (standard_metadata.parser_error != error.NoError || standard_metadata.checksum_error == 1) {
@@ -47,14 +60,37 @@ control EcmpIngress(inout headers_t hdr,
             exit;
         }
         switch_config.apply();
+        notice_config.apply();
+        neighbours.apply();
         // Without a route, the packet is dropped.
         drop();
+        if (hdr.note.isValid()) {
+            if (hdr.note.kind == NOTE_BROKEN && meta.way.from == FROM_ABOVE) {
+                keep_notice();
+            } else {
+                refuse_note();
+            }
+            exit;
+        }
+        recall_ways();
         if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
             start_v4();
+            next_try();
             routes_v4.apply();
         } else if (hdr.ipv6.isValid() && hdr.ipv6.hop_limit > 1) {
             start_v6();
+            next_try();
             routes_v6.apply();
+        } else {
+            exit;
+        }
+        if (meta.fabric.forwarded) {
+            check_way();
+            if (meta.way.broken && meta.way.tries != MOST_TRIES) {
+                try_again();
+            }
+        } else if (meta.way.from == FROM_BELOW) {
+            send_notice();
         }
     }
 }
@@ -62,6 +98,7 @@ control EcmpIngress(inout headers_t hdr,
 control EcmpDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
+        packet.emit(hdr.note);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.ports);

@@ -8,6 +8,7 @@
 
 struct headers_t {
     ethernet_t ethernet;
+    note_t     note;
     ipv4_t     ipv4;
     ipv6_t     ipv6;
     ports_t    ports;
@@ -15,6 +16,7 @@ struct headers_t {
 
 struct metadata_t {
     fabric_t  fabric;
+    way_t     way;
     flowlet_t flowlet;
 }
 
@@ -30,6 +32,16 @@ parser LetflowParser(packet_in packet,
         transition select(hdr.ethernet.ethertype) {
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
+            ETHERTYPE_NOTE: parse_note;
+            default: accept;
+        }
+    }
+
+    state parse_note {
+        packet.extract(hdr.note);
+        transition select(hdr.note.ethertype) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
             default: accept;
         }
     }
@@ -41,6 +53,7 @@ control LetflowIngress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
+    #include <pointsman/fabric/notices.p4>
     #include <pointsman/fabric/flowlets.p4>
 
     // The number is kept, not the port: if a port of the group goes down, the same number means another one.
@@ -57,8 +70,19 @@ control LetflowIngress(inout headers_t hdr,
             exit;
         }
         switch_config.apply();
+        notice_config.apply();
+        neighbours.apply();
         // Without a route, the packet is dropped.
         drop();
+        if (hdr.note.isValid()) {
+            if (hdr.note.kind == NOTE_BROKEN && meta.way.from == FROM_ABOVE) {
+                keep_notice();
+            } else {
+                refuse_note();
+            }
+            exit;
+        }
+        recall_ways();
         if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
             start_v4();
         } else if (hdr.ipv6.isValid() && hdr.ipv6.hop_limit > 1) {
@@ -72,10 +96,19 @@ control LetflowIngress(inout headers_t hdr,
             keep_flowlet();
             meta.fabric.hash = (bit<32>)meta.flowlet.choice;
         }
+        next_try();
         if (hdr.ipv4.isValid()) {
             routes_v4.apply();
         } else {
             routes_v6.apply();
+        }
+        if (meta.fabric.forwarded) {
+            check_way();
+            if (meta.way.broken && meta.way.tries != MOST_TRIES) {
+                try_again();
+            }
+        } else if (meta.way.from == FROM_BELOW) {
+            send_notice();
         }
     }
 }
@@ -83,6 +116,7 @@ control LetflowIngress(inout headers_t hdr,
 control LetflowDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
+        packet.emit(hdr.note);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv6);
         packet.emit(hdr.ports);

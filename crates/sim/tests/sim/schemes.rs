@@ -57,6 +57,35 @@ fn nothing_goes_to_a_dead_port() {
     }
 }
 
+/// Flows between two leaves over two spines; the second leaf loses its link to the first spine while no controller hears of it. `settings`: of the
+/// scheme.
+fn unheard_cut(scheme: &str, settings: &str) -> (u64, u64, u64) {
+    let text = format!(
+        "name = \"test\"\nduration_s = 0.02\npatience_s = 2\n[network.leaf_spine]\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+         [flows]\nsize = [{{ bytes = 20_000, weight = 3 }}, {{ bytes = 400_000, weight = 1 }}]\n\
+         arrivals = {{ process = \"poisson\", load = 0.3, load_of = \"uplinks\" }}\n\
+         [scheme]\nname = \"{scheme}\"\n{settings}[control]\ndelay_us = 3e5\ndetection_us = 1e7\n\
+         [[event]]\nat_s = 0.005\naction = \"link-down\"\nlink = \"leaf2-spine1\"\n"
+    );
+    let outcome = run(&text, 1);
+    let flows = &outcome.fabric.as_ref().expect("flows").flows;
+    (flows.started, flows.finished, outcome.on_links.down)
+}
+
+/// A switch without a way for a packet sends a notice to the one before it, or flows find another way by themselves.
+#[test]
+fn no_flow_starves_without_a_controller() {
+    for scheme in names() {
+        let (started, finished, into_the_cut) = unheard_cut(scheme, "");
+        println!("{scheme}: {finished} of {started} flows, {into_the_cut} frames into the cut link");
+        assert!(started > 50 && finished == started, "{scheme}: {finished} of {started}");
+        assert!(into_the_cut < 200, "{scheme}: {into_the_cut} frames into the cut link");
+    }
+    // Without notices they do.
+    let (started, finished, _) = unheard_cut("ecmp", "hold_us = 0\n");
+    assert!(finished < started, "{finished} of {started}");
+}
+
 #[test]
 fn every_scheme_takes_three_tiers() {
     for scheme in names() {

@@ -83,7 +83,12 @@ header stamps_t {
     bit<32> echo;
 }
 
-// Of rates.p4: between Ethernet and IP, from switch to switch only.
+// Of rates.p4 and notices.p4: between Ethernet and IP, from switch to switch only. The first experimental type of IEEE 802.
+const bit<16> ETHERTYPE_NOTE = 0x88b5;
+const bit<8> NOTE_DONE = 1;
+const bit<8> NOTE_REDUCE = 2;
+const bit<8> NOTE_INCREASE = 3;
+const bit<8> NOTE_BROKEN = 4;
 header note_t {
     bit<8>  kind;
     bit<8>  zero;
@@ -105,6 +110,29 @@ struct fabric_t {
     bool    forwarded;
     // In ticks of the switch's timestamps: the time in the queue from which on packets are marked, 0 for never.
     bit<32> mark_after;
+}
+
+// Of notices.p4.
+const bit<2> FROM_BELOW = 1;
+const bit<2> FROM_ABOVE = 2;
+const bit<8> MOST_TRIES = 7;
+// As far as the ports behind all headers.
+const bit<32> NOTICE_BYTES = 80;
+const bit<8> WAY_FIELDS = 7;
+struct way_t {
+    // In ticks of the switch's timestamps.
+    bit<32> hold;
+    bit<32> now;
+    // The tier that the packet comes from; 0 is a host.
+    bit<2>  from;
+    // Of the destination: time and ports of notices.
+    bit<16> place;
+    bit<64> cell;
+    bit<8>  drawn;
+    bool    broken;
+    // How often the packet started again.
+    @field_list(7)
+    bit<8>  tries;
 }
 
 // Of flowlets.p4.

@@ -15,12 +15,6 @@
 #ifndef POINTSMAN_FABRIC_RATES_P4
 #define POINTSMAN_FABRIC_RATES_P4
 
-// The first experimental type of IEEE 802.
-const bit<16> ETHERTYPE_NOTE = 0x88b5;
-const bit<8> NOTE_DONE = 1;
-const bit<8> NOTE_REDUCE = 2;
-const bit<8> NOTE_INCREASE = 3;
-
 const bit<8> RATE_NONE = 0;
 const bit<8> RATE_ECE = 1;
 const bit<8> RATE_CLAMP = 2;
