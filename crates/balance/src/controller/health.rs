@@ -109,7 +109,8 @@ impl Health {
                 g.pools.iter().filter(|(s, _)| !with_slots.is_empty() && !with_slots.contains(s))
             {
                 let devices = pool.order.iter().map(|slot| DeviceNumber::new(*server, *slot));
-                self.silent.extend(devices.filter(|d| rack.device(*d).is_some()));
+                // One without reports is never silent: a former controller had not given it slots yet.
+                self.silent.extend(devices.filter(|d| rack.device(*d).is_some_and(|(s, _)| s.reports)));
             }
         }
     }

@@ -44,12 +44,15 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Whether going from one to the other means changes that no packet may see half of.
+    /// Whether going from one to the other means changes that no packet may see half of. Slots change one by one: servers that come
+    /// have their pools before a slot names them, and those of servers that leave go after.
     pub fn differs(&self, other: &Generation) -> bool {
         // Without pools nothing shows whether a server may be chosen.
         let chosen = |g: &Generation| g.chosen && !g.pools.is_empty();
-        (&self.pools, self.slots.len(), self.policy, chosen(self))
-            != (&other.pools, other.slots.len(), other.policy, chosen(other))
+        let empty = |g: &Generation| g.slots.contains(&None);
+        let of = |g: &Generation| (g.slots.len(), empty(g), g.policy, chosen(g));
+        let pool = |(server, pool): (&u16, &Pool)| other.pools.get(server).is_some_and(|o| o != pool);
+        of(self) != of(other) || self.pools.iter().any(pool)
     }
 }
 

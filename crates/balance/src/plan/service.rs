@@ -114,8 +114,8 @@ impl Frontends<'_> {
         wanted: &Generation,
         plan: &mut Plan,
     ) -> u8 {
-        // Slots can change one by one: every server that they name has its pool. Everything else changes as a whole, in the
-        // other epoch, which packets ignore until the service's entry names it.
+        // Servers come and go in the epoch in force, slot by slot. Everything else changes as a whole, in the other epoch, which packets
+        // ignore until the service's entry names it.
         let epoch = match &current {
             None => 0,
             Some((epoch, g)) if !g.differs(wanted) => *epoch,

@@ -370,6 +370,38 @@ fn policy_change_uses_the_other_epoch() {
     }
 }
 
+/// A server that comes or leaves takes its share of the slots, and nothing else of the service is written again. The first and
+/// the last one change the service as a whole.
+#[test]
+fn servers_come_and_go() {
+    let mut random = Random::new(2);
+    for policy in Policy::ALL {
+        let mut have = install(&Shape::new(11, policy).rack());
+        let epoch = |entries: &Entries| entries.keys().find_map(Key::epoch).map(|e| e.epoch);
+        for servers in [12, 11, 1, 2] {
+            let rack = Shape::new(servers, policy).rack();
+            let want = State::default().plan(&rack, &have);
+            let slots = 4 * 64 / usize::from(servers);
+            let moved = |u: &&Update| matches!(u.key, Key::Slot { .. });
+            let updates: Vec<Update> = steps(&have, &want).concat();
+            if servers > 10 {
+                assert!(updates.iter().filter(moved).count() <= slots + 4, "{policy}: {servers}");
+                assert!(updates.iter().all(|u| !matches!(u.key, Key::Service(_))), "{policy}: {servers}");
+            }
+            walk(&mut have, &want, &rack, &mut random);
+            assert_eq!(epoch(&have), Some(0), "{policy}: {servers}");
+        }
+        let mut none = Shape::new(1, policy);
+        none.servers.insert(1, [(0, ("cpu", 5, false))].into());
+        for (shape, expected) in [(none, None), (Shape::new(1, policy), Some(0))] {
+            let rack = shape.rack();
+            let want = State::default().plan(&rack, &have);
+            walk(&mut have, &want, &rack, &mut random);
+            assert!(slots_of(&have, 1).len() == usize::from(expected.is_some()), "{policy}");
+        }
+    }
+}
+
 /// A silent server's slots move in place, nothing else changes, and they come back.
 #[test]
 fn silent_servers() {

@@ -38,8 +38,6 @@ const ALL_LOST: Limits = Limits {
 
 /// The longest time without a controller that makes changes.
 const LEADERLESS: Duration = Duration::from_secs(2);
-/// The same where members come and go: a change of a policy waits while members that left are removed.
-const BEHIND_MEMBERS: Duration = Duration::from_secs(15);
 
 /// Controllers that share etcd: connections notice nothing.
 const GROUP: Case = Case {
@@ -337,7 +335,7 @@ pub const CASES: &[Case] = &[
             faults: 6,
             connections_per_s: 1000,
             seed: 3,
-            leaderless: BEHIND_MEMBERS,
+            leaderless: LEADERLESS,
             drifts: true,
         }),
         ..GROUP
