@@ -75,10 +75,15 @@ fn chart(
     mut curves: Vec<(String, Vec<Point>)>,
     gaps: bool,
 ) -> Markup {
-    let (now, every) = (number(&answers.trend["now_ms"]), number(&answers.trend["every_ms"]).max(1));
+    let every = number(&answers.trend["every_ms"]).max(1);
     let left_out = curves.len().saturating_sub(MOST);
     curves.truncate(MOST);
-    let oldest = number(&list(&answers.trend["samples"])[0]["at_ms"]);
+    let at = |list: &[Value], i: usize| list.get(i).map_or(0, |s| number(&s["at_ms"]));
+    let [samples, decisions] = ["samples", "learner"].map(|field| list(&answers.trend[field]));
+    let oldest = at(samples, 0);
+    let newest = at(samples, samples.len() - 1).max(at(decisions, decisions.len().saturating_sub(1)));
+    // Charts change with samples, not with every second.
+    let now = newest + number(&answers.trend["now_ms"]).saturating_sub(newest) / every * every;
     let minutes = |at: u64| -(now.saturating_sub(at) as f64) / 60_000.0;
     let dot = |at: u64, y: Option<f64>| Dot { x: minutes(at), y: y.unwrap_or(f64::NAN), ..Dot::default() };
     let series: Vec<Series> = curves
@@ -107,14 +112,14 @@ fn chart(
     let shown = MINUTES.into_iter().find(|m| -minutes(oldest) <= *m).unwrap_or(MINUTES[3]);
     let highest =
         series.iter().flat_map(|s| &s.dots).map(|d| d.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
-    let newest: Vec<String> = curves
+    let latest: Vec<String> = curves
         .iter()
         .filter_map(|(name, points)| Some((name, points.last()?.1?)))
         .map(|(name, y)| format!("{} {name}", pointsman_chart::number(y)))
         .collect();
     let more = if left_out > 0 { format!("; {left_out} more in /v1/trend") } else { String::new() };
     let caption =
-        if newest.is_empty() { title.to_string() } else { format!("{title}: {}{more}", newest.join(", ")) };
+        if latest.is_empty() { title.to_string() } else { format!("{title}: {}{more}", latest.join(", ")) };
     let chart = Chart {
         series,
         x: Axis::span(-shown, 0.0),

@@ -62,12 +62,17 @@ impl Answers {
 
     /// Whether the user may change something.
     pub fn writes(&self) -> bool {
-        self.status["user"]["writes"] == true
+        writes(&self.status)
     }
 }
 
+/// Whether the user may change something, by the answer to `GET /v1/status`.
+pub fn writes(status: &Value) -> bool {
+    status["user"]["writes"] == true
+}
+
 /// What part of the rack is shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct View {
     /// Page of servers, from 0.
     pub page: usize,

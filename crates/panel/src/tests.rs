@@ -411,3 +411,16 @@ fn gaps_of_the_last_hour() {
     assert_eq!(curves(&a), 0);
     assert!(hour::charts(&a).into_string().contains("every half minute"));
 }
+
+/// An open page gets them again only when there is more to see.
+#[test]
+fn charts_change_with_samples() {
+    let mut a = answers(true);
+    let mut later = |ms: u64| {
+        a.trend["now_ms"] = (1_000_000 + 120 * 30_000 + ms).into();
+        hour::charts(&a).into_string()
+    };
+    let charts = later(0);
+    assert_eq!(later(29_999), charts);
+    assert_ne!(later(30_000), charts, "no sample came");
+}

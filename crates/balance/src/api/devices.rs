@@ -1,7 +1,7 @@
 //! Devices: their states, and requests that take them out of service or back.
 
 use super::history::Drain;
-use super::routes::{Checked, MAX_WAIT_MS, Query, Request, Response, WAIT_MS};
+use super::routes::{Checked, MAX_WAIT_MS, Query, Request, Response, WAIT_MS, one};
 use super::time::rfc3339;
 use super::wanted::Document;
 use super::{Answer, Change, Desk, Effect, Outcome, Wait};
@@ -63,7 +63,7 @@ pub(super) fn drops(controller: &Controllers) -> Value {
         let (reason, meaning) = known(number)?;
         Some(json!({ "reason": reason, "packets": packets, "meaning": meaning }))
     });
-    json!({ "drops": all.collect::<Vec<_>>() })
+    one("drops", all.collect())
 }
 
 /// Whether a service has a device that may get new connections.
@@ -113,12 +113,14 @@ impl Desk {
             out["live"] = controller.live(device.number).map_or(Value::Null, live);
             out
         });
-        json!({ "devices": all.collect::<Vec<_>>() })
+        one("devices", all.collect())
     }
 
     fn device(&self, device: &Device, draining: Option<&Draining>, why: Option<&Unavailable>) -> Value {
         let name = self.rack.device_name(device.number);
         let parts = self.rack.services.iter().flat_map(|s| s.members.iter().map(move |m| (s, m)));
+        // By server first: all devices of large racks are asked for.
+        let parts = parts.filter(|(_, m)| m.server == device.number.server());
         let parts = parts.flat_map(|(s, m)| m.devices.iter().map(move |d| (s, m, d)));
         let own: Vec<_> = parts.filter(|(_, _, d)| d.number == device.number).collect();
         let states: Vec<&str> = own.iter().map(|(_, m, d)| state(m, d, why)).collect();

@@ -208,16 +208,16 @@ impl Desk {
                 let effects = self.changed_member(now_ms, &name, &before);
                 let mut value = self.members.get(&name).map_or(Value::Null, |m| member(&m));
                 value["agent"] = shown;
-                Ok(Answer { response: Response::json(200, &value), wait: None, effects })
+                Ok(Answer { response: Response::json(200, value), wait: None, effects })
             }
             "DELETE" => {
                 self.members.withdraw(now_ms, &name, who.name, who.writes).map_err(|e| refused(&e))?;
                 let effects = self.changed_member(now_ms, &name, &before);
                 let value = json!({ "member": name.to_string(), "state": "leaving" });
-                Ok(Answer { response: Response::json(200, &value), wait: None, effects })
+                Ok(Answer { response: Response::json(200, value), wait: None, effects })
             }
             _ => {
-                let found = self.members.get(&name).map(|m| Response::json(200, &member(&m)));
+                let found = self.members.get(&name).map(|m| Response::json(200, member(&m)));
                 found.map(Answer::from).ok_or_else(|| refused(&Refusal::Unknown(name)))
             }
         }

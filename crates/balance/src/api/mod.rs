@@ -20,7 +20,7 @@ mod wanted;
 pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use members::RegistrationBody;
-pub use routes::{Answer, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
+pub use routes::{Answer, Body, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
 pub use time::rfc3339;
 pub use tokens::{Tokens, Who};
 pub use wanted::{BLOCKS, Document, Wanted};

@@ -70,8 +70,17 @@ pub struct Response {
     pub status: u16,
     /// Headers besides the content's type and length.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON.
-    pub body: String,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What an answer says: JSON, which becomes text only where text is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A value.
+    Value(Value),
+    /// A text that never changes.
+    Text(&'static str),
 }
 
 /// An answer that waits for the outcome of a change: [`Desk::outcome`] has it when the change is done, or its time is up.
@@ -95,14 +104,35 @@ pub struct Answer {
 }
 
 impl Response {
-    pub(super) fn json(status: u16, value: &Value) -> Response {
-        Response { status, headers: Vec::new(), body: value.to_string() + "\n" }
+    pub(super) fn json(status: u16, value: Value) -> Response {
+        Response { status, headers: Vec::new(), body: Body::Value(value) }
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        match &self.body {
+            Body::Value(value) => value.to_string() + "\n",
+            Body::Text(text) => (*text).to_string(),
+        }
+    }
+
+    /// The body as a value.
+    pub fn into_value(self) -> Value {
+        match self.body {
+            Body::Value(value) => value,
+            Body::Text(text) => serde_json::from_str(text).unwrap_or_default(),
+        }
     }
 
     /// An error: the problem and its remedy.
     pub fn error(status: u16, message: impl Into<String>) -> Response {
-        Response::json(status, &json!({ "error": message.into() }))
+        Response::json(status, json!({ "error": message.into() }))
     }
+}
+
+/// An object with a list. `json!` would copy every element.
+pub(super) fn one(name: &str, list: Vec<Value>) -> Value {
+    Value::Object([(name.to_string(), Value::Array(list))].into_iter().collect())
 }
 
 impl From<Response> for Answer {
@@ -191,7 +221,7 @@ impl Desk {
             Outcome::Rejected { .. } => 409,
             _ => 200,
         };
-        Response::json(status, &value)
+        Response::json(status, value)
     }
 
     fn answer(&mut self, now_ms: u64, controller: &Controllers, request: &Request<'_>) -> Checked<Answer> {
@@ -205,7 +235,7 @@ impl Desk {
         if parts == ["openapi.json"] {
             only(request, &["GET"])?;
             Query::parse(query, &[])?;
-            return Ok(Response { status: 200, headers: Vec::new(), body: OPENAPI.into() }.into());
+            return Ok(Response { status: 200, headers: Vec::new(), body: Body::Text(OPENAPI) }.into());
         }
         let who = self.tokens.who(request.authorization).ok_or_else(|| {
             let message = "no API token: send a header `Authorization: Bearer TOKEN` with a token from the controller's token file";
@@ -243,7 +273,7 @@ impl Desk {
     fn look(&self, controller: &Controllers, who: &Who<'_>, path: &[&str], query: &str) -> Checked<Response> {
         let plain = |value: Value| {
             Query::parse(query, &[])?;
-            Ok(Response::json(200, &value))
+            Ok(Response::json(200, value))
         };
         match path {
             ["status"] => {
@@ -258,7 +288,7 @@ impl Desk {
             ["policies"] => plain(policies()),
             ["services"] => {
                 let all: Vec<Value> = self.rack.services.iter().map(|s| self.brief(s)).collect();
-                plain(json!({ "services": all }))
+                plain(one("services", all))
             }
             ["services", name] => plain(self.detailed(controller, self.service(name)?)),
             ["services", name, "policy"] => plain(self.brief(self.service(name)?)),
@@ -276,7 +306,7 @@ impl Desk {
                 let of = |c: &&Change| service.is_none_or(|s| c.service == *s);
                 let list: Vec<Value> =
                     self.history.iter().rev().filter(of).take(limit).map(Change::json).collect();
-                Ok(Response::json(200, &json!({ "changes": list })))
+                Ok(Response::json(200, one("changes", list)))
             }
             ["changes", id] => {
                 Query::parse(query, &[])?;
@@ -403,7 +433,7 @@ impl Desk {
             "steps": steps,
             "notes": notes,
         });
-        Ok(Response::json(200, &value))
+        Ok(Response::json(200, value))
     }
 
     fn status(&self, controller: &Controllers) -> Value {

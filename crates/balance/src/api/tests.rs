@@ -68,14 +68,14 @@ impl Office {
 
     fn get(&mut self, target: &str) -> Value {
         let (r, _) = self.ask(&Request { method: "GET", target, authorization: Some(BOARD), body: b"" });
-        assert_eq!(r.status, 200, "{target}: {}", r.body);
-        serde_json::from_str(&r.body).expect("JSON")
+        assert_eq!(r.status, 200, "{target}: {}", r.text());
+        serde_json::from_str(&r.text()).expect("JSON")
     }
 
     fn put(&mut self, target: &str, body: &str) -> (u16, Value) {
         let request = Request { method: "PUT", target, authorization: Some(OPS), body: body.as_bytes() };
         let (r, _) = self.ask(&request);
-        (r.status, serde_json::from_str(&r.body).expect("JSON"))
+        (r.status, serde_json::from_str(&r.text()).expect("JSON"))
     }
 
     fn policy(&self) -> &'static str {
@@ -139,8 +139,8 @@ fn refusals_name_the_remedy() {
     let mut check =
         |method: &str, target: &str, authorization: Option<&str>, body: &str, status: u16, parts: &[&str]| {
             let (r, _) = o.ask(&Request { method, target, authorization, body: body.as_bytes() });
-            assert_eq!(r.status, status, "{method} {target}: {}", r.body);
-            let body: Value = serde_json::from_str(&r.body).expect("JSON");
+            assert_eq!(r.status, status, "{method} {target}: {}", r.text());
+            let body: Value = serde_json::from_str(&r.text()).expect("JSON");
             let said = body["error"].as_str().expect("an error");
             parts.iter().for_each(|p| assert!(said.contains(p), "{said}\nlacks {p}"));
             r
@@ -247,7 +247,7 @@ fn a_rejected_change_leaves_no_trace() {
     o.perform(effects);
     assert_eq!(o.policy(), "wrr");
     let r = o.desk.outcome(2);
-    assert!(r.status == 409 && r.body.contains("for a reason"), "{}", r.body);
+    assert!(r.status == 409 && r.text().contains("for a reason"), "{}", r.text());
     assert_eq!(o.get("/v1/changes/1")["outcome"], "pending", "the one before is still on its way");
     let effects = o.desk.event(
         o.now,
@@ -406,7 +406,7 @@ fn the_description_is_true() {
                 body: body.as_bytes(),
             });
             let answers = &doc["paths"][path][method.to_lowercase()]["responses"];
-            let value: Value = serde_json::from_str(&r.body).expect("JSON");
+            let value: Value = serde_json::from_str(&r.text()).expect("JSON");
             // Every operation may answer that the request makes no sense.
             let schema = match &answers[r.status.to_string()] {
                 Value::Null if r.status == 400 => json!({"$ref": "#/components/schemas/Error"}),
@@ -544,7 +544,7 @@ fn devices_are_drained_and_enabled() {
     let ask = |o: &mut Office, method: &'static str, target: &str| {
         let request = Request { method, target, authorization: Some(OPS), body: b"" };
         let (r, _) = o.ask(&request);
-        (r.status, serde_json::from_str::<Value>(&r.body).expect("JSON"))
+        (r.status, serde_json::from_str::<Value>(&r.text()).expect("JSON"))
     };
     let nic = "/v1/devices/s1%2Fnic/drain";
     assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);

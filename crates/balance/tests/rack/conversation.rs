@@ -87,7 +87,7 @@ impl Office {
         self.now_ms += 10;
         let answer = self.desk.ask(self.now_ms, &self.controller, request);
         let r = &answer.response;
-        let value: Value = serde_json::from_str(&r.body).unwrap_or_else(|e| panic!("{request:?}: {e}"));
+        let value: Value = serde_json::from_str(&r.text()).unwrap_or_else(|e| panic!("{request:?}: {e}"));
         assert!(
             matches!(r.status, 200 | 202 | 400 | 401 | 403 | 404 | 405 | 409 | 413 | 422),
             "{request:?}: status {}",

@@ -282,13 +282,13 @@ impl World {
         let request = ApiRequest { method, target, authorization, body: body.as_bytes() };
         let answer = self.desk.ask(self.unix_ms(), &self.controller, &request);
         self.perform(answer.effects);
-        (answer.response.status, serde_json::from_str(&answer.response.body).expect("JSON"))
+        (answer.response.status, serde_json::from_str(&answer.response.text()).expect("JSON"))
     }
 
     /// The outcome of a change.
     pub fn outcome(&self, change: &Value) -> Value {
         let id = change["id"].as_u64().unwrap_or_else(|| panic!("no change: {change}"));
-        serde_json::from_str(&self.desk.outcome(id).body).expect("JSON")
+        serde_json::from_str(&self.desk.outcome(id).text()).expect("JSON")
     }
 
     pub fn agent(&mut self, i: usize, input: agent::Input<'_>) {

@@ -3,8 +3,11 @@
 //! Its users sign in with their API token, which a cookie keeps that scripts and other sites cannot use. Every page is made from the API's
 //! answers to requests with that token, and every form becomes such a request: rights are checked there, and nowhere else.
 
+mod feed;
+
 use super::{Command, SHUTTING_DOWN, ask};
 use crate::http::server::{Reply, Request, Response};
+use feed::Feed;
 use pointsman_balance::api;
 use pointsman_panel::form::{self, Wish};
 use pointsman_panel::{self as panel, ASKED, Answers, Draft, View};
@@ -42,6 +45,7 @@ pub struct Console {
     /// The API is served over TLS.
     secure: bool,
     streams: Arc<Semaphore>,
+    feed: Arc<Feed>,
 }
 
 /// A page or a redirection.
@@ -76,22 +80,19 @@ fn cookie(header: Option<&str>) -> Option<String> {
     pairs.filter(|(name, _)| *name == COOKIE).find_map(|(_, value)| percent_decoded(value))
 }
 
-fn json(response: &api::Response) -> Value {
-    serde_json::from_str(&response.body).unwrap_or_default()
-}
-
 /// The message of an error of the API.
-fn error(response: &api::Response) -> String {
-    json(response)["error"].as_str().unwrap_or("the API did not say why").to_string()
+fn error(response: api::Response) -> String {
+    response.into_value()["error"].as_str().unwrap_or("the API did not say why").to_string()
 }
 
 /// The page for a change that the API did not make; a standby's page links the leader's console.
-fn not_here(answer: &api::Response) -> Response {
+fn not_here(answer: api::Response) -> Response {
     let location = answer.headers.iter().find(|(name, _)| *name == "location");
-    let leader = location.and_then(|(_, to)| to.split_once("/v1/")).map(|(base, _)| base);
+    let leader = location.and_then(|(_, to)| to.split_once("/v1/")).map(|(base, _)| base.to_string());
+    let status = answer.status;
     match leader {
-        None => refused(answer.status, &error(answer)),
-        Some(leader) => html(503, panel::elsewhere_page(&error(answer), leader)),
+        None => refused(status, &error(answer)),
+        Some(leader) => html(503, panel::elsewhere_page(&error(answer), &leader)),
     }
 }
 
@@ -120,12 +121,21 @@ impl User<'_> {
     /// The answer to a question, which must be a success.
     async fn get(&self, target: &str) -> Result<Value, Response> {
         let answer = self.ask("GET", target, "").await?;
-        if answer.status == 200 { Ok(json(&answer)) } else { Err(refused(answer.status, &error(&answer))) }
+        match answer.status {
+            200 => Ok(answer.into_value()),
+            status => Err(refused(status, &error(answer))),
+        }
     }
 
     async fn answers(&self) -> Result<Answers, Response> {
+        self.answers_with(self.get(ASKED[0]).await?).await
+    }
+
+    /// The same with an answer to the first question.
+    async fn answers_with(&self, first: Value) -> Result<Answers, Response> {
         let mut all: [Value; 6] = Default::default();
-        for (value, target) in all.iter_mut().zip(ASKED) {
+        all[0] = first;
+        for (value, target) in all.iter_mut().zip(ASKED).skip(1) {
             *value = self.get(target).await?;
         }
         Ok(Answers::new(all))
@@ -139,9 +149,9 @@ impl User<'_> {
     async fn carry_out(&self, wish: &Wish) -> Result<Response, Response> {
         let target = format!("{}?wait_ms={WAIT_MS}", wish.path);
         let answer = self.ask(wish.method, &target, &wish.body).await?;
-        match json(&answer)["id"].as_u64() {
+        match answer.clone().into_value()["id"].as_u64() {
             Some(id) => Ok(see(&format!("/console?change={id}"))),
-            None => Err(not_here(&answer)),
+            None => Err(not_here(answer)),
         }
     }
 
@@ -171,10 +181,12 @@ impl User<'_> {
         let wish = form::set(service, document.as_deref());
         let answer = self.ask(wish.method, &format!("{}?dry_run=true", wish.path), &wish.body).await?;
         if answer.status != 200 {
-            return self.policy(service, Some((answer.status, failed(error(&answer))))).await;
+            let status = answer.status;
+            return self.policy(service, Some((status, failed(error(answer))))).await;
         }
         let forgery = self.console.forgery(&self.token);
-        let shown = panel::preview_page(&self.name().await?, &json(&answer), document.as_deref(), &forgery);
+        let shown =
+            panel::preview_page(&self.name().await?, &answer.into_value(), document.as_deref(), &forgery);
         Ok(html(200, shown))
     }
 
@@ -219,7 +231,8 @@ impl Console {
     pub fn new(commands: mpsc::UnboundedSender<Command>, secure: bool) -> Result<Console, String> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &rand::SystemRandom::new());
         let key = key.map_err(|_| "the system has no random numbers".to_string())?;
-        Ok(Console { commands, key, secure, streams: Arc::new(Semaphore::new(STREAMS)) })
+        let (streams, feed) = (Arc::new(Semaphore::new(STREAMS)), Arc::new(Feed::new()));
+        Ok(Console { commands, key, secure, streams, feed })
     }
 
     /// The token that forms of this user carry.
@@ -346,52 +359,11 @@ impl Console {
         let console = self.clone();
         tokio::spawn(async move {
             let user = User { console: &console, token };
-            follow(&user, &view, &events).await;
+            console.feed.follow(&user, &view, &events).await;
             drop(permit);
         });
         let mut response = page(200, "text/event-stream", "retry: 2000\n\n".into());
         response.headers.push(("x-accel-buffering", "no".to_string()));
         Reply::Stream(response, receiver)
-    }
-}
-
-/// Sends news until the browser is gone or the token is no longer valid.
-async fn follow(user: &User<'_>, view: &View, events: &mpsc::Sender<String>) {
-    let mut sent: BTreeMap<&str, String> = BTreeMap::new();
-    let mut quiet = Duration::ZERO;
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let mut news = String::new();
-        match user.answers().await {
-            Ok(answers) => {
-                for (id, html) in panel::parts(&answers, view) {
-                    if sent.get(id) != Some(&html) {
-                        let part = serde_json::json!({ "id": id, "html": html });
-                        news.push_str(&format!("event: part\ndata: {part}\n\n"));
-                        sent.insert(id, html);
-                    }
-                }
-            }
-            Err(response) if response.status == 303 => {
-                // The page sees that it has to sign in again.
-                let _ = events.send_timeout("event: end\ndata:\n\n".into(), SLOW).await;
-                return;
-            }
-            Err(_) => return,
-        }
-        quiet += EVERY;
-        if news.is_empty() && quiet < SLOW {
-            if events.is_closed() {
-                return;
-            }
-            continue;
-        }
-        quiet = Duration::ZERO;
-        let news = if news.is_empty() { ":\n\n".into() } else { news };
-        if events.send_timeout(news, SLOW).await.is_err() {
-            return;
-        }
     }
 }

@@ -164,8 +164,8 @@ pub fn serve(
                 Some(r) => http::Response {
                     status: r.status,
                     content_type: "application/json",
+                    body: r.text(),
                     headers: r.headers,
-                    body: r.body,
                 },
                 None => http::Response::error(503, SHUTTING_DOWN),
             };

@@ -12,7 +12,7 @@ impl Office {
         let request = Request { method, target: &target, authorization: Some(who), body: body.as_bytes() };
         let (r, wait) = self.ask(&request);
         assert!(wait.is_none());
-        (r.status, serde_json::from_str(&r.body).expect("JSON"))
+        (r.status, serde_json::from_str(&r.text()).expect("JSON"))
     }
 
     fn pass(&mut self, ms: u64) {
