@@ -10,7 +10,7 @@ use pointsman_lab::announce::{Announcement, announce};
 use pointsman_lab::process::command;
 use pointsman_lab::wiring::{Style, Wiring, bring_loopback_up};
 use pointsman_live::{Log, SwitchPart};
-use pointsman_node::switch::log::{Level, Log as LogFile, LogError, Rotation};
+use pointsman_node::log::{Format, Level, Log as LogFile, LogError, Rotation};
 use pointsman_node::switch::queues::{BURST_NS, Depth, Queue, Rate, Setting};
 use pointsman_node::switch::runtime::{Core, Gone};
 use pointsman_node::switch::wires::Watch;
@@ -347,8 +347,8 @@ fn log(name: &str, options: &Options) -> Result<Log, NetError> {
     let Some(folder) = &options.log else { return Ok(Arc::new(Mutex::new(|_: &str| {}))) };
     std::fs::create_dir_all(folder).map_err(|e| NetError::Folder(folder.clone(), e))?;
     let path = folder.join(format!("{name}.log"));
-    let mut file = LogFile::file(Level::Trace, &path, ROTATION).map_err(NetError::Log)?;
-    Ok(Arc::new(Mutex::new(move |line: &str| file.line(Level::Info, line))))
+    let file = LogFile::file("switch", Format::Text, Level::Trace, &path, ROTATION).map_err(NetError::Log)?;
+    Ok(Arc::new(Mutex::new(move |line: &str| file.info(line))))
 }
 
 type Written = (Result<(), RpcError>, Result<(), RpcError>);

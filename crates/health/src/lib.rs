@@ -13,8 +13,9 @@ use bird::{Done, Name};
 use check::Check;
 use clap::builder::RangedU64ValueParser;
 use metrics::Figures;
-use pointsman_console::{say, signals};
+use pointsman_console::signals;
 use pointsman_node::listen::listen;
+use pointsman_node::log::{self, Level, Log};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -67,6 +68,8 @@ pub struct Args {
     /// Only withdraw, then exit: for service managers, after a crash.
     #[arg(long)]
     withdraw: bool,
+    #[command(flatten)]
+    log: log::Flags,
 }
 
 /// The protocols of a BIRD, and what it said about them last.
@@ -77,12 +80,13 @@ struct Speaker {
     errors: Vec<Option<String>>,
     /// What all protocols were set to last.
     set: Option<bool>,
+    log: Log,
 }
 
 impl Speaker {
-    fn new(args: &Args) -> Self {
+    fn new(args: &Args, log: Log) -> Self {
         let names = args.protocol.clone();
-        Speaker { socket: args.bird.clone(), errors: vec![None; names.len()], names, set: None }
+        Speaker { socket: args.bird.clone(), errors: vec![None; names.len()], names, set: None, log }
     }
 
     /// Enables or disables all protocols. Everything that is news is said.
@@ -93,16 +97,16 @@ impl Speaker {
                 Ok(done) => {
                     let state = if enable { "enabled" } else { "disabled" };
                     if done == Done::Changed && !news && last.is_none() {
-                        say(&format!("health: BIRD changed `{name}` by itself: {state} again"));
+                        self.log.warn(&format!("health: BIRD changed `{name}` by itself: {state} again"));
                     } else if last.is_some() {
-                        say(&format!("health: BIRD answers: `{name}` is {state}"));
+                        self.log.info(&format!("health: BIRD answers: `{name}` is {state}"));
                     }
                     *last = None;
                 }
                 Err(e) => {
                     let text = e.to_string();
                     if last.as_ref() != Some(&text) {
-                        say(&format!("health: {text}"));
+                        self.log.warn(&format!("health: {text}"));
                     }
                     *last = Some(text);
                 }
@@ -121,11 +125,16 @@ impl Speaker {
 /// # Errors
 /// An address for metrics cannot be used. Checks that fail, and a BIRD out of reach, are no reason to end.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let log = args.log.open("health");
+    log.end(serve(&args, &log))
+}
+
+fn serve(args: &Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio.block_on(async move {
-        let mut speaker = Speaker::new(&args);
+        let mut speaker = Speaker::new(args, log.clone());
         if !args.withdraw {
-            watch(&args, &mut speaker).await?;
+            watch(args, &mut speaker).await?;
         }
         speaker.set(false).await;
         Ok(if speaker.error().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -139,7 +148,7 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
     let figures = Arc::new(Mutex::new(Figures::new(&args.check, &args.protocol)));
     if let Some(at) = args.metrics {
         let (listener, address) = listen(at, "--metrics").await?;
-        say(&format!("health: metrics at http://{address}/metrics"));
+        speaker.log.info(&format!("health: metrics at http://{address}/metrics"));
         tokio::spawn(metrics::serve(listener, figures.clone()));
     }
     let timeout = Duration::from_millis(args.timeout_ms);
@@ -149,7 +158,7 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
     loop {
         tokio::select! {
             () = &mut stop => {
-                say("health: ends: withdrawn");
+                speaker.log.info("health: ends: withdrawn");
                 return Ok(());
             }
             _ = ticks.tick() => {}
@@ -159,7 +168,8 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
         let drained = args.drain.as_ref().is_some_and(|file| file.exists());
         let failures: Vec<String> = results.iter().filter_map(|r| r.clone().err()).collect();
         if watch.round(&failures, first.iter().all(Result::is_ok), drained) {
-            say(&format!("health: {}", watch.verdict()));
+            let level = if failures.is_empty() { Level::Info } else { Level::Warn };
+            speaker.log.line(level, &format!("health: {}", watch.verdict()), &[]);
         }
         if let Some(announce) = watch.announce() {
             speaker.set(announce).await;

@@ -23,6 +23,7 @@ use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};
 use pointsman_node::agent::{AgentError, Running, Stopper};
 use pointsman_node::controller::{self, Command, Pump, Standing, program};
+use pointsman_node::log::Fields;
 use pointsman_node::rack_file::new_keys;
 use pointsman_node::switch::runtime::{Handle, RunError};
 use pointsman_node::switch::{Interface, Setup, build, serve};
@@ -279,7 +280,7 @@ impl Live {
         let (log, who) = (self.log.clone(), format!("agent {device}"));
         let thread = host
             .namespace
-            .spawn(&who.clone(), move || running.run(|line| say(&log, &who, line)).map(drop))?;
+            .spawn(&who.clone(), move || running.run(|_, line| say(&log, &who, line)).map(drop))?;
         self.agents.insert(device.to_string(), (stopper, thread));
         Ok(())
     }
@@ -307,7 +308,7 @@ impl Live {
             None => None,
         };
         let log = self.log.clone();
-        let tell = Box::new(move |line: &str| say(&log, "controller", line));
+        let tell = Box::new(move |_, line: &str, _: &Fields| say(&log, "controller", line));
         let task = self.tokio.spawn(Pump::new(controller, &self.program, opened, tell).run(rx, tx));
         self.controller = Some(ControllerPart { commands, status, task, api });
         Ok(())

@@ -12,6 +12,7 @@ mod sources;
 use crate::http::health::Readiness;
 use crate::interfaces::{interface_with, mac_of};
 use crate::listen::listen;
+use crate::log::{self, Level, Log};
 use crate::metrics::{self, Page};
 use crate::rack_file;
 pub use error::AgentError;
@@ -19,11 +20,10 @@ use join::{Join, JoinArgs};
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output, Standing};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_balance::{Mac, Rack};
-use pointsman_console::say;
 use pointsman_ports::{Observer, Poller, PortError, Waker, Way};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -57,6 +57,8 @@ pub struct Args {
     /// List this machine's NVIDIA GPUs and their MIG instances, as `nvml` in the rack description names them.
     #[arg(long, exclusive = true)]
     list_gpus: bool,
+    #[command(flatten)]
+    log: log::Flags,
     /// Network interface of the device [default: the one with the device's address].
     #[arg(short, long)]
     interface: Option<String>,
@@ -189,11 +191,11 @@ impl Running {
     ///
     /// # Errors
     /// The kernel does not let it wait.
-    pub fn run(self, mut log: impl FnMut(&str)) -> Result<Agent, AgentError> {
+    pub fn run(self, mut log: impl FnMut(Level, &str)) -> Result<Agent, AgentError> {
         self.work(&mut log)
     }
 
-    fn work(mut self, log: &mut dyn FnMut(&str)) -> Result<Agent, AgentError> {
+    fn work(mut self, log: &mut dyn FnMut(Level, &str)) -> Result<Agent, AgentError> {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
         let start = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -206,7 +208,7 @@ impl Running {
             let now = epoch + start.elapsed();
             let seen = self.observe(now, &mut outputs).unwrap_or_else(|e| {
                 // The link may return; until then nothing can be observed.
-                log(&e.to_string());
+                log(Level::Warn, &e.to_string());
                 0
             });
             sampler.sample(now, &mut self.agent, &mut outputs, log);
@@ -251,7 +253,7 @@ impl Running {
     }
 
     /// Carries out an output. `unreachable`: the last report could not be sent, which is logged once.
-    fn perform(&mut self, output: Output, unreachable: &mut bool, log: &mut dyn FnMut(&str)) {
+    fn perform(&mut self, output: Output, unreachable: &mut bool, log: &mut dyn FnMut(Level, &str)) {
         let sent = match output {
             Output::Send { to, payload } => {
                 let sent = self.socket.send_to(&payload, to);
@@ -259,18 +261,20 @@ impl Running {
             }
             Output::Frame { to, payload } => self.send_frame(to, &payload),
             Output::Probe { device, target, probe } => return self.probers.order(device, target, probe),
-            Output::Failed(why) => return log(&why),
-            Output::Healthy(name) => return log(&format!("{name} passes its health check again")),
-            Output::Busy(why) => return log(&format!("busy: {why}")),
-            Output::Available(name) => return log(&format!("{name}: available")),
-            Output::Problem(what) => return log(&what),
-            Output::Answers(source) => return log(&format!("{source} answers again")),
+            Output::Failed(why) => return log(Level::Warn, &why),
+            Output::Healthy(name) => {
+                return log(Level::Info, &format!("{name} passes its health check again"));
+            }
+            Output::Busy(why) => return log(Level::Warn, &format!("busy: {why}")),
+            Output::Available(name) => return log(Level::Info, &format!("{name}: available")),
+            Output::Problem(what) => return log(Level::Warn, &what),
+            Output::Answers(source) => return log(Level::Info, &format!("{source} answers again")),
         };
         let was_unreachable = std::mem::replace(unreachable, sent.is_err());
         if let Err(e) = sent
             && !was_unreachable
         {
-            log(&e);
+            log(Level::Warn, &e);
         }
     }
 }
@@ -299,7 +303,7 @@ impl Sampler {
         now: Duration,
         agent: &mut Agent,
         outputs: &mut Vec<Output>,
-        log: &mut dyn FnMut(&str),
+        log: &mut dyn FnMut(Level, &str),
     ) {
         if now < self.at {
             return;
@@ -308,7 +312,7 @@ impl Sampler {
         for (path, input) in &self.files {
             match std::fs::read_to_string(path) {
                 Ok(text) => outputs.extend(agent.step(now, input(&text))),
-                Err(e) => log(&format!("cannot read {path}: {e}")),
+                Err(e) => log(Level::Warn, &format!("cannot read {path}: {e}")),
             }
         }
     }
@@ -337,6 +341,7 @@ fn configured(
     server: &str,
     device: &str,
     interface: Option<&String>,
+    log: &Log,
 ) -> Result<AgentConfig, Box<dyn Error>> {
     let mut config = AgentConfig::from_rack(rack, server, device, "")?;
     config.interface = match interface {
@@ -349,7 +354,7 @@ fn configured(
             )
         })?,
     };
-    say(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
+    log.info(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
     Ok(config)
 }
 
@@ -384,12 +389,14 @@ fn serve(
     shown: Option<Arc<Mutex<Shown>>>,
     stop: &mut (impl Future<Output = ()> + Unpin),
     join: Option<&mut Join>,
+    log: &Log,
 ) -> Result<(End, u64), Box<dyn Error>> {
     running.shown = shown;
     let stopper = running.stopper();
     let (ended, failed) = oneshot::channel();
+    let log = log.clone();
     let thread = std::thread::Builder::new().name("agent".into()).spawn(move || {
-        let result = running.run(say);
+        let result = running.run(|level, text| log.line(level, text, &[]));
         // The receiver may have seen another end.
         let _ = ended.send(());
         result
@@ -424,27 +431,42 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         pointsman_console::print(&gpus::text(&gpus::list()?));
         return Ok(ExitCode::SUCCESS);
     };
-    let configured = |file: &Rack| configured(file, server, device, args.interface.as_ref());
+    let about = vec![("server", server.clone()), ("device", format!("{server}/{device}"))];
+    let log = args.log.open("agent").about(about);
+    log.end(report(&args, rack, [server, device], &log))
+}
+
+/// Runs the agent of this device.
+fn report(
+    args: &Args,
+    rack: &Path,
+    [server, device]: [&String; 2],
+    log: &Log,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let configured = |file: &Rack| configured(file, server, device, args.interface.as_ref(), log);
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
     let mut hangup = tokio.block_on(async { pointsman_console::signals::hangup() })?;
+    let told = log.clone();
     tokio.spawn(async move {
         while hangup.recv().await.is_some() {
-            say("SIGHUP: nothing to reload; restart the agent to change its settings");
+            told.info("SIGHUP: nothing to reload; restart the agent to change its settings");
         }
     });
     // A member gets its key with the answer to its registration.
-    let read = if args.join.is_wanted() { rack_file::describe } else { rack_file::read };
-    let file = read(rack)?;
-    let mut join = args.join.join(&file, server, device)?;
+    let file = match args.join.is_wanted() {
+        true => rack_file::describe(rack)?,
+        false => rack_file::read(rack, &mut |note| log.warn(note))?,
+    };
+    let mut join = args.join.join(&file, server, device, log)?;
     let mut config = if join.is_none() { Some(configured(&file)?) } else { None };
     let mut shown = None;
     if let Some(address) = args.metrics {
         let (listener, at) = tokio.block_on(listen(address, "--metrics"))?;
-        say(&format!("metrics on http://{at}/metrics"));
+        log.info(&format!("metrics on http://{at}/metrics"));
         let page = Arc::new(Mutex::new(Shown::new()));
         tokio.spawn(serve_metrics(page.clone(), listener));
         shown = Some(page);
@@ -459,7 +481,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
                     // The start-up time does not count as a cost of reports.
                     (began, before) = (Instant::now(), processor_time());
                 }
-                let (end, sent) = serve(&tokio, running, shown.clone(), &mut stop, join.as_mut())?;
+                let (end, sent) = serve(&tokio, running, shown.clone(), &mut stop, join.as_mut(), log)?;
                 reports += sent;
                 end
             }

@@ -11,6 +11,7 @@ pub mod etcd;
 pub mod http;
 mod interfaces;
 pub mod listen;
+pub mod log;
 pub mod memory;
 pub mod metrics;
 pub mod network;

@@ -109,23 +109,23 @@ pub fn key_file(path: &Path, rack: &Rack) -> Option<PathBuf> {
     Some(path.parent().unwrap_or(Path::new("")).join(keys))
 }
 
-fn take_keys(rack: &mut Rack, file: &Path, text: &str) -> Result<(), RackError> {
+fn take_keys(rack: &mut Rack, file: &Path, text: &str, note: &mut dyn FnMut(&str)) -> Result<(), RackError> {
     let shown = file.display();
     for name in rack.read_keys(&shown.to_string(), text).map_err(RackError::Keys)? {
-        say(&format!("{shown}: the rack has no device `{name}`: key ignored"));
+        note(&format!("{shown}: the rack has no device `{name}`: key ignored"));
     }
     Ok(())
 }
 
-/// Reads a description and the keys that it names.
+/// Reads a description and the keys that it names. `note` gets what an operator should know of the keys.
 ///
 /// # Errors
 /// A file cannot be read, or is wrong.
-pub fn read(path: &Path) -> Result<Rack, RackError> {
-    with_keys(path, describe(path)?)
+pub fn read(path: &Path, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> {
+    with_keys(path, describe(path)?, note)
 }
 
-fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, RackError> {
+fn with_keys(path: &Path, mut rack: Rack, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> {
     if let Some(file) = key_file(path, &rack) {
         let shown = file.display();
         let text = std::fs::read_to_string(&file).map_err(|error| RackError::NoKeys {
@@ -134,9 +134,9 @@ fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, RackError> {
             error,
         })?;
         if std::fs::metadata(&file).is_ok_and(|m| m.permissions().mode() & 0o077 != 0) {
-            say(&format!("{shown}: other users can read these keys and forge reports: chmod 600 {shown}"));
+            note(&format!("{shown}: other users can read these keys and forge reports: chmod 600 {shown}"));
         }
-        take_keys(&mut rack, &file, &text)?;
+        take_keys(&mut rack, &file, &text, note)?;
     }
     Ok(rack)
 }
@@ -145,16 +145,16 @@ fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, RackError> {
 ///
 /// # Errors
 /// As of [`read`], or an agent has none.
-pub fn read_complete(path: &Path) -> Result<Rack, RackError> {
-    complete(path, &text_of(path)?)
+pub fn read_complete(path: &Path, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> {
+    complete(path, &text_of(path)?, note)
 }
 
 /// The same from a text that was read from `path`.
 ///
 /// # Errors
 /// As of [`read_complete`].
-pub fn complete(path: &Path, text: &str) -> Result<Rack, RackError> {
-    let rack = with_keys(path, parse(path, text)?)?;
+pub fn complete(path: &Path, text: &str, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> {
+    let rack = with_keys(path, parse(path, text)?, note)?;
     let without: Vec<String> = rack.without_key().iter().map(ToString::to_string).collect();
     if without.is_empty() { Ok(rack) } else { Err(RackError::Keyless(without, path.to_path_buf())) }
 }
@@ -212,7 +212,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     let shown = file.display().to_string();
     match std::fs::read_to_string(&file) {
-        Ok(text) => take_keys(&mut rack, &file, &text)?,
+        Ok(text) => take_keys(&mut rack, &file, &text, &mut say)?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
         Err(e) => return Err(RackError::Unreadable(file, e).into()),
     }

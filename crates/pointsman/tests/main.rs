@@ -6,6 +6,7 @@ mod console;
 mod controllers;
 mod group;
 mod handout;
+mod logs;
 mod many_entries;
 mod members;
 mod metrics;

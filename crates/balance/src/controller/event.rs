@@ -41,7 +41,8 @@ pub enum Event {
     Released { devices: String },
     Learnt { service: String, learner: &'static str, decision: String },
     Warning { text: String },
-    Group { text: String },
+    Note { text: String },
+    Group { text: String, is_trouble: bool },
 }
 
 impl Event {
@@ -54,8 +55,50 @@ impl Event {
                 | Event::Held { .. }
                 | Event::Released { .. }
                 | Event::Warning { .. }
+                | Event::Note { .. }
                 | Event::Group { .. }
         )
+    }
+
+    /// Whether an operator may have to mend something.
+    pub fn is_trouble(&self) -> bool {
+        match self {
+            Event::Group { is_trouble, .. } => *is_trouble,
+            _ => matches!(
+                self,
+                Event::ConnectionLost { .. }
+                    | Event::Outranked { .. }
+                    | Event::WriteFailed { .. }
+                    | Event::RequestFailed { .. }
+                    | Event::ConfigRejected { .. }
+                    | Event::NoAnswer { .. }
+                    | Event::Contradicted { .. }
+                    | Event::PacketFlood
+                    | Event::Silent { .. }
+                    | Event::Failed { .. }
+                    | Event::Refused { .. }
+                    | Event::Warning { .. }
+            ),
+        }
+    }
+
+    /// What it is about, for logs: names of fields, which are those of labels of metrics, and values.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![("event", self.kind().to_string())];
+        match self {
+            Event::Silent { device, .. }
+            | Event::Heard { device }
+            | Event::Failed { device }
+            | Event::Healthy { device }
+            | Event::Refused { device, .. }
+            | Event::Empty { device } => {
+                let server = device.split_once('/').map(|(server, _)| ("server", server.to_string()));
+                fields.extend(server.into_iter().chain([("device", device.clone())]));
+            }
+            Event::Learnt { service, .. } => fields.push(("service", service.clone())),
+            _ => {}
+        }
+        fields
     }
 
     /// A short name of its kind, as metrics have it.
@@ -91,6 +134,7 @@ impl Event {
             Event::Released { .. } => "released",
             Event::Learnt { .. } => "learnt",
             Event::Warning { .. } => "warning",
+            Event::Note { .. } => "note",
             Event::Group { .. } => "group",
         }
     }
@@ -164,7 +208,7 @@ impl fmt::Display for Event {
             Event::Learnt { service, learner, decision } => {
                 write!(f, "decision service={service} learner={learner} {decision}")
             }
-            Event::Warning { text } | Event::Group { text } => f.write_str(text),
+            Event::Warning { text } | Event::Note { text } | Event::Group { text, .. } => f.write_str(text),
             event => event.of_device(f),
         }
     }

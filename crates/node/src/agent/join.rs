@@ -3,10 +3,10 @@
 use crate::http::client::{Ask, ask_leader};
 use crate::http::credentials::{Files, token};
 use crate::http::redirect;
+use crate::log::Log;
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{CannotJoin, Membership, Standing, Step};
 use pointsman_balance::members::Document;
-use pointsman_console::say;
 use rustls::ClientConfig;
 use std::error::Error;
 use std::net::IpAddr;
@@ -75,6 +75,7 @@ pub struct Join {
     at: usize,
     token: String,
     tls: Option<Arc<ClientConfig>>,
+    log: Log,
 }
 
 impl JoinArgs {
@@ -87,7 +88,13 @@ impl JoinArgs {
     ///
     /// # Errors
     /// A file cannot be read, or the rack does not admit it.
-    pub fn join(&self, rack: &Rack, server: &str, device: &str) -> Result<Option<Join>, Box<dyn Error>> {
+    pub fn join(
+        &self,
+        rack: &Rack,
+        server: &str,
+        device: &str,
+        log: &Log,
+    ) -> Result<Option<Join>, Box<dyn Error>> {
         let Some(file) = self.token_file.as_ref().filter(|_| self.is_wanted()) else { return Ok(None) };
         let document = Document {
             name: format!("{server}/{device}"),
@@ -103,7 +110,8 @@ impl JoinArgs {
         let urls: Vec<String> =
             self.register.iter().map(|url| url.trim_end_matches('/').to_string()).collect();
         let tls = files.tls(&urls)?;
-        Ok(Some(Join { membership, urls, at: 0, token: token(file)?, tls }))
+        let (token, log) = (token(file)?, log.clone());
+        Ok(Some(Join { membership, urls, at: 0, token, tls, log }))
     }
 }
 
@@ -162,7 +170,7 @@ impl Join {
         for step in steps {
             match step {
                 Step::Report(standing) => new = Some(standing),
-                Step::Say(text) => say(&text),
+                Step::Say(text) => self.log.info(&text),
                 Step::Refused(why) => return Err(why),
             }
         }
@@ -205,9 +213,11 @@ impl Join {
         };
         match answer {
             // An attempt without an answer may have been one with success.
-            Ok((200 | 404, _)) => say(&format!("`{name}` leaves")),
-            Ok((status, _)) => say(&format!("`{name}` leaves when its time is over: status {status}")),
-            Err(e) => say(&format!("`{name}` leaves when its time is over: {e}")),
+            Ok((200 | 404, _)) => self.log.info(&format!("`{name}` leaves")),
+            Ok((status, _)) => {
+                self.log.warn(&format!("`{name}` leaves when its time is over: status {status}"));
+            }
+            Err(e) => self.log.warn(&format!("`{name}` leaves when its time is over: {e}")),
         }
     }
 }

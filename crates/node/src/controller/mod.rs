@@ -16,6 +16,7 @@ use crate::http::Task;
 use crate::http::health::{self, Readiness};
 use crate::http::server as http;
 use crate::listen::listen;
+use crate::log::{self, Fields, Log};
 use crate::metrics::{self, asked};
 use crate::network;
 use crate::rack_file;
@@ -33,7 +34,6 @@ use pointsman_balance::config::{ApiTls, Program as ProgramName};
 use pointsman_balance::controller::{Controllers, Program};
 use pointsman_balance::program::ServerDevices;
 use pointsman_compile::sources::{self, Sources};
-use pointsman_console::say;
 use pointsman_control::p4info::{P4InfoError, p4info};
 use pointsman_frontend::{Define, Failure};
 pub use pump::{Command, GroupSettings, Pump, Standing};
@@ -74,6 +74,8 @@ pub struct Args {
     tls: link::SwitchTls,
     #[command(flatten)]
     group: GroupArgs,
+    #[command(flatten)]
+    log: log::Flags,
 }
 
 /// Why a program is none for a rack.
@@ -147,7 +149,7 @@ pub fn serve(
     let console = match Console::new(commands.clone(), tls.is_some()) {
         Ok(console) => console,
         Err(e) => {
-            say(&format!("no API: {e}"));
+            let _ = commands.send(Command::Say(format!("no API: {e}")));
             return Box::pin(std::future::ready(()));
         }
     };
@@ -318,32 +320,38 @@ fn folder(path: &Path) -> PathBuf {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let log = args.log.open("controller");
+    log.end(control(args, &log))
+}
+
+fn control(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let text = rack_file::text_of(&args.rack)?;
     if pointsman_fabric::is_network(&args.rack.display().to_string(), &text) {
         if args.group.is_used() {
             return Err("--etcd: not for a file with a table [network]: omit it; switches elect one of several controllers".into());
         }
         let Args { rack, metrics, check, flags, tls, .. } = args;
-        let wishes = network::Wishes { metrics, check, flags, seed: random_seed(), tls: tls.read()? };
+        let (seed, tls) = (random_seed(), tls.read()?);
+        let wishes = network::Wishes { metrics, check, flags, seed, tls, log: log.clone() };
         return network::run(&rack, &text, wishes);
     }
     if args.flags.is_some() {
         return Err("--flags: only for a file with a table [network]: omit it".into());
     }
-    run_rack(args)
+    run_rack(args, log)
 }
 
-fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let rack = rack_file::read_complete(&args.rack)?;
+fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
+    let rack = rack_file::read_complete(&args.rack, &mut |note| log.warn(note))?;
     let devices = ServerDevices::of(&rack);
     let (program, _) = program(&rack.switch.program, devices)?;
     let opened =
         if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_renewal = files.map(|f| Renewal::new(f, "http/1.1")).transpose()?;
-    opened.notes.iter().for_each(|n| say(n));
+    opened.notes.iter().for_each(|n| log.warn(n));
     if devices > ServerDevices::default() {
-        say(&format!(
+        log.info(&format!(
             "the program is compiled for {devices} devices a server, because a server has more than {}",
             ServerDevices::default()
         ));
@@ -351,7 +359,7 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let controller = Controllers::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
     if args.check {
         api_renewal.as_ref().map(|r| r.check(SystemTime::now())).transpose()?;
-        rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));
+        rack.hints().iter().for_each(|hint| log.info(&format!("hint: {hint}")));
         return Ok(ExitCode::SUCCESS);
     }
     let (mut group, switch_tls) = (args.group.settings()?, args.tls.read()?);
@@ -366,8 +374,8 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         if let Some(settings) = &rack.api {
             let (listener, at) = listen(settings.listen, "api.listen").await?;
             let url = format!("{}://{at}", if api_renewal.is_some() { "https" } else { "http" });
-            say(&format!("API on {url}"));
-            group.iter_mut().for_each(|g| g.reach(&url));
+            log.info(&format!("API on {url}"));
+            group.iter_mut().filter_map(|g| g.reach(&url)).for_each(|why| log.warn(why));
             tokio::spawn(serve(listener, api_renewal.as_ref().map(Renewal::secure), tx.clone()));
             if let Some(renewal) = api_renewal {
                 let tx = tx.clone();
@@ -376,11 +384,13 @@ fn run_rack(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         }
         if let Some(at) = args.metrics {
             let (listener, at) = listen(at, "--metrics").await?;
-            say(&format!("metrics on http://{at}/metrics"));
+            log.info(&format!("metrics on http://{at}/metrics"));
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, hangup, tx.clone()));
-        let mut pump = Pump::new(controller, &program, opened, Box::new(say)).over(switch_tls);
+        let tell = log.clone();
+        let tell = Box::new(move |level, text: &str, fields: &Fields| tell.line(level, text, fields));
+        let mut pump = Pump::new(controller, &program, opened, tell).over(switch_tls);
         let in_group = group.is_some();
         group.map(|g| pump.join(g)).transpose()?;
         let stop = async {

@@ -13,6 +13,7 @@ use super::{Opened, files, unix_ms};
 use crate::http::Task;
 use crate::http::health::Readiness;
 use crate::http::server as http;
+use crate::log::{Fields, Level};
 use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
 use crate::rack_file;
@@ -82,8 +83,8 @@ pub enum Command {
     },
 }
 
-/// Gets lines for the operator.
-pub type Tell = Box<dyn FnMut(&str) + Send>;
+/// Gets lines for the operator, with what they are about.
+pub type Tell = Box<dyn FnMut(Level, &str, &Fields) + Send>;
 
 /// A controller with everything around it.
 pub struct Pump {
@@ -145,17 +146,24 @@ impl Pump {
     /// Something happened, at this switch if it is about one.
     fn happened(&mut self, event: &Event, switch: Option<usize>) {
         self.tally.event(event);
-        if let Some(line) = self.limiter.event(self.start.elapsed(), event) {
-            let switches = &self.controller.rack().switch.p4runtime;
-            match switch.and_then(|i| switches.get(i)).filter(|_| switches.len() > 1) {
-                Some(address) => (self.tell)(&format!("switch {address}: {line}")),
-                None => (self.tell)(&line),
-            }
+        let Some(line) = self.limiter.event(self.start.elapsed(), event) else { return };
+        let level = if event.is_trouble() { Level::Warn } else { Level::Info };
+        let mut fields = event.fields();
+        let switches = &self.controller.rack().switch.p4runtime;
+        let address = switch.and_then(|i| switches.get(i));
+        fields.extend(address.map(|a| ("switch", a.clone())));
+        match address.filter(|_| switches.len() > 1) {
+            Some(address) => (self.tell)(level, &format!("switch {address}: {line}"), &fields),
+            None => (self.tell)(level, &line, &fields),
         }
     }
 
     fn warn(&mut self, text: String) {
         self.happened(&Event::Warning { text }, None);
+    }
+
+    fn note(&mut self, text: String) {
+        self.happened(&Event::Note { text }, None);
     }
 
     /// Runs until `commands` ends. `status` follows the controller's state.
@@ -209,7 +217,8 @@ impl Pump {
                     self.step(Input::Tick);
                     self.desk_tick();
                     self.group_step(pointsman_etcd::Input::Tick);
-                    self.limiter.tick(self.start.elapsed()).iter().for_each(|line| (self.tell)(line));
+                    let omitted = self.limiter.tick(self.start.elapsed());
+                    omitted.iter().for_each(|line| (self.tell)(Level::Info, line, &Fields::new()));
                     let wishes = self.learner.tick();
                     self.fulfil(wishes);
                 }
@@ -450,7 +459,7 @@ impl Pump {
             match effect {
                 Effect::Configure(rack) => self.step(Input::Config(rack)),
                 Effect::Save(text) => self.save(text),
-                Effect::Say(text) => self.warn(text),
+                Effect::Say(text) => self.note(text),
             }
         }
     }
@@ -468,7 +477,7 @@ impl Pump {
         let result = files::replace(&path, &text).map_err(|e| e.to_string());
         match (&result, self.unsaved.take()) {
             (Err(why), None) => self.warn(why.clone()),
-            (Ok(()), Some(_)) => self.warn(format!("{} can be saved again", path.display())),
+            (Ok(()), Some(_)) => self.note(format!("{} can be saved again", path.display())),
             _ => {}
         }
         if result.is_err() {

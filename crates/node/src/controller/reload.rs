@@ -4,7 +4,6 @@ use super::{Command, files};
 use crate::rack_file;
 use pointsman_balance::Rack;
 use pointsman_balance::config::reload;
-use pointsman_console::say;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -146,27 +145,31 @@ impl Follower {
             let mut notes = Vec::new();
             match files::tokens(&file.path, &mut notes) {
                 Ok(tokens) => news.push(Command::Tokens(tokens)),
-                Err(message) => notes.push(format!("{message}\npointsman: keeping the previous tokens")),
+                Err(message) => notes.push(format!("{message}; keeping the previous tokens")),
             }
-            notes.iter().for_each(|n| say(n));
+            news.extend(notes.into_iter().map(Command::Say));
         }
         if asked || files.contains(&Seen::New) {
             self.rack.take();
             self.keys.iter_mut().for_each(Watched::take);
-            match self.description(asked) {
-                Ok(rack) => news.push(Command::File(Box::new(rack))),
-                Err(message) => say(&format!("{message}\npointsman: keeping the previous configuration")),
-            }
+            let mut notes = Vec::new();
+            let read = self.description(asked, &mut notes);
+            news.extend(notes.into_iter().map(Command::Say));
+            news.push(match read {
+                Ok(rack) => Command::File(Box::new(rack)),
+                Err(message) => Command::Say(format!("{message}; keeping the previous configuration")),
+            });
         }
         news
     }
 
-    /// The current description, unless it is doubtful.
-    fn description(&mut self, asked: bool) -> Result<Rack, String> {
+    /// The current description, unless it is doubtful. `notes` are for the operator.
+    fn description(&mut self, asked: bool, notes: &mut Vec<String>) -> Result<Rack, String> {
         let path = &self.rack.path;
         let text = self.rack.last.as_ref().map(|l| l.text.clone());
         let text = text.ok_or_else(|| format!("cannot read {}", path.display()))?;
-        let rack = rack_file::complete(path, &text).map_err(|e| e.to_string())?;
+        let mut note = |line: &str| notes.push(line.to_string());
+        let rack = rack_file::complete(path, &text, &mut note).map_err(|e| e.to_string())?;
         let doubts = reload::doubts((&self.in_force.0, &self.in_force.1), (&rack, &text));
         let confirmed = asked && self.refused.as_ref() == Some(&text);
         if !doubts.is_empty() && !confirmed {
@@ -184,7 +187,7 @@ impl Follower {
             self.keys = keys.map(Watched::new);
         }
         if rack.api != self.started_with.api {
-            say("[api] changed: restart the controller to apply it");
+            notes.push("[api] changed: restart the controller to apply it".to_string());
         }
         self.in_force = (rack.clone(), text);
         Ok(rack)
@@ -217,7 +220,7 @@ mod tests {
         let (folder, text) = (Folder(folder), text());
         folder.write(&text);
         let path = folder.0.join("rack.toml");
-        let rack = rack_file::read_complete(&path).expect("valid");
+        let rack = rack_file::read_complete(&path, &mut |_| {}).expect("valid");
         let follower = Follower::new(&path, rack);
         (folder, follower)
     }
@@ -225,6 +228,11 @@ mod tests {
     /// The example, with reports that need no keys.
     fn text() -> String {
         RACK.replace("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"")
+    }
+
+    /// A look that changes nothing.
+    fn is_quiet(f: &mut Follower) -> bool {
+        f.look().iter().all(|c| matches!(c, Command::Say(_)))
     }
 
     fn weights(news: &[Command]) -> Vec<u32> {
@@ -238,17 +246,17 @@ mod tests {
     #[test]
     fn a_change_is_taken_when_it_is_complete() {
         let (folder, mut f) = follower("complete");
-        assert!(f.look().is_empty());
+        assert!(is_quiet(&mut f));
         let new = text().replace("weight = 5", "weight = 4");
         // A slow writer: every poll sees different content.
         for end in [100, 2000, new.len() - 1] {
             folder.write(&new[..end]);
-            assert!(f.look().is_empty(), "{end}");
+            assert!(is_quiet(&mut f), "{end}");
         }
         folder.write(&new);
-        assert!(f.look().is_empty(), "the first look");
+        assert!(is_quiet(&mut f), "the first look");
         assert_eq!(weights(&f.look()), [4]);
-        assert!(f.look().is_empty(), "once");
+        assert!(is_quiet(&mut f), "once");
         f.ask();
         assert_eq!(weights(&f.look()), [4], "asked for");
     }
@@ -260,7 +268,7 @@ mod tests {
         let part = whole.find("[[service]]").expect("services");
         folder.write(&whole[..part]);
         for _ in 0..5 {
-            assert!(f.look().is_empty());
+            assert!(is_quiet(&mut f));
         }
         // Complete again: nothing happened.
         folder.write(&whole);
@@ -269,7 +277,7 @@ mod tests {
         // Forcing a change that has not been refused yet has no effect.
         folder.write(&whole[..part]);
         f.ask();
-        assert!(f.look().is_empty() && f.look().is_empty() && f.look().is_empty());
+        assert!(is_quiet(&mut f) && is_quiet(&mut f) && is_quiet(&mut f));
         f.ask();
         let news = f.look();
         assert!(matches!(&news[..], [Command::File(rack)] if rack.services.is_empty()));
@@ -282,9 +290,9 @@ mod tests {
     fn a_file_that_is_away_for_a_moment_changes_nothing() {
         let (folder, mut f) = follower("away");
         std::fs::remove_file(folder.0.join("rack.toml")).expect("it is there");
-        assert!(f.look().is_empty() && f.look().is_empty());
+        assert!(is_quiet(&mut f) && is_quiet(&mut f));
         folder.write(&text().replace("weight = 5", "weight = 3"));
-        assert!(f.look().is_empty());
+        assert!(is_quiet(&mut f));
         assert_eq!(weights(&f.look()), [3]);
     }
 }

@@ -10,11 +10,11 @@ pub use error::MemoryError;
 use crate::clock::Clock;
 use crate::interfaces::{addresses_of, mac_of};
 use crate::listen::listen;
+use crate::log::{self, Level, Log};
 use crate::metrics::memory::{Figures, serve};
 use crate::service::{self, Stopper};
 use crate::switch::Interface;
 use crate::switch::args::PortKind;
-use pointsman_console::say;
 use pointsman_ports::{
     FaultConfig, Faults, Faulty, Frame, FramePool, PollMode, PollStrategy, Poller, Port, Step, Want, mtu,
     open_interface,
@@ -53,6 +53,8 @@ pub struct Args {
     /// Address of the set-up channel.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4790")]
     listen: SocketAddr,
+    #[command(flatten)]
+    log: log::Flags,
     /// Bytes of memory, such as 4096, 512MB or 8GB.
     #[arg(long, value_name = "BYTES", value_parser = size)]
     size: u64,
@@ -133,7 +135,7 @@ impl Running {
     ///
     /// # Errors
     /// The kernel refuses one of them, or the machine has too little memory.
-    pub fn open(settings: Settings, mut log: impl FnMut(&str)) -> Result<Self, MemoryError> {
+    pub fn open(settings: Settings, mut log: impl FnMut(Level, &str)) -> Result<Self, MemoryError> {
         let mut poller = Poller::new().map_err(MemoryError::Wait)?;
         let (mut ports, mut facts, mut held) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (n, Interface { number, name }) in settings.interfaces.iter().enumerate() {
@@ -157,7 +159,7 @@ impl Running {
                 }
             }
             let (port, how) = open_interface(name, settings.port_kind).map_err(MemoryError::Port)?;
-            log(&format!("port {number} on {name}: {how}"));
+            log(Level::Info, &format!("port {number} on {name}: {how}"));
             let port = if settings.lose > 0.0 { bad_cable(port, settings.lose)? } else { port };
             if let Some(fd) = port.raw_fd() {
                 poller.add(n, fd);
@@ -199,7 +201,7 @@ impl Running {
     ///
     /// # Errors
     /// The kernel does not let it wait.
-    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Figures, MemoryError> {
+    pub fn run(mut self, mut log: impl FnMut(Level, &str)) -> Result<Figures, MemoryError> {
         let mut strategy = PollStrategy::new(PollMode::Adaptive);
         let (mut frames, mut ready) = (Vec::new(), Vec::new());
         let mut look_at = Instant::now();
@@ -224,7 +226,7 @@ impl Running {
     }
 
     /// Takes a batch of each port, and sends the answers: how many frames came.
-    fn step(&mut self, now: u64, frames: &mut Vec<Frame>, log: &mut impl FnMut(&str)) -> usize {
+    fn step(&mut self, now: u64, frames: &mut Vec<Frame>, log: &mut impl FnMut(Level, &str)) -> usize {
         let Running { ports, out, pool, host, .. } = self;
         let numbers: Vec<u32> = ports.iter().map(|(number, _)| *number).collect();
         let mut send = |port: u32, frame: Vec<u8>| {
@@ -235,7 +237,7 @@ impl Running {
         let mut taken = 0;
         for (number, port) in ports.iter_mut() {
             if let Err(e) = port.receive(now, pool, frames) {
-                log(&e.to_string());
+                log(Level::Warn, &e.to_string());
             }
             taken += frames.len();
             let mut host = lock(host);
@@ -248,7 +250,7 @@ impl Running {
         for ((_, port), out) in ports.iter_mut().zip(out) {
             if !out.is_empty() {
                 if let Err(e) = port.transmit(now, pool, out) {
-                    log(&e.to_string());
+                    log(Level::Warn, &e.to_string());
                 }
                 // Frames that do not fit are lost, as on any network.
                 port.discard(pool, out);
@@ -288,10 +290,16 @@ fn hold(address: IpAddr) -> Result<UdpSocket, MemoryError> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let log = args.log.open("memory");
+    log.end(serve_memory(args, &log))
+}
+
+fn serve_memory(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
+    let line = |level: Level, text: &str| log.line(level, text, &[]);
     let tokio = service::runtime()?;
     let secret = args.secret.as_deref().map(service::read_secret).transpose()?;
     if secret.is_none() && !args.listen.ip().is_loopback() {
-        say(&format!(
+        log.warn(&format!(
             "warning: --listen {}: anyone who can reach this address can read and change the memory; give --secret",
             args.listen
         ));
@@ -305,17 +313,17 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         lose: args.lose,
     };
     let (listener, at) = tokio.block_on(listen(args.listen, "--listen"))?;
-    let running = Running::open(settings, say)?;
+    let running = Running::open(settings, line)?;
     let stopper = running.stopper();
     service::stop_at_signals(&tokio, move || stopper.stop());
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
-        say(&format!("metrics on http://{at}/metrics"));
+        log.info(&format!("metrics on http://{at}/metrics"));
         tokio.spawn(serve(listener, running.figures.clone()));
     }
     tokio.spawn(setup::serve(listener, running.host.clone()));
     let memory = lock(&running.host).memory().clone();
-    say(&format!("memory on {at}: {} bytes, path MTU {}", memory.bytes, memory.mtu));
-    say(&running.run(say)?.summary());
+    log.info(&format!("memory on {at}: {} bytes, path MTU {}", memory.bytes, memory.mtu));
+    log.info(&running.run(line)?.summary());
     Ok(ExitCode::SUCCESS)
 }

@@ -7,10 +7,10 @@ pub mod steer;
 
 use crate::controller::{ProgramError, compiled};
 use crate::listen::listen;
+use crate::log::{Level, Log};
 use crate::metrics;
 use carriers::{Listened, follow};
 use pointsman_compile::sources::{self, Sources};
-use pointsman_console::say;
 use pointsman_fabric::{Choice, Controller, Description};
 use pointsman_session::Program;
 use pointsman_topology::SwitchId;
@@ -68,6 +68,8 @@ pub struct Wishes {
     pub seed: u64,
     /// For switches that serve P4Runtime over TLS.
     pub tls: Option<ClientTlsConfig>,
+    /// Where its lines go.
+    pub log: Log,
 }
 
 /// Runs the command on a file with a table `[network]`.
@@ -115,7 +117,7 @@ async fn serve(
     let (commands, received) = mpsc::unbounded_channel();
     if let Some(at) = wishes.metrics {
         let (listener, at) = listen(at, "--metrics").await?;
-        say(&format!("metrics on http://{at}/metrics"));
+        wishes.log.info(&format!("metrics on http://{at}/metrics"));
         let served = metrics::serve_controller(listener, commands.clone(), Command::Metrics, Command::Ready);
         tokio::spawn(served);
     }
@@ -128,8 +130,9 @@ async fn serve(
         expected.push(sender);
         let listened = Listened { switch: id, address: address.clone(), ports, tls: wishes.tls.clone() };
         let (first, is_known) = oneshot::channel();
-        let name = switch.name.clone();
-        tokio::spawn(follow(listened, commands.clone(), first, move |l| say(&format!("{name}: {l}"))));
+        let (name, log) = (switch.name.clone(), wishes.log.clone());
+        let told = move |text: String| log.warn(&format!("{name}: {text}"));
+        tokio::spawn(follow(listened, commands.clone(), first, told));
         known.push(is_known);
     }
     let all_known = async {
@@ -137,12 +140,19 @@ async fn serve(
             let _ = one.await;
         }
     };
-    tokio::spawn(reload::follow(path.to_path_buf(), of, hangup, expected, commands.clone()));
-    let tell = |news: News<'_>| match news {
-        News::Event(name, event) => line(event).iter().for_each(|l| say(&format!("{name}: {l}"))),
-        News::Link(name, up) => say(&format!("link {name} is {}", if up { "up again" } else { "down" })),
-        News::Refused(e) => say(&format!("{e}; keeping the previous configuration")),
-        News::InSync => say("all switches are up to date"),
+    let reload =
+        reload::follow(path.to_path_buf(), of, hangup, expected, commands.clone(), wishes.log.clone());
+    tokio::spawn(reload);
+    let log = wishes.log;
+    let tell = move |news: News<'_>| match news {
+        News::Event(name, event) => {
+            let fields = [("switch", name.to_string())];
+            line(event).iter().for_each(|l| log.line(Level::Info, &format!("{name}: {l}"), &fields));
+        }
+        News::Link(name, true) => log.info(&format!("link {name} is up again")),
+        News::Link(name, false) => log.warn(&format!("link {name} is down")),
+        News::Refused(e) => log.warn(&format!("{e}; keeping the previous configuration")),
+        News::InSync => log.info("all switches are up to date"),
     };
     let (progress, _) = watch::channel(Progress::default());
     let steering = Steering::new(controller, ways, progress, Box::new(tell));

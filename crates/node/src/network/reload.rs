@@ -4,7 +4,7 @@ use super::flags::flags;
 use super::steer::Command;
 use crate::controller::WATCH;
 use crate::controller::reload::{Seen, Watched};
-use pointsman_console::say;
+use crate::log::Log;
 use pointsman_fabric::Description;
 use pointsman_topology::SwitchId;
 use std::error::Error;
@@ -41,6 +41,7 @@ pub async fn follow(
     mut hangup: Signal,
     expected: Vec<watch::Sender<Vec<u16>>>,
     commands: mpsc::UnboundedSender<Command>,
+    log: Log,
 ) {
     let (mut file, mut asked) = (Watched::new(path), false);
     loop {
@@ -57,12 +58,12 @@ pub async fn follow(
         let new = match read(&file, &in_force) {
             Ok(new) => new,
             Err(e) => {
-                say(&format!("{e}\npointsman: keeping the previous configuration"));
+                log.warn(&format!("{e}; keeping the previous configuration"));
                 continue;
             }
         };
         for name in started_otherwise(&in_force, &new) {
-            say(&format!("{name}: its flags have changed: restart it with those of --flags {name}"));
+            log.warn(&format!("{name}: its flags have changed: restart it with those of --flags {name}"));
         }
         for (id, ports_of) in (0..).map(SwitchId).zip(&expected) {
             // A switch that is not listened to any more has no use for them.
@@ -72,6 +73,6 @@ pub async fn follow(
         if commands.send(Command::Describe(Box::new(new))).is_err() {
             return;
         }
-        say("configuration accepted");
+        log.info("configuration accepted");
     }
 }

@@ -3,6 +3,7 @@
 use super::error::StoreError;
 use crate::etcd;
 use crate::etcd::flags::{TlsArgs, is_prefix};
+use crate::log;
 use crate::service;
 use clap::builder::RangedU64ValueParser;
 use pointsman_store::{Config, Idle, Member, Pool, Timing};
@@ -33,6 +34,8 @@ pub struct Args {
     /// Keep the state in this folder over a restart. Answers are sent when their changes are on disk.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub log: log::Flags,
     /// How the state outlives this machine.
     #[arg(long, value_enum, default_value_t)]
     replicate: Replicate,

@@ -5,6 +5,7 @@ use super::error::StoreError;
 use super::etcd_views::EtcdViews;
 use super::views::{FileViews, Heard, Watch};
 use super::{BATCH, MAX_DATAGRAM};
+use crate::log::Level;
 use crate::metrics::store::ChainFigures;
 use pointsman_ports::Waker;
 use pointsman_store::{Config, Mail, Place, Replica, View, ViewError};
@@ -62,13 +63,15 @@ impl Node {
     }
 
     /// Takes messages of other nodes, and views. Returns whether it may have more messages.
-    pub fn take(&mut self, now: impl Fn() -> u64, log: &mut dyn FnMut(&str)) -> bool {
+    pub fn take(&mut self, now: impl Fn() -> u64, log: &mut dyn FnMut(Level, &str)) -> bool {
         let heard: Vec<Heard> = self.watch.heard().collect();
         for heard in heard {
             match heard {
                 Heard::View(view) => self.set_view(now(), view, log),
-                Heard::Agreed(view) => log(&format!("the nodes agreed on this node's view {view}")),
-                Heard::Trouble(line) => log(&line),
+                Heard::Agreed(view) => {
+                    log(Level::Info, &format!("the nodes agreed on this node's view {view}"))
+                }
+                Heard::Trouble(line) => log(Level::Warn, &line),
             }
         }
         for _ in 0..BATCH {
@@ -82,7 +85,7 @@ impl Node {
         true
     }
 
-    fn set_view(&mut self, now: u64, view: View, log: &mut dyn FnMut(&str)) {
+    fn set_view(&mut self, now: u64, view: View, log: &mut dyn FnMut(Level, &str)) {
         let unknown = view.nodes().find(|node| !self.addresses.contains_key(node.name()));
         let text = view.to_string();
         let result = match unknown {
@@ -91,13 +94,13 @@ impl Node {
         };
         let chain = self.replica.view().map_or(0, |view| view.chain.len());
         match result {
-            Ok(()) => log(&format!("view {text}: {}", described(self.replica.place(), chain))),
-            Err(e) => log(&format!("view {text} is refused: {e}")),
+            Ok(()) => log(Level::Info, &format!("view {text}: {}", described(self.replica.place(), chain))),
+            Err(e) => log(Level::Warn, &format!("view {text} is refused: {e}")),
         }
     }
 
     /// Sends what is due to other nodes. What is due to switches is in the mail then.
-    pub fn flush(&mut self, now: u64, log: &mut dyn FnMut(&str)) -> u64 {
+    pub fn flush(&mut self, now: u64, log: &mut dyn FnMut(Level, &str)) -> u64 {
         self.replica.flush(now, &mut self.mail);
         let mut unsent = 0;
         for (to, bytes) in self.mail.nodes.drain(..) {
@@ -110,9 +113,10 @@ impl Node {
             self.watch.propose(self.replica.view().map(|view| view.number), next);
         }
         if let Some(e) = self.replica.failure().filter(|_| !std::mem::replace(&mut self.failed, true)) {
-            log(&format!(
+            let text = format!(
                 "this node leaves the chain: {e}; give all nodes the same --max-keys and --pool, and start it again"
-            ));
+            );
+            log(Level::Error, &text);
         }
         unsent
     }

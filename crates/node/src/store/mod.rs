@@ -15,12 +15,12 @@ pub use views::{FileViews, Views, ViewsError};
 
 use crate::clock::Clock;
 use crate::listen::listen;
+use crate::log::{Level, Log};
 use crate::metrics::store::{Figures, serve};
 use crate::service::{self, Stopper};
 use args::ChainSettings;
 use chain::Node;
 use disk::Disk;
-use pointsman_console::say;
 use pointsman_ports::Poller;
 use pointsman_store::{Config, Outbox, Store};
 use pointsman_v1model::Time;
@@ -120,11 +120,11 @@ impl Running {
     ///
     /// # Errors
     /// The kernel does not let it wait.
-    pub fn run(self, mut log: impl FnMut(&str)) -> Result<Figures, StoreError> {
+    pub fn run(self, mut log: impl FnMut(Level, &str)) -> Result<Figures, StoreError> {
         self.work(&mut log)
     }
 
-    fn work(mut self, log: &mut dyn FnMut(&str)) -> Result<Figures, StoreError> {
+    fn work(mut self, log: &mut dyn FnMut(Level, &str)) -> Result<Figures, StoreError> {
         let mut buffer = vec![0; MAX_DATAGRAM];
         let mut ready = Vec::new();
         let mut look_at = Instant::now();
@@ -191,7 +191,7 @@ impl Running {
     }
 
     /// Keeps all changes, and sends the answers of those that are kept.
-    fn finish(&mut self, log: &mut dyn FnMut(&str)) {
+    fn finish(&mut self, log: &mut dyn FnMut(Level, &str)) {
         let now = self.clock.now().0;
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let out = match &mut self.kept {
@@ -241,20 +241,23 @@ fn keep(
     store: &mut Store<SocketAddr>,
     disk: Option<&mut Disk>,
     stuck: &mut bool,
-    log: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(Level, &str),
 ) -> bool {
     let Some(disk) = disk else { return true };
     match disk.write(store) {
         Ok(()) => {
             store.saved();
             if std::mem::take(stuck) {
-                log("the disk takes changes again");
+                log(Level::Info, "the disk takes changes again");
             }
             true
         }
         Err(e) => {
             if !std::mem::replace(stuck, true) {
-                log(&format!("{e}; switches get no answers until the disk takes their changes"));
+                log(
+                    Level::Error,
+                    &format!("{e}; switches get no answers until the disk takes their changes"),
+                );
             }
             false
         }
@@ -263,10 +266,15 @@ fn keep(
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    let log = args.log.open("store");
+    log.end(serve_switches(args, &log))
+}
+
+fn serve_switches(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let tokio = service::runtime()?;
     let secret = args.secret.as_deref().map(service::read_secret).transpose()?;
     if secret.is_none() && !args.listen.ip().is_loopback() {
-        say(&format!(
+        log.warn(&format!(
             "warning: --listen {}: anyone who can reach this address can change the state; give --secret",
             args.listen
         ));
@@ -282,7 +290,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     service::stop_at_signals(&tokio, move || stopper.stop());
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
-        say(&format!("metrics on http://{at}/metrics"));
+        log.info(&format!("metrics on http://{at}/metrics"));
         tokio.spawn(serve(listener, running.figures.clone()));
     }
     let at = running.address().unwrap_or(args.listen);
@@ -291,7 +299,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         (_, _, Some(node)) => format!("node {node} of a chain"),
         _ => "in memory".to_string(),
     };
-    say(&format!("store on {at}, leases of {} ms, {kept}", args.lease_ms));
-    say(&running.run(say)?.summary());
+    log.info(&format!("store on {at}, leases of {} ms, {kept}", args.lease_ms));
+    let ended = running.run(|level, text| log.line(level, text, &[]))?;
+    log.info(&ended.summary());
     Ok(ExitCode::SUCCESS)
 }

@@ -3,10 +3,10 @@
 
 use super::Interface;
 use super::device::is_json;
-use super::log::{Level, Log, LogError, Rotation};
 use super::queues::Setting;
 use super::tls;
 use super::trace::TraceArgs;
+use crate::log::{self, Level, Log, LogError, Rotation};
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::parse_define;
 use pointsman_frontend::Define;
@@ -176,6 +176,8 @@ pub struct Args {
     /// Macro to define.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
     pub define: Vec<Define>,
+    #[command(flatten)]
+    pub log: log::Flags,
     /// Log to standard output instead of standard error, each line with time and level.
     #[arg(long, conflicts_with = "log_file")]
     pub log_console: bool,
@@ -439,16 +441,16 @@ impl Args {
     ///
     /// # Errors
     /// Its file cannot be written.
-    pub fn log(&self) -> Result<Log, LogError> {
-        let level = self.level();
+    pub fn open_log(&self) -> Result<Log, LogError> {
+        let (level, format, component) = (self.level(), self.log.log_format, "switch");
         match &self.log_file {
             Some(path) => {
                 let rotation =
                     Rotation { max_bytes: self.log_file_max_size, max_files: self.log_file_max_files };
-                Log::file(level, path, rotation)
+                Log::file(component, format, level, path, rotation)
             }
-            None if self.log_console => Ok(Log::console(level)),
-            None => Ok(Log::plain(level)),
+            None if self.log_console => Ok(Log::console(component, format, level)),
+            None => Ok(Log::plain(component, format, level)),
         }
     }
 }

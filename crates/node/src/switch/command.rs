@@ -2,7 +2,6 @@
 
 use super::args::{Args, Timestamps};
 use super::boot::{boot, fill, resume, save_on_request};
-use super::log::{Level, Log};
 use super::queues::{self, Setting};
 use super::renew::Renewal;
 use super::runtime::{Handle, Runtime};
@@ -10,9 +9,10 @@ use super::state_file::{self, Saved};
 use super::wires::Watch;
 use super::{Setup, Texts, build, serve, trace};
 use crate::listen::listen;
+use crate::log::{Level, Log};
 use crate::service::stop_at_signals;
 use pointsman_compile::sources::Sources;
-use pointsman_console::{say, signals};
+use pointsman_console::signals;
 use pointsman_v1model::{SwitchConfig, Time};
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
@@ -166,6 +166,7 @@ fn attend(
     args: &Args,
     handle: &Handle,
     hangup: Signal,
+    plain: &Log,
 ) -> Result<(), Box<dyn Error>> {
     let stopper = handle.clone();
     stop_at_signals(tokio, move || stopper.stop());
@@ -176,7 +177,7 @@ fn attend(
     }
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
-        say(&format!("metrics on http://{at}/metrics"));
+        plain.info(&format!("metrics on http://{at}/metrics"));
         tokio.spawn(serve_metrics(listener, handle.clone()));
         tokio.spawn(look(handle.clone()));
     }
@@ -185,29 +186,34 @@ fn attend(
 
 /// Runs the command.
 pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let mut log = match args.review() {
-        Ok(warnings) => {
-            warnings.iter().for_each(|w| say(&format!("warning: {w}")));
-            args.log()?
-        }
+    // What concerns the command itself is for whoever started it, wherever events go.
+    let plain = args.log.open("switch");
+    match args.review() {
+        Ok(warnings) => warnings.iter().for_each(|w| plain.warn(&format!("warning: {w}"))),
         Err(message) => {
-            say(&message);
+            plain.line(Level::Error, &message, &[]);
             return Ok(ExitCode::from(USAGE));
         }
-    };
+    }
+    plain.end(forward(&args, &plain))
+}
+
+/// Runs the switch. `plain`: for whoever started it.
+fn forward(args: &Args, plain: &Log) -> Result<ExitCode, Box<dyn Error>> {
+    let log = args.open_log()?;
     let tokio = control_threads()?;
     let hangup = tokio.block_on(async { signals::hangup() })?;
     let renewal = args.tls().map(|files| Renewal::new(files, "h2")).transpose()?;
     let tls = renewal.as_ref().map(Renewal::secure);
-    let mut runtime = start(&args, &log)?;
+    let mut runtime = start(args, &log)?;
     let handle = runtime.handle();
     let (listener, address) = tokio.block_on(listen(args.p4runtime, "--p4runtime"))?;
     if let Some(filter) = &args.traces.trace {
         let told = runtime.follow(filter, "--trace")?;
-        tokio.spawn(trace::print(told, args.traces.trace_json));
+        tokio.spawn(trace::print(told, args.traces.trace_json, plain.clone()));
     }
     // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
-    attend(&tokio, &args, &handle, hangup)?;
+    attend(&tokio, args, &handle, hangup, plain)?;
     let how = match (&tls, &args.grpc_tls_ca) {
         (None, _) => "",
         (Some(_), None) => ", TLS",
@@ -218,18 +224,19 @@ pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
         // A stopped switch logs nothing.
         tokio.spawn(renewal.follow(move |line| drop(handle.post(move |core| core.tell(Level::Warn, line)))));
     }
+    let failed = plain.clone();
     tokio.spawn(async move {
         if let Err(message) = serve(handle, listener, tls).await {
-            say(&message);
+            failed.line(Level::Error, &message, &[]);
         }
     });
-    say(&format!("P4Runtime on {address}, device {}{how}", args.device_id));
-    runtime.run_until_stopped(|level, line| log.line(level, line))?;
+    plain.info(&format!("P4Runtime on {address}, device {}{how}", args.device_id));
+    runtime.run_until_stopped(|level, line| log.line(level, line, &[]))?;
     for line in runtime.summary() {
-        say(&line);
+        plain.info(&line);
     }
     if let Some(path) = &args.state {
-        say(&runtime.save(path)?);
+        plain.info(&runtime.save(path)?);
     }
     // Clients that are still connected must not keep it.
     tokio.shutdown_background();

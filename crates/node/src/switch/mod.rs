@@ -10,7 +10,6 @@ mod device;
 pub mod files;
 pub mod gnmi;
 pub mod grpc;
-pub mod log;
 pub mod queues;
 pub mod renew;
 pub mod runtime;
@@ -29,9 +28,9 @@ pub use command::run;
 pub use device::{Texts, is_json};
 
 use crate::http::Task;
+use crate::log::Level;
 use crate::metrics::Insight;
 use files::Delayed;
-use log::Level;
 use pointsman_compile::executor::Choice;
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;

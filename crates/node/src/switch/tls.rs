@@ -2,9 +2,9 @@
 //! files the same way.
 
 use super::certificate::validity;
-use super::log::Level;
 use super::renew::Secure;
 use super::runtime::Handle;
+use crate::log::Level;
 use pointsman_balance::api::rfc3339;
 use rustls::RootCertStore;
 use rustls::ServerConfig;

@@ -1,8 +1,8 @@
 //! Traces of packets of a running switch: `--trace`, and the gRPC service behind `pointsman p4 trace --follow`.
 
 use super::runtime::{Gone, Handle, Told};
+use crate::log::Log;
 use pb::trace_server::Trace;
-use pointsman_console::say;
 use pointsman_control::proto::trace as pb;
 use pointsman_explain::filter::Filter;
 use pointsman_explain::{Describer, show};
@@ -50,22 +50,22 @@ pub fn note(skipped: u64) -> String {
 }
 
 /// Prints traces until they end, or standard output is closed.
-pub async fn print(mut told: Receiver<Told>, json: bool) {
+pub async fn print(mut told: Receiver<Told>, json: bool, log: Log) {
     while let Some(told) = told.recv().await {
+        if told.skipped > 0 {
+            log.warn(&note(told.skipped));
+        }
         let written = tokio::task::spawn_blocking(move || {
-            if told.skipped > 0 {
-                say(&note(told.skipped));
-            }
             let text = rendered(&told, Form { json, all: false });
             let mut out = io::stdout().lock();
             out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush())
         });
         if let Ok(Err(e)) = written.await {
-            say(&format!("--trace: cannot write to standard output: {e}; the trace ends"));
+            log.warn(&format!("--trace: cannot write to standard output: {e}; the trace ends"));
             return;
         }
     }
-    say("--trace: all packets were traced; `pointsman p4 trace --live` follows more");
+    log.info("--trace: all packets were traced; `pointsman p4 trace --live` follows more");
 }
 
 /// The gRPC service.

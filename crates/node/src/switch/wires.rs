@@ -1,7 +1,7 @@
 //! The ports of a running switch: frames in, frames out.
 
 use super::gnmi::model::Interface;
-use super::log::Level;
+use crate::log::Level;
 use pointsman_ports::{Frame, FramePool, LinkEvents, Poller, Port, PortError, Ready};
 use pointsman_v1model::Sink;
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! A worker: a thread that passes packets from its own ports through the switch.
 
 use super::gnmi::model::Interface;
-use super::log::Level;
 use super::runtime::{Gone, Job, unix_ns};
 use super::shared::Shared;
 use super::wires::Wires;
 use crate::clock::Clock;
+use crate::log::Level;
 use pointsman_compile::executor::Runner;
 use pointsman_ports::{PollMode, PollStrategy, Step, Waker};
 use pointsman_v1model::trace::Followed;

@@ -15,7 +15,6 @@ pub(super) use changes::api_request;
 pub(super) use members::is_of_member;
 use pointsman_balance::api::{self, Effect, Peer};
 use pointsman_balance::controller::{Event as Happened, Input as ToController, Mandate, Status};
-use pointsman_console::say;
 use pointsman_etcd::{Event, Input, Leadership, Member, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -46,16 +45,15 @@ pub struct GroupSettings {
 }
 
 impl GroupSettings {
-    /// The API listens at this URL.
-    pub fn reach(&mut self, url: &str) {
-        if self.url.is_empty() {
-            if redirect::base(url).is_none() {
-                say(
-                    "no client reaches that address, so standbys cannot redirect changes to this controller: add --api-url URL",
-                );
-            }
-            self.url = url.to_string();
+    /// The API listens at this URL. Returns what is wrong with it.
+    pub fn reach(&mut self, url: &str) -> Option<&'static str> {
+        if !self.url.is_empty() {
+            return None;
         }
+        self.url = url.to_string();
+        redirect::base(url).is_none().then_some(
+            "no client reaches that address, so standbys cannot redirect changes to this controller: add --api-url URL",
+        )
     }
 }
 
@@ -272,8 +270,12 @@ impl Pump {
         }
     }
 
-    fn note(&mut self, text: String) {
-        self.happened(&Happened::Group { text }, None);
+    fn say(&mut self, text: String) {
+        self.happened(&Happened::Group { text, is_trouble: false }, None);
+    }
+
+    fn trouble(&mut self, text: String) {
+        self.happened(&Happened::Group { text, is_trouble: true }, None);
     }
 
     fn group_event(&mut self, event: Event) {
@@ -283,25 +285,25 @@ impl Pump {
                 let url = group.link.url(group.member.endpoint()).to_string();
                 // Members that could not renew meanwhile have their whole time again.
                 self.desk.lead(unix_ms());
-                self.note(format!("etcd answers at {url}"));
+                self.say(format!("etcd answers at {url}"));
             }
             Event::Lost { reason } => {
                 let goes_on =
                     if group.leads() { "; what is in force remains, changes are refused" } else { "" };
-                self.note(format!("etcd does not answer: {reason}{goes_on}"));
+                self.trouble(format!("etcd does not answer: {reason}{goes_on}"));
             }
             Event::Value { value } => self.value(value),
             Event::Leadership(leadership) => self.led_by(leadership),
             Event::Members => {}
             Event::Suspected => {
-                self.note(
+                self.trouble(
                     "the leader has not renewed its lease for more than a second: its lease is ended".into(),
                 );
             }
             Event::Stored { proposal } => self.stored(proposal),
             Event::NotStored { proposal, why } => self.not_stored(proposal, why),
-            Event::Refused { reason } => self.note(format!("etcd refused a request: {reason}")),
-            Event::Wrong { key, what } => self.note(format!("key {key} in etcd {what}")),
+            Event::Refused { reason } => self.trouble(format!("etcd refused a request: {reason}")),
+            Event::Wrong { key, what } => self.trouble(format!("key {key} in etcd {what}")),
         }
     }
 
@@ -317,20 +319,20 @@ impl Pump {
                 }
                 self.desk.lead(unix_ms());
                 group.lists.clone_from(&group.files);
-                self.note(format!("leads the group (term {term})"));
+                self.say(format!("leads the group (term {term})"));
                 self.step(ToController::Mandate(Mandate::Term(term)));
             }
             Leadership::Other { identity, .. } => {
                 let Card { name, url, .. } = Card::read(&identity);
                 group.wanted = None;
-                self.note(format!(
+                self.say(format!(
                     "standby: {name} leads{}",
                     if url.is_empty() { url } else { format!(" ({url})") }
                 ));
                 self.step(ToController::Mandate(Mandate::Standby));
             }
             // The switch keeps its controller until the next one has a higher id.
-            Leadership::Vacant | Leadership::Unknown => self.note("no controller leads the group".into()),
+            Leadership::Vacant | Leadership::Unknown => self.say("no controller leads the group".into()),
         }
     }
 
@@ -360,7 +362,7 @@ impl Pump {
                     "key {key} in etcd is not a state of controllers: {why}; write the right one, or delete it: then the leader stores its own"
                 );
                 group.trouble = Some(text.clone());
-                self.note(text);
+                self.trouble(text);
             }
         }
     }
