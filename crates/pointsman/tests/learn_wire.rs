@@ -354,7 +354,7 @@ fn p4wise_decides() -> Fallible<()> {
         ensure!(field(&line, name).is_some_and(|v| v >= least), "{name} in {line}");
     }
     bench.wait_for_metric(
-        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
+        "pointsman_controller_learner_state{service=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
     )?;
 
     // An operator's request counts until it is reset.
@@ -365,7 +365,7 @@ fn p4wise_decides() -> Fallible<()> {
     ensure!(done.code == Some(0) && done.stdout.contains("in force"), "{done:?}");
     controller.wait_for("q-learning pauses");
     bench.wait_for_metric(
-        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"paused\"} 1.0",
+        "pointsman_controller_learner_state{service=\"inference\",learner=\"q-learning\",state=\"paused\"} 1.0",
     )?;
     let shown = bench.policy(&["show"])?;
     let learner = shown.stdout.lines().find(|l| l.starts_with("learner ")).unwrap_or_default();
@@ -380,7 +380,7 @@ fn p4wise_decides() -> Fallible<()> {
     ensure!(done.code == Some(0), "{done:?}");
     controller.wait_for("q-learning resumes");
     bench.wait_for_metric(
-        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
+        "pointsman_controller_learner_state{service=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
     )?;
 
     // The learner state outlives the controller.
@@ -428,12 +428,12 @@ fn each_class_has_its_weights() -> Fallible<()> {
         ensure!(!status.contains("draining") && !status.contains("can be stopped"), "{status}");
         let text = place.metrics()?;
         for line in [
-            "pointsman_controller_learner_weight{name=\"inference\",class=\"like-s2\",kind=\"accelerator\"} 0.0",
-            "pointsman_controller_held_device{device=\"s2/nic\"} 1.0",
+            "pointsman_controller_learner_weight{service=\"inference\",class=\"like-s2\",kind=\"accelerator\"} 0.0",
+            "pointsman_controller_held_device{server=\"s2\",device=\"s2/nic\"} 1.0",
         ] {
             ensure!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
-        ensure!(text.contains("learner_weight{name=\"inference\",class=\"old\",kind=\"accelerator\"}"), "{text}");
+        ensure!(text.contains("learner_weight{service=\"inference\",class=\"old\",kind=\"accelerator\"}"), "{text}");
         ensure!(!text.contains("draining_connections{"), "{text}");
         Ok(())
     })?;
@@ -595,7 +595,7 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     // No requests: no latency (NaN), and no decision; but all devices are reported.
     std::thread::sleep(Duration::from_millis(5500));
     bench.wait_for_metric(
-        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
+        "pointsman_controller_learner_state{service=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
     )?;
     let text = bench.metrics()?;
     ensure!(!text.contains("learner_decisions_total{"), "{text}");
@@ -619,6 +619,6 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     drop(prometheus);
     controller.wait_for("clients' latency is unknown");
     bench.wait_for_metric(
-        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"blind\"} 1.0",
+        "pointsman_controller_learner_state{service=\"inference\",learner=\"q-learning\",state=\"blind\"} 1.0",
     )
 }

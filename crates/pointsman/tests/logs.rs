@@ -56,8 +56,8 @@ fn switch_and_controller() {
     let controller = Running::of(pointsman(&[&["controller", &rack][..], &JSON].concat()));
     controller.wait_for("the switch is up to date");
     controller.wait_for("device s1/cpu is silent");
-    // Without its last newline it may be half-written.
-    dir.write("rack.toml", text.trim_end());
+    // Without its services it may be half-written.
+    dir.write("rack.toml", &text[..text.find("[[service]]").expect("services")]);
     controller.wait_for("keeping the previous configuration");
     let said = lines(&controller.end(Signal::SIGTERM), "controller");
     let silent = with(&said, "device s1/cpu is silent");
@@ -81,14 +81,14 @@ fn errors_that_end_a_program() {
     let rack = dir.write("rack.toml", text);
     let wrong = dir.write("wrong.toml", "[switch]\n");
     let p4 = dir.write("wrong.p4", "parser\n");
-    let agent: &[&str] = &["agent", &rack, "s1", "cpu", "-i", "nowhere0"];
-    for (component, command, text) in [
-        ("agent", agent, "nowhere0"),
+    let cases: [(&str, &[&str], &str); 5] = [
+        ("agent", &["agent", &rack, "s1", "cpu", "-i", "nowhere0"], "nowhere0"),
         ("controller", &["controller", &wrong], "wrong.toml"),
         ("switch", &["switch", "--p4runtime", "127.0.0.1:0", &p4], "wrong.p4"),
         ("store", &["store", "--listen", "127.0.0.1:0", "--data", &rack], "rack.toml"),
-        ("memory", &["memory", "-i", "1@nowhere0", "--size", "4096"], "nowhere0"),
-    ] {
+        ("memory", &["memory", "--listen", "127.0.0.1:0", "-i", "1@nowhere0", "--size", "4096"], "nowhere0"),
+    ];
+    for (component, command, text) in cases {
         let done = finish(pointsman(&[command, &JSON].concat()));
         assert_eq!(done.code, Some(1), "{component}: {}", done.stderr);
         let said = lines(&done, component);

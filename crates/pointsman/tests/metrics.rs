@@ -122,14 +122,13 @@ fn pages_and_dashboards() {
     assert!(samples["pointsman_controller_writes_total"] > 0.0);
     assert_eq!(samples["pointsman_controller_unsaved"], 0.0);
     assert_eq!(samples["pointsman_controller_member_changes_total{source=\"pool\",change=\"joined\"}"], 0.0);
-    let info =
-        "pointsman_controller_device_info{server=\"2\",slot=\"1\",device=\"s2/nic\",kind=\"smartnic\"}";
+    let info = "pointsman_controller_device_info{server_id=\"2\",slot=\"1\",server=\"s2\",device=\"s2/nic\",kind=\"smartnic\"}";
     assert_eq!(samples[info], 1.0);
     let start = samples["process_start_time_seconds"];
     assert!(start > 1.7e9 && samples["process_resident_memory_bytes"] > 1e6, "started at {start}");
     assert!(samples.keys().any(|k| k.starts_with("pointsman_build_info{component=\"controller\"")), "{page}");
     assert!(
-        samples.keys().any(|k| k.contains("name=\"inference\"") && k.contains("service=\"1\"")),
+        samples.keys().any(|k| k.contains("service=\"inference\"") && k.contains("service_id=\"1\"")),
         "{page}"
     );
     // An agent needs an interface to run on, but not for its metrics.

@@ -341,7 +341,7 @@ fn dashboards_with_two_racks() {
     for expression in &all {
         let (status, body) = ask(expression).unwrap_or_else(|e| panic!("{expression}: {e}"));
         assert_eq!(status, 200, "{expression}: {body}");
-        if expression.contains("group_left (device)") && !expression.contains("open_connections") {
+        if expression.contains("group_left (server, device)") && !expression.contains("open_connections") {
             with_names += 1;
             let both = ["a1/cpu", "b2/nic"].iter().all(|d| body.contains(d));
             assert!(

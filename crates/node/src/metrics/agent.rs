@@ -1,6 +1,6 @@
 //! Metrics of an agent.
 
-use super::{Labels, Page, labelled, one};
+use super::{Labels, Page, device, one};
 use pointsman_balance::agent::{DeviceFigures, Figures};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub fn page(figures: &Figures, spent: Duration) -> Page {
     page.counter("pointsman_agent_requests_answered", "Requests that were answered.", one(m.answered));
     page.counter("pointsman_agent_requests_lost", "Requests given up.", one(m.lost));
     let mut each = |name, help, value: fn(&DeviceFigures) -> u64| {
-        let samples = figures.devices.iter().map(|d| labelled("device", d.name.clone(), value(d))).collect();
+        let samples = figures.devices.iter().map(|d| (device(&d.name), value(d) as f64)).collect();
         page.gauge(name, help, samples);
     };
     each("pointsman_agent_available", "Whether a device can take new connections.", |d| d.available.into());

@@ -81,12 +81,12 @@ fn configured(state: &State) -> BTreeSet<DeviceNumber> {
 }
 
 fn place(device: DeviceNumber) -> Labels {
-    vec![("server", device.server().to_string()), ("slot", device.slot().to_string())]
+    vec![("server_id", device.server().to_string()), ("slot", device.slot().to_string())]
 }
 
 fn add_figures(figures: &Figures, page: &mut Page) {
     add_drops(figures, page);
-    let services = figures.services.iter().map(|(i, n)| labelled("service", i.to_string(), *n)).collect();
+    let services = figures.services.iter().map(|(i, n)| labelled("service_id", i.to_string(), *n)).collect();
     page.counter(
         "pointsman_balancer_service_connections",
         "Connections opened, by service number.",
@@ -157,7 +157,7 @@ fn add_decisions(decisions: &Decisions, page: &mut Page) {
         "Connections dispatched to a device, by reason of the decision.",
         reasons.collect(),
     );
-    let service = |s: &Staleness| -> Labels { vec![("service", s.service.to_string())] };
+    let service = |s: &Staleness| -> Labels { vec![("service_id", s.service.to_string())] };
     let of = |s: &Staleness| {
         let bounds = AGES.iter().copied().chain([f64::INFINITY]);
         let buckets = bounds.zip(s.decisions).collect();
@@ -232,9 +232,9 @@ mod tests {
             "pointsman_balancer_dropped_packets_total{reason=\"number 40\"} 1.0",
             "pointsman_balancer_reports_total{result=\"stale\"} 3.0",
             "pointsman_balancer_reports_total{result=\"accepted\"} 100.0",
-            "pointsman_balancer_device_connections_total{server=\"2\",slot=\"1\"} 7.0",
-            "pointsman_balancer_report_age_seconds{server=\"2\",slot=\"1\"} 1.5",
-            "pointsman_balancer_device_load{server=\"2\",slot=\"1\",metric=\"memory\"} 40.0",
+            "pointsman_balancer_device_connections_total{server_id=\"2\",slot=\"1\"} 7.0",
+            "pointsman_balancer_report_age_seconds{server_id=\"2\",slot=\"1\"} 1.5",
+            "pointsman_balancer_device_load{server_id=\"2\",slot=\"1\",metric=\"memory\"} 40.0",
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
         }

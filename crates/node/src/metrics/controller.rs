@@ -1,6 +1,6 @@
 //! Metrics of the controller: its state and the switch's, requests to it, and names for the switch's numbers.
 
-use super::{Labels, Page, labelled, one};
+use super::{Labels, Page, device, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, Group, History, Outcome};
@@ -73,13 +73,10 @@ fn outcome(change: &Change) -> &'static str {
 fn names(rack: &Rack, controller: &Controllers, page: &mut Page) {
     let mut devices = Vec::new();
     for (server, d) in rack.devices() {
-        let (n, name) = (d.number, format!("{}/{}", server.name, d.name));
-        let labels: Labels = vec![
-            ("server", n.server().to_string()),
-            ("slot", n.slot().to_string()),
-            ("device", name),
-            ("kind", d.kind.name().to_string()),
-        ];
+        let numbers = [("server_id", d.number.server().to_string()), ("slot", d.number.slot().to_string())];
+        let mut labels: Labels = numbers.into();
+        labels.extend(device(&format!("{}/{}", server.name, d.name)));
+        labels.push(("kind", d.kind.name().to_string()));
         devices.push((labels, 1.0));
     }
     page.gauge(
@@ -95,8 +92,8 @@ fn names(rack: &Rack, controller: &Controllers, page: &mut Page) {
                 _ => String::new(),
             };
             let labels: Labels = vec![
-                ("service", number),
-                ("name", service.name.clone()),
+                ("service_id", number),
+                ("service", service.name.clone()),
                 ("frontend", frontend.to_string()),
                 ("policy", service.policy.name().to_string()),
             ];
@@ -112,7 +109,7 @@ fn names(rack: &Rack, controller: &Controllers, page: &mut Page) {
 
 /// The labels of a learner's value.
 fn of_learner(r: &Report<'_>, class: Option<&str>, more: &[(&'static str, &str)]) -> Labels {
-    let own = [("name", r.service)].into_iter().chain(class.map(|c| ("class", c)));
+    let own = [("service", r.service)].into_iter().chain(class.map(|c| ("class", c)));
     own.chain(more.iter().copied()).map(|(n, v)| (n, v.to_string())).collect()
 }
 
@@ -194,7 +191,7 @@ fn behind_decision(r: &Report<'_>, page: &mut Page) {
 fn unavailable(controller: &Controllers, page: &mut Page) {
     let of = |wanted: fn(&Unavailable) -> bool| -> Vec<(Labels, f64)> {
         let found = controller.unavailable().into_iter().filter(|(_, why)| wanted(why));
-        found.map(|(d, _)| labelled("device", controller.rack().device_name(d), 1)).collect()
+        found.map(|(d, _)| (device(&controller.rack().device_name(d)), 1.0)).collect()
     };
     page.gauge(
         "pointsman_controller_silent_device",
@@ -279,13 +276,13 @@ pub fn page(
     );
     unavailable(controller, &mut page);
     let draining = controller.draining();
-    let left = draining.iter().filter_map(|d| Some(labelled("device", d.device.clone(), d.connections?)));
+    let left = draining.iter().filter_map(|d| Some((device(&d.device), d.connections? as f64)));
     page.gauge(
         "pointsman_controller_draining_connections",
         "Open connections left on draining devices.",
         left.collect(),
     );
-    let held = controller.held().into_iter().map(|device| labelled("device", device, 1)).collect();
+    let held = controller.held().iter().map(|name| (device(name), 1.0)).collect();
     page.gauge(
         "pointsman_controller_held_device",
         "Devices in service without new connections because a learner set weight 0; 1.",
@@ -304,11 +301,12 @@ pub fn page(
     history.iter().for_each(|c| *outcomes.entry(outcome(c)).or_default() += 1);
     let outcomes = outcomes.into_iter().map(|(o, n)| labelled("outcome", o, n)).collect();
     page.gauge("pointsman_controller_changes", "Policy changes in the history, by outcome.", outcomes);
-    let choices = tally.choices.iter().map(|(s, n)| labelled("name", s.clone(), *n)).collect();
+    let choices = tally.choices.iter().map(|(s, n)| labelled("service", s.clone(), *n)).collect();
     page.counter("pointsman_controller_choices", "Changes of the device chosen for a service.", choices);
     let chosen = controller.rack().services.iter().filter_map(|s| {
-        let device = controller.rack().device_name(controller.choice(&s.name)?);
-        Some((vec![("name", s.name.clone()), ("device", device)], 1.0))
+        let mut labels = device(&controller.rack().device_name(controller.choice(&s.name)?));
+        labels.push(("service", s.name.clone()));
+        Some((labels, 1.0))
     });
     page.gauge("pointsman_controller_chosen", "Device chosen for a service; 1.", chosen.collect());
     if let Some(report) = learning {

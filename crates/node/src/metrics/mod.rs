@@ -168,6 +168,12 @@ pub fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (L
     (vec![(name, value.into())], number as f64)
 }
 
+/// A device by name: its server and `server/device`.
+fn device(name: &str) -> Labels {
+    let server = name.split_once('/').map_or("", |(server, _)| server);
+    vec![("server", server.to_string()), ("device", name.to_string())]
+}
+
 /// Serves pages at `/metrics`, and `/healthz` and `/readyz`. `component` is the name of the part in its metrics; `page` returns `None`
 /// when the part has stopped; `ready` is answered by the part itself.
 pub fn serve<F, P, R, G>(

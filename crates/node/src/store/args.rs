@@ -34,6 +34,7 @@ pub struct Args {
     /// Keep the state in this folder over a restart. Answers are sent when their changes are on disk.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// The form of the log.
     #[command(flatten)]
     pub log: log::Flags,
     /// How the state outlives this machine.

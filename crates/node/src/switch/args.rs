@@ -176,6 +176,7 @@ pub struct Args {
     /// Macro to define.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
     pub define: Vec<Define>,
+    /// The form of the log.
     #[command(flatten)]
     pub log: log::Flags,
     /// Log to standard output instead of standard error, each line with time and level.
