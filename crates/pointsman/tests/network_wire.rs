@@ -7,6 +7,7 @@ use serde_json::Value;
 pub const TESTS: &[(&str, Test)] = &[
     ("a_network_on_this_machine", a_network_on_this_machine),
     ("flows_on_this_machine", flows_on_this_machine),
+    ("full_frames_with_a_header_of_the_fabric", full_frames_with_a_header_of_the_fabric),
 ];
 
 const SCENARIO: &str = "name = \"lab\"\nduration_s = 2\n\
@@ -73,5 +74,37 @@ fn flows_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
     let output = pointsman(&["sim", &scenario, "--lab"]).output()?;
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("flows.tcp.algorithm"), "{error}");
+    Ok(())
+}
+
+/// Schemes that add a header between switches carry the kernel's full segments: links between switches have room for both.
+fn full_frames_with_a_header_of_the_fabric() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = Scratch::new("frames-lab");
+    let (scenario, json) = (dir.path("net.toml"), dir.path("net.jsonl"));
+    let (before, _) = FLOWS.split_once("[sweep]").expect("it has one");
+    let text = before.replace("duration_s = 1\npatience_s = 20", "duration_s = 0.5\npatience_s = 4");
+    std::fs::write(&scenario, text + "[sweep]\nscheme = [\"conga\", \"ours\"]\n")?;
+    let output = pointsman(&["sim", &scenario, "--lab", "--json", &json]).output()?;
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&json)?;
+    let results = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    assert_eq!(results.len(), 2);
+    for result in &results {
+        let fabric = &result["fabric"];
+        let (started, finished) = (fabric["flows"]["started"].as_u64(), fabric["flows"]["finished"].as_u64());
+        assert!(started > Some(10) && finished == started, "{result}");
+        // Of 200,000 bytes: 137 or more segments of full size one way.
+        let large = fabric["fct"][1]["n"].as_u64().expect("a number");
+        let number = |port: &Value, name: &str| port[name].as_u64().expect("a number");
+        let switches = result["network"]["switches"].as_array().expect("a list");
+        let leaves = switches.iter().take(2).flat_map(|s| s["ports"].as_array().expect("a list"));
+        let up = leaves.filter(|p| number(p, "port") > 2);
+        let (bytes, packets) =
+            up.fold((0, 0), |(b, p), port| (b + number(port, "bytes"), p + number(port, "packets")));
+        assert!(
+            large > 0 && bytes > 137 * 1500 * large && bytes > 500 * packets,
+            "{bytes} bytes in {packets} packets: {result}"
+        );
+    }
     Ok(())
 }
