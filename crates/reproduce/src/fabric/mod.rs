@@ -1,8 +1,10 @@
-//! Figures 8 to 15 of the P4TE paper: ECMP, HULA and P4TE on four leaves and four spines. The figures that compare all schemes fairly are in
+//! The P4TE paper: its table and worked examples, what the program takes of a chip, and figures 8 to 15: ECMP, HULA and P4TE on four leaves and four spines. The figures that compare all schemes fairly are in
 //! `fair`.
 
 mod claims;
+mod examples;
 pub mod fair;
+mod hardware;
 mod run;
 mod tune;
 
@@ -47,6 +49,13 @@ const PUBLISHED: &str = "the published ECMP used two of four spines for 91 to 98
 
 /// In the paper's order.
 pub const FIGURES: &[Figure] = &[
+    examples::FEATURES,
+    examples::THRESHOLD,
+    examples::EVENTS,
+    examples::CONFIGURATION,
+    examples::CHOICE,
+    hardware::WIDTHS,
+    hardware::SECTION,
     Figure {
         id: "p4te-fig-8",
         title: "The effect of rate adaptation",

@@ -16,6 +16,11 @@ const fn within(id: &'static str, text: &'static str, ms: f64) -> Claim {
     Claim { id, text, paper: ms, unit: "ms", rule: Rule::AtMost, source: Source::Ours }
 }
 
+/// All flows have to finish.
+const fn finish(id: &'static str, text: &'static str) -> Claim {
+    Claim { id, text, paper: 0.0, unit: "%", rule: Rule::AtMost, source: Source::Ours }
+}
+
 pub const FAILURE: Figure = Figure {
     id: "fabric-failure",
     title: "One link of a spine: cut and restored, cut all the time, flapping",
@@ -26,6 +31,7 @@ pub const FAILURE: Figure = Figure {
         TUNED,
         "web search at 60 % load. The switches at both ends see at once that the carrier is lost; the controller hears of it 1.2 ms later, and its writes \
          arrive 0.2 ms after that",
+        "without a controller: the link is cut for good at 30 %, no controller hears of it, and events of switches reach it 0.2 s later",
         "cut: from 30 to 70 % of the time in which flows start. Flapping: ten times down and up between these",
         "a packet for the dead port is one that a switch sends into the cut link; those that a spine has no way for are not, and are lost until the \
          controller has told the leaves. Lost packets are those of hosts that never arrive, full queues included",
@@ -38,6 +44,13 @@ pub const FAILURE: Figure = Figure {
         within("dead-conga", "CONGA: no packet goes to the dead port after", 1.0),
         within("dead-p4te", "P4TE: no packet goes to the dead port after", 1.0),
         within("dead-ours", "ours: no packet goes to the dead port after", 1.0),
+        finish("stopped-ecmp", "ECMP without a controller: flows that do not finish"),
+        finish("stopped-letflow", "LetFlow without a controller: flows that do not finish"),
+        finish("stopped-spray", "spraying without a controller: flows that do not finish"),
+        finish("stopped-hula", "HULA without a controller: flows that do not finish"),
+        finish("stopped-conga", "CONGA without a controller: flows that do not finish"),
+        finish("stopped-p4te", "P4TE without a controller: flows that do not finish"),
+        finish("stopped-ours", "ours without a controller: flows that do not finish"),
         goal(
             "ours-cut-60",
             "a link cut all the time, 60 % load: our mean FCT is at most that of the fastest other scheme",
@@ -78,6 +91,11 @@ fn down(times: u32, lasts_ms: f64) -> Vec<Event> {
     (0..2 * times).map(at).collect()
 }
 
+/// The share of flows that do not finish in each run, in per cent.
+fn unfinished(runs: &[Value]) -> Vec<f64> {
+    runs.iter().map(|run| run::unfinished_percent(std::slice::from_ref(run))).collect()
+}
+
 /// When the last packet was sent into a dead port, in milliseconds after the cut: the longest of a run.
 fn dead_ms(runs: &[Value]) -> Vec<f64> {
     let of = |run: &Value| {
@@ -108,6 +126,8 @@ fn failure(bench: &Bench) -> Result<Found, String> {
     let (once, often) = (down(1, lasts), down(FLAPS, lasts));
     let cut = at(place.clone().with(once.clone()), &[0.6])?;
     let flapping = at(place.clone().with(often), &[0.6])?;
+    // Cut for good, and no controller hears of it.
+    let stopped = at(place.clone().with(down(1, lasts)[..1].to_vec()).unheard(), &[0.6])?;
     let always = at(place.with(vec![super::CUT]), &[0.6, 0.9])?;
     let mut found = Found::default();
     times(&mut found, &cut, &once);
@@ -122,9 +142,19 @@ fn failure(bench: &Bench) -> Result<Found, String> {
         }
         found.charts.push(chart(title, KIND, y, ours));
     }
-    for (name, cut) in NAMES.iter().zip(&cut) {
-        if let Some(claim) = FAILURE.claims.iter().find(|c| c.id.strip_prefix("dead-") == Some(*name)) {
-            found.claim(claim.id, run::paired(&cut[0], &[], dead_ms(&cut[0])));
+    for (prefix, runs, of) in
+        [("dead-", &cut, dead_ms as Number), ("stopped-", &stopped, unfinished as Number)]
+    {
+        for (name, runs) in NAMES.iter().zip(runs) {
+            if let Some(claim) = FAILURE.claims.iter().find(|c| c.id.strip_prefix(prefix) == Some(*name)) {
+                // Flows that do not finish are what the claim is about.
+                let loss = if prefix == "dead-" {
+                    run::paired(&runs[0], &[], Vec::new()).loss_percent
+                } else {
+                    None
+                };
+                found.claim(claim.id, Evidence { samples: of(&runs[0]), loss_percent: loss });
+            }
         }
     }
     found.claim("ours-cut-60", against_best(&always, 0));

@@ -23,6 +23,8 @@ pub struct Place {
     count: u64,
     /// One way between the controller and a switch, in microseconds.
     control_us: f64,
+    /// Until a switch reports a change of a port's carrier, in microseconds.
+    detection_us: f64,
     /// In order.
     events: Vec<Event>,
 }
@@ -83,6 +85,7 @@ impl Place {
             pattern: "pattern = \"random\"".into(),
             count,
             control_us: 200.0,
+            detection_us: 1000.0,
             events: Vec::new(),
         }
     }
@@ -135,6 +138,12 @@ impl Place {
         Place { control_us, ..self }
     }
 
+    /// With a controller that never hears of a port, and of events of switches only after the end.
+    #[must_use]
+    pub fn unheard(self) -> Place {
+        Place { control_us: 2e5, detection_us: 1e9, ..self }
+    }
+
     /// With these events.
     #[must_use]
     pub fn with(self, events: Vec<Event>) -> Place {
@@ -143,9 +152,9 @@ impl Place {
 
     /// The scenario.
     pub fn base(&self) -> Base {
-        let Place { name, network, sizes, arrivals, pattern, count, control_us, events } = self;
+        let Place { name, network, sizes, arrivals, pattern, count, control_us, detection_us, events } = self;
         let mut text = format!(
-            "name = \"{name}\"\nduration_s = 60\npatience_s = 2\n{network}[control]\ndelay_us = {control_us}\n\
+            "name = \"{name}\"\nduration_s = 60\npatience_s = 2\n{network}[control]\ndelay_us = {control_us}\ndetection_us = {detection_us}\n\
              [flows]\n{sizes}\n{pattern}\ncount = {count}\narrivals = {arrivals}\n\
              [flows.tcp]\nalgorithm = \"dctcp\"\nmin_rto_ms = 5\n"
         );
