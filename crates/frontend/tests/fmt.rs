@@ -53,16 +53,16 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// How many were formatted.
-fn check(dir: &Path) -> usize {
+/// How many were formatted, of every `step`-th file.
+fn check(dir: &Path, width: Option<usize>, step: usize) -> usize {
     let mut all = Vec::new();
     files(dir, &mut all);
     all.sort();
     let mut done = 0;
     let mut problems = Vec::new();
-    for path in all {
+    for path in all.into_iter().step_by(step) {
         let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned();
-        let once = match format(&text) {
+        let once = match format(&text, width) {
             Ok(once) => once,
             Err(d) if d.code == "P0102" || d.code == "P0104" => continue,
             Err(d) => {
@@ -71,7 +71,7 @@ fn check(dir: &Path) -> usize {
             }
         };
         done += 1;
-        match format(&once) {
+        match format(&once, width) {
             Ok(twice) if twice == once => {}
             Ok(twice) => {
                 let differs = once.lines().zip(twice.lines()).position(|(a, b)| a != b);
@@ -98,7 +98,8 @@ fn repository() -> PathBuf {
 
 #[test]
 fn our_programs() {
-    assert!(check(&repository()) > 30);
+    assert!(check(&repository(), None, 1) > 30);
+    assert!(check(&repository().join("p4"), Some(60), 1) > 30);
 }
 
 /// Files that people read as examples are formatted. `pointsman p4 fmt p4 examples tests/programs` formats them.
@@ -111,7 +112,7 @@ fn our_programs_are_formatted() {
     let mut wrong = Vec::new();
     for path in &all {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        if format(&text).ok().as_deref() != Some(&text) {
+        if format(&text, None).ok().as_deref() != Some(&text) {
             wrong.push(path.display().to_string());
         }
     }
@@ -123,9 +124,39 @@ fn our_programs_are_formatted() {
 fn programs_of_p4c() {
     let Some(p4c) = pointsman_needs::p4c("programs_of_p4c") else { return };
     let samples = ["p4_16_samples", "p4_16_errors", "p4_14_samples", "p4tc_samples", "p4_16_dpdk_errors"];
-    let done: usize = samples.iter().map(|d| check(&p4c.join("testdata").join(d))).sum();
+    let done: usize = samples.iter().map(|d| check(&p4c.join("testdata").join(d), None, 1)).sum();
     println!("{done} programs of p4c are formatted");
     assert!(done > 1500, "{done}");
+}
+
+/// Lines without their comments that are longer than `width`.
+fn long_lines(text: &str, width: usize) -> u32 {
+    let code = |l: &str| l.split("//").next().unwrap_or("").trim_end().chars().count();
+    let long = text.lines().filter(|l| !l.trim_start().starts_with(['#', '/', '*']) && code(l) > width);
+    long.fold(0, |n, _| n + 1)
+}
+
+#[test]
+fn widths_over_programs_of_p4c() {
+    let Some(p4c) = pointsman_needs::p4c("widths_over_programs_of_p4c") else { return };
+    let samples = p4c.join("testdata/p4_16_samples");
+    let mut all = Vec::new();
+    files(&samples, &mut all);
+    all.sort();
+    // Names, strings and comments are not broken, so some lines remain.
+    for (width, most) in [(60, 0.15), (80, 0.02), (100, 0.02), (120, 0.02)] {
+        let done =
+            check(&samples, Some(width), 12) + check(&p4c.join("testdata/p4_16_errors"), Some(width), 12);
+        assert!(done > 120, "{done}");
+        let (mut before, mut after) = (0, 0);
+        for path in all.iter().step_by(12) {
+            let text = String::from_utf8_lossy(&std::fs::read(path).expect("readable")).into_owned();
+            before += long_lines(&format(&text, None).expect("formatted"), width);
+            after += long_lines(&format(&text, Some(width)).expect("formatted"), width);
+        }
+        println!("width {width}: {before} long lines, {after} that remain");
+        assert!(f64::from(after) <= most * f64::from(before) + 1.0, "{width}: {after} of {before}");
+    }
 }
 
 fn balanced(text: &str) -> bool {
@@ -204,12 +235,13 @@ fn any_text() {
     };
     for _ in 0..20_000 {
         let text: String = (0..next(30)).map(|_| pieces[next(pieces.len())]).collect();
-        let Ok(once) = format(&text) else { continue };
+        let width = [None, Some(40)][next(2)];
+        let Ok(once) = format(&text, width) else { continue };
         // Unmatched brackets give no structure to keep.
         if text.contains('#') || !balanced(&text) {
             continue;
         }
-        let twice = format(&once).unwrap_or_else(|d| panic!("{text:?}: {once:?}: {}", d.message));
+        let twice = format(&once, width).unwrap_or_else(|d| panic!("{text:?}: {once:?}: {}", d.message));
         assert_eq!(once, twice, "{text:?}");
     }
 }

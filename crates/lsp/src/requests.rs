@@ -75,7 +75,7 @@ pub fn answer<W: World>(server: &mut Server<W>, method: &str, params: &Value) ->
 fn formatting<W: World>(server: &Server<W>, params: &Value) -> Result<Value, Failure> {
     let (_, document) = server.document(params)?;
     let old = &document.text;
-    let new = format(old).map_err(|d| Failure::new(Failure::REFUSED, d.message.clone()))?;
+    let new = format(old, server.width).map_err(|d| Failure::new(Failure::REFUSED, d.message.clone()))?;
     if new == *old {
         return Ok(json!([]));
     }

@@ -23,6 +23,8 @@ pub struct Server<W> {
     /// Folders of `-I`.
     include_dirs: Vec<String>,
     defines: Vec<Define>,
+    /// Of formatted lines.
+    pub(crate) width: Option<usize>,
     includers: Includers,
     /// By path of the main file; absent: to be analyzed.
     programs: BTreeMap<String, Rc<Program>>,
@@ -61,6 +63,7 @@ impl<W: World> Server<W> {
             encoding: Encoding::default(),
             include_dirs,
             defines,
+            width: None,
             includers: Includers::default(),
             programs: BTreeMap::new(),
             readable: BTreeMap::new(),
@@ -179,6 +182,8 @@ impl<W: World> Server<W> {
         let root = params["rootUri"].as_str().map(uri::to_path).unwrap_or_default();
         self.include_dirs.extend(strings("includeDirs").iter().map(|d| uri::join(&root, d)));
         self.defines.extend(strings("defines").iter().map(|d| Define::set(d)));
+        let width = options["formatWidth"].as_u64().and_then(|n| usize::try_from(n).ok());
+        self.width = width.filter(|n| pointsman_frontend::fmt::WIDTHS.contains(n));
         self.life = Life::Running;
     }
 

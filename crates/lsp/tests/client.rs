@@ -76,10 +76,20 @@ impl Client {
     }
 
     pub fn with(files: Files, encodings: &[&str], include_dirs: Vec<String>) -> Client {
+        Client::with_options(files, encodings, include_dirs, json!({}))
+    }
+
+    /// With initialization options.
+    pub fn with_options(
+        files: Files,
+        encodings: &[&str],
+        include_dirs: Vec<String>,
+        options: Value,
+    ) -> Client {
         let server = Server::new(files.clone(), include_dirs, vec![Define::set("EDITOR=1")]);
         let mut client = Client { server, files, id: 0, versions: 0, diagnostics: BTreeMap::new() };
         let capabilities = json!({ "general": { "positionEncodings": encodings } });
-        let params = json!({ "processId": null, "rootUri": null, "capabilities": capabilities });
+        let params = json!({ "processId": null, "rootUri": null, "capabilities": capabilities, "initializationOptions": options });
         let result = client.request("initialize", params);
         let chosen = result["capabilities"]["positionEncoding"].as_str().expect("an encoding");
         assert!(encodings.is_empty() && chosen == "utf-16" || encodings.contains(&chosen), "{chosen}");

@@ -1,6 +1,6 @@
 //! Diagnostics as typed, completion, rename, formatting.
 
-use crate::client::{Client, apply, place, pointing, uri};
+use crate::client::{Client, Files, apply, place, pointing, uri};
 use serde_json::{Value, json};
 
 const SMALL: &str = r#"#include <core.p4>
@@ -172,6 +172,20 @@ fn what_cannot_be_renamed() {
 }
 
 #[test]
+fn formatting_takes_a_width() {
+    let text = "header h { bit<8> first_field; bit<8> second_field; }\n";
+    let params =
+        json!({ "textDocument": { "uri": uri("/a.p4") }, "options": { "tabSize": 4, "insertSpaces": true } });
+    for (width, lines) in [(json!(40), 4), (json!(80), 1), (json!(7), 1), (json!("40"), 1)] {
+        let options = json!({ "formatWidth": width });
+        let mut client = Client::with_options(Files::default(), &[], Vec::new(), options);
+        client.open("/a.p4", text);
+        let edits = client.request("textDocument/formatting", params.clone());
+        assert_eq!(apply(text, &edits).lines().count(), lines, "{width}");
+    }
+}
+
+#[test]
 fn formatting_changes_only_what_differs() {
     let mut client = Client::new(&[]);
     let text = "// ä\nheader a { bit<8> a; }\nheader b { bit<8>b; }\n\n\n\nheader c { bit<8> c; }\n";
@@ -180,7 +194,7 @@ fn formatting_changes_only_what_differs() {
         json!({ "textDocument": { "uri": uri("/a.p4") }, "options": { "tabSize": 4, "insertSpaces": true } });
     let edits = client.request("textDocument/formatting", params.clone());
     let formatted = apply(text, &edits);
-    assert_eq!(formatted, pointsman_frontend::fmt::format(text).unwrap());
+    assert_eq!(formatted, pointsman_frontend::fmt::format(text, None).unwrap());
     let first = &edits[0];
     assert_eq!(first["range"]["start"]["line"], 2, "the lines before stay: {edits}");
     assert!(!first["newText"].as_str().unwrap().contains("header c"), "the lines behind stay: {edits}");

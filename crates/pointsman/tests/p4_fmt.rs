@@ -59,6 +59,19 @@ fn files_and_standard_input() {
 }
 
 #[test]
+fn lines_of_a_width() {
+    let long = "header a_header { bit<8> first; bit<8> second; }\n";
+    let wrapped = "header a_header {\n    bit<8> first;\n    bit<8> second;\n}\n";
+    assert_eq!(run(&["--width", "40", "-"], long), (0, wrapped.into(), "".into()));
+    assert_eq!(run(&["--width", "80", "--check", "-"], long), (0, "".into(), "".into()));
+    assert_eq!(run(&["--width", "40", "--check", "-"], long).0, 1);
+    for bad in ["0", "39", "401", "-1", "wide"] {
+        let (code, out, err) = run(&[&format!("--width={bad}"), "-"], long);
+        assert!(code == 2 && out.is_empty() && err.contains("columns, 40 to 400"), "{bad}: {out}{err}");
+    }
+}
+
+#[test]
 fn our_programs_are_formatted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["p4", "examples", "tests/programs"].map(|f| root.join(f).display().to_string());

@@ -162,7 +162,7 @@ fn has_only_comments(pieces: &[Piece]) -> bool {
 }
 
 /// Each branch of `#if` starts with the brackets that are open before it.
-fn alternatives<T: Clone>(line: &str, stack: &mut Vec<T>, saved: &mut Vec<Vec<T>>) {
+pub(super) fn alternatives<T: Clone>(line: &str, stack: &mut Vec<T>, saved: &mut Vec<Vec<T>>) {
     match directive_name(line) {
         "if" | "ifdef" | "ifndef" => saved.push(stack.clone()),
         "elif" | "else" => {

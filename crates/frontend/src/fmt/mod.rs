@@ -1,26 +1,35 @@
 //! The formatter: source text in, the same tokens, comments and preprocessor lines out, laid out as usual.
 //!
 //! It works on one file's tokens, before preprocessing, so it also formats invalid programs. Lines are broken where
-//! their author broke them, except that statements get separate lines, `{` is on the line of its owner, and `else`
+//! their author broke them, and where they are longer than the width that is asked for, except that statements get separate lines, `{` is on the line of its owner, and `else`
 //! follows `}`. Everything else (indentation, blanks, empty lines) follows from the tokens; columns that are aligned by
 //! several blanks stay so.
 
 mod groups;
 mod scan;
 mod space;
+mod wrap;
 
 use self::groups::{Role, directive_name, roles};
 use self::scan::{Kind, Piece, scan};
+use self::wrap::At;
 use crate::diag::Diagnostic;
 use pointsman_ir::Span;
 
 /// Columns of one level.
 const INDENT: usize = 4;
 
-/// Formats a file. An error is the place of a comment or a string without end (spans are of file 0).
-pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
+/// Widths that [`format`] takes.
+pub const WIDTHS: std::ops::RangeInclusive<usize> = 40..=400;
+
+/// Formats a file. Lines that are longer than `width` columns are broken, where they can be; without it, none is. An
+/// error is the place of a comment or a string without end (spans are of file 0).
+pub fn format(text: &str, width: Option<usize>) -> Result<String, Box<Diagnostic>> {
     let pieces = scan(text)?;
-    let out = Layout::new(&pieces).run();
+    let out = match width {
+        Some(width) => wrapped(&pieces, width),
+        None => Layout::new(&pieces).run().0,
+    };
     // If the layout would change the program, formatting fails.
     match scan(&out) {
         Ok(again) if same(&pieces, &again) => Ok(out),
@@ -28,6 +37,24 @@ pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
             Diagnostic::error("P0904", Span::default(), "formatting would change this program")
                 .help("this is a bug in the formatter; the file was left unchanged"),
         )),
+    }
+}
+
+/// The layout with lines of at most `width` columns: breaks are added until no line needs one.
+fn wrapped(pieces: &[Piece], width: usize) -> String {
+    let mut pieces = pieces.to_vec();
+    loop {
+        let layout = Layout::new(&pieces);
+        let roles = layout.roles.clone();
+        let (out, at) = layout.run();
+        let breaks = wrap::breaks(&pieces, &roles, &at, width);
+        if breaks.is_empty() {
+            return out;
+        }
+        for i in breaks {
+            pieces[i].forced = true;
+            pieces[i].newlines = 1;
+        }
     }
 }
 
@@ -96,12 +123,16 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn run(mut self) -> String {
+    /// The text, and where each piece is in it.
+    fn run(mut self) -> (String, Vec<At>) {
+        let mut at = Vec::with_capacity(self.pieces.len());
+        let mut line = 0;
         for i in 0..self.pieces.len() {
             let piece = &self.pieces[i];
             if i > 0 && self.breaks(i) {
                 let empty = piece.newlines > 1 && !self.opens_block(i - 1) && !self.closes_block(i);
                 self.out.push_str(if empty { "\n\n" } else { "\n" });
+                line += 1;
                 self.line_indent = self.indent(i);
                 self.out.push_str(&" ".repeat(self.line_indent));
             } else if i > 0 {
@@ -116,13 +147,15 @@ impl<'a> Layout<'a> {
             if piece.kind == Kind::LineComment {
                 self.comment = (piece.column, self.column());
             }
+            let from = self.column();
             self.put(i);
+            at.push(At { line, from, to: self.column() });
             self.note(i);
         }
         if !self.out.is_empty() {
             self.out.push('\n');
         }
-        self.out
+        (self.out, at)
     }
 
     /// The opening bracket at `o`, if a statement's keyword precedes it.
@@ -228,7 +261,7 @@ impl<'a> Layout<'a> {
             piece.is("}") || piece.is(")") || piece.is("]") || piece.is(">") && self.roles[i].generic;
         // The indentation of a line relative to its statement is its author's choice.
         let further = self.state.source_indent.and_then(|s| piece.column.checked_sub(s)).filter(|n| *n > 0);
-        let further = further.unwrap_or(INDENT);
+        let further = further.filter(|_| !piece.forced).unwrap_or(INDENT);
         match self.state.stack.last() {
             Some(Context::Block { content, .. }) if piece.is(">") && closes => *content,
             Some(Context::Block { close, .. } | Context::Group { close, .. }) if closes => *close,

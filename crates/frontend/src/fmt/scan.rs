@@ -29,6 +29,8 @@ pub(super) struct Piece {
     pub blanks: usize,
     /// Characters before it on its line.
     pub column: usize,
+    /// It starts a line only because a line would be too long otherwise.
+    pub forced: bool,
 }
 
 impl Piece {
@@ -96,7 +98,7 @@ impl White {
         let White { newlines, blanks } = std::mem::take(self);
         let before = source.get(..at).unwrap_or("");
         let column = before[before.rfind('\n').map_or(0, |i| i + 1)..].chars().count();
-        Piece { kind, text: text.to_string(), newlines, blanks, column }
+        Piece { kind, text: text.to_string(), newlines, blanks, column, forced: false }
     }
 }
 

@@ -4,9 +4,9 @@ use super::format;
 
 #[track_caller]
 fn check(text: &str, want: &str) {
-    let got = format(text).unwrap_or_else(|d| panic!("{}", d.message));
+    let got = format(text, None).unwrap_or_else(|d| panic!("{}", d.message));
     assert_eq!(got, want, "\n{got}");
-    assert_eq!(format(&got).as_deref().ok(), Some(want), "formatting again changes it");
+    assert_eq!(format(&got, None).as_deref().ok(), Some(want), "formatting again changes it");
 }
 
 #[test]
@@ -70,9 +70,54 @@ fn comments_and_directives() {
 
 #[test]
 fn what_has_no_end() {
-    let code = |text: &str| format(text).err().map(|d| d.code);
+    let code = |text: &str| format(text, None).err().map(|d| d.code);
     assert_eq!(code("a /* b"), Some("P0102"));
     assert_eq!(code("a \"b"), Some("P0104"));
     // No comment is lost, however it is written.
     assert_eq!(code("a = /\\\n* one */ 1;"), Some("P0904"));
+}
+
+#[track_caller]
+fn check_width(width: usize, text: &str, want: &str) {
+    let got = format(text, Some(width)).unwrap_or_else(|d| panic!("{}", d.message));
+    assert_eq!(got, want, "\n{got}");
+    assert_eq!(format(&got, Some(width)).as_deref().ok(), Some(want), "formatting again changes it");
+}
+
+#[test]
+fn widths() {
+    // As many arguments on a line as fit, below the first.
+    check_width(
+        40,
+        "control C(inout headers_t hdr, inout metadata_t meta, in bit<8> x) { apply {} }",
+        "control C(inout headers_t hdr,\n          inout metadata_t meta,\n          in bit<8> x) { apply {} }\n",
+    );
+    check_width(
+        40,
+        "action a() {\n    f(aaaaaaaa, bbbbbbbb, cccccccc, dddddddd, eeeeeeee);\n}\n",
+        "action a() {\n    f(aaaaaaaa, bbbbbbbb, cccccccc,\n      dddddddd, eeeeeeee);\n}\n",
+    );
+    // Where they would not fit there, a step to the right.
+    check_width(
+        40,
+        "action a() {\n    some_function_of_some_name(first_argument, second_value);\n}\n",
+        "action a() {\n    some_function_of_some_name(\n        first_argument, second_value);\n}\n",
+    );
+    // Expressions outside of brackets first, at the operator that binds least.
+    check_width(
+        40,
+        "action a() {\n    x = first_value + second_value * third + fourth;\n}\n",
+        "action a() {\n    x = first_value\n        + second_value * third + fourth;\n}\n",
+    );
+    check_width(
+        40,
+        "@name(\"a.very.long.name\") @hidden action a() {}",
+        "@name(\"a.very.long.name\")\n@hidden action a() {}\n",
+    );
+    // Comments stay where they are, and do not count.
+    check_width(
+        40,
+        "action a() {\n    b(1, 2); // what is said about this statement\n}\n",
+        "action a() {\n    b(1, 2); // what is said about this statement\n}\n",
+    );
 }

@@ -4,7 +4,7 @@ use crate::tools::{Input, STDIN, print, read_input, walk};
 use clap::Args as ClapArgs;
 use pointsman_console::say;
 use pointsman_frontend::diag::Diagnostic;
-use pointsman_frontend::fmt::format;
+use pointsman_frontend::fmt::{WIDTHS, format};
 use pointsman_frontend::render;
 use pointsman_frontend::source::SourceMap;
 use std::error::Error;
@@ -13,7 +13,8 @@ use std::process::ExitCode;
 
 /// Format P4 source: four spaces per level, opening braces at the end of the line, one statement per line.
 ///
-/// Comments, preprocessor lines and the author's line breaks are kept; the program's tokens do not change.
+/// Comments, preprocessor lines and the author's line breaks are kept; the program's tokens do not change. With `--width`, longer
+/// lines are broken.
 /// Files are rewritten in place; `-` formats standard input to standard output.
 #[derive(ClapArgs)]
 pub struct Args {
@@ -23,9 +24,17 @@ pub struct Args {
     /// Only list unformatted files; exit code 1 if any is found.
     #[arg(long)]
     check: bool,
+    /// Break lines that are longer than this many columns; comments at their ends do not count.
+    #[arg(long, value_name = "N", value_parser = width)]
+    width: Option<usize>,
     /// Name of standard input in messages; the default is `<stdin>`.
     #[arg(long, value_name = "FILE")]
     stdin_name: Option<PathBuf>,
+}
+
+fn width(text: &str) -> Result<usize, String> {
+    let wrong = || format!("a width is a number of columns, {} to {}", WIDTHS.start(), WIDTHS.end());
+    text.parse::<usize>().ok().filter(|n| WIDTHS.contains(n)).ok_or_else(wrong)
 }
 
 /// Formats.
@@ -48,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     for path in files {
         let stdin = path == Path::new(STDIN);
         let Input { name, text } = read_input(&path, args.stdin_name.as_deref())?;
-        let formatted = match format(&text) {
+        let formatted = match format(&text, args.width) {
             Ok(formatted) => formatted,
             Err(d) => {
                 // Other files may be better; this one stays as it is.
