@@ -92,7 +92,8 @@ fn a_link_is_cut_and_restored() {
     let restored = run(&format!("{cut}{}", event(0.1, "link-up")), 1);
     let (before, after) = (packets(&lost, "leaf1", 3), packets(&restored, "leaf1", 3));
     assert!(after > 2 * before, "{before} packets without, {after} with a restored link");
-    assert!(restored.spread_percent.is_some_and(|s| s < 5.0), "{:?}", restored.spread_percent);
+    // A leaf may hear of the link before its spine has routes again: a notice, and the leaf avoids it for 10 of the last 100 ms.
+    assert!(restored.spread_percent.is_some_and(|s| s < 8.0), "{:?}", restored.spread_percent);
 }
 
 #[test]
