@@ -13,6 +13,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("translations_outlive_their_switch", translations_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
     ("values_and_tunnels_have_an_order", values_and_tunnels_have_an_order),
+    ("a_switch_that_is_cut_off_gives_its_keys_up", a_switch_that_is_cut_off_gives_its_keys_up),
     ("servers_of_connections_outlive_their_switch", servers_of_connections_outlive_their_switch),
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
@@ -90,6 +91,19 @@ fn values_and_tunnels_have_an_order() -> Outcome {
         ensure!(fine && result["history"]["keys"] == 8, "{app}: {result:#}");
         let of = |name: &str| result["history"][name].as_u64().unwrap_or(0);
         ensure!(of("operations") > 1000 && of("unanswered") < of("operations") / 2, "{app}: {result:#}");
+    }
+    Ok(())
+}
+
+/// It loses its links to hosts, so that its keys are recalled, or that to the store, so that its leases end.
+fn a_switch_that_is_cut_off_gives_its_keys_up() -> Outcome {
+    let dir = Scratch::new("failover-cut-off");
+    for fault in ["link", "partition"] {
+        let (fine, result) = failover(&dir, &["--app", "counter", "--fault", fault])?;
+        ensure!(fine && result["history"]["keys"] == 8, "{fault}: {result:#}");
+        ensure!(result["history"]["operations"].as_u64() > Some(1000), "{fault}: {result:#}");
+        let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
+        ensure!(recovery < 3000.0, "{fault}: {result:#}");
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ fn mistakes_have_a_remedy() {
     let wrong = dir.write("secret", "12345");
     fails(&["--secret", &wrong], &["16 hexadecimal digits", "openssl rand"]);
     fails(&["--secret", "/no/such"], &["cannot read /no/such"]);
-    fails(&["--lease-ms", "0"], &["--lease-ms"]);
+    fails(&["--lease-ms", "9"], &["--lease-ms"]);
     fails(&["--max-keys", "0"], &["--max-keys"]);
     fails(&["--pool", "203.0.113.1"], &["--pool", "203.0.113.1:1024-65535"]);
     fails(&["--pool", "1.1.1.1:5-9", "--pool", "1.1.1.1:9-10"], &["two pools have a port in common"]);

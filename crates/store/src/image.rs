@@ -1,5 +1,6 @@
 //! The state of a store as a value.
 
+use crate::peers::{Peer, Peers};
 use crate::saved::{LoadError, Saved};
 use crate::session::Sessions;
 use crate::store::{Queue, Store};
@@ -11,14 +12,14 @@ use crate::table::{Owner, Role};
 pub struct Image<A> {
     /// In the order in which the keys came.
     pub keys: Vec<KeyImage<A>>,
-    /// Where each switch was last heard.
-    pub peers: Vec<(u16, A)>,
+    /// Where each switch was last heard, by number.
+    pub peers: Vec<(u16, Peer<A>)>,
     /// Until keys that the store does not know are granted.
     pub hold_ns: u64,
     /// The highest grant of keys that were removed.
     pub last_grant: u32,
-    /// Sessions: the switch, its start, and how long its keys are kept from others.
-    pub sessions: Vec<(u16, u32, u64)>,
+    /// Sessions: the switch, its start, and how long its keys, and those of the start before, are kept from others.
+    pub sessions: Vec<(u16, u32, [u64; 2])>,
 }
 
 /// A key in an [`Image`].
@@ -54,7 +55,7 @@ impl<A> Image<A> {
     /// What becomes of the state in `ns` nanoseconds without messages, if nothing that is due is done.
     pub fn pass(&mut self, ns: u64) {
         let keys = self.keys.iter_mut().flat_map(|k| [&mut k.until_ns, &mut k.look_ns]);
-        let sessions = self.sessions.iter_mut().map(|(_, _, left)| left);
+        let sessions = self.sessions.iter_mut().flat_map(|(_, _, left)| left);
         keys.chain(sessions).chain([&mut self.hold_ns]).for_each(|left| *left = left.saturating_sub(ns));
     }
 }
@@ -86,7 +87,7 @@ impl<A: Copy + Eq> Store<A> {
         });
         Some(Image {
             keys: keys.collect(),
-            peers: self.peers.iter().map(|(switch, from)| (*switch, *from)).collect(),
+            peers: self.peers.image(),
             hold_ns: self.grants_from.saturating_sub(now),
             last_grant: self.bindings.last_grant,
             sessions: self.sessions.left(now),
@@ -124,7 +125,7 @@ impl<A: Copy + Eq> Store<A> {
                 self.ends.insert((at, id));
             }
         }
-        self.peers = image.peers.iter().copied().collect();
+        self.peers = Peers::of_image(&image.peers);
         self.grants_from = now.saturating_add(image.hold_ns);
         self.bindings.last_grant = image.last_grant;
         self.sessions = Sessions::of_left(now, &image.sessions);

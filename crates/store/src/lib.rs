@@ -12,6 +12,7 @@ mod config;
 mod image;
 mod message;
 mod outbox;
+mod peers;
 mod pool;
 mod saved;
 mod session;
@@ -31,6 +32,7 @@ pub use message::{
     FRONT, Flags, Head, Kind, MAX_KEY, MAX_VALUE, Malformed, Message, Secret, Status, TAIL, VERSION, later,
 };
 pub use outbox::Outbox;
+pub use peers::Peer;
 pub use pool::{Idle, Pool, PoolError};
 pub use saved::{LoadError, Saved};
 pub use snapshot::MAX_CELLS;

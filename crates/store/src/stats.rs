@@ -1,7 +1,7 @@
 //! What the store counts.
 
 /// Counts since the start. Every datagram that comes in is counted once, apart from requests that wait: these are counted in
-/// `waited`, and again by their result.
+/// `waited`, and again by their result. `twins` counts messages that also count elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that were granted to another owner than before.
@@ -50,11 +50,13 @@ pub struct Stats {
     pub snapshots: u64,
     /// Requests for a cell of the last complete snapshot.
     pub given_back: u64,
+    /// Messages of a former start of a switch from another address than that of its latest one: two switches have one number.
+    pub twins: u64,
 }
 
 impl Stats {
     /// All counts with their names, in the order of the fields.
-    pub fn rows(&self) -> [(&'static str, u64); 23] {
+    pub fn rows(&self) -> [(&'static str, u64); 24] {
         [
             ("grants", self.grants),
             ("repeated", self.repeated),
@@ -79,6 +81,7 @@ impl Stats {
             ("cells", self.cells),
             ("snapshots", self.snapshots),
             ("given_back", self.given_back),
+            ("twins", self.twins),
         ]
     }
 }

@@ -4,6 +4,7 @@ use crate::binding::Bindings;
 use crate::config::{Config, ConfigError, Rule};
 use crate::message::{Flags, Head, Kind, Malformed, Message, Status, later};
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use crate::pool::Side;
 use crate::saved::{LoadError, Saved};
 use crate::session::Sessions;
@@ -34,8 +35,7 @@ pub struct Store<A> {
     pub(crate) queued: usize,
     /// When each queue is looked at again.
     pub(crate) ends: BTreeSet<(u64, RecordId)>,
-    /// Where each switch was last heard.
-    pub(crate) peers: BTreeMap<u16, A>,
+    pub(crate) peers: Peers<A>,
     /// Keys that the store does not know are granted from this time on.
     pub(crate) grants_from: u64,
     pub(crate) bindings: Bindings,
@@ -66,7 +66,7 @@ impl<A: Copy + Eq> Store<A> {
             queues: BTreeMap::new(),
             queued: 0,
             ends: BTreeSet::new(),
-            peers: BTreeMap::new(),
+            peers: Peers::default(),
             grants_from: 0,
             changed: Vec::new(),
             stats: Stats::default(),
@@ -160,8 +160,8 @@ impl<A: Copy + Eq> Store<A> {
                 self.stats.answers += 1;
             }
             Ok(message) => {
-                if self.peers.get(&message.head.switch) != Some(&from) {
-                    self.peers.insert(message.head.switch, from);
+                if !self.peers.hear(message.head.switch, message.head.incarnation, from) {
+                    self.stats.twins += 1;
                 }
                 self.request(now, from, bytes, &message, out);
             }
@@ -291,8 +291,8 @@ impl<A: Copy + Eq> Store<A> {
                 let lease_us = self.extend(now, id, &message.head);
                 self.answer(from, message, id, lease_us, message.head.flags, out);
             }
-            // The switch itself says that it no longer uses the former grant (R9).
-            Some(owner) if owner.switch == asks.switch => {
+            // The switch itself says that it no longer uses the former grant (R9). A start at another address may be another switch.
+            Some(owner) if owner.switch == asks.switch && !self.is_elsewhere(owner) => {
                 let newer = if owner.incarnation == asks.incarnation {
                     later(asks.generation, owner.generation)
                 } else {
@@ -309,6 +309,16 @@ impl<A: Copy + Eq> Store<A> {
             }
             _ => self.grant(now, from, message, id, false, out),
         }
+    }
+
+    /// Whether this owner was heard at another address than the latest start of the switch with its number.
+    fn is_elsewhere(&self, owner: Owner) -> bool {
+        self.peers.is_elsewhere(owner.switch, owner.incarnation)
+    }
+
+    /// Numbers that two switches have, as far as their messages show it. Each is returned once.
+    pub fn shared_numbers(&mut self) -> Vec<u16> {
+        self.peers.shared()
     }
 
     /// The key changes its owner (R2, R3).
@@ -376,7 +386,7 @@ impl<A: Copy + Eq> Store<A> {
     pub(crate) fn recall(&mut self, id: RecordId, shard: u16, out: &mut Outbox<A>) {
         let record = self.table.get(id);
         let Some(owner) = record.owner else { return };
-        let Some(to) = self.peers.get(&owner.switch).copied() else { return };
+        let Some(to) = self.peers.at(owner.switch, owner.incarnation) else { return };
         if !self.config.recall && !record.session {
             return;
         }

@@ -376,3 +376,52 @@ fn junk_and_seeds_of_the_fuzzer() {
         fuzz::run(&std::fs::read(seed.expect("an entry").path()).expect("readable"));
     }
 }
+
+/// Two starts of "switch 1" that are in two places, both with session leases or not.
+fn twins(session: bool) {
+    let config = Config { recall: false, ..config() };
+    let lease = u64::from(config.lease_us) * 1000;
+    let mut s = store(config);
+    let mut out = Outbox::default();
+    let mut send = |now: u64, from: u16, incarnation: u32, kind: Kind, grant: u32| {
+        let flags = Flags { session, ..Flags::default() };
+        let head = Head { incarnation, flags, ..head(kind, 1, grant, 1) };
+        let mut bytes = Vec::new();
+        Message { head, key: &KEY, value: &[0; 4], packet: &[] }.encode(SECRET, &mut bytes);
+        out.clear();
+        s.receive(now, from, &bytes, &mut out);
+        (taken(&out).iter().map(Answer::short).collect::<Vec<_>>(), s.shared_numbers(), s.stats())
+    };
+    let (answers, ..) = send(0, 10, 5, Kind::New, 0);
+    assert_eq!(answers, [(10, Kind::New, Status::Ok, 1, 1)]);
+    // A later start at another place is not known to be the same switch: it waits for the end of the lease.
+    let (answers, shared, stats) = send(lease / 2, 11, 6, Kind::New, 0);
+    // A session's keys are always asked for, where their owner is.
+    let recalls = session.then_some((10, Kind::Recall, Status::Ok, 1, 1));
+    assert_eq!(answers, recalls.into_iter().collect::<Vec<_>>());
+    assert!(shared.is_empty() && stats.waited == 1, "{shared:?} {stats:?}");
+    // The former start still sends, and keeps its key; the number is reported once.
+    let (answers, shared, stats) = send(lease / 2 + 1, 10, 5, Kind::Write, 1);
+    assert_eq!((answers[0].2, answers[0].3), (Status::Ok, 1));
+    assert_eq!((shared, stats.twins), (vec![1], 1));
+    let (_, shared, stats) = send(lease / 2 + 2, 10, 5, Kind::Write, 1);
+    assert_eq!((shared, stats.twins), (vec![], 2));
+    // After the lease the later start gets the key.
+    let answers = wake(&mut s, lease * 3);
+    assert_eq!(answers.iter().map(|a| (a.to, a.head.grant)).collect::<Vec<_>>(), [(11, 2)]);
+}
+
+#[test]
+fn two_switches_with_one_number_do_not_share_a_key() {
+    twins(false);
+    twins(true);
+}
+
+#[test]
+fn a_switch_that_restarts_where_it_was_gets_its_keys_at_once() {
+    let mut s = store(config());
+    ask(&mut s, 0, head(Kind::New, 1, 0, 0), 5, b"");
+    let again = only(ask(&mut s, 1, Head { incarnation: 2, ..head(Kind::New, 1, 0, 0) }, 5, b""));
+    assert_eq!(again.short(), (1, Kind::New, Status::Ok, 2, 0));
+    assert!(s.shared_numbers().is_empty() && s.stats().twins == 0);
+}

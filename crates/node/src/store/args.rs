@@ -70,8 +70,8 @@ pub struct Args {
     /// address can change the state.
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
-    /// Length of a lease: how long a switch may use a key's state without hearing from the store.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = RangedU64ValueParser::<u32>::new().range(1..=3_600_000))]
+    /// Length of a lease: how long a switch may use a key's state without hearing from the store. It must exceed the time that answers take.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = RangedU64ValueParser::<u32>::new().range(10..=3_600_000))]
     pub lease_ms: u32,
     /// Clocks may differ in rate by 1/2^N of the time; programs have the same number (REDPLANE_DRIFT_SHIFT).
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=16))]

@@ -138,6 +138,7 @@ impl Running {
                 self.wake();
             }
             self.finish(log);
+            self.warn(log);
             if more && Instant::now() < look_at {
                 continue;
             }
@@ -214,6 +215,20 @@ impl Running {
             }
         }
         out.clear();
+    }
+
+    /// Says which switches cannot be told apart.
+    fn warn(&mut self, log: &mut dyn FnMut(&str)) {
+        let shared = match &mut self.kept {
+            Kept::Alone { store, .. } => store.shared_numbers(),
+            Kept::Chain(node) => node.replica.shared_numbers(),
+        };
+        for switch in shared {
+            log(&format!(
+                "two switches have the number {switch}, and both send: give each a switch_id of its own in redplane_config; the one with the \
+                 smaller incarnation gets no keys"
+            ));
+        }
     }
 
     fn look(&mut self) {

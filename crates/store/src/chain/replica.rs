@@ -190,6 +190,11 @@ impl<A: Address> Replica<A> {
         &self.store
     }
 
+    /// Numbers that two switches have ([`Store::shared_numbers`]).
+    pub fn shared_numbers(&mut self) -> Vec<u16> {
+        self.store.shared_numbers()
+    }
+
     /// What it does in its view.
     pub fn place(&self) -> Place {
         self.place

@@ -120,7 +120,7 @@ pub(super) fn apply<A: Address>(store: &mut Store<A>, now: u64, update: &[u8]) -
     }
     each_answer(reader, |to, bytes| {
         if let Ok((message, _)) = Message::split(bytes) {
-            store.peers.insert(message.head.switch, to);
+            store.peers.hear(message.head.switch, message.head.incarnation, to);
         }
     })
 }
