@@ -49,6 +49,14 @@ pub enum Factor {
     Pause,
     /// The agent of chapter 5 reads and reports every 0.1 s, as its published instructions start it, not every 10 ms as in the text.
     Interval,
+    /// Chapter 6: as many servers as the thesis has, at its rates, not a sixteenth of them ten times as fast.
+    Scale,
+    /// Chapter 6: P4Wise with its defaults in place of the settings that our racks have.
+    Learner,
+    /// Figures 5.12 to 5.14: the thesis's own simulator, which looks latencies up in a table, in place of ours.
+    Lookup,
+    /// Figure 6.8: P4Wise's table is emptied when the second SmartNIC is added.
+    Reset,
 }
 
 impl Factor {
@@ -64,6 +72,10 @@ impl Factor {
             Factor::Losses => "losses",
             Factor::Pause => "pause",
             Factor::Interval => "interval",
+            Factor::Scale => "scale",
+            Factor::Learner => "learner",
+            Factor::Lookup => "lookup",
+            Factor::Reset => "reset",
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Chapter 6 of the thesis: P4Wise; and the simulated figures of chapter 5.
 
+mod ablate;
 mod adapt;
 mod change;
 mod fast;
 mod learn;
+mod lookup;
 mod network;
 mod racks;
 mod scale;
@@ -271,6 +273,19 @@ pub const FIGURES: &[Figure] = &[
         ],
     },
     Figure {
+        id: "fig-6.8-factors",
+        title: "A second SmartNIC is added: what the untrained network's loss depends on",
+        source: "thesis, section 6.5.3",
+        place: Place::Simulator(ablate::factors),
+        remarks: &[
+            SIXTEENTH,
+            "one factor of figure 6.8 is changed at a time; the thesis does not name the rates, the data's rates and weights, or when a \
+             decision is right",
+            "rates that include the turning point are on both sides of the one where 6:0 ceases to be right",
+        ],
+        claims: FACTOR_CLAIMS,
+    },
+    Figure {
         id: "goal-p4wise",
         title: "P4Wise, and better learners",
         source: "not in the papers: a goal of Pointsman",
@@ -369,6 +384,26 @@ const DELAY_CLAIMS: &[Claim] = &[
         Rule::Same { within: 0.05 },
     ),
 ];
+
+/// Of each factor the same, as in the text.
+macro_rules! factor_claims {
+    ($($before:literal, $after:literal, $factor:literal;)*) => {
+        &[$(
+            claim($before, concat!($factor, ": right decisions before T"), 97.0, "percent", Rule::Same { within: 5.0 }),
+            claim($after, concat!($factor, ": right decisions after T"), 65.0, "percent", Rule::Same { within: 10.0 }),
+        )*]
+    };
+}
+
+const FACTOR_CLAIMS: &[Claim] = factor_claims!(
+    "figure-before", "figure-after", "as figure 6.8";
+    "strict-before", "strict-after", "only the oracle's weight is right";
+    "measured-before", "measured-after", "judged by the reward of measured values";
+    "all-rates-before", "all-rates-after", "rates that include the turning point";
+    "turning-before", "turning-after", "rates at the turning point only";
+    "same-data-before", "same-data-after", "data at the rates of the decisions only";
+    "two-weights-before", "two-weights-after", "two weights to choose from";
+);
 
 /// Of each change the same, in one order.
 macro_rules! change_claims {

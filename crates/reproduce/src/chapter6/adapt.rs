@@ -1,12 +1,13 @@
 //! Figure 6.8: a second SmartNIC is added to every server. P4Wise, which keeps learning, a neural network that does not, and
 //! two learners of ours.
 
-use super::fast::{changing, decided_by, deciding, right, setup, steps};
+use super::fast::{Scale, TRAINING, decided_by, deciding, percent, right, setup, stepping, steps};
 use super::network::{Example, Network, inputs};
-use crate::bench::Bench;
+use crate::bench::{Bench, Factor};
 use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
 use crate::papers;
-use pointsman_decide::{Parameters, Weights};
+use pointsman_decide::{Learner, Observation, Parameters, Step, Weigher, Weights};
+use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
 use pointsman_trials::stats::mean;
@@ -17,28 +18,45 @@ pub const RIGHT: Quantity =
     Quantity { name: "right", unit: "percent", label: "right decisions of the last 30, %", log: false };
 
 /// Decisions before the second SmartNIC is added, and after.
-const BEFORE: usize = 300;
-const AFTER: usize = 300;
+pub const BEFORE: usize = 300;
+pub const AFTER: usize = 300;
 /// Decisions that learners are given, both times.
 const GIVEN: usize = 250;
-/// Upper bound of P99, in our milliseconds.
-const BOUND_MS: f64 = 600.0;
+/// Upper bound of P99, in seconds of the thesis.
+const BOUND_S: f64 = 6.0;
 
-/// The network's training data: observations of a rack with one SmartNIC at these rates (per second and server, ours) and weights.
-const RATES: [f64; 9] = [70.0, 85.0, 95.0, 105.0, 115.0, 125.0, 135.0, 145.0, 155.0];
-const WEIGHTS: u32 = 4;
+/// Servers of the thesis's rack that are simulated: load per server is the same, and fewer take less time.
+fn servers(bench: &Bench) -> u32 {
+    bench.pick(Factor::Scale, 128, bench.choose(64, 32))
+}
+
+/// The network's training data, and the rates at which it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Data: observations of a rack with one SmartNIC at these rates (per second and server of the thesis).
+    pub seen: &'static [f64],
+    /// Data: under each weight of accelerators below this one.
+    pub weights: u32,
+    /// Rates that loads change among, per second and server of the thesis.
+    pub rates: &'static [f64],
+}
+
+/// That of the figure: data at all rates, decisions far from the rate where 6:0 ceases to be right.
+pub const FIGURE: Experiment =
+    Experiment { seen: &[7.0, 8.5, 9.5, 10.5, 11.5, 12.5, 13.5, 14.5, 15.5], weights: 4, rates: &TRAINING };
 
 /// Records data, and trains a network on it.
-fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
+fn network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Network, String> {
+    let scale = Scale::of(bench);
     let mut parameters = Parameters::default();
     let mut examples = Vec::new();
-    for rate in RATES {
+    for rate in experiment.seen {
         let mut seen: Vec<(f64, Vec<[f32; 3]>)> = Vec::new();
-        for weight in 0..WEIGHTS {
-            let mut s = setup(bench, 32, 1, "wrr", 1.0);
-            s.servers = servers;
-            s.arrivals = format!("process = \"poisson\", rate_per_s = {}", rate * f64::from(servers));
-            deciding(&mut s, LearnerKind::Fixed, 8, &format!("weight = {weight}"));
+        for weight in 0..experiment.weights {
+            let mut s = setup(bench, servers(bench), 1, "wrr", 1.0);
+            let rate_per_s = rate * scale.speed * f64::from(s.servers);
+            s.arrivals = format!("process = \"poisson\", rate_per_s = {rate_per_s}");
+            deciding(bench, &mut s, LearnerKind::Fixed, 8, &format!("weight = {weight}"));
             let scenario = s.scenario(bench)?;
             let Some(model) = &scenario.learn else { return Err("no learner".into()) };
             parameters = model.parameters;
@@ -47,7 +65,7 @@ fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
             let weights = Weights { cpu: parameters.max_weight, accelerator: weight };
             while let Some(q) = session.advance() {
                 // Queues need some time to settle at this rate.
-                if q.at_s > 10.0 {
+                if q.at_s > scale.time_s(100.0) {
                     p99 += q.observation.p99_ms;
                     of.push(inputs(&q.observation, q.weights, parameters.max_weight));
                 }
@@ -63,27 +81,28 @@ fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
 }
 
 /// The rack: its second SmartNIC is added after `BEFORE` decisions.
-fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenario>, String> {
-    let mut s = setup(bench, 32, 2, "wrr", 1.0);
-    s.servers = servers;
-    s.arrivals = changing(servers);
-    let at_s = super::fast::INTERVAL_S * BEFORE as f64 + 0.1;
+fn rack(bench: &Bench, rates: &[f64], learner: LearnerKind) -> Result<Arc<Scenario>, String> {
+    let mut s = setup(bench, servers(bench), 2, "wrr", 1.0);
+    s.arrivals = stepping(bench, rates, s.servers);
+    let scale = Scale::of(bench);
+    let at_s = scale.interval_s() * BEFORE as f64 + scale.time_s(1.0);
     s.more = format!(
         "[[event]]\nat_s = 0\naction = \"disable\"\ndevice = \"nic2\"\n\
          [[event]]\nat_s = {at_s}\naction = \"enable\"\ndevice = \"nic2\"\n"
     );
     let guard = match learner {
-        LearnerKind::Thompson | LearnerKind::ServiceRate => guard(),
+        LearnerKind::Thompson | LearnerKind::ServiceRate => guard(bench),
         _ => String::new(),
     };
-    deciding(&mut s, learner, (BEFORE + AFTER) as u32, &guard);
+    deciding(bench, &mut s, learner, (BEFORE + AFTER) as u32, &guard);
     s.scenario(bench)
 }
 
 /// The guard of learners that have one.
-pub fn guard() -> String {
+pub fn guard(bench: &Bench) -> String {
+    let bound_ms = 1e3 * Scale::of(bench).time_s(BOUND_S);
     format!(
-        "guard = {{ p99_ms = {BOUND_MS}, loss = 0.05, fallback = 1, hold = 3, max_change = 2, max_use_percent = 92 }}"
+        "guard = {{ p99_ms = {bound_ms}, loss = 0.05, fallback = 1, hold = 3, max_change = 2, max_use_percent = 92 }}"
     )
 }
 
@@ -95,27 +114,66 @@ const LEARNERS: [(&str, LearnerKind); 4] = [
     ("service-rate", LearnerKind::ServiceRate),
 ];
 
+/// P4Wise whose table is emptied after `BEFORE` decisions.
+struct Reset {
+    learner: Learner,
+    parameters: Parameters,
+    decisions: usize,
+}
+
+impl Weigher for Reset {
+    fn weights(&self) -> Weights {
+        self.learner.weights()
+    }
+
+    fn set_weights(&mut self, weights: Weights) {
+        self.learner.set_weights(weights);
+    }
+
+    fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {
+        if self.decisions == BEFORE
+            && let Ok(mut new) = Learner::new(self.parameters)
+        {
+            new.set_weights(self.learner.weights());
+            self.learner = new;
+        }
+        self.decisions += 1;
+        self.learner.step(o, random)
+    }
+}
+
+/// One simulation in which the table is emptied at T.
+fn reset(bench: &Bench, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, String> {
+    let parameters = scenario.learn.as_ref().map(|l| l.parameters).unwrap_or_default();
+    let mut p4wise = Reset { learner: Learner::new(parameters)?, parameters, decisions: 0 };
+    decided_by(bench, scenario, seed, &mut p4wise)
+}
+
+/// One simulation decided by a network that was trained before.
+pub fn by_network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Outcome, String> {
+    let mut network = network(bench, experiment, seed)?;
+    decided_by(bench, &rack(bench, experiment.rates, LearnerKind::Fixed)?, seed, &mut network)
+}
+
 /// Results of each.
 fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
     bench.once("a second SmartNIC", || {
-        let servers = bench.choose(4, 2);
         let mut all = Vec::new();
         for (name, kind) in LEARNERS {
-            all.push((name, rack(bench, servers, kind)?));
+            all.push((name, rack(bench, FIGURE.rates, kind)?));
         }
         bench.each("a second SmartNIC", &all, |(name, scenario), seed| match *name {
-            "network" => {
-                let mut network = network(bench, servers, seed)?;
-                decided_by(bench, scenario, seed, &mut network)
-            }
+            "network" => by_network(bench, &FIGURE, seed),
+            "p4wise" if bench.as_published(Factor::Reset) => reset(bench, scenario, seed),
             _ => bench.simulate(scenario, seed),
         })
     })
 }
 
-/// Right decisions among the last thirty, up to so many.
-pub fn lately(name: &str, runs: &[Outcome], decisions: usize) -> Curve {
-    let window = |o: &Outcome, n: usize| right(steps(o).get(n.saturating_sub(30)..n).unwrap_or_default());
+/// Right decisions by this judge among the last thirty, up to so many.
+pub fn lately(name: &str, runs: &[Outcome], decisions: usize, judge: fn(&LearnStep) -> bool) -> Curve {
+    let window =
+        |o: &Outcome, n: usize| percent(steps(o).get(n.saturating_sub(30)..n).unwrap_or_default(), judge);
     let points = (30..=decisions).step_by(15).map(|n| Point::of(n as f64, runs, |o| window(o, n)));
     Curve { name: name.into(), points: points.collect() }
 }
@@ -150,7 +208,10 @@ fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
 
 pub fn second_nic(bench: &Bench) -> Result<Found, String> {
     let runs = runs(bench)?;
-    let ours = LEARNERS.iter().zip(runs.iter()).map(|((name, _), runs)| lately(name, runs, BEFORE + AFTER));
+    let ours = LEARNERS
+        .iter()
+        .zip(runs.iter())
+        .map(|((name, _), runs)| lately(name, runs, BEFORE + AFTER, |s| s.right));
     let chart = Chart {
         title: format!("Right decisions; a second SmartNIC after {BEFORE}"),
         x: DECISION,

@@ -2,7 +2,7 @@
 //! Learners, with and without their guard, are held against what does not learn: a frozen table, constant weights, a threshold.
 
 use super::adapt::{DECISION, RIGHT, guard, lately, part};
-use super::fast::{INTERVAL_S, decided_by, deciding, setup, stepping};
+use super::fast::{Scale, decided_by, deciding, setup, stepping};
 use super::scale::Threshold;
 use crate::bench::Bench;
 use crate::figure::{Chart, Found, ratios};
@@ -83,21 +83,22 @@ const DECIDERS: [(&str, Decider); 11] = [
 /// The rack, with or without what happens at T.
 fn rack(bench: &Bench, change: &Change, decider: Decider, whole: bool) -> Result<Arc<Scenario>, String> {
     let mut s = setup(bench, bench.choose(64, 32), change.nics, "wrr", 1.0);
-    s.arrivals = stepping(&change.rates, s.servers);
+    s.arrivals = stepping(bench, &change.rates, s.servers);
+    let scale = Scale::of(bench);
     let events = change.events.iter().filter(|(at, _)| whole || *at < BEFORE as f64);
     for (at, what) in events {
-        let at_s = if *at > 0.0 { INTERVAL_S * at + 0.1 } else { 0.0 };
+        let at_s = if *at > 0.0 { scale.interval_s() * at + scale.time_s(1.0) } else { 0.0 };
         s.more.push_str(&format!("[[event]]\nat_s = {at_s}\n{what}\n"));
     }
     let (learner, more) = match decider {
         Decider::Learner(kind) => (kind, String::new()),
-        Decider::Guarded(kind) => (kind, guard()),
+        Decider::Guarded(kind) => (kind, guard(bench)),
         Decider::Frozen if whole => (LearnerKind::QLearning, "alpha = 1e-6\nepsilon = 0.0".into()),
         Decider::Frozen => (LearnerKind::QLearning, String::new()),
         Decider::Threshold => (LearnerKind::Fixed, String::new()),
         Decider::Constant(weight) => (LearnerKind::Fixed, format!("weight = {weight}")),
     };
-    deciding(&mut s, learner, if whole { BEFORE + AFTER } else { BEFORE } as u32, &more);
+    deciding(bench, &mut s, learner, if whole { BEFORE + AFTER } else { BEFORE } as u32, &more);
     s.scenario(bench)
 }
 
@@ -131,7 +132,11 @@ fn one(bench: &Bench, change: &Change) -> Result<(Chart, Vec<Vec<f64>>), String>
         title: format!("Right decisions; {} after {BEFORE}", change.title),
         x: DECISION,
         y: RIGHT,
-        ours: DECIDERS.iter().zip(&runs).map(|((name, _), runs)| lately(name, runs, all)).collect(),
+        ours: DECIDERS
+            .iter()
+            .zip(&runs)
+            .map(|((name, _), runs)| lately(name, runs, all, |s| s.right))
+            .collect(),
         paper: Vec::new(),
     };
     let late = |of: usize| part(&runs[of], all - LAST, all);

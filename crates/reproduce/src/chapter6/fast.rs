@@ -1,40 +1,67 @@
 //! Racks that represent the thesis's in chapter 6: a sixteenth of the servers, everything ten times as fast. Results are
-//! scaled back.
+//! scaled back. As published, the racks are as large and as slow as the thesis's.
 
 use super::racks::units;
-use crate::bench::Bench;
+use crate::bench::{Bench, Factor};
 use crate::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_decide::{QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
+use pointsman_sim::random::{Part, Stream};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
 use std::sync::Arc;
 
-/// So many of the thesis's servers are one of ours.
-pub const SERVERS: f64 = 16.0;
-/// So much faster is everything.
-pub const SPEED: f64 = 10.0;
-/// Between decisions, in our seconds.
-pub const INTERVAL_S: f64 = 4.0;
-/// The reward's latency threshold, in our milliseconds.
-const LATENCY_MS: f64 = 100.0;
+/// How a rack represents the thesis's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// So many of the thesis's servers are one of ours.
+    pub servers: f64,
+    /// So much faster is everything.
+    pub speed: f64,
+}
+
+impl Scale {
+    /// That of this bench.
+    pub fn of(bench: &Bench) -> Scale {
+        bench.pick(Factor::Scale, Scale { servers: 1.0, speed: 1.0 }, Scale { servers: 16.0, speed: 10.0 })
+    }
+
+    /// A time of the thesis's racks in seconds, as one of ours.
+    pub fn time_s(self, thesis_s: f64) -> f64 {
+        thesis_s / self.speed
+    }
+
+    /// Between decisions, in our seconds.
+    pub fn interval_s(self) -> f64 {
+        self.time_s(40.0)
+    }
+
+    /// Servers that represent so many of the thesis's.
+    pub fn own_servers(self, thesis: u32) -> u32 {
+        (f64::from(thesis) / self.servers).round().max(1.0) as u32
+    }
+}
+
+/// The reward's latency threshold, in seconds of the thesis.
+const LATENCY_S: f64 = 1.0;
 
 /// Requests per second and server of the thesis that loads change among in training: far from the rate where 6:0 ceases to be
 /// right, on both sides.
-const TRAINING: [f64; 6] = [8.0, 14.5, 9.5, 15.0, 8.5, 15.5];
+pub const TRAINING: [f64; 6] = [8.0, 14.5, 9.5, 15.0, 8.5, 15.5];
 
 /// A rack that scales down this many of the thesis's servers at this rate.
 pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s: f64) -> Setup {
-    let own = (f64::from(servers) / SERVERS).round().max(1.0) as u32;
+    let scale = Scale::of(bench);
     let units: Vec<Unit> =
-        units(nics).into_iter().map(|u| Unit { mean_ms: u.mean_ms / SPEED, ..u }).collect();
-    let mut s = Setup::new(own, &units, policy, coming(bench, rate_per_s / SERVERS * SPEED));
-    s.patience_s = 5.0;
-    s.warmup_s = 8.0;
+        units(nics).into_iter().map(|u| Unit { mean_ms: u.mean_ms / scale.speed, ..u }).collect();
+    let arrivals = coming(bench, rate_per_s / scale.servers * scale.speed);
+    let mut s = Setup::new(scale.own_servers(servers), &units, policy, arrivals);
+    s.patience_s = scale.time_s(50.0);
+    s.warmup_s = scale.time_s(80.0);
     if policy == "prt" {
         s.tuning = as_published(bench, policy);
-        s.sampling_ms = 10.0;
-        s.agent = agents(20, 100);
+        s.sampling_ms = 1e3 * scale.time_s(0.1);
+        s.agent = agents((1e3 * scale.time_s(0.2)) as u32, (1e3 * scale.time_s(1.0)) as u32);
     }
     s
 }
@@ -45,31 +72,42 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
 const LEARNING: &str = "ranges = 5\nload_change_percent = 20\nepsilon_decay = 0.98";
 
 /// With a learner that sets weights for this many intervals. `more` are further lines of `[learn]`.
-pub fn deciding(setup: &mut Setup, learner: LearnerKind, decisions: u32, more: &str) {
-    setup.duration_s = INTERVAL_S * f64::from(decisions + 1) - 0.5;
+pub fn deciding(bench: &Bench, setup: &mut Setup, learner: LearnerKind, decisions: u32, more: &str) {
+    let scale = Scale::of(bench);
+    setup.duration_s = scale.interval_s() * f64::from(decisions + 1) - scale.time_s(5.0);
     setup.more.push_str(&format!(
-        "[learn]\nlearner = \"{}\"\ninterval_s = {INTERVAL_S}\nsettle_s = 2.5\nlatency_ms = {LATENCY_MS}\n\
-         utilisation_percent = 60\n{LEARNING}\n{more}\n",
-        learner.name()
+        "[learn]\nlearner = \"{}\"\ninterval_s = {}\nsettle_s = {}\nlatency_ms = {}\n\
+         utilisation_percent = 60\n{}\n{more}\n",
+        learner.name(),
+        scale.interval_s(),
+        scale.time_s(25.0),
+        1e3 * scale.time_s(LATENCY_S),
+        bench.pick(Factor::Learner, "", LEARNING),
     ));
 }
 
 /// Arrivals with a new rate every fifteen decisions, far from the rate where 6:0 ceases to be right.
-pub fn changing(own_servers: u32) -> String {
-    stepping(&TRAINING, own_servers)
+pub fn changing(bench: &Bench, own_servers: u32) -> String {
+    stepping(bench, &TRAINING, own_servers)
 }
 
 /// Arrivals with a new one of these rates, per second and server of the thesis, every fifteen decisions.
-pub fn stepping(rates: &[f64], own_servers: u32) -> String {
-    let rates: Vec<String> = rates.iter().map(|r| (r * SPEED * f64::from(own_servers)).to_string()).collect();
-    format!("process = \"steps\", step_s = {}, rates_per_s = [{}]", 15.0 * INTERVAL_S, rates.join(", "))
+pub fn stepping(bench: &Bench, rates: &[f64], own_servers: u32) -> String {
+    let scale = Scale::of(bench);
+    let own = |r: &f64| (r * scale.speed * f64::from(own_servers)).to_string();
+    let rates: Vec<String> = rates.iter().map(own).collect();
+    format!(
+        "process = \"steps\", step_s = {}, rates_per_s = [{}]",
+        15.0 * scale.interval_s(),
+        rates.join(", ")
+    )
 }
 
 /// A table learnt by P4Wise with this seed, in this many decisions.
 pub fn trained(bench: &Bench, seed: u64, decisions: u32) -> Result<Option<QTable>, String> {
     let mut s = setup(bench, 64, 2, "wrr", 1.0);
-    s.arrivals = changing(s.servers);
-    deciding(&mut s, LearnerKind::QLearning, decisions, "");
+    s.arrivals = changing(bench, s.servers);
+    deciding(bench, &mut s, LearnerKind::QLearning, decisions, "");
     let outcome = bench.simulate(&s.scenario(bench)?, seed)?;
     Ok(outcome.learning.and_then(|l| l.table))
 }
@@ -82,8 +120,9 @@ pub fn decided_by(
     weigher: &mut dyn Weigher,
 ) -> Result<Outcome, String> {
     let mut session = bench.session(scenario, seed)?;
+    let mut random = Stream::new(seed, Part::Learner, 2);
     while let Some(question) = session.advance() {
-        let step = weigher.step(&question.observation, &mut || 0.5);
+        let step = weigher.step(&question.observation, &mut || random.unit());
         session.decide(&question, step.weights, step.reward);
     }
     Ok(bench.finished(session.finish()))

@@ -29,9 +29,9 @@ pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
         let mut scenarios = Vec::new();
         for (alpha, gamma) in PAIRS {
             let mut s = setup(bench, bench.choose(64, 32), 2, "wrr", 1.0);
-            s.arrivals = changing(s.servers);
+            s.arrivals = changing(bench, s.servers);
             let more = format!("alpha = {alpha}\ngamma = {gamma}");
-            deciding(&mut s, LearnerKind::QLearning, decisions(bench), &more);
+            deciding(bench, &mut s, LearnerKind::QLearning, decisions(bench), &more);
             scenarios.push(s.scenario(bench)?);
         }
         bench.simulate_all("convergence", &scenarios)

@@ -1,9 +1,10 @@
 //! Figures 5.12 to 5.14: racks of 64, 128 and 256 servers with two SmartNICs each, under four policies.
 
+use super::lookup::{looked_up, variance};
 use crate::apps::KNN;
-use crate::bench::Bench;
+use crate::bench::{Bench, Factor};
 use crate::chapter5::POLICIES;
-use crate::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
+use crate::figure::{Chart, Curve, Found, Lossy, P99, Quantity, RATE, ratios};
 use crate::papers;
 use crate::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_sim::Outcome;
@@ -55,21 +56,54 @@ pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate
     s
 }
 
+/// What a rack did under a policy at a rate.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    answers_per_s: f64,
+    /// The thesis's throughput.
+    score: f64,
+    p99_ms: f64,
+    loss_percent: Option<f64>,
+}
+
+impl Lossy for Ran {
+    fn loss_percent(&self) -> Option<f64> {
+        self.loss_percent
+    }
+}
+
+impl Ran {
+    fn simulated(servers: u32, o: &Outcome) -> Ran {
+        Ran {
+            answers_per_s: answers_per_s(o),
+            score: score(servers, o),
+            p99_ms: o.latency.p99_ms,
+            loss_percent: o.loss_percent(),
+        }
+    }
+
+    /// Its score is all that a table gives.
+    fn looked_up(servers: u32, policy: &str, rate_per_s: f64, seed: u64) -> Result<Ran, String> {
+        let (score, p99_ms) = looked_up(policy, servers, rate_per_s, seed)?;
+        Ok(Ran { answers_per_s: score, score, p99_ms, loss_percent: None })
+    }
+}
+
 /// Results of one rack.
 struct Swept {
     servers: u32,
     rates: Vec<f64>,
     /// By policy and rate.
-    outcomes: Vec<Vec<Outcome>>,
+    runs: Vec<Vec<Ran>>,
 }
 
 impl Swept {
-    fn chart(&self, y: Quantity, paper: &str, of: impl Fn(&Outcome) -> f64) -> Chart {
+    fn chart(&self, y: Quantity, paper: &str, of: impl Fn(&Ran) -> f64) -> Chart {
         let paper = match paper {
             "" => Vec::new(),
             name => papers::curves(&format!("{name}-{}", self.servers)),
         };
-        let lines = POLICIES.iter().zip(self.outcomes.chunks(self.rates.len()));
+        let lines = POLICIES.iter().zip(self.runs.chunks(self.rates.len()));
         let ours = lines.map(|(p, runs)| Curve::of(p, &self.rates, runs, &of));
         let title = format!("{} servers: {}", self.servers, y.label);
         Chart { title, x: RATE, y, ours: ours.collect(), paper }
@@ -81,14 +115,21 @@ fn sweep(bench: &Bench) -> Result<Arc<Vec<Swept>>, String> {
     bench.once("racks under four policies", || {
         let mut out = Vec::new();
         for (servers, rates) in bench.choose(RACKS, QUICK) {
-            let mut scenarios = Vec::new();
+            let mut asked = Vec::new();
             for policy in POLICIES {
                 for rate in *rates {
-                    scenarios.push(setup(bench, *servers, 2, policy, *rate).scenario(bench)?);
+                    asked.push((policy, *rate, setup(bench, *servers, 2, policy, *rate).scenario(bench)?));
                 }
             }
-            let outcomes = bench.simulate_all(&format!("{servers} servers"), &scenarios)?;
-            out.push(Swept { servers: *servers, rates: rates.to_vec(), outcomes });
+            let table = bench.as_published(Factor::Lookup);
+            let runs =
+                bench.each(&format!("{servers} servers"), &asked, |(policy, rate, scenario), seed| {
+                    match table {
+                        true => Ran::looked_up(*servers, policy, *rate, seed),
+                        false => Ok(Ran::simulated(*servers, &bench.simulate(scenario, seed)?)),
+                    }
+                })?;
+            out.push(Swept { servers: *servers, rates: rates.to_vec(), runs });
         }
         Ok(out)
     })
@@ -119,8 +160,8 @@ fn over<'a>(lists: impl IntoIterator<Item = &'a [f64]>, pick: fn(f64, f64) -> f6
 pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     for swept in sweep(bench)?.iter() {
-        let answers = swept.chart(ANSWERS, "", answers_per_s);
-        let scores = swept.chart(SCORE, "5.12", |o| score(swept.servers, o));
+        let answers = swept.chart(ANSWERS, "", |r| r.answers_per_s);
+        let scores = swept.chart(SCORE, "5.12", |r| r.score);
         let at = |policy: &str, x: f64| answers.samples(policy, x).to_vec();
         match swept.servers {
             64 => {
@@ -154,7 +195,7 @@ pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
 pub(super) fn delay(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     for swept in sweep(bench)?.iter() {
-        let chart = swept.chart(P99, "5.13", |o| o.latency.p99_ms);
+        let chart = swept.chart(P99, "5.13", |r| r.p99_ms);
         let at = |policy: &str, x: f64| chart.samples(policy, x);
         match swept.servers {
             64 => {
@@ -191,16 +232,21 @@ fn spread(o: &Outcome) -> f64 {
 
 pub(super) fn evenness(bench: &Bench) -> Result<Found, String> {
     let racks = [(64u32, 1300.0), (128, 2600.0)];
-    let mut scenarios = Vec::new();
+    let mut asked = Vec::new();
     for policy in POLICIES {
         for (servers, rate) in racks {
-            scenarios.push(setup(bench, servers, 2, policy, rate).scenario(bench)?);
+            asked.push((policy, servers, rate, setup(bench, servers, 2, policy, rate).scenario(bench)?));
         }
     }
-    let outcomes = bench.simulate_all("use of devices", &scenarios)?;
+    let table = bench.as_published(Factor::Lookup);
+    let spreads =
+        bench.each("use of devices", &asked, |(policy, servers, rate, scenario), seed| match table {
+            true => Ok(variance(policy, *servers, *rate, seed)),
+            false => Ok(spread(&bench.simulate(scenario, seed)?)),
+        })?;
     let servers = racks.map(|(servers, _)| f64::from(servers));
-    let lines = POLICIES.iter().zip(outcomes.chunks(racks.len()));
-    let ours = lines.map(|(policy, runs)| Curve::of(policy, &servers, runs, spread)).collect();
+    let lines = POLICIES.iter().zip(spreads.chunks(racks.len()));
+    let ours = lines.map(|(policy, runs)| Curve::of(policy, &servers, runs, |s| *s)).collect();
     let title = "Standard deviation of devices' utilisation".to_string();
     let chart = Chart { title, x: SERVERS, y: SPREAD, ours, paper: papers::curves("5.14") };
     let at = |policy: &str| chart.samples(policy, 64.0);

@@ -1,6 +1,6 @@
 //! Figures 6.2 and 6.4 to 6.7: P4Wise, trained, at different scales.
 
-use super::fast::{self, SERVERS, SPEED, decided_by, deciding, percent, right, setup, steps};
+use super::fast::{self, Scale, decided_by, deciding, percent, right, setup, steps};
 use crate::bench::Bench;
 use crate::figure::{Chart, Curve, Found, Lossy, P99, Quantity, RATE, ratios};
 use crate::papers;
@@ -56,12 +56,12 @@ impl Weigher for Threshold {
     }
 }
 
-fn thesis_p99(outcome: &Outcome) -> f64 {
-    SPEED * outcome.latency.p99_ms
+fn thesis_p99(scale: Scale, outcome: &Outcome) -> f64 {
+    scale.speed * outcome.latency.p99_ms
 }
 
-fn thesis_answers(outcome: &Outcome) -> f64 {
-    SERVERS / SPEED * outcome.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
+fn thesis_answers(scale: Scale, outcome: &Outcome) -> f64 {
+    scale.servers / scale.speed * outcome.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
 }
 
 /// For each seed the mean over lists of samples.
@@ -80,7 +80,7 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
     for percent in thresholds {
         for rate in rates {
             let mut s = setup(bench, 128, 2, "wrr", *rate);
-            deciding(&mut s, LearnerKind::Fixed, 10, "");
+            deciding(bench, &mut s, LearnerKind::Fixed, 10, "");
             all.push((percent, s.scenario(bench)?));
         }
     }
@@ -88,7 +88,9 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
         decided_by(bench, scenario, seed, &mut Threshold::new(*percent))
     })?;
     let lines = thresholds.iter().zip(runs.chunks(rates.len()));
-    let ours = lines.map(|(percent, runs)| Curve::of(&format!("{percent} %"), rates, runs, thesis_p99));
+    let ours = lines.map(|(percent, runs)| {
+        Curve::of(&format!("{percent} %"), rates, runs, |o| thesis_p99(Scale::of(bench), o))
+    });
     let ours = ours.collect();
     let chart = Chart { title: "P99, 128 servers".into(), x: RATE, y: P99, ours, paper: Vec::new() };
     let mean = |name: &str| -> Vec<f64> {
@@ -138,8 +140,8 @@ fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, String> {
         let mut scenarios = Vec::new();
         for rate in &rates {
             let mut s = setup(bench, servers, 2, "wrr", *rate);
-            s.warmup_s = fast::INTERVAL_S * f64::from(DECISIONS - WATCHED as u32);
-            deciding(&mut s, LearnerKind::QLearning, DECISIONS, "epsilon = 0.01");
+            s.warmup_s = Scale::of(bench).interval_s() * f64::from(DECISIONS - WATCHED as u32);
+            deciding(bench, &mut s, LearnerKind::QLearning, DECISIONS, "epsilon = 0.01");
             scenarios.push(s.scenario(bench)?);
         }
         let outcomes = bench.each("at different rates", &scenarios, |scenario, seed| {
@@ -200,15 +202,16 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
         for rate in &e.rates {
             let mut s = setup(bench, servers, 2, policy, *rate);
             // As long as P4Wise is watched.
-            s.duration_s = s.warmup_s + fast::INTERVAL_S * WATCHED as f64;
+            s.duration_s = s.warmup_s + Scale::of(bench).interval_s() * WATCHED as f64;
             scenarios.push(s.scenario(bench)?);
         }
     }
     let runs = bench.simulate_all("policies", &scenarios)?;
-    type Of = fn(&Outcome) -> f64;
+    type Of = fn(Scale, &Outcome) -> f64;
+    let scale = Scale::of(bench);
     let known = format!("5.13-{servers}");
     let [p99, answers] = [(P99, thesis_p99 as Of), (ANSWERS, thesis_answers as Of)].map(|(y, of)| {
-        let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, of);
+        let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, |o| of(scale, o));
         let others = policies.iter().zip(runs.chunks(e.rates.len())).map(|(policy, runs)| line(policy, runs));
         let ours = std::iter::once(line("p4wise", &e.outcomes)).chain(others).collect();
         // The thesis's throughput is not a rate of answers.

@@ -77,7 +77,7 @@ fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, String> {
 }
 
 /// A percentile of samples, which are sorted here.
-fn percentile(samples: &mut [f64], percent: f64) -> f64 {
+pub fn percentile(samples: &mut [f64], percent: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     let at = (percent / 100.0 * samples.len() as f64).ceil() as usize;
     samples.get(at.saturating_sub(1).min(samples.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
