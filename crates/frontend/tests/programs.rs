@@ -13,9 +13,15 @@ fn compile_all(files: Vec<PathBuf>) {
     let mut failures = Vec::new();
     for file in files {
         let text = String::from_utf8_lossy(&std::fs::read(&file).expect("readable")).into_owned();
-        if let Err(f) = compile(&file.to_string_lossy(), &text, &loader, &[]) {
-            failures.extend(f.diagnostics.iter().map(|d| render::to_text(&f.source_map, d, false)));
-        }
+        let (map, diagnostics) = match compile(&file.to_string_lossy(), &text, &loader, &[]) {
+            // Warnings about headers that are invalid are wrong here.
+            Ok(c) => (
+                c.source_map,
+                c.warnings.into_iter().filter(|d| ["P0707", "P0709"].contains(&d.code)).collect(),
+            ),
+            Err(f) => (f.source_map, f.diagnostics),
+        };
+        failures.extend(diagnostics.iter().map(|d| render::to_text(&map, d, false)));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

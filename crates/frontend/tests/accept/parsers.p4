@@ -198,7 +198,7 @@ control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
 
 control C(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(true, { hdr.ipv4.version }, meta.seen, HashAlgorithm.csum16);
+        update_checksum(hdr.ipv4.isValid(), { hdr.ipv4.version }, meta.seen, HashAlgorithm.csum16);
     }
 }
 
