@@ -218,16 +218,17 @@ impl Running {
     }
 
     /// Says which switches cannot be told apart.
-    fn warn(&mut self, log: &mut dyn FnMut(&str)) {
+    fn warn(&mut self, log: &mut dyn FnMut(Level, &str)) {
         let shared = match &mut self.kept {
             Kept::Alone { store, .. } => store.shared_numbers(),
             Kept::Chain(node) => node.replica.shared_numbers(),
         };
         for switch in shared {
-            log(&format!(
+            let text = format!(
                 "two switches have the number {switch}, and both send: give each a switch_id of its own in redplane_config; the one with the \
                  smaller incarnation gets no keys"
-            ));
+            );
+            log(Level::Warn, &text);
         }
     }
 
