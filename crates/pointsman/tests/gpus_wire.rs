@@ -110,9 +110,9 @@ fn one_of_several_gpus_is_lost() -> Outcome {
         here.enter(|| Running::of(command(&["agent", &rack, "s1", "cpu", "--metrics", "127.0.0.1:9101"])))?;
     agent.wait_for("metrics on ");
     let all = [
-        "reported{device=\"s1/gpu1\"} 1.0",
-        "compute_percent{device=\"s1/gpu1\"} 71.0",
-        "memory_percent{device=\"s1/gpu2\"} 25.0",
+        "reported{server=\"s1\",device=\"s1/gpu1\"} 1.0",
+        "compute_percent{server=\"s1\",device=\"s1/gpu1\"} 71.0",
+        "memory_percent{server=\"s1\",device=\"s1/gpu2\"} 25.0",
     ];
     until_shown(&here, &all)?;
     // Twice, because a GPU that came back may be lost again.
@@ -120,9 +120,9 @@ fn one_of_several_gpus_is_lost() -> Outcome {
         folder.write("lost", "");
         until_said(&agent, "NVIDIA GPU 1: GPU is lost", time)?;
         let others = [
-            "reported{device=\"s1/gpu0\"} 1.0",
-            "reported{device=\"s1/gpu1\"} 0.0",
-            "reported{device=\"s1/gpu2\"} 1.0",
+            "reported{server=\"s1\",device=\"s1/gpu0\"} 1.0",
+            "reported{server=\"s1\",device=\"s1/gpu1\"} 0.0",
+            "reported{server=\"s1\",device=\"s1/gpu2\"} 1.0",
         ];
         until_shown(&here, &others)?;
         std::fs::remove_file(folder.path("lost"))?;

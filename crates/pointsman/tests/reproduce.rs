@@ -122,7 +122,7 @@ fn the_list_and_mistakes() {
     check(&["fig-9.9"], "--list");
     check(&["table-4.1"], "cannot be run: it counts resources");
     check(&["fig-5.12", "--in", "lab"], "omit --in lab");
-    check(&["fig-5.12", "--as-published"], "has no settings as published");
+    check(&["goal-capacity", "--as-published"], "has no settings as published");
     check(&["fig-5.7", "--as-published", "--in", "lab"], "omit --in lab");
     check(&["p4te-fig-9", "--as-published=ties"], "without a list");
     check(&["fig-5.7", "--as-published=tie"], "possible values");

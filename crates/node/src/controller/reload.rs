@@ -280,7 +280,7 @@ mod tests {
         assert!(is_quiet(&mut f) && is_quiet(&mut f) && is_quiet(&mut f));
         f.ask();
         let news = f.look();
-        assert!(matches!(&news[..], [Command::File(rack)] if rack.services.is_empty()));
+        assert!(matches!(&news[..], [.., Command::File(rack)] if rack.services.is_empty()));
         folder.write(&whole);
         f.look();
         assert_eq!(weights(&f.look()), [5], "more than before is taken at once");

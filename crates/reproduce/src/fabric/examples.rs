@@ -238,7 +238,7 @@ fn threshold(bench: &Bench) -> Result<Found, String> {
     run(&mut rig, 200, &mut sent);
     let first = |port| depths(&sent, port).into_iter().max().map_or(f64::NAN, f64::from);
     let last = |port: u32| {
-        let of = sent.iter().filter(|(to, _)| *to == port).next_back();
+        let of = sent.iter().rfind(|(to, _)| *to == port);
         of.map_or(f64::NAN, |(_, packet)| f64::from(u8::from(packet[15] & 3 == 3)))
     };
     let mut found = Found::default();

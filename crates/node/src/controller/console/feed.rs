@@ -149,9 +149,11 @@ mod tests {
             let other_page = parts(1, &users[1], true, &views[1]).await;
             assert!(!shows(&other_page, "s1/cpu"), "the second page of servers is empty");
             let reader = parts(1, &users[1], false, &views[0]).await;
-            assert!(shows(&reader, "s2/cpu") && !shows(&reader, "Drain"), "who reads cannot drain");
+            // The button has the device's whole name.
+            assert!(shows(&reader, ">cpu<") && !shows(&reader, "s2/cpu"), "who reads cannot drain");
             assert!(shows(&parts(2, &users[0], true, &views[0]).await, "s3/cpu"), "a second later");
-            drop((users, console));
+            drop(users);
+            drop(console);
             assert_eq!(api.await.expect("it ends"), 3);
         });
     }
