@@ -19,7 +19,7 @@ use pointsman_ir::Span;
 /// Columns of one level.
 const INDENT: usize = 4;
 
-/// Widths that [`format`] takes.
+/// Widths that [`format()`] takes.
 pub const WIDTHS: std::ops::RangeInclusive<usize> = 40..=400;
 
 /// Formats a file. Lines that are longer than `width` columns are broken, where they can be; without it, none is. An
