@@ -293,6 +293,7 @@ mod tests {
         let lost = Log::file("switch", Format::Text, Level::Info, &dir.join("x/y"), rotation);
         assert!(lost.is_err_and(|e| e.to_string().contains("x/y")));
     }
+
     #[test]
     fn a_line_is_an_object() {
         let log =

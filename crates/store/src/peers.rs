@@ -1,4 +1,4 @@
-//! Where switches are, and whether two of them have one number.
+//! Addresses of switches, and whether two switches have the same number.
 
 use crate::message::later;
 use std::collections::BTreeMap;

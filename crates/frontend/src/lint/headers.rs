@@ -11,7 +11,7 @@ pub type Id = u8;
 pub const MAX_HEADERS: usize = 127;
 /// The bit of a row after those of the headers: the packet will be dropped.
 const DROPPED: u128 = 1 << MAX_HEADERS;
-/// Combinations that are kept; if there are more, a header is no longer followed.
+/// Maximum number of combinations. Above it, headers are dropped from the analysis one by one.
 const MAX_ROWS: usize = 256;
 
 /// What is known about a header.

@@ -1,4 +1,4 @@
-//! News for open pages: the rack is read, and its parts are made into HTML, once a second for all of them.
+//! Updates for open pages: the rack is read, and its parts are made into HTML, once a second for all of them.
 
 use super::{EVERY, SLOW, User};
 use crate::http::server::Response;
@@ -57,7 +57,7 @@ impl Feed {
         Ok(parts)
     }
 
-    /// Sends news until the browser is gone or the token is no longer valid.
+    /// Sends updates until the browser disconnects or the token expires.
     pub async fn follow(&self, user: &User<'_>, view: &View, events: &mpsc::Sender<String>) {
         let mut sent = Parts::default();
         let mut said = Instant::now();
@@ -94,7 +94,7 @@ impl Feed {
                     return;
                 }
             }
-            // A browser that reads slowly gets what is new then.
+            // A browser that reads slowly skips seconds.
             second = second.max(self.begin.elapsed().as_secs()) + 1;
             tokio::time::sleep_until(self.begin + EVERY * u32::try_from(second).unwrap_or(u32::MAX)).await;
         }
