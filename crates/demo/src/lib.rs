@@ -253,7 +253,7 @@ fn start(
         let said = watch.serve(&live)?;
         bar.suspend(|| show(&said));
     }
-    live.wait_in_sync(PATIENCE)?;
+    live.wait_for_reports(PATIENCE)?;
     Ok(live)
 }
 

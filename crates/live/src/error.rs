@@ -55,6 +55,8 @@ pub enum Error {
 pub enum Late {
     /// A rack's switch.
     Switch,
+    /// Devices' reports.
+    Reports,
     /// A network's switches.
     Switches,
 }
@@ -80,6 +82,13 @@ impl fmt::Display for Error {
             Error::Panicked(part) => write!(f, "the {part} panicked"),
             Error::Late(after, Late::Switch) => {
                 write!(f, "the switch is not up to date after {} s", after.as_secs_f64())
+            }
+            Error::Late(after, Late::Reports) => {
+                write!(
+                    f,
+                    "the switch is not up to date, or a device has not reported, after {} s",
+                    after.as_secs_f64()
+                )
             }
             Error::Late(after, Late::Switches) => {
                 write!(f, "the switches do not hold their entries after {} s", after.as_secs_f64())

@@ -385,17 +385,33 @@ impl Live {
 
     /// Waits until the switch holds the configuration and all MAC addresses are resolved.
     pub fn wait_in_sync(&self, patience: Duration) -> Result<(), Error> {
+        self.wait_until(patience, Late::Switch, Standing::is_complete)
+    }
+
+    /// The same, and waits until each device in service has reported. By then a device's machine knows the switch's MAC address. Before
+    /// the switch has a program, nothing answers the machine's requests for it: the kernel drops what it wants to send at the third
+    /// one without an answer, answers of the device included.
+    pub fn wait_for_reports(&self, patience: Duration) -> Result<(), Error> {
+        self.wait_until(patience, Late::Reports, |standing| standing.is_complete() && standing.unheard == 0)
+    }
+
+    fn wait_until(
+        &self,
+        patience: Duration,
+        late: Late,
+        is_met: impl Fn(&Standing) -> bool,
+    ) -> Result<(), Error> {
         let part = self.controller.as_ref().ok_or(Error::NotRunning("controller"))?;
         let mut status = part.status.clone();
         let wait = async {
             // The last input may not have been processed yet: an idle controller is in sync with the old state.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| Error::Stopped("controller"))
+            status.wait_for(is_met).await.map(|_| ()).map_err(|_| Error::Stopped("controller"))
         };
         let result = self.tokio.block_on(async { tokio::time::timeout(patience, wait).await });
         match result {
             Ok(r) => r,
-            Err(_) => Err(Error::Late(patience, Late::Switch)),
+            Err(_) => Err(Error::Late(patience, late)),
         }
     }
 

@@ -133,7 +133,7 @@ impl Bench {
         change(&mut file);
         live.set_config(file.rack()?);
         live.start_controller()?;
-        live.wait_in_sync(PATIENCE)?;
+        live.wait_for_reports(PATIENCE)?;
         let link = spec.clients.first().ok_or("no client")?;
         let ports = |addresses: Vec<IpAddr>| SourcePorts::new(addresses, 1024..=30_000, REST);
         let client = Client {

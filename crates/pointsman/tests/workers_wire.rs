@@ -315,7 +315,7 @@ fn connections_keep_their_devices() -> Fallible<()> {
         let ports = Ports { kind: want, workers: 2 };
         let mut live = Live::start_on(&spec, configs, &file, Choice::default(), ports, log)?;
         live.start_controller()?;
-        live.wait_in_sync(PATIENCE)?;
+        live.wait_for_reports(PATIENCE)?;
         let client = spec.clients.first().ok_or("no client")?;
         let namespace = live.rack.host(&client.name)?.namespace.clone();
         let keys = Keyring::derive(SEED, names)?;

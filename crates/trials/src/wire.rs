@@ -331,7 +331,7 @@ impl OnWire {
             None => None,
         };
         live.start_controller()?;
-        live.wait_in_sync(PATIENCE)?;
+        live.wait_for_reports(PATIENCE)?;
         // Every agent must have reported twice.
         std::thread::sleep(Duration::from_secs(1));
         let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone()))?;

@@ -230,6 +230,14 @@ impl Controllers {
         self.all.iter().filter_map(|c| c.report_age(device)).min()
     }
 
+    /// Number of devices in service that have not reported to any switch yet, though their reports are awaited.
+    pub fn unheard(&self) -> usize {
+        let rack = self.rack();
+        let awaited =
+            rack.devices().filter(|(s, d)| s.reports && d.enabled && rack.switch.report_timeout_ms > 0);
+        awaited.filter(|(_, d)| self.report_age(d.number).is_none()).count()
+    }
+
     /// See [`Controller::held`].
     pub fn held(&self) -> Vec<String> {
         self.all[0].held()

@@ -37,11 +37,13 @@ pub struct Standing {
     pub status: Status,
     /// Number of unresolved MAC addresses.
     pub unresolved: usize,
+    /// Number of devices in service whose first report is awaited.
+    pub unheard: usize,
 }
 
 impl Standing {
     /// Before it has done anything.
-    pub const START: Self = Standing { status: Status::Disconnected, unresolved: 0 };
+    pub const START: Self = Standing { status: Status::Disconnected, unresolved: 0, unheard: 0 };
 
     /// Whether all that is configured works, from the first packet on.
     pub fn is_complete(&self) -> bool {
@@ -229,6 +231,7 @@ impl Pump {
             status.send_replace(Standing {
                 status: self.controller.status(),
                 unresolved: self.controller.unresolved().len(),
+                unheard: self.controller.unheard(),
             });
         }
     }
