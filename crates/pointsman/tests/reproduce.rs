@@ -97,6 +97,16 @@ fn a_figure_of_networks_in_parts() {
     }
 }
 
+/// The thesis's table decides, so the ring has no effect, and the command says so.
+#[test]
+fn settings_without_effect_are_named() {
+    let args = ["reproduce", "fig-5.13", "--quick", "--seeds", "5", "--as-published=lookup,ring"];
+    let ended = run(&args);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("`ring` changes nothing"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("`lookup` changes nothing"), "{}", ended.stderr);
+}
+
 #[test]
 fn the_list_and_mistakes() {
     let list = run(&["reproduce", "--list"]);

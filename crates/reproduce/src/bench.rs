@@ -11,7 +11,7 @@ use pointsman_trials::wire::{OnWire, WireError, stretched};
 use pointsman_trials::{Session, Shard, Simulator, parallel};
 use serde_json::Value;
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub enum Coming {
 }
 
 /// A setting of racks in which the papers' systems differ from ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Factor {
     /// All but `pause` and `interval`: as in the text and, where it says nothing, as in the published programs.
     All,
@@ -143,6 +143,8 @@ pub struct Bench {
     pub published: bool,
     /// The settings of racks that are the papers'.
     pub factors: Vec<Factor>,
+    /// Those that a figure depends on.
+    asked: Mutex<BTreeSet<Factor>>,
     /// Seeds of simulations of networks.
     pub network_seeds: Vec<u64>,
     /// Where results of networks are kept for the next time, if anywhere.
@@ -192,6 +194,7 @@ impl Bench {
             place,
             published: false,
             factors: Vec::new(),
+            asked: Mutex::default(),
             network_seeds: Vec::new(),
             kept: None,
             flown: Mutex::default(),
@@ -212,9 +215,16 @@ impl Bench {
 
     /// Whether a setting of racks is the paper's.
     pub fn as_published(&self, factor: Factor) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(factor);
         let text = !matches!(factor, Factor::Pause | Factor::Interval);
         let all = text && self.factors.contains(&Factor::All);
         all || self.factors.contains(&factor)
+    }
+
+    /// Settings of racks that were to be the paper's, and that no figure so far depends on.
+    pub fn without_effect(&self) -> Vec<Factor> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.factors.iter().filter(|f| **f != Factor::All && !asked.contains(f)).copied().collect()
     }
 
     /// One of two, by whether a setting of racks is the paper's.

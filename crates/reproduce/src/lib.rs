@@ -292,6 +292,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if done.len() > 1 {
         print(&format!("\n{}", output::summary(&done)));
     }
+    for factor in bench.without_effect() {
+        say(&format!("--as-published: `{}` changes nothing in these figures", factor.name()));
+    }
     let (simulations, violations) = bench.tally();
     if violations > 0 {
         say(&format!("checkers found {violations} violations in {simulations} simulations"));
