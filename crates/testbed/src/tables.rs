@@ -1,7 +1,10 @@
-//! A table in the memory of servers (TEA), without delays: a switch that runs the NAT with the library and its cache, servers that answer at once, and the
+//! A table in the memory of servers (TEA), without delays: a switch that runs a network function with the library and its cache, servers that answer at once, and the
 //! controller's choice of what is in the cache. Program, servers and table are those that are used.
 
+mod function;
 pub mod timed;
+
+pub use function::Function;
 
 use crate::TestbedError;
 use crate::world::refused;
@@ -10,17 +13,17 @@ use pointsman_compile::{compile, rendered};
 use pointsman_engine::Engine;
 use pointsman_ir::Value;
 use pointsman_ir::table::KeyMatch;
-use pointsman_remote::{Action, Config, LEAST, Layout, RING, SLOT, Table, Zipf};
+use pointsman_remote::{Action, Config, LEAST, RING, SLOT, Table, Zipf};
 use pointsman_roce::{Opcode, Packet, Region, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_stf::entries::find_table;
 use pointsman_v1model::{Arrived, Output, SwitchConfig, Time};
-use pointsman_wire::frame::{USUAL, packet, udp};
 use pointsman_wire::{Mac, Random};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-const LAYOUT: Layout = Layout { key: 16, value: 8 };
+/// The function of [`Tables`].
+const FUNCTION: Function = Function::Nat;
 /// Where packets with an entry leave, and the port of the first server.
 const OUT: u32 = 1;
 const SERVER: u32 = 3;
@@ -101,36 +104,9 @@ fn server_address(server: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 9, 1, server as u8 + 1))
 }
 
-/// Source address and the two ports of a flow.
-fn parts(key: u64) -> (Ipv4Addr, u16, u16) {
-    (Ipv4Addr::from((key >> 32) as u32), (key >> 16) as u16, key as u16)
-}
-
-fn key_bytes(key: u64) -> Vec<u8> {
-    let (address, from, to) = parts(key);
-    [&address.octets()[..], &TARGET.octets(), &from.to_be_bytes(), &to.to_be_bytes(), &[0, 0, 0, 17]].concat()
-}
-
-/// The source that a flow gets, by its number.
-fn value_bytes(flow: u32) -> Vec<u8> {
-    [&[0, 0, 0x13, 0x88, 11][..], &flow.to_be_bytes()[1..]].concat()
-}
-
 /// Addresses of all frames.
 fn hop() -> (Mac, Mac) {
     (Mac::from_u64(1), Mac::from_u64(2))
-}
-
-/// A packet of a flow, with this data.
-fn frame(key: u64, data: &[u8]) -> Vec<u8> {
-    let (address, from, to) = parts(key);
-    packet(hop(), address.into(), TARGET.into(), 17, udp(from, to, data), USUAL)
-}
-
-/// Whether a packet shows its flow's entry.
-fn has_value(frame: &[u8], flow: u32) -> bool {
-    let value = value_bytes(flow);
-    frame.get(26..30) == Some(&value[4..]) && frame.get(34..36) == Some(&value[2..4])
 }
 
 impl Tables {
@@ -143,7 +119,7 @@ impl Tables {
         let keys: Vec<u64> = (0..shape.entries).map(|_| random.next_u64()).collect();
         let each = ((f64::from(shape.entries) / LOAD) as u32).div_ceil(shape.servers.max(1)).max(1);
         let config = Config {
-            layout: LAYOUT,
+            layout: FUNCTION.layout(),
             cells: vec![each; shape.servers as usize],
             replicas: false,
             stash: 1024,
@@ -152,10 +128,11 @@ impl Tables {
         };
         let mut table = Table::new(config).map_err(refused)?;
         let entries: Vec<_> =
-            keys.iter().zip(0..).map(|(key, flow)| (key_bytes(*key), value_bytes(flow))).collect();
+            keys.iter().zip(0..).map(|(key, flow)| (FUNCTION.key(*key), FUNCTION.value(flow))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).map_err(refused)?;
         let servers = (0..shape.servers as usize).map(|i| server(&table, i, 1)).collect::<Result<_, _>>()?;
         let settings = Settings {
+            function: FUNCTION,
             defines: format!("#define TEA_CACHE {}\n#define TEA_AGE {}\n", shape.cache.max(1), shape.age_bit),
             pairs: 1,
             timeout: 1_000_000_000,
@@ -206,7 +183,7 @@ impl Tables {
 
     /// A packet: requests, answers, and the packet that leaves.
     fn look_up(&mut self, flow: u32, count: &mut Count) -> Result<(), TestbedError> {
-        let frame = frame(self.keys[flow as usize], &[0; 18]);
+        let frame = FUNCTION.frame(self.keys[flow as usize], &[0; 18]);
         count.packets += 1;
         let mut left = self.step(0, &frame);
         let asked = left.iter().any(|(port, _)| *port >= SERVER);
@@ -215,12 +192,13 @@ impl Tables {
         for (port, request) in left.iter().filter(|(port, _)| *port >= SERVER) {
             let server = (port - SERVER) as usize;
             let (request, ..) = Packet::decode(request).map_err(refused)?;
-            let (part, bytes) = (self.table.parts()[server], LAYOUT.region_bytes(0));
-            let cells = LAYOUT.region_bytes(part.cells) - bytes;
+            let layout = FUNCTION.layout();
+            let (part, bytes) = (self.table.parts()[server], layout.region_bytes(0));
+            let cells = layout.region_bytes(part.cells) - bytes;
             let at = request.remote.address.wrapping_sub(BASE);
             if request.opcode == Opcode::Read && at < cells {
                 count.servers[server] += 1;
-                count.cells[part.start as usize + (at / LAYOUT.cell_bytes() as u64) as usize] += 1;
+                count.cells[part.start as usize + (at / layout.cell_bytes() as u64) as usize] += 1;
             }
             self.servers[server].step(&request, &mut |answer| {
                 answers.push((*port, answer.encode(hop(), (server_address(server), 9), SWITCH)));
@@ -229,7 +207,8 @@ impl Tables {
         for (port, answer) in answers {
             left.extend(self.step(port, &answer));
         }
-        count.right += u64::from(left.iter().any(|(port, frame)| *port == OUT && has_value(frame, flow)));
+        count.right +=
+            u64::from(left.iter().any(|(port, frame)| *port == OUT && FUNCTION.shows(frame, flow)));
         self.rig.now = Time(self.rig.now.0 + GAP_NS);
         Ok(())
     }
@@ -317,6 +296,7 @@ fn server(table: &Table, i: usize, pairs: u32) -> Result<Responder, TestbedError
 
 /// What the switch has besides its servers.
 struct Settings {
+    function: Function,
     defines: String,
     /// Queue pairs of each server.
     pairs: u32,
@@ -331,15 +311,16 @@ struct Settings {
 
 /// The switch, whose tables know the servers.
 fn switch(settings: &Settings, table: &Table) -> Result<Rig<Engine>, TestbedError> {
-    let text = [&settings.defines, include_str!("../../../p4/programs/nat/main.p4")].concat();
+    let text = [&settings.defines, settings.function.text()].concat();
     let compiled = compile("main.p4", &text, &Sources::default(), &[]);
     let program = compiled.map(|c| Arc::new(c.program)).map_err(|e| refused(rendered(&e)))?;
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
     let mut rig = Rig::<Engine>::on(program, config).map_err(refused)?;
     let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
-    let Settings { pairs, timeout, patience, wait_port, more, .. } = settings;
+    let Settings { function, pairs, timeout, patience, wait_port, more, .. } = settings;
+    let entries = function.entries();
     let mut text = format!(
-        "add routes prefix:198.51.0.0/16 forward(port:{OUT}, mac:02:00:00:00:00:22)\nvalue_set_add tea_addresses 10.9.0.1\n\
+        "{entries}value_set_add tea_addresses 10.9.0.1\n\
          setdefault tea_config configure(address:10.9.0.1, mac:1, cells:{cells}, timeout:{timeout}, wait_port:{wait_port})\n{more}"
     );
     for (i, part) in table.parts().iter().enumerate() {

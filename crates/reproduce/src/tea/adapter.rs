@@ -4,6 +4,7 @@ use super::RATE;
 use crate::bench::Bench;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::{Rnic, bare_read_ns};
+use pointsman_testbed::tables::Function;
 use pointsman_testbed::tables::timed::{Shape, Timed};
 use pointsman_wire::Random;
 
@@ -90,7 +91,16 @@ pub(super) fn check(bed: &Timed, rnic: &Rnic) -> Result<(), String> {
 fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, String> {
     let rnic = Rnic::default();
     let entries = bench.choose(50_000, 5_000);
-    let shape = |pairs| Shape { entries, servers: 1, pairs, load: None, waits: false, seed };
+    let shape = |pairs| Shape {
+        function: Function::Nat,
+        entries,
+        servers: 1,
+        pairs,
+        load: None,
+        cache: 0,
+        waits: false,
+        seed,
+    };
     let mut beds = Vec::new();
     for pairs in PAIRS {
         beds.push(Timed::new(shape(pairs), rnic).map_err(|e| e.to_string())?);

@@ -5,6 +5,7 @@ use super::adapter::{MODEL, check};
 use crate::bench::Bench;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::Rnic;
+use pointsman_testbed::tables::Function;
 use pointsman_testbed::tables::timed::{Passed, Shape, Timed};
 use pointsman_wire::Random;
 use std::ops::Range;
@@ -100,7 +101,8 @@ impl Ran {
 
 fn play(entries: u32, load: Option<(f64, f64)>, seed: u64) -> Result<Ran, String> {
     let rnic = Rnic::default();
-    let shape = Shape { entries, servers: 2, pairs: 4, load, waits: true, seed };
+    let shape =
+        Shape { function: Function::Nat, entries, servers: 2, pairs: 4, load, cache: 0, waits: true, seed };
     let mut bed = Timed::new(shape, rnic).map_err(|e| e.to_string())?;
     let (start, mut random) = (bed.now(), Random::new(seed));
     let mut at = 0;

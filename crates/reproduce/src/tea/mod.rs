@@ -3,10 +3,11 @@
 mod adapter;
 mod chip;
 mod failover;
+mod functions;
 mod memory;
 mod servers;
 
-use crate::figure::{Figure, Place, Quantity};
+use crate::figure::{Figure, Quantity};
 
 const RATE: Quantity =
     Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
@@ -18,21 +19,6 @@ pub const FIGURES: &[Figure] = &[
     adapter::FIGURE,
     servers::FIGURE,
     failover::FIGURE,
-    nowhere(
-        "tea-table-3.3",
-        "Latency and rate of four network functions",
-        "a switch chip and a network adapter are needed: a model would return the rates that it was given",
-    ),
+    functions::FIGURE,
     chip::TABLE,
 ];
-
-const fn nowhere(id: &'static str, title: &'static str, why: &'static str) -> Figure {
-    Figure {
-        id,
-        title,
-        source: "TEA, thesis section 3.5",
-        place: Place::Nowhere(why),
-        remarks: &[],
-        claims: &[],
-    }
-}

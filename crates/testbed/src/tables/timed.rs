@@ -1,8 +1,8 @@
 //! The same with delays: links of a rate and network adapters of servers ([`Rnic`]), in virtual time. Ordinary packets can fill a link, and links can be cut.
 
 use super::{
-    FIRST_PAIR, LAYOUT, LOAD, LONGEST, OUT, ROOM, SERVER, SWITCH, Settings, frame, has_value, hop, key_bytes,
-    server, server_address, stashed, switch, value_bytes,
+    FIRST_PAIR, Function, LOAD, LONGEST, OUT, ROOM, SERVER, SWITCH, Settings, hex, hop, server,
+    server_address, stashed, switch,
 };
 use crate::TestbedError;
 use crate::rnic::{Adapter, Rnic, Way};
@@ -31,6 +31,8 @@ const HEADERS: usize = 42;
 /// What a bed is.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    /// Whose entries.
+    pub function: Function,
     /// Entries.
     pub entries: u32,
     /// Servers, each of which has a replica of another one's entries if there are several.
@@ -39,6 +41,8 @@ pub struct Shape {
     pub pairs: u32,
     /// Whether the load of links is measured: shares of their rate above which look-ups go where there is less, and to the replica in any case.
     pub load: Option<(f64, f64)>,
+    /// Entries that the cache has room for; 0: the program has no cache.
+    pub cache: u32,
     /// Whether packets may wait for a credit.
     pub waits: bool,
     /// Chooses keys.
@@ -75,6 +79,7 @@ pub struct Timed {
     now: u64,
     rnic: Rnic,
     pairs: u32,
+    function: Function,
     calendar: BTreeMap<(u64, u64), Event>,
     entered: u64,
     rig: Rig<Engine>,
@@ -86,13 +91,16 @@ pub struct Timed {
     buffer: Vec<u8>,
 }
 
-/// Ordinary packets, which the switch's own table sends to the first server's port, and the rates of links.
+/// Ordinary packets, which the NAT's own table sends to the first server's port, and the rates of links.
 fn statements(shape: &Shape, rnic: &Rnic) -> String {
-    let key: String = key_bytes(ORDINARY).iter().map(|b| format!("{b:02x}")).collect();
-    let mut text = format!(
-        "add routes prefix:10.7.0.0/16 forward(port:{SERVER}, mac:02:00:00:00:00:33)\n\
-         add tea_stash key:0x{key} stashed(value:0x000100090a070002)\n"
-    );
+    let mut text = String::new();
+    if shape.function == Function::Nat {
+        let key = hex(&Function::Nat.key(ORDINARY));
+        text += &format!(
+            "add routes prefix:10.7.0.0/16 forward(port:{SERVER}, mac:02:00:00:00:00:33)\n\
+             add tea_stash key:0x{key} stashed(value:0x000100090a070002)\n"
+        );
+    }
     if let Some((committed, peak)) = shape.load {
         let rate = |share: f64| share * rnic.link_bit_s / 8e6;
         for port in SERVER..SERVER + shape.servers {
@@ -103,29 +111,47 @@ fn statements(shape: &Shape, rnic: &Rnic) -> String {
     text
 }
 
+/// The flows' keys, all different: those of the load balancer have one service, so 48 bits of them count.
+fn keys(shape: &Shape) -> Vec<u64> {
+    let mut random = Random::new(shape.seed);
+    match shape.function {
+        Function::Nat | Function::Firewall => (0..shape.entries).map(|_| random.next_u64()).collect(),
+        Function::Balancer => {
+            let (first, step) = (random.next_u64(), random.next_u64() | 1);
+            let of = |flow| step.wrapping_mul(u64::from(flow)).wrapping_add(first) << 16;
+            (0..shape.entries).map(of).collect()
+        }
+    }
+}
+
 impl Timed {
     /// A table that is filled.
     ///
     /// # Errors
     /// The program does not compile, or something does not fit.
     pub fn new(shape: Shape, rnic: Rnic) -> Result<Timed, TestbedError> {
-        let mut random = Random::new(shape.seed);
-        let keys: Vec<u64> = (0..shape.entries).map(|_| random.next_u64()).collect();
+        let Shape { function, .. } = shape;
+        let keys = keys(&shape);
         let each = ((f64::from(shape.entries) / LOAD) as u32).div_ceil(shape.servers.max(1)).max(8);
         let config = Config {
-            layout: LAYOUT,
+            layout: function.layout(),
             cells: vec![each; shape.servers as usize],
             replicas: shape.servers > 1,
             stash: 1000,
             hold_ns: 0,
-            cache: 0,
+            cache: shape.cache as usize,
         };
         let mut table = Table::new(config).map_err(refused)?;
         let entries: Vec<_> =
-            keys.iter().zip(0..).map(|(key, flow)| (key_bytes(*key), value_bytes(flow))).collect();
+            keys.iter().zip(0..).map(|(key, flow)| (function.key(*key), function.value(flow))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).map_err(refused)?;
         let settings = Settings {
-            defines: String::new(),
+            function,
+            defines: if shape.cache > 0 {
+                format!("#define TEA_CACHE {}\n", shape.cache)
+            } else {
+                String::new()
+            },
             pairs: shape.pairs,
             timeout: TIMEOUT_NS,
             patience: PATIENCE_NS,
@@ -158,6 +184,7 @@ impl Timed {
             now: rig.now.0,
             rnic,
             pairs: shape.pairs,
+            function,
             calendar: BTreeMap::new(),
             entered: 0,
             rig,
@@ -187,7 +214,18 @@ impl Timed {
         self.enter(at, Event::LookUp { flow, bytes });
     }
 
-    /// An ordinary packet for the first server's link comes to the switch.
+    /// The first flows, so many as it has room for, are in the cache from now on.
+    ///
+    /// # Errors
+    /// The program has no cache, or the switch refuses.
+    pub fn fill_cache(&mut self, entries: u32) -> Result<(), TestbedError> {
+        for flow in 0..entries {
+            self.rig.set(&self.function.cached(self.keys[flow as usize], flow)).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// An ordinary packet for the first server's link comes to the switch. With the NAT only.
     pub fn ordinary(&mut self, at: u64, bytes: usize) {
         self.enter(at, Event::Ordinary { bytes });
     }
@@ -251,11 +289,11 @@ impl Timed {
                 data[..8].copy_from_slice(&(self.passed.len() as u64).to_be_bytes());
                 self.flows.push(flow);
                 self.passed.push(Passed { came: self.now, found: None });
-                let frame = frame(self.keys[flow as usize], &data);
+                let frame = self.function.frame(self.keys[flow as usize], &data);
                 self.at_switch(Some((0, frame)));
             }
             Event::Ordinary { bytes } => {
-                let frame = frame(ORDINARY, &vec![0; bytes.saturating_sub(HEADERS)]);
+                let frame = self.function.frame(ORDINARY, &vec![0; bytes.saturating_sub(HEADERS)]);
                 self.at_switch(Some((0, frame)));
             }
             Event::Cable { server, up } => {
@@ -296,7 +334,7 @@ impl Timed {
         let place =
             number.and_then(|n| Some((*self.flows.get(n as usize)?, self.passed.get_mut(n as usize)?)));
         match place {
-            Some((flow, passed)) if has_value(frame, flow) && passed.found.is_none() => {
+            Some((flow, passed)) if self.function.shows(frame, flow) && passed.found.is_none() => {
                 passed.found = Some(self.now + self.rnic.switch_ns);
             }
             _ => self.wrong += 1,
@@ -344,7 +382,16 @@ mod tests {
         Timed::new(shape, Rnic::default()).expect("a bed")
     }
 
-    const SHAPE: Shape = Shape { entries: 1000, servers: 1, pairs: 4, load: None, waits: false, seed: 1 };
+    const SHAPE: Shape = Shape {
+        function: Function::Nat,
+        entries: 1000,
+        servers: 1,
+        pairs: 4,
+        load: None,
+        cache: 0,
+        waits: false,
+        seed: 1,
+    };
 
     #[test]
     fn a_look_up_takes_longer_than_a_bare_read() {
@@ -361,6 +408,28 @@ mod tests {
             assert!((bare + 50..bare + 300).contains(&took), "{took} and {bare}");
         }
         assert_eq!(bed.most_reads(), 2);
+    }
+
+    #[test]
+    fn the_switch_answers_for_what_it_caches() {
+        for function in Function::ALL {
+            let mut bed = bed(Shape { function, cache: 64, ..SHAPE });
+            bed.fill_cache(64).expect("room");
+            let start = bed.now();
+            for flow in 0..128 {
+                bed.look_up(start + u64::from(flow) * 10 * US, flow, 60);
+            }
+            bed.run_until(start + 2000 * US);
+            assert_eq!(bed.wrong(), 0, "{function:?}");
+            let took = |p: &Passed| p.found.expect("an entry") - p.came;
+            let (local, remote): (Vec<u64>, Vec<u64>) = (
+                bed.passed()[..64].iter().map(took).collect(),
+                bed.passed()[64..].iter().map(took).collect(),
+            );
+            // A pass through the switch, and a look-up. Colliding entries are in the switch.
+            assert!(local.iter().all(|t| *t == 400), "{function:?} {local:?}");
+            assert!(remote.iter().filter(|t| **t > 1500).count() > 56, "{function:?} {remote:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! The network functions whose entries are in the memory of servers: programs, keys, values, and what a packet shows of its entry.
+
+use super::{OUT, TARGET, hex, hop};
+use pointsman_remote::Layout;
+use pointsman_wire::frame::{USUAL, packet, udp};
+use std::net::Ipv4Addr;
+
+/// The port of the load balancer's service.
+const SERVICE_PORT: u16 = 80;
+
+/// A network function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// A flow gets the address and port of its entry as its source.
+    Nat,
+    /// A flow from outside passes if it has an entry, and gets the DSCP of its entry.
+    Firewall,
+    /// A flow to a service gets the address and port of its entry as its destination.
+    Balancer,
+}
+
+impl Function {
+    /// All.
+    pub const ALL: [Function; 3] = [Function::Nat, Function::Firewall, Function::Balancer];
+
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Function::Nat => include_str!("../../../../p4/programs/nat/main.p4"),
+            Function::Firewall => include_str!("../../../../p4/programs/tea-firewall/main.p4"),
+            Function::Balancer => include_str!("../../../../p4/programs/tea-lb/main.p4"),
+        }
+    }
+
+    pub(super) fn layout(self) -> Layout {
+        Layout { key: 16, value: if self == Function::Firewall { 4 } else { 8 } }
+    }
+
+    /// Statements that fill its other tables: all packets leave by one port.
+    pub(super) fn entries(self) -> String {
+        let (prefix, more) = match self {
+            Function::Nat | Function::Firewall => ("198.51.0.0/16", String::new()),
+            Function::Balancer => {
+                ("11.0.0.0/8", format!("add virtual address:{TARGET} port:{SERVICE_PORT} balanced()\n"))
+            }
+        };
+        format!("add routes prefix:{prefix} forward(port:{OUT}, mac:02:00:00:00:00:22)\n{more}")
+    }
+
+    /// Source address and the two ports of a flow.
+    fn parts(self, key: u64) -> (Ipv4Addr, u16, u16) {
+        let to = if self == Function::Balancer { SERVICE_PORT } else { key as u16 };
+        (Ipv4Addr::from((key >> 32) as u32), (key >> 16) as u16, to)
+    }
+
+    /// The key of a flow in the table.
+    pub(super) fn key(self, key: u64) -> Vec<u8> {
+        let (address, from, to) = self.parts(key);
+        let (source, target) = ((address.octets(), from.to_be_bytes()), (TARGET.octets(), to.to_be_bytes()));
+        // A connection through the firewall has one key: its inner end comes first.
+        let [first, second] = if self == Function::Firewall { [target, source] } else { [source, target] };
+        [&first.0[..], &second.0, &first.1, &second.1, &[0, 0, 0, 17]].concat()
+    }
+
+    /// The value of a flow's entry, by the flow's number.
+    pub(super) fn value(self, flow: u32) -> Vec<u8> {
+        match self {
+            Function::Nat | Function::Balancer => {
+                [&[0, 0, 0x13, 0x88, 11][..], &flow.to_be_bytes()[1..]].concat()
+            }
+            Function::Firewall => vec![0x80, 0, 0, flow as u8 & 0x3f],
+        }
+    }
+
+    /// A packet of a flow, with this data.
+    pub(super) fn frame(self, key: u64, data: &[u8]) -> Vec<u8> {
+        let (address, from, to) = self.parts(key);
+        packet(hop(), address.into(), TARGET.into(), 17, udp(from, to, data), USUAL)
+    }
+
+    /// Whether a packet that leaves shows its flow's entry.
+    pub(super) fn shows(self, frame: &[u8], flow: u32) -> bool {
+        let value = self.value(flow);
+        let has = |address: usize, port: usize| {
+            frame.get(address..address + 4) == Some(&value[4..])
+                && frame.get(port..port + 2) == Some(&value[2..4])
+        };
+        match self {
+            Function::Nat => has(26, 34),
+            Function::Balancer => has(30, 36),
+            Function::Firewall => frame.get(15).map(|tos| tos >> 2) == Some(value[3]),
+        }
+    }
+
+    /// The switch's own entry for a key.
+    pub(super) fn cached(self, key: u64, flow: u32) -> String {
+        format!("tea_cache key=0x{} -> cached(value=0x{})", hex(&self.key(key)), hex(&self.value(flow)))
+    }
+}
