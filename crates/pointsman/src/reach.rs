@@ -2,7 +2,7 @@
 
 use pointsman_balance::config::DEFAULT_API;
 use pointsman_console::print;
-use pointsman_node::http::client::{Ask, ask_leader};
+use pointsman_node::http::client::{Ask, Unanswered, ask_leader};
 use pointsman_node::http::credentials::{Files, token};
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -97,10 +97,11 @@ impl Way {
             token: Some(&self.token),
             body: q.body.clone().map(|b| ("application/json", b)),
         };
-        let (code, body) = self
-            .tokio
-            .block_on(ask_leader(asked, time))
-            .map_err(|e| format!("{e}; check --api, and that the controller runs with [api] in rack.toml"))?;
+        let (code, body) = self.tokio.block_on(ask_leader(asked, time)).map_err(|e| match e.why {
+            // A server answers there, and the reason has its own remedy.
+            Unanswered::Tls(_) => e.to_string(),
+            _ => format!("{e}; check --api, and that the controller runs with [api] in rack.toml"),
+        })?;
         let body = String::from_utf8_lossy(&body).into_owned();
         let answer: Value = serde_json::from_str(&body)
             .map_err(|_| format!("{url} does not answer like a controller: check --api"))?;

@@ -46,7 +46,7 @@ impl fmt::Display for Refusal {
             20 => "they have no digest, which is required: give the agent its key",
             21 => "they are signed with a key number that the switch does not have: give the agent the key from the file",
             22 => "their digest does not match the key: is it the same key on both sides?",
-            REPLAYED => "their numbers do not exceed one already accepted, as in a replay: was the clock ahead before?",
+            REPLAYED => "their numbers do not exceed one already accepted, as in a replay: was the clock set back, or ahead before?",
             _ => return write!(f, "reason {} of the switch's drops", self.reason),
         })
     }

@@ -6,7 +6,9 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
 use pointsman_session::{Input, Output, Request, Response};
+use std::error::Error;
 use std::future::poll_fn;
+use std::io;
 use std::path::PathBuf;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -182,7 +184,35 @@ pub(crate) async fn channel(
         .http2_keep_alive_interval(keepalive.0)
         .keep_alive_timeout(keepalive.1)
         .keep_alive_while_idle(true);
-    endpoint.connect().await.map_err(|e| untrusted(&e).unwrap_or_else(|| innermost(&e)))
+    endpoint.connect().await.map_err(|e| untrusted(&e).unwrap_or_else(|| unreached(&e)))
+}
+
+/// Why a switch cannot be reached, and what to do.
+fn unreached(error: &(dyn Error + 'static)) -> String {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionRefused) => {
+                return format!("{error}: does the switch run, with this address in --p4runtime?");
+            }
+            Some(io::ErrorKind::TimedOut) => {
+                return "no answer: does its machine run, and is there a way to it?".into();
+            }
+            _ => at = error.source(),
+        }
+    }
+    innermost(error)
+}
+
+/// Why a stream of messages ended: the switch's words, or what happened to the connection.
+fn ended(status: &tonic::Status) -> String {
+    if status.source().is_none() {
+        return status.message().to_string();
+    }
+    format!(
+        "the connection has ended ({}): does the switch run, and is there a way to it?",
+        innermost(status)
+    )
 }
 
 /// Connects, opens the stream channel and forwards its messages.
@@ -214,7 +244,7 @@ async fn connect(
                 let item = match responses.next().await {
                     Some(Ok(message)) if is_packet(&message) && !packets.take(Instant::now()) => continue,
                     Some(Ok(message)) => News::Input(number, Input::Stream(message)),
-                    Some(Err(status)) => lost(status.message().to_string()),
+                    Some(Err(status)) => lost(ended(&status)),
                     None => lost("the switch closed the connection".into()),
                 };
                 let over = matches!(item, News::Input(_, Input::Disconnected(_)));
@@ -291,6 +321,28 @@ async fn perform(mut client: P4RuntimeClient<Channel>, request: Request) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_switch_that_is_not_reached_has_a_remedy() {
+        // Nothing listens at a port that was just given back.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        let why = channel(address, (SIGN_OF_LIFE, SIGN_OF_LIFE), None).await.expect_err("nothing listens");
+        assert!(why.starts_with("Connection refused"), "{why}");
+        assert!(why.ends_with(": does the switch run, with this address in --p4runtime?"), "{why}");
+        let late = io::Error::from(io::ErrorKind::TimedOut);
+        assert_eq!(unreached(&late), "no answer: does its machine run, and is there a way to it?");
+        assert_eq!(unreached(&io::Error::other("else")), "else");
+    }
+
+    #[test]
+    fn why_a_stream_ended() {
+        assert_eq!(ended(&tonic::Status::invalid_argument("the switch's words")), "the switch's words");
+        let broken = tonic::Status::from_error(Box::new(io::Error::other("reset")));
+        let why = ended(&broken);
+        assert!(why.starts_with("the connection has ended (reset): does the switch run"), "{why}");
+    }
 
     #[test]
     fn a_flood_of_packets_is_cut_down() {

@@ -87,7 +87,7 @@ impl fmt::Display for Unanswered {
                 let to = to.escape_debug();
                 write!(f, "the request is redirected to `{to}`, which is not followed: {why}")
             }
-            Unanswered::Late(patience) => write!(f, "no answer within {} s", patience.as_secs_f64()),
+            Unanswered::Late(patience) => write!(f, "no answer within {:.1} s", patience.as_secs_f64()),
         }
     }
 }

@@ -260,8 +260,12 @@ fn group(g: &Value, out: &mut String) {
 
 /// The state of the controller and its switches.
 pub fn status(s: &Value) -> String {
+    // If one of several switches is reached, what it knows is shown.
+    let switches = s["switches"].as_array().map_or(&[][..], Vec::as_slice);
+    let blind = !switches.is_empty() && switches.iter().all(|s| s["controller"] == "disconnected");
+    let old = if blind { ": no connection to the switch; devices are shown as last known" } else { "" };
     let mut out = format!(
-        "controller  {}\nswitch      {}\nentries     {}\n",
+        "controller  {}{old}\nswitch      {}\nentries     {}\n",
         text(&s["controller"]),
         text(&s["switch"]),
         s["entries"]
@@ -385,6 +389,13 @@ mod tests {
         });
         let said = status(&s);
         assert!(said.contains("\n  a:1  in-sync, entries 7, primary none\n  b:1  disconnected, "), "{said}");
+        assert!(said.starts_with("controller  disconnected\n"), "one switch is reached: {said}");
+        s["switches"] = json!([switch("a:1", "disconnected")]);
+        let said = status(&s);
+        assert!(
+            said.starts_with("controller  disconnected: no connection to the switch; devices are"),
+            "{said}"
+        );
         s["switches"] = json!([switch("a:1", "in-sync")]);
         assert!(!status(&s).contains("  a:1  "), "one switch has nothing to add");
     }
