@@ -48,6 +48,10 @@ pub enum Found {
     Mode(u32),
     /// A file of keys without those of these devices of this machine.
     Lacks(String),
+    /// A certificate that ends soon: when, and what to do.
+    Ends(String),
+    /// A certificate that is not valid, or none: why, and what to do.
+    Invalid(String),
 }
 
 /// What the controller says of the rack.

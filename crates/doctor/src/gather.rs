@@ -8,6 +8,7 @@ use pointsman_balance::agent::source::{Gpu as Choice, SourceKind, SourceSettings
 use pointsman_balance::config::{Device, DirectReturn, Server};
 use pointsman_node::agent::nvml::{Listed, Nvml};
 use pointsman_node::rack_file;
+use pointsman_node::switch::renew::due;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -15,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Addresses that are contacted at a time.
 const AT_A_TIME: usize = 64;
@@ -99,6 +100,14 @@ fn without_key(text: &str, devices: &[String]) -> Vec<String> {
     devices.iter().filter(|d| !has(d)).cloned().collect()
 }
 
+/// What is wrong with a certificate at this time.
+fn certificate(path: &Path, now: SystemTime) -> Option<Found> {
+    match due(path, now) {
+        Ok(soon) => soon.map(Found::Ends),
+        Err(e) => Some(Found::Invalid(e.to_string())),
+    }
+}
+
 /// The files that a description names; paths are relative to it. `own`: devices of this machine that have an agent.
 fn files(path: &Path, rack: &Rack, own: &[String]) -> Vec<File> {
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -123,7 +132,12 @@ fn files(path: &Path, rack: &Rack, own: &[String]) -> Vec<File> {
         }
         if let Some(tls) = &api.tls {
             let missing = || "create it, or correct `tls` in [api]".to_string();
-            out.push(file("certificate of the API", folder.join(&tls.cert), true, false, missing()));
+            let cert = folder.join(&tls.cert);
+            let mut found = file("certificate of the API", cert.clone(), true, false, missing());
+            if matches!(found.found, Found::Mode(_)) {
+                found.found = certificate(&cert, SystemTime::now()).unwrap_or(found.found);
+            }
+            out.push(found);
             out.push(file("key of the API's certificate", folder.join(&tls.key), true, true, missing()));
             if let Some(ca) = &tls.client_ca {
                 out.push(file("CA of the API's clients", folder.join(ca), true, false, missing()));
@@ -284,6 +298,16 @@ fn contacts(rack: &Rack, wait: Duration) -> Vec<Trial> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates() {
+        let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let found = certificate(&other, SystemTime::now());
+        assert!(
+            matches!(&found, Some(Found::Invalid(why)) if why.contains("BEGIN CERTIFICATE")),
+            "{found:?}"
+        );
+    }
 
     #[test]
     fn keys_of_this_machine() {

@@ -108,6 +108,9 @@ fn report(asked: &Result<Report, String>) -> Vec<Finding> {
     out
 }
 
+/// How certificates are replaced.
+const RENEWED: &str = "write the new certificate and key over the old ones: they are read without a restart";
+
 fn file(f: &File, server_only: bool) -> Finding {
     let named = format!("{} ({})", f.path, f.what);
     match &f.found {
@@ -126,6 +129,8 @@ fn file(f: &File, server_only: bool) -> Finding {
             format!("{named}: {why}"),
             "run as the user of the service, or change its owner (chown)",
         ),
+        Found::Ends(text) => warn("files", text.as_str(), RENEWED),
+        Found::Invalid(text) => fail("files", text.as_str(), RENEWED),
         Found::Mode(mode) if f.secret && mode & 0o077 != 0 => fail(
             "files",
             format!("{named}: other users can read it (mode {:03o})", mode & 0o777),
@@ -429,6 +434,10 @@ mod tests {
             "files",
             &["denied", "chown"],
         );
+        let ended = |f: &mut Facts| f.files[0].found = Found::Invalid("it expired at noon".into());
+        is(bad(ended), fail, "files", &["it expired at noon", "without a restart"]);
+        let ends = |f: &mut Facts| f.files[0].found = Found::Ends("it expires at noon".into());
+        is(bad(ends), warn, "files", &["it expires at noon", "without a restart"]);
         is(bad(|f| f.interfaces[0].exists = false), fail, "interface", &["does not exist", "ip link"]);
         is(bad(|f| f.interfaces[0].up = false), fail, "interface", &["is down", "ip link set eth0 up"]);
         is(bad(|f| f.interfaces[0].carrier = Some(false)), fail, "interface", &["no carrier", "cable"]);

@@ -3,6 +3,7 @@
 use super::tls::{self, Files, TlsError, Validity};
 use crate::controller::reload::Watched;
 use rustls::ServerConfig;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +33,20 @@ enum Said {
     Nothing,
     Soon,
     Invalid,
+}
+
+/// What is to be said about the certificate in a file, if it ends within some days.
+///
+/// # Errors
+/// The file has no certificate, or one that is not valid at this time.
+pub fn due(path: &Path, now: SystemTime) -> Result<Option<String>, TlsError> {
+    remaining(path, &Validity::read(path)?, now)
+}
+
+fn remaining(path: &Path, validity: &Validity, now: SystemTime) -> Result<Option<String>, TlsError> {
+    validity.check(path, now)?;
+    let line = || format!("the certificate in {} expires at {}: renew it", path.display(), validity.ends());
+    Ok(validity.check(path, now + SOON).is_err().then(line))
 }
 
 /// The files of a server's TLS, followed.
@@ -85,14 +100,10 @@ impl Renewal {
                 Err(e) => lines.push(format!("{e}; new connections have the previous files")),
             }
         }
-        let name = self.files.cert.display();
-        let (state, line) = match (self.check(now), self.check(now + SOON)) {
-            (Err(e), _) => (Said::Invalid, e.to_string()),
-            (Ok(()), Ok(())) => (Said::Nothing, String::new()),
-            (Ok(()), Err(_)) => (
-                Said::Soon,
-                format!("the certificate in {name} expires at {}: renew it", self.validity.ends()),
-            ),
+        let (state, line) = match remaining(&self.files.cert, &self.validity, now) {
+            Err(e) => (Said::Invalid, e.to_string()),
+            Ok(None) => (Said::Nothing, String::new()),
+            Ok(Some(line)) => (Said::Soon, line),
         };
         if state > self.said {
             lines.push(format!("{line}; new files are read without a restart"));

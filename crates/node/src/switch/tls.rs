@@ -174,6 +174,17 @@ impl Validity {
         validity(certificate).map(Validity).ok_or_else(|| TlsError::NotX509(path.to_path_buf()))
     }
 
+    /// Of the first certificate in a PEM file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none.
+    pub fn read(path: &Path) -> Result<Validity, TlsError> {
+        let what = "server certificate";
+        let all = certificates(path, what)?;
+        let first = all.first().ok_or_else(|| TlsError::NoCertificate(path.to_path_buf(), what))?;
+        Validity::of(path, first)
+    }
+
     /// The last moment.
     pub fn ends(&self) -> &str {
         &self.0[1]
