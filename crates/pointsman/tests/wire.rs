@@ -20,6 +20,7 @@ mod support;
 mod switch_wire;
 mod tea_wire;
 mod trace_wire;
+mod walk_wire;
 mod workers_wire;
 
 use pointsman_lab::harness::{Modules, run};
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         ("members_wire", members_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
+        ("walk_wire", walk_wire::TESTS),
     ];
     run("wire", alone, together)
 }
