@@ -1,5 +1,5 @@
-//! Random small histories of a counter and of a register, as JSON, with our verdict: one a line, so many as the argument says. The programs in
-//! `tests/oracles` judge them with other checkers.
+//! Random small histories of a counter and of a register, as JSON, with our verdict: one per line. The argument is their number. The
+//! programs in `tests/oracles` judge them with other checkers.
 
 #[path = "../tests/small/mod.rs"]
 mod small;

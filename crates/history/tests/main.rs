@@ -7,6 +7,7 @@ use pointsman_history::{Operation, Specification, Verdict, check, search};
 use pointsman_wire::Random;
 use small::{Counter, Op, Register, counter_history, op, register_history};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 /// Whether any order of any choice of the unanswered operations explains the results: by trying all of them.
 fn any_order<S: Specification>(
@@ -36,12 +37,16 @@ fn any_order<S: Specification>(
 }
 
 /// Compares both searches. Returns whether there is an order.
-fn compared<S: Specification>(mut of: S, operations: &[Operation<S::Input, S::Output>]) -> bool {
+fn compared<S: Specification>(mut of: S, operations: &[Operation<S::Input, S::Output>]) -> bool
+where
+    S::Input: Debug,
+    S::Output: Debug,
+{
     let start = of.start();
     let expected = any_order(&mut of, operations, &mut Vec::new(), &start);
     let found = search(&mut of, operations, 1_000_000);
-    assert!(found != Verdict::Undecided);
-    assert_eq!(found == Verdict::Linearizable, expected, "{found:?}");
+    assert!(found != Verdict::Undecided, "{operations:?}");
+    assert_eq!(found == Verdict::Linearizable, expected, "{operations:?} {found:?}");
     expected
 }
 

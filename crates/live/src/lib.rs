@@ -388,9 +388,9 @@ impl Live {
         self.wait_until(patience, Late::Switch, Standing::is_complete)
     }
 
-    /// The same, and waits until each device in service has reported. By then a device's machine knows the switch's MAC address. Before
-    /// the switch has a program, nothing answers the machine's requests for it: the kernel drops what it wants to send at the third
-    /// one without an answer, answers of the device included.
+    /// Like [`Live::wait_in_sync`], and waits until each device in service has reported. By then a device's machine knows the switch's MAC
+    /// address. Before the switch has a program, the machine's requests for this address have no answer. After the third one the kernel
+    /// drops the packets that wait for the address, answers of the device included.
     pub fn wait_for_reports(&self, patience: Duration) -> Result<(), Error> {
         self.wait_until(patience, Late::Reports, |standing| standing.is_complete() && standing.unheard == 0)
     }

@@ -166,7 +166,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends requests until some are all answered.
+    /// Sends five requests at a time until all five are answered.
     fn until_answered(&mut self, v6: bool) -> Fallible<()> {
         let start = Instant::now();
         while self.client.requests(v6, 5)?.answered < 5 {
@@ -274,7 +274,7 @@ fn a_switch_without_power() -> Fallible<()> {
     let said = bench.since(mark);
     ensure!(said.iter().any(|l| l.contains("switch 127.0.0.1:9559: program installed")), "{said:#?}");
     for v6 in [false, true] {
-        // The links were up before the program was there: for a while machines may drop what they send, see `wait_for_reports`.
+        // The links were up before the switch had its program, so machines may drop packets for a while: see `Live::wait_for_reports`.
         bench.until_answered(v6)?;
         bench.client.answered(v6, 50)?;
     }
