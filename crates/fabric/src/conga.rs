@@ -2,7 +2,7 @@
 
 use crate::book::{UnknownName, exact};
 use crate::paths::{ECN, GAP, HASH, HOLD, Tables, gap, ticks};
-use crate::scheme::{Place, Scheme, Setting, no_generators, no_reports, one_queue};
+use crate::scheme::{Place, Scheme, Setting, no_generators, one_queue};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{End, SwitchId};
@@ -16,7 +16,7 @@ pub const SCHEME: Scheme = Scheme {
     settings: &[ECN, HASH, gap(500.0), TAU, AGE, HOLD],
     entities,
     generators: no_generators,
-    report: no_reports,
+    reporting: None,
     queues: one_queue,
     tallies: &[],
 };

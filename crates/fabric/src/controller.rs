@@ -187,7 +187,7 @@ impl Controller {
                     self.news.insert(switch);
                 }
                 let at = switch.0 as usize;
-                if self.news.contains(&switch) && self.sessions[at].in_sync() && self.fill(switch).is_ok() {
+                if self.news.contains(&switch) && self.sessions[at].in_sync() && self.follow(switch).is_ok() {
                     self.news.remove(&switch);
                     out.extend(self.sessions[at].step(now, SessionInput::Tick));
                 }
@@ -240,29 +240,32 @@ impl Controller {
     /// Gives every session what its switch has to hold.
     fn route(&mut self) -> Result<(), FillError> {
         self.routes = Routes::of(&self.topology, &self.links_down());
-        (0..self.sessions.len() as u32).try_for_each(|i| self.fill(SwitchId(i)))
+        (0..self.sessions.len() as u32).map(SwitchId).try_for_each(|switch| {
+            let entities = (self.choice.scheme.entities)(&self.place(switch)).map_err(FillError::Unknown)?;
+            self.sessions[switch.0 as usize].set_desired(entities).map_err(FillError::Desired)?;
+            self.follow(switch)
+        })
     }
 
-    /// Gives a session what its switch has to hold.
-    fn fill(&mut self, switch: SwitchId) -> Result<(), FillError> {
+    /// Gives a session what its switch has to hold because of its reports.
+    fn follow(&mut self, switch: SwitchId) -> Result<(), FillError> {
         let at = switch.0 as usize;
-        let place = Place {
-            book: &self.book,
-            topology: &self.topology,
-            routes: &self.routes,
-            switch,
-            choice: &self.choice,
-            reports: &self.reports[at],
-        };
-        let entities = (self.choice.scheme.entities)(&place).map_err(FillError::Unknown)?;
-        self.sessions[at].set_desired(entities).map_err(FillError::Desired)
+        let Some(reporting) = &self.choice.scheme.reporting else { return Ok(()) };
+        let entities = (reporting.entities)(&self.place(switch), &self.reports[at]);
+        self.sessions[at].set_overlay(entities.map_err(FillError::Unknown)?).map_err(FillError::Desired)
+    }
+
+    fn place(&self, switch: SwitchId) -> Place<'_> {
+        let Controller { book, topology, routes, choice, .. } = self;
+        Place { book, topology, routes, switch, choice }
     }
 
     /// Takes down what a switch reports in these messages: whether any of it is news.
     fn heard(&mut self, switch: SwitchId, out: &[Output<ReconcilerEvent>]) -> bool {
+        let Some(reporting) = &self.choice.scheme.reporting else { return false };
         let packet = |o: &Output<ReconcilerEvent>| match o {
             Output::Event(ReconcilerEvent::Message(Update::Packet(packet))) => {
-                (self.choice.scheme.report)(&self.choice, &packet.payload)
+                (reporting.read)(&self.choice, &packet.payload)
             }
             _ => None,
         };

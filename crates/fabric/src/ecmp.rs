@@ -1,7 +1,7 @@
 //! Routing over equal-cost paths: what `p4/programs/ecmp` needs in its tables.
 
 use crate::paths::{ECN, HASH, HOLD, routing};
-use crate::scheme::{Scheme, no_generators, no_reports, one_queue};
+use crate::scheme::{Scheme, no_generators, one_queue};
 
 /// Flows spread by a hash over equal-cost paths.
 pub const SCHEME: Scheme = Scheme {
@@ -11,7 +11,7 @@ pub const SCHEME: Scheme = Scheme {
     settings: &[ECN, HASH, HOLD],
     entities: |place| routing(place, "EcmpIngress"),
     generators: no_generators,
-    report: no_reports,
+    reporting: None,
     queues: one_queue,
     tallies: &[],
 };

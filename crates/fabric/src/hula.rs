@@ -2,7 +2,7 @@
 
 use crate::book::{UnknownName, exact};
 use crate::paths::{ECN, GAP, HASH, Tables, ticks};
-use crate::scheme::{Choice, Place, Scheme, Setting, no_reports, one_queue};
+use crate::scheme::{Choice, Place, Scheme, Setting, one_queue};
 use crate::tally::{Quantity, Tally};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
@@ -18,7 +18,7 @@ pub const SCHEME: Scheme = Scheme {
     settings: &[ECN, HASH, GAP, PERIOD],
     entities,
     generators,
-    report: no_reports,
+    reporting: None,
     queues: one_queue,
     tallies: &[Tally { quantity: Quantity::ProbeBytes, counter: "HulaEgress.probes", index: 0 }],
 };

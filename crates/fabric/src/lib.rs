@@ -19,5 +19,5 @@ mod tiers;
 pub use book::{Book, Does, Rates, UnknownName, Value, clone_session, replicated};
 pub use controller::{Action, Controller, FillError, Input, Standing};
 pub use description::{Description, is_network, scheme_and_program};
-pub use scheme::{Choice, Domain, Level, Place, Report, Reports, SCHEMES, Scheme, Setting};
+pub use scheme::{Choice, Domain, Level, Place, Report, Reporting, Reports, SCHEMES, Scheme, Setting};
 pub use tally::{Quantity, Tally, tallies};

@@ -4,7 +4,7 @@
 use crate::book::{UnknownName, exact};
 use crate::conga::{AGE, PORT_BITS, UPLINKS, tau};
 use crate::paths::{ECN, HASH, Tables, ticks};
-use crate::scheme::{Choice, Place, Scheme, Setting, no_generators, no_reports};
+use crate::scheme::{Choice, Place, Scheme, Setting, no_generators};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{End, SwitchId};
@@ -18,7 +18,7 @@ pub const SCHEME: Scheme = Scheme {
     settings: &[ECN, HASH, TAU, AGE, CLASS, PAUSE],
     entities,
     generators: no_generators,
-    report: no_reports,
+    reporting: None,
     queues: |choice| if choice.setting(CLASS.name) > 0.0 { 2 } else { 1 },
     tallies: &[],
 };

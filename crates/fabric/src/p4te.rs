@@ -7,7 +7,7 @@
 
 use crate::book::{Does, Rates, UnknownName, Value, clone_session, exact};
 use crate::paths::{ECN, GAP, Groups, HASH, Tables, ticks};
-use crate::scheme::{Choice, Place, Report, Scheme, Setting, one_queue};
+use crate::scheme::{Choice, Place, Report, Reporting, Reports, Scheme, Setting, one_queue};
 use crate::tally::{Quantity, Tally};
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{CPU_PORT, End, HostId, Line, LinkId, SwitchId, Topology};
@@ -68,7 +68,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     entities,
     generators,
-    report,
+    reporting: Some(Reporting { read: report, entities: groups }),
     queues: one_queue,
     tallies: &[Tally { quantity: Quantity::Acks, counter: "P4teIngress.rates.rate_acks", index: 0 }],
 };
@@ -236,36 +236,58 @@ fn rates(choice: &Choice, line: &Line) -> Rates {
     Rates { committed, peak: bytes_per_s("red_percent").max(committed), burst }
 }
 
-/// Hosts with a choice of ports, and the routing groups of these.
-fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
-    let Place { book, topology, routes, switch, reports, .. } = t.place;
-    let mut sets: BTreeMap<&[u16], u16> = BTreeMap::new();
-    for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
-        let ports = routes.ports(switch, host);
+/// The sets of ports from which the switch chooses, with their numbers.
+fn sets<'a>(place: &Place<'a>) -> BTreeMap<&'a [u16], u16> {
+    let mut sets = BTreeMap::new();
+    for host in (0..place.topology.hosts().len() as u32).map(HostId) {
+        let ports = place.routes.ports(place.switch, host);
         if ports.len() > 1 {
             let next = sets.len() as u16 + 1;
-            let set = *sets.entry(ports).or_insert(next);
-            let up = t.action("up", &[("paths", set.into())])?;
+            sets.entry(ports).or_insert(next);
+        }
+    }
+    sets
+}
+
+/// Hosts with a choice of ports, and the members of routing groups.
+fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
+    let Place { book, topology, routes, switch, .. } = t.place;
+    let sets = sets(&t.place);
+    for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
+        if let Some(set) = sets.get(routes.ports(switch, host)) {
+            let up = t.action("up", &[("paths", (*set).into())])?;
             t.entry("upward_v4", &[("prefix", Value::Prefix(u32::from(to.address).into(), 32))], up)?;
         }
     }
-    for Way { table, profile, action, range } in WAYS {
-        let of = |name: &str| format!("{INGRESS}.{name}");
+    for Way { profile, action, .. } in WAYS {
         for (port, _, end) in topology.ports(switch) {
             if let End::Switch(..) = end {
                 let offer = book.action(&of(action), &[("port", port.into())])?;
                 t.add(book.member(&of(profile), port.into(), offer)?);
             }
         }
+    }
+    Ok(())
+}
+
+/// The routing groups.
+fn groups(place: &Place<'_>, reports: &Reports) -> Result<Vec<Entity>, UnknownName> {
+    let (book, sets, mut out) = (place.book, sets(place), Vec::new());
+    for Way { table, profile, range, .. } in WAYS {
         let mut groups = Groups::new(of(profile));
         let range = |port: u16| reports.get(&port.into()).map_or(0, |r| range(*r));
         for (ports, set) in &sets {
             let group = Does::Group(groups.of(&best(ports, range)));
-            t.entry(table, &[("paths", Value::Exact((*set).into()))], group)?;
+            out.push(book.entry(&of(table), &[("paths", Value::Exact((*set).into()))], group)?);
         }
-        groups.entities(book)?.into_iter().for_each(|group| t.add(group));
+        out.extend(groups.entities(book)?);
     }
-    Ok(())
+    Ok(out)
+}
+
+/// The full name of something in the ingress.
+fn of(name: &str) -> String {
+    format!("{INGRESS}.{name}")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Paths at random: for each flowlet (LetFlow), or for each packet.
 
 use crate::paths::{ECN, GAP, HASH, HOLD, Tables, routing, ticks};
-use crate::scheme::{Scheme, no_generators, no_reports, one_queue};
+use crate::scheme::{Scheme, no_generators, one_queue};
 
 /// Each flowlet takes a random path. LetFlow (NSDI 2017) recommends gaps of several round-trip times.
 pub const LETFLOW: Scheme = Scheme {
@@ -16,7 +16,7 @@ pub const LETFLOW: Scheme = Scheme {
         tables.finish()
     },
     generators: no_generators,
-    report: no_reports,
+    reporting: None,
     queues: one_queue,
     tallies: &[],
 };
@@ -29,7 +29,7 @@ pub const SPRAY: Scheme = Scheme {
     settings: &[ECN, HASH, HOLD],
     entities: |place| routing(place, "SprayIngress"),
     generators: no_generators,
-    report: no_reports,
+    reporting: None,
     queues: one_queue,
     tallies: &[],
 };

@@ -114,8 +114,6 @@ pub struct Place<'a> {
     pub switch: SwitchId,
     /// The scheme and its settings.
     pub choice: &'a Choice,
-    /// What its data plane has reported last, by subject: see [`Scheme::report`].
-    pub reports: &'a Reports,
 }
 
 /// A subject and its number.
@@ -135,17 +133,40 @@ pub struct Scheme {
     pub program: &'static str,
     /// Its settings.
     pub settings: &'static [Setting],
-    /// All that the tables of a switch have to hold.
+    /// What the tables of a switch have to hold, whatever it reports.
     pub entities: fn(&Place<'_>) -> Result<Vec<Entity>, UnknownName>,
     /// The packet generators of a switch, by number. Switches are started with them: P4Runtime has none.
     pub generators: fn(&Topology, SwitchId, &Choice) -> Vec<(u16, Generator)>,
-    /// What a packet from the switch to its controller reports: a subject and its number. The switch's tables are filled again when the
-    /// number is another one than before, so that it should be no finer than what they depend on. `None`: nothing.
-    pub report: fn(&Choice, &[u8]) -> Option<Report>,
+    /// What reports of switches change; `None` if they send none.
+    pub reporting: Option<Reporting>,
     /// Priority queues of each port.
     pub queues: fn(&Choice) -> u8,
     /// Counters of the program that say what the scheme costs.
     pub tallies: &'static [Tally],
+}
+
+/// Reports of a switch's data plane to its controller.
+#[derive(Clone, Copy)]
+pub struct Reporting {
+    /// What a packet to the controller reports: a subject and its number. Tables are filled again when the number is another one than
+    /// before, so that it should be no finer than what they depend on. `None`: nothing.
+    pub read: fn(&Choice, &[u8]) -> Option<Report>,
+    /// What the tables have to hold besides [`Scheme::entities`], by the last reports. Called after each that changes something.
+    pub entities: fn(&Place<'_>, &Reports) -> Result<Vec<Entity>, UnknownName>,
+}
+
+impl Scheme {
+    /// All that the tables of a switch have to hold after these reports.
+    ///
+    /// # Errors
+    /// The program is not the scheme's.
+    pub fn all(&self, place: &Place<'_>, reports: &Reports) -> Result<Vec<Entity>, UnknownName> {
+        let mut all = (self.entities)(place)?;
+        if let Some(reporting) = &self.reporting {
+            all.extend((reporting.entities)(place, reports)?);
+        }
+        Ok(all)
+    }
 }
 
 impl std::fmt::Debug for Scheme {
@@ -172,11 +193,6 @@ pub fn no_generators(_: &Topology, _: SwitchId, _: &Choice) -> Vec<(u16, Generat
 /// For [`Scheme::queues`]: a scheme without classes of packets.
 pub fn one_queue(_: &Choice) -> u8 {
     1
-}
-
-/// For [`Scheme::report`]: a scheme whose switches report nothing.
-pub fn no_reports(_: &Choice, _: &[u8]) -> Option<Report> {
-    None
 }
 
 /// A scheme with its settings.

@@ -4,7 +4,7 @@ use super::world::{World, ms, texts};
 use p4rt::packet_replication_engine_entry::Type as Replication;
 use pointsman_control::proto::p4info::{P4Info, Preamble};
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind, update::Type};
-use pointsman_session::{DesiredError, Event, Leader, ReconcilerEvent, State};
+use pointsman_session::{DesiredError, Event, Input, Leader, ReconcilerEvent, State};
 
 /// Makes entities of the program.
 struct Fabric(P4Info);
@@ -223,6 +223,77 @@ fn default_actions() {
     assert_eq!((w.default_action(acl), w.reconciler.in_sync()), (f.call("drop", None), true));
     w.desire(&f.desired());
     assert_eq!((w.default_action(acl), w.reconciler.in_sync()), (none, true));
+}
+
+/// An overlay adds to the list and counts in place of its entities; the list counts again without it.
+#[test]
+fn overlays() {
+    let (mut w, f) = filled(100);
+    let (acl, none) = (f.id("acl"), f.call("NoAction", None));
+    let moved = f.route(&[10, 0, 2, 0], 24, 4);
+    let first = [moved.clone(), f.group(4, &[1, 3]), f.default_acl(f.call("drop", None))];
+    assert_eq!(
+        (w.overlay(&first), kinds(&w)),
+        (vec![1, 1, 1], vec![Type::Insert, Type::Modify, Type::Modify])
+    );
+    let mut all = f.desired();
+    all[1] = moved.clone();
+    all.push(f.group(4, &[1, 3]));
+    assert_eq!((w.held(), w.reconciler.entities()), (texts(&all), 12), "10 and two default actions");
+    assert_eq!(w.default_action(acl), f.call("drop", None));
+    assert_eq!(w.overlay(&first), [] as [usize; 0], "nothing changes");
+    // The route moves to another group, and the former one is deleted.
+    let second = [f.route(&[10, 0, 2, 0], 24, 5), f.group(5, &[3])];
+    assert_eq!(
+        (w.overlay(&second), kinds(&w)),
+        (vec![1, 1, 1, 1], vec![Type::Insert, Type::Modify, Type::Modify, Type::Delete])
+    );
+    assert_eq!((w.default_action(acl), w.ports(0, [10, 0, 2, 9])), (none, vec![3]));
+    // A switch that was lost gets both, and so does one whose entities another client has changed.
+    (all[1], all[9]) = (second[0].clone(), second[1].clone());
+    w.restart_switch();
+    w.run_for(ms(1000));
+    assert_eq!((w.held(), w.reconciler.in_sync()), (texts(&all), true));
+    w.rival(Type::Modify, f.route(&[10, 0, 2, 0], 24, 1));
+    w.run_for(ms(1000));
+    assert_eq!((w.held(), w.reconciler.in_sync()), (texts(&all), true));
+    // Another list leaves the overlay as it is.
+    w.desire(&f.desired()[1..]);
+    assert_eq!(w.held(), texts(&all[1..]));
+    w.desire(&f.desired());
+    w.overlay(&[]);
+    assert_eq!((w.held(), w.reconciler.in_sync()), (texts(&f.desired()), true));
+}
+
+/// Changes that follow each other before the first of them is written, with one update in a write: none is lost.
+#[test]
+fn overlays_in_quick_succession() {
+    let (mut w, f) = filled(1);
+    let group = |n: u32| f.group(n, &[1, 3]);
+    for n in 10..30 {
+        let overlay = [group(n), group(n + 1), f.route(&[10, 0, 2, 0], 24, n)];
+        w.reconciler.set_overlay(overlay.to_vec()).expect("valid");
+        w.input(Input::Tick);
+        if n % 3 == 0 {
+            w.run_for(ms(0));
+        }
+    }
+    w.run_for(ms(1000));
+    let mut all = f.desired();
+    all[1] = f.route(&[10, 0, 2, 0], 24, 29);
+    all.extend([group(29), group(30)]);
+    assert_eq!((w.held(), w.reconciler.in_sync()), (texts(&all), true));
+}
+
+/// Before the first list there is nothing that an overlay could change.
+#[test]
+fn an_overlay_without_a_list() {
+    let mut w = World::new(100);
+    let f = Fabric(w.info.clone());
+    w.overlay(&[f.member(9, 1)]);
+    assert!(w.writes.is_empty() && w.reconciler.entities() == 0);
+    w.desire(&f.desired());
+    assert_eq!(w.held(), texts(&[f.desired(), vec![f.member(9, 1)]].concat()));
 }
 
 #[test]

@@ -173,8 +173,19 @@ impl World {
 
     /// Sets the desired entities, and returns the numbers of updates by write.
     pub fn desire(&mut self, entities: &[p4rt::Entity]) -> Vec<usize> {
-        self.writes.clear();
         self.reconciler.set_desired(entities.to_vec()).expect("valid");
+        self.settle()
+    }
+
+    /// Sets the overlay, and returns the numbers of updates by write.
+    pub fn overlay(&mut self, entities: &[p4rt::Entity]) -> Vec<usize> {
+        self.reconciler.set_overlay(entities.to_vec()).expect("valid");
+        self.settle()
+    }
+
+    /// Lets the reconciler write, and returns the numbers of updates by write.
+    fn settle(&mut self) -> Vec<usize> {
+        self.writes.clear();
         self.input(Input::Tick);
         self.run_for(ms(1000));
         self.writes.iter().map(Vec::len).collect()

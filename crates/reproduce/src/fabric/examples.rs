@@ -292,8 +292,8 @@ impl Leaf {
         let NetworkScenario { topology, choice, .. } = scenarios.first().ok_or("no scenario")?;
         let info = p4info(&program()?).map_err(text)?;
         let (book, routes) = (Book::new(&info), Routes::of(topology, &BTreeSet::new()));
-        let place = Tables { book: &book, topology, routes: &routes, switch: SwitchId(0), choice, reports };
-        let entities = (choice.scheme.entities)(&place).map_err(text)?;
+        let place = Tables { book: &book, topology, routes: &routes, switch: SwitchId(0), choice };
+        let entities = choice.scheme.all(&place, reports).map_err(text)?;
         Ok(Leaf { entities, info })
     }
 

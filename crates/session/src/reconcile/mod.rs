@@ -13,11 +13,13 @@ pub use entity::DesiredError;
 use crate::election::Leader;
 use crate::messages::{Event, Input, Notice, Output, Program, Request, Response, SessionConfig, State};
 use crate::session::Session;
+use difference::Changed;
+use entity::Key;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
 use pointsman_wire::random::fnv;
-use scope::{Entities, Scope};
-use std::collections::VecDeque;
+use scope::{Desired, Entities, Scope};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// How a [`Reconciler`] works.
@@ -79,14 +81,17 @@ pub struct Reconciler {
     batch: usize,
     scope: Scope,
     session: Session<Purpose>,
-    /// None before the first list.
-    desired: Option<Entities>,
+    desired: Desired,
+    /// Nothing is written before the first list.
+    is_set: bool,
     /// The switch's entities; None before they are read.
     have: Option<Entities>,
     /// The batches to write.
     queue: VecDeque<Vec<p4rt::Update>>,
     /// The queue is not the difference between the switch's entities and the desired ones.
     dirty: bool,
+    /// Since the switch was last in sync.
+    changed: Changed,
     in_sync: bool,
     /// Updates since the switch was last in sync.
     writes: usize,
@@ -101,10 +106,12 @@ impl Reconciler {
             batch: config.batch.max(1),
             scope: Scope::new(&program.p4info),
             session: Session::new(config.session, program, cookie).with_seed(config.seed),
-            desired: None,
+            desired: Desired::default(),
+            is_set: false,
             have: None,
             queue: VecDeque::new(),
             dirty: true,
+            changed: Changed::Everything,
             in_sync: false,
             writes: 0,
         }
@@ -117,8 +124,27 @@ impl Reconciler {
     /// # Errors
     /// The list names something else, or anything twice; the former list stays in force.
     pub fn set_desired(&mut self, entities: Vec<p4rt::Entity>) -> Result<(), DesiredError> {
-        self.desired = Some(self.scope.desired(entities)?);
-        self.dirty = true;
+        let mut base = self.scope.checked(entities)?;
+        self.scope.add_defaults(&mut base);
+        (self.desired.base, self.is_set) = (base, true);
+        (self.dirty, self.changed) = (true, Changed::Everything);
+        Ok(())
+    }
+
+    /// Sets what the switch should hold besides the list of [`Reconciler::set_desired`], or in place of entities of it with the same
+    /// identity. The former list of this kind no longer counts. It costs as much as the two lists of this kind, however long the other one is; it
+    /// takes effect at the next step, if the other one was set.
+    ///
+    /// # Errors
+    /// As [`Reconciler::set_desired`].
+    pub fn set_overlay(&mut self, entities: Vec<p4rt::Entity>) -> Result<(), DesiredError> {
+        let new = self.scope.checked(entities)?;
+        let old = std::mem::replace(&mut self.desired.overlay, new);
+        let new = &self.desired.overlay;
+        let both: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
+        let keys: Vec<Key> = both.into_iter().filter(|k| old.get(k) != new.get(k)).cloned().collect();
+        self.dirty |= !keys.is_empty();
+        self.changed.add(keys);
         Ok(())
     }
 
@@ -129,7 +155,7 @@ impl Reconciler {
 
     /// The number of desired entities.
     pub fn entities(&self) -> usize {
-        self.desired.as_ref().map_or(0, Entities::len)
+        if self.is_set { self.desired.len() } else { 0 }
     }
 
     /// The session's state.
@@ -192,7 +218,7 @@ impl Reconciler {
     fn forget(&mut self) {
         self.have = None;
         self.in_sync = false;
-        self.dirty = true;
+        (self.dirty, self.changed) = (true, Changed::Everything);
     }
 
     fn failed(&mut self, now: Duration, what: &'static str, error: RpcError, out: &mut Actions) {
@@ -230,12 +256,12 @@ impl Reconciler {
     /// Sends the next batch, after a new comparison if something changed. Only one request is in flight at a time: the
     /// switch may carry out concurrent requests in any order.
     fn reconcile(&mut self, now: Duration, out: &mut Actions) {
-        let (Some(have), Some(desired)) = (&self.have, &self.desired) else { return };
-        if self.session.in_flight().next().is_some() {
+        let Some(have) = &self.have else { return };
+        if !self.is_set || self.session.in_flight().next().is_some() {
             return;
         }
         if self.dirty {
-            let steps = difference::steps(have, desired);
+            let steps = difference::steps(have, &self.desired, &self.changed);
             self.queue = steps.flat_map(|step| chunks(step, self.batch)).collect();
             (self.dirty, self.in_sync) = (false, false);
         }
@@ -243,7 +269,7 @@ impl Reconciler {
             let write = Request::Write(self.session.write_request(updates.clone()));
             out.push(self.session.request(now, Purpose::Write(updates), write));
         } else if !self.in_sync {
-            self.in_sync = true;
+            (self.in_sync, self.changed) = (true, Changed::These(BTreeSet::new()));
             self.session.settled();
             let writes = std::mem::take(&mut self.writes);
             out.push(Output::Event(ReconcilerEvent::InSync { writes }));

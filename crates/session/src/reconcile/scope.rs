@@ -8,6 +8,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Entities by what identifies them.
 pub(super) type Entities = BTreeMap<Key, p4rt::Entity>;
 
+/// What a switch is to hold.
+#[derive(Debug, Default)]
+pub(super) struct Desired {
+    /// With the program's default actions.
+    pub base: Entities,
+    /// What counts in place of an entity of `base`, and what is added to it.
+    pub overlay: Entities,
+}
+
+impl Desired {
+    pub fn get(&self, key: &Key) -> Option<&p4rt::Entity> {
+        self.overlay.get(key).or_else(|| self.base.get(key))
+    }
+
+    /// All keys, in no order; some of them twice.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.base.keys().chain(self.overlay.keys())
+    }
+
+    pub fn len(&self) -> usize {
+        self.base.len() + self.overlay.keys().filter(|key| !self.base.contains_key(key)).count()
+    }
+}
+
 /// What of a program can be written: ids in P4Info.
 #[derive(Debug)]
 pub(super) struct Scope {
@@ -85,8 +109,11 @@ impl Scope {
         all.map(|kind| p4rt::Entity { entity: Some(kind) }).collect()
     }
 
-    /// Checks a switch's desired entities, and adds the program's default actions.
-    pub fn desired(&self, entities: Vec<p4rt::Entity>) -> Result<Entities, DesiredError> {
+    /// Checks entities that a switch is to hold.
+    ///
+    /// # Errors
+    /// One of them is not the program's, or given twice.
+    pub fn checked(&self, entities: Vec<p4rt::Entity>) -> Result<Entities, DesiredError> {
         let mut out = Entities::new();
         for (i, entity) in entities.into_iter().enumerate() {
             if let Some(Kind::TableEntry(e)) = &entity.entity
@@ -106,9 +133,14 @@ impl Scope {
                 return Err(DesiredError::Repeated(i));
             }
         }
+        Ok(out)
+    }
+
+    /// Adds the program's default actions for tables without another one.
+    pub fn add_defaults(&self, entities: &mut Entities) {
         for (table, initial) in &self.defaults {
             let Some(initial) = initial else { continue };
-            out.entry(Key::Default { table: *table }).or_insert_with(|| {
+            entities.entry(Key::Default { table: *table }).or_insert_with(|| {
                 let action =
                     p4rt::TableAction { r#type: Some(p4rt::table_action::Type::Action(initial.clone())) };
                 canonical(p4rt::Entity {
@@ -121,7 +153,6 @@ impl Scope {
                 })
             });
         }
-        Ok(out)
     }
 
     /// The entities that were read, apart from constants of the program.
