@@ -7,7 +7,7 @@
 
 In the page, a table is what lies between the lines `<!-- results FILE COLUMN ... -->` and `<!-- end of results -->`. FILE is a result of
 `pointsman reproduce --json` in docs/figures. More files, with the heading of their column before an equals sign, are shown next to
-the first: `<!-- results ours.json published=published.json -->`.
+the first: `<!-- results ours.json published=published.json -->`. With `verdicts` in place of `results`: how many claims of each figure have which verdict.
 """
 
 import json
@@ -17,7 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "figures.md"
-BLOCK = re.compile(r"(<!-- results (.*?) -->\n).*?(<!-- end of results -->)", re.S)
+BLOCK = re.compile(r"(<!-- (results|verdicts) (.*?) -->\n).*?(<!-- end of \2 -->)", re.S)
+VERDICTS = "holds stronger weaker fails inconclusive".split()
 
 
 def claims(path):
@@ -42,12 +43,34 @@ def cells(c):
     return [f"{number(c['ours'])} ({number(low)} to {number(high)})", lost, f"**{c['verdict']}**"]
 
 
-def table(specification):
+def columns_of(specification):
+    """Heading and claims of each file."""
     files = [part.rpartition("=")[::2] for part in specification.split()]
-    columns = [(name or "ours", claims(ROOT / "docs" / "figures" / file)) for name, file in files]
+    return [((name or "ours").replace("_", " "), claims(ROOT / "docs" / "figures" / file)) for name, file in files]
+
+
+def lines(rows):
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def verdicts(columns):
+    """How many claims of each figure have which verdict."""
+    rows = [["figure"] + [name for name, _ in columns]]
+    rows.append(["---"] * len(rows[0]))
+    for figure in dict.fromkeys(figure for figure, _ in columns[0][1]):
+        row = [figure]
+        for _, of in columns:
+            found = [c["verdict"] for (f, _), c in of.items() if f == figure]
+            row.append(", ".join(f"{found.count(v)} {v}" for v in VERDICTS if v in found) or "-")
+        rows.append(row)
+    return lines(rows)
+
+
+def results(columns):
+    """Each claim with its numbers."""
     head = ["figure", "claim", "claimed"]
     for name, _ in columns:
-        head += [name.replace("_", " "), "lost, %", "verdict"]
+        head += [name, "lost, %", "verdict"]
     rows = [head, ["---"] * len(head)]
     for key, c in columns[0][1].items():
         unit = "" if c["unit"] in ("times", "") else f" {c['unit']}"
@@ -56,8 +79,12 @@ def table(specification):
             row += cells(of.get(key))
         rows.append(row)
     seeds = sorted({c["seeds"] for _, of in columns for c in of.values()})
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"Means and 95 % intervals of {' or '.join(map(str, seeds))} seeds:\n\n{text}"
+    return f"Means and 95 % intervals of {' or '.join(map(str, seeds))} seeds:\n\n{lines(rows)}"
+
+
+def made(block):
+    kind = {"results": results, "verdicts": verdicts}[block[2]]
+    return f"{block[1]}\n{kind(columns_of(block[3]))}\n{block[4]}"
 
 
 def same(a, b):
@@ -81,10 +108,10 @@ def main():
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     page = PAGE.read_text(encoding="utf-8")
-    made = BLOCK.sub(lambda m: m[1] + "\n" + table(m[2]) + "\n" + m[3], page)
-    if arguments and made != page:
+    new = BLOCK.sub(made, page)
+    if arguments and new != page:
         sys.exit("figures: docs/figures.md differs from the results in docs/figures: run tests/figures.py")
-    PAGE.write_text(made, encoding="utf-8")
+    PAGE.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":
