@@ -103,8 +103,8 @@ impl fmt::Display for PortError {
         match self {
             Self::NoSuchInterface { interface } => write!(
                 f,
-                "no such interface '{interface}': create it with `ip link add {interface} type veth`, or choose \
-                 one that `ip link` lists in this network namespace"
+                "no such interface '{interface}': choose one that `ip -br link` lists in this network namespace, or, \
+                 for a test, create it with `ip link add {interface} type veth`"
             ),
             Self::BadInterfaceName { interface } => write!(
                 f,

@@ -457,7 +457,7 @@ fn an_unknown_interface_is_named() {
         rack.switch.run(|| AfPacket::open("veth9", AfPacketConfig::default())).err().expect("an error");
     let message = error.to_string();
     assert!(
-        message.starts_with("no such interface 'veth9': create it with `ip link add veth9 type veth`"),
+        message.starts_with("no such interface 'veth9': choose one that `ip -br link` lists"),
         "{message}"
     );
 }
