@@ -36,6 +36,17 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// The argument of a flag whose folder may be omitted, so that the topology behind the flag would be taken for it.
+fn folder(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let is_file = path.is_file() || path.extension().is_some_and(|e| e == "p4" || e == "json");
+    if is_file {
+        Err("that is a file; write FILE before this flag, or =DIR behind it".into())
+    } else {
+        Ok(path)
+    }
+}
+
 /// Run a network of hosts and switches on this machine, from a topology file of p4lang/tutorials or p4-utils.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -49,10 +60,10 @@ pub struct Args {
     #[arg(short = 'j', long, value_name = "FILE")]
     program: Option<String>,
     /// Record all ports of switches in DIR (default: pcaps): SWITCH-ethPORT_in.pcap and SWITCH-ethPORT_out.pcap.
-    #[arg(short, long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
+    #[arg(short, long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps", value_parser = folder)]
     pcap: Option<PathBuf>,
     /// Write the switches' logs to DIR (default: logs), with a line for each packet.
-    #[arg(short, long, value_name = "DIR", num_args = 0..=1, default_missing_value = "logs")]
+    #[arg(short, long, value_name = "DIR", num_args = 0..=1, default_missing_value = "logs", value_parser = folder)]
     log: Option<PathBuf>,
     /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', value_name = "DIR")]
@@ -156,5 +167,28 @@ impl Network {
             let _ = tell.send(true);
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_not_taken_for_a_folder() {
+        let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/net/pair.json");
+        for file in [topology, "none.json", "none.p4"] {
+            assert!(folder(file).is_err_and(|why| why.contains("=DIR")), "{file}");
+        }
+        assert_eq!(folder("logs"), Ok("logs".into()));
+    }
+
+    #[test]
+    fn a_file_is_not_taken_for_a_folder() {
+        let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/net/pair.json");
+        for file in [topology, "none.json", "none.p4"] {
+            assert!(folder(file).is_err_and(|why| why.contains("=DIR")), "{file}");
+        }
+        assert_eq!(folder("logs"), Ok("logs".into()));
     }
 }
