@@ -14,7 +14,7 @@ use check::Check;
 use clap::builder::RangedU64ValueParser;
 use metrics::Figures;
 use pointsman_console::signals;
-use pointsman_node::listen::listen;
+use pointsman_node::listen::{address, listen};
 use pointsman_node::log::{self, Level, Log};
 use std::error::Error;
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     drain: Option<PathBuf>,
     /// Serve metrics, /healthz and /readyz on this address.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     metrics: Option<SocketAddr>,
     /// Only withdraw, then exit: for service managers, after a crash.
     #[arg(long)]
@@ -97,16 +97,16 @@ impl Speaker {
                 Ok(done) => {
                     let state = if enable { "enabled" } else { "disabled" };
                     if done == Done::Changed && !news && last.is_none() {
-                        self.log.warn(&format!("health: BIRD changed `{name}` by itself: {state} again"));
+                        self.log.warn(&format!("BIRD changed `{name}` by itself: {state} again"));
                     } else if last.is_some() {
-                        self.log.info(&format!("health: BIRD answers: `{name}` is {state}"));
+                        self.log.info(&format!("BIRD answers: `{name}` is {state}"));
                     }
                     *last = None;
                 }
                 Err(e) => {
                     let text = e.to_string();
                     if last.as_ref() != Some(&text) {
-                        self.log.warn(&format!("health: {text}"));
+                        self.log.warn(&text);
                     }
                     *last = Some(text);
                 }
@@ -137,6 +137,10 @@ fn serve(args: &Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
             watch(args, &mut speaker).await?;
         }
         speaker.set(false).await;
+        match speaker.error() {
+            None => log.info("ends: withdrawn"),
+            Some(_) => log.warn("ends: BIRD does not answer, so nothing could be withdrawn; stop BIRD to withdraw the addresses"),
+        }
         Ok(if speaker.error().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
 }
@@ -148,7 +152,7 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
     let figures = Arc::new(Mutex::new(Figures::new(&args.check, &args.protocol)));
     if let Some(at) = args.metrics {
         let (listener, address) = listen(at, "--metrics").await?;
-        speaker.log.info(&format!("health: metrics at http://{address}/metrics"));
+        speaker.log.info(&format!("metrics on http://{address}/metrics"));
         tokio::spawn(metrics::serve(listener, figures.clone()));
     }
     let timeout = Duration::from_millis(args.timeout_ms);
@@ -158,7 +162,6 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
     loop {
         tokio::select! {
             () = &mut stop => {
-                speaker.log.info("health: ends: withdrawn");
                 return Ok(());
             }
             _ = ticks.tick() => {}
@@ -167,14 +170,16 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
             tokio::join!(check::all(&args.check, timeout), check::all(&args.first, timeout));
         let drained = args.drain.as_ref().is_some_and(|file| file.exists());
         let failures: Vec<String> = results.iter().filter_map(|r| r.clone().err()).collect();
-        if watch.round(&failures, first.iter().all(Result::is_ok), drained) {
-            let level = if failures.is_empty() { Level::Info } else { Level::Warn };
-            speaker.log.line(level, &format!("health: {}", watch.verdict()), &[]);
-        }
+        let is_news = watch.round(&failures, first.iter().all(Result::is_ok), drained);
         if let Some(announce) = watch.announce() {
             speaker.set(announce).await;
         }
+        if is_news {
+            let done = speaker.error().is_none();
+            let level = if failures.is_empty() && done { Level::Info } else { Level::Warn };
+            speaker.log.line(level, &watch.verdict().text(done), &[]);
+        }
         let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
-        figures.round(&results, watch.announce(), &speaker.errors);
+        figures.round(&results, watch.announce(), drained, &speaker.errors);
     }
 }

@@ -3,7 +3,7 @@
 use crate::bird::Name;
 use crate::check::Check;
 use pointsman_node::http::Task;
-use pointsman_node::metrics::{Page, labelled, serve as serve_page};
+use pointsman_node::metrics::{Labels, Page, labelled, serve as serve_page};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 
@@ -14,6 +14,8 @@ pub(crate) struct Figures {
     checks: Vec<(String, bool, u64)>,
     /// Protocol, whether it is announced as far as BIRD said, and how often BIRD did not take a request.
     protocols: Vec<(String, bool, u64)>,
+    /// Whether the operator drains.
+    drained: bool,
     /// Why BIRD took no request in the last round.
     error: Option<String>,
 }
@@ -23,6 +25,7 @@ impl Figures {
         Figures {
             checks: checks.iter().map(|c| (c.to_string(), false, 0)).collect(),
             protocols: protocols.iter().map(|p| (p.to_string(), false, 0)).collect(),
+            drained: false,
             error: None,
         }
     }
@@ -32,6 +35,7 @@ impl Figures {
         &mut self,
         results: &[Result<(), String>],
         announce: Option<bool>,
+        drained: bool,
         errors: &[Option<String>],
     ) {
         for ((_, passed, failures), result) in self.checks.iter_mut().zip(results) {
@@ -42,6 +46,7 @@ impl Figures {
             *announced = announce == Some(true) && error.is_none();
             *failures += u64::from(error.is_some());
         }
+        self.drained = drained;
         self.error = errors.iter().flatten().next().cloned();
     }
 
@@ -64,6 +69,8 @@ impl Figures {
             "1: BIRD has the protocol enabled.",
             protocols(|p| p.1.into()),
         );
+        let drained = vec![(Labels::new(), f64::from(self.drained))];
+        page.gauge("pointsman_health_drained", "1: withdrawn by the file of --drain.", drained);
         page.counter(
             "pointsman_health_bird_failures",
             "Requests that BIRD refused or did not answer.",

@@ -1,7 +1,5 @@
 //! Whether addresses are to be announced: a state machine of rounds of checks.
 
-use std::fmt;
-
 /// How many rounds change a verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -24,13 +22,18 @@ pub enum Verdict {
     Drained,
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::Unknown => f.write_str("not known yet"),
-            Verdict::Healthy => f.write_str("healthy: announced"),
-            Verdict::Failed(why) => write!(f, "failed: withdrawn: {why}"),
-            Verdict::Drained => f.write_str("drained: withdrawn until the file of --drain is removed"),
+impl Verdict {
+    /// In words. `done`: BIRD has done what follows from it.
+    pub fn text(&self, done: bool) -> String {
+        let not = "BIRD does not answer";
+        match (self, done) {
+            (Verdict::Unknown, _) => "not known yet".into(),
+            (Verdict::Healthy, true) => "healthy: announced".into(),
+            (Verdict::Healthy, false) => format!("healthy, but not announced: {not}"),
+            (Verdict::Failed(why), true) => format!("failed: withdrawn: {why}"),
+            (Verdict::Failed(why), false) => format!("failed, but not withdrawn ({not}): {why}"),
+            (Verdict::Drained, true) => "drained: withdrawn until the file of --drain is removed".into(),
+            (Verdict::Drained, false) => format!("drained, but not withdrawn: {not}"),
         }
     }
 }
@@ -135,7 +138,13 @@ mod tests {
         let mut watch = Watch::new(Settings { rise: 1, fall: 1 });
         assert!(watch.round(&[], true, false));
         assert!(watch.round(&["a: late".into(), "b: refused".into()], true, false));
-        assert_eq!(watch.verdict().to_string(), "failed: withdrawn: a: late; b: refused");
+        assert_eq!(watch.verdict().text(true), "failed: withdrawn: a: late; b: refused");
+        assert!(
+            watch
+                .verdict()
+                .text(false)
+                .starts_with("failed, but not withdrawn (BIRD does not answer): a: late")
+        );
         assert!(!watch.round(&["a: late".into()], true, false), "only the reason");
     }
 }
