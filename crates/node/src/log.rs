@@ -45,9 +45,11 @@ impl Level {
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// For people; on standard error without time and level, which systemd's journal adds.
     #[default]
     Text,
+    /// For people, with time and level, for terminals and files.
+    Full,
     /// One JSON object a line.
     Json,
 }
@@ -55,7 +57,7 @@ pub enum Format {
 /// The log's flags, the same for all commands that serve others.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Flags {
-    /// Form of log lines: `json` is one object a line, with time, level and component.
+    /// Form of log lines: `full` has time and level, `json` is one object a line, with time, level and component.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: Format,
 }
@@ -180,7 +182,7 @@ impl Log {
         let line = match (self.format, &*target) {
             (Format::Json, _) => self.object(&time, level, text, fields),
             (Format::Text, Target::Plain) => format!("pointsman: {text}\n"),
-            (Format::Text, _) => format!("{time} [{}] {text}\n", level.name()),
+            (Format::Full | Format::Text, _) => format!("{time} [{}] {text}\n", level.name()),
         };
         if let Err(e) = target.write(&line) {
             drop(target);
@@ -208,13 +210,13 @@ impl Log {
         log.line(Level::Error, &format!("cannot write the log {}: {e}; logging stops", path.display()), &[]);
     }
 
-    /// The end of a command: as JSON its error is a line of the log; otherwise the caller says it.
+    /// The end of a command: with time and level its error is a line of the log; otherwise the caller says it.
     ///
     /// # Errors
     /// That of the command.
     pub fn end(&self, result: Result<ExitCode, Box<dyn Error>>) -> Result<ExitCode, Box<dyn Error>> {
         match result {
-            Err(e) if self.format == Format::Json => {
+            Err(e) if self.format != Format::Text => {
                 self.line(Level::Error, &e.to_string(), &[]);
                 Ok(ExitCode::FAILURE)
             }
