@@ -267,6 +267,7 @@ impl Running {
             }
             Output::Busy(why) => return log(Level::Warn, &format!("busy: {why}")),
             Output::Available(name) => return log(Level::Info, &format!("{name}: available")),
+            Output::Checked(text) => return log(Level::Info, &text),
             Output::Problem(what) => return log(Level::Warn, &what),
             Output::Answers(source) => return log(Level::Info, &format!("{source} answers again")),
         };

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// The extra time for the caller, beyond a probe's timeout, to report its result.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Time between two reminders that a service has never answered.
+const REMIND: Duration = Duration::from_secs(3600);
+
 /// Something that the caller is to try, in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -32,6 +35,8 @@ pub(super) struct Trial {
     failed: u32,
     /// A probe passed at some time.
     answered: bool,
+    /// When it was last said that none ever passed, which is why the place is not checked.
+    said: Option<Duration>,
     /// Why the place counts as failed, if it does.
     verdict: Option<String>,
 }
@@ -45,6 +50,7 @@ impl Trial {
             passed: 0,
             failed: 0,
             answered: false,
+            said: None,
             verdict: None,
         }
     }
@@ -67,28 +73,35 @@ impl Trial {
         Probe { kind: s.kind.clone(), to: self.target.to, timeout }
     }
 
-    /// The result of the current probe. Results of abandoned ones are ignored. Returns a message for the operator.
-    pub fn ended(&mut self, result: Result<(), &str>) -> Option<String> {
+    /// The result of the current probe. Results of abandoned ones are ignored. Returns a message for the operator: a problem, or that there
+    /// is none any more.
+    pub fn ended(&mut self, now: Duration, result: Result<(), &str>) -> Option<Result<String, String>> {
         self.deadline.take()?;
         let (rise, fall) = (self.target.settings.rise, self.target.settings.fall);
         let Err(why) = result else {
-            self.answered = true;
+            let is_first = !std::mem::replace(&mut self.answered, true) && self.said.is_some();
             (self.passed, self.failed) = (self.passed.saturating_add(1), 0);
             if self.passed >= rise {
                 self.verdict = None;
             }
-            return None;
+            let to = self.target.to;
+            return is_first
+                .then(|| Ok(format!("the service at {to} answers: its health is checked from now on")));
         };
         (self.passed, self.failed) = (0, self.failed.saturating_add(1));
         if self.failed < fall {
             return None;
         }
         if self.target.implied && !self.answered {
-            return Some(format!(
+            if self.said.is_some_and(|at| now < at + REMIND) {
+                return None;
+            }
+            self.said = Some(now);
+            return Some(Err(format!(
                 "no TCP connection to the service at {} so far ({why}): its health is not checked until one succeeds; configure the \
                  check with `health` in the agent's settings",
                 self.target.to
-            ));
+            )));
         }
         self.verdict = Some(format!("{}: {why}", self.target.to));
         None
@@ -103,7 +116,7 @@ impl Agent {
                 let trial = &mut self.parts[device].trials[target];
                 if trial.deadline.is_some_and(|at| now >= at) {
                     let why = format!("no answer within {} ms", trial.target.settings.timeout_ms);
-                    self.probed(device, target, Err(&why), out);
+                    self.probed(now, device, target, Err(&why), out);
                 }
                 let trial = &mut self.parts[device].trials[target];
                 if trial.deadline.is_none() && now >= trial.due {
@@ -118,15 +131,18 @@ impl Agent {
     /// Takes the result of a probe.
     pub(super) fn probed(
         &mut self,
+        now: Duration,
         device: usize,
         target: usize,
         result: Result<(), &str>,
         out: &mut Vec<Output>,
     ) {
         let trial = self.parts.get_mut(device).and_then(|p| p.trials.get_mut(target));
-        if let Some(problem) = trial.and_then(|t| t.ended(result)) {
-            self.problem(format!("{}: {problem}", self.parts[device].name), out);
-        }
+        let said = trial.and_then(|t| t.ended(now, result));
+        out.extend(said.map(|said| {
+            let named = |text: String| format!("{}: {text}", self.parts[device].name);
+            said.map_or_else(|problem| Output::Problem(named(problem)), |text| Output::Checked(named(text)))
+        }));
         self.probe_at = self.next_probe();
     }
 

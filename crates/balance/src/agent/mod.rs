@@ -222,11 +222,13 @@ pub enum Output {
     Failed(String),
     /// A device passes its health check again; which.
     Healthy(String),
+    /// A service that had never answered is checked from now on; the text names the device and the place.
+    Checked(String),
     /// A device became busy; the text names it and the metric.
     Busy(String),
     /// A device is available again; which.
     Available(String),
-    /// Something cannot be measured; reported once for each kind.
+    /// Something cannot be measured; reported once for each kind, and each hour for a service that has never answered.
     Problem(String),
     /// A source that was silent for long, and whose problem was reported, answers again; which.
     Answers(String),
@@ -428,7 +430,7 @@ impl Agent {
             },
             Input::Source { device, source, answer } => self.answered(now, device, source, answer, out),
             Input::Probed { device, target, result } => {
-                self.probed(device, target, result, out);
+                self.probed(now, device, target, result, out);
                 Ok(())
             }
             Input::Packet { .. } | Input::Tick => Ok(()),

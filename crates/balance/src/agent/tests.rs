@@ -651,12 +651,27 @@ fn an_implied_check_counts_once_it_has_passed() {
         assert!(!out.iter().any(|o| matches!(o, Output::Failed(_))));
         problems += out.iter().filter(|o| matches!(o, Output::Problem(_))).count();
     }
-    assert_eq!(problems, 1, "told once");
-    let mut failed = Vec::new();
-    for (i, result) in (10..).zip([Ok(()), Err("connection refused"), Err("connection refused")]) {
-        a.step(at(i * 250_000), Input::Tick);
-        failed
-            .push(probed(&mut a, at(i * 250_000 + 1), result).iter().any(|o| matches!(o, Output::Failed(_))));
+    assert_eq!(problems, 1, "said once");
+    // And again an hour later.
+    let hour = 3_600_000_000;
+    for (late, said) in [(0, false), (1_000_000, true), (2_000_000, false)] {
+        a.step(at(hour + late), Input::Tick);
+        let out = probed(&mut a, at(hour + late + 1), Err("connection refused"));
+        assert_eq!(out.iter().any(|o| matches!(o, Output::Problem(_))), said, "{late} us after an hour");
     }
-    assert_eq!(failed, [false, false, true]);
+    let (mut failed, mut checked) = (Vec::new(), Vec::new());
+    let results = [Ok(()), Ok(()), Err("connection refused"), Err("connection refused")];
+    for (i, result) in (0..).zip(results) {
+        a.step(at(hour + 3_000_000 + i * 250_000), Input::Tick);
+        let out = probed(&mut a, at(hour + 3_000_000 + i * 250_000 + 1), result);
+        failed.push(out.iter().any(|o| matches!(o, Output::Failed(_))));
+        checked.extend(
+            out.into_iter().filter_map(|o| if let Output::Checked(text) = o { Some(text) } else { None }),
+        );
+    }
+    assert_eq!(failed, [false, false, false, true]);
+    assert!(
+        matches!(&checked[..], [text] if text.ends_with(" answers: its health is checked from now on")),
+        "{checked:?}"
+    );
 }

@@ -131,6 +131,7 @@ impl<E: Executor> World<E> {
                 | agent::Output::Available(_)
                 | agent::Output::Failed(_)
                 | agent::Output::Healthy(_)
+                | agent::Output::Checked(_)
                 | agent::Output::Problem(_)
                 | agent::Output::Answers(_) => {}
             }
