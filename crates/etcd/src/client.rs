@@ -168,7 +168,7 @@ impl<P> Client<P> {
         let late: Vec<InFlight<P>> = late.iter().filter_map(|id| self.in_flight.remove(id)).collect();
         for f in &late {
             self.note(now, f.endpoint);
-            self.failed(now, f.endpoint, "no answer");
+            self.failed(now, f.endpoint, "no answer in time");
         }
         late.into_iter().map(|f| f.purpose).collect()
     }

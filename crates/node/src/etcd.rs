@@ -147,6 +147,11 @@ impl Link {
         self.urls.get(endpoint).map_or("", String::as_str)
     }
 
+    /// All URLs, for messages.
+    pub fn nodes(&self) -> String {
+        self.urls.join(", ")
+    }
+
     /// How many endpoints there are.
     pub fn endpoints(&self) -> usize {
         self.urls.len()
@@ -172,6 +177,15 @@ impl Link {
         request: Request,
     ) -> impl Future<Output = Result<Answer, Failure>> + use<> {
         perform(self.channel(endpoint), request)
+    }
+
+    /// Checks that a node answers a read, for which it needs a leader of etcd.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn probe(&self, endpoint: usize) -> Result<(), Failure> {
+        let nothing = Request::Range { prefix: "/pointsman/doctor/".into() };
+        self.ask(endpoint, nothing).await.map(drop)
     }
 
     /// Carries out a member's output; events are returned.

@@ -220,7 +220,7 @@ impl Member {
             Input::Watch { .. } => {}
         }
         for purpose in self.client.expire(now) {
-            let late = Err(Failure::Unknown("no answer".into()));
+            let late = Err(Failure::Unknown("no answer in time".into()));
             self.answer(now, purpose, late, &mut out);
         }
         self.tell(&mut out);

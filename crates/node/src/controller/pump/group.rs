@@ -132,10 +132,15 @@ impl Group {
         }
     }
 
+    /// Why no node of etcd answers, if so, with the nodes.
+    fn lost(&self) -> Option<String> {
+        self.member.lost().map(|why| format!("{why} (nodes: {})", self.link.nodes()))
+    }
+
     /// As the API shows it.
     pub fn shown(&self) -> api::Group {
         let cards = self.member.members().map(|(text, _)| Card::read(text));
-        let lost = self.member.lost().map(|why| format!("etcd does not answer: {why}"));
+        let lost = self.lost().map(|why| format!("etcd does not answer: {why}"));
         api::Group {
             name: self.settings.name.clone(),
             leads: self.leads(),
@@ -154,8 +159,7 @@ impl Group {
     /// Why a change cannot be made here and now.
     fn refusal(&self) -> Option<Refusal> {
         if !self.leads() {
-            let lost =
-                self.member.lost().map(|why| format!(" (etcd does not answer: {why})")).unwrap_or_default();
+            let lost = self.lost().map(|why| format!(" (etcd does not answer: {why})")).unwrap_or_default();
             return Some(match self.leader() {
                 Some(leader) => Refusal::standby(&leader, &lost),
                 None => Refusal::here(format!(
@@ -163,7 +167,7 @@ impl Group {
                 )),
             });
         }
-        if let Some(why) = self.member.lost() {
+        if let Some(why) = self.lost() {
             return Some(Refusal::here(format!(
                 "etcd does not answer, so the change cannot be stored, and nothing was changed: {why}; retry when etcd is back"
             )));
@@ -290,7 +294,8 @@ impl Pump {
             Event::Lost { reason } => {
                 let goes_on =
                     if group.leads() { "; what is in force remains, changes are refused" } else { "" };
-                self.trouble(format!("etcd does not answer: {reason}{goes_on}"));
+                let nodes = group.link.nodes();
+                self.trouble(format!("etcd does not answer: {reason} (nodes: {nodes}){goes_on}"));
             }
             Event::Value { value } => self.value(value),
             Event::Leadership(leadership) => self.led_by(leadership),

@@ -199,7 +199,8 @@ impl Pump {
     }
 
     fn unstored(&mut self, change: Option<Change>, text: String, why: Unstored) {
-        let message = explained(why);
+        let nodes = self.group.as_ref().map_or_else(String::new, |g| g.link.nodes());
+        let message = explained(why, &nodes);
         match change.map(|c| c.what) {
             Some(What::Request { reply, .. }) => self.respond(reply, api::Response::error(503, message)),
             Some(What::Members(list)) => {

@@ -61,8 +61,8 @@ impl Refusal {
     }
 }
 
-/// Why a change is not stored, for whoever asked for it.
-pub(super) fn explained(why: Unstored) -> String {
+/// Why a change is not stored, for whoever asked for it. `nodes`: those of etcd.
+pub(super) fn explained(why: Unstored, nodes: &str) -> String {
     let nothing = "nothing was changed";
     match why {
         Unstored::NotLeading => {
@@ -70,7 +70,7 @@ pub(super) fn explained(why: Unstored) -> String {
         }
         Unstored::Busy => format!("another change is being stored, and {nothing}: retry"),
         Unstored::Unreachable(why) => {
-            format!("etcd does not answer, and {nothing}: {why}; retry when etcd is back")
+            format!("etcd does not answer, and {nothing}: {why} (nodes: {nodes}); retry when etcd is back")
         }
         Unstored::Conflict => {
             format!("the state in etcd was changed by someone else, and {nothing}: retry")
