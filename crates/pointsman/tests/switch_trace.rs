@@ -108,12 +108,23 @@ fn a_switch_traces_from_its_start() {
     command.stdout(File::create(&path).expect("writable")).stderr(Stdio::piped());
     let mut child = Ends(command.spawn().expect("it starts"));
     let stderr = std::io::BufReader::new(child.0.stderr.take().expect("piped"));
-    let line = std::io::BufRead::lines(stderr).map_while(Result::ok);
-    let mut address =
-        line.filter_map(|l| l.strip_prefix("pointsman: P4Runtime on ")?.split(',').next()?.parse().ok());
-    let (mut controller, _) = connect(address.next().expect("it serves"), 1);
+    let (tell, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = std::io::BufRead::lines(stderr).map_while(Result::ok);
+        lines.all(|line| tell.send(line).is_ok())
+    });
+    let next = |text: &str| loop {
+        let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|e| panic!("{e}: no line with {text}"));
+        if let Some((_, rest)) = line.split_once(text) {
+            return rest.to_string();
+        }
+    };
+    let at = next("P4Runtime on ");
+    let address = at.split(',').next().and_then(|a| a.parse().ok());
+    let (mut controller, _) = connect(address.expect("an address"), 1);
     let text = send_until(&mut controller, &path, |text| text.contains("results"));
     assert!(text.contains("0806") && text.contains("Forward.flood"), "{text}");
+    next("--trace: count=1 is reached");
     let bad = run(&["switch", &file(FORWARDER), "--trace", "dport=http"]);
     assert!(bad.code == Some(2) && bad.stderr.contains("column 7: `http` is not a number"), "{}", bad.stderr);
 }

@@ -49,8 +49,9 @@ pub fn note(skipped: u64) -> String {
     format!("{skipped} more packets were not followed: there were too many a second")
 }
 
-/// Prints traces until they end, or standard output is closed.
-pub async fn print(mut told: Receiver<Told>, json: bool, log: Log) {
+/// Prints traces of at most `count` packets until they end, or standard output is closed.
+pub async fn print(mut told: Receiver<Told>, count: u64, json: bool, log: Log) {
+    let mut printed = 0;
     while let Some(told) = told.recv().await {
         if told.skipped > 0 {
             log.warn(&note(told.skipped));
@@ -64,8 +65,14 @@ pub async fn print(mut told: Receiver<Told>, json: bool, log: Log) {
             log.warn(&format!("--trace: cannot write to standard output: {e}; the trace ends"));
             return;
         }
+        printed += 1;
     }
-    log.info("--trace: all packets were traced; `pointsman p4 trace --live` follows more");
+    // A switch that ends sooner has nothing to add.
+    if printed >= count {
+        log.info(&format!(
+            "--trace: count={count} is reached; `pointsman p4 trace --live` follows more packets"
+        ));
+    }
 }
 
 /// The gRPC service.
