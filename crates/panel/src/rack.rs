@@ -97,6 +97,11 @@ pub fn summary(answers: &Answers) -> Markup {
                 p class="bad" { "Changes cannot be stored: " (why) }
             }
         }
+        @if let [_, ..] = list(&status["all_silent"]) {
+            p class="bad" {
+                "No device of " (crate::text::joined(&status["all_silent"])) " reports, so all stay in service: check the links between switch and servers."
+            }
+        }
         @if let Some(why) = status["unsaved"].as_str() {
             p class="bad" { "Changes will be lost at a restart: " (why) }
         }

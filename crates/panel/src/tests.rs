@@ -53,7 +53,7 @@ fn answers(writes: bool) -> Answers {
     Answers {
         status: json!({
             "controller": "in-sync", "switches": [{"p4runtime": "a:1", "controller": "in-sync"}, {"p4runtime": "b:1", "controller": "in-sync"}],
-            "unresolved": ["s2/nic"], "unsaved": "the disk is full", "user": {"name": "ops", "writes": writes},
+            "unresolved": ["s2/nic"], "all_silent": ["inference"], "unsaved": "the disk is full", "user": {"name": "ops", "writes": writes},
         }),
         devices: json!({"devices": [device(1, "cpu", "in-service"), draining, silent, new, device(3, "cpu", "failed"), device(3, "gpu", "held"),
             device(4, "cpu", "drained")]}),
@@ -288,6 +288,7 @@ fn states_in_words() {
         "12 in flight, 99 new/s, 123,456 connections, report 0.2 s old",
         "Switch in sync.",
         "Changes will be lost at a restart: the disk is full",
+        "No device of inference reports, so all stay in service",
         "learner q-learning, weights 6:1",
         "in force after 12 ms, 7 writes",
         "superseded by change 5",

@@ -470,6 +470,7 @@ impl Desk {
             "draining": draining,
             "held": controller.held(),
             "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
+            "all_silent": controller.all_silent(),
             "unsaved": self.unsaved,
             "group": self.group.as_ref().map(super::Group::json),
             "news": news,

@@ -3,7 +3,7 @@
 use super::{
     Controller, Draining, Event, Input, Leader, Live, Mandate, Output, Preview, Program, Status, Unavailable,
 };
-use crate::config::Rack;
+use crate::config::{Rack, Service};
 use crate::plan::{Entries, Key, Update};
 use crate::types::DeviceNumber;
 use pointsman_control::proto::p4rt;
@@ -184,6 +184,18 @@ impl Controllers {
             out.retain(|d, _| others.contains(d));
         }
         out
+    }
+
+    /// Services all of whose devices are silent or failed their health check. These devices stay in service: the agents, or what is between
+    /// them and the switch, are more likely at fault.
+    pub fn all_silent(&self) -> Vec<&str> {
+        let unavailable = self.unavailable();
+        let of = |service: &&Service| {
+            let members = service.members.iter().filter(|m| m.weight > 0);
+            let mut devices = members.flat_map(|m| &m.devices).filter(|d| d.enabled).peekable();
+            devices.peek().is_some() && devices.all(|d| unavailable.contains_key(&d.number))
+        };
+        self.rack().services.iter().filter(of).map(|s| s.name.as_str()).collect()
     }
 
     /// Devices that get no new connections, with how many they still have on all switches, as far as all of these were counted.

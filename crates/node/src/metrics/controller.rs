@@ -210,6 +210,16 @@ fn unavailable(controller: &Controllers, page: &mut Page) {
     );
 }
 
+/// Services without a device that reports.
+fn all_silent(controller: &Controllers, page: &mut Page) {
+    let of = |name: &&str| labelled("service", *name, 1);
+    page.gauge(
+        "pointsman_controller_all_silent_service",
+        "Services whose devices are all silent or failed, and therefore stay in service; 1.",
+        controller.all_silent().iter().map(of).collect(),
+    );
+}
+
 /// A group of controllers as one of them knows it, how often its leader changed, and how many changes were stored in etcd.
 pub fn group(group: &Group, changes: u64, stored: u64, page: &mut Page) {
     let roles = ["leader", "standby"].map(|role| {
@@ -275,6 +285,7 @@ pub fn page(
         one(controller.unresolved().len() as u64),
     );
     unavailable(controller, &mut page);
+    all_silent(controller, &mut page);
     let draining = controller.draining();
     let left = draining.iter().filter_map(|d| Some((device(&d.device), d.connections? as f64)));
     page.gauge(

@@ -258,6 +258,10 @@ fn group(g: &Value, out: &mut String) {
     let _ = writeln!(out, "etcd        {}", g["trouble"].as_str().map_or(etcd, String::from));
 }
 
+/// What that means for a service.
+const ALL_SILENT: &str =
+    "no device reports, so all stay in service; check the links between switch and servers";
+
 /// The state of the controller and its switches.
 pub fn status(s: &Value) -> String {
     // If one of several switches is reached, what it knows is shown.
@@ -294,6 +298,10 @@ pub fn status(s: &Value) -> String {
         let _ = writeln!(out, "held        {}: in service, at weight 0 by the learner", held.join(", "));
     }
     group(&s["group"], &mut out);
+    let silent: Vec<String> = s["all_silent"].as_array().into_iter().flatten().map(text).collect();
+    if !silent.is_empty() {
+        let _ = writeln!(out, "all silent  {}: {}", silent.join(", "), ALL_SILENT);
+    }
     if let Some(why) = s["unsaved"].as_str() {
         let _ = writeln!(out, "unsaved     {why}");
     }
@@ -398,5 +406,11 @@ mod tests {
         );
         s["switches"] = json!([switch("a:1", "in-sync")]);
         assert!(!status(&s).contains("  a:1  "), "one switch has nothing to add");
+        assert!(!status(&s).contains("silent"));
+        s["all_silent"] = json!(["web"]);
+        assert!(
+            status(&s)
+                .contains("\nall silent  web: no device reports, so all stay in service; check the links")
+        );
     }
 }

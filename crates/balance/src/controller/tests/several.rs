@@ -150,6 +150,17 @@ fn silent_on_all_switches() {
     s.switches[0].speaking.remove(&device);
     s.run_for(ms(2000));
     assert_eq!(s.controllers.unavailable().into_keys().collect::<Vec<_>>(), [device]);
+    assert!(s.controllers.all_silent().is_empty(), "one device of several");
+    let speaking = std::mem::take(&mut s.switches[0].speaking);
+    s.run_for(ms(2000));
+    assert!(s.controllers.all_silent().is_empty(), "the other switch has reports");
+    let others = std::mem::take(&mut s.switches[1].speaking);
+    s.run_for(ms(2000));
+    let services: Vec<&str> = s.controllers.rack().services.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(s.controllers.all_silent(), services);
+    (s.switches[0].speaking, s.switches[1].speaking) = (speaking, others);
+    s.run_for(ms(2000));
+    assert!(s.controllers.all_silent().is_empty());
     // A switch that nothing is known of says nothing about devices.
     s.power(0, false);
     s.switches[1].speaking.insert(device);
