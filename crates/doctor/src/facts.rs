@@ -54,11 +54,26 @@ pub enum Found {
     Invalid(String),
 }
 
+/// Why a device gets no new connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// No report is accepted: why.
+    Silent(String),
+    /// Its agent's health check fails.
+    Failed,
+}
+
 /// What the controller says of the rack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Devices that are silent or failed, with the reason.
-    pub troubled: Vec<(String, String)>,
+    /// Devices that are silent or failed, apart from those of `all_silent`, with what is wrong.
+    pub troubled: Vec<(String, Trouble)>,
+    /// Services without a device that reports.
+    pub all_silent: Vec<String>,
+    /// APIs of the other controllers.
+    pub controllers: Vec<String>,
+    /// Why changes cannot be shared through etcd, if they cannot.
+    pub etcd: Option<String>,
     /// Why changes cannot be saved, if they cannot.
     pub unsaved: Option<String>,
     /// Devices in all.
@@ -108,6 +123,8 @@ pub enum Contact {
     Refused,
     /// No answer, or no way there.
     Silent(String),
+    /// The description does not say on which machine it is, and it is not on this one.
+    Elsewhere,
 }
 
 /// Who was contacted.
@@ -119,6 +136,10 @@ pub enum Whom {
     Api,
     /// A device's service.
     Device,
+    /// A server with a list of members.
+    Members,
+    /// A node of etcd.
+    Etcd,
 }
 
 /// An address, and what answered there.
@@ -126,7 +147,7 @@ pub enum Whom {
 pub struct Trial {
     /// Who should be there.
     pub whom: Whom,
-    /// The name of the device; empty for others.
+    /// The name of the device, or of the source of members; empty for others.
     pub name: String,
     /// Address and port.
     pub address: String,
@@ -154,7 +175,8 @@ pub struct Facts {
     pub rack: String,
     /// Its state.
     pub description: Description,
-    /// This machine has devices of the rack, and no interface of it was named as the switch's: switch and controller are expected elsewhere.
+    /// This machine has devices of the rack, and no interface of it was named as the switch's: switch and controller are expected elsewhere. Only
+    /// what a server needs is judged.
     pub server_only: bool,
     /// Files that it names.
     pub files: Vec<File>,

@@ -1,11 +1,11 @@
 //! Collects the facts: files, interfaces, routes, and who answers.
 
-use crate::controller::{self, Asking};
+use crate::controller::{self, Asking, place};
 use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Trial, Way, Whom};
 use nix::ifaddrs::getifaddrs;
 use pointsman_balance::Rack;
 use pointsman_balance::agent::source::{Gpu as Choice, SourceKind, SourceSettings};
-use pointsman_balance::config::{Device, DirectReturn, Server};
+use pointsman_balance::config::{Device, DirectReturn, Origin, Server};
 use pointsman_node::agent::nvml::{Listed, Nvml};
 use pointsman_node::rack_file;
 use pointsman_node::switch::renew::due;
@@ -69,8 +69,15 @@ pub fn facts(path: &Path, interfaces: &[String], wait: Duration, asking: &Asking
         }
     }
     out.gpus = gpus(&rack, &local);
-    out.trials = contacts(&rack, wait);
-    out.report = controller::report(&rack, asking, wait);
+    let urls = asking.urls(&rack);
+    out.report = controller::report(&urls, asking, wait);
+    let wanted = wanted(&rack, &urls, &out, |d| here(&d));
+    out.trials = contacts(wanted, wait);
+    if asking.is_everywhere(&rack) {
+        let api = out.trials.iter_mut().filter(|t| t.whom == Whom::Api && t.contact != Contact::Accepted);
+        api.for_each(|t| t.contact = Contact::Elsewhere);
+    }
+    out.trials.extend(asking.etcd());
     out
 }
 
@@ -142,6 +149,13 @@ fn files(path: &Path, rack: &Rack, own: &[String]) -> Vec<File> {
             if let Some(ca) = &tls.client_ca {
                 out.push(file("CA of the API's clients", folder.join(ca), true, false, missing()));
             }
+        }
+    }
+    for source in &rack.sources {
+        if let Origin::File(list) = &source.origin {
+            let remedy =
+                format!("write the list of source `{}`, or correct `file` in [[members]]", source.name);
+            out.push(file("list of members", folder.join(list), true, false, remedy));
         }
     }
     out
@@ -253,21 +267,35 @@ fn contact(address: &str, wait: Duration) -> Contact {
     }
 }
 
-/// Contacts switches, the API and all devices, many at a time.
-fn contacts(rack: &Rack, wait: Duration) -> Vec<Trial> {
+/// Whom to contact: switches, the controllers' APIs, sources of members, and devices; of these a server only its own.
+fn wanted(
+    rack: &Rack,
+    urls: &[String],
+    facts: &Facts,
+    is_own: impl Fn(&Device) -> bool,
+) -> Vec<(Whom, String, String)> {
     let mut wanted: Vec<(Whom, String, String)> = Vec::new();
     for address in &rack.switch.p4runtime {
         wanted.push((Whom::Switch, String::new(), address.clone()));
     }
-    if let Some(api) = &rack.api {
-        wanted.push((Whom::Api, String::new(), api.listen.to_string()));
+    let others = facts.report.iter().flatten().flat_map(|r| &r.controllers);
+    for url in urls.iter().chain(others) {
+        let api = (Whom::Api, String::new(), place(url));
+        if !wanted.contains(&api) {
+            wanted.push(api);
+        }
+    }
+    for source in &rack.sources {
+        if let (Origin::Prometheus { url, .. }, false) = (&source.origin, facts.server_only) {
+            wanted.push((Whom::Members, source.name.clone(), place(url)));
+        }
     }
     let services = rack
         .services
         .iter()
         .flat_map(|s| s.members.iter().flat_map(|m| &m.devices).map(|d| (d.number, s.port)));
     let ports: BTreeMap<_, _> = services.collect();
-    for (server, device) in rack.devices() {
+    for (server, device) in rack.devices().filter(|(_, d)| !facts.server_only || is_own(d)) {
         // Without a service any port shows whether the machine answers.
         let port = ports.get(&device.number).copied().unwrap_or(7);
         let address = device.addresses().next();
@@ -275,6 +303,11 @@ fn contacts(rack: &Rack, wait: Duration) -> Vec<Trial> {
         wanted
             .extend(address.map(|a| (Whom::Device, name, std::net::SocketAddr::from((a, port)).to_string())));
     }
+    wanted
+}
+
+/// Contacts all of these, many at a time.
+fn contacts(wanted: Vec<(Whom, String, String)>, wait: Duration) -> Vec<Trial> {
     let (next, done) = (Mutex::new(wanted.iter().enumerate()), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME.min(wanted.len()) {

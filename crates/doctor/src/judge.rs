@@ -1,16 +1,20 @@
 //! What facts mean, and what to do about them.
 
-use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Report, Trial, Way, Whom};
+use crate::facts::{
+    Contact, Description, Facts, File, Found, Gpu, Interface, Report, Trial, Trouble, Way, Whom,
+};
 
-/// How bad something is; as an exit code.
+/// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// As it should be.
-    Ok = 0,
+    Ok,
+    /// Worth knowing, or not checked on this machine.
+    Note,
     /// It may not be meant, or could not be found out.
-    Warn = 1,
+    Warn,
     /// It does not work.
-    Fail = 2,
+    Fail,
 }
 
 impl Level {
@@ -18,8 +22,18 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Level::Ok => "ok",
+            Level::Note => "note",
             Level::Warn => "warn",
             Level::Fail => "fail",
+        }
+    }
+
+    /// The exit code of a command whose worst finding has this level.
+    pub fn code(self) -> u8 {
+        match self {
+            Level::Ok | Level::Note => 0,
+            Level::Warn => 1,
+            Level::Fail => 2,
         }
     }
 }
@@ -39,6 +53,10 @@ pub struct Finding {
 
 fn ok(check: &'static str, text: impl Into<String>) -> Finding {
     Finding { level: Level::Ok, check, text: text.into(), remedy: None }
+}
+
+fn note(check: &'static str, text: impl Into<String>) -> Finding {
+    Finding { level: Level::Note, check, text: text.into(), remedy: None }
 }
 
 fn warn(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
@@ -73,7 +91,7 @@ fn description(path: &str, d: &Description) -> Vec<Finding> {
         Description::Wrong(why) => vec![fail("rack", why.as_str(), "correct it; the other checks need it")],
         Description::Right { devices, services, hints } => {
             let first = ok("rack", format!("{path}: devices {devices}, services {services}"));
-            let hints = hints.iter().map(|h| ok("rack", format!("hint: {h}")));
+            let hints = hints.iter().map(|h| note("rack", h));
             std::iter::once(first).chain(hints).collect()
         }
     }
@@ -87,17 +105,22 @@ fn report(asked: &Result<Report, String>) -> Vec<Finding> {
             return vec![warn("rack state", why.as_str(), "check --token-file, --ca and the controller")];
         }
     };
-    let mut out: Vec<Finding> = said
-        .troubled
-        .iter()
-        .map(|(device, why)| {
-            warn(
-                "rack state",
-                format!("{device} gets no new connections: {why}"),
-                "run this command on its machine",
-            )
-        })
-        .collect();
+    let mut out: Vec<Finding> = said.troubled.iter().map(|(device, why)| troubled(device, why)).collect();
+    if !said.all_silent.is_empty() {
+        out.push(warn(
+            "rack state",
+            format!("no device of {} reports, so all stay in service", said.all_silent.join(", ")),
+            "check the links between switch and servers, then the agents: run this command on the servers",
+        ));
+    }
+    if let Some(why) = &said.etcd {
+        let text = format!("changes are refused: {why}");
+        out.push(fail(
+            "rack state",
+            text,
+            "look at etcd's nodes and the links to them; --etcd URLS checks each",
+        ));
+    }
     if let Some(why) = &said.unsaved {
         let text = format!("changes cannot be saved, and a restart of the controller would lose them: {why}");
         out.push(fail("rack state", text, "make room, or correct the path and its owner; saving is retried"));
@@ -106,6 +129,17 @@ fn report(asked: &Result<Report, String>) -> Vec<Finding> {
         out.push(ok("rack state", format!("the controller hears all {} devices", said.devices)));
     }
     out
+}
+
+fn troubled(device: &str, trouble: &Trouble) -> Finding {
+    let (why, remedy) = match trouble {
+        Trouble::Silent(why) => (format!("silent: {why}"), "run this command on its machine"),
+        Trouble::Failed => (
+            "its service fails the health check of its agent".to_string(),
+            "on its machine: the agent's log has the reason (journalctl -u pointsman-agent); does the service's process run, and listen (ss -ltnp)?",
+        ),
+    };
+    warn("rack state", format!("{device} gets no new connections: {why}"), remedy)
 }
 
 /// How certificates are replaced.
@@ -258,55 +292,72 @@ fn trials(all: &[Trial], server_only: bool) -> Vec<Finding> {
     let outside = devices.peek().is_some() && devices.all(|t| matches!(t.contact, Contact::Silent(_)));
     let mut out: Vec<Finding> =
         all.iter().filter(|t| !outside || t.whom != Whom::Device).map(|t| trial(t, server_only)).collect();
-    if outside {
-        out.push(warn(
+    if server_only {
+        out.push(note("device", "devices of other machines are not checked from a server"));
+    } else if outside {
+        out.push(note(
             "device",
-            "none can be reached from this machine",
-            "run this command on a machine of the rack's network; if it is one, check the links and `ip route`",
+            "not checked: none can be reached from this machine; run this command on the servers",
         ));
     }
     out
 }
 
-fn trial(t: &Trial, server_only: bool) -> Finding {
-    let at = &t.address;
-    let loopback = at.parse::<std::net::SocketAddr>().is_ok_and(|a| a.ip().is_loopback());
-    if t.whom != Whom::Device && t.contact == Contact::Refused && server_only && loopback {
-        let (check, part) = if t.whom == Whom::Switch { ("switch", "P4Runtime") } else { ("api", "the API") };
-        return ok(check, format!("{part} at {at} answers on its own machine only, not on this one"));
-    }
-    match (t.whom, &t.contact) {
-        (Whom::Switch, Contact::Accepted) => ok("switch", format!("P4Runtime answers at {at}")),
-        (Whom::Switch, Contact::Refused) => fail(
+/// What someone at this address is called, the name of its check, and what to do if nothing listens there.
+fn part(t: &Trial) -> (&'static str, String, &'static str) {
+    match t.whom {
+        Whom::Switch => (
             "switch",
-            format!("nothing listens at {at}"),
+            "P4Runtime".into(),
             "start `pointsman switch`, or correct `p4runtime` in [switch] and --p4runtime",
         ),
-        (Whom::Switch, Contact::Silent(why)) => {
-            fail("switch", format!("{at}: {why}"), "check the switch's machine, the way to it, and firewalls")
+        Whom::Api => (
+            "api",
+            "the controller's API".into(),
+            "start `pointsman controller`; --api URL if it is at another address. On a loopback address an API answers only on its own machine",
+        ),
+        Whom::Device => {
+            ("device", t.name.clone(), "start its service, or ignore this if the service uses UDP only")
         }
-        (Whom::Api, Contact::Accepted) => ok("api", format!("the controller's API answers at {at}")),
-        (Whom::Api, Contact::Refused) => warn(
-            "api",
-            format!("nothing listens at {at}"),
-            "start `pointsman controller`; an API on a loopback address answers only on its own machine",
+        Whom::Members => (
+            "members",
+            format!("the list of source {}", t.name),
+            "start its server, or correct `prometheus` in [[members]]",
         ),
-        (Whom::Api, Contact::Silent(why)) => warn(
-            "api",
-            format!("{at}: {why}"),
-            "check the controller's machine, the way to it, and firewalls",
-        ),
-        (Whom::Device, Contact::Accepted) => ok("device", format!("{} answers at {at}", t.name)),
-        (Whom::Device, Contact::Refused) => warn(
-            "device",
-            format!("{} is up, but nothing listens at {at}", t.name),
-            "start its service, or ignore this if the service uses UDP only",
-        ),
-        (Whom::Device, Contact::Silent(why)) => fail(
-            "device",
-            format!("{} at {at}: {why}", t.name),
-            "is it up, and are `address` and `port` of the device right in the rack description?",
-        ),
+        Whom::Etcd => ("etcd", "etcd".into(), "start etcd there, or correct --etcd"),
+    }
+}
+
+fn trial(t: &Trial, server_only: bool) -> Finding {
+    let (check, named, start) = part(t);
+    let at = &t.address;
+    // A server needs neither, apart from an agent that registers its device.
+    let needed = !(server_only && matches!(t.whom, Whom::Switch | Whom::Api));
+    match (&t.contact, t.whom) {
+        (Contact::Accepted, _) => ok(check, format!("{named} answers at {at}")),
+        (Contact::Elsewhere, _) => {
+            note(check, "not checked from here: `listen` in [api] does not name a machine; --api URL does")
+        }
+        _ if !needed => {
+            note(check, format!("not checked from here: {named} at {at} cannot be reached from this server"))
+        }
+        (Contact::Refused, Whom::Switch) => fail(check, format!("nothing listens at {at}"), start),
+        (Contact::Refused, Whom::Device) => {
+            warn(check, format!("{named} is up, but nothing listens at {at}"), start)
+        }
+        (Contact::Refused, Whom::Api) => warn(check, format!("nothing listens at {at}"), start),
+        (Contact::Refused, _) => warn(check, format!("{named}: nothing listens at {at}"), start),
+        (Contact::Silent(why), Whom::Device) => {
+            let remedy =
+                "is it up, and are `address` and `port` of the device right in the rack description?";
+            let text = format!("{named} at {at}: {why}");
+            if server_only { fail(check, text, remedy) } else { warn(check, text, remedy) }
+        }
+        (Contact::Silent(why), whom) => {
+            let remedy = "check its machine, the way to it, and firewalls";
+            let text = format!("{at}: {why}");
+            if whom == Whom::Switch { fail(check, text, remedy) } else { warn(check, text, remedy) }
+        }
     }
 }
 
@@ -388,11 +439,18 @@ mod tests {
         assert_eq!(worst(&judge(&facts)), Level::Fail, "on the controller's machine");
         facts.server_only = true;
         let findings = judge(&facts);
-        assert_eq!(worst(&findings), Level::Ok, "{findings:#?}");
-        // Nothing is excused that a server needs, or that is not on a loopback address.
-        facts.trials[0].address = "10.0.0.9:9559".into();
-        assert_eq!(worst(&judge(&facts)), Level::Fail);
-        facts.trials[0].contact = Contact::Accepted;
+        assert_eq!(worst(&findings), Level::Note, "{findings:#?}");
+        // P4Runtime on another network.
+        facts.trials[0].contact = Contact::Silent("no answer within 1 s".into());
+        let findings = judge(&facts);
+        assert_eq!(worst(&findings), Level::Note, "{findings:#?}");
+        let said = |part: &str| findings.iter().filter(|f| f.text.contains(part)).count();
+        assert_eq!(
+            (said("not checked from here"), said("devices of other machines")),
+            (2, 1),
+            "{findings:#?}"
+        );
+        // Nothing is excused that a server needs.
         facts.files[0].of_controller = false;
         assert_eq!(worst(&judge(&facts)), Level::Fail);
     }
@@ -413,10 +471,33 @@ mod tests {
             &["mode 644", "chmod 600 tokens.txt"],
         );
         let silent = |f: &mut Facts| {
-            let troubled = vec![("s1/cpu".into(), "silent: no report".into())];
+            let troubled = vec![("s1/cpu".into(), Trouble::Silent("no report".into()))];
             f.report = Some(Ok(Report { troubled, ..Report::default() }));
         };
         is(bad(silent), warn, "rack state", &["s1/cpu gets no new connections: silent: no report"]);
+        let failed = |f: &mut Facts| {
+            let troubled = vec![("s1/cpu".into(), Trouble::Failed)];
+            f.report = Some(Ok(Report { troubled, ..Report::default() }));
+        };
+        is(
+            bad(failed),
+            warn,
+            "rack state",
+            &["s1/cpu gets no new connections", "the agent's log", "process"],
+        );
+        let none_reports = |f: &mut Facts| {
+            f.report = Some(Ok(Report { all_silent: vec!["web".into()], ..Report::default() }));
+        };
+        is(
+            bad(none_reports),
+            warn,
+            "rack state",
+            &["no device of web reports, so all stay in service", "links"],
+        );
+        let no_leader = |f: &mut Facts| {
+            f.report = Some(Ok(Report { etcd: Some("no leader".into()), ..Report::default() }));
+        };
+        is(bad(no_leader), fail, "rack state", &["changes are refused: no leader", "--etcd"]);
         let unsaved = |f: &mut Facts| {
             f.report = Some(Ok(Report { unsaved: Some("no space".into()), ..Report::default() }));
         };
@@ -482,11 +563,30 @@ mod tests {
         is(bad(|f| f.trials[0].contact = late()), fail, "switch", &["no answer", "firewalls"]);
         is(bad(|f| f.trials[1].contact = Contact::Refused), warn, "api", &["pointsman controller"]);
         is(bad(|f| f.trials[2].contact = Contact::Refused), warn, "device", &["s1/cpu is up"]);
-        is(bad(|f| f.trials[2].contact = late()), warn, "device", &["none can be reached"]);
+        for (whom, check, remedy) in
+            [(Whom::Etcd, "etcd", "start etcd"), (Whom::Members, "members", "prometheus")]
+        {
+            let away = |contact: Contact| {
+                let other = Trial { whom, name: "pool".into(), address: "10.0.0.9:80".into(), contact };
+                bad(|f| f.trials.push(other))
+            };
+            is(away(Contact::Refused), warn, check, &["10.0.0.9:80", remedy]);
+            is(away(late()), warn, check, &["no answer", "firewalls"]);
+        }
+        // Not a fault of anything.
+        let mut facts = good();
+        facts.trials[1].contact = Contact::Elsewhere;
+        facts.trials[2].contact = late();
+        let notes: Vec<Finding> = judge(&facts).into_iter().filter(|f| f.level > Level::Ok).collect();
+        assert!(
+            notes.len() == 2
+                && notes.iter().all(|f| f.level == Level::Note && f.text.starts_with("not checked")),
+            "{notes:#?}"
+        );
         let one_of_two = |f: &mut Facts| {
             let other = Trial { name: "s2/cpu".into(), contact: late(), ..f.trials[2].clone() };
             f.trials.push(other);
         };
-        is(bad(one_of_two), fail, "device", &["s2/cpu at 10.0.1.11:80: no answer"]);
+        is(bad(one_of_two), warn, "device", &["s2/cpu at 10.0.1.11:80: no answer"]);
     }
 }

@@ -53,8 +53,8 @@ fn as_text(findings: &[Finding]) -> String {
         }
     }
     let count = |level| findings.iter().filter(|f| f.level == level).count();
-    let [ok, warn, fail] = [Level::Ok, Level::Warn, Level::Fail].map(count);
-    out + &format!("\n{ok} ok, {warn} warn, {fail} fail\n")
+    let [ok, note, warn, fail] = [Level::Ok, Level::Note, Level::Warn, Level::Fail].map(count);
+    out + &format!("\n{ok} ok, {note} note, {warn} warn, {fail} fail\n")
 }
 
 /// Runs the command.
@@ -66,5 +66,5 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         gather::facts(&args.rack, &args.interface, std::time::Duration::from_secs(args.wait), &args.asking);
     let findings = judge::judge(&facts);
     print(&if args.json { format!("{}\n", as_json(&findings)) } else { as_text(&findings) });
-    Ok(ExitCode::from(judge::worst(&findings) as u8))
+    Ok(ExitCode::from(judge::worst(&findings).code()))
 }

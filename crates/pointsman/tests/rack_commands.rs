@@ -221,6 +221,30 @@ fn doctor() {
         (Some("ok"), Some("fail"))
     );
     assert_eq!(of("switch", "127.0.0.1:1")["level"], "fail");
+    // An API at every address of its machine, which is not this one; and nodes of etcd, and another controller, that do not answer.
+    let anywhere = rack.replace("127.0.0.1:9559", "127.0.0.1:1").replacen(
+        "# listen = \"127.0.0.1:9560\"",
+        "listen = \"0.0.0.0:1\"\ntls_cert = \"a.pem\"\ntls_key = \"a.key\"",
+        1,
+    );
+    std::fs::write(&file, anywhere).expect("a file");
+    let all = |found: &serde_json::Value, check: &str| -> Vec<(String, String)> {
+        let of = |f: &serde_json::Value, field: &str| f[field].as_str().expect("text").to_string();
+        let findings = found["findings"].as_array().expect("findings").iter().filter(|f| f["check"] == check);
+        findings.map(|f| (of(f, "level"), of(f, "text"))).collect()
+    };
+    let found = doctor(&[]).1;
+    assert!(
+        matches!(&all(&found, "api")[..], [(level, text)] if level == "note" && text.contains("--api")),
+        "{found}"
+    );
+    let found = doctor(&["--api", "http://127.0.0.1:1,http://127.0.0.1:2", "--etcd", "http://127.0.0.1:3"]).1;
+    let warns = |text: &str| ("warn".to_string(), text.to_string());
+    assert_eq!(all(&found, "api"), [1, 2].map(|n| warns(&format!("nothing listens at 127.0.0.1:{n}"))));
+    assert!(
+        matches!(&all(&found, "etcd")[..], [(level, text)] if level == "warn" && text.contains("127.0.0.1:3")),
+        "{found}"
+    );
     std::fs::write(&file, "[switch]\n").expect("a file");
     let (code, found) = doctor(&[]);
     assert!(code == Some(2) && found["findings"][0]["check"] == "rack", "{found}");
