@@ -3,6 +3,7 @@
 use crate::support::controller::connect;
 use crate::support::{PATIENCE, Running, Scratch, Switch, file, tell};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -71,6 +72,50 @@ fn a_standby_takes_over_and_a_restarted_controller_becomes_standby() {
     let again = b.controller();
     again.wait_for("another controller is in charge");
     assert!(!again.has("in charge of the switch"));
+}
+
+/// A controller that hangs is replaced, and a switch that hangs is noticed, within two seconds: once of three times, since test machines are busy.
+#[test]
+fn what_hangs_is_noticed() {
+    let b = Bench::new("hangs", "");
+    let all = [b.controller(), b.controller()];
+    let noticed = |text: &str, at: &Running, hangs: Pid| {
+        let before = at.count(text);
+        nix::sys::signal::kill(hangs, Signal::SIGSTOP).expect("stopped");
+        let start = Instant::now();
+        while at.count(text) == before {
+            assert!(start.elapsed() < SOON, "no `{text}`");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        nix::sys::signal::kill(hangs, Signal::SIGCONT).expect("continued");
+        start.elapsed()
+    };
+    let wait = |text: &str, n: usize| {
+        let start = Instant::now();
+        while all.iter().map(|c| c.count(text)).sum::<usize>() < n {
+            assert!(start.elapsed() < SOON, "no `{text}`");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    wait("the switch is up to date", 1);
+    wait("another controller is in charge", 1);
+    let mut leader = usize::from(all[0].count("in charge of the switch") == 0);
+    let mut took = [Duration::MAX; 2];
+    for n in 1..=3 {
+        let other = 1 - leader;
+        took[0] = took[0].min(noticed("in charge of the switch", &all[other], all[leader].pid()));
+        leader = other;
+        wait("another controller is in charge", 1 + n);
+    }
+    for n in 1..=3 {
+        wait("the switch is up to date", 3 + n);
+        took[1] = took[1].min(noticed("the connection has ended", &all[leader], b.switch().pid()));
+    }
+    tell(&format!(
+        "hangs: a controller is replaced after {:?}, a switch noticed after {:?}",
+        took[0], took[1]
+    ));
+    assert!(took.iter().all(|t| *t < Duration::from_secs(2)), "{took:?}");
 }
 
 #[test]

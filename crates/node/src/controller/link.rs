@@ -28,9 +28,9 @@ const PACKETS_AT_ONCE: f64 = 1024.0;
 /// How long TCP may take to connect. A switch that restarts misses packets meanwhile, and TCP repeats its own after one second, two, four.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// A switch that is silent for the first time is probed, and after the second one without an answer the connection is lost.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-pub(crate) const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), SIGN_OF_LIFE);
+/// A switch that is silent for the first time is probed, and after the second one without an answer the connection is lost. Switches
+/// answer on a thread that does nothing else but gRPC, also while they compile a program.
+pub(crate) const KEEPALIVE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(1));
 /// The same where another controller can take over.
 const WATCHFUL: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(700));
 
@@ -328,7 +328,7 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address").to_string();
         drop(free);
-        let why = channel(address, (SIGN_OF_LIFE, SIGN_OF_LIFE), None).await.expect_err("nothing listens");
+        let why = channel(address, KEEPALIVE, None).await.expect_err("nothing listens");
         assert!(why.starts_with("Connection refused"), "{why}");
         assert!(why.ends_with(": does the switch run, with this address in --p4runtime?"), "{why}");
         let late = io::Error::from(io::ErrorKind::TimedOut);

@@ -363,10 +363,7 @@ fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let (mut group, switch_tls) = (args.group.settings()?, args.tls.read()?);
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
+    let tokio = crate::service::runtime()?;
     tokio.block_on(async {
         let hangup = pointsman_console::signals::hangup()?;
         let (tx, rx) = mpsc::unbounded_channel();

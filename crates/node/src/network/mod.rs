@@ -89,10 +89,7 @@ pub(crate) fn run(path: &Path, text: &str, wishes: Wishes) -> Result<ExitCode, B
     if wishes.check {
         return Ok(ExitCode::SUCCESS);
     }
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
+    let tokio = crate::service::runtime()?;
     tokio.block_on(serve(path, described, controller, wishes))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -210,7 +210,7 @@ fn forward(args: &Args, plain: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let (listener, address) = tokio.block_on(listen(args.p4runtime, "--p4runtime"))?;
     if let Some(filter) = &args.traces.trace {
         let told = runtime.follow(filter, "--trace")?;
-        tokio.spawn(trace::print(told, args.traces.trace_json, plain.clone()));
+        tokio.spawn(trace::print(told, filter.count, args.traces.trace_json, plain.clone()));
     }
     // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
     attend(&tokio, args, &handle, hangup, plain)?;

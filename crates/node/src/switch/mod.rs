@@ -50,10 +50,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
 use wires::{Watch, Wires};
 
-/// How often a silent client is asked whether it is still there, and how long it may take to answer. A controller
-/// whose machine vanished must not stay primary.
-const KEEPALIVE: Duration = Duration::from_secs(1);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// After how much silence a client is asked whether it is still there, and how long it may take to answer. A controller that hangs, or
+/// whose machine vanished, must not stay primary. Controllers answer on a thread that does nothing else but gRPC.
+const KEEPALIVE: Duration = Duration::from_millis(500);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A switch port on an interface: `1@veth1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
