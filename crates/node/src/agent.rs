@@ -11,9 +11,10 @@ mod sources;
 
 use crate::http::health::Readiness;
 use crate::interfaces::{interface_with, mac_of};
-use crate::listen::listen;
+use crate::listen::{address, listen};
 use crate::log::{self, Level, Log};
-use crate::metrics::{self, Page};
+use crate::metrics::certificates::Certificates;
+use crate::metrics::{self, Page, Part};
 use crate::rack_file;
 pub use error::AgentError;
 use join::{Join, JoinArgs};
@@ -63,7 +64,7 @@ pub struct Args {
     #[arg(short, long)]
     interface: Option<String>,
     /// Serve the agent's own Prometheus metrics, including its CPU time, at this address, such as 127.0.0.1:9101.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<SocketAddr>,
     /// Stop after this many seconds and print the CPU time used per report.
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -105,6 +106,7 @@ impl Shown {
 /// Serves what metrics show on `listener`, until the returned future is dropped.
 fn serve_metrics(
     shown: Arc<Mutex<Shown>>,
+    certificates: Certificates,
     listener: TcpListener,
 ) -> impl Future<Output = ()> + Send + 'static {
     let own = shown.clone();
@@ -116,7 +118,7 @@ fn serve_metrics(
         let ready = shown.lock().unwrap_or_else(PoisonError::into_inner).ready.clone();
         async move { ready }
     };
-    metrics::serve(listener, "agent", page, ready)
+    metrics::serve(listener, Part { component: "agent", certificates }, page, ready)
 }
 
 /// Ends a running agent.
@@ -265,9 +267,9 @@ impl Running {
             Output::Healthy(name) => {
                 return log(Level::Info, &format!("{name} passes its health check again"));
             }
+            Output::Checked(text) => return log(Level::Info, &text),
             Output::Busy(why) => return log(Level::Warn, &format!("busy: {why}")),
             Output::Available(name) => return log(Level::Info, &format!("{name}: available")),
-            Output::Checked(text) => return log(Level::Info, &text),
             Output::Problem(what) => return log(Level::Warn, &what),
             Output::Answers(source) => return log(Level::Info, &format!("{source} answers again")),
         };
@@ -469,7 +471,7 @@ fn report(
         let (listener, at) = tokio.block_on(listen(address, "--metrics"))?;
         log.info(&format!("metrics on http://{at}/metrics"));
         let page = Arc::new(Mutex::new(Shown::new()));
-        tokio.spawn(serve_metrics(page.clone(), listener));
+        tokio.spawn(serve_metrics(page.clone(), args.join.certificates()?, listener));
         shown = Some(page);
     }
     let mut stop = Box::pin(over(args.duration_s));

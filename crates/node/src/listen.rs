@@ -1,7 +1,7 @@
 //! Listening sockets.
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::{fmt, io};
 use tokio::net::TcpListener;
 
@@ -21,6 +21,16 @@ impl fmt::Display for ListenError {
 }
 
 impl Error for ListenError {}
+
+/// The argument of a flag that listens: an address or a name, and a port.
+///
+/// # Errors
+/// It is not one, or the name has no address.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |e: io::Error| format!("{e}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559");
+    let none = || io::Error::other("the name has no address");
+    text.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(wrong)
+}
 
 /// Listens at an address, which this flag or setting names. The result has the address, too: a port of 0 stands for any.
 ///

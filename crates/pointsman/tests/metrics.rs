@@ -1,24 +1,18 @@
 //! Metrics of switch, controller and agent, and that the dashboards use no others.
 
-use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, root};
+use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, get, root};
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig};
+use pointsman_balance::api::Group;
 use pointsman_fabric::{Controller, Description};
 use pointsman_node::controller::compiled;
-use pointsman_node::http::client::{Ask, ask};
-use pointsman_node::metrics::{Page, agent, network, store};
+use pointsman_node::metrics::certificates::Certificates;
+use pointsman_node::metrics::{self, Page, agent, network, store};
 use pointsman_node::network::steer::Tally;
 use pointsman_topology::SwitchId;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-
-fn get(url: &str) -> (u16, String) {
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let asked = Ask { method: "GET", url, ..Ask::default() };
-    let (status, body) = tokio.block_on(ask(asked, PATIENCE)).expect("an answer");
-    (status, String::from_utf8(body).expect("text"))
-}
 
 /// Reads a page in OpenMetrics format: names with their types, and samples. Anything else is a failure.
 fn read(page: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>) {
@@ -139,6 +133,27 @@ fn pages_and_dashboards() {
         read(&store::Figures { disk: Some(Default::default()), ..Default::default() }.page().text()).0,
     );
     types.extend(read(&of_a_network().text()).0);
+    let (mut certificates, mut page) = (Certificates::default(), Page::default());
+    certificates.follow("api-server", "api.pem".as_ref(), Default::default());
+    certificates.add_to(&mut page);
+    types.extend(read(&page.text()).0);
+    let group = Group {
+        name: "a".into(),
+        leads: true,
+        term: Some(1),
+        leader: None,
+        since_ms: 0,
+        etcd: String::new(),
+        trouble: None,
+        controllers: Vec::new(),
+    };
+    let mut page = Page::default();
+    metrics::controller::group(&group, 0, 0, &mut page);
+    types.extend(read(&page.text()).0);
+    let nothing = files.path("bird.ctl");
+    let flags = ["--check", "tcp://127.0.0.1:1", "--protocol", "vip4", "--bird", &nothing];
+    let health = Running::start(&[&["health", "--metrics", "127.0.0.1:0"][..], &flags].concat());
+    types.extend(read(&get(&at(health.wait_for("metrics on "))).1).0);
     // Other paths.
     let other = |path: &str| get(&of_switch.replace("/metrics", path));
     assert!(matches!(other("/"), (404, e) if e.contains("/metrics")));
@@ -180,8 +195,6 @@ fn pages_and_dashboards() {
     let rules = std::fs::read_to_string(file("dashboards/rules.yml")).expect("text");
     // Only with a learner: learn_wire.rs reads it.
     types.insert("pointsman_controller_learner_state".into(), "gauge".into());
-    // Only with etcd: group.rs.
-    types.insert("pointsman_controller_group_etcd_up".into(), "gauge".into());
     let words = rules.split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)));
     let (names, unknown): (Vec<&str>, Vec<&str>) = words
         .filter(|w| ["pointsman_", "process_"].iter().any(|p| w.starts_with(p)) && !w.contains(':'))

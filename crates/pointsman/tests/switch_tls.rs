@@ -2,7 +2,7 @@
 
 use crate::support::certificates::{authority, issue};
 use crate::support::python::Client;
-use crate::support::{Running, Scratch, Switch, assert_no_panic, file, finish, pointsman, root, run};
+use crate::support::{Running, Scratch, Switch, assert_no_panic, file, finish, get, pointsman, root, run};
 use nix::sys::signal::Signal;
 use pointsman_control::proto::p4rt as pb;
 use rcgen::{CertificateParams, date_time_ymd};
@@ -28,7 +28,12 @@ impl Files {
             ("client", issue(&ours, plain)),
             ("stranger", issue(&other, plain)),
             ("expired", issue(&ours, |p| p.not_after = date_time_ymd(2020, 2, 3))),
-            ("early", issue(&ours, |p| p.not_before = date_time_ymd(4000, 1, 1))),
+            (
+                "early",
+                issue(&ours, |p| {
+                    (p.not_before, p.not_after) = (date_time_ymd(4000, 1, 1), date_time_ymd(4000, 1, 2));
+                }),
+            ),
         ] {
             dir.write(&format!("{name}.pem"), certificate);
             dir.write(&format!("{name}.key"), key);
@@ -44,7 +49,9 @@ impl Files {
     fn switch(&self, mutual: bool) -> Switch {
         let (cert, key) = (self.path("server.pem"), self.path("server.key"));
         let program = file("tests/programs/controlled.p4");
+        let metrics = ["--metrics", "127.0.0.1:0"];
         let mut args = vec![program.as_str(), "--grpc-tls-cert", &cert, "--grpc-tls-key", &key];
+        args.extend(metrics);
         if mutual {
             args.extend(["--grpc-tls-ca", &self.ca]);
         }
@@ -127,6 +134,15 @@ fn clients_prove_who_they_are() {
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 
+/// Checks that the metrics of a part, which logs their address, have this end of a certificate, in seconds since 1970.
+fn expires(metrics: &str, purpose: &str, file: &str, at: f64) {
+    let url = metrics.split("metrics on ").nth(1).expect("an address").trim();
+    let name = "pointsman_certificate_expiry_timestamp_seconds";
+    let line = format!("\n{name}{{purpose=\"{purpose}\",file=\"{file}\"}} {at:?}\n");
+    let page = get(url).1;
+    assert!(page.contains(&line), "no {line} in {page}");
+}
+
 /// A switch starts with a certificate that is not valid now, says so, and takes the next one without a restart.
 #[test]
 fn certificates_are_renewed_while_the_switch_runs() {
@@ -142,6 +158,9 @@ fn certificates_are_renewed_while_the_switch_runs() {
     take("early");
     let switch = files.switch(false);
     switch.wait_for("server.pem is not valid before 4000-01-01");
+    let metrics = switch.wait_for("metrics on ");
+    let expires = |at| expires(&metrics, "p4runtime-server", &files.path("server.pem"), at);
+    expires(64_060_675_200.0);
     let e = files.call(&switch, "ca.pem", None).unwrap_err();
     assert!(e.contains("NotValidYet"), "{e}");
     // The log of its controller has the reason and the remedy.
@@ -154,6 +173,7 @@ fn certificates_are_renewed_while_the_switch_runs() {
     controller.wait_for("is not valid before 4000-01-01T00:00:00.000Z, and this machine's clock says");
     take("good");
     switch.wait_for("server.pem was read again: it is valid until");
+    expires(67_090_118_400.0);
     assert_eq!(files.call(&switch, "ca.pem", None).as_deref(), Ok("1.5.0"));
     controller.wait_for("the switch is up to date");
     // What cannot be used changes nothing.
@@ -162,6 +182,7 @@ fn certificates_are_renewed_while_the_switch_runs() {
     files.dir.write("server.pem", "no certificate");
     switch.wait_for("no -----BEGIN CERTIFICATE-----; new connections have the previous files");
     assert!(files.call(&switch, "ca.pem", None).is_ok());
+    expires(67_090_118_400.0);
 }
 
 /// The controller of a rack, too, speaks TLS with its switch.
@@ -171,13 +192,19 @@ fn a_rack_over_tls() {
     let switch = files.switch(true);
     let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
     let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
-    let example = example.replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
+    let api = "listen = \"127.0.0.1:0\"\ntls_cert = \"server.pem\"\ntls_key = \"server.key\"\ntokens = ";
+    let example = example.replacen("tokens = ", api, 1);
     let rack = example.replacen("127.0.0.1:9559", &switch.address.to_string(), 1);
     let rack = files.dir.write("rack.toml", rack);
     assert_eq!(run(&["keys", &rack]).code, Some(0), "a token for the API");
     let [cert, key] = ["client.pem", "client.key"].map(|n| files.path(n));
     let flags = ["--switch-ca", &files.ca, "--switch-cert", &cert, "--switch-key", &key];
-    Running::start(&[&["controller", &rack][..], &flags].concat()).wait_for("the switch is up to date");
+    let controller =
+        Running::start(&[&["controller", &rack, "--metrics", "127.0.0.1:0"][..], &flags].concat());
+    controller.wait_for("the switch is up to date");
+    let metrics = controller.wait_for("metrics on ");
+    expires(&metrics, "api-server", &files.path("server.pem"), 67_090_118_400.0);
+    expires(&metrics, "switch-client", &cert, 67_090_118_400.0);
 }
 
 #[test]

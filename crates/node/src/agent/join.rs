@@ -4,6 +4,8 @@ use crate::http::client::{Ask, ask_leader};
 use crate::http::credentials::{Files, token};
 use crate::http::redirect;
 use crate::log::Log;
+use crate::metrics::certificates::Certificates;
+use crate::switch::tls::TlsError;
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{CannotJoin, Membership, Standing, Step};
 use pointsman_balance::members::Document;
@@ -82,6 +84,16 @@ impl JoinArgs {
     /// Whether the device joins by itself.
     pub fn is_wanted(&self) -> bool {
         !self.register.is_empty()
+    }
+
+    /// The certificate that the controller gets to see, for metrics.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none.
+    pub fn certificates(&self) -> Result<Certificates, TlsError> {
+        let mut out = Certificates::default();
+        out.read("api-client", self.cert.as_deref())?;
+        Ok(out)
     }
 
     /// The member that the flags describe, if they do.

@@ -5,6 +5,7 @@ use super::learner::random_seed;
 use crate::etcd::flags::{PREFIX_REMEDY, TlsArgs, is_plain, is_prefix};
 use crate::http::redirect;
 use std::error::Error;
+use std::path::Path;
 
 /// A group of controllers that elects its leader, and keeps changes made by API, in etcd.
 #[derive(clap::Args)]
@@ -30,6 +31,11 @@ impl GroupArgs {
     /// Whether there is to be a group.
     pub fn is_used(&self) -> bool {
         !self.etcd.is_empty()
+    }
+
+    /// The certificate that etcd gets to see.
+    pub fn certificate(&self) -> Option<&Path> {
+        self.tls.certificate()
     }
 
     /// The group, if there is one.

@@ -9,7 +9,7 @@ use pointsman_session::{Input, Output, Request, Response};
 use std::error::Error;
 use std::future::poll_fn;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -49,6 +49,11 @@ pub(super) struct SwitchTls {
 }
 
 impl SwitchTls {
+    /// The controller's certificate.
+    pub fn certificate(&self) -> Option<&Path> {
+        self.switch_cert.as_deref()
+    }
+
     /// Reads them.
     pub fn read(self) -> Result<Option<ClientTlsConfig>, CredentialsError> {
         Files { ca: self.switch_ca, identity: self.switch_cert.zip(self.switch_key) }.grpc()

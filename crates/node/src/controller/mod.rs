@@ -15,13 +15,14 @@ mod resolve;
 use crate::http::Task;
 use crate::http::health::{self, Readiness};
 use crate::http::server as http;
-use crate::listen::listen;
+use crate::listen::{address, listen};
 use crate::log::{self, Fields, Log};
+use crate::metrics::certificates::Certificates;
 use crate::metrics::{self, asked};
 use crate::network;
 use crate::rack_file;
 use crate::switch::renew::{Renewal, Secure};
-use crate::switch::tls;
+use crate::switch::tls::{self, TlsError};
 use console::Console;
 use files::FileError;
 use flags::GroupArgs;
@@ -62,7 +63,7 @@ pub struct Args {
     /// Description of a rack, whose changes are applied automatically, or at once on SIGHUP; or of a network (with a table `[network]`).
     rack: PathBuf,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics, without authentication.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     metrics: Option<SocketAddr>,
     /// Only check the description and the files it references, then exit.
     #[arg(long)]
@@ -76,6 +77,17 @@ pub struct Args {
     group: GroupArgs,
     #[command(flatten)]
     log: log::Flags,
+}
+
+impl Args {
+    /// The certificates that the controller presents, for metrics.
+    fn certificates(&self, api: Option<&Renewal>) -> Result<Certificates, TlsError> {
+        let mut out = Certificates::default();
+        api.into_iter().for_each(|api| api.show("api-server", &mut out));
+        out.read("switch-client", self.tls.certificate())?;
+        out.read("etcd-client", self.group.certificate())?;
+        Ok(out)
+    }
 }
 
 /// Why a program is none for a rack.
@@ -191,9 +203,10 @@ async fn ready(commands: &mpsc::UnboundedSender<Command>) -> Readiness {
 /// Serves metrics on `listener`.
 pub fn serve_metrics(
     listener: tokio::net::TcpListener,
+    certificates: Certificates,
     commands: mpsc::UnboundedSender<Command>,
 ) -> Task<'static, ()> {
-    metrics::serve_controller(listener, commands, Command::Metrics, Command::Ready)
+    metrics::serve_controller(listener, certificates, commands, Command::Metrics, Command::Ready)
 }
 
 /// The API part of a rack description: the desk with the saved state, and its file.
@@ -330,9 +343,10 @@ fn control(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
         if args.group.is_used() {
             return Err("--etcd: not for a file with a table [network]: omit it; switches elect one of several controllers".into());
         }
+        let certificates = args.certificates(None)?;
         let Args { rack, metrics, check, flags, tls, .. } = args;
         let (seed, tls) = (random_seed(), tls.read()?);
-        let wishes = network::Wishes { metrics, check, flags, seed, tls, log: log.clone() };
+        let wishes = network::Wishes { metrics, check, flags, seed, tls, certificates, log: log.clone() };
         return network::run(&rack, &text, wishes);
     }
     if args.flags.is_some() {
@@ -362,6 +376,7 @@ fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
         rack.hints().iter().for_each(|hint| log.info(&format!("hint: {hint}")));
         return Ok(ExitCode::SUCCESS);
     }
+    let certificates = args.certificates(api_renewal.as_ref())?;
     let (mut group, switch_tls) = (args.group.settings()?, args.tls.read()?);
     let tokio = crate::service::runtime()?;
     tokio.block_on(async {
@@ -382,7 +397,7 @@ fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
         if let Some(at) = args.metrics {
             let (listener, at) = listen(at, "--metrics").await?;
             log.info(&format!("metrics on http://{at}/metrics"));
-            tokio::spawn(serve_metrics(listener, tx.clone()));
+            tokio::spawn(serve_metrics(listener, certificates, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, hangup, tx.clone()));
         let tell = log.clone();

@@ -1,7 +1,7 @@
 //! Flags that all users of etcd have.
 
 use super::Settings;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// TLS for etcd.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -18,6 +18,11 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
+    /// The client certificate.
+    pub fn certificate(&self) -> Option<&Path> {
+        self.etcd_cert.as_deref()
+    }
+
     /// The settings for these nodes.
     pub fn settings(&self, urls: &[String]) -> Settings {
         let identity = self.etcd_cert.clone().zip(self.etcd_key.clone());

@@ -9,7 +9,7 @@ pub use error::MemoryError;
 
 use crate::clock::Clock;
 use crate::interfaces::{addresses_of, mac_of};
-use crate::listen::listen;
+use crate::listen::{address, listen};
 use crate::log::{self, Level, Log};
 use crate::metrics::memory::{Figures, serve};
 use crate::service::{self, Stopper};
@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(short, long = "interface", value_name = "NUMBER@INTERFACE", required = true)]
     interface: Vec<Interface>,
     /// Address of the set-up channel.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4790")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4790", value_parser = address)]
     listen: SocketAddr,
     #[command(flatten)]
     log: log::Flags,
@@ -72,7 +72,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     port_kind: PortKind,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     metrics: Option<SocketAddr>,
 }
 

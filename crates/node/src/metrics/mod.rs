@@ -5,6 +5,7 @@
 
 pub mod agent;
 mod balancer;
+pub mod certificates;
 pub mod controller;
 pub mod members;
 pub mod memory;
@@ -16,6 +17,7 @@ pub mod switch;
 use crate::http::Task;
 use crate::http::health::{self, Readiness};
 use crate::http::server::{self as http, Request, Response};
+use certificates::Certificates;
 use pointsman_v1model::{State, Watch};
 use process::Process;
 use prometheus_client::collector::Collector;
@@ -174,22 +176,33 @@ fn device(name: &str) -> Labels {
     vec![("server", server.to_string()), ("device", name.to_string())]
 }
 
-/// Serves pages at `/metrics`, and `/healthz` and `/readyz`. `component` is the name of the part in its metrics; `page` returns `None`
-/// when the part has stopped; `ready` is answered by the part itself.
-pub fn serve<F, P, R, G>(
-    listener: TcpListener,
-    component: &'static str,
-    page: P,
-    ready: R,
-) -> Task<'static, ()>
+/// A part that serves metrics.
+pub struct Part {
+    /// Its name in metrics: `switch`, `controller` and the like.
+    pub component: &'static str,
+    /// Those that it presents.
+    pub certificates: Certificates,
+}
+
+impl From<&'static str> for Part {
+    /// A part without certificates.
+    fn from(component: &'static str) -> Part {
+        Part { component, certificates: Certificates::default() }
+    }
+}
+
+/// Serves pages at `/metrics`, and `/healthz` and `/readyz`. `page` returns `None` when the part has stopped; `ready` is answered by the
+/// part itself.
+pub fn serve<F, P, R, G>(listener: TcpListener, part: impl Into<Part>, page: P, ready: R) -> Task<'static, ()>
 where
     P: Fn() -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Option<Page>> + Send + 'static,
     R: Fn() -> G + Clone + Send + Sync + 'static,
     G: Future<Output = Readiness> + Send + 'static,
 {
+    let Part { component, certificates } = part.into();
     http::serve(listener, None, 0, move |request: Request| {
-        let (page, ready) = (page.clone(), ready.clone());
+        let (page, ready, certificates) = (page.clone(), ready.clone(), certificates.clone());
         async move {
             if let Some(response) = health::answer(&request, health::PATIENCE, ready).await {
                 return response;
@@ -205,6 +218,7 @@ where
             let Some(mut page) = page().await else {
                 return Response::error(503, "shutting down: retry after the restart");
             };
+            certificates.add_to(&mut page);
             Process::own().add_to(component, &mut page);
             Response { status: 200, content_type: OPENMETRICS, headers: Vec::new(), body: page.text() }
         }
@@ -224,6 +238,7 @@ pub async fn asked<C, T>(
 /// Serves the metrics of a controller, which answers these commands.
 pub fn serve_controller<C: Send + 'static>(
     listener: TcpListener,
+    certificates: Certificates,
     commands: UnboundedSender<C>,
     page: fn(oneshot::Sender<Page>) -> C,
     ready: fn(oneshot::Sender<Readiness>) -> C,
@@ -237,7 +252,7 @@ pub fn serve_controller<C: Send + 'static>(
         let commands = others.clone();
         async move { asked(&commands, ready).await.unwrap_or_else(|| Err("shutting down".to_string())) }
     };
-    serve(listener, "controller", page, ready)
+    serve(listener, Part { component: "controller", certificates }, page, ready)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Metrics of the store.
 
-use super::{Page, labelled, one};
+use super::certificates::Certificates;
+use super::{Page, Part, labelled, one};
 use crate::http::Task;
 use pointsman_store::{ChainStats, Place, PortFigures, Stats};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,7 +134,11 @@ impl Figures {
 }
 
 /// Serves metrics on `listener`.
-pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'static, ()> {
+pub fn serve(
+    listener: TcpListener,
+    certificates: Certificates,
+    figures: Arc<Mutex<Figures>>,
+) -> Task<'static, ()> {
     let own = figures.clone();
     let page = move || {
         let page = own.lock().unwrap_or_else(PoisonError::into_inner).page();
@@ -149,5 +154,5 @@ pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'stati
         };
         async move { why.map_or(Ok(""), |why| Err(why.to_string())) }
     };
-    super::serve(listener, "store", page, ready)
+    super::serve(listener, Part { component: "store", certificates }, page, ready)
 }

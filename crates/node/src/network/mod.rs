@@ -9,6 +9,7 @@ use crate::controller::{ProgramError, compiled};
 use crate::listen::listen;
 use crate::log::{Level, Log};
 use crate::metrics;
+use crate::metrics::certificates::Certificates;
 use carriers::{Listened, follow};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_fabric::{Choice, Controller, Description};
@@ -68,6 +69,8 @@ pub struct Wishes {
     pub seed: u64,
     /// For switches that serve P4Runtime over TLS.
     pub tls: Option<ClientTlsConfig>,
+    /// Those that the controller presents.
+    pub certificates: Certificates,
     /// Where its lines go.
     pub log: Log,
 }
@@ -115,7 +118,9 @@ async fn serve(
     if let Some(at) = wishes.metrics {
         let (listener, at) = listen(at, "--metrics").await?;
         wishes.log.info(&format!("metrics on http://{at}/metrics"));
-        let served = metrics::serve_controller(listener, commands.clone(), Command::Metrics, Command::Ready);
+        let (certificates, asked) = (wishes.certificates, commands.clone());
+        let served =
+            metrics::serve_controller(listener, certificates, asked, Command::Metrics, Command::Ready);
         tokio::spawn(served);
     }
     let (mut ways, mut known, mut expected) = (Vec::new(), Vec::new(), Vec::new());

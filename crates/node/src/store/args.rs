@@ -3,8 +3,11 @@
 use super::error::StoreError;
 use crate::etcd;
 use crate::etcd::flags::{TlsArgs, is_prefix};
+use crate::listen::address;
 use crate::log;
+use crate::metrics::certificates::Certificates;
 use crate::service;
+use crate::switch::tls::TlsError;
 use clap::builder::RangedU64ValueParser;
 use pointsman_store::{Config, Idle, Member, Pool, Timing};
 use std::collections::BTreeMap;
@@ -29,7 +32,7 @@ pub enum Replicate {
 pub struct Args {
     /// Address for the messages of switches. With --replicate chain it may be an IPv4 multicast group: then the nodes get all messages, and
     /// switches need not know which one is the head.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4791")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4791", value_parser = address)]
     pub listen: SocketAddr,
     /// Keep the state in this folder over a restart. Answers are sent when their changes are on disk.
     #[arg(long, value_name = "DIR")]
@@ -95,7 +98,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = Idle::default().brief_s, value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000_000))]
     idle_brief_s: u32,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
 }
 
@@ -179,6 +182,16 @@ impl Args {
         let suspect_ns = u64::from(self.suspect_ms) * 1_000_000;
         let timing = Timing { suspect_ns, beat_ns: suspect_ns / 10, nodes: self.nodes, ..Timing::default() };
         Ok(Some(ChainSettings { me, addresses, views, timing }))
+    }
+
+    /// The certificate that etcd gets to see, for metrics.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none.
+    pub fn certificates(&self) -> Result<Certificates, TlsError> {
+        let mut out = Certificates::default();
+        out.read("etcd-client", self.etcd_tls.certificate())?;
+        Ok(out)
     }
 
     fn agreed(&self) -> Result<Option<Agreed>, StoreError> {

@@ -307,7 +307,7 @@ fn serve_switches(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
         log.info(&format!("metrics on http://{at}/metrics"));
-        tokio.spawn(serve(listener, running.figures.clone()));
+        tokio.spawn(serve(listener, args.certificates()?, running.figures.clone()));
     }
     let at = running.address().unwrap_or(args.listen);
     let kept = match (&running.kept, &args.data, node) {

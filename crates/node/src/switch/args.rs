@@ -6,6 +6,7 @@ use super::device::is_json;
 use super::queues::Setting;
 use super::tls;
 use super::trace::TraceArgs;
+use crate::listen::address;
 use crate::log::{self, Level, Log, LogError, Rotation};
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::parse_define;
@@ -14,7 +15,7 @@ use pointsman_ports::{PollMode, Want};
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::DEFAULT_MAX_DESCENDANTS;
 use std::ffi::OsString;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The argument of `--port-kind`.
@@ -61,13 +62,6 @@ impl From<Poll> for PollMode {
 /// simple_switch's value for "no port"; in 9 bits it is 511, the drop port.
 const NO_PORT: u32 = u32::MAX;
 
-/// The argument of `--p4runtime`: an address or a name, and a port.
-fn parse_address(s: &str) -> Result<SocketAddr, String> {
-    let wrong = |e: std::io::Error| format!("{e}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559");
-    let none = || std::io::Error::other("the name has no address");
-    s.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(wrong)
-}
-
 /// A unit of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timestamps {
@@ -104,11 +98,11 @@ pub struct Args {
         alias = "grpc-server-addr",
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:9559",
-        value_parser = parse_address
+        value_parser = address
     )]
     pub p4runtime: SocketAddr,
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
     /// Serve P4Runtime over TLS with this certificate: PEM, server certificate first, then intermediates.
     #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]

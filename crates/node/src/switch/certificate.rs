@@ -15,6 +15,17 @@ pub fn validity(der: &[u8]) -> Option<[String; 2]> {
     Some([validity.time()?, validity.time()?])
 }
 
+/// A moment of [`validity`] in seconds since 1970.
+pub fn unix_s(moment: &str) -> i64 {
+    let number = |part: std::ops::Range<usize>| moment.get(part).and_then(|d| d.parse().ok()).unwrap_or(0i64);
+    let (month, day) = (number(5..7), number(8..10));
+    // Years begin on 1 March: then the leap day is the last one (Hinnant, "chrono-compatible low-level date algorithms").
+    let year = number(0..4) - i64::from(month <= 2);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
+    ((days * 24 + number(11..13)) * 60 + number(14..16)) * 60 + number(17..19)
+}
+
 const VERSION: u8 = 0xa0;
 const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
@@ -100,6 +111,16 @@ mod tests {
         }
         let old = certificate(true, 2, [(UTC_TIME, "500101000000Z"); 2]);
         assert_eq!(validity(&old).expect("a certificate")[0], "1950-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn moments_in_seconds() {
+        for ms in
+            [0, 951_782_400_000, 951_868_799_000, 1_795_290_600_000, 4_107_542_399_000, 64_092_211_200_000]
+        {
+            assert_eq!(unix_s(&pointsman_balance::api::rfc3339(ms)), ms as i64 / 1000);
+        }
+        assert_eq!(unix_s("1950-01-01T00:00:00Z"), -631_152_000);
     }
 
     #[test]

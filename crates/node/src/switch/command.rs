@@ -10,6 +10,8 @@ use super::wires::Watch;
 use super::{Setup, Texts, build, serve, trace};
 use crate::listen::listen;
 use crate::log::{Level, Log};
+use crate::metrics::Part;
+use crate::metrics::certificates::Certificates;
 use crate::service::stop_at_signals;
 use pointsman_compile::sources::Sources;
 use pointsman_console::signals;
@@ -39,7 +41,7 @@ async fn look(handle: Handle) {
 }
 
 /// Serves metrics on `listener`.
-async fn serve_metrics(listener: TcpListener, handle: Handle) {
+async fn serve_metrics(listener: TcpListener, handle: Handle, certificates: Certificates) {
     let asked = handle.clone();
     let page = move || {
         let handle = handle.clone();
@@ -61,7 +63,7 @@ async fn serve_metrics(listener: TcpListener, handle: Handle) {
             }
         }
     };
-    crate::metrics::serve(listener, "switch", page, ready).await;
+    crate::metrics::serve(listener, Part { component: "switch", certificates }, page, ready).await;
 }
 
 /// Exit code of a command line that cannot be honoured.
@@ -166,6 +168,7 @@ fn attend(
     args: &Args,
     handle: &Handle,
     hangup: Signal,
+    certificates: Certificates,
     plain: &Log,
 ) -> Result<(), Box<dyn Error>> {
     let stopper = handle.clone();
@@ -178,7 +181,7 @@ fn attend(
     if let Some(at) = args.metrics {
         let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
         plain.info(&format!("metrics on http://{at}/metrics"));
-        tokio.spawn(serve_metrics(listener, handle.clone()));
+        tokio.spawn(serve_metrics(listener, handle.clone(), certificates));
         tokio.spawn(look(handle.clone()));
     }
     Ok(())
@@ -205,6 +208,8 @@ fn forward(args: &Args, plain: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let hangup = tokio.block_on(async { signals::hangup() })?;
     let renewal = args.tls().map(|files| Renewal::new(files, "h2")).transpose()?;
     let tls = renewal.as_ref().map(Renewal::secure);
+    let mut certificates = Certificates::default();
+    renewal.iter().for_each(|r| r.show("p4runtime-server", &mut certificates));
     let mut runtime = start(args, &log)?;
     let handle = runtime.handle();
     let (listener, address) = tokio.block_on(listen(args.p4runtime, "--p4runtime"))?;
@@ -213,7 +218,7 @@ fn forward(args: &Args, plain: &Log) -> Result<ExitCode, Box<dyn Error>> {
         tokio.spawn(trace::print(told, filter.count, args.traces.trace_json, plain.clone()));
     }
     // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
-    attend(&tokio, args, &handle, hangup, plain)?;
+    attend(&tokio, args, &handle, hangup, certificates, plain)?;
     let how = match (&tls, &args.grpc_tls_ca) {
         (None, _) => "",
         (Some(_), None) => ", TLS",

@@ -2,8 +2,10 @@
 
 use super::tls::{self, Files, TlsError, Validity};
 use crate::controller::reload::Watched;
+use crate::metrics::certificates::{Certificates, Ends};
 use rustls::ServerConfig;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -40,7 +42,7 @@ enum Said {
 /// # Errors
 /// The file has no certificate, or one that is not valid at this time.
 pub fn due(path: &Path, now: SystemTime) -> Result<Option<String>, TlsError> {
-    remaining(path, &Validity::read(path)?, now)
+    remaining(path, &Validity::read(path, "server certificate")?, now)
 }
 
 fn remaining(path: &Path, validity: &Validity, now: SystemTime) -> Result<Option<String>, TlsError> {
@@ -56,6 +58,8 @@ pub struct Renewal {
     secure: Secure,
     watched: Vec<Watched>,
     validity: Validity,
+    /// Of the certificate in use, for metrics.
+    ends: Ends,
     said: Said,
 }
 
@@ -69,7 +73,8 @@ impl Renewal {
         let watched = paths.into_iter().flatten().map(|path| Watched::new(path.clone())).collect();
         let (config, validity) = tls::load(&files, protocol)?;
         let secure = Secure(Arc::new(RwLock::new(config)));
-        Ok(Renewal { files, protocol, secure, watched, validity, said: Said::Nothing })
+        let ends = Arc::new(validity.ends_s().into());
+        Ok(Renewal { files, protocol, secure, watched, validity, ends, said: Said::Nothing })
     }
 
     /// Checks that the certificate is valid at this time.
@@ -78,6 +83,11 @@ impl Renewal {
     /// It is not.
     pub fn check(&self, now: SystemTime) -> Result<(), TlsError> {
         self.validity.check(&self.files.cert, now)
+    }
+
+    /// The certificate in use, for metrics; `purpose`: what it is for.
+    pub fn show(&self, purpose: &'static str, to: &mut Certificates) {
+        to.follow(purpose, &self.files.cert, self.ends.clone());
     }
 
     /// The TLS of connections from now on.
@@ -116,6 +126,7 @@ impl Renewal {
     fn take(&mut self, now: SystemTime) -> Result<(), TlsError> {
         let (config, validity) = tls::load(&self.files, self.protocol)?;
         validity.check(&self.files.cert, now)?;
+        self.ends.store(validity.ends_s(), Ordering::Relaxed);
         self.validity = validity;
         self.secure.renew(config);
         Ok(())

@@ -1,7 +1,7 @@
 //! TLS and mutual TLS for P4Runtime: the files, and the handshake before gRPC. The controller's API reads its
 //! files the same way.
 
-use super::certificate::validity;
+use super::certificate::{unix_s, validity};
 use super::renew::Secure;
 use super::runtime::Handle;
 use crate::log::Level;
@@ -174,12 +174,11 @@ impl Validity {
         validity(certificate).map(Validity).ok_or_else(|| TlsError::NotX509(path.to_path_buf()))
     }
 
-    /// Of the first certificate in a PEM file.
+    /// Of the first certificate in a PEM file; `what` describes it in messages.
     ///
     /// # Errors
     /// The file cannot be read, or has none.
-    pub fn read(path: &Path) -> Result<Validity, TlsError> {
-        let what = "server certificate";
+    pub fn read(path: &Path, what: &'static str) -> Result<Validity, TlsError> {
         let all = certificates(path, what)?;
         let first = all.first().ok_or_else(|| TlsError::NoCertificate(path.to_path_buf(), what))?;
         Validity::of(path, first)
@@ -188,6 +187,11 @@ impl Validity {
     /// The last moment.
     pub fn ends(&self) -> &str {
         &self.0[1]
+    }
+
+    /// The same, in seconds since 1970.
+    pub fn ends_s(&self) -> i64 {
+        unix_s(self.ends())
     }
 
     /// Checks that the certificate in this file is valid at this time.

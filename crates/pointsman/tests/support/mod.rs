@@ -11,6 +11,7 @@ pub mod store;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pointsman_node::http::client::{Ask, ask};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,14 @@ pub fn finish(mut command: Command) -> Finished {
     let err = Collector::of(child.stderr.take().expect("piped"));
     let code = wait(&mut child, &format!("{command:?}"));
     Finished { code, stdout: out.all(), stderr: err.all() }
+}
+
+/// The status and the text of what a server gives at a URL.
+pub fn get(url: &str) -> (u16, String) {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let asked = Ask { method: "GET", url, ..Ask::default() };
+    let (status, body) = tokio.block_on(ask(asked, PATIENCE)).expect("an answer");
+    (status, String::from_utf8(body).expect("text"))
 }
 
 /// Runs the binary to its end.
