@@ -7,7 +7,7 @@ use super::wanted::Document;
 use super::{Answer, Change, Desk, Effect, Outcome, Wait};
 use crate::config::{Device, Member, MemberDevice, Rack, Service};
 use crate::controller::{Controllers, Draining, Live, Silence, Unavailable};
-use crate::state::{DROPS, METRICS};
+use crate::state::{METRICS, drop_reason};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -58,12 +58,18 @@ fn live(live: Live) -> Value {
 
 /// Dropped packets by reason, as of the last look.
 pub(super) fn drops(controller: &Controllers) -> Value {
-    let known = |n: u64| n.checked_sub(1).and_then(|i| DROPS.get(i as usize)).copied();
-    let all = controller.drops().into_iter().filter_map(|(number, packets)| {
-        let (reason, meaning) = known(number)?;
-        Some(json!({ "reason": reason, "packets": packets, "meaning": meaning }))
-    });
+    let counted = controller.drops();
+    let all = dropped(&counted).map(
+        |((reason, meaning), packets)| json!({ "reason": reason, "packets": packets, "meaning": meaning }),
+    );
     one("drops", all.collect())
+}
+
+/// The packets that were dropped, with name and meaning of the reason: the switch's counter also has a cell of accepted reports.
+pub(super) fn dropped(
+    counted: &BTreeMap<u64, u64>,
+) -> impl Iterator<Item = ((&'static str, &'static str), u64)> + '_ {
+    counted.iter().filter_map(|(number, packets)| Some((drop_reason(*number)?, *packets)))
 }
 
 /// Whether a service has a device that may get new connections.
