@@ -100,6 +100,12 @@ pub fn summary(answers: &Answers) -> Markup {
         @if let Some(why) = status["unsaved"].as_str() {
             p class="bad" { "Changes will be lost at a restart: " (why) }
         }
+        @for file in list(&status["files"]).iter().filter(|f| !f["refused"].is_null()) {
+            p class="bad" {
+                (string(&file["file"])) " of " (moment(string(&file["refused"]["of"]))) " is not applied; in force is that of "
+                (moment(string(&file["in_force"]))) ". " (string(&file["refused"]["why"]))
+            }
+        }
     }
 }
 

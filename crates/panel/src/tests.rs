@@ -53,7 +53,11 @@ fn answers(writes: bool) -> Answers {
     Answers {
         status: json!({
             "controller": "in-sync", "switches": [{"p4runtime": "a:1", "controller": "in-sync"}, {"p4runtime": "b:1", "controller": "in-sync"}],
-            "unresolved": ["s2/nic"], "unsaved": "the disk is full", "user": {"name": "ops", "writes": writes},
+            "unresolved": ["s2/nic"], "unsaved": "the disk is full",
+            "files": [{"file": "rack.toml", "in_force": "2026-11-25T08:00:00.000Z",
+                "refused": {"of": "2026-11-25T09:00:00.000Z", "why": "rack.toml:7:1: unknown field"}},
+                {"file": "tokens", "in_force": "2026-11-25T08:00:00.000Z", "refused": null}],
+            "user": {"name": "ops", "writes": writes},
         }),
         devices: json!({"devices": [device(1, "cpu", "in-service"), draining, silent, new, device(3, "cpu", "failed"), device(3, "gpu", "held"),
             device(4, "cpu", "drained")]}),
@@ -288,6 +292,7 @@ fn states_in_words() {
         "12 in flight, 99 new/s, 123,456 connections, report 0.2 s old",
         "Switch in sync.",
         "Changes will be lost at a restart: the disk is full",
+        "rack.toml of 2026-11-25 09:00:00 is not applied; in force is that of 2026-11-25 08:00:00. rack.toml:7:1: unknown field",
         "learner q-learning, weights 6:1",
         "in force after 12 ms, 7 writes",
         "superseded by change 5",
@@ -297,6 +302,7 @@ fn states_in_words() {
     ] {
         assert!(page.contains(text), "{text} is not in\n{page}");
     }
+    assert!(!page.contains("tokens of"), "they are in force");
     assert!(!page.contains("Undo change 3") && !page.contains("Undo change 2"), "they never were in force");
     assert!(
         page.find("rate").expect("a reason") < page.find("ttl").expect("a reason"),

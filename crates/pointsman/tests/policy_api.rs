@@ -429,6 +429,35 @@ fn certificates_are_renewed_while_the_controller_runs() {
     assert_eq!(b.controller.pid(), pid);
 }
 
+/// A mistake in rack.toml or in the tokens is shown until it is mended; what is in force stays.
+#[test]
+fn files_that_cannot_be_applied_are_shown() {
+    let b = Bench::new("refused");
+    b.controller.wait_for("the switch is up to date");
+    assert!(!b.good(&["status"]).contains("refused"), "{}", b.good(&["status"]));
+    let rack = std::fs::read_to_string(b.folder.join("rack.toml")).expect("the rack");
+    b.write("rack.toml", &rack.replacen("policy = \"p4mite\"", "policy = \"fastest\"", 1));
+    b.write("tokens", &format!("ops {OPS}\nboard x\n"));
+    b.controller.wait_for("keeping the previous configuration");
+    let status = b.good(&["status"]);
+    let refused: Vec<&str> = status.lines().skip_while(|l| !l.starts_with("refused ")).take(2).collect();
+    assert!(
+        refused[0].starts_with("refused     rack.toml of 20")
+            && refused[0].contains("in force is that of 20"),
+        "{status}"
+    );
+    assert!(refused[1].contains("/rack.toml:") && refused[1].contains("fastest"), "{status}");
+    assert!(status.contains("refused     tokens of 20"), "{status}");
+    assert!(status.starts_with("controller  in-sync"), "{status}");
+    b.write("rack.toml", &rack);
+    b.write("tokens", &format!("ops {OPS}\n"));
+    let end = Instant::now() + PATIENCE;
+    while b.good(&["status"]).contains("refused ") {
+        assert!(Instant::now() < end, "{}", b.good(&["status"]));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// A state that cannot be kept is kept as soon as it can be, without another change.
 #[test]
 fn what_could_not_be_saved_is_saved_later() {

@@ -6,6 +6,7 @@
 //! the file.
 
 mod devices;
+mod files;
 mod group;
 mod history;
 mod members;
@@ -17,6 +18,7 @@ mod tokens;
 mod trend;
 mod wanted;
 
+pub use files::{File, Files};
 pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use members::RegistrationBody;
@@ -69,6 +71,8 @@ struct Attempt {
     overrides: BTreeMap<String, Override>,
     drained: BTreeMap<String, u64>,
     change: Option<u64>,
+    /// When the rack's file was written, if it is what is tried.
+    of_ms: Option<u64>,
 }
 
 /// The state of the API.
@@ -96,6 +100,7 @@ pub struct Desk {
     news: VecDeque<(u64, String)>,
     /// Why the state could not be saved.
     unsaved: Option<String>,
+    followed: Files,
     group: Option<Group>,
     /// At most so many bytes of the history are saved.
     room: Option<usize>,
@@ -145,6 +150,7 @@ impl Desk {
             attempt: None,
             news: VecDeque::new(),
             unsaved: None,
+            followed: Files::default(),
             group: None,
             room: None,
             trend: Trend::default(),
@@ -213,6 +219,29 @@ impl Desk {
         &self.history
     }
 
+    /// The followed files.
+    pub fn followed(&self) -> &Files {
+        &self.followed
+    }
+
+    /// What was written into a followed file at `of_ms` (milliseconds since 1970) is in force. To be called once for each file when
+    /// the controller starts, and after changes of the tokens; changes of the rack's description are [`Desk::file_read`].
+    pub fn file_applied(&mut self, file: File, of_ms: u64) {
+        self.followed.applied(file, of_ms);
+    }
+
+    /// What was written into a followed file at `of_ms` cannot be applied, for this reason.
+    pub fn file_refused(&mut self, file: File, of_ms: u64, why: &str) {
+        self.followed.refused(file, of_ms, why);
+    }
+
+    /// The rack's file changed: it was written at `of_ms` (milliseconds since 1970).
+    pub fn file_read(&mut self, now_ms: u64, rack: Rack, of_ms: u64) -> Vec<Effect> {
+        let effects = self.file_changed(now_ms, rack);
+        self.attempt.iter_mut().for_each(|a| a.of_ms = Some(of_ms));
+        effects
+    }
+
     /// Others may ask from now on.
     pub fn set_tokens(&mut self, tokens: Tokens) {
         self.tokens = tokens;
@@ -228,7 +257,7 @@ impl Desk {
         self.group = group;
     }
 
-    /// The rack's file changed.
+    /// The rack's description changed.
     pub fn file_changed(&mut self, now_ms: u64, rack: Rack) -> Vec<Effect> {
         let (file, plain) = (Some(self.file.clone()), Some(self.plain.clone()));
         let before = Attempt { file, plain, ..self.attempt() };
@@ -251,7 +280,10 @@ impl Desk {
         let text = event.to_string();
         let mut touched = false;
         match event {
-            Event::ConfigAccepted => self.attempt = None,
+            Event::ConfigAccepted => {
+                let of_ms = self.attempt.take().and_then(|a| a.of_ms);
+                of_ms.iter().for_each(|of_ms| self.followed.applied(File::Rack, *of_ms));
+            }
             Event::ConfigRejected { reason } => {
                 if let Some(attempt) = self.attempt.take() {
                     if let Some((file, plain)) = attempt.file.zip(attempt.plain) {
@@ -265,6 +297,9 @@ impl Desk {
                     self.drained = attempt.drained;
                     if let Some(id) = attempt.change {
                         self.history.reject(id, reason);
+                    }
+                    if let Some(of_ms) = attempt.of_ms {
+                        self.followed.refused(File::Rack, of_ms, reason);
                     }
                     self.lay_over(now_ms, &mut effects);
                     touched = true;
@@ -455,6 +490,7 @@ impl Desk {
             overrides: self.overrides.clone(),
             drained: self.drained.clone(),
             change: None,
+            of_ms: None,
         }
     }
 

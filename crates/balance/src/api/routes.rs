@@ -471,6 +471,7 @@ impl Desk {
             "held": controller.held(),
             "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
             "unsaved": self.unsaved,
+            "files": self.followed.json(),
             "group": self.group.as_ref().map(super::Group::json),
             "news": news,
         })

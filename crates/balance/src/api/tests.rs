@@ -234,6 +234,33 @@ fn the_newest_word_counts() {
     assert_eq!(o.desk.rack().services[0].members[1].devices[1].weight, 2);
 }
 
+/// What is wrong with a followed file is known until the file is right again, also if the controller rejects it.
+#[test]
+fn files_that_are_not_applied() {
+    let mut o = Office::new(&text());
+    assert_eq!(o.get("/v1/status")["files"], json!([]), "nothing is followed");
+    let (first, second, third) = (1_795_290_000_000, 1_795_290_060_000, 1_795_290_120_000);
+    o.desk.file_applied(File::Rack, first);
+    o.desk.file_applied(File::Tokens, first);
+    o.desk.file_refused(File::Rack, second, "rack.toml:7:1: unknown field");
+    let refused = json!({ "of": "2026-11-21T19:41:00.000Z", "why": "rack.toml:7:1: unknown field" });
+    let tokens = json!({ "file": "tokens", "in_force": "2026-11-21T19:40:00.000Z", "refused": null });
+    let rack_file = |in_force: &str, refused: &Value| json!({ "file": "rack.toml", "in_force": in_force, "refused": refused });
+    let shown = |o: &mut Office| o.get("/v1/status")["files"].clone();
+    assert_eq!(shown(&mut o), json!([rack_file("2026-11-21T19:40:00.000Z", &refused), tokens]));
+    // A change by API says nothing about the file.
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    assert_eq!(shown(&mut o)[0]["refused"], refused);
+    let effects = o.desk.file_read(o.now, rack(&text()), third);
+    o.perform(effects);
+    assert_eq!(shown(&mut o)[0], rack_file("2026-11-21T19:42:00.000Z", &Value::Null));
+    drop(o.desk.file_read(o.now, rack(&text().replace("weight = 5", "weight = 4")), third + 60_000));
+    drop(o.desk.event(o.now, &Event::ConfigRejected { reason: "no room".into() }, false));
+    let refused = json!({ "of": "2026-11-21T19:43:00.000Z", "why": "no room" });
+    assert_eq!(shown(&mut o)[0], rack_file("2026-11-21T19:42:00.000Z", &refused));
+    assert_eq!(o.desk.followed().each().collect::<Vec<_>>(), [(File::Rack, true), (File::Tokens, false)]);
+}
+
 #[test]
 fn a_rejected_change_leaves_no_trace() {
     let mut o = Office::new(&text());

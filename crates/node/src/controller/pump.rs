@@ -55,10 +55,29 @@ impl Standing {
 pub enum Command {
     /// As in the library. Policies and configurations take another way, so that the API knows of them.
     Input(Input),
-    /// The rack's file changed.
-    File(Box<Rack>),
+    /// The rack's description changed.
+    File {
+        /// What it says.
+        rack: Box<Rack>,
+        /// When its file was written, in milliseconds since 1970; `None` without a file.
+        of_ms: Option<u64>,
+    },
     /// Others may ask from now on.
-    Tokens(Tokens),
+    Tokens {
+        /// Their tokens.
+        tokens: Tokens,
+        /// When the file was written, in milliseconds since 1970.
+        of_ms: u64,
+    },
+    /// A file changed and cannot be applied.
+    Refused {
+        /// The file.
+        file: api::File,
+        /// When it was written, in milliseconds since 1970.
+        of_ms: u64,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
     /// A source's list of members, or why it cannot be read.
     Members {
         /// The source.
@@ -331,11 +350,21 @@ impl Pump {
             }
             Command::Members { source, text } if self.group.is_some() => self.group_list(source, text),
             Command::Members { source, text } => self.listed(unix_ms(), &source, &text),
-            Command::File(rack) => {
-                let effects = self.desk.file_changed(unix_ms(), *rack);
+            Command::File { rack, of_ms } => {
+                let effects = match of_ms {
+                    Some(of_ms) => self.desk.file_read(unix_ms(), *rack, of_ms),
+                    None => self.desk.file_changed(unix_ms(), *rack),
+                };
                 self.perform(effects);
             }
-            Command::Tokens(tokens) => self.desk.set_tokens(tokens),
+            Command::Tokens { tokens, of_ms } => {
+                self.desk.set_tokens(tokens);
+                self.desk.file_applied(api::File::Tokens, of_ms);
+            }
+            Command::Refused { file, of_ms, why } => {
+                self.desk.file_refused(file, of_ms, &why);
+                self.warn(format!("{why}; keeping the previous {}", file.contents()));
+            }
             Command::Farewell(reply) => {
                 if let Some(group) = &self.group {
                     group.farewell(reply);
@@ -347,6 +376,7 @@ impl Pump {
                 let mut page =
                     metrics::controller::page(&self.controller, history, &self.tally, learning.as_ref());
                 self.group_metrics(&mut page);
+                metrics::controller::refused(self.desk.followed(), &mut page);
                 metrics::members::members(self.desk.members(), &mut page);
                 if self.keep.is_some() {
                     metrics::controller::unsaved(self.unsaved.is_some(), &mut page);

@@ -3,7 +3,7 @@
 use super::{Labels, Page, device, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
-use pointsman_balance::api::{Change, Group, History, Outcome};
+use pointsman_balance::api::{Change, Files, Group, History, Outcome};
 use pointsman_balance::controller::{Controller, Controllers, Event, Leader, Status, Unavailable};
 use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
@@ -241,6 +241,16 @@ pub fn unsaved(unsaved: bool, page: &mut Page) {
         "pointsman_controller_unsaved",
         "1 if changes cannot be saved: a restart of the controller would lose them.",
         one(u64::from(unsaved)),
+    );
+}
+
+/// Whether the newest content of each followed file is refused.
+pub fn refused(files: &Files, page: &mut Page) {
+    let each = files.each().map(|(file, refused)| labelled("file", file.name(), u64::from(refused)));
+    page.gauge(
+        "pointsman_controller_config_refused",
+        "1 if the newest content of this file cannot be applied: a restart of the controller would fail.",
+        each.collect(),
     );
 }
 

@@ -258,6 +258,18 @@ fn group(g: &Value, out: &mut String) {
     let _ = writeln!(out, "etcd        {}", g["trouble"].as_str().map_or(etcd, String::from));
 }
 
+/// Files whose newest content is not applied. A description may have several mistakes, one a line.
+fn refused(files: &Value, out: &mut String) {
+    for f in files.as_array().into_iter().flatten().filter(|f| !f["refused"].is_null()) {
+        let [file, in_force] = ["file", "in_force"].map(|field| text(&f[field]));
+        let of = text(&f["refused"]["of"]);
+        let _ = writeln!(out, "refused     {file} of {of} is not applied; in force is that of {in_force}:");
+        for line in f["refused"]["why"].as_str().unwrap_or_default().lines() {
+            let _ = writeln!(out, "            {line}");
+        }
+    }
+}
+
 /// The state of the controller and its switches.
 pub fn status(s: &Value) -> String {
     // If one of several switches is reached, what it knows is shown.
@@ -297,6 +309,7 @@ pub fn status(s: &Value) -> String {
     if let Some(why) = s["unsaved"].as_str() {
         let _ = writeln!(out, "unsaved     {why}");
     }
+    refused(&s["files"], &mut out);
     out.push('\n');
     for n in s["news"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "{}  {}", text(&n["at"]), text(&n["text"]));
