@@ -10,7 +10,9 @@ mod files;
 mod group;
 mod history;
 mod members;
+mod news;
 mod routes;
+mod states;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -32,12 +34,11 @@ use crate::controller::{Controllers, Event};
 use crate::learn::{Decision, ServiceWeights, with_service_weights};
 use crate::members::{self as coming, Members};
 use crate::trust::ReportKey;
+use news::News;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use states::States;
+use std::collections::BTreeMap;
 use trend::Trend;
-
-/// How many of the controller's last words are kept.
-const MAX_NEWS: usize = 100;
 
 /// The caller's actions, in this order.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +98,7 @@ pub struct Desk {
     history: History,
     tokens: Tokens,
     attempt: Option<Attempt>,
-    news: VecDeque<(u64, String)>,
+    news: News,
     /// Why the state could not be saved.
     unsaved: Option<String>,
     followed: Files,
@@ -105,6 +106,7 @@ pub struct Desk {
     /// At most so many bytes of the history are saved.
     room: Option<usize>,
     trend: Trend,
+    states: States,
 }
 
 /// The state that survives a restart.
@@ -148,12 +150,13 @@ impl Desk {
             history: History::default(),
             tokens,
             attempt: None,
-            news: VecDeque::new(),
+            news: News::default(),
             unsaved: None,
             followed: Files::default(),
             group: None,
             room: None,
             trend: Trend::default(),
+            states: States::default(),
         }
     }
 
@@ -279,8 +282,9 @@ impl Desk {
         let mut effects = Vec::new();
         let text = event.to_string();
         let mut touched = false;
+        self.states.disturbed(now_ms);
         match event {
-            Event::ConfigAccepted => {
+            Event::ConfigAccepted { .. } => {
                 let of_ms = self.attempt.take().and_then(|a| a.of_ms);
                 of_ms.iter().for_each(|of_ms| self.followed.applied(File::Rack, *of_ms));
             }
@@ -322,10 +326,7 @@ impl Desk {
             }
             _ => {}
         }
-        self.news.push_back((now_ms, text));
-        while self.news.len() > MAX_NEWS {
-            self.news.pop_front();
-        }
+        self.news.add(now_ms, text, event.topic());
         if touched {
             effects.push(Effect::Save(self.kept()));
         }
@@ -457,9 +458,13 @@ impl Desk {
         self.trend.decided(now_ms, decision);
     }
 
-    /// Lets the time pass for the samples of the last hour. To be called at [`Desk::next_deadline`]. True: the controllers have to
+    /// Lets the time pass for the states of devices and the samples of the last hour. To be called at [`Desk::next_deadline`]. True: the controllers have to
     /// read live figures now ([`Input::Glance`](crate::controller::Input::Glance)).
     pub fn sample(&mut self, now_ms: u64, controllers: &Controllers) -> bool {
+        // A clock that was set back must not stop the looks.
+        if now_ms >= self.states.next_deadline() || self.states.next_deadline() > now_ms + states::REST_MS {
+            self.observe(now_ms, controllers);
+        }
         self.trend.tick(now_ms, controllers)
     }
 
@@ -479,6 +484,24 @@ impl Desk {
             rack.services.iter_mut().filter(|s| s.name == service).for_each(|s| s.clone_from(plain));
         }
         rack
+    }
+
+    /// Where the configuration comes from that the controller is about to accept.
+    pub fn cause(&self) -> String {
+        let Some(attempt) = &self.attempt else {
+            return self
+                .file
+                .learn
+                .as_ref()
+                .map_or(String::new(), |l| format!("the learner of {}", l.service));
+        };
+        let change = attempt.change.and_then(|id| self.history.get(id));
+        match (change, attempt.of_ms) {
+            (Some(change), _) => format!("change {} by {}", change.id, change.who),
+            (None, Some(of_ms)) => format!("{} of {}", File::Rack.name(), time::rfc3339(of_ms)),
+            (None, None) if attempt.members => "members that came or left".to_string(),
+            (None, None) => String::new(),
+        }
     }
 
     /// What to return to if the controller rejects the next configuration.

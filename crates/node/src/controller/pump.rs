@@ -250,7 +250,7 @@ impl Pump {
             status.send_replace(Standing {
                 status: self.controller.status(),
                 unresolved: self.controller.unresolved().len(),
-                unheard: self.controller.unheard(),
+                unheard: self.controller.unheard().len(),
             });
         }
     }
@@ -329,7 +329,10 @@ impl Pump {
             if switch >= self.links.len() {
                 self.links.resize_with(switch + 1, self.new_link());
             }
-            if let Some(event) = self.links[switch].carry(output) {
+            if let Some(mut event) = self.links[switch].carry(output) {
+                if let Event::ConfigAccepted { by, .. } = &mut event {
+                    *by = self.desk.cause();
+                }
                 self.happened(&event, Some(switch).filter(|_| !event.is_of_the_rack()));
                 if let (Event::Outranked { highest }, Some(group)) = (&event, &mut self.group) {
                     group.outranked(highest.term());
@@ -371,12 +374,14 @@ impl Pump {
                 }
             }
             Command::Metrics(reply) => {
+                self.desk.observe(unix_ms(), &self.controller);
                 let learning = self.learner.report();
                 let history = self.desk.history();
                 let mut page =
                     metrics::controller::page(&self.controller, history, &self.tally, learning.as_ref());
                 self.group_metrics(&mut page);
                 metrics::controller::refused(self.desk.followed(), &mut page);
+                metrics::controller::states(self.desk.device_states(), &mut page);
                 metrics::members::members(self.desk.members(), &mut page);
                 if self.keep.is_some() {
                     metrics::controller::unsaved(self.unsaved.is_some(), &mut page);

@@ -244,6 +244,16 @@ pub fn unsaved(unsaved: bool, page: &mut Page) {
     );
 }
 
+/// The state of each device, by its name.
+pub fn states<'a>(states: impl Iterator<Item = (String, &'a str)>, page: &mut Page) {
+    let each = states.map(|(name, state)| {
+        let mut labels = device(&name);
+        labels.push(("state", state.to_string()));
+        (labels, 1.0)
+    });
+    page.gauge("pointsman_controller_device_state", "State of a device, as in the API; 1.", each.collect());
+}
+
 /// Whether the newest content of each followed file is refused.
 pub fn refused(files: &Files, page: &mut Page) {
     let each = files.each().map(|(file, refused)| labelled("file", file.name(), u64::from(refused)));
