@@ -369,13 +369,13 @@ impl Live {
     pub fn configure(&mut self, mut config: RackConfig) -> Result<(), Error> {
         config.keys = self.keys.clone();
         self.config = config.clone();
-        self.tell(Command::File(Box::new(config)))
+        self.tell(Command::File { rack: Box::new(config), of_ms: None })
     }
 
     /// Gives a service another policy.
     pub fn set_policy(&mut self, service: &str, policy: Policy) -> Result<(), Error> {
         self.config = self.config.with_policy(service, policy).map_err(Error::Settings)?;
-        self.tell(Command::File(Box::new(self.config.clone())))
+        self.tell(Command::File { rack: Box::new(self.config.clone()), of_ms: None })
     }
 
     fn tell(&self, command: Command) -> Result<(), Error> {

@@ -70,7 +70,13 @@ pub fn drops(answers: &Answers) -> Markup {
     all.sort_by_key(|d| std::cmp::Reverse(number(&d["packets"])));
     html! {
         @if all.is_empty() {
-            p { "None." }
+            p {
+                @match string(&answers.status["controller"]) {
+                    "backup" => "Not known here: the controller in charge reads them from the switch.",
+                    "disconnected" => "Not known here: there is no connection to the switch.",
+                    _ => "None.",
+                }
+            }
         } @else {
             table {
                 caption { "Packets dropped by the balancer since the switch has its program" }

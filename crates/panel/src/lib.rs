@@ -16,6 +16,7 @@ mod text;
 
 pub use policy::{Draft, policy_page, preview_page};
 pub use rack::SERVERS_A_PAGE;
+pub use text::elapsed;
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
@@ -147,6 +148,9 @@ pub fn login_page(message: Option<&str>) -> String {
             p role="alert" class="alert" { (message) }
         }
         form method="post" action="/console/login" class="card" {
+            // Password managers keep passwords by user.
+            label for="user" hidden { "User" }
+            input type="text" id="user" name="user" value="pointsman" autocomplete="username" readonly hidden;
             label for="token" { "API token" }
             input type="password" id="token" name="token" autocomplete="current-password" required autofocus
                 aria-describedby="token-help";

@@ -8,15 +8,20 @@ use serde_json::Value;
 /// Servers on a page.
 pub const SERVERS_A_PAGE: usize = 24;
 
-/// Servers in a row of the picture.
+/// Most servers of a rack whose picture has the names of all devices.
+const NAMED: usize = 16;
+
+/// Servers in a row of the picture of a larger one.
 const COLUMNS: usize = 32;
 
 /// States in the API with the words for them, the best first.
-const STATES: [(&str, &str); 6] = [
+const STATES: [(&str, &str); 8] = [
     ("in-service", "in service"),
     ("held", "held by the learner"),
     ("draining", "draining"),
     ("drained", "drained"),
+    ("no-report", "without a report yet"),
+    ("unresolved", "unresolved"),
     ("silent", "silent"),
     ("failed", "failed"),
 ];
@@ -65,7 +70,10 @@ pub fn summary(answers: &Answers) -> Markup {
     let controller = match string(&status["controller"]) {
         "in-sync" => "Switch in sync.",
         "working" => "The switch is being brought up to date.",
-        "backup" => "Another controller is in charge; this one is the standby.",
+        "backup" => {
+            "Another controller is in charge; this one is the standby. Only the other one knows which devices report, their load and \
+             MAC addresses, and dropped packets."
+        }
         _ => "No connection to the switch: what follows is the last that was known.",
     };
     let fine = status["controller"] == "in-sync";
@@ -74,11 +82,11 @@ pub fn summary(answers: &Answers) -> Markup {
         @if let [_, _, ..] = list(&status["switches"]) {
             ul {
                 @for switch in list(&status["switches"]) {
-                    li { (string(&switch["p4runtime"])) ": " (string(&switch["controller"])) }
+                    li { (string(&switch["p4runtime"])) ": " (string(&switch["controller"]).replace("in-sync", "in sync")) }
                 }
             }
         }
-        @if let [_, ..] = list(&status["unresolved"]) {
+        @if let ([_, ..], false) = (list(&status["unresolved"]), status["controller"] == "backup") {
             p class="bad" { "No MAC address is known for " (crate::text::joined(&status["unresolved"])) "." }
         }
         @if let Some(role) = status["group"]["role"].as_str() {
@@ -105,32 +113,75 @@ pub fn summary(answers: &Answers) -> Markup {
         @if let Some(why) = status["unsaved"].as_str() {
             p class="bad" { "Changes will be lost at a restart: " (why) }
         }
+        @for file in list(&status["files"]).iter().filter(|f| !f["refused"].is_null()) {
+            p class="bad" {
+                (string(&file["file"])) " of " (moment(string(&file["refused"]["of"]))) " is not applied; in force is that of "
+                (moment(string(&file["in_force"]))) ". " (string(&file["refused"]["why"]))
+            }
+        }
     }
 }
 
-/// All devices as squares: a column for each server. Neighbours in the same state are one dashed line, so that a large rack stays small.
+/// Switches and devices at a glance: by name in a small rack, as squares in a large one.
 pub fn picture(answers: &Answers) -> Markup {
     let servers = by_server(&answers.devices);
+    html! {
+        div class="plan" role="img" aria-label=(counts(&answers.devices)) {
+            div class="switches" {
+                @for switch in list(&answers.status["switches"]) {
+                    @let state = string(&switch["controller"]);
+                    span class=(if state == "in-sync" { "in-service" } else { "unresolved" }) {
+                        "switch " (string(&switch["p4runtime"])) @if state != "in-sync" { ": " (state) }
+                    }
+                }
+            }
+            @if servers.len() <= NAMED { (named(&servers)) } @else { (squares(&servers)) }
+        }
+    }
+}
+
+/// A box for each server, with the names of its devices.
+fn named(servers: &[Server<'_>]) -> Markup {
+    html! {
+        @for (server, own) in servers {
+            div class="server" {
+                b { (server) }
+                @for d in own {
+                    @let full = string(&d["device"]);
+                    span class=(string(&d["state"])) { (full.split_once('/').map_or(full, |(_, name)| name)) }
+                }
+            }
+        }
+    }
+}
+
+/// A column of squares for each server, and the name of the first server of each row. Neighbours in the same state are one dashed line,
+/// so that a large rack stays small.
+fn squares(servers: &[Server<'_>]) -> Markup {
     let slots = servers.iter().map(|(_, own)| own.len()).max().unwrap_or(0);
+    let high = slots * 20 + 24;
     let mut shapes: Vec<(&str, String)> = STATES.iter().map(|(state, _)| (*state, String::new())).collect();
     for (row, servers) in servers.chunks(COLUMNS).enumerate() {
         for slot in 0..slots {
-            let y = row * (slots * 10 + 4) + slot * 10 + 4;
+            let y = row * high + slot * 20 + 26;
             let states: Vec<&str> =
                 servers.iter().map(|(_, own)| own.get(slot).map_or("", |d| string(&d["state"]))).collect();
             let mut x = 0;
             for run in states.chunk_by(|a, b| a == b) {
                 if let Some((_, shape)) = shapes.iter_mut().find(|(state, _)| *state == run[0]) {
-                    shape.push_str(&format!("M{x} {y}h{}", run.len() * 10 - 2));
+                    shape.push_str(&format!("M{x} {y}h{}", run.len() * 20 - 4));
                 }
-                x += run.len() * 10;
+                x += run.len() * 20;
             }
         }
     }
-    let (width, height) =
-        (servers.len().min(COLUMNS) * 10, servers.len().div_ceil(COLUMNS) * (slots * 10 + 4));
+    let (width, height) = (servers.len().min(COLUMNS) * 20, servers.len().div_ceil(COLUMNS) * high);
     html! {
-        svg class="picture" role="img" width=(width * 2) aria-label=(counts(&answers.devices)) viewBox=(format!("0 0 {width} {height}")) {
+        svg class="picture" aria-hidden="true" width=(width) viewBox=(format!("0 0 {width} {height}")) {
+            @for (row, servers) in servers.chunks(COLUMNS).enumerate() {
+                @let last = servers.last().map_or("", |(name, _)| name);
+                text y=(row * high + 13) { (servers[0].0) " to " (last) }
+            }
             @for (state, shape) in shapes.iter().filter(|(_, shape)| !shape.is_empty()) {
                 path class=(state) d=(shape) {}
             }
@@ -187,11 +238,13 @@ fn state(d: &Value) -> String {
         None => "no report yet".to_string(),
     };
     let by = match (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
-        (Some(who), Some(at)) => format!(" since {} by {who}", moment(at)),
+        (Some(who), Some(at)) => format!(" by {who} at {}", moment(at)),
         _ => String::new(),
     };
-    match string(&d["state"]) {
-        "in-service" => "in service".into(),
+    let words = match string(&d["state"]) {
+        "in-service" => "in service".to_string(),
+        "no-report" => "no report yet".into(),
+        "unresolved" => format!("unresolved: {}", string(&d["reason"])),
         "held" => "in service, held at weight 0 by the learner".into(),
         "draining" => match d["connections"].as_u64() {
             Some(n) => format!("draining{by}: {} left", counted(n, "connection")),
@@ -199,8 +252,12 @@ fn state(d: &Value) -> String {
         },
         "drained" => format!("drained{by}: no connections left"),
         "silent" => format!("silent, {last}: {}", string(&d["reason"])),
-        "failed" => "failed its health check".into(),
+        "failed" => format!("failed its health check: {}", string(&d["reason"])),
         other => other.into(),
+    };
+    match d["state_since"].as_str() {
+        Some(since) => format!("{words} (since {})", moment(since)),
+        None => words,
     }
 }
 

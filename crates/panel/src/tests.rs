@@ -9,7 +9,8 @@ const FORGERY: &str = "0123456789abcdef";
 fn device(server: usize, name: &str, state: &str) -> Value {
     json!({
         "device": format!("s{server}/{name}"), "server": format!("s{server}"), "kind": name, "addresses": ["10.0.1.11", "fd00::11"],
-        "services": ["inference"], "state": state, "reason": null, "drained": null, "connections": null, "report_age_ms": 240,
+        "services": ["inference"], "state": state, "state_since": "2026-11-25T09:00:07.000Z",
+        "reason": (state == "failed").then_some("its service does not answer its agent"), "drained": null, "connections": null, "report_age_ms": 240,
         "live": {"in_flight": 12, "opened": 123_456, "opened_per_s": 98.6, "load": {"compute": 55, "memory": 40, "network": 0, "queue": 2}},
     })
 }
@@ -53,7 +54,11 @@ fn answers(writes: bool) -> Answers {
     Answers {
         status: json!({
             "controller": "in-sync", "switches": [{"p4runtime": "a:1", "controller": "in-sync"}, {"p4runtime": "b:1", "controller": "in-sync"}],
-            "unresolved": ["s2/nic"], "all_silent": ["inference"], "unsaved": "the disk is full", "user": {"name": "ops", "writes": writes},
+            "unresolved": ["s2/nic"], "all_silent": ["inference"], "unsaved": "the disk is full",
+            "files": [{"file": "rack.toml", "in_force": "2026-11-25T08:00:00.000Z",
+                "refused": {"of": "2026-11-25T09:00:00.000Z", "why": "rack.toml:7:1: unknown field"}},
+                {"file": "tokens", "in_force": "2026-11-25T08:00:00.000Z", "refused": null}],
+            "user": {"name": "ops", "writes": writes},
         }),
         devices: json!({"devices": [device(1, "cpu", "in-service"), draining, silent, new, device(3, "cpu", "failed"), device(3, "gpu", "held"),
             device(4, "cpu", "drained")]}),
@@ -150,7 +155,9 @@ fn with_strings(value: &Value, by: &str) -> Value {
     }
 }
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 14] = [
+    "no-report",
+    "unresolved",
     "in-service",
     "held",
     "draining",
@@ -213,6 +220,27 @@ fn a_standby_links_the_leader() {
         assert_eq!(links(&overview_page(&standby, &View::default(), FORGERY)), expected);
         assert_eq!(links(&elsewhere_page("this controller is a standby", url)), expected);
     }
+}
+
+/// A standby has asked no switch: it says that the other controller knows, instead of "none".
+#[test]
+fn what_a_controller_without_a_switch_does_not_know() {
+    for (state, unknown) in
+        [("backup", "the controller in charge"), ("disconnected", "connection to the switch")]
+    {
+        let mut a = answers(true);
+        a.status["controller"] = state.into();
+        a.drops = json!({"drops": []});
+        let page = overview_page(&a, &View::default(), FORGERY);
+        assert!(
+            page.contains("Not known here") && page.contains(unknown) && !page.contains("None."),
+            "{page}"
+        );
+        assert_eq!(page.contains("No MAC address is known for"), state != "backup", "{page}");
+    }
+    let mut a = answers(true);
+    a.drops = json!({"drops": []});
+    assert!(overview_page(&a, &View::default(), FORGERY).contains("<p>None.</p>"));
 }
 
 /// Nothing that the content security policy would block: no code or style in the page.
@@ -283,12 +311,15 @@ fn states_in_words() {
     let page = overview_page(&answers(true), &View::default(), FORGERY);
     for text in [
         "7 devices: 2 in service, 1 held by the learner, 1 draining, 1 drained, 1 silent, 1 failed",
-        "draining since 2026-11-25 09:00:00 by ops: 3 connections left",
+        "draining by ops at 2026-11-25 09:00:00: 3 connections left (since 2026-11-25 09:00:07)",
+        "in service (since 2026-11-25 09:00:07)",
+        "failed its health check: its service does not answer its agent",
         "silent, last report 61 s ago: its reports are refused: old key",
         "12 in flight, 99 new/s, 123,456 connections, report 0.2 s old",
         "Switch in sync.",
         "Changes will be lost at a restart: the disk is full",
         "No device of inference reports, so all stay in service",
+        "rack.toml of 2026-11-25 09:00:00 is not applied; in force is that of 2026-11-25 08:00:00. rack.toml:7:1: unknown field",
         "learner q-learning, weights 6:1",
         "in force after 12 ms, 7 writes",
         "superseded by change 5",
@@ -298,6 +329,7 @@ fn states_in_words() {
     ] {
         assert!(page.contains(text), "{text} is not in\n{page}");
     }
+    assert!(!page.contains("tokens of"), "they are in force");
     assert!(!page.contains("Undo change 3") && !page.contains("Undo change 2"), "they never were in force");
     assert!(
         page.find("rate").expect("a reason") < page.find("ttl").expect("a reason"),
@@ -387,16 +419,25 @@ fn a_rack_of_256_servers() {
         let label = format!("aria-label=\"Drain s{s}/gpu\"");
         assert_eq!(pages.iter().filter(|p| p.contains(&label)).count(), 1, "s{s}");
     }
-    // A line of so many squares, each 8 wide with a gap of 2.
+    // A line of so many squares, each 16 wide with a gap of 4.
     let squares = |picture: &str| -> usize {
         let widths = picture
             .split('M')
             .skip(1)
             .filter_map(|line| line.split('h').nth(1)?.split('"').next()?.parse::<usize>().ok());
-        widths.map(|width| (width + 2) / 10).sum()
+        widths.map(|width| (width + 4) / 20).sum()
     };
     assert_eq!(squares(&rack::picture(&a).into_string()), 1024);
-    assert_eq!(squares(&rack::picture(&answers(true)).into_string()), 7);
+    assert!(rack::picture(&a).into_string().contains(">s224 to s255</text>"));
+    // The picture of a small one has names.
+    let small = rack::picture(&answers(true)).into_string();
+    assert!(small.contains("<span class=\"in-service\">switch a:1</span>"), "{small}");
+    for part in [
+        "<b>s1</b><span class=\"in-service\">cpu</span><span class=\"draining\">nic</span>",
+        "<span class=\"failed\">cpu</span>",
+    ] {
+        assert!(small.contains(part), "{part}: {small}");
+    }
 }
 
 /// Ten samples are missing: no line leads over the gap. Few samples are no charts.

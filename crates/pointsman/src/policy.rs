@@ -58,8 +58,8 @@ struct Apply {
     /// With --dry-run: also show all updates, as P4Runtime writes.
     #[arg(long, requires = "dry_run")]
     updates: bool,
-    /// With --dry-run: show the first N updates.
-    #[arg(long, value_name = "N", requires = "dry_run", conflicts_with = "updates")]
+    /// With --dry-run: show the first N updates, as --updates does.
+    #[arg(long, value_name = "N", requires = "dry_run")]
     limit: Option<u32>,
     /// Maximum seconds to wait until the switch has applied the change.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=60))]

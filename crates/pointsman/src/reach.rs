@@ -100,11 +100,21 @@ impl Way {
         let (code, body) = self.tokio.block_on(ask_leader(asked, time)).map_err(|e| match e.why {
             // A server answers there, and the reason has its own remedy.
             Unanswered::Tls(_) => e.to_string(),
+            // The address itself is wrong, and the reason says how to write it.
+            Unanswered::Url(_)
+            | Unanswered::Scheme
+            | Unanswered::NoHost
+            | Unanswered::NoCa
+            | Unanswered::Name(..) => {
+                format!("--api (POINTSMAN_API): {e}")
+            }
             _ => format!("{e}; check --api, and that the controller runs with [api] in rack.toml"),
         })?;
         let body = String::from_utf8_lossy(&body).into_owned();
-        let answer: Value = serde_json::from_str(&body)
-            .map_err(|_| format!("{url} does not answer like a controller: check --api"))?;
+        let answer: Value = serde_json::from_str(&body).map_err(|_| {
+            let start: String = body.chars().filter(|c| !c.is_control()).take(80).collect();
+            format!("{url} does not answer like a controller (status {code}: `{start}`): check --api")
+        })?;
         Ok((code, body, answer))
     }
 }
@@ -120,9 +130,7 @@ fn leader<'a>(way: &Way, urls: &'a [String], any: bool) -> Result<&'a str, Box<d
             let q =
                 Question { method: "GET", path: "/v1/status".into(), body: None, show: |_| String::new() };
             match way.ask(url, &q, GLANCE) {
-                Ok((_, _, answer)) if answer["error"].is_string() => {
-                    return Err(answer["error"].as_str().unwrap_or_default().into());
-                }
+                Ok((_, _, answer)) if answer["error"].is_string() => return Ok(url),
                 // Without a group the one leads that is primary of the switch.
                 Ok((_, _, answer)) => match (answer["group"]["role"].as_str(), answer["leader"].as_str()) {
                     (Some("leader"), _) | (None, Some("self")) => {
@@ -165,9 +173,20 @@ impl Reach {
         };
         let (code, body, answer) = way.ask(url, q, PATIENCE + Duration::from_secs(wait))?;
         if let Some(message) = answer["error"].as_str() {
-            return Err(message.into());
+            return Err(self.refusal(code, message).into());
         }
         Ok((code, body, answer))
+    }
+
+    /// A refusal, with the remedy for users of this command.
+    fn refusal(&self, code: u16, message: &str) -> String {
+        let file = self.token_file.as_ref().map(|f| f.display().to_string()).unwrap_or_default();
+        match code {
+            401 => format!(
+                "{file}: {message}: name another file with --token-file or POINTSMAN_TOKEN_FILE, or add the token there"
+            ),
+            _ => message.to_string(),
+        }
     }
 
     fn way(&self) -> Result<Way, Box<dyn Error>> {

@@ -59,7 +59,17 @@ struct Row {
 }
 
 /// From the worst state.
-const WORST: [&str; 6] = ["failed", "silent", "draining", "drained", "held", "in-service"];
+const WORST: [&str; 8] =
+    ["failed", "silent", "unresolved", "no-report", "draining", "drained", "held", "in-service"];
+
+/// A state in one or two words.
+fn word(state: &str) -> &str {
+    match state {
+        "in-service" => "in service",
+        "no-report" => "no report yet",
+        other => other,
+    }
+}
 
 fn rows(answer: &Value) -> Vec<Row> {
     let all = answer["devices"].as_array().into_iter().flatten();
@@ -93,7 +103,7 @@ fn table(rows: &[Row], lines: usize) -> String {
     let wide = rows.iter().map(|r| r.device.chars().count()).max().unwrap_or(0).max(6);
     let number = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
     let mut out = format!(
-        "{:wide$}  {:10}  {:>6}  {:>9}  {:>8}  {:>8}\n",
+        "{:wide$}  {:13}  {:>6}  {:>9}  {:>8}  {:>8}\n",
         "DEVICE", "STATE", "LOAD %", "IN FLIGHT", "NEW/S", "REPORT"
     );
     for r in rows.iter().take(lines.saturating_sub(1)) {
@@ -101,8 +111,9 @@ fn table(rows: &[Row], lines: usize) -> String {
         let age = r.report_ms.map_or("-".to_string(), |ms| format!("{:.1} s", ms as f64 / 1000.0));
         let (load, in_flight) = (number(r.load), number(r.in_flight));
         out.push_str(&format!(
-            "{:wide$}  {:10}  {load:>6}  {in_flight:>9}  {rate:>8}  {age:>8}\n",
-            r.device, r.state
+            "{:wide$}  {:13}  {load:>6}  {in_flight:>9}  {rate:>8}  {age:>8}\n",
+            r.device,
+            word(&r.state)
         ));
     }
     out
@@ -234,10 +245,10 @@ mod tests {
         assert_eq!(order(Column::InFlight), "s1/cpu s1/nic s2/cpu");
         assert_eq!(order(Column::Rate), "s1/nic s1/cpu s2/cpu");
         assert_eq!(order(Column::Report), "s1/nic s1/cpu s2/cpu");
-        let right = "DEVICE  STATE       LOAD %  IN FLIGHT     NEW/S    REPORT\n\
-                     s1/cpu  in-service       5          9         1     0.1 s\n\
-                     s1/nic  draining        50          3         8     4.2 s\n\
-                     s2/cpu  silent           -          -         -         -\n";
+        let right = "DEVICE  STATE          LOAD %  IN FLIGHT     NEW/S    REPORT\n\
+                     s1/cpu  in service          5          9         1     0.1 s\n\
+                     s1/nic  draining           50          3         8     4.2 s\n\
+                     s2/cpu  silent              -          -         -         -\n";
         assert_eq!(table(&rows(&answer), 9), right);
         assert_eq!(table(&rows(&answer), 2).lines().count(), 2);
     }

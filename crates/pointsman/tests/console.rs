@@ -112,11 +112,23 @@ fn users_sign_in_and_forms_are_protected() {
     let forged = Browser { api: &bench.api, cookie: "pointsman-token=0123456789".into() };
     assert_eq!(forged.get("/console").location(), (303, "/console/login"));
 
+    // A form of another site cannot sign in, whichever of the two headers the browser sends.
+    let token = format!("token={OPS}");
+    let own_origin = format!("origin: {}\r\n", bench.api);
+    for (headers, status) in [
+        ("origin: http://evil.example\r\n", 403),
+        ("origin: null\r\n", 403),
+        ("sec-fetch-site: cross-site\r\n", 403),
+        (&own_origin, 303),
+    ] {
+        let page = ops.ask("POST", "/console/login", headers, &token);
+        assert_eq!((page.status, page.header("set-cookie").is_empty()), (status, status == 403), "{headers}");
+    }
     let page = ops.sign_in(OPS);
     for (name, part) in [
         ("content-security-policy", "default-src 'none'; script-src 'self'"),
         ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
+        ("referrer-policy", "same-origin"),
         ("cache-control", "no-store"),
         ("content-type", "text/html; charset=utf-8"),
     ] {
@@ -126,6 +138,7 @@ fn users_sign_in_and_forms_are_protected() {
     for (path, kind) in [("/console/style.css", "text/css"), ("/console/script.js", "text/javascript")] {
         assert!(ops.get(path).header("content-type").starts_with(kind));
     }
+    assert_eq!(Browser { api: &bench.api, cookie: String::new() }.get("/favicon.ico").status, 404);
     assert_eq!((ops.get("/console/nothing").status, ops.get("/consoles").status), (404, 401));
     assert_eq!(ops.ask("DELETE", "/console", "", "").status, 405);
 
@@ -253,12 +266,15 @@ fn news() {
 fn top_once() {
     let bench = Bench::new("top");
     bench.controller.wait_for("the switch is up to date");
+    // The controller has read its first figures by now, and none since.
+    std::thread::sleep(std::time::Duration::from_millis(3_500));
     let (code, out, err) = bench.command("top", &["--once", "--sort", "device"]);
     assert_eq!(code, Some(0), "{err}");
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines.len() == 5 && lines[0].starts_with("DEVICE") && lines[1].starts_with("s1/cpu  "), "{out}");
-    // The switch has answered: nothing is in flight.
-    assert!(lines[1..].iter().all(|l| l.split_whitespace().nth(3) == Some("0")), "{out}");
+    // The switch has answered: nothing is in flight, and there is a rate although nothing had asked before. No device has an address.
+    let cells = |l: &str| l.split_whitespace().skip(1).map(String::from).collect::<Vec<_>>();
+    assert!(lines[1..].iter().all(|l| cells(l) == ["unresolved", "-", "0", "0", "-"]), "{out}");
     assert!(!out.contains('\x1b'));
     let (code, _, err) = bench.command("top", &["--once", "--sort", "color"]);
     assert!(code == Some(2) && err.contains("in-flight"), "{err}");

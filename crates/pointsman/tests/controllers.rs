@@ -1,7 +1,7 @@
 //! Several controllers of one real switch (without interfaces), clients that are not Pointsman's, restarts, and half-written files.
 
 use crate::support::controller::connect;
-use crate::support::{PATIENCE, Running, Scratch, Switch, file, tell};
+use crate::support::{PATIENCE, Running, Scratch, Switch, file, finish, pointsman, tell};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
@@ -53,6 +53,24 @@ fn takeover(what: &str, controller: &Running) {
     assert!(start.elapsed() < SOON, "{what}: {:?}", start.elapsed());
 }
 
+/// A change at a standby is accepted, and answered at once with the reason why it waits.
+fn standby_says_so(b: &Bench, standby: &Running) {
+    let line = standby.wait_for("API on ");
+    let api = line.split("API on ").nth(1).expect("an address").trim();
+    let tokens = b.scratch.write("tokens.txt", "operator 0123456789abcdef\n");
+    let set =
+        ["policy", "--api", api, "--token-file", &tokens, "set", "--service", "inference", "--policy", "wrr"];
+    let start = Instant::now();
+    let done = finish(pointsman(&set));
+    assert_eq!(done.code, Some(3), "{}{}", done.stdout, done.stderr);
+    assert!(
+        done.stdout.starts_with("change 1: pending: this controller is not in charge of the switch"),
+        "{}",
+        done.stdout
+    );
+    assert!(start.elapsed() < Duration::from_secs(8), "it waits for nothing: {:?}", start.elapsed());
+}
+
 #[test]
 fn a_standby_takes_over_and_a_restarted_controller_becomes_standby() {
     let b = Bench::new("standby", "");
@@ -60,6 +78,7 @@ fn a_standby_takes_over_and_a_restarted_controller_becomes_standby() {
     first.wait_for("the switch is up to date");
     let second = b.controller();
     second.wait_for("another controller is in charge");
+    standby_says_so(&b, &second);
     let third = b.controller();
     third.wait_for("another controller is in charge");
     drop(first.end(Signal::SIGKILL));

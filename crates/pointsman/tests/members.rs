@@ -50,7 +50,7 @@ fn members_of_a_file_and_by_request() {
     let (code, out, err) = b.command("status", &[]);
     assert_eq!(code, Some(0), "{out}{err}");
     let line = out.lines().find(|l| l.starts_with("m1/cpu")).expect("a line for the member").to_string();
-    assert!(line.contains("member from pool") && line.contains("s to live"), "{line}");
+    assert!(line.contains("  pool  ") && out.contains("SOURCE  TO LIVE"), "{line}");
     // A restart: all of them at once, with the same numbers; the file is still refused.
     let number = |m: &Value| {
         m["members"].as_array().expect("a list").iter().map(|m| m["number"].clone()).collect::<Vec<_>>()

@@ -115,6 +115,7 @@ fn pages_and_dashboards() {
     assert_eq!(samples["pointsman_controller_unresolved"], 5.0, "no answers here: four devices and a route");
     assert!(samples["pointsman_controller_writes_total"] > 0.0);
     assert_eq!(samples["pointsman_controller_unsaved"], 0.0);
+    assert_eq!(samples["pointsman_controller_config_refused{file=\"rack.toml\"}"], 0.0);
     assert_eq!(samples["pointsman_controller_member_changes_total{source=\"pool\",change=\"joined\"}"], 0.0);
     let info = "pointsman_controller_device_info{server_id=\"2\",slot=\"1\",server=\"s2\",device=\"s2/nic\",kind=\"smartnic\"}";
     assert_eq!(samples[info], 1.0);

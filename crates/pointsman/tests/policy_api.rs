@@ -146,6 +146,8 @@ fn the_command_sets_shows_and_remembers() {
         said == Some(listed) && listed > 0 && dry.contains("p4.v1.WriteRequest"),
         "{said:?} {listed}: {dry}"
     );
+    let some = b.good(&[&round_robin[..], &["--dry-run", "--updates", "--limit", "2"]].concat());
+    assert_eq!(some.lines().filter(|l| l.starts_with("#   ")).count(), 2, "{some}");
     b.good(&round_robin);
     let shown = b.good(&["show", "--service", "inference"]);
     assert!(shown.contains("weights=s1/cpu:7,s2/nic:2") && shown.contains("s2/nic  2"), "{shown}");
@@ -162,7 +164,7 @@ fn the_command_sets_shows_and_remembers() {
     b.controller.wait_for("up to date (0 changes)");
     let history = b.good(&["history", "--service", "inference", "--limit", "100"]);
     assert!(history.contains("(night)") && history.lines().count() == 1 + 2 + Policy::ALL.len(), "{history}");
-    assert!(b.good(&["status"]).contains("in-sync"));
+    assert!(b.good(&["status"]).contains("in sync"));
     // The file's setting again.
     let said = b.good(&["reset", "--service", "inference"]);
     assert!(said.contains("in force"), "{said}");
@@ -187,7 +189,7 @@ fn devices_leave_and_return() {
     let line = |b: &Bench, device: &str| {
         let (code, out, err) = b.command("status", &[]);
         assert_eq!(code, Some(0), "{out}{err}");
-        assert!(out.starts_with("DEVICE") && out.contains("\ncontroller  in-sync\n"), "{out}");
+        assert!(out.starts_with("DEVICE") && out.contains("\ncontroller  in sync\n"), "{out}");
         out.lines().find(|l| l.starts_with(device)).map(str::to_string).expect("a line for the device")
     };
     // Until it is in sync, the switch has to be filled.
@@ -196,11 +198,7 @@ fn devices_leave_and_return() {
     let (code, out, err) = b.command("drain", &["s1/nic", "--until-empty", "300"]);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("in force after") && out.contains("no connections are left"), "{out}");
-    assert!(
-        line(&b, "s1/nic").contains("drained: no connections left, by ops at 20"),
-        "{}",
-        line(&b, "s1/nic")
-    );
+    assert!(line(&b, "s1/nic").ends_with("drained: no connections left"), "{}", line(&b, "s1/nic"));
     let history = b.good(&["history", "--limit", "1"]);
     assert!(history.contains("drain s1/nic") && history.contains("in force"), "{history}");
 
@@ -208,7 +206,8 @@ fn devices_leave_and_return() {
     b.controller.stop();
     (b.controller, b.api) = Bench::controller(&b.folder);
     b.good(&["set", "--service", "inference", "--policy", "ecmp"]);
-    assert!(line(&b, "s1/nic").contains("by ops"), "{}", line(&b, "s1/nic"));
+    let (_, out, _) = b.command("status", &[]);
+    assert!(out.contains("\ns1/nic  drained by ops at 20"), "{out}");
     let (code, out, err) = b.command("enable", &["s1/nic"]);
     assert!(code == Some(0) && out.contains("in force"), "{out}{err}");
     assert!(!line(&b, "s1/nic").contains("drain"));
@@ -427,6 +426,68 @@ fn certificates_are_renewed_while_the_controller_runs() {
     let (code, out, err) = list(&b);
     assert!(code == Some(0) && out.contains("inference"), "{err}");
     assert_eq!(b.controller.pid(), pid);
+}
+
+/// Each mistake in token or address has one remedy, that of the command.
+#[test]
+fn wrong_tokens_and_addresses() {
+    let b = Bench::new("wrong");
+    b.write("stranger", "fedcba98765432100000\n");
+    let stranger = b.folder.join("stranger").display().to_string();
+    let status = |api: &str| {
+        let done = finish(pointsman(&["status", "--api", api, "--token-file", &stranger]));
+        assert_eq!(done.code, Some(1), "{}", done.stdout);
+        done.stderr
+    };
+    let said = status(&b.api);
+    assert!(said.contains("/stranger: this token is not in the controller's token file"), "{said}");
+    assert!(
+        said.contains("--token-file or POINTSMAN_TOKEN_FILE") && !said.contains("Authorization"),
+        "{said}"
+    );
+    let said = status("127.0.0.1:9560");
+    assert!(said.contains("--api (POINTSMAN_API)") && said.contains("http:// or https://"), "{said}");
+    assert!(!said.contains("that the controller runs"), "{said}");
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = format!("http://{}", other.local_addr().expect("an address"));
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().expect("a client");
+        let mut head = [0; 4096];
+        let _ = stream.read(&mut head);
+        stream.write_all(b"HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 7\r\n\r\ntoo bad").expect("sent");
+    });
+    let said = status(&at);
+    assert!(said.contains("does not answer like a controller (status 504: `too bad`)"), "{said}");
+    answers.join().expect("it answered");
+}
+
+/// A mistake in rack.toml or in the tokens is shown until it is mended; what is in force stays.
+#[test]
+fn files_that_cannot_be_applied_are_shown() {
+    let b = Bench::new("refused");
+    b.controller.wait_for("the switch is up to date");
+    assert!(!b.good(&["status"]).contains("refused"), "{}", b.good(&["status"]));
+    let rack = std::fs::read_to_string(b.folder.join("rack.toml")).expect("the rack");
+    b.write("rack.toml", &rack.replacen("policy = \"p4mite\"", "policy = \"fastest\"", 1));
+    b.write("tokens", &format!("ops {OPS}\nboard x\n"));
+    b.controller.wait_for("keeping the previous configuration");
+    let status = b.good(&["status"]);
+    let refused: Vec<&str> = status.lines().skip_while(|l| !l.starts_with("refused ")).take(2).collect();
+    assert!(
+        refused[0].starts_with("refused     rack.toml of 20")
+            && refused[0].contains("in force is that of 20"),
+        "{status}"
+    );
+    assert!(refused[1].contains("/rack.toml:") && refused[1].contains("fastest"), "{status}");
+    assert!(status.contains("refused     tokens of 20"), "{status}");
+    assert!(status.starts_with("controller  in sync"), "{status}");
+    b.write("rack.toml", &rack);
+    b.write("tokens", &format!("ops {OPS}\n"));
+    let end = Instant::now() + PATIENCE;
+    while b.good(&["status"]).contains("refused ") {
+        assert!(Instant::now() < end, "{}", b.good(&["status"]));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// A state that cannot be kept is kept as soon as it can be, without another change.

@@ -153,8 +153,12 @@ impl Membership {
             Ok((status, body)) => {
                 let why = serde_json::from_slice::<serde_json::Value>(body).ok();
                 let why = why.and_then(|v| v["error"].as_str().map(String::from)).unwrap_or_default();
-                let why =
-                    format!("the controller refuses `{name}` with status {status}: {}", why.escape_debug());
+                // Quotation marks may stay, a terminal's control sequences may not.
+                let why: String = why
+                    .chars()
+                    .map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() })
+                    .collect();
+                let why = format!("the controller refuses `{name}` with status {status}: {why}");
                 // Others are the controller's trouble, which may pass.
                 if (400..500).contains(&status) && self.standing.is_none() {
                     return (vec![Step::Refused(why)], AGAIN);
@@ -272,9 +276,9 @@ mod tests {
         };
         assert!(said(&answer(Err("no route".into()))).contains("cannot be registered: no route"));
         assert!(answer(Ok((503, b"{}"))).is_empty(), "it may pass");
-        let steps = answer(Ok((422, br#"{"error": "`port`: 9\u001b is not a port"}"#)));
+        let steps = answer(Ok((422, br#"{"error": "`port`: \"9\u001b\" is not a port"}"#)));
         assert!(matches!(&steps[..], [Step::Refused(_)]), "{steps:?}");
-        assert!(said(&steps).contains("status 422: `port`: 9\\u{1b} is not a port"), "{}", said(&steps));
+        assert!(said(&steps).contains("status 422: `port`: \"9\\u{1b}\" is not a port"), "{}", said(&steps));
         let steps = answer(Ok((200, GOOD)));
         assert!(matches!(&steps[..], [Step::Say(_), Step::Report(_)]), "{steps:?}");
         // A member keeps on reporting whatever the controller answers.

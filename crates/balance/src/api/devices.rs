@@ -2,36 +2,15 @@
 
 use super::history::Drain;
 use super::routes::{Checked, MAX_WAIT_MS, Query, Request, Response, WAIT_MS, one};
+use super::states::Facts;
 use super::time::rfc3339;
 use super::wanted::Document;
 use super::{Answer, Change, Desk, Effect, Outcome, Wait};
-use crate::config::{Device, Member, MemberDevice, Rack, Service};
-use crate::controller::{Controllers, Draining, Live, Silence, Unavailable};
-use crate::state::{DROPS, METRICS};
+use crate::config::{Device, Rack, Service};
+use crate::controller::{Controllers, Live};
+use crate::state::{METRICS, drop_reason};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// The state of a device in a service.
-pub(super) fn state(member: &Member, device: &MemberDevice, why: Option<&Unavailable>) -> &'static str {
-    // A device that is not enabled, or whose server has weight 0, is out of service by an operator's request.
-    match (device.enabled, device.held) {
-        _ if member.weight == 0 => "draining",
-        (false, false) => "draining",
-        _ if why == Some(&Unavailable::Failed) => "failed",
-        _ if why.is_some() => "silent",
-        (true, _) => "in-service",
-        (false, true) => "held",
-    }
-}
-
-/// Why a device at this port of the switch counts as silent, and what to do.
-pub(super) fn reason(why: Option<&Unavailable>, port: u16) -> Option<String> {
-    match why? {
-        Unavailable::Refused(refusal) => Some(format!("its reports are refused: {refusal}")),
-        Unavailable::Silent => Some(Silence { port }.to_string()),
-        Unavailable::Failed => None,
-    }
-}
 
 /// The last change of each device, server or service, by name.
 fn last_changes<'a>(changes: impl Iterator<Item = &'a Change>) -> BTreeMap<&'a str, &'a Change> {
@@ -58,12 +37,18 @@ fn live(live: Live) -> Value {
 
 /// Dropped packets by reason, as of the last look.
 pub(super) fn drops(controller: &Controllers) -> Value {
-    let known = |n: u64| n.checked_sub(1).and_then(|i| DROPS.get(i as usize)).copied();
-    let all = controller.drops().into_iter().filter_map(|(number, packets)| {
-        let (reason, meaning) = known(number)?;
-        Some(json!({ "reason": reason, "packets": packets, "meaning": meaning }))
-    });
+    let counted = controller.drops();
+    let all = dropped(&counted).map(
+        |((reason, meaning), packets)| json!({ "reason": reason, "packets": packets, "meaning": meaning }),
+    );
     one("drops", all.collect())
+}
+
+/// The packets that were dropped, with name and meaning of the reason: the switch's counter also has a cell of accepted reports.
+pub(super) fn dropped(
+    counted: &BTreeMap<u64, u64>,
+) -> impl Iterator<Item = ((&'static str, &'static str), u64)> + '_ {
+    counted.iter().filter_map(|(number, packets)| Some((drop_reason(*number)?, *packets)))
 }
 
 /// Whether a service has a device that may get new connections.
@@ -88,17 +73,13 @@ impl Desk {
     }
 
     /// All devices with their states.
-    pub(super) fn devices(&self, controller: &Controllers) -> Value {
-        let unavailable = controller.unavailable();
-        let draining: BTreeMap<String, Draining> =
-            controller.draining().into_iter().map(|d| (d.device.clone(), d)).collect();
+    pub(super) fn devices(&mut self, now_ms: u64, controller: &Controllers) -> Value {
+        let facts = Facts::of(controller);
+        self.observe_facts(now_ms, &facts);
         let changes = last_changes(self.history.iter());
         let all = self.rack.devices().map(|(server, device)| {
-            let mut out = self.device(
-                device,
-                draining.get(&self.rack.device_name(device.number)),
-                unavailable.get(&device.number),
-            );
+            let mut out = self.device(device, &facts);
+            self.states.get(device.number).iter().for_each(|since| since.add_to(now_ms, &mut out));
             out["server"] = server.name.as_str().into();
             let services = out["services"].as_array().into_iter().flatten();
             let names = [out["device"].as_str(), out["server"].as_str()]
@@ -116,20 +97,13 @@ impl Desk {
         one("devices", all.collect())
     }
 
-    fn device(&self, device: &Device, draining: Option<&Draining>, why: Option<&Unavailable>) -> Value {
+    fn device(&self, device: &Device, facts: &Facts) -> Value {
         let name = self.rack.device_name(device.number);
         let parts = self.rack.services.iter().flat_map(|s| s.members.iter().map(move |m| (s, m)));
         // By server first: all devices of large racks are asked for.
         let parts = parts.filter(|(_, m)| m.server == device.number.server());
-        let parts = parts.flat_map(|(s, m)| m.devices.iter().map(move |d| (s, m, d)));
-        let own: Vec<_> = parts.filter(|(_, _, d)| d.number == device.number).collect();
-        let states: Vec<&str> = own.iter().map(|(_, m, d)| state(m, d, why)).collect();
-        let connections = draining.and_then(|d| d.connections);
-        let state = match states.iter().find(|s| **s != "draining") {
-            Some(state) => state,
-            None if connections == Some(0) => "drained",
-            None => "draining",
-        };
+        let own = parts.filter(|(_, m)| m.devices.iter().any(|d| d.number == device.number));
+        let services: Vec<&String> = own.map(|(s, _)| &s.name).collect();
         let drained = self.drained.get(&name).map(|id| {
             let change = self.history.get(*id);
             json!({
@@ -142,11 +116,10 @@ impl Desk {
             "device": name,
             "kind": device.kind.name(),
             "addresses": device.addresses().map(|a| a.to_string()).collect::<Vec<_>>(),
-            "services": own.iter().map(|(s, _, _)| &s.name).collect::<Vec<_>>(),
-            "state": state,
-            "reason": reason(why, device.port),
+            "services": services,
+            "reason": facts.reason(device),
+            "connections": facts.draining.get(&name).and_then(|d| d.connections),
             "drained": drained,
-            "connections": connections,
         })
     }
 
@@ -167,8 +140,8 @@ impl Desk {
     pub(super) fn drain(
         &mut self,
         now_ms: u64,
-        who: &str,
-        name: &str,
+        controller: &Controllers,
+        (who, name): (&str, &str),
         request: &Request<'_>,
         query: &str,
     ) -> Checked<Answer> {
@@ -176,6 +149,13 @@ impl Desk {
         let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
         let devices = self.named(name)?;
         let drain = request.method == "PUT";
+        // What is drained stays so by the change that drained it.
+        let before: Vec<u64> = devices.iter().filter_map(|d| self.drained.get(d).copied()).collect();
+        if let (true, Some(change)) = (drain && before.len() == devices.len(), before.iter().max())
+            && self.history.get(*change).is_some()
+        {
+            return Ok(self.made(controller, Wait { change: *change, at_most_ms }, Vec::new()));
+        }
         let kept = self.attempt();
         for device in &devices {
             if drain {
@@ -205,8 +185,7 @@ impl Desk {
         self.lay_over(now_ms, &mut effects);
         effects.push(Effect::Configure(Box::new(self.rack.clone())));
         effects.push(Effect::Save(self.kept()));
-        let response = self.outcome(change);
-        Ok(Answer { response, wait: Some(Wait { change, at_most_ms }), effects })
+        Ok(self.made(controller, Wait { change, at_most_ms }, effects))
     }
 
     /// Whether these devices can change.

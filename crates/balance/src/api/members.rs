@@ -164,7 +164,7 @@ impl Desk {
 
     /// When [`Desk::sample`] is due, in milliseconds since 1970.
     pub fn sample_deadline(&self) -> u64 {
-        self.trend.next_deadline()
+        self.trend.next_deadline().min(self.states.next_deadline())
     }
 
     /// `GET /v1/members`.

@@ -6,10 +6,13 @@
 //! the file.
 
 mod devices;
+mod files;
 mod group;
 mod history;
 mod members;
+mod news;
 mod routes;
+mod states;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -17,6 +20,7 @@ mod tokens;
 mod trend;
 mod wanted;
 
+pub use files::{File, Files};
 pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use members::RegistrationBody;
@@ -30,12 +34,11 @@ use crate::controller::{Controllers, Event};
 use crate::learn::{Decision, ServiceWeights, with_service_weights};
 use crate::members::{self as coming, Members};
 use crate::trust::ReportKey;
+use news::News;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use states::States;
+use std::collections::BTreeMap;
 use trend::Trend;
-
-/// How many of the controller's last words are kept.
-const MAX_NEWS: usize = 100;
 
 /// The caller's actions, in this order.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +72,8 @@ struct Attempt {
     overrides: BTreeMap<String, Override>,
     drained: BTreeMap<String, u64>,
     change: Option<u64>,
+    /// When the rack's file was written, if it is what is tried.
+    of_ms: Option<u64>,
 }
 
 /// The state of the API.
@@ -93,13 +98,15 @@ pub struct Desk {
     history: History,
     tokens: Tokens,
     attempt: Option<Attempt>,
-    news: VecDeque<(u64, String)>,
+    news: News,
     /// Why the state could not be saved.
     unsaved: Option<String>,
+    followed: Files,
     group: Option<Group>,
     /// At most so many bytes of the history are saved.
     room: Option<usize>,
     trend: Trend,
+    states: States,
 }
 
 /// The state that survives a restart.
@@ -143,11 +150,13 @@ impl Desk {
             history: History::default(),
             tokens,
             attempt: None,
-            news: VecDeque::new(),
+            news: News::default(),
             unsaved: None,
+            followed: Files::default(),
             group: None,
             room: None,
             trend: Trend::default(),
+            states: States::default(),
         }
     }
 
@@ -213,6 +222,29 @@ impl Desk {
         &self.history
     }
 
+    /// The followed files.
+    pub fn followed(&self) -> &Files {
+        &self.followed
+    }
+
+    /// What was written into a followed file at `of_ms` (milliseconds since 1970) is in force. To be called once for each file when
+    /// the controller starts, and after changes of the tokens; changes of the rack's description are [`Desk::file_read`].
+    pub fn file_applied(&mut self, file: File, of_ms: u64) {
+        self.followed.applied(file, of_ms);
+    }
+
+    /// What was written into a followed file at `of_ms` cannot be applied, for this reason.
+    pub fn file_refused(&mut self, file: File, of_ms: u64, why: &str) {
+        self.followed.refused(file, of_ms, why);
+    }
+
+    /// The rack's file changed: it was written at `of_ms` (milliseconds since 1970).
+    pub fn file_read(&mut self, now_ms: u64, rack: Rack, of_ms: u64) -> Vec<Effect> {
+        let effects = self.file_changed(now_ms, rack);
+        self.attempt.iter_mut().for_each(|a| a.of_ms = Some(of_ms));
+        effects
+    }
+
     /// Others may ask from now on.
     pub fn set_tokens(&mut self, tokens: Tokens) {
         self.tokens = tokens;
@@ -228,7 +260,7 @@ impl Desk {
         self.group = group;
     }
 
-    /// The rack's file changed.
+    /// The rack's description changed.
     pub fn file_changed(&mut self, now_ms: u64, rack: Rack) -> Vec<Effect> {
         let (file, plain) = (Some(self.file.clone()), Some(self.plain.clone()));
         let before = Attempt { file, plain, ..self.attempt() };
@@ -250,8 +282,12 @@ impl Desk {
         let mut effects = Vec::new();
         let text = event.to_string();
         let mut touched = false;
+        self.states.disturbed(now_ms);
         match event {
-            Event::ConfigAccepted => self.attempt = None,
+            Event::ConfigAccepted { .. } => {
+                let of_ms = self.attempt.take().and_then(|a| a.of_ms);
+                of_ms.iter().for_each(|of_ms| self.followed.applied(File::Rack, *of_ms));
+            }
             Event::ConfigRejected { reason } => {
                 if let Some(attempt) = self.attempt.take() {
                     if let Some((file, plain)) = attempt.file.zip(attempt.plain) {
@@ -265,6 +301,9 @@ impl Desk {
                     self.drained = attempt.drained;
                     if let Some(id) = attempt.change {
                         self.history.reject(id, reason);
+                    }
+                    if let Some(of_ms) = attempt.of_ms {
+                        self.followed.refused(File::Rack, of_ms, reason);
                     }
                     self.lay_over(now_ms, &mut effects);
                     touched = true;
@@ -287,10 +326,7 @@ impl Desk {
             }
             _ => {}
         }
-        self.news.push_back((now_ms, text));
-        while self.news.len() > MAX_NEWS {
-            self.news.pop_front();
-        }
+        self.news.add(now_ms, text, event.topic());
         if touched {
             effects.push(Effect::Save(self.kept()));
         }
@@ -422,9 +458,13 @@ impl Desk {
         self.trend.decided(now_ms, decision);
     }
 
-    /// Lets the time pass for the samples of the last hour. To be called at [`Desk::next_deadline`]. True: the controllers have to
+    /// Lets the time pass for the states of devices and the samples of the last hour. To be called at [`Desk::next_deadline`]. True: the controllers have to
     /// read live figures now ([`Input::Glance`](crate::controller::Input::Glance)).
     pub fn sample(&mut self, now_ms: u64, controllers: &Controllers) -> bool {
+        // A clock that was set back must not stop the looks.
+        if now_ms >= self.states.next_deadline() || self.states.next_deadline() > now_ms + states::REST_MS {
+            self.observe(now_ms, controllers);
+        }
         self.trend.tick(now_ms, controllers)
     }
 
@@ -446,6 +486,24 @@ impl Desk {
         rack
     }
 
+    /// Where the configuration comes from that the controller is about to accept.
+    pub fn cause(&self) -> String {
+        let Some(attempt) = &self.attempt else {
+            return self
+                .file
+                .learn
+                .as_ref()
+                .map_or(String::new(), |l| format!("the learner of {}", l.service));
+        };
+        let change = attempt.change.and_then(|id| self.history.get(id));
+        match (change, attempt.of_ms) {
+            (Some(change), _) => format!("change {} by {}", change.id, change.who),
+            (None, Some(of_ms)) => format!("{} of {}", File::Rack.name(), time::rfc3339(of_ms)),
+            (None, None) if attempt.members => "members that came or left".to_string(),
+            (None, None) => String::new(),
+        }
+    }
+
     /// What to return to if the controller rejects the next configuration.
     fn attempt(&self) -> Attempt {
         Attempt {
@@ -455,6 +513,7 @@ impl Desk {
             overrides: self.overrides.clone(),
             drained: self.drained.clone(),
             change: None,
+            of_ms: None,
         }
     }
 

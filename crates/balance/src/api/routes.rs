@@ -1,6 +1,7 @@
 //! Requests as HTTP has them, without HTTP: method, path, token and body in, status and JSON out.
 
-use super::devices::{drops, reason, state};
+use super::devices::drops;
+use super::states::Facts;
 use super::time::rfc3339;
 use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
@@ -26,6 +27,10 @@ pub(super) const MAX_WAIT_MS: u64 = 60_000;
 
 /// How many updates of a dry run `limit` may ask for.
 const MAX_SHOWN: u64 = 20_000;
+
+/// Why a standby's change is pending.
+const STANDING_BY: &str = "this controller is not in charge of the switch: it makes the change when it takes over; the one in charge does not \
+                           know of it, so make the change there";
 
 /// Methods and paths, as the description has them.
 pub const ROUTES: [(&str, &str); 19] = [
@@ -212,9 +217,12 @@ impl Desk {
             return Response::error(404, format!("no change {change} is kept; see GET /v1/changes"));
         };
         let mut value = found.json();
-        if let (Some(all), Some(why)) = (value.as_object_mut(), &self.unsaved) {
-            let warning = format!("it will be lost at a restart because the state could not be saved: {why}");
-            all.insert("warning".into(), warning.into());
+        let unsaved = self.unsaved.as_ref();
+        let unsaved = unsaved
+            .map(|why| format!("it will be lost at a restart because the state could not be saved: {why}"));
+        let warnings: Vec<String> = unsaved.into_iter().chain(self.idle_settings(found)).collect();
+        if let (Some(all), false) = (value.as_object_mut(), warnings.is_empty()) {
+            all.insert("warning".into(), warnings.join("; ").into());
         }
         let status = match found.result {
             Outcome::Pending { .. } => 202,
@@ -222,6 +230,15 @@ impl Desk {
             _ => 200,
         };
         Response::json(status, value)
+    }
+
+    /// Settings of a change that have no effect, while it is the latest of its service.
+    fn idle_settings(&self, change: &Change) -> Vec<String> {
+        let current = self.in_force(&change.service).filter(|o| o.change == change.id);
+        let service = self.rack.service(&change.service).ok();
+        current
+            .zip(service)
+            .map_or_else(Vec::new, |(o, s)| o.wanted.idle_settings(s, self.rack.is_decided(&s.name)))
     }
 
     fn answer(&mut self, now_ms: u64, controller: &Controllers, request: &Request<'_>) -> Checked<Answer> {
@@ -238,7 +255,11 @@ impl Desk {
             return Ok(Response { status: 200, headers: Vec::new(), body: Body::Text(OPENAPI) }.into());
         }
         let who = self.tokens.who(request.authorization).ok_or_else(|| {
-            let message = "no API token: send a header `Authorization: Bearer TOKEN` with a token from the controller's token file";
+            let given = request.authorization.is_some_and(|a| a.starts_with("Bearer "));
+            let message = match given {
+                true => "this token is not in the controller's token file (`tokens` in [api] of rack.toml)",
+                false => "no API token: send a header `Authorization: Bearer TOKEN` with a token from the controller's token file",
+            };
             Response { headers: vec![("www-authenticate", "Bearer".into())], ..Response::error(401, message) }
         })?;
         match parts[..] {
@@ -250,7 +271,7 @@ impl Desk {
             ["v1", "devices", device, "drain"] => {
                 only(request, &["PUT", "DELETE"])?;
                 let name = writer(&who)?;
-                self.drain(now_ms, &name, device, request, query)
+                self.drain(now_ms, controller, (&name, device), request, query)
             }
             ["v1", "members", member] => {
                 only(request, &["GET", "PUT", "DELETE"])?;
@@ -263,14 +284,22 @@ impl Desk {
             }
             ["v1", ref rest @ ..] => {
                 only(request, &["GET"])?;
-                self.look(controller, &who, rest, query).map(Answer::from)
+                let (name, writes) = (who.name.to_string(), who.writes);
+                self.look(now_ms, controller, (&name, writes), rest, query).map(Answer::from)
             }
             _ => Err(Response::error(404, format!("no path `{path}`; see /openapi.json"))),
         }
     }
 
     /// Read-only requests.
-    fn look(&self, controller: &Controllers, who: &Who<'_>, path: &[&str], query: &str) -> Checked<Response> {
+    fn look(
+        &mut self,
+        now_ms: u64,
+        controller: &Controllers,
+        (user, writes): (&str, bool),
+        path: &[&str],
+        query: &str,
+    ) -> Checked<Response> {
         let plain = |value: Value| {
             Query::parse(query, &[])?;
             Ok(Response::json(200, value))
@@ -278,10 +307,10 @@ impl Desk {
         match path {
             ["status"] => {
                 let mut status = self.status(controller);
-                status["user"] = json!({ "name": who.name, "writes": who.writes });
+                status["user"] = json!({ "name": user, "writes": writes });
                 plain(status)
             }
-            ["devices"] => plain(self.devices(controller)),
+            ["devices"] => plain(self.devices(now_ms, controller)),
             ["drops"] => plain(drops(controller)),
             ["trend"] => plain(self.trend.json()),
             ["members"] => plain(self.list_members()),
@@ -357,8 +386,17 @@ impl Desk {
             return self.dry_run(controller, service, (&wanted, &rack), limit, learner).map(Answer::from);
         }
         let (change, effects) = self.set(now_ms, who, service, wanted, rack);
-        let response = self.outcome(change);
-        Ok(Answer { response, wait: Some(Wait { change, at_most_ms }), effects })
+        Ok(self.made(controller, Wait { change, at_most_ms }, effects))
+    }
+
+    /// The answer to a change. A controller that is not in charge cannot make it now: waiting would be in vain.
+    pub(super) fn made(&mut self, controller: &Controllers, wait: Wait, effects: Vec<Effect>) -> Answer {
+        let standby = controller.status() == Status::Backup && controller.leader().name() == "pointsman";
+        let in_charge = !standby || self.group.is_some();
+        for change in self.history.pending().filter(|c| !in_charge && c.id == wait.change) {
+            change.result = Outcome::Pending { reason: Some(STANDING_BY.to_string()) };
+        }
+        Answer { response: self.outcome(wait.change), wait: in_charge.then_some(wait), effects }
     }
 
     /// The effect of a change on the service's learner.
@@ -402,6 +440,10 @@ impl Desk {
         let mut left = limit;
         let mut notes = preview.notes;
         notes.extend(learner);
+        notes.extend(
+            rack.service(service)
+                .map_or_else(|_| Vec::new(), |s| wanted.idle_settings(s, rack.is_decided(service))),
+        );
         let mut steps = Vec::new();
         for step in &preview.steps {
             let shown = &step[..step.len().min(left)];
@@ -437,13 +479,6 @@ impl Desk {
     }
 
     fn status(&self, controller: &Controllers) -> Value {
-        let news: Vec<Value> = self
-            .news
-            .iter()
-            .rev()
-            .take(20)
-            .map(|(at, text)| json!({ "at": rfc3339(*at), "text": text }))
-            .collect();
         let draining: Vec<Value> = controller
             .draining()
             .into_iter()
@@ -472,8 +507,9 @@ impl Desk {
             "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
             "all_silent": controller.all_silent(),
             "unsaved": self.unsaved,
+            "files": self.followed.json(),
             "group": self.group.as_ref().map(super::Group::json),
-            "news": news,
+            "news": self.news.json(),
         })
     }
 
@@ -519,22 +555,21 @@ impl Desk {
 
     fn detailed(&self, controller: &Controllers, service: &Service) -> Value {
         let mut out = self.brief(service);
-        let unavailable = controller.unavailable();
+        let facts = Facts::of(controller);
         let devices: Vec<Value> = service
             .members
             .iter()
             .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
             .map(|(m, d)| {
-                let why = unavailable.get(&d.number);
-                let port = self.rack.device(d.number).map_or(0, |(_, d)| d.port);
+                let reason = self.rack.device(d.number).and_then(|(_, d)| facts.reason(d));
                 let name = self.rack.device_name(d.number);
                 json!({
                     "drained": self.drained.contains_key(&name),
                     "device": name,
                     "number": d.number.bits(),
                     "enabled": d.enabled || d.held,
-                    "state": state(m, d, why),
-                    "reason": reason(why, port),
+                    "state": facts.state(m, d),
+                    "reason": reason,
                     "weight": if d.held { 0 } else { d.weight },
                     "priority": d.priority,
                     "server_weight": m.weight,

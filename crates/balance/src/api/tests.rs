@@ -150,7 +150,14 @@ fn refusals_name_the_remedy() {
     };
     for (method, target, authorization, body, status, parts) in [
         ("GET", "/v1/services", None, "", 401, &["Authorization: Bearer"][..]),
-        ("GET", "/v1/services", Some("Bearer wrong"), "", 401, &["token file"]),
+        (
+            "GET",
+            "/v1/services",
+            Some("Bearer wrong"),
+            "",
+            401,
+            &["this token is not in the controller's token file"],
+        ),
         ("PUT", POLICY, Some(BOARD), "{}", 403, &["`board` is read-only"]),
         ("POST", POLICY, Some(OPS), "{}", 405, &["use GET, PUT, DELETE"]),
         ("PUT", "/v1/services", Some(OPS), "{}", 405, &["use GET"]),
@@ -232,6 +239,101 @@ fn the_newest_word_counts() {
     o.perform(effects);
     assert_eq!((o.policy(), o.said.len()), ("wrr", 5));
     assert_eq!(o.desk.rack().services[0].members[1].devices[1].weight, 2);
+}
+
+/// Settings that cannot have an effect are accepted with a warning.
+#[test]
+fn settings_without_effect() {
+    let mut o = Office::new(&text());
+    let mut warning = |body: &str| {
+        let (status, change) = o.put(POLICY, body);
+        assert_eq!(status, 202);
+        let (_, dry) = o.put(&format!("{POLICY}?dry_run=true"), body);
+        let warning = change["warning"].as_str().unwrap_or_default().to_string();
+        assert_eq!(dry["notes"].to_string().contains("no effect"), warning.contains("no effect"), "{dry}");
+        warning
+    };
+    assert!(
+        warning(r#"{"policy": "ecmp", "high": 3}"#)
+            .contains("`high` and `low` have no effect: policy `ecmp`")
+    );
+    assert_eq!(warning(r#"{"policy": "prt", "high": 60}"#), "");
+    assert_eq!(warning(r#"{"policy": "jiq", "high": 3}"#), "");
+    assert!(warning(r#"{"policy": "chosen"}"#).contains("no [service.prometheus] in rack.toml"));
+    assert_eq!(warning(r#"{"policy": "ecmp"}"#), "");
+}
+
+/// A drain of what is drained changes nothing, and the answer is the change that drained it.
+#[test]
+fn a_second_drain_is_the_first_one() {
+    let mut o = Office::new(&text());
+    let drain =
+        |o: &mut Office, device: &str| o.put(&format!("/v1/devices/{device}/drain"), "").1["id"].as_u64();
+    assert_eq!(drain(&mut o, "s1%2Fcpu"), Some(1));
+    assert_eq!(drain(&mut o, "s1%2Fcpu"), Some(1));
+    assert_eq!(drain(&mut o, "s1"), Some(2), "its other device was not drained");
+    assert_eq!(o.desk.history().iter().count(), 2);
+}
+
+/// A switch that is away for long does not push everything else out of the news.
+#[test]
+fn repeated_news_are_counted() {
+    let mut o = Office::new(&text());
+    let start = o.now;
+    let accepted = || Event::ConfigAccepted { changed: "policy of web".into(), by: "change 1 by ops".into() };
+    o.desk.event(start, &accepted(), false);
+    for i in 1..=500u64 {
+        let retry_in = std::time::Duration::from_millis(100 + i % 5);
+        let lost = Event::ConnectionLost { reason: "connection refused".into(), retry_in };
+        o.desk.event(start + i * 1000, &Event::Connecting { address: "a:1".into() }, false);
+        o.desk.event(start + i * 1000, &lost, false);
+    }
+    o.desk.event(start + 501_000, &accepted(), false);
+    let news = o.get("/v1/status")["news"].clone();
+    let all: Vec<_> =
+        news.as_array().expect("news").iter().map(|n| (n["count"].as_u64(), n["text"].as_str())).collect();
+    let accepted = "configuration accepted, from change 1 by ops: policy of web";
+    let lost = "no connection to the switch: connection refused; trying again in 100ms";
+    assert_eq!(
+        all,
+        [
+            (Some(1), Some(accepted)),
+            (Some(500), Some(lost)),
+            (Some(500), Some("connecting to the switch at a:1")),
+            (Some(1), Some(accepted))
+        ]
+    );
+    assert_eq!(
+        (&news[1]["first"], &news[1]["at"]),
+        (&json!("2026-11-21T19:50:01.000Z"), &json!("2026-11-21T19:58:20.000Z"))
+    );
+}
+
+/// What is wrong with a followed file is known until the file is right again, also if the controller rejects it.
+#[test]
+fn files_that_are_not_applied() {
+    let mut o = Office::new(&text());
+    assert_eq!(o.get("/v1/status")["files"], json!([]), "nothing is followed");
+    let (first, second, third) = (1_795_290_000_000, 1_795_290_060_000, 1_795_290_120_000);
+    o.desk.file_applied(File::Rack, first);
+    o.desk.file_applied(File::Tokens, first);
+    o.desk.file_refused(File::Rack, second, "rack.toml:7:1: unknown field");
+    let refused = json!({ "of": "2026-11-21T19:41:00.000Z", "why": "rack.toml:7:1: unknown field" });
+    let tokens = json!({ "file": "tokens", "in_force": "2026-11-21T19:40:00.000Z", "refused": null });
+    let rack_file = |in_force: &str, refused: &Value| json!({ "file": "rack.toml", "in_force": in_force, "refused": refused });
+    let shown = |o: &mut Office| o.get("/v1/status")["files"].clone();
+    assert_eq!(shown(&mut o), json!([rack_file("2026-11-21T19:40:00.000Z", &refused), tokens]));
+    // A change by API says nothing about the file.
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    assert_eq!(shown(&mut o)[0]["refused"], refused);
+    let effects = o.desk.file_read(o.now, rack(&text()), third);
+    o.perform(effects);
+    assert_eq!(shown(&mut o)[0], rack_file("2026-11-21T19:42:00.000Z", &Value::Null));
+    drop(o.desk.file_read(o.now, rack(&text().replace("weight = 5", "weight = 4")), third + 60_000));
+    drop(o.desk.event(o.now, &Event::ConfigRejected { reason: "no room".into() }, false));
+    let refused = json!({ "of": "2026-11-21T19:43:00.000Z", "why": "no room" });
+    assert_eq!(shown(&mut o)[0], rack_file("2026-11-21T19:42:00.000Z", &refused));
+    assert_eq!(o.desk.followed().each().collect::<Vec<_>>(), [(File::Rack, true), (File::Tokens, false)]);
 }
 
 #[test]
@@ -573,9 +675,8 @@ fn devices_are_drained_and_enabled() {
     assert!(!takes(again.desk.rack()));
     assert_eq!(state(&mut again, "s1/nic")["drained"]["change"], 1);
 
-    // Another drain of the same device is another change; enabling ends it.
-    assert_eq!(ask(&mut o, "PUT", nic).0, 202);
-    assert_eq!(o.get("/v1/changes/1")["outcome"], "superseded");
+    // Another drain of the same device changes nothing; enabling ends it.
+    assert_eq!(ask(&mut o, "PUT", nic).1["id"], 1);
     assert_eq!(ask(&mut o, "DELETE", nic).0, 202);
     assert!(takes(o.desk.rack()));
     assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
@@ -583,7 +684,7 @@ fn devices_are_drained_and_enabled() {
         let last = state(o, device)["last_change"].clone();
         (last["change"].as_u64(), last["what"].as_str().unwrap_or("").to_string())
     };
-    assert_eq!(last(&mut o, "s1/nic"), (Some(4), "enable".into()));
+    assert_eq!(last(&mut o, "s1/nic"), (Some(3), "enable".into()));
     assert_eq!(last(&mut o, "s1/cpu"), (Some(2), "policy of inference".into()));
 
     // Names, rights, and services that would have nothing left.

@@ -1,5 +1,6 @@
 //! The last hour: connections, requests in flight and drops, and the decisions of a learner.
 
+use super::devices::dropped;
 use crate::config::Rack;
 use crate::controller::{Controller, Controllers, Live};
 use crate::learn::Decision;
@@ -172,7 +173,7 @@ fn add(rate: &mut Option<f64>, before: Option<&u64>, now: u64, seconds: f64) {
 fn figures(rack: &Rack, switch: &Controller) -> Option<Figures> {
     let all = rack.devices().filter_map(|(_, d)| Some((d.number, d.kind.name(), switch.live(d.number)?)));
     let devices: Vec<_> = all.collect();
-    let dropped = switch.drops().values().sum();
+    let dropped = dropped(switch.drops()).map(|(_, packets)| packets).sum();
     (!devices.is_empty()).then_some(Figures { devices, dropped })
 }
 
@@ -231,6 +232,14 @@ mod tests {
         at(&mut t, 40_000, &[Some([400, 0, 0]), Some([1_000_300, 0, 0])]);
         let cpu: Vec<_> = rates(&t).iter().map(|r| r[0]).collect();
         assert_eq!(cpu, [None, Some(10.0), Some(10.0), Some(30.0)]);
+    }
+
+    /// The cell of accepted reports counts no drops, nor do cells without a reason.
+    #[test]
+    fn accepted_reports_are_not_dropped() {
+        let counted = [(0, 7), (5, 3), (24, 2), (crate::state::REPORT_ACCEPTED, 1000), (40, 1)].into();
+        let all: Vec<_> = dropped(&counted).map(|((reason, _), packets)| (reason, packets)).collect();
+        assert_eq!(all, [("ttl", 3), ("rate", 2)]);
     }
 
     /// A reading each half minute, a sample a second later, and an hour of them.

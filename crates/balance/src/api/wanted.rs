@@ -1,6 +1,6 @@
 //! A policy as users request it: by its name, or by the block that decides and its metric.
 
-use crate::blocks::{Counting, Metric, Servers, Ties, Tuning};
+use crate::blocks::{Blocks, Counting, Metric, Narrow, Pick, Servers, Ties, Tuning};
 use crate::config::{Rack, Service};
 use crate::types::Policy;
 use serde::{Deserialize, Serialize};
@@ -147,6 +147,24 @@ impl Wanted {
             priorities: BTreeMap::new(),
             note: None,
         }
+    }
+
+    /// Settings that have no effect with this service, and why. `decides`: Prometheus' data choose its device.
+    pub fn idle_settings(&self, service: &Service, decides: bool) -> Vec<String> {
+        let blocks: Vec<Blocks> = service.protocols.iter().map(|p| service.blocks(*p)).collect();
+        let thresholds = self.tuning.high.is_some() || self.tuning.low.is_some();
+        let used = |b: &Blocks| matches!(b.narrow, Narrow::Below | Narrow::Idle);
+        let chosen = |b: &Blocks| b.pick == Pick::Chosen || b.servers == Servers::Chosen;
+        let policy = self.policy;
+        let all = [
+            (thresholds && !blocks.iter().any(used))
+                .then(|| format!("`high` and `low` have no effect: policy `{policy}` has no thresholds; `prt` has")),
+            (blocks.iter().any(chosen) && !decides).then(|| {
+                "no device is chosen: the service has no [service.prometheus] in rack.toml, so the data plane takes the least loaded"
+                    .to_string()
+            }),
+        ];
+        all.into_iter().flatten().collect()
     }
 
     /// From JSON.

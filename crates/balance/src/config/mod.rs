@@ -5,6 +5,7 @@
 
 mod agent;
 mod api;
+mod changes;
 mod check;
 pub mod file;
 mod health;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
 pub use api::{ApiSettings, ApiTls, DEFAULT_API, PrometheusChoice};
+pub(crate) use changes::changes;
 pub use file::RackFile;
 pub(crate) use health::targets;
 pub use health::{HealthCheck, HealthSettings, ProbeKind, Target};
@@ -61,6 +63,13 @@ pub struct Rack {
     pub learn: Option<LearnConfig>,
     /// Where members that join and leave by themselves come from.
     pub sources: Vec<MemberSource>,
+}
+
+impl Rack {
+    /// Whether Prometheus' data choose the device of this service.
+    pub(crate) fn is_decided(&self, service: &str) -> bool {
+        self.choices.iter().any(|c| c.service == service)
+    }
 }
 
 /// The data plane that the controller installs.

@@ -23,7 +23,7 @@ pub enum Event {
     InSync { writes: usize },
     WriteFailed { update: String, code: Code, message: String },
     RequestFailed { what: &'static str, code: Code, message: String },
-    ConfigAccepted,
+    ConfigAccepted { changed: String, by: String },
     ConfigRejected { reason: String },
     Resolved { address: IpAddr, port: u16, mac: Mac },
     NoAnswer { address: IpAddr, port: u16 },
@@ -50,7 +50,7 @@ impl Event {
     pub fn is_of_the_rack(&self) -> bool {
         matches!(
             self,
-            Event::ConfigAccepted
+            Event::ConfigAccepted { .. }
                 | Event::ConfigRejected { .. }
                 | Event::Held { .. }
                 | Event::Released { .. }
@@ -79,6 +79,23 @@ impl Event {
                     | Event::Refused { .. }
                     | Event::Warning { .. }
             ),
+        }
+    }
+
+    /// What it says each time, for events that may come again and again while something is wrong; `None` for others.
+    pub fn topic(&self) -> Option<String> {
+        match self {
+            // Waits get longer, and that is nothing new.
+            Event::ConnectionLost { reason, .. } => Some(format!("lost: {reason}")),
+            Event::Connecting { .. }
+            | Event::Bidding { .. }
+            | Event::WriteFailed { .. }
+            | Event::RequestFailed { .. }
+            | Event::NoAnswer { .. }
+            | Event::Contradicted { .. }
+            | Event::PacketFlood
+            | Event::Warning { .. } => Some(self.to_string()),
+            _ => None,
         }
     }
 
@@ -116,7 +133,7 @@ impl Event {
             Event::InSync { .. } => "in_sync",
             Event::WriteFailed { .. } => "write_failed",
             Event::RequestFailed { .. } => "request_failed",
-            Event::ConfigAccepted => "config_accepted",
+            Event::ConfigAccepted { .. } => "config_accepted",
             Event::ConfigRejected { .. } => "config_rejected",
             Event::Resolved { .. } => "resolved",
             Event::NoAnswer { .. } => "no_answer",
@@ -185,12 +202,13 @@ impl fmt::Display for Event {
                     Ok(())
                 }
             }
-            Event::InSync { writes } => write!(f, "the switch is up to date ({writes} changes)"),
+            Event::InSync { writes } => write!(f, "the switch is up to date ({writes} change{})", if *writes == 1 { "" } else { "s" }),
             Event::WriteFailed { update, code, message } => {
                 write!(f, "the switch refused to {update}: {message} ({code:?})")
             }
             Event::RequestFailed { what, code, message } => write!(f, "{what} failed: {message} ({code:?})"),
-            Event::ConfigAccepted => f.write_str("configuration accepted"),
+            Event::ConfigAccepted { changed, by } if by.is_empty() => write!(f, "configuration accepted: {changed}"),
+            Event::ConfigAccepted { changed, by } => write!(f, "configuration accepted, from {by}: {changed}"),
             Event::ConfigRejected { reason } => {
                 write!(f, "configuration rejected, keeping the previous one: {reason}")
             }

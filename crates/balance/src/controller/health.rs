@@ -82,6 +82,8 @@ pub(super) enum Finding {
 #[derive(Debug, Default)]
 pub(super) struct Health {
     heard: BTreeMap<DeviceNumber, Heard>,
+    /// Numbers of the newest reports of agents of which a device failed its health check: the time of such a report is not kept.
+    failing: BTreeMap<DeviceNumber, Heard>,
     /// Devices that get no new connections: silent ones, and those that failed their health check.
     pub silent: BTreeSet<DeviceNumber>,
     /// Those of them that failed it.
@@ -116,7 +118,11 @@ impl Health {
     }
 
     /// When a device last reported, to a poll; `None` if it never has.
-    pub fn last_heard(&self, device: DeviceNumber) -> Option<Duration> {
+    pub fn last_heard(&self, rack: &Rack, device: DeviceNumber) -> Option<Duration> {
+        if self.failed.contains(&device) {
+            let (_, d) = rack.device(device)?;
+            return self.failing.get(&d.reporter).map(|h| h.since);
+        }
         self.heard.get(&device).filter(|h| h.value > HEARD_FAILED).map(|h| h.since)
     }
 
@@ -125,6 +131,7 @@ impl Health {
         self.heard.clear();
         self.silent.clear();
         self.failed.clear();
+        self.failing.clear();
         self.refused.clear();
     }
 
@@ -197,11 +204,16 @@ impl Health {
                 out.push(Kind::RegisterEntry(entry));
             }
         }
-        for reporter in self.silent_reporters(rack) {
-            for register_id in [schema.report_sequence, schema.report_refused] {
-                let entry = p4rt::RegisterEntry { register_id, index: index(reporter.bits()), data: None };
-                out.push(Kind::RegisterEntry(entry));
-            }
+        let silent = self.silent_reporters(rack);
+        let numbers = self
+            .failed_reporters(rack)
+            .union(&silent)
+            .map(|r| (schema.report_sequence, *r))
+            .collect::<Vec<_>>();
+        let refused = silent.iter().map(|r| (schema.report_refused, *r));
+        for (register_id, reporter) in numbers.into_iter().chain(refused) {
+            let entry = p4rt::RegisterEntry { register_id, index: index(reporter.bits()), data: None };
+            out.push(Kind::RegisterEntry(entry));
         }
         for l in self.leaving.keys() {
             let (counter_id, i) = match l {
@@ -217,6 +229,11 @@ impl Health {
     fn silent_reporters(&self, rack: &Rack) -> BTreeSet<DeviceNumber> {
         let silent = self.silent.difference(&self.failed).filter_map(|d| rack.device(*d));
         silent.map(|(_, d)| d.reporter).collect()
+    }
+
+    /// Agents of devices that failed their health check.
+    fn failed_reporters(&self, rack: &Rack) -> BTreeSet<DeviceNumber> {
+        self.failed.iter().filter_map(|d| rack.device(*d)).map(|(_, d)| d.reporter).collect()
     }
 
     /// Takes the answers.
@@ -238,7 +255,11 @@ impl Health {
                     let (Some(at), Some(value)) = (at, register_value(e)) else { continue };
                     if e.register_id == schema.report_sequence {
                         let stamp = Stamp::from_bytes((value as u64).to_be_bytes());
-                        newest.insert(DeviceNumber::from_bits(at), stamp);
+                        let reporter = DeviceNumber::from_bits(at);
+                        newest.insert(reporter, stamp);
+                        let before = self.failing.get(&reporter).filter(|h| h.value == value);
+                        let since = before.map_or(now, |h| h.since);
+                        self.failing.insert(reporter, Heard { value, since });
                     } else if e.register_id == schema.report_refused {
                         refusals.push((DeviceNumber::from_bits(at), value as u8));
                     } else if let Some(slot) = schema.last_heard.iter().position(|id| *id == e.register_id) {
@@ -265,6 +286,8 @@ impl Health {
                 _ => {}
             }
         }
+        let failed = self.failed_reporters(rack);
+        self.failing.retain(|reporter, _| failed.contains(reporter));
         // They may have reported in the same answer.
         let silent = self.silent_reporters(rack);
         for (reporter, reason) in refusals {

@@ -18,6 +18,8 @@ struct Kind {
     lines: u32,
     refilled: Duration,
     last: String,
+    /// What it is about: lines with the same topic are equal.
+    topic: String,
     equal: u32,
     told: Duration,
     left_out: u64,
@@ -33,10 +35,12 @@ impl Limiter {
     /// An event: its line, if it is to be reported.
     pub fn event(&mut self, now: Duration, event: &Event) -> Option<String> {
         let text = event.to_string();
+        let topic = event.topic().unwrap_or_else(|| text.clone());
         let kind = self.kinds.entry(event.kind()).or_insert_with(|| Kind {
             lines: BURST,
             refilled: now,
             last: String::new(),
+            topic: String::new(),
             equal: 0,
             told: now,
             left_out: 0,
@@ -44,7 +48,7 @@ impl Limiter {
         let refill = now.saturating_sub(kind.refilled).as_nanos() / REFILL.as_nanos();
         kind.lines = BURST.min(kind.lines.saturating_add(u32::try_from(refill).unwrap_or(u32::MAX)));
         kind.refilled += REFILL * u32::try_from(refill).unwrap_or(u32::MAX);
-        let again = text == kind.last && (kind.left_out > 0 || now < kind.told + SUMMARY);
+        let again = topic == kind.topic && (kind.left_out > 0 || now < kind.told + SUMMARY);
         kind.equal = if again { kind.equal.saturating_add(1) } else { 0 };
         if kind.lines == 0 || kind.equal >= EQUAL {
             kind.left_out += 1;
@@ -53,6 +57,7 @@ impl Limiter {
         kind.lines -= 1;
         kind.told = now;
         let before = std::mem::take(&mut kind.left_out);
+        kind.topic = topic;
         kind.last.clone_from(&text);
         Some(if before == 0 { text } else { format!("{text} ({before} such lines were omitted before)") })
     }
@@ -117,7 +122,8 @@ mod tests {
         for i in 0..900 {
             let now = ms(400 * i);
             let connecting = Event::Connecting { address: "127.0.0.1:9559".into() };
-            let refused = Event::ConnectionLost { reason: "connection refused".into(), retry_in: ms(400) };
+            let refused =
+                Event::ConnectionLost { reason: "connection refused".into(), retry_in: ms(100 + i % 7) };
             lines.extend(l.event(now, &connecting));
             lines.extend(l.event(now, &refused));
             lines.extend(l.tick(now));

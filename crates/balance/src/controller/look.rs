@@ -14,8 +14,11 @@ const ATTENTION: Duration = Duration::from_secs(10);
 /// How often they are read.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Older figures are not shown, and give no rates.
+/// Older figures are not shown.
 const FRESH: Duration = Duration::from_secs(3);
+
+/// Older figures give no rates. The trend reads them each half minute, so that the first reading for someone who looks has a rate.
+const COMPARABLE: Duration = Duration::from_secs(60);
 
 /// Live figures of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,7 +29,7 @@ pub struct Live {
     pub reported: [u8; 4],
     /// Connections opened since the switch has its program.
     pub opened: u64,
-    /// Connections opened per second between the last two readings.
+    /// Connections opened per second between the last two readings, which are a second to a minute apart.
     pub rate: Option<f64>,
 }
 
@@ -122,7 +125,7 @@ impl Look {
                 _ => {}
             }
         }
-        let age = self.age(now).filter(|age| *age <= FRESH).map(|age| age.as_secs_f64());
+        let age = self.age(now).filter(|age| *age <= COMPARABLE).map(|age| age.as_secs_f64());
         if let Some(seconds) = age.filter(|s| *s > 0.0) {
             for (device, live) in &mut self.devices {
                 let more = before.get(device).and_then(|b| live.opened.checked_sub(b.opened));
@@ -202,6 +205,12 @@ mod tests {
         // The switch was restarted: its counters began again.
         let (devices, _) = round(&mut look, at(4000), 7);
         assert_eq!(devices[&DeviceNumber::new(1, 0)].rate, None);
+        // After half a minute without a look there is a rate at once; after more than a minute there is none.
+        let (devices, _) = round(&mut look, at(34_000), 67);
+        assert_eq!(devices[&DeviceNumber::new(1, 0)].rate, Some(2.0));
+        let (devices, _) = round(&mut look, at(95_000), 97);
+        assert_eq!(devices[&DeviceNumber::new(1, 0)].rate, None);
+        round(&mut look, at(4000), 7);
         assert_eq!(look.next(), Some(at(5000)));
         look.next = at(11_000);
         assert_eq!(look.next(), None, "no one has looked for ten seconds");

@@ -30,7 +30,7 @@ pub use pointsman_session::{ElectionId, Leader, Mandate, Program, Request, Respo
 pub use preview::Preview;
 pub use several::Controllers;
 
-use crate::config::{NextHop, Rack};
+use crate::config::{Device, NextHop, Rack, changes};
 use crate::frame_report::{ETHERTYPE, Notice};
 use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
@@ -166,6 +166,8 @@ pub struct Controller {
     queue: std::collections::VecDeque<Batch>,
     /// Changes since the switch was last up to date.
     writes: usize,
+    /// It has installed the program, and the switch was not up to date since then: no report can have been accepted.
+    installed: bool,
     /// The desired entries may have changed.
     dirty: bool,
     in_sync: bool,
@@ -266,6 +268,7 @@ impl Controller {
             adopted: false,
             queue: std::collections::VecDeque::new(),
             writes: 0,
+            installed: false,
             dirty: true,
             in_sync: false,
             notes: Vec::new(),
@@ -425,6 +428,7 @@ impl Controller {
         let session = session_config(&rack, self.switch);
         let moved = !session.same_switch(self.session.config());
         let before = held(&self.rack);
+        let changed = changes(&self.rack, &rack);
         self.rack = rack;
         self.names.extend(names(&self.rack));
         self.resolver.set_targets(&self.rack, now);
@@ -433,7 +437,7 @@ impl Controller {
             self.health.forget();
         }
         self.dirty = true;
-        out.push(Output::Event(Event::ConfigAccepted));
+        out.push(Output::Event(Event::ConfigAccepted { changed, by: String::new() }));
         self.note_held(&before, out);
         if moved {
             self.adopted = false;
@@ -488,7 +492,7 @@ impl Controller {
 
     /// How long ago a device reported; `None` if it never has.
     pub fn report_age(&self, device: DeviceNumber) -> Option<Duration> {
-        self.health.last_heard(device).map(|at| self.now.saturating_sub(at))
+        self.health.last_heard(&self.rack, device).map(|at| self.now.saturating_sub(at))
     }
 
     /// Devices that get no new connections by an operator's request: they left the configuration, are not enabled, or
@@ -546,6 +550,9 @@ impl Controller {
     fn polled(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, RpcError>, out: &mut Vec<Output>) {
         match result {
             Ok(answers) => {
+                if self.installed {
+                    self.health.resume(now);
+                }
                 let findings = self.health.answers(now, &self.rack, &self.schema, &answers);
                 self.note_health(findings, out);
                 self.notices(out);
@@ -649,9 +656,7 @@ impl Controller {
 
     /// The addresses to resolve, which are not in the configuration.
     pub fn unresolved(&self) -> Vec<String> {
-        let devices =
-            self.rack.devices().filter(|(_, d)| plan::device_mac(d, &self.resolver.known).is_none());
-        let devices = devices.map(|(s, d)| format!("{}/{}", s.name, d.name));
+        let devices = self.unresolved_devices().map(|d| self.rack.device_name(d));
         let routes = self.rack.routes.iter().filter_map(|r| match r.hop {
             NextHop::Neighbour(via) if !self.resolver.known.contains_key(&(r.port, via)) => {
                 Some(format!("{}", r.prefix))
@@ -659,5 +664,16 @@ impl Controller {
             _ => None,
         });
         devices.chain(routes).collect()
+    }
+
+    /// The devices among them.
+    pub fn unresolved_devices(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        let known = |d: &Device| plan::device_mac(d, &self.resolver.known).is_some();
+        self.rack.devices().filter(move |(_, d)| !known(d)).map(|(_, d)| d.number)
+    }
+
+    /// Whether it has read the switch's tables: a standby, or a controller that never reached its switch, knows nothing of devices.
+    pub fn is_informed(&self) -> bool {
+        self.adopted
     }
 }

@@ -40,6 +40,7 @@ impl Controller {
             Notice::Ready { installed } => {
                 if installed {
                     out.push(Output::Event(Event::PipelineInstalled));
+                    self.installed = true;
                     self.health.forget();
                     self.census.forget();
                     self.resolver.restart(now);

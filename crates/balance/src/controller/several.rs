@@ -242,12 +242,12 @@ impl Controllers {
         self.all.iter().filter_map(|c| c.report_age(device)).min()
     }
 
-    /// Number of devices in service that have not reported to any switch yet, though their reports are awaited.
-    pub fn unheard(&self) -> usize {
+    /// Devices in service that have not reported to any switch yet, though their reports are awaited.
+    pub fn unheard(&self) -> BTreeSet<DeviceNumber> {
         let rack = self.rack();
         let awaited =
             rack.devices().filter(|(s, d)| s.reports && d.enabled && rack.switch.report_timeout_ms > 0);
-        awaited.filter(|(_, d)| self.report_age(d.number).is_none()).count()
+        awaited.filter(|(_, d)| self.report_age(d.number).is_none()).map(|(_, d)| d.number).collect()
     }
 
     /// See [`Controller::held`].
@@ -264,6 +264,11 @@ impl Controllers {
             }
         }
         out
+    }
+
+    /// Devices whose MAC address any switch lacks.
+    pub fn unresolved_devices(&self) -> BTreeSet<DeviceNumber> {
+        self.all.iter().flat_map(Controller::unresolved_devices).collect()
     }
 
     /// The changes that a configuration would make, on the first switch.

@@ -114,6 +114,10 @@ impl Controller {
             return;
         }
         self.in_sync = true;
+        if std::mem::take(&mut self.installed) {
+            // From now on reports can be accepted.
+            self.health.resume(now);
+        }
         self.session.settled();
         out.push(Output::Event(Event::InSync { writes: std::mem::take(&mut self.writes) }));
         let findings = self.health.compare(now, &self.rack, &self.have);

@@ -112,7 +112,7 @@ pub struct Entry {
 pub enum FieldError {
     /// The name.
     Name(String),
-    /// The kind, with its parser's message.
+    /// The kind.
     Kind(String),
     /// The MAC address.
     Mac(String),
@@ -134,7 +134,10 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FieldError::Name(text) => write!(f, "`name`: `{}`: {NameError}", text.escape_debug()),
-            FieldError::Kind(why) => write!(f, "`kind`: {}", why.escape_debug()),
+            FieldError::Kind(text) => {
+                let text = text.escape_debug().to_string();
+                write!(f, "`kind`: {}", DeviceKind::from_str(&text).err().unwrap_or_default())
+            }
             FieldError::Mac(text) => {
                 write!(f, "`mac`: `{}`: write a unicast address, 02:00:00:00:00:01", text.escape_debug())
             }
@@ -190,7 +193,7 @@ impl Entry {
     /// The first field that is wrong, and its remedy.
     pub fn new(d: &Document, source: &MemberSource) -> Result<Entry, FieldError> {
         let name: Name = d.name.parse().map_err(|_| FieldError::Name(shortened(&d.name)))?;
-        let kind = DeviceKind::from_str(&d.kind).map_err(|why| FieldError::Kind(shortened(&why)))?;
+        let kind = DeviceKind::from_str(&d.kind).map_err(|_| FieldError::Kind(shortened(&d.kind)))?;
         let port = match (d.port, &source.ports[..]) {
             (Some(port), _) => port,
             (None, [only]) => *only,

@@ -253,7 +253,9 @@ fn what_is_refused_and_why() {
         "`port`: missing: write the port of the switch, one of 6, 7",
     );
     wrong(&mut m, &Document { address: None, ..d.clone() }, None, "`address`: missing");
-    wrong(&mut m, &Document { kind: "dpu".into(), ..d.clone() }, None, "`kind`: unknown device kind `dpu`");
+    let kinds =
+        "`kind`: unknown device kind `dpu`: write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"";
+    wrong(&mut m, &Document { kind: "dpu".into(), ..d.clone() }, None, kinds);
     wrong(&mut m, &Document { mac: Some("01:00:00:00:00:01".into()), ..d.clone() }, None, "unicast");
     wrong(&mut m, &Document { weight: Some(0), ..d.clone() }, None, "`weight` is 0");
     wrong(&mut m, &Document { weight: Some(1001), ..d.clone() }, None, "from 1 to 1000");

@@ -63,6 +63,12 @@ pub const DROPS: [(&str, &str); 27] = [
     ("spoofed", "The source address belongs to the switch, or to a device behind another port."),
 ];
 
+/// A reason for dropped packets, by its number: its name and meaning. `None` for other numbers, such as [`REPORT_ACCEPTED`], whose
+/// packets are no drops.
+pub fn drop_reason(number: u64) -> Option<(&'static str, &'static str)> {
+    number.checked_sub(1).and_then(|i| DROPS.get(usize::try_from(i).ok()?)).copied()
+}
+
 /// `REPORT_ACCEPTED` of headers.p4.
 pub const REPORT_ACCEPTED: u64 = 32;
 

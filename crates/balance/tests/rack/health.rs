@@ -27,6 +27,23 @@ fn states(w: &mut World) -> Vec<String> {
     devices.iter().map(|d| d["state"].as_str().expect("a state").to_string()).collect()
 }
 
+/// A device that has not reported yet is not in service. It does not become silent while the switch gets its program and entries.
+#[test]
+fn before_the_first_report() {
+    let mut w = World::new();
+    let mut seen: Vec<String> = Vec::new();
+    for _ in 0..400 {
+        w.run_for(Duration::from_millis(5));
+        let now = states(&mut w).remove(0);
+        if w.controller.each().iter().all(|c| c.is_informed()) && seen.last() != Some(&now) {
+            seen.push(now);
+        }
+    }
+    assert_eq!(seen, ["unresolved", "no-report", "in-service"], "{:?}", w.told);
+    assert!(!w.told.iter().any(|t| t.contains("is silent")), "{:?}", w.told);
+    assert_eq!(states(&mut w), ["in-service"; 4]);
+}
+
 /// The process of one device is dead, its agent lives: no policy gives the device new connections.
 #[test]
 fn a_service_that_does_not_answer() {
@@ -39,6 +56,16 @@ fn a_service_that_does_not_answer() {
     assert_eq!(failed, [(DeviceNumber::new(1, 0), Unavailable::Failed)]);
     assert!(w.told.iter().any(|t| t.starts_with("device s1/cpu failed its health check")), "{:?}", w.told);
     assert_eq!(states(&mut w), ["failed", "in-service", "in-service", "in-service"]);
+    // Its agent still reports: the age of its reports, and since when it has failed. Another time is no longer in the switch.
+    w.run_for(Duration::from_secs(2));
+    let (_, all) = w.api("GET", "/v1/devices", "");
+    let failed = &all["devices"][0];
+    assert!(failed["report_age_ms"].as_u64().is_some_and(|age| age < 600), "{failed}");
+    assert!(failed["state_for_ms"].as_u64().is_some_and(|ms| ms >= 2_000), "{failed}");
+    assert!(
+        failed["reason"].as_str().is_some_and(|why| why.contains("does not answer its agent")),
+        "{failed}"
+    );
     for (i, policy) in POLICIES.into_iter().enumerate() {
         w.set_policy(policy);
         let first = 2000 + 100 * i as u16;

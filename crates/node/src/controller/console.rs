@@ -53,7 +53,8 @@ fn page(status: u16, content_type: &'static str, body: String) -> Response {
     let headers = [
         ("content-security-policy", panel::POLICY),
         ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
+        // With `no-referrer` browsers would not name our own pages in `Origin` either.
+        ("referrer-policy", "same-origin"),
     ];
     let headers = headers.map(|(name, value)| (name, value.to_string())).to_vec();
     Response { status, content_type, headers, body }
@@ -72,6 +73,16 @@ fn see(path: &str) -> Response {
 
 fn refused(status: u16, message: &str) -> Response {
     html(status, panel::message_page("That did not work", message))
+}
+
+/// Whether a form can be from one of our pages: browsers say where it comes from by `Sec-Fetch-Site`, or, without TLS and beyond
+/// loopback, by `Origin` alone. Clients that send neither are not browsers.
+fn is_of_this_site(request: &Request) -> bool {
+    match (&request.site, &request.origin) {
+        (Some(site), _) => site == "same-origin",
+        (None, Some(origin)) => origin.split_once("://").map(|(_, host)| host) == request.host.as_deref(),
+        (None, None) => true,
+    }
 }
 
 /// The value of a cookie.
@@ -261,6 +272,10 @@ impl Console {
         if path == "/" && request.method == "GET" {
             return Some(see("/console").into());
         }
+        if path == "/favicon.ico" {
+            // Browsers ask for it without a token.
+            return Some(page(404, "text/plain; charset=utf-8", "no icon\n".into()).into());
+        }
         let path = path.strip_prefix("/console").filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
         Some(match (request.method.as_str(), path) {
             ("GET", "/style.css") => page(200, "text/css; charset=utf-8", panel::style()).into(),
@@ -309,7 +324,7 @@ impl Console {
 
     /// Forms. Browsers say where a request comes from; the token in the form is for those that do not.
     async fn take(&self, path: &str, request: &Request) -> Result<Response, Response> {
-        if request.site.as_deref().is_some_and(|site| site != "same-origin") {
+        if !is_of_this_site(request) {
             return Err(refused(403, "this form was sent by another site"));
         }
         let fields = form::fields(&request.body).ok_or_else(|| refused(400, "the form is not text"))?;

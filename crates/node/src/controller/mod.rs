@@ -149,7 +149,12 @@ pub fn compiled(path: &str, text: String) -> Result<(Program, pointsman_ir::Prog
 }
 
 fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+    ms_of(SystemTime::now())
+}
+
+/// A time in milliseconds since 1970.
+fn ms_of(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
 /// Serves the API and the console on `listener`, over TLS if there is a configuration for it: hands requests to the pump.
@@ -291,13 +296,11 @@ fn look(rack: &Rack, folder: &Path) -> Result<Opened, OpenError> {
 
 /// Follows the files of a rack, and reads them at SIGHUP.
 async fn follow(
-    path: PathBuf,
-    started_with: Rack,
+    folder: PathBuf,
+    mut follower: Follower,
     mut hangup: Signal,
     commands: mpsc::UnboundedSender<Command>,
 ) {
-    let folder = folder(&path);
-    let mut follower = Follower::new(&path, started_with);
     let mut lists = Lists::default();
     loop {
         let mut asked = false;
@@ -359,7 +362,7 @@ fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let rack = rack_file::read_complete(&args.rack, &mut |note| log.warn(note))?;
     let devices = ServerDevices::of(&rack);
     let (program, _) = program(&rack.switch.program, devices)?;
-    let opened =
+    let mut opened =
         if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_renewal = files.map(|f| Renewal::new(f, "http/1.1")).transpose()?;
@@ -399,7 +402,9 @@ fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
             log.info(&format!("metrics on http://{at}/metrics"));
             tokio::spawn(serve_metrics(listener, certificates, tx.clone()));
         }
-        tokio::spawn(follow(args.rack, rack, hangup, tx.clone()));
+        let follower = Follower::new(&args.rack, rack);
+        follower.files().into_iter().for_each(|(file, of_ms)| opened.desk.file_applied(file, of_ms));
+        tokio::spawn(follow(folder(&args.rack), follower, hangup, tx.clone()));
         let tell = log.clone();
         let tell = Box::new(move |level, text: &str, fields: &Fields| tell.line(level, text, fields));
         let mut pump = Pump::new(controller, &program, opened, tell).over(switch_tls);

@@ -55,10 +55,29 @@ impl Standing {
 pub enum Command {
     /// As in the library. Policies and configurations take another way, so that the API knows of them.
     Input(Input),
-    /// The rack's file changed.
-    File(Box<Rack>),
+    /// The rack's description changed.
+    File {
+        /// What it says.
+        rack: Box<Rack>,
+        /// When its file was written, in milliseconds since 1970; `None` without a file.
+        of_ms: Option<u64>,
+    },
     /// Others may ask from now on.
-    Tokens(Tokens),
+    Tokens {
+        /// Their tokens.
+        tokens: Tokens,
+        /// When the file was written, in milliseconds since 1970.
+        of_ms: u64,
+    },
+    /// A file changed and cannot be applied.
+    Refused {
+        /// The file.
+        file: api::File,
+        /// When it was written, in milliseconds since 1970.
+        of_ms: u64,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
     /// A source's list of members, or why it cannot be read.
     Members {
         /// The source.
@@ -231,7 +250,7 @@ impl Pump {
             status.send_replace(Standing {
                 status: self.controller.status(),
                 unresolved: self.controller.unresolved().len(),
-                unheard: self.controller.unheard(),
+                unheard: self.controller.unheard().len(),
             });
         }
     }
@@ -310,7 +329,10 @@ impl Pump {
             if switch >= self.links.len() {
                 self.links.resize_with(switch + 1, self.new_link());
             }
-            if let Some(event) = self.links[switch].carry(output) {
+            if let Some(mut event) = self.links[switch].carry(output) {
+                if let Event::ConfigAccepted { by, .. } = &mut event {
+                    *by = self.desk.cause();
+                }
                 self.happened(&event, Some(switch).filter(|_| !event.is_of_the_rack()));
                 if let (Event::Outranked { highest }, Some(group)) = (&event, &mut self.group) {
                     group.outranked(highest.term());
@@ -331,22 +353,35 @@ impl Pump {
             }
             Command::Members { source, text } if self.group.is_some() => self.group_list(source, text),
             Command::Members { source, text } => self.listed(unix_ms(), &source, &text),
-            Command::File(rack) => {
-                let effects = self.desk.file_changed(unix_ms(), *rack);
+            Command::File { rack, of_ms } => {
+                let effects = match of_ms {
+                    Some(of_ms) => self.desk.file_read(unix_ms(), *rack, of_ms),
+                    None => self.desk.file_changed(unix_ms(), *rack),
+                };
                 self.perform(effects);
             }
-            Command::Tokens(tokens) => self.desk.set_tokens(tokens),
+            Command::Tokens { tokens, of_ms } => {
+                self.desk.set_tokens(tokens);
+                self.desk.file_applied(api::File::Tokens, of_ms);
+            }
+            Command::Refused { file, of_ms, why } => {
+                self.desk.file_refused(file, of_ms, &why);
+                self.warn(format!("{why}; keeping the previous {}", file.contents()));
+            }
             Command::Farewell(reply) => {
                 if let Some(group) = &self.group {
                     group.farewell(reply);
                 }
             }
             Command::Metrics(reply) => {
+                self.desk.observe(unix_ms(), &self.controller);
                 let learning = self.learner.report();
                 let history = self.desk.history();
                 let mut page =
                     metrics::controller::page(&self.controller, history, &self.tally, learning.as_ref());
                 self.group_metrics(&mut page);
+                metrics::controller::refused(self.desk.followed(), &mut page);
+                metrics::controller::states(self.desk.device_states(), &mut page);
                 metrics::members::members(self.desk.members(), &mut page);
                 if self.keep.is_some() {
                     metrics::controller::unsaved(self.unsaved.is_some(), &mut page);

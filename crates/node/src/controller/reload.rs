@@ -1,8 +1,9 @@
 //! The watched files of a rack: detects complete changes, and decides whether to apply them.
 
-use super::{Command, files};
+use super::{Command, files, ms_of};
 use crate::rack_file;
 use pointsman_balance::Rack;
+use pointsman_balance::api::File;
 use pointsman_balance::config::reload;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -60,6 +61,11 @@ impl Watched {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// When its last text was written, in milliseconds since 1970; 0 without one.
+    pub fn of_ms(&self) -> u64 {
+        self.last.as_ref().map_or(0, |l| ms_of(l.modified))
     }
 
     /// Whether it was ever taken.
@@ -126,6 +132,12 @@ impl Follower {
         &self.in_force.0
     }
 
+    /// The files with the API's state of them, and when each was written, in milliseconds since 1970.
+    pub fn files(&self) -> Vec<(File, u64)> {
+        let tokens = self.tokens.iter().map(|t| (File::Tokens, t.of_ms()));
+        [(File::Rack, self.rack.of_ms())].into_iter().chain(tokens).collect()
+    }
+
     /// Forces a reload, changed or not; a doubtful change is then accepted.
     pub fn ask(&mut self) {
         self.asked = true;
@@ -142,22 +154,22 @@ impl Follower {
         let asked = std::mem::take(&mut self.asked);
         if let Some(file) = self.tokens.as_mut().filter(|_| asked || tokens == Seen::New) {
             file.take();
-            let mut notes = Vec::new();
-            match files::tokens(&file.path, &mut notes) {
-                Ok(tokens) => news.push(Command::Tokens(tokens)),
-                Err(message) => notes.push(format!("{message}; keeping the previous tokens")),
-            }
+            let (of_ms, mut notes) = (file.of_ms(), Vec::new());
+            news.push(match files::tokens(&file.path, &mut notes) {
+                Ok(tokens) => Command::Tokens { tokens, of_ms },
+                Err(e) => Command::Refused { file: File::Tokens, of_ms, why: e.to_string() },
+            });
             news.extend(notes.into_iter().map(Command::Say));
         }
         if asked || files.contains(&Seen::New) {
             self.rack.take();
             self.keys.iter_mut().for_each(Watched::take);
-            let mut notes = Vec::new();
+            let (of_ms, mut notes) = (self.rack.of_ms(), Vec::new());
             let read = self.description(asked, &mut notes);
             news.extend(notes.into_iter().map(Command::Say));
             news.push(match read {
-                Ok(rack) => Command::File(Box::new(rack)),
-                Err(message) => Command::Say(format!("{message}; keeping the previous configuration")),
+                Ok(rack) => Command::File { rack: Box::new(rack), of_ms: Some(of_ms) },
+                Err(why) => Command::Refused { file: File::Rack, of_ms, why },
             });
         }
         news
@@ -232,12 +244,12 @@ mod tests {
 
     /// A look that changes nothing.
     fn is_quiet(f: &mut Follower) -> bool {
-        f.look().iter().all(|c| matches!(c, Command::Say(_)))
+        f.look().iter().all(|c| matches!(c, Command::Say(_) | Command::Refused { .. }))
     }
 
     fn weights(news: &[Command]) -> Vec<u32> {
         let of = |c: &Command| match c {
-            Command::File(rack) => rack.services.first().map(|s| s.members[0].devices[0].weight),
+            Command::File { rack, .. } => rack.services.first().map(|s| s.members[0].devices[0].weight),
             _ => None,
         };
         news.iter().filter_map(of).collect()
@@ -280,7 +292,7 @@ mod tests {
         assert!(is_quiet(&mut f) && is_quiet(&mut f) && is_quiet(&mut f));
         f.ask();
         let news = f.look();
-        assert!(matches!(&news[..], [.., Command::File(rack)] if rack.services.is_empty()));
+        assert!(matches!(&news[..], [.., Command::File { rack, .. }] if rack.services.is_empty()));
         folder.write(&whole);
         f.look();
         assert_eq!(weights(&f.look()), [5], "more than before is taken at once");

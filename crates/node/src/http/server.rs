@@ -7,7 +7,9 @@ use super::{Task, Wire};
 use crate::switch::renew::Secure;
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue};
+use hyper::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, ORIGIN,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -146,6 +148,10 @@ pub struct Request {
     pub cookie: Option<String>,
     /// The header `Sec-Fetch-Site`: where the request comes from, according to the browser.
     pub site: Option<String>,
+    /// The header `Origin`: scheme and host of the page that sent it, according to the browser.
+    pub origin: Option<String>,
+    /// The header `Host`.
+    pub host: Option<String>,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -243,6 +249,8 @@ async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Req
         authorization: head.headers.get(AUTHORIZATION).and_then(text),
         cookie: head.headers.get(COOKIE).and_then(text),
         site: head.headers.get("sec-fetch-site").and_then(text),
+        origin: head.headers.get(ORIGIN).and_then(text),
+        host: head.headers.get(HOST).and_then(text),
         body,
     })
 }

@@ -3,7 +3,7 @@
 use super::{Labels, Page, device, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
-use pointsman_balance::api::{Change, Group, History, Outcome};
+use pointsman_balance::api::{Change, Files, Group, History, Outcome};
 use pointsman_balance::controller::{Controller, Controllers, Event, Leader, Status, Unavailable};
 use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
@@ -251,6 +251,26 @@ pub fn unsaved(unsaved: bool, page: &mut Page) {
         "pointsman_controller_unsaved",
         "1 if changes cannot be saved: a restart of the controller would lose them.",
         one(u64::from(unsaved)),
+    );
+}
+
+/// The state of each device, by its name.
+pub fn states<'a>(states: impl Iterator<Item = (String, &'a str)>, page: &mut Page) {
+    let each = states.map(|(name, state)| {
+        let mut labels = device(&name);
+        labels.push(("state", state.to_string()));
+        (labels, 1.0)
+    });
+    page.gauge("pointsman_controller_device_state", "State of a device, as in the API; 1.", each.collect());
+}
+
+/// Whether the newest content of each followed file is refused.
+pub fn refused(files: &Files, page: &mut Page) {
+    let each = files.each().map(|(file, refused)| labelled("file", file.name(), u64::from(refused)));
+    page.gauge(
+        "pointsman_controller_config_refused",
+        "1 if the newest content of this file cannot be applied: a restart of the controller would fail.",
+        each.collect(),
     );
 }
 

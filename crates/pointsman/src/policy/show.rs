@@ -1,5 +1,6 @@
 //! Answers of the API for people.
 
+use pointsman_panel::elapsed;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -114,23 +115,74 @@ pub fn show(s: &Value) -> String {
     out + &table(&rows)
 }
 
-/// The state of a device.
+/// The state of a device, with the reason if something is wrong.
 fn state(d: &Value) -> String {
+    match (d["state"].as_str(), d["reason"].as_str()) {
+        (Some("silent" | "unresolved"), Some(why)) => format!("{}: {why}", words(d)),
+        _ => words(d),
+    }
+}
+
+/// The state of a device in a few words.
+pub fn words(d: &Value) -> String {
     match d["state"].as_str() {
         Some("in-service") => "in service".into(),
-        Some("silent") => format!("silent: {}", text(&d["reason"])),
+        Some("no-report") => "no report yet".into(),
         Some("failed") => "failed health check".into(),
         Some("held") => "in service, held at weight 0 by the learner".into(),
+        Some("draining") => format!("draining: {}", connections_left(d)),
+        Some("drained") => "drained: no connections left".into(),
         _ => text(&d["state"]),
     }
 }
 
-/// The last change of a device.
-fn last_change(c: &Value) -> String {
-    if c.is_null() {
-        return "-".into();
+/// What else there is to know of a device: why it gets no connections, and the last change by an operator.
+fn notes(d: &Value) -> Vec<String> {
+    let why = d["reason"].as_str().map(|why| format!("{}: {why}", words(d)));
+    let drained = match (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
+        (Some(who), Some(since)) => Some(format!("drained by {who} at {since}")),
+        _ => None,
+    };
+    let c = &d["last_change"];
+    // A drain that lasts is the last change, mostly.
+    let change = (!c.is_null() && c["change"] != d["drained"]["change"])
+        .then(|| format!("last change: {} by {} at {}", text(&c["what"]), text(&c["who"]), text(&c["at"])));
+    why.into_iter().chain(drained).chain(change).collect()
+}
+
+/// Notes below the table, devices with the same one together.
+fn below(devices: &[Value]) -> String {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for d in devices {
+        for note in notes(d) {
+            match found.iter_mut().find(|(other, _)| *other == note) {
+                Some((_, names)) => names.push(text(&d["device"])),
+                None => found.push((note, vec![text(&d["device"])])),
+            }
+        }
     }
-    format!("{} by {} at {}", text(&c["what"]), text(&c["who"]), text(&c["at"]))
+    found.iter().map(|(note, names)| wrapped(&format!("{}  {note}", names.join(", ")))).collect()
+}
+
+/// Longest line of a text that is not a table, in characters.
+const WIDTH: usize = 110;
+
+/// A text in lines that are not too long; all but the first are indented.
+fn wrapped(text: &str) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let long = word.chars().count();
+        if column > 0 && column + 1 + long > WIDTH {
+            out.push_str("\n    ");
+            column = 4;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += long;
+    }
+    out + "\n"
 }
 
 /// Connections left on a draining device.
@@ -142,57 +194,41 @@ fn connections_left(d: &Value) -> String {
     }
 }
 
-/// All devices, one a line.
+/// All devices, one a line, and notes about them.
 pub fn devices(answer: &Value) -> String {
-    let mut rows = vec![row(&[
-        "DEVICE",
-        "KIND",
-        "ADDRESS",
-        "SERVICES",
-        "LOAD %",
-        "IN FLIGHT",
-        "NEW/S",
-        "REPORT",
-        "LAST CHANGE",
-        "STATE",
-    ])];
-    for d in answer["devices"].as_array().into_iter().flatten() {
+    let all = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
+    let members = all.iter().any(|d| !d["source"].is_null());
+    let mut rows =
+        vec![row(&["DEVICE", "KIND", "ADDRESS", "SERVICES", "LOAD %", "IN FLIGHT", "NEW/S", "REPORT"])];
+    if members {
+        rows[0].extend(["SOURCE", "TO LIVE"].map(String::from));
+    }
+    rows[0].extend(["FOR", "STATE"].map(String::from));
+    for d in all {
         let list = |name: &str| {
             let all: Vec<String> = d[name].as_array().into_iter().flatten().map(text).collect();
             if all.is_empty() { "-".to_string() } else { all.join(",") }
         };
-        let mut state = match d["state"].as_str() {
-            Some("draining") => format!("draining: {}", connections_left(d)),
-            Some("drained") => "drained: no connections left".to_string(),
-            _ => state(d),
-        };
-        if let (Some(who), Some(since)) = (d["drained"]["who"].as_str(), d["drained"]["since"].as_str()) {
-            let _ = write!(state, ", by {who} at {since}");
-        }
-        if let Some(source) = d["source"].as_str() {
-            let _ = write!(state, ", member from {source}");
-            if let Some(ms) = d["expires_in_ms"].as_u64() {
-                let _ = write!(state, ", {} s to live", ms.div_ceil(1000));
-            }
-        }
         let live = &d["live"];
-        let rate = live["opened_per_s"].as_f64().map_or("-".to_string(), |n| format!("{n:.0}"));
-        let age =
-            d["report_age_ms"].as_u64().map_or("-".to_string(), |ms| format!("{:.1} s", ms as f64 / 1000.0));
-        rows.push(vec![
+        let time = |field: &str| d[field].as_u64().map_or("-".to_string(), elapsed);
+        let mut cells = vec![
             text(&d["device"]),
             text(&d["kind"]),
             list("addresses"),
             list("services"),
             if d["report_age_ms"].is_null() { "-".to_string() } else { text(&live["load"]["compute"]) },
             text(&live["in_flight"]),
-            rate,
-            age,
-            last_change(&d["last_change"]),
-            state,
-        ]);
+            live["opened_per_s"].as_f64().map_or("-".to_string(), |n| format!("{n:.0}")),
+            time("report_age_ms"),
+        ];
+        if members {
+            cells.extend([text(&d["source"]), time("expires_in_ms")]);
+        }
+        cells.extend([time("state_for_ms"), words(d)]);
+        rows.push(cells);
     }
-    table(&rows)
+    let notes = below(all);
+    table(&rows) + if notes.is_empty() { "" } else { "\n" } + &notes
 }
 
 /// Outcome of a change, in a sentence.
@@ -229,6 +265,14 @@ pub fn history(answer: &Value) -> String {
     table(&rows)
 }
 
+/// The state of a controller's session with its switch, in words.
+fn session(state: &Value) -> String {
+    match state.as_str() {
+        Some("in-sync") => "in sync".into(),
+        _ => text(state),
+    }
+}
+
 /// The primary of a switch.
 fn leader(s: &Value) -> String {
     let leader = match text(&s["leader"]).as_str() {
@@ -262,6 +306,18 @@ fn group(g: &Value, out: &mut String) {
 const ALL_SILENT: &str =
     "no device reports, so all stay in service; check the links between switch and servers";
 
+/// Files whose newest content is not applied. A description may have several mistakes, one a line.
+fn refused(files: &Value, out: &mut String) {
+    for f in files.as_array().into_iter().flatten().filter(|f| !f["refused"].is_null()) {
+        let [file, in_force] = ["file", "in_force"].map(|field| text(&f[field]));
+        let of = text(&f["refused"]["of"]);
+        let _ = writeln!(out, "refused     {file} of {of} is not applied; in force is that of {in_force}:");
+        for line in f["refused"]["why"].as_str().unwrap_or_default().lines() {
+            let _ = writeln!(out, "            {line}");
+        }
+    }
+}
+
 /// The state of the controller and its switches.
 pub fn status(s: &Value) -> String {
     // If one of several switches is reached, what it knows is shown.
@@ -270,14 +326,14 @@ pub fn status(s: &Value) -> String {
     let old = if blind { ": no connection to the switch; devices are shown as last known" } else { "" };
     let mut out = format!(
         "controller  {}{old}\nswitch      {}\nentries     {}\n",
-        text(&s["controller"]),
+        session(&s["controller"]),
         text(&s["switch"]),
         s["entries"]
     );
     let _ = writeln!(out, "primary     {}", leader(s));
     if let Some(switches @ [_, _, ..]) = s["switches"].as_array().map(Vec::as_slice) {
         for switch in switches {
-            let [address, state] = ["p4runtime", "controller"].map(|name| text(&switch[name]));
+            let (address, state) = (text(&switch["p4runtime"]), session(&switch["controller"]));
             let _ = writeln!(
                 out,
                 "  {address}  {state}, entries {}, primary {}",
@@ -305,9 +361,14 @@ pub fn status(s: &Value) -> String {
     if let Some(why) = s["unsaved"].as_str() {
         let _ = writeln!(out, "unsaved     {why}");
     }
+    refused(&s["files"], &mut out);
     out.push('\n');
     for n in s["news"].as_array().into_iter().flatten() {
-        let _ = writeln!(out, "{}  {}", text(&n["at"]), text(&n["text"]));
+        let again = match n["count"].as_u64() {
+            Some(count @ 2..) => format!(" ({count} times since {})", text(&n["first"])),
+            _ => String::new(),
+        };
+        let _ = writeln!(out, "{}  {}{again}", text(&n["at"]), text(&n["text"]));
     }
     out
 }
@@ -322,7 +383,7 @@ pub fn dry_run(d: &Value) -> String {
         "# {} updates in {} steps; the controller is {}; nothing was changed",
         d["total"],
         steps.len(),
-        text(&d["controller"])
+        session(&d["controller"])
     );
     for note in d["notes"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "# note: {}", text(note));
@@ -371,17 +432,51 @@ mod tests {
         );
         assert!(device(json!({})).ends_with("draining: enabled = false in the rack's file\n"));
         assert!(device(json!({"enabled": true})).ends_with("draining: its server has weight 0\n"));
-        let change = json!({"change": 4, "what": "drain", "who": "ops", "at": "2026-11-27T04:00:00.000Z"});
-        let all = devices(&json!({"devices": [
-            {"device": "s1/cpu", "state": "draining", "connections": 3, "last_change": change},
-            {"device": "s1/nic", "state": "silent", "reason": "no report arrives", "last_change": null},
-        ]}));
-        let lines: Vec<&str> = all.lines().collect();
+    }
+
+    /// The table is narrow: reasons and changes are below it, once for all devices that share them.
+    #[test]
+    fn devices_and_notes() {
+        let why = "no report arrives; check its agent, the link at port 2 of the switch (`port_up` in the switch's metrics), and more";
+        let change = |what: &str, n: u64| json!({"change": n, "what": what, "who": "ops", "at": "2026-11-27T04:00:00.000Z"});
+        let device = |name: &str, state: &str, more: Value| {
+            let mut all = json!({"device": name, "kind": "cpu", "addresses": ["10.0.1.11"], "services": ["web"], "state": state,
+                "state_for_ms": 61_000, "report_age_ms": 200, "live": {"in_flight": 1, "opened_per_s": 0.0, "load": {"compute": 7}}});
+            all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            all
+        };
+        let drain = json!({"change": 4, "who": "ops", "since": "2026-11-27T04:00:00.000Z"});
+        let mut all = json!({"devices": [
+            device("s1/cpu", "draining", json!({"connections": 3, "drained": drain, "last_change": change("drain", 4)})),
+            device("s1/nic", "silent", json!({"reason": why, "last_change": change("policy of web", 3)})),
+            device("s2/cpu", "silent", json!({"reason": why})),
+            device("s2/nic", "no-report", json!({"report_age_ms": null, "last_change": change("policy of web", 3)})),
+        ]});
+        let said = devices(&all);
+        let lines: Vec<&str> = said.lines().collect();
         assert!(
-            lines[1].ends_with("  drain by ops at 2026-11-27T04:00:00.000Z  draining: 3 connections left"),
-            "{all}"
+            lines[1].ends_with("  7       1          0      0.2 s   61 s  draining: 3 connections left"),
+            "{said}"
         );
-        assert!(lines[2].ends_with("  silent: no report arrives"), "{all}");
+        assert!(
+            lines[2].ends_with("  61 s  silent")
+                && lines[4].ends_with("  -       1          0      -       61 s  no report yet"),
+            "{said}"
+        );
+        assert_eq!(lines[5..7], ["", "s1/cpu  drained by ops at 2026-11-27T04:00:00.000Z"], "{said}");
+        assert!(
+            lines[7].starts_with("s1/nic, s2/cpu  silent: no report arrives") && lines[8].starts_with("    "),
+            "{said}"
+        );
+        assert_eq!(
+            lines[9..],
+            ["s1/nic, s2/nic  last change: policy of web by ops at 2026-11-27T04:00:00.000Z"],
+            "{said}"
+        );
+        assert!(lines.iter().all(|l| l.len() <= WIDTH), "{said}");
+        all["devices"][3]["source"] = "pool".into();
+        all["devices"][3]["expires_in_ms"] = 20_000.into();
+        assert!(devices(&all).contains("  pool    20 s     61 s  no report yet"), "{}", devices(&all));
     }
 
     #[test]
@@ -396,7 +491,7 @@ mod tests {
             "switches": [switch("a:1", "in-sync"), switch("b:1", "disconnected")],
         });
         let said = status(&s);
-        assert!(said.contains("\n  a:1  in-sync, entries 7, primary none\n  b:1  disconnected, "), "{said}");
+        assert!(said.contains("\n  a:1  in sync, entries 7, primary none\n  b:1  disconnected, "), "{said}");
         assert!(said.starts_with("controller  disconnected\n"), "one switch is reached: {said}");
         s["switches"] = json!([switch("a:1", "disconnected")]);
         let said = status(&s);
