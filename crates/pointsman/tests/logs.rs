@@ -99,7 +99,8 @@ fn errors_that_end_a_program() {
             assert_eq!((&last["server"], &last["device"]), (&"s1".into(), &"s1/cpu".into()));
         }
         let full = finish(pointsman(&[command, &["--log-format", "full"]].concat()));
-        let last = full.stderr.lines().find(|l| l.contains(text)).expect("the reason");
+        let mut all = full.stderr.lines().filter(|l| l.contains("[error]"));
+        let last = all.find(|l| l.contains(text)).unwrap_or_else(|| panic!("{}", full.stderr));
         let form: String = last.chars().take(32).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         assert_eq!(form, "0000-00-00T00:00:00.000Z [error]", "{}", full.stderr);
         // People read what they always did.

@@ -45,7 +45,7 @@ fn mistakes_have_a_remedy() {
     fails(&["--pool", "1.1.1.1:5-9", "--pool", "1.1.1.1:9-10"], &["two pools have a port in common"]);
     fails(&["--idle-udp-s", "0"], &["--idle-udp-s"]);
     fails(&["--listen", "192.0.2.1:1"], &["--listen"]);
-    fails(&["--listen", "nonsense"], &["write ADDRESS:PORT, such as 127.0.0.1:9559"]);
+    fails(&["--metrics", "nonsense"], &["write ADDRESS:PORT, such as 127.0.0.1:9559"]);
     fails(&["--data", "/proc/none"], &["cannot make /proc/none"]);
     fails(&["--name", "a"], &["--replicate chain"]);
     let chain = ["--replicate", "chain", "--name", "a", "--views", &dir.path("views")];
