@@ -137,7 +137,7 @@ pub struct Scheme {
     pub entities: fn(&Place<'_>) -> Result<Vec<Entity>, UnknownName>,
     /// The packet generators of a switch, by number. Switches are started with them: P4Runtime has none.
     pub generators: fn(&Topology, SwitchId, &Choice) -> Vec<(u16, Generator)>,
-    /// What reports of switches change; `None` if they send none.
+    /// How reports of switches change tables; `None` if switches send none.
     pub reporting: Option<Reporting>,
     /// Priority queues of each port.
     pub queues: fn(&Choice) -> u8,
