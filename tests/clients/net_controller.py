@@ -6,6 +6,7 @@ import sys
 import grpc
 from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
+from p4.tmp import p4config_pb2
 from p4.v1 import p4runtime_pb2 as p4rt
 from p4.v1 import p4runtime_pb2_grpc
 
@@ -15,13 +16,14 @@ MACS = {1: "02:00:00:00:00:01", 2: "02:00:00:00:00:02"}
 
 
 def wrapped(program: bytes) -> bytes:
-    """The program in a p4.tmp.P4DeviceConfig: `reassign` is true, `device_data` the program."""
-    length, varint = len(program), bytearray()
-    while length >= 128:
-        varint.append(length & 127 | 128)
-        length >>= 7
-    varint.append(length)
-    return b"\x08\x01\x1a" + bytes(varint) + program
+    """The program as the tutorials' library wraps it."""
+    config = p4config_pb2.P4DeviceConfig()
+    config.reassign = True
+    config.device_data = program
+    encoded = config.SerializeToString()
+    # Field 1 is a number, field 3 has a length.
+    assert encoded.startswith(b"\x08\x01\x1a") and encoded.endswith(program)
+    return encoded
 
 
 def main(p4info_path: str, config_path: str) -> None:

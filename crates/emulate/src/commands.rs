@@ -1,5 +1,6 @@
 //! `cli_input`: commands of simple_switch_CLI that fill tables, as P4Runtime's updates. Pure: text in, updates or problems out.
 
+use crate::cells;
 use crate::entries::{
     Entry, Names, Values, clone_session, match_type, matched, multicast_group, needs_priority,
     number_of_text, replica, width,
@@ -35,9 +36,14 @@ pub fn read(text: &str, info: &P4Info) -> Result<Vec<Placed>, Problems> {
     let (mut out, mut groups, mut problems) = (Vec::new(), Groups::default(), Problems::new());
     for (number, line) in (1..).zip(text.lines()) {
         let place = format!("line {number}");
-        let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
-        match command(&Names(info), &words, &place, &mut groups) {
-            Ok(update) => out.extend(update.map(|update| (place, update))),
+        let words: Vec<&str> = without_comment(line).split_whitespace().collect();
+        let names = Names(info);
+        let read = cells::command(&names, &words, &out).unwrap_or_else(|| {
+            let update = command(&names, &words, &place, &mut groups)?;
+            Ok(update.into_iter().collect())
+        });
+        match read {
+            Ok(updates) => out.extend(updates.into_iter().map(|update| (place.clone(), update))),
             Err(what) => problems.push(Problem { place, what }),
         }
     }
@@ -47,6 +53,12 @@ pub fn read(text: &str, info: &P4Info) -> Result<Vec<Placed>, Problems> {
         out.push((place, multicast_group(id, replicas.collect())));
     }
     if problems.is_empty() { Ok(out) } else { Err(problems) }
+}
+
+/// The line up to a comment. simple_switch_CLI takes only `#` for one; lines with `//` are unknown commands there, which change nothing.
+fn without_comment(line: &str) -> &str {
+    let end = ["#", "//"].iter().filter_map(|mark| line.find(mark)).min();
+    &line[..end.unwrap_or(line.len())]
 }
 
 fn command(
@@ -90,10 +102,14 @@ fn command(
             nodes.push(node);
             Ok(None)
         }
-        [word, ..] if COMMANDS.split(", ").any(|known| known == *word) => {
+        [word, ..]
+            if [COMMANDS, cells::COMMANDS].iter().any(|all| all.split(", ").any(|known| known == *word)) =>
+        {
             Err(format!("{word} has other arguments: see BMv2's simple_switch_CLI"))
         }
-        [word, ..] => Err(format!("`{word}` is not supported: the commands here are {COMMANDS}")),
+        [word, ..] => {
+            Err(format!("`{word}` is not supported: the commands here are {COMMANDS}, {}", cells::COMMANDS))
+        }
     }
 }
 

@@ -14,7 +14,7 @@ const MOST_NAMES: usize = 12;
 /// A program's objects by name or alias.
 pub struct Names<'p>(pub &'p P4Info);
 
-fn preamble(p: &Option<p4info::Preamble>) -> (&str, &str, u32) {
+pub(crate) fn preamble(p: &Option<p4info::Preamble>) -> (&str, &str, u32) {
     p.as_ref().map_or(("", "", 0), |p| (p.name.as_str(), p.alias.as_str(), p.id))
 }
 
@@ -33,15 +33,7 @@ impl<'p> Names<'p> {
     /// # Errors
     /// The program has none of this name.
     pub fn table(&self, name: &str) -> Result<&'p p4info::Table, String> {
-        let tables = &self.0.tables;
-        let is = |t: &&p4info::Table| {
-            let (full, alias, _) = preamble(&t.preamble);
-            name == full || name == alias
-        };
-        tables.iter().find(is).ok_or_else(|| {
-            let all = listed(tables.iter().map(|t| preamble(&t.preamble).0));
-            format!("the program has no table `{name}`: its tables are {all}")
-        })
+        of_name("table", &self.0.tables, |t| &t.preamble, name)
     }
 
     /// One of a table's actions.
@@ -64,6 +56,26 @@ impl<'p> Names<'p> {
             format!("table {table} has no action `{name}`: its actions are {all}")
         })
     }
+}
+
+/// The object of this name, or alias, among a program's objects of a kind.
+///
+/// # Errors
+/// There is none.
+pub fn of_name<'p, T>(
+    kind: &str,
+    all: &'p [T],
+    preamble_of: impl Fn(&T) -> &Option<p4info::Preamble>,
+    name: &str,
+) -> Result<&'p T, String> {
+    let is = |object: &&T| {
+        let (full, alias, _) = preamble(preamble_of(object));
+        name == full || name == alias
+    };
+    all.iter().find(is).ok_or_else(|| {
+        let names = listed(all.iter().map(|object| preamble(preamble_of(object)).0));
+        format!("the program has no {kind} `{name}`: its {kind}s are {names}")
+    })
 }
 
 /// How a field is matched.
@@ -180,7 +192,7 @@ impl Entry<'_> {
     }
 }
 
-fn update(kind: p4rt::update::Type, entity: p4rt::entity::Entity) -> p4rt::Update {
+pub(crate) fn update(kind: p4rt::update::Type, entity: p4rt::entity::Entity) -> p4rt::Update {
     p4rt::Update { r#type: kind as i32, entity: Some(p4rt::Entity { entity: Some(entity) }) }
 }
 

@@ -103,6 +103,12 @@ impl<'j> Part<'j> {
         Some(map.iter().map(|(key, json)| (key.as_str(), Part { json, place: self.below(key) })).collect())
     }
 
+    /// The keys of an object; none of other values.
+    pub fn keys(&self) -> impl Iterator<Item = &'j str> + use<'j> {
+        let map = if let Json::Map(map) = self.json { &map[..] } else { &[] };
+        map.iter().map(|(key, _)| key.as_str())
+    }
+
     /// The fields of an object whose keys are given.
     pub fn fields(&self, problems: &mut Problems) -> Option<Fields<'j>> {
         let entries = self.entries("an object", problems)?;

@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+mod cells;
+mod checks;
 pub mod commands;
 pub mod entries;
 mod exec;
@@ -18,6 +20,7 @@ pub mod prompt;
 pub mod read;
 pub mod runtime;
 mod session;
+mod storm;
 
 use clap::Subcommand;
 use load::{Files, LoadError, read_text};
@@ -68,6 +71,9 @@ pub struct Args {
     /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', value_name = "DIR")]
     include: Vec<PathBuf>,
+    /// Check the topology and the files that it names, and run nothing.
+    #[arg(long)]
+    check: bool,
     /// Run until SIGINT or SIGTERM, without a prompt.
     #[arg(long)]
     no_prompt: bool,
@@ -105,6 +111,12 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let sources = Sources { include_dirs: args.include.clone() };
     let starts = Files::of(&file, sources.clone()).starts(&plan, args.program.as_deref())?;
+    for notice in checks::notices(&plan, &starts) {
+        say(&format!("warning: {shown}: {notice}"));
+    }
+    if args.check {
+        return Ok(ExitCode::SUCCESS);
+    }
     let privileges = ensure_privileges()?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let options = Options {
@@ -132,9 +144,10 @@ fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error
     let (tell, ended) = mpsc::channel();
     let prompt = (!args.no_prompt).then(|| (network.clone(), tell.clone()));
     network.on_signals(interactive && prompt.is_some(), tell)?;
-    for warning in network.run_commands() {
+    for warning in network.run_commands().into_iter().chain(network.run_scripts()) {
         say(&format!("warning: {warning}"));
     }
+    network.tokio().spawn(storm::warn(network.clone()));
     pointsman_console::show(&dump(network));
     say("the network runs");
     if let Some((network, tell)) = prompt {
@@ -145,6 +158,9 @@ fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error
         std::thread::Builder::new().name("prompt".into()).spawn(serve)?;
     }
     let good = ended.recv()?;
+    for failed in network.end_scripts() {
+        say(&format!("warning: {failed}"));
+    }
     network.stop();
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

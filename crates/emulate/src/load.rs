@@ -9,6 +9,7 @@ use pointsman_compile::sources::{Sources, flatten_file};
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_node::switch::{is_json, source_of};
+use pointsman_topology::SwitchId;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub enum LoadError {
     NoP4Info(PathBuf, String),
     /// A file has errors.
     Wrong(String, Problems),
+    /// What is wrong with the file that this place of the topology, or this flag, names.
+    At(String, Box<LoadError>),
 }
 
 impl fmt::Display for LoadError {
@@ -49,8 +52,9 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::File(path, e) => write!(f, "cannot read {}: {e}", path.display()),
             LoadError::Missing(name, tried) => {
-                write!(f, "cannot find {name}: looked for {}; correct the name in the topology", all(tried))
+                write!(f, "cannot find {name}: looked for {}; correct the name", all(tried))
             }
+            LoadError::At(place, e) => write!(f, "{place}: {e}"),
             LoadError::NoSource(name, tried) => write!(
                 f,
                 "cannot find the P4 source of {name}: looked next to {} and in the folders above; put it there, or compile it with \
@@ -132,15 +136,30 @@ impl Files {
     /// # Errors
     /// The first file that is missing or wrong.
     pub fn starts(&mut self, plan: &Plan, program: Option<&str>) -> Result<Vec<Start>, LoadError> {
-        let other = program.or(plan.program.as_deref());
-        plan.switches.iter().map(|switch| self.start(switch, other)).collect()
+        let other = match (program, &plan.program) {
+            (Some(name), _) => Some((name, "--program")),
+            (None, name) => name.as_deref().map(|name| (name, "p4_src")),
+        };
+        // A wrong name is an error even if each switch has its own program.
+        if let Some((name, place)) = other {
+            self.source(name).map_err(at(place))?;
+        }
+        let each = (0..).map(SwitchId).zip(&plan.switches);
+        each.map(|(id, switch)| self.start(plan.switch(id), switch, other)).collect()
     }
 
-    fn start(&mut self, switch: &SwitchPlan, other: Option<&str>) -> Result<Start, LoadError> {
+    fn start(
+        &mut self,
+        node: &str,
+        switch: &SwitchPlan,
+        other: Option<(&str, &str)>,
+    ) -> Result<Start, LoadError> {
         let mut entries = Vec::new();
+        let place = |key: &str| format!("switches.{node}.{key}");
         let (source, built) = if let Some(name) = &switch.runtime_json {
-            let wrong = |problems| LoadError::Wrong(name.clone(), problems);
-            let file = runtime::read(&self.text(name)?).map_err(wrong)?;
+            let place = place("runtime_json");
+            let wrong = |problems| LoadError::Wrong(format!("{place}: {name}"), problems);
+            let file = runtime::read(&self.text(name).map_err(at(&place))?).map_err(wrong)?;
             // As in the tutorials: this program is set, whatever else the topology names.
             let source = self.source(&file.program).map_err(|e| match e {
                 LoadError::NoSource(..) | LoadError::Missing(..) => {
@@ -152,14 +171,19 @@ impl Files {
             entries.extend(placed(name, file.updates(&built.info).map_err(wrong)?));
             (source, built)
         } else {
-            let Some(name) = switch.program.as_deref().or(other) else { return Ok(Start::default()) };
-            let source = self.source(name)?;
+            let own = switch.program.as_deref().map(|name| (name, place("program")));
+            let Some((name, place)) = own.or(other.map(|(name, place)| (name, place.to_string()))) else {
+                return Ok(Start::default());
+            };
+            let source = self.source(name).map_err(at(&place))?;
             let built = self.build(&source)?;
             (source, built)
         };
         if let Some(name) = &switch.cli_input {
-            let read = commands::read(&self.text(name)?, &built.info);
-            entries.extend(placed(name, read.map_err(|problems| LoadError::Wrong(name.clone(), problems))?));
+            let place = place("cli_input");
+            let read = commands::read(&self.text(name).map_err(at(&place))?, &built.info);
+            let wrong = |problems| LoadError::Wrong(format!("{place}: {name}"), problems);
+            entries.extend(placed(name, read.map_err(wrong)?));
         }
         Ok(Start { program: Some(built.text.clone()), source: Some(source), entries })
     }
@@ -171,6 +195,11 @@ impl Files {
         let path = found.ok_or_else(|| LoadError::Missing(name.to_string(), tried))?;
         read_text(&path).map_err(|e| LoadError::File(path, e))
     }
+}
+
+/// An error with the place that names the file.
+fn at(place: &str) -> impl Fn(LoadError) -> LoadError {
+    move |e| LoadError::At(place.to_string(), Box::new(e))
 }
 
 /// Places with their file.

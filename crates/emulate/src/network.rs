@@ -7,7 +7,7 @@ use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
 use pointsman_lab::Namespace;
 use pointsman_lab::announce::{Announcement, announce};
-use pointsman_lab::process::command;
+use pointsman_lab::process::{Process, command};
 use pointsman_lab::wiring::{Style, Wiring, bring_loopback_up};
 use pointsman_live::{Log, SwitchPart};
 use pointsman_node::log::{Format, Level, Log as LogFile, LogError, Rotation};
@@ -16,13 +16,14 @@ use pointsman_node::switch::runtime::{Core, Gone};
 use pointsman_node::switch::wires::Watch;
 use pointsman_node::switch::{Interface, Setup, Texts};
 use pointsman_topology::{End, HostId, Line, LinkId, SwitchId};
-use pointsman_v1model::SwitchConfig;
+use pointsman_v1model::{DropReason, SwitchConfig};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Bytes that wait before a link with a rate, if the file does not say how many packets: 64 full ones, as in BMv2.
@@ -65,7 +66,7 @@ pub enum NetError {
     /// A switch does not take its program.
     Program(String, RpcError),
     /// A switch does not take these entries: place and reason.
-    Entries(Vec<(String, String)>),
+    Entries(String, Vec<(String, String)>),
 }
 
 impl fmt::Display for NetError {
@@ -80,9 +81,9 @@ impl fmt::Display for NetError {
             NetError::Start(e) => write!(f, "cannot start: {e}"),
             NetError::Gone(name) => write!(f, "switch {name} has stopped"),
             NetError::Program(name, e) => write!(f, "switch {name} does not take its program: {}", e.message),
-            NetError::Entries(refused) => {
+            NetError::Entries(name, refused) => {
                 let lines: Vec<String> =
-                    refused.iter().map(|(place, why)| format!("{place}: {why}")).collect();
+                    refused.iter().map(|(place, why)| format!("switch {name}: {place}: {why}")).collect();
                 f.write_str(&lines.join("\n"))
             }
         }
@@ -107,6 +108,8 @@ pub struct Network {
     here: Namespace,
     /// Those that run, with the runtime that serves them.
     switches: Mutex<Vec<SwitchPart>>,
+    /// The plan's scripts, which end with the network.
+    scripts: Mutex<Vec<Process>>,
     tokio: Runtime,
     _announcement: Announcement,
 }
@@ -133,8 +136,8 @@ impl Network {
         let announcement = announce(&options.title, &named(&plan, &wiring, &here))?;
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let tokio = tokio.map_err(NetError::Start)?;
-        let switches = Mutex::default();
-        let network = Network { plan, wiring, here, switches, tokio, _announcement: announcement };
+        let (switches, scripts) = (Mutex::default(), Mutex::default());
+        let network = Network { plan, wiring, here, switches, scripts, tokio, _announcement: announcement };
         let parts = (0..).map(SwitchId).zip(starts);
         // Those before one that fails are stopped when the network is dropped.
         for (id, start) in parts {
@@ -187,8 +190,8 @@ impl Network {
         let write = move |core: &mut Core| as_controller(core, device_id, program, updates);
         let done = self.tokio.block_on(handle.call(write));
         let (set, written) = done.map_err(|Gone| NetError::Gone(name.clone()))?;
-        set.map_err(|e| NetError::Program(name, e))?;
-        written.map_err(|e| NetError::Entries(refused(&places, &e)))
+        set.map_err(|e| NetError::Program(name.clone(), e))?;
+        written.map_err(|e| NetError::Entries(name, refused(&places, &e)))
     }
 
     /// The threads of its servers.
@@ -244,6 +247,51 @@ impl Network {
         warnings
     }
 
+    /// Starts the plan's scripts where controllers are; warnings about those that cannot be started. The calling thread has to live as long
+    /// as they.
+    pub fn run_scripts(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for line in &self.plan.scripts {
+            match Process::start(&self.here, "sh", &["-c", line], "") {
+                Ok(process) => self.scripts().push(process),
+                Err(e) => warnings.push(format!("exec_scripts: `{line}`: {e}")),
+            }
+        }
+        warnings
+    }
+
+    fn scripts(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the plan's scripts; what those said that have failed meanwhile.
+    pub fn end_scripts(&self) -> Vec<String> {
+        let mut failed = Vec::new();
+        for (mut process, line) in self.scripts().drain(..).zip(&self.plan.scripts) {
+            if process.ended().is_some_and(|status| !status.success())
+                && let Err(e) = process.finish(Duration::ZERO)
+            {
+                failed.push(format!("exec_scripts: `{line}`: {e}"));
+            }
+        }
+        failed
+    }
+
+    /// Packets that found a full queue so far, of the switch or of an interface, by switch.
+    pub(crate) async fn full_queues(&self) -> Vec<u64> {
+        let handles: Vec<_> = self.parts().iter().map(|part| part.handle.clone()).collect();
+        let mut out = Vec::new();
+        for handle in handles {
+            let count =
+                |core: &mut Core| core.stats().drops.get(&DropReason::QueueFull).copied().unwrap_or(0);
+            let own = handle.call(count).await.unwrap_or(0);
+            let interfaces = handle.interfaces().await.unwrap_or_default();
+            let at_interfaces = interfaces.iter().flat_map(|i| i.counters.drops());
+            out.push(own + at_interfaces.map(|(_, n)| n).sum::<u64>());
+        }
+        out
+    }
+
     /// Cuts or restores all links between two nodes; how many there are.
     ///
     /// # Errors
@@ -275,6 +323,7 @@ impl Network {
 
     /// Stops all switches, and every process in the nodes.
     pub fn stop(&self) {
+        self.scripts().clear();
         self.wiring.hosts.iter().chain(&self.wiring.switches).for_each(Namespace::kill_all);
         let parts: Vec<SwitchPart> = self.parts().drain(..).collect();
         parts.iter().for_each(|part| part.handle.stop());

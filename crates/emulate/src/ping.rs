@@ -12,6 +12,8 @@ const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 /// How long answers are waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long duplicates are waited for when all have answered.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// An echo request (RFC 792).
 fn request(id: u16, sequence: u16) -> Vec<u8> {
@@ -33,20 +35,29 @@ fn answer(packet: &[u8], id: u16) -> Option<Ipv4Addr> {
     right.then(|| Ipv4Addr::from(*source))
 }
 
-/// Sends a request to each of these addresses from a host, and gives those that answered.
+/// The answers to requests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Those that answered.
+    pub from: BTreeSet<Ipv4Addr>,
+    /// Answers after the first one of an address.
+    pub duplicates: usize,
+}
+
+/// Sends a request to each of these addresses from a host, and gives those that answered, each one's duplicates within [`LINGER`] included.
 ///
 /// # Errors
 /// The host can have no socket for this.
-pub fn ping(from: &Namespace, to: &[Ipv4Addr], id: u16) -> io::Result<BTreeSet<Ipv4Addr>> {
-    let run = || -> io::Result<BTreeSet<Ipv4Addr>> {
+pub fn ping(from: &Namespace, to: &[Ipv4Addr], id: u16) -> io::Result<Answers> {
+    let run = || -> io::Result<Answers> {
         let mut socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
         for (sequence, address) in (1..).zip(to) {
             let target = SockAddr::from(SocketAddrV4::new(*address, 0));
             // Without a route there is no answer either.
             let _ = socket.send_to(&request(id, sequence), &target);
         }
-        let (end, mut answered) = (Instant::now() + PATIENCE, BTreeSet::new());
-        while answered.len() < to.len() {
+        let (mut end, mut answers) = (Instant::now() + PATIENCE, Answers::default());
+        loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -54,13 +65,20 @@ pub fn ping(from: &Namespace, to: &[Ipv4Addr], id: u16) -> io::Result<BTreeSet<I
             socket.set_read_timeout(Some(left))?;
             let mut packet = [0; 2048];
             match socket.read(&mut packet) {
-                Ok(n) => answered.extend(answer(&packet[..n], id).filter(|a| to.contains(a))),
+                Ok(n) => {
+                    let Some(source) = answer(&packet[..n], id).filter(|a| to.contains(a)) else { continue };
+                    let first = answers.from.insert(source);
+                    answers.duplicates += usize::from(!first);
+                    if first && answers.from.len() == to.len() {
+                        end = end.min(Instant::now() + LINGER);
+                    }
+                }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
-        Ok(answered)
+        Ok(answers)
     };
     from.enter(run).map_err(|e| io::Error::other(e.to_string()))?
 }

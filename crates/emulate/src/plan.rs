@@ -20,6 +20,8 @@ pub struct Plan {
     pub captures: bool,
     /// The file asks for logs.
     pub logs: bool,
+    /// Commands to run where controllers are, as long as the network runs.
+    pub scripts: Vec<String>,
     /// Keys without effect.
     pub warnings: Vec<String>,
 }

@@ -174,22 +174,24 @@ impl<'n> Session<'n> {
     /// Every host to every other one, as Mininet prints it.
     fn ping_all(&self) -> Result<(), String> {
         let hosts = self.network.plan.topology.hosts();
-        let (mut sent, mut received) = (0, 0);
+        let (mut sent, mut received, mut duplicates) = (0, 0, 0);
         for (i, host) in hosts.iter().enumerate() {
             let others: Vec<usize> = (0..hosts.len()).filter(|j| *j != i).collect();
             let to: Vec<Ipv4Addr> = others.iter().map(|j| hosts[*j].address).collect();
-            let answered = ping(&self.network.wiring.hosts[i], &to, i as u16 + 1)
+            let answers = ping(&self.network.wiring.hosts[i], &to, i as u16 + 1)
                 .map_err(|e| format!("{} cannot send echo requests: {e}", host.name))?;
-            let shown = others.iter().map(|j| match answered.contains(&hosts[*j].address) {
+            let shown = others.iter().map(|j| match answers.from.contains(&hosts[*j].address) {
                 true => hosts[*j].name.as_str(),
                 false => "X",
             });
             let shown: Vec<&str> = shown.collect();
             print(&format!("{} -> {}\n", host.name, shown.join(" ")));
-            (sent, received) = (sent + to.len(), received + answered.len());
+            (sent, received) = (sent + to.len(), received + answers.from.len());
+            duplicates += answers.duplicates;
         }
         let dropped = (100 * (sent - received)).checked_div(sent).unwrap_or(0);
-        print(&format!("{dropped}% dropped ({received}/{sent} received)\n"));
+        let more = if duplicates > 0 { format!(", {duplicates} duplicates") } else { String::new() };
+        print(&format!("{dropped}% dropped ({received}/{sent} received){more}\n"));
         if received == sent { Ok(()) } else { Err(String::new()) }
     }
 }

@@ -120,7 +120,9 @@ fn commands_of_bmv2() {
         ("table_add routes send 10.0.1.0/24 => 1 1 7", "line 1: 3 values for 2 parameters"),
         ("table_add routes sned 10.0.1.0/24 => 1 1", "no action `sned`"),
         ("table_add", "line 1: table_add has other arguments"),
-        ("register_write r 0 1", "`register_write` is not supported: the commands here are table_add"),
+        ("set_queue_rate 5", "`set_queue_rate` is not supported: the commands here are table_add"),
+        ("register_write r 0 1", "line 1: the program has no register `r`: its registers are none"),
+        ("// a comment\n//another\ntable_add // a", "line 3: table_add has other arguments"),
         ("mc_node_associate 1 0", "no node 0 was made"),
         ("mc_node_create 0 1\nmc_node_associate 1 0", "line 2: group 1 was not made"),
         ("mirroring_add 5 999", "0x3e7 does not fit in 9 bits"),
@@ -128,6 +130,75 @@ fn commands_of_bmv2() {
         let problems = shown(&commands::read(line, &info).expect_err(line));
         assert!(problems.contains(wanted), "{line}: no `{wanted}`:\n{problems}");
     }
+}
+
+#[test]
+fn commands_on_registers_counters_and_meters() {
+    use pointsman_control::proto::p4rt::entity::Entity;
+    let info = info("../tests/programs/controlled.p4");
+    let good = "register_write sizes 3 0xff\nregister_reset wide\ncounter_write arrived 2 5 600\ncounter_reset arrived\n\
+        meter_set_rates pace 7 0.000005:4 0.00002:5\nmeter_array_set_rates pace 1:2 3:4\n";
+    let updates = commands::read(good, &info).unwrap_or_else(|p| panic!("{}", shown(&p)));
+    let entity = |i: usize| updates[i].1.entity.as_ref().and_then(|e| e.entity.clone());
+    let Some(Entity::RegisterEntry(written)) = entity(0) else { panic!("{updates:?}") };
+    assert_eq!(written.index.map(|i| i.index), Some(3));
+    let Some(Entity::RegisterEntry(reset)) = entity(1) else { panic!("{updates:?}") };
+    assert_eq!(reset.index, None);
+    let Some(Entity::CounterEntry(counter)) = entity(2) else { panic!("{updates:?}") };
+    assert_eq!(counter.data.map(|d| (d.packet_count, d.byte_count)), Some((5, 600)));
+    let Some(Entity::MeterEntry(meter)) = entity(4) else { panic!("{updates:?}") };
+    // Per second.
+    assert_eq!(meter.config.map(|c| (c.cir, c.cburst, c.pir, c.pburst)), Some((5, 4, 20, 5)));
+    let Some(Entity::MeterEntry(all)) = entity(5) else { panic!("{updates:?}") };
+    assert_eq!((all.index, all.config.map(|c| c.pir)), (None, Some(3_000_000)));
+    for (line, wanted) in [
+        ("register_write sizes 3 0x100000000", "does not fit in 32 bits"),
+        (
+            "register_write size 3 1",
+            "the program has no register `size`: its registers are Lookup.sizes, Lookup.wide",
+        ),
+        ("meter_set_rates pace 7 1:1", "a meter takes two rates"),
+        ("meter_array_set_rates pace x:1 1:1", "a meter takes two rates"),
+        ("counter_write arrived 2 5", "counter_write has other arguments"),
+    ] {
+        let problems = shown(&commands::read(line, &info).expect_err(line));
+        assert!(problems.contains(wanted), "{line}: no `{wanted}`:\n{problems}");
+    }
+}
+
+/// Rates of a direct meter are for the entries that the lines above add.
+#[test]
+fn commands_on_direct_meters() {
+    use pointsman_control::proto::p4rt::entity::Entity;
+    let mut text = std::fs::read_to_string(example("forwarder/main.p4")).expect("the example");
+    for (from, to) in [
+        ("metadata_t {}", "metadata_t { bit<32> colour; }"),
+        (
+            "direct_counter(CounterType.packets_and_bytes) forwarded",
+            "direct_meter<bit<32>>(MeterType.packets) forwarded",
+        ),
+        ("forwarded.count()", "forwarded.read(meta.colour)"),
+        ("counters = forwarded", "meters = forwarded"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    let compiled =
+        pointsman_compile::compile("metered.p4", &text, &Sources::default(), &[]).expect("it compiles");
+    let info = p4info(&compiled.program).expect("it has P4Info");
+    let add = "table_add forward send 1 => 1\ntable_add forward drop 2 => \n";
+    let rated = |line: &str| {
+        let read = commands::read(&format!("{add}{line}"), &info).map_err(|p| shown(&p))?;
+        let is = |u: &&runtime::Placed| {
+            let entity = u.1.entity.as_ref().and_then(|e| e.entity.as_ref());
+            matches!(entity, Some(Entity::DirectMeterEntry(e)) if e.table_entry.as_ref().is_some_and(|t| !t.r#match.is_empty()))
+        };
+        Ok::<usize, String>(read.iter().filter(is).count())
+    };
+    assert_eq!(rated("meter_array_set_rates forwarded 1:1 2:2"), Ok(2));
+    assert_eq!(rated("meter_set_rates forwarded 1 1:1 2:2"), Ok(1));
+    let missing = rated("meter_set_rates forwarded 2 1:1 2:2").expect_err("two entries");
+    assert!(missing.contains("line 3: entry 2 of the table does not exist: 2 were added above"), "{missing}");
 }
 
 const ACL: &str = r#"{"target": "bmv2", "bmv2_json": "main.p4", "table_entries": [{"table": "rules", "priority": 7,

@@ -169,3 +169,14 @@ fn whole_files() {
     let many = format!("{{\"switches\": {{}}, \"hosts\": {{{}}}, \"links\": []}}", hosts.join(","));
     refused(&many, &["hosts: has 2000 hosts: at most 1024"]);
 }
+
+/// Links of a node with a problem are not reported again.
+#[test]
+fn nothing_follows_from_a_wrong_node() {
+    let broken = |from: &str, to: &str| {
+        assert!(TWO.contains(from), "{from}");
+        TWO.replace(from, to)
+    };
+    refused(&broken("\"ip\": \"10.0.", "\"ip\": \"10.0.x."), &["hosts.h1.ip: ", "hosts.h2.ip: "]);
+    refused(&broken("\"s10\": {", "\"s10\": 7, \"s11\": {"), &["switches.s10: 7 is not an object"]);
+}

@@ -5,6 +5,7 @@
 mod devices;
 mod handout;
 mod history;
+mod invoked;
 mod learn;
 mod p4;
 mod policy;
@@ -66,7 +67,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse_from(switch::without_separator(std::env::args_os())).command {
+    let done = match Cli::parse_from(switch::without_separator(invoked::command_line(std::env::args_os())))
+        .command
+    {
         Command::P4(command) => tools::run(command),
         Command::Switch(args) => switch::run(*args),
         Command::Controller(args) => controller::run(args),

@@ -13,8 +13,49 @@ pub const TESTS: &[(&str, Test)] = &[
     ("three_switches_and_a_cut_link", three_switches_and_a_cut_link),
     ("a_controller_and_other_terminals", a_controller_and_other_terminals),
     ("nothing_is_left_after_a_kill", nothing_is_left_after_a_kill),
+    ("duplicates_are_counted", duplicates_are_counted),
+    ("scripts_of_p4_utils", scripts_of_p4_utils),
     ("files_that_do_not_fit", files_that_do_not_fit),
 ];
+
+/// The multicast group for flooding has a port twice, and no entry says where hosts are.
+fn duplicates_are_counted() -> Outcome {
+    let dir = Scratch::new("net-twice");
+    let entries = std::fs::read_to_string(file("examples/net/pair-s1.json"))?;
+    let entries = entries.replace("../forwarder/main.p4", &file("examples/forwarder/main.p4"));
+    let entries = entries
+        .replace("02:00:00:00:00:01", "02:00:00:00:00:07")
+        .replace("02:00:00:00:00:02", "02:00:00:00:00:08");
+    let twice = entries
+        .replace("{ \"egress_port\": 1,", "{ \"egress_port\": 2, \"instance\": 2 }, { \"egress_port\": 1,");
+    std::fs::write(dir.path("pair-s1.json"), twice)?;
+    std::fs::write(dir.path("topology.json"), std::fs::read(file("examples/net/pair.json"))?)?;
+    let done = script(&[&dir.path("topology.json")], "pingall\n")?;
+    let out = text(&done.stdout);
+    ensure!(out.ends_with("0% dropped (2/2 received), 2 duplicates\n"), "{out}\n{}", text(&done.stderr));
+    Ok(())
+}
+
+/// A script runs where controllers are, and ends with the network.
+fn scripts_of_p4_utils() -> Outcome {
+    let dir = Scratch::new("net-scripts");
+    let triangle = std::fs::read_to_string(file("examples/net/triangle.json"))?;
+    let word = format!("86401.{}", std::process::id());
+    let note = dir.path("note");
+    let scripts =
+        format!(r#"{{"exec_scripts": [{{"cmd": "echo $$ > {note}; sleep {word} &"}}, {{"cmd": "exit 3"}}],"#);
+    std::fs::write(dir.path("p4app.json"), triangle.replacen('{', &scripts, 1))?;
+    for name in ["route.p4", "triangle-s1.json", "triangle-s2.json", "triangle-s3.json"] {
+        std::fs::copy(file(&format!("examples/net/{name}")), dir.path(name))?;
+    }
+    let wait = format!("sh until test -s {note}; do sleep 0.1; done; sleep 0.3\nexit\n");
+    let done = script(&[&dir.path("p4app.json")], &wait)?;
+    let err = text(&done.stderr);
+    ensure!(std::fs::metadata(&note).is_ok() && processes(&word) == 0, "{err}");
+    ensure!(err.contains("exec_scripts: `exit 3`: sh failed (exit status: 3)"), "{err}");
+    ensure!(err.contains("linked in cycles (s2-s3 would not be needed)"), "{err}");
+    Ok(())
+}
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -104,6 +145,9 @@ fn a_controller_and_other_terminals() -> Outcome {
     if let Some(python) = pointsman_needs::python("a controller of a network", "") {
         let mut controller = Command::new(python);
         let script = root().join("tests/clients/net_controller.py");
+        controller
+            .env("PYTHONPATH", root().join("examples/net/controllers"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         let done = controller.arg(script).args([&info, &config]).output()?;
         ensure!(done.status.success(), "{}", text(&done.stderr));
         input.write_all(b"pingall\n")?;
@@ -166,15 +210,33 @@ fn files_that_do_not_fit() -> Outcome {
         &entries,
         &["topology.json: links[1][1]: no switch or host is called `s2`"],
     )?;
-    refused(&pair, "{", &["pair-s1.json: is not JSON"])?;
-    refused(&pair.replace("pair-s1", "none"), &entries, &["cannot find none.json: looked for none.json, "])?;
+    // Nothing follows from a wrong address.
+    std::fs::write(dir.path("topology.json"), pair.replace("10.0.0.2/24", "10.0.0.x"))?;
+    let done = script(&["--check", &dir.path("topology.json")], "")?;
+    let err = text(&done.stderr);
+    ensure!(
+        err.lines().count() == 1 && err.contains("hosts.h2.ip: \"10.0.0.x\" is not an IPv4 address"),
+        "{err}"
+    );
+    refused(&pair, "{", &["switches.s1.runtime_json: pair-s1.json: is not JSON"])?;
+    let none = "switches.s1.runtime_json: cannot find none.json: looked for none.json, ";
+    refused(&pair.replace("pair-s1", "none"), &entries, &[none])?;
+    std::fs::write(dir.path("topology.json"), &pair)?;
+    std::fs::write(dir.path("pair-s1.json"), &entries)?;
+    let unused = script(&["--check", "--program", "nope.p4", &dir.path("topology.json")], "")?;
+    ensure!(text(&unused.stderr).contains("--program: cannot find nope.p4"), "{unused:?}");
+    let checked = script(&["--check", &dir.path("topology.json")], "pingall")?;
+    ensure!(
+        checked.status.success() && checked.stdout.is_empty() && checked.stderr.is_empty(),
+        "{checked:?}"
+    );
     let other = entries.replace("Forward.send", "Forward.sent");
     let place =
         "pair-s1.json: table_entries[0].action_name: table Forward.forward has no action `Forward.sent`";
     refused(&pair, &other, &[place, "pair-s1.json: table_entries[1].action_name: "])?;
     // What only the switch knows.
     let twice = entries.replace("02:00:00:00:00:02", "02:00:00:00:00:01");
-    refused(&pair, &twice, &["pair-s1.json: table_entries[1]: "])?;
+    refused(&pair, &twice, &["switch s1: pair-s1.json: table_entries[1]: "])?;
     let missing = entries.replace(&forwarder, "build/none.json");
     refused(&pair, &missing, &["pair-s1.json: bmv2_json: cannot find the P4 source of build/none.json"])?;
     std::fs::write(dir.path("none.p4"), "control {")?;

@@ -2,13 +2,16 @@
 //! supported, warned about or refused, and documented.
 
 use crate::support::controller::connect;
-use crate::support::{Finished, PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
+use crate::support::{
+    Finished, PATIENCE, Running, Scratch, Switch, assert_no_panic, file, finish, pointsman,
+};
 use clap::Args as _;
 use nix::sys::signal::{Signal, kill};
 use pointsman_node::switch::Args;
 use pointsman_ports::pcap::{Reader, Writer};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -189,6 +192,38 @@ fn command_lines_of_others() {
     // BMv2's device id 0 is an id like any other.
     let switch = Switch::start(&["--device-id", "0", &good]);
     assert!(switch.wait_for("P4Runtime on").ends_with("device 0"));
+}
+
+/// The links that scripts of BMv2 and p4c call: the process keeps the name, for `pkill`.
+#[test]
+fn called_by_the_names_of_bmv2_and_p4c() {
+    let dir = Scratch::new("names");
+    let link = |name: &str| {
+        let path = dir.path(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pointsman"), &path).expect("a link");
+        path
+    };
+    let (compiler, switch) = (link("p4c"), link("simple_switch_grpc"));
+    let mut compile = Command::new(compiler);
+    let arguments = ["--target", "bmv2", "--arch", "v1model", "-o", &dir.path("out"), &file(GOOD)];
+    let compiled = {
+        compile.args(arguments);
+        finish(compile)
+    };
+    assert_eq!(compiled.code, Some(0), "{compiled:?}");
+    let mut command = Command::new(switch);
+    command.args([
+        &dir.path("out/main.json"),
+        "--thrift-port",
+        "9090",
+        "--",
+        "--grpc-server-addr",
+        "127.0.0.1:0",
+    ]);
+    let running = Running::of(command);
+    assert!(running.wait_for("P4Runtime on").ends_with("device 0"));
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", running.pid())).expect("it runs");
+    assert_eq!(name, "simple_switch_g\n", "the kernel keeps 15 letters");
 }
 
 #[test]

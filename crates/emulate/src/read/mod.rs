@@ -9,6 +9,7 @@ use crate::fields::{Part, Problem, Problems};
 use crate::json::Json;
 use crate::plan::Plan;
 use pointsman_topology::{Builder, Mistake};
+use std::collections::BTreeSet;
 
 /// More nodes do not run on one machine: each switch has threads, and each link two interfaces.
 const MOST_SWITCHES: usize = 128;
@@ -53,12 +54,24 @@ fn too_many(part: &Part<'_>, what: &str, n: usize, most: usize, problems: &mut P
     n > most
 }
 
+/// What is wrong with a network, in the words of these files.
+fn remedy(mistake: &Mistake) -> String {
+    match mistake {
+        Mistake::Unconnected(name) => format!("{name} has no link: add one, or remove {name}"),
+        Mistake::NoSuchNode(name) => {
+            format!("no switch or host is called `{name}`: correct the name, or add it")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether a mistake only follows from another problem: the node is in the file, and what is wrong with it is reported there.
+fn follows(mistake: &Mistake, known: &BTreeSet<&str>) -> bool {
+    matches!(mistake, Mistake::NoSuchNode(name) if known.contains(name.as_str()))
+}
+
 /// Finishes a network.
 fn finish(builder: Builder, problems: &mut Problems) -> Option<pointsman_topology::Topology> {
-    let remedy = |mistake: &Mistake| match mistake {
-        Mistake::Unconnected(name) => format!("{name} has no link: add one, or remove {name}"),
-        other => other.to_string(),
-    };
     match builder.finish() {
         Ok(topology) => Some(topology),
         // What follows from other problems is not reported.

@@ -3,7 +3,7 @@
 use super::links::{delay, rate, unlimited};
 use super::names::{check, natural, number};
 use super::tutorials::{p4runtime_port, read_mac, subnet};
-use super::{MOST_HOSTS, MOST_LINKS, MOST_SWITCHES, finish, too_many};
+use super::{MOST_HOSTS, MOST_LINKS, MOST_SWITCHES, finish, follows, remedy, too_many};
 use crate::fields::{Fields, Part, Problem, Problems};
 use crate::plan::{HostPlan, Plan, SwitchPlan};
 use pointsman_topology::{Builder, End, LAST_PORT, Line};
@@ -65,27 +65,31 @@ pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
     let captures = fields.take("pcap_dump").and_then(|p| p.truth(problems)).unwrap_or(false);
     let logs = fields.take("enable_log").and_then(|p| p.truth(problems)).unwrap_or(false);
     let topology = fields.take("topology");
+    let scripts = fields.take("exec_scripts").map(|p| scripts(&p, problems)).unwrap_or_default();
     fields
         .ignore(&["cli", "switch_node", "compiler_module", "client_module", "mininet_module"], &mut warnings);
     let shell = "run its commands in the shells of hosts (`pointsman net exec`)";
-    fields.refuse(
-        &[("tasks_file", shell), ("exec_scripts", shell), ("host_node", NODE), ("router_node", ROUTER)],
-        problems,
-    );
+    fields.refuse(&[("tasks_file", shell), ("host_node", NODE), ("router_node", ROUTER)], problems);
     fields.finish(problems);
     let mut fields = topology?.fields(problems)?;
     let strategy = strategy(&mut fields, problems);
-    let defaults = defaults(fields.take("default"), &mut warnings, problems);
+    let mut defaults = defaults(fields.take("default"), &mut warnings, problems);
+    // Older files have it here.
+    if let Some(truth) = fields.take("auto_gw_arp").and_then(|p| p.truth(problems)) {
+        defaults.gateway_arp = truth;
+    }
     let hosts = fields.need("hosts", "write an object of hosts by name", problems);
     let switches = fields.need("switches", "write an object of switches by name", problems);
     let links = fields.need("links", "write a list of links", problems);
     fields.refuse(&[("routers", ROUTER)], problems);
     fields.finish(problems);
+    let (hosts, switches) = (hosts?, switches?);
+    let known = [&hosts, &switches].into_iter().flat_map(Part::keys).collect();
     let mut builder = Builder::new();
-    let named = read_switches(&switches?, strategy, &mut builder, &mut warnings, problems)?;
-    let hosts = read_hosts(&hosts?, &mut warnings, problems)?;
+    let named = read_switches(&switches, strategy, &mut builder, &mut warnings, problems)?;
+    let hosts = read_hosts(&hosts, &mut warnings, problems)?;
     let links = read_links(&links?, &defaults.settings, &mut warnings, problems)?;
-    let mut net = Net { builder, strategy, named: &named, defaults: &defaults };
+    let mut net = Net { builder, strategy, named: &named, known, defaults: &defaults };
     let hosts = net.place_hosts(&hosts, &links, problems)?;
     let queue_packets = net.place_links(links, problems);
     Some(Plan {
@@ -96,8 +100,25 @@ pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
         program: program.map(str::to_string),
         captures,
         logs,
+        scripts,
         warnings,
     })
+}
+
+/// Commands that run where controllers are. p4-utils starts them in the background, with or without `&`.
+fn scripts(part: &Part<'_>, problems: &mut Problems) -> Vec<String> {
+    let items = part.items("a list of {\"cmd\": COMMAND}", problems).unwrap_or_default();
+    let mut out = Vec::new();
+    for item in items {
+        let Some(mut fields) = item.fields(problems) else { continue };
+        let command = fields.need("cmd", "write the command", problems);
+        // For p4-utils' command `p4switches_reboot`.
+        fields.take("reboot_run").map(|p| p.truth(problems));
+        fields.finish(problems);
+        let text = command.and_then(|c| c.text("a command", problems));
+        out.extend(text.map(|t| t.trim().trim_end_matches('&').trim_end().to_string()));
+    }
+    out
 }
 
 const NODE: &str = "hosts are network namespaces: remove it";
@@ -111,7 +132,8 @@ fn strategy(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Strategy
         "l3" => Some(Strategy::L3),
         other => {
             part.problem(format!("unknown strategy `{other}`: write `l2`, `mixed` or `l3`"), problems);
-            None
+            // Hosts without addresses would only follow from this.
+            Some(Strategy::L2)
         }
     }
 }
@@ -185,6 +207,8 @@ fn read_switches<'j>(
                 Some(text.to_string())
             };
             (plan.program, plan.cli_input) = (text("p4_src"), text("cli_input"));
+            // As older files write it.
+            plan.program = plan.program.take().or_else(|| text("program"));
             // Not in p4-utils, but in the tutorials.
             plan.runtime_json = text("runtime_json");
             if let Some(p) = fields.take("priority_queues_num") {
@@ -309,6 +333,8 @@ fn read_links<'j>(
                     inner.finish(problems);
                 }
             }
+            // Addresses of switches, which only controllers read.
+            fields.ignore(&["sw_ip1", "sw_ip2"], warnings);
             let named = "interfaces are called SWITCH-ethPORT, and `eth0` on hosts: remove it";
             fields.refuse(&[("intfName1", named), ("intfName2", named)], problems);
             fields.finish(problems);
@@ -328,6 +354,8 @@ struct Net<'n> {
     builder: Builder,
     strategy: Option<Strategy>,
     named: &'n [(&'n str, SwitchPlan)],
+    /// All names of the file, also of nodes with problems.
+    known: BTreeSet<&'n str>,
     defaults: &'n Defaults,
 }
 
@@ -358,9 +386,12 @@ impl Net<'_> {
             };
             let other = link.nodes[1 - end];
             let Some((_, switch)) = self.named.iter().find(|(name, _)| *name == other) else {
-                report(format!(
-                    "is linked to `{other}`, which is not a switch: hosts are linked to switches"
-                ));
+                // What is wrong with other names is reported for the link, or for the switch.
+                if hosts.iter().any(|h| h.name == other) {
+                    report(format!(
+                        "is linked to `{other}`, which is not a switch: hosts are linked to switches"
+                    ));
+                }
                 continue;
             };
             let assigned = match (self.strategy, link.subnets[end]) {
@@ -413,7 +444,7 @@ impl Net<'_> {
         for link in &links {
             taken.extend(link.nodes.into_iter().zip(link.ports).filter_map(|(n, p)| Some((n, p?))));
         }
-        let mut packets = Vec::new();
+        let (mut packets, before) = (Vec::new(), problems.len());
         for link in &links {
             let mut ends = Vec::new();
             for (node, port) in link.nodes.into_iter().zip(link.ports) {
@@ -427,7 +458,8 @@ impl Net<'_> {
                 };
                 match self.builder.end(&text) {
                     Ok(end) => ends.push(end),
-                    Err(e) => problems.push(Problem { place: link.place.clone(), what: e.to_string() }),
+                    Err(e) if follows(&e, &self.known) => {}
+                    Err(e) => problems.push(Problem { place: link.place.clone(), what: remedy(&e) }),
                 }
             }
             let Ok(ends) = <[End; 2]>::try_from(ends) else { continue };
@@ -437,6 +469,8 @@ impl Net<'_> {
             }
             packets.push(queue);
         }
+        // In the order of the file.
+        problems[before..].sort_by_key(|p| natural(&p.place));
         packets
     }
 }

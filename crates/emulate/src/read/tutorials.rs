@@ -2,12 +2,13 @@
 
 use super::links::{delay, rate, unlimited};
 use super::names::{check, natural};
-use super::{MOST_HOSTS, MOST_LINKS, MOST_SWITCHES, finish, too_many};
+use super::{MOST_HOSTS, MOST_LINKS, MOST_SWITCHES, finish, follows, remedy, too_many};
 use crate::fields::{Part, Problem, Problems};
 use crate::json::Json;
 use crate::plan::{HostPlan, Plan, SwitchPlan};
 use pointsman_topology::{Builder, CPU_PORT, End, Mistake};
 use pointsman_wire::Mac;
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 /// The P4Runtime port of the first switch.
@@ -20,10 +21,12 @@ pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
     let switches = fields.need("switches", "write an object of switches by name", problems);
     let links = fields.need("links", "write a list of links", problems);
     fields.finish(problems);
+    let (hosts, switches) = (hosts?, switches?);
+    let known = [&hosts, &switches].into_iter().flat_map(Part::keys).collect();
     let mut builder = Builder::new();
-    let switches = read_switches(&switches?, &mut builder, problems)?;
-    let hosts = read_hosts(&hosts?, &mut builder, problems)?;
-    let count = read_links(&links?, &mut builder, problems)?;
+    let switches = read_switches(&switches, &mut builder, problems)?;
+    let hosts = read_hosts(&hosts, &mut builder, problems)?;
+    let count = read_links(&links?, &known, &mut builder, problems)?;
     Some(Plan {
         topology: finish(builder, problems)?,
         hosts,
@@ -32,6 +35,7 @@ pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
         program: None,
         captures: false,
         logs: false,
+        scripts: Vec::new(),
         warnings: Vec::new(),
     })
 }
@@ -141,7 +145,12 @@ pub(super) fn subnet(part: &Part<'_>, problems: &mut Problems) -> Option<(Ipv4Ad
 }
 
 /// The number of links.
-fn read_links(part: &Part<'_>, builder: &mut Builder, problems: &mut Problems) -> Option<usize> {
+fn read_links(
+    part: &Part<'_>,
+    known: &BTreeSet<&str>,
+    builder: &mut Builder,
+    problems: &mut Problems,
+) -> Option<usize> {
     let links = part.items("a list of links", problems)?;
     if too_many(part, "links", links.len(), MOST_LINKS, problems) {
         return None;
@@ -162,7 +171,9 @@ fn read_links(part: &Part<'_>, builder: &mut Builder, problems: &mut Problems) -
             line.delay_ns = delay(latency, problems).unwrap_or(0);
         }
         let rate = given(3).and_then(|bandwidth| rate(bandwidth, problems));
-        let (Some(a), Some(b)) = (end(a, builder, problems), end(b, builder, problems)) else { continue };
+        let (Some(a), Some(b)) = (end(a, known, builder, problems), end(b, known, builder, problems)) else {
+            continue;
+        };
         // Parallel links of two switches have different names.
         let [from, to] =
             [&items[0], &items[1]].map(|i| if let Json::Text(text) = i.json { text } else { "" });
@@ -175,7 +186,7 @@ fn read_links(part: &Part<'_>, builder: &mut Builder, problems: &mut Problems) -
 }
 
 /// `h1`, or `s1-p2`.
-fn end(part: &Part<'_>, builder: &Builder, problems: &mut Problems) -> Option<End> {
+fn end(part: &Part<'_>, known: &BTreeSet<&str>, builder: &Builder, problems: &mut Problems) -> Option<End> {
     let text = part.text("the name of a host, or SWITCH-pPORT", problems)?;
     let found = match (builder.end(text), text.rsplit_once("-p")) {
         (Ok(end), _) => Ok(end),
@@ -189,10 +200,8 @@ fn end(part: &Part<'_>, builder: &Builder, problems: &mut Problems) -> Option<En
                 Mistake::PortOfEnd(_) => {
                     format!("`{text}`: write SWITCH-pPORT for a switch, and NAME for a host")
                 }
-                Mistake::NoSuchNode(name) => {
-                    format!("no switch or host is called `{name}`: correct the name, or add it")
-                }
-                other => other.to_string(),
+                mistake if follows(&mistake, known) => return None,
+                other => remedy(&other),
             };
             part.problem(what, problems);
             None

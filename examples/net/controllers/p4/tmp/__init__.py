@@ -1,0 +1,1 @@
+"""Messages between controllers and BMv2."""
