@@ -73,6 +73,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         truncate(64);
     }
 
+    @noWarn("invalid_header")
     table exact_table {
         key = {
             hdr.h.a: exact;
