@@ -297,7 +297,8 @@ codes! {
         "The program can be checked, but not run: this switch runs programs for v1model, whose `main` is a \
          `V1Switch`.";
     "P1003" "P4_14"
-        "The text is P4_14, the language before P4_16. p4c translates it: `p4c --std p4-14 --pp new.p4 old.p4`.";
+        "The text is P4_14, the language before P4_16. p4c translates it: `p4c --std p4-14 --pp new.p4 old.p4`. \
+         p4c comes from https://github.com/p4lang/p4c, for Debian and Ubuntu also as packages of the p4lang project.";
 }
 
 #[cfg(test)]

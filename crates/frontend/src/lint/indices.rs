@@ -8,7 +8,7 @@ use super::valid::path;
 use crate::ast::Direction;
 use crate::check::tree::{Arg, Call, Callee, Expr, ExprKind, KeySet, Param, Stmt, StmtKind, VarId};
 use crate::check::types::Kind;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, elements};
 
 /// How constructors of registers, counters and meters call the number of their elements.
 const SIZES: [&str; 3] = ["size", "n_counters", "n_meters"];
@@ -100,7 +100,7 @@ impl Flow<'_> {
         });
     }
 
-    /// A parser state goes on where `on` matches `keys`.
+    /// A parser state chooses its way where `on` matches `keys`.
     pub(super) fn select_bounds(&mut self, on: &[Expr], keys: &[KeySet]) {
         self.with_bounds(|b, context| {
             for (e, k) in on.iter().zip(keys) {
@@ -152,7 +152,7 @@ impl Flow<'_> {
         if max < size || max == ANY {
             return;
         }
-        let elements = if size == 1 { "1 element" } else { &format!("{size} elements") };
+        let elements = elements(size);
         let message = match known(i) {
             Some(n) => format!("index {n} is out of range: `{array}` has {elements}"),
             None => format!("this index can be up to {max}, but `{array}` has {elements}"),
