@@ -171,6 +171,23 @@ function providers(ask) {
       provideDocumentFormattingEdits: async (document, options) =>
         all(await ask("textDocument/formatting", { textDocument: identifier(document), options }), edit),
     }),
+    languages.registerCodeActionsProvider(SELECTOR, {
+      provideCodeActions: async (document, place, context) => {
+        const diagnostics = context.diagnostics.map((d) => ({
+          range: { start: plain(d.range.start), end: plain(d.range.end) },
+          code: d.code && d.code.value ? d.code.value : d.code,
+          message: d.message,
+        }));
+        const params = { textDocument: identifier(document), range: place, context: { diagnostics } };
+        return all(await ask("textDocument/codeAction", params), (action) => {
+          const out = new vscode.CodeAction(action.title, vscode.CodeActionKind.QuickFix);
+          out.isPreferred = true;
+          out.edit = new vscode.WorkspaceEdit();
+          for (const [uri, edits] of Object.entries(action.edit.changes)) out.edit.set(vscode.Uri.parse(uri), edits.map(edit));
+          return out;
+        });
+      },
+    }),
     languages.registerFoldingRangeProvider(SELECTOR, {
       provideFoldingRanges: async (document) =>
         all(await ask("textDocument/foldingRange", { textDocument: identifier(document) }), (f) => {
@@ -205,6 +222,7 @@ async function start(collection) {
     initializationOptions: {
       includeDirs: settings.get("includeDirs").map((dir) => path.resolve(root, dir)),
       defines: settings.get("defines"),
+      formatWidth: settings.get("formatWidth"),
     },
   });
   started.notify("initialized", {});

@@ -55,8 +55,18 @@ pub fn compile(
     Err(Box::new(Failure { source_map, diagnostics }))
 }
 
+/// How to translate a program from P4_14.
+pub const TRANSLATE: &str =
+    "translate it first: `p4c --std p4-14 --pp new.p4 old.p4`; p4c comes from https://github.com/p4lang/p4c";
+
+/// The error for a text that is P4_14.
+pub fn old_language(text: &str) -> Option<Diagnostic> {
+    let span = p4_14(text)?;
+    Some(Diagnostic::error("P1003", span, "this is P4_14, not P4_16").help(TRANSLATE))
+}
+
 /// Where a text is P4_14: the first declaration that only that language has.
-pub fn p4_14(text: &str) -> Option<Span> {
+fn p4_14(text: &str) -> Option<Span> {
     let declares = |line: &str, keyword: &str, names: &[&str]| {
         let rest = line.trim_start().strip_prefix(keyword)?;
         let name = rest.split('{').next().unwrap_or("").trim();
@@ -85,11 +95,9 @@ pub fn p4_14(text: &str) -> Option<Span> {
 /// Checks a program for any architecture, by the declarations that it includes. This switch must also be able to run a
 /// program for v1model.
 pub fn check(path: &str, text: &str, loader: &dyn Loader, defines: &[Define]) -> Checked {
-    if let Some(span) = p4_14(text) {
+    if let Some(error) = old_language(text) {
         let mut source_map = SourceMap::default();
         source_map.add(path.to_string(), text.to_string());
-        let error = Diagnostic::error("P1003", span, "this is P4_14, not P4_16")
-            .help("translate it first: `p4c --std p4-14 --pp new.p4 old.p4`");
         return Checked { source_map, diagnostics: vec![error], package: None, program: None };
     }
     let mut checked = pointsman_frontend::check_program(path, text, loader, defines, &runs_here);

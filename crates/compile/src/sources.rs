@@ -76,7 +76,9 @@ impl Loader for Sources {
     fn similar(&self, name: &str, quoted: bool, from: &str) -> Vec<String> {
         let beside = quoted.then(|| Path::new(from).parent().map(Path::to_path_buf)).flatten();
         let inner = Path::new(name).parent().unwrap_or(Path::new(""));
-        let mut out: Vec<String> = SYSTEM.iter().map(|(n, _)| n.to_string()).collect();
+        // Built-in files are written in angle brackets.
+        let built_in = SYSTEM.iter().filter(|_| !quoted);
+        let mut out: Vec<String> = built_in.map(|(n, _)| n.to_string()).collect();
         for dir in beside.iter().chain(&self.include_dirs) {
             // An empty path is the working directory.
             let dir = Path::new(".").join(dir).join(inner);
@@ -100,6 +102,10 @@ impl Loader for Confined<'_> {
         // Neighbours of an accessible file are accessible.
         let beside = quoted && self.0.include_dirs.iter().any(|dir| Path::new(from).starts_with(dir));
         if inward { self.0.include(name, beside, from) } else { None }
+    }
+
+    fn remedy(&self) -> Option<&'static str> {
+        Some("a controller pushes one text: make it with `pointsman p4 bundle`")
     }
 }
 

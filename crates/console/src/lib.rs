@@ -7,11 +7,21 @@ pub mod progress;
 pub mod results;
 pub mod signals;
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 
 /// Prints one line. A closed pipe (`2>&1 | head`) is not a reason to stop.
 pub fn say(line: &str) {
     show(&format!("pointsman: {line}\n"));
+}
+
+/// The message for a file or folder that cannot be read.
+pub fn unreadable(path: &Path, e: &io::Error) -> String {
+    let remedy = match e.kind() {
+        io::ErrorKind::PermissionDenied => "make it readable",
+        _ => "check the path",
+    };
+    format!("cannot read {}: {e}; {remedy}", path.display())
 }
 
 /// Writes text unchanged, such as diagnostics.

@@ -6,6 +6,7 @@ use crate::plan::{Plan, SwitchPlan};
 use crate::runtime::{self, Placed};
 use pointsman_compile::compile_file;
 use pointsman_compile::sources::{Sources, flatten_file};
+use pointsman_console::unreadable;
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_node::switch::{is_json, source_of};
@@ -50,7 +51,7 @@ impl fmt::Display for LoadError {
         let all =
             |tried: &[PathBuf]| tried.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
         match self {
-            LoadError::File(path, e) => write!(f, "cannot read {}: {e}", path.display()),
+            LoadError::File(path, e) => f.write_str(&unreadable(path, e)),
             LoadError::Missing(name, tried) => {
                 write!(f, "cannot find {name}: looked for {}; correct the name", all(tried))
             }

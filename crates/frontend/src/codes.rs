@@ -273,7 +273,13 @@ codes! {
         "On some path to this point the header is invalid, so the field that is read has an undefined value. The paths are those through the parser, \
          the blocks after it, and what they call. Read the field only where `isValid()` of the header was checked, or of a header that is \
          always extracted together with it. The warning comes once for a header on a path, and not where another condition may imply that the header is \
-         valid: one on a value that the parser chose its way by, or that was assigned before. Stacks and unions are not followed. Silenced by `@noWarn(\"invalid_header\")`.";
+         valid: one on a value that the parser chose its way by, or that was assigned before. Which elements of stacks and members of unions are valid is not followed: P0707 reports those that nothing in the program makes valid. Silenced by `@noWarn(\"invalid_header\")`.";
+    "P0710" "An index that may be too large"
+        "The index of an element of a header stack, register, counter or meter can be larger than the last one, and no condition on the paths to this point bounds \
+         it. What such an access does depends on the target: here it reads zeros and writes nothing. Compare the index with the size before, take \
+         its low bits, or limit it where it is computed: masks, slices, `%`, the `max` of `hash` and the labels of `select` and `switch` count. Data of actions are the control \
+         plane's, which is expected to know the size, and what a register keeps was checked when it was written. A constant index that is too large is reported for registers, \
+         counters and meters; for stacks it is an error. Silenced by `@noWarn(\"index_out_of_range\")`.";
     "P0901" "Not supported yet"
         "The program is valid, but this switch cannot run this construct. `p4 check` reports this only for \
          programs for this switch, and for files without a `main`. docs/language.md lists the supported constructs.";
@@ -291,7 +297,8 @@ codes! {
         "The program can be checked, but not run: this switch runs programs for v1model, whose `main` is a \
          `V1Switch`.";
     "P1003" "P4_14"
-        "The text is P4_14, the language before P4_16. p4c translates it: `p4c --std p4-14 --pp new.p4 old.p4`.";
+        "The text is P4_14, the language before P4_16. p4c translates it: `p4c --std p4-14 --pp new.p4 old.p4`. \
+         p4c comes from https://github.com/p4lang/p4c, for Debian and Ubuntu also as packages of the p4lang project.";
 }
 
 #[cfg(test)]

@@ -2,6 +2,11 @@
 
 use pointsman_ir::Span;
 
+/// `1 element`, `2 elements`.
+pub(crate) fn elements(n: u128) -> String {
+    if n == 1 { "1 element".into() } else { format!("{n} elements") }
+}
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {

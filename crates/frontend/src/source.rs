@@ -13,6 +13,11 @@ pub trait Loader {
     fn similar(&self, _name: &str, _quoted: bool, _from: &str) -> Vec<String> {
         Vec::new()
     }
+
+    /// What to do about any file that is not found, if it is always the same.
+    fn remedy(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// One file of a compilation. A file that is included twice occurs twice.

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod actions;
 mod analysis;
 mod complete;
 mod diagnostics;

@@ -2,7 +2,7 @@
 
 use crate::position::Encoding;
 use crate::server::Server;
-use crate::{World, complete, fold, hover, navigate, rename, symbols};
+use crate::{World, actions, complete, fold, hover, navigate, rename, symbols};
 use pointsman_frontend::fmt::format;
 use serde_json::{Value, json};
 
@@ -45,6 +45,7 @@ pub fn capabilities(encoding: Encoding) -> Value {
             "documentSymbolProvider": true,
             "documentFormattingProvider": true,
             "foldingRangeProvider": true,
+            "codeActionProvider": { "codeActionKinds": ["quickfix"] },
         },
         "serverInfo": { "name": "pointsman", "version": env!("CARGO_PKG_VERSION") },
     })
@@ -66,6 +67,7 @@ pub fn answer<W: World>(server: &mut Server<W>, method: &str, params: &Value) ->
             Ok(fold::ranges(&document.text))
         }
         "textDocument/formatting" => formatting(server, params),
+        "textDocument/codeAction" => Ok(actions::actions(params)),
         "initialize" => Err(Failure::new(Failure::INVALID_REQUEST, "the server is initialized already")),
         _ => Err(Failure::new(Failure::UNKNOWN_METHOD, format!("unknown method {method}"))),
     }

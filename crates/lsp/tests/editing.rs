@@ -203,3 +203,28 @@ fn formatting_changes_only_what_differs() {
     client.change("/a.p4", None, "header { /*");
     assert!(client.answer("textDocument/formatting", params)["error"]["message"].is_string());
 }
+
+#[test]
+fn quick_fixes() {
+    let mut client = Client::new(&[]);
+    let text = "header h_t { bit<8> ttl; }\nbit<8> f(in h_t head) { return hed.tll; }\n";
+    client.open("/a.p4", text);
+    let fix = |client: &mut Client, text: &str| {
+        let params = json!({
+            "textDocument": { "uri": uri("/a.p4") },
+            "range": { "start": { "line": 0, "character": 0 }, "end": { "line": 9, "character": 0 } },
+            "context": { "diagnostics": client.diagnostics[&uri("/a.p4")] },
+        });
+        let found = client.request("textDocument/codeAction", params);
+        let [fix] = found.as_array().expect("a list").as_slice() else { panic!("{found}") };
+        assert_eq!(fix["kind"], "quickfix");
+        let fixed = apply(text, &fix["edit"]["changes"][uri("/a.p4")]);
+        client.change("/a.p4", None, &fixed);
+        (fix["title"].as_str().map(str::to_string), fixed)
+    };
+    let (title, fixed) = fix(&mut client, text);
+    assert_eq!(title.as_deref(), Some("Replace by `head`"));
+    let (_, fixed) = fix(&mut client, &fixed);
+    assert!(fixed.ends_with("return head.ttl; }\n"), "{fixed}");
+    assert!(client.codes("/a.p4").iter().all(|c| !c.starts_with("P03")), "{:?}", client.diagnostics);
+}

@@ -181,8 +181,8 @@ impl Log {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         let line = match (self.format, &*target) {
             (Format::Json, _) => self.object(&time, level, text, fields),
-            (Format::Text, Target::Plain) => format!("pointsman: {text}\n"),
-            (Format::Full | Format::Text, _) => format!("{time} [{}] {text}\n", level.name()),
+            (Format::Text, Target::Plain) => lines("pointsman:", text),
+            (Format::Full | Format::Text, _) => lines(&format!("{time} [{}]", level.name()), text),
         };
         if let Err(e) = target.write(&line) {
             drop(target);
@@ -223,6 +223,12 @@ impl Log {
             result => result,
         }
     }
+}
+
+/// A text, perhaps of several lines: each is a line of the log.
+fn lines(prefix: &str, text: &str) -> String {
+    let all: Vec<String> = text.trim_end().split('\n').map(|l| format!("{prefix} {l}\n")).collect();
+    all.concat()
 }
 
 impl Target {
@@ -294,6 +300,13 @@ mod tests {
         std::fs::remove_dir_all(&dir).unwrap();
         let lost = Log::file("switch", Format::Text, Level::Info, &dir.join("x/y"), rotation);
         assert!(lost.is_err_and(|e| e.to_string().contains("x/y")));
+    }
+
+    #[test]
+    fn each_line_has_its_prefix() {
+        let all = lines("12:00 [warn]", "refused:\n  --> a.p4:1\n");
+        assert_eq!(all, "12:00 [warn] refused:\n12:00 [warn]   --> a.p4:1\n");
+        assert_eq!(lines("pointsman:", ""), "pointsman: \n");
     }
 
     #[test]

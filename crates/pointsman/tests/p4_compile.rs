@@ -77,6 +77,18 @@ fn other_spellings() {
     }
 }
 
+/// `--pp` writes a file that compiles to the same program.
+#[test]
+fn the_program_as_one_text() {
+    let dir = Scratch::new("p4c-pp");
+    let (main, out, one) = (file("p4/programs/ecmp/main.p4"), dir.path("out.json"), dir.path("pp/one.p4"));
+    let done = run(&["p4", "compile", &main, "-o", &out, "--pp", &one]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    assert_eq!(run(&["p4", "info", &one]).stdout, run(&["p4", "info", &main]).stdout);
+    let text = std::fs::read_to_string(&one).expect("written");
+    assert!(!text.contains("#include \"") && text.contains("#include <v1model.p4>"), "{text}");
+}
+
 #[test]
 fn what_is_not_compiled() {
     let dir = Scratch::new("p4c-bad");
@@ -90,7 +102,14 @@ fn what_is_not_compiled() {
     check(&["--target", "dpdk", &main], 1, &["--target dpdk", "give --target bmv2"]);
     check(&["--arch", "psa", &main], 1, &["psa: only programs for v1model"]);
     check(&["--target", "bmv2-psa", &main], 1, &["only programs for v1model"]);
-    check(&["--std", "p4-14", &main], 1, &["--std p4-14 --pp new.p4"]);
+    check(&["--std", "p4-14", &main], 1, &["--std p4-14 --pp new.p4", "https://github.com/p4lang/p4c"]);
+    check(&["-E", &main], 1, &["-E: preprocessed text is not written; --pp FILE writes"]);
+    check(&["--toJSON", "z.json", &main], 1, &["--toJSON: ", "remove the flag"]);
+    check(
+        &["--p4runtime-entries-files", "e.txt", &main],
+        1,
+        &["--p4runtime-entries-files: ", "remove the flag"],
+    );
     check(&["--frobnicate", &main], 2, &["--frobnicate"]);
     check(&[], 2, &["<FILE>"]);
     let old = dir.write("old.p4", "header_type h_t {\n");

@@ -20,6 +20,10 @@ fn pictures() {
     let finished = run(&["p4", "graph", &router, "--tables", "-o", &out]);
     assert!(finished.code == Some(0) && finished.stdout.is_empty(), "{finished:?}");
     assert!(std::fs::read_to_string(&out).expect("a file").contains("dependencies of tables"));
+    // The ending of the file is the form.
+    let out = dir.path("a.dot");
+    assert_eq!(run(&["p4", "graph", &router, "--tables", "-o", &out]).code, Some(0));
+    assert!(std::fs::read_to_string(&out).expect("a file").starts_with("digraph"));
     // Parsers of another architecture can be drawn, its tables cannot.
     let other = dir.write(
         "other.p4",
@@ -36,10 +40,13 @@ fn refusals() {
     let check = |args: &[&str], parts: &[&str]| {
         let finished = run(&[&["p4", "graph"], args].concat());
         assert_eq!(finished.code, Some(1), "{finished:?}");
+        assert!(!std::path::Path::new(&dir.path("g.png")).exists());
         for part in parts {
             assert!(finished.stderr.contains(part), "{part} is not in {finished:?}");
         }
     };
+    check(&[&router, "-o", &dir.path("g.png")], &["g.png: pictures are SVG", "end the name in .svg or .dot"]);
+    check(&[&router, "--format", "svg", "-o", &dir.path("g.dot")], &["g.dot: pictures are SVG"]);
     check(&[&router, "--parser", "P"], &["unknown parser 'P'", "RouterParser"]);
     check(&[&dir.path("none.p4")], &["cannot read"]);
     check(&[&dir.write("wrong.p4", "const bit<8> a = b;\n")], &["P0301"]);

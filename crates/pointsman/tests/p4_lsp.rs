@@ -1,6 +1,6 @@
 //! `pointsman p4 lsp` as an editor runs it: over standard input and output.
 
-use crate::support::{Scratch, pointsman};
+use crate::support::{Scratch, file, finish, pointsman};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -104,4 +104,37 @@ fn an_editor_that_ends_and_one_that_is_none() {
     editor.to.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
     let code = editor.child.wait().expect("it ends").code();
     assert_eq!(code, Some(1), "the input is not that of an editor");
+}
+
+/// The extension for VS Code, in node, with an editor that is a stub.
+#[test]
+fn the_extension_of_vs_code() {
+    if !pointsman_needs::programs("the extension of VS Code", &["nodejs:node"]) {
+        return;
+    }
+    let dir = Scratch::new("vscode");
+    let long = "bit<8> sum(in bit<8> first, in bit<8> second, in bit<8> third) { return first; }";
+    let path = dir.write("main.p4", format!("{long}\nconst bit<8> LONG = 1;\nconst bit<8> N = LONGG;\n"));
+    let binary = pointsman(&[]).get_program().to_os_string();
+    let mut node = std::process::Command::new("node");
+    node.args([file("crates/pointsman/tests/data/vscode.js"), file("editors/vscode"), path]).arg(binary);
+    node.env("XDG_CACHE_HOME", dir.path("cache"));
+    let done = finish(node);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    let said: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert_eq!(said["errors"], json!([]));
+    assert_eq!(said["diagnostics"][0]["code"]["value"], "P0301");
+    assert_eq!(said["diagnostics"][0]["range"]["start"], json!({ "line": 2, "character": 17 }));
+    assert!(said["hover"].as_str().is_some_and(|t| t.contains("bit<8> LONG")), "{said}");
+    assert_eq!(said["fix"], json!(["Replace by `LONG`", "LONG"]));
+    // The setting `formatWidth` breaks the first line.
+    assert!(said["formatted"].as_str().is_some_and(|t| t.contains("\n") && t.contains("third")), "{said}");
+    // Everything that the extension reads is a setting that it declares.
+    let package = std::fs::read_to_string(file("editors/vscode/package.json")).expect("a file");
+    let package: Value = serde_json::from_str(&package).expect("JSON");
+    let declared = &package["contributes"]["configuration"]["properties"];
+    for name in said["settings"].as_array().expect("a list") {
+        let name = format!("pointsman.{}", name.as_str().expect("a name"));
+        assert!(declared[&name].is_object(), "{name} is not declared");
+    }
 }

@@ -112,6 +112,7 @@ control HulaIngress(inout headers_t hdr,
         size = 4096;
     }
 
+    @noWarn("index_out_of_range")
     action find_best(bit<24> tor) {
         best_hops.read(meta.best, (bit<32>)tor);
         meta.load.now = standard_metadata.ingress_global_timestamp[31:0];
@@ -119,6 +120,8 @@ control HulaIngress(inout headers_t hdr,
     }
 
     // A probe that came in through a port: the way back through it is as busy as its busiest line.
+    // `probe_tors` knows its ToR.
+    @noWarn("index_out_of_range")
     action take_probe() {
         bit<16> through = meta.load.utilisation > hdr.probe.utilisation ? meta.load.utilisation : hdr.probe.utilisation;
         find_best(hdr.probe.tor);

@@ -241,7 +241,10 @@ control P4teIngress(inout headers_t hdr,
         drop();
         if (hdr.event.isValid()) {
             if (standard_metadata.instance_type == RECIRCULATED) {
-                colours.write((bit<32>)hdr.event.port, hdr.event.colour);
+                // The switch made the event itself, of one of its ports.
+                @noWarn("index_out_of_range") {
+                    colours.write((bit<32>)hdr.event.port, hdr.event.colour);
+                }
                 standard_metadata.egress_spec = meta.controller;
             } else if (standard_metadata.ingress_port == GENERATOR_PORT) {
                 standard_metadata.egress_spec = (port_t)hdr.event.port;

@@ -187,8 +187,9 @@ pub(super) fn prepare(
     if source.is_empty() {
         return Err(invalid("p4_device_config is empty: this target takes the P4 source text"));
     }
-    let program =
-        device.compile(&source).map_err(|e| invalid(format!("p4_device_config does not compile:\n{e}")))?;
+    let program = device
+        .compile(&source)
+        .map_err(|e| invalid(format!("p4_device_config does not compile:\n{}", e.trim_end())))?;
     let schema =
         Schema::new(program.clone()).map_err(|e| invalid(format!("the program has no P4Info: {e}")))?;
     let pipeline = Pipeline::load(program).map_err(|problems| {

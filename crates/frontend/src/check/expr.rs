@@ -7,7 +7,7 @@ use super::tree::{Direction, Expr, ExprKind, VarKind};
 use super::types::{Kind, Ty};
 use super::{Checker, Place};
 use crate::ast::{self, ExprKind as Ast};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, elements};
 use pointsman_ir::Span;
 
 /// Expressions nested deeper than this are refused rather than risking the stack.
@@ -183,7 +183,8 @@ impl Checker<'_> {
             Kind::Tuple(ts) => {
                 let Some(n) = self.const_u32(&i, "the index into a tuple") else { return Expr::error(span) };
                 let Some(ty) = ts.get(n as usize).copied() else {
-                    let message = format!("index {n} is out of range: the tuple has {} element(s)", ts.len());
+                    let message =
+                        format!("index {n} is out of range: the tuple has {}", elements(ts.len() as u128));
                     self.error("P0411", i.span, message, "use a smaller index");
                     return Expr::error(span);
                 };
@@ -200,8 +201,10 @@ impl Checker<'_> {
                 if let Ok(n) = &known
                     && eval::to_u32(n).is_none_or(|n| n >= size)
                 {
-                    let message = format!("index {n} is out of range: the array has {size} element(s)");
-                    self.error("P0411", i.span, message, "use an index from 0 to size - 1");
+                    let message =
+                        format!("index {n} is out of range: the array has {}", elements(size.into()));
+                    let help = format!("use an index from 0 to {}", size.saturating_sub(1));
+                    self.error("P0411", i.span, message, help);
                     return Expr::error(span);
                 }
                 let i = if i.ty == Ty::INT { self.cast_to(i, Ty::BIT32) } else { i };

@@ -2,6 +2,8 @@
 //! that the parser leaves; then each block, function and action by itself.
 
 use super::OUT_NOT_SET;
+use super::bounds::Bounds;
+use super::elements::{Elements, loops};
 use super::facts::Facts;
 use super::flow::{Flow, MAX_STEPS, Report, Unit, join};
 use super::headers::Headers;
@@ -18,6 +20,8 @@ use std::collections::BTreeSet;
 
 /// Maximum iterations over the states of a parser until nothing changes.
 const MAX_ROUNDS: usize = 50;
+/// Iterations after which values that still grow are taken as unbounded.
+const WIDEN_AFTER: usize = 4;
 /// Calls inside of calls that are followed.
 const MAX_DEPTH: usize = 30;
 
@@ -31,6 +35,7 @@ pub fn lint(tree: &mut Tree, is_own: &dyn Fn(Span) -> bool, out: &mut Vec<Diagno
         depth: 0,
         names: Names::default(),
         facts: Facts::default(),
+        elements: Elements::default(),
         covered: BTreeSet::new(),
         ends: None,
         exits: None,
@@ -70,6 +75,8 @@ pub fn lint(tree: &mut Tree, is_own: &dyn Fn(Span) -> bool, out: &mut Vec<Diagno
             flow.alone(Unit::Action(i), &params, "action", |f| f.returning(&body));
         }
     }
+    let rest = flow.elements.finish();
+    out.extend(rest);
 }
 
 /// What a constructor call, or a named instance, makes.
@@ -78,6 +85,15 @@ fn made(tree: &Tree, e: &Expr) -> Option<New> {
         ExprKind::New(new) => Some((**new).clone()),
         ExprKind::Instance(i) => Some(tree.instances[*i].new.clone()),
         _ => None,
+    }
+}
+
+/// Bounds that rose since `old` are taken as unknown.
+fn widen(states: &mut [Option<State>], old: &[Option<State>]) {
+    for (state, old) in states.iter_mut().zip(old) {
+        if let (Some(state), Some(old)) = (state, old) {
+            state.bounds.widen(&old.bounds);
+        }
     }
 }
 
@@ -95,6 +111,7 @@ impl Flow<'_> {
         // What the last parser fills, the headers after it, and those after the block before.
         let mut passed: Vec<(Ty, Place)> = Vec::new();
         let (mut parsed, mut last) = (Headers::default(), Headers::default());
+        let mut bounds = Bounds::default();
         for part in &parts {
             let Kind::Block(index, args) = self.tree.tys.get(part.ty).clone() else { continue };
             let block = self.tree.blocks[index].clone();
@@ -102,27 +119,36 @@ impl Flow<'_> {
                 continue;
             }
             let headers = if block.is_parser { Headers::default() } else { last.next_block(&parsed) };
-            self.now = Some(State::with(headers));
+            self.now = Some(State::with(headers, std::mem::take(&mut bounds)));
             for p in &block.params {
                 let ty = self.tree.tys.subst(p.ty, &block.type_params, &args);
                 let own = Place { var: p.var, fields: Vec::new() };
-                if p.direction == Direction::Out {
+                let is_out = p.direction == Direction::Out;
+                let known = passed.iter().find(|(t, _)| *t == ty).map(|(_, place)| place.clone());
+                if is_out || block.is_parser || known.is_none() {
                     self.names.release(p.var);
-                    self.all_invalid(own.clone(), ty);
+                    self.unknown(std::slice::from_ref(p));
+                    if is_out {
+                        if block.is_parser {
+                            self.fills(ty);
+                        }
+                        self.all_invalid(own.clone(), ty);
+                    }
                     if block.is_parser {
                         passed.retain(|(t, _)| *t != ty);
                         passed.push((ty, own));
-                        self.facts.open = false;
+                        self.facts.open = self.facts.open && !is_out;
                     }
-                } else if let Some((_, place)) = passed.iter().find(|(t, _)| *t == ty) {
-                    self.names.bind(p.var, place.clone());
+                } else if let Some(place) = known {
+                    self.names.bind(p.var, place);
                 }
             }
             self.exits = None;
             self.body(index, &block);
             let mut end = self.now.take();
             join(&mut end, self.exits.take());
-            last = end.map(|s| s.headers).unwrap_or_default();
+            let end = end.unwrap_or_default();
+            (last, bounds) = (end.headers, end.bounds);
             if block.is_parser {
                 parsed = last.clone();
             }
@@ -135,6 +161,7 @@ impl Flow<'_> {
         self.names = Names::default();
         self.facts = Facts::open();
         self.now = Some(State::default());
+        self.unknown(params);
         for p in params.iter().filter(|p| p.direction == Direction::Out) {
             let v = Value::new(self.tree, p.ty);
             if let Some(now) = &mut self.now {
@@ -198,11 +225,14 @@ impl Flow<'_> {
             if let Some(first) = before.first_mut() {
                 first.clone_from(&start);
             }
-            for _ in 0..MAX_ROUNDS {
+            for round in 0..MAX_ROUNDS {
                 let old = before.clone();
                 self.states(index, body, &mut before);
                 if before == old {
                     break;
+                }
+                if round >= WIDEN_AFTER {
+                    widen(&mut before, &old);
                 }
             }
         }
@@ -213,7 +243,9 @@ impl Flow<'_> {
     /// Goes through all states once; returns the state at `accept`.
     fn states(&mut self, index: usize, body: &Body, before: &mut [Option<State>]) -> Option<State> {
         let mut accepted = None;
-        for (i, s) in body.states.iter().enumerate() {
+        let around = self.elements.in_loop;
+        for ((i, s), again) in body.states.iter().enumerate().zip(loops(&body.states)) {
+            self.elements.in_loop = around || again;
             self.now = before[i].clone();
             if self.now.is_none() {
                 continue;
@@ -239,11 +271,14 @@ impl Flow<'_> {
                     self.chosen(on, (index, i));
                     for (keys, t) in cases {
                         keys.iter().for_each(|k| self.key_set(k));
-                        goto(t, self.now.clone());
+                        let before = self.now.clone();
+                        self.select_bounds(on, keys);
+                        goto(t, std::mem::replace(&mut self.now, before));
                     }
                 }
             }
         }
+        self.elements.in_loop = around;
         accepted
     }
 

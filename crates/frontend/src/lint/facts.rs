@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A variable, or a field of a type of struct, wherever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fact {
+pub(super) enum Fact {
     Var(VarId),
     Field(usize, u32),
 }
 
-fn fact(tree: &Tree, e: &Expr) -> Option<Fact> {
+pub(super) fn fact(tree: &Tree, e: &Expr) -> Option<Fact> {
     match &e.kind {
         ExprKind::Var(v) => Some(Fact::Var(*v)),
         ExprKind::Field(b, i) => match tree.tys.get(b.ty) {

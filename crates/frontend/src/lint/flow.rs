@@ -3,10 +3,13 @@
 //! Headers are followed further: from the parser through the other blocks of its package, into the blocks, actions and
 //! functions that they call.
 
+use super::bounds::{ANY, known};
+use super::elements::Elements;
 use super::facts::Facts;
 use super::state::{State, Value};
 use super::valid::Names;
-use super::{INVALID_HEADER, MAYBE_INVALID, UNREACHABLE};
+use super::{INDEX, INVALID_HEADER, MAYBE_INVALID, UNREACHABLE};
+use crate::ast::StructKind;
 use crate::check::tree::{Expr, ExprKind, KeySet, Stmt, StmtKind, Tree};
 use crate::check::types::Kind;
 use crate::diag::Diagnostic;
@@ -18,9 +21,9 @@ pub(super) const MAX_STEPS: usize = 4_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
     All,
-    /// Headers that may be invalid: the rest is reported when the code is analysed by itself.
+    /// Headers that may be invalid and indices that may be too large: the rest is reported when the code is analysed by itself.
     Headers,
-    /// The rest: headers are followed where the code is called.
+    /// The rest: headers and indices are followed where the code is called.
     Values,
 }
 
@@ -42,6 +45,7 @@ pub(super) struct Flow<'a> {
     pub depth: usize,
     pub names: Names,
     pub facts: Facts,
+    pub elements: Elements,
     /// Code that was analysed where it is called.
     pub covered: BTreeSet<Unit>,
     /// The state where the callable returns.
@@ -64,7 +68,7 @@ pub(super) fn join(a: &mut Option<State>, b: Option<State>) {
 
 impl Flow<'_> {
     pub(super) fn say(&mut self, d: Diagnostic) {
-        let of_headers = matches!(d.code, INVALID_HEADER | MAYBE_INVALID);
+        let of_headers = matches!(d.code, INVALID_HEADER | MAYBE_INVALID | INDEX);
         let wanted = match self.report {
             Report::All => true,
             Report::Headers => of_headers,
@@ -124,12 +128,21 @@ impl Flow<'_> {
                     now.set_var(*v, value);
                 }
                 self.declare_headers(*v, init.as_ref());
+                self.declare_bounds(*v, init.as_ref());
             }
             StmtKind::Assign(l, r) => {
                 self.expr(r);
                 self.write(l);
                 if let Some(to) = self.resolve(l) {
                     self.assign_headers(&to, l.ty, r);
+                }
+                self.assign_bounds(l, r);
+                // Values of these types pass on what is valid in values of the same type.
+                let kinds = [StructKind::Struct, StructKind::HeaderUnion];
+                if !self.tree.is_struct(l.ty, &kinds)
+                    || !matches!(r.kind, ExprKind::Var(_) | ExprKind::Field(..))
+                {
+                    self.made_valid(l);
                 }
             }
             StmtKind::Eval(e) => self.expr(e),
@@ -150,6 +163,9 @@ impl Flow<'_> {
                 self.stmts(init);
                 self.expr(cond);
                 self.repeat(|f| {
+                    // Any turn, not just the first.
+                    f.unbound(update);
+                    f.with_bounds(|b, context| b.assume(cond, true, context));
                     f.stmts(body);
                     if f.now.is_some() {
                         f.stmts(update);
@@ -159,11 +175,11 @@ impl Flow<'_> {
             StmtKind::ForRange { var, lo, hi, body } => {
                 self.expr(lo);
                 self.expr(hi);
-                self.each(var, body);
+                self.each(var, hi, body);
             }
             StmtKind::ForEach { var, over, body } => {
                 self.expr(over);
-                self.each(var, body);
+                self.each(var, over, body);
             }
             StmtKind::Return(e) => {
                 e.iter().for_each(|e| self.expr(e));
@@ -184,10 +200,11 @@ impl Flow<'_> {
         }
     }
 
-    /// A loop that sets a variable before each turn.
-    fn each(&mut self, var: &Expr, body: &[Stmt]) {
+    /// A loop that sets a variable before each turn, to `last` or a part of it at most.
+    fn each(&mut self, var: &Expr, last: &Expr, body: &[Stmt]) {
         self.repeat(|f| {
             f.write(var);
+            f.assign_bounds(var, last);
             f.stmts(body);
         });
     }
@@ -201,6 +218,8 @@ impl Flow<'_> {
         for (labels, body) in cases {
             self.now = chosen.clone();
             labels.iter().for_each(|e| self.expr(e));
+            let max = labels.iter().map(|e| known(e).unwrap_or(ANY)).max().unwrap_or(ANY);
+            self.with_bounds(|b, context| b.cut(on, max, context));
             self.stmts(body);
             join(&mut after, self.now.take());
         }

@@ -5,10 +5,13 @@
 //! belong to an architecture, which declares more than a program uses.
 
 mod blocks;
+mod bounds;
+mod elements;
 mod endless;
 mod facts;
 mod flow;
 mod headers;
+mod indices;
 mod quiet;
 mod reads;
 mod state;
@@ -42,6 +45,9 @@ pub const ENDLESS: &str = "P0708";
 /// A field is read of a header that may be invalid.
 pub const MAYBE_INVALID: &str = "P0709";
 
+/// An index that may be larger than its array.
+pub const INDEX: &str = "P0710";
+
 /// The name of a warning for `@noWarn`, by its code.
 pub fn name(code: &str) -> Option<&'static str> {
     Some(match code {
@@ -53,6 +59,7 @@ pub fn name(code: &str) -> Option<&'static str> {
         OUT_NOT_SET => "uninitialized_out_param",
         INVALID_HEADER | MAYBE_INVALID => "invalid_header",
         ENDLESS => "endless_loop",
+        INDEX => "index_out_of_range",
         "P0415" => "deprecated",
         "P0502" => "overflow",
         "P0505" => "missing",

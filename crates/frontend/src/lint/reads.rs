@@ -5,7 +5,7 @@ use super::facts::place;
 use super::flow::{Flow, join};
 use super::state::{Bad, State, Value};
 use super::valid::reads_packet;
-use crate::ast::{BinaryOp, Direction};
+use crate::ast::{BinaryOp, Direction, StructKind};
 use crate::check::tree::{Arg, Call, Callee, Expr, ExprKind, Param};
 use crate::check::types::Kind;
 use crate::diag::Diagnostic;
@@ -14,8 +14,8 @@ impl Flow<'_> {
     /// `l` is set.
     pub(super) fn write(&mut self, l: &Expr) {
         self.facts.assign(self.tree, l);
+        self.spine(l);
         match &l.kind {
-            ExprKind::Index(_, i) => self.expr(i),
             // Bits around it stay as they were.
             ExprKind::Slice(b, ..) => return self.write(b),
             ExprKind::Field(..) => self.access(l, false),
@@ -41,7 +41,11 @@ impl Flow<'_> {
                 self.unmute(before.as_ref());
             }
             // Whether it is valid may always be asked.
-            ExprKind::IsValid(b) if place(b).is_some() => {}
+            ExprKind::IsValid(b) if place(b).is_some() => self.asked(b),
+            ExprKind::IsValid(b) => {
+                self.asked(b);
+                self.expr(b);
+            }
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
                 self.expr(a);
                 let before = self.now.clone();
@@ -49,6 +53,11 @@ impl Flow<'_> {
                 self.expr(b);
                 join(&mut self.now, before.clone());
                 self.unmute(before.as_ref());
+            }
+            ExprKind::Index(b, i) => {
+                self.expr(b);
+                self.expr(i);
+                self.index(b, i);
             }
             ExprKind::Mux(c, a, b) => {
                 self.expr(c);
@@ -72,6 +81,7 @@ impl Flow<'_> {
     fn read(&mut self, e: &Expr) {
         let Some(p) = place(e) else {
             if let ExprKind::Field(b, _) = &e.kind {
+                self.access(e, true);
                 self.expr(b);
             }
             return;
@@ -132,6 +142,8 @@ impl Flow<'_> {
         if let (Some(now), Some(before)) = (&mut self.now, before) {
             now.headers = before;
         }
+        self.element(c);
+        let max = self.bounds_of(|b, context| b.call(c, context));
         let followed = self.callee(c);
         let extracts = reads_packet(self.tree, &c.callee, "extract");
         for a in &c.args {
@@ -139,12 +151,21 @@ impl Flow<'_> {
                 self.write(e);
                 if !followed {
                     self.returned(e, extracts);
+                    self.bound(e, max);
+                }
+                let kinds = [StructKind::Struct, StructKind::HeaderUnion];
+                if !followed || !self.tree.is_struct(e.ty, &kinds) {
+                    self.made_valid(e);
                 }
             }
         }
         match &c.callee {
-            Callee::SetValid(e) => self.set_validity(e, true, e.span),
-            Callee::SetInvalid(e) => self.set_validity(e, false, e.span),
+            Callee::PushFront(e) => self.made_valid(e),
+            Callee::SetValid(e) | Callee::SetInvalid(e) => {
+                self.spine(e);
+                self.made_valid(e);
+                self.set_validity(e, matches!(c.callee, Callee::SetValid(_)), e.span);
+            }
             _ => {}
         }
     }
@@ -157,8 +178,9 @@ impl Flow<'_> {
         t.keys.iter().for_each(|k| self.expr(&k.expr));
         let before = self.now.clone();
         let mut out = Vec::new();
-        for a in &t.actions {
+        for (k, a) in t.actions.iter().enumerate() {
             self.now = before.clone();
+            self.matched(table, k);
             for b in &a.bound {
                 if let Arg::In(e) = b {
                     self.expr(e);
@@ -167,6 +189,7 @@ impl Flow<'_> {
             let params = self.tree.actions[a.action].sig.params.iter();
             let params: Vec<Param> = params.filter(|p| p.direction != Direction::None).cloned().collect();
             self.bind(&params, &a.bound);
+            self.controlled(a.action);
             self.action(a.action);
             for b in &a.bound {
                 if let Arg::Out(e) | Arg::InOut(e) = b {

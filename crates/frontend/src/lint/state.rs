@@ -1,5 +1,6 @@
 //! The state of variables at one point of a program.
 
+use super::bounds::Bounds;
 use super::headers::Headers;
 use crate::ast::StructKind;
 use crate::check::tree::{Tree, VarId};
@@ -134,12 +135,14 @@ pub struct State {
     vars: BTreeMap<VarId, Value>,
     /// Which headers are valid.
     pub headers: Headers,
+    /// How large values are.
+    pub bounds: Bounds,
 }
 
 impl State {
-    /// Only headers are known.
-    pub fn with(headers: Headers) -> State {
-        State { headers, ..State::default() }
+    /// Only headers and bounds are known.
+    pub fn with(headers: Headers, bounds: Bounds) -> State {
+        State { headers, bounds, ..State::default() }
     }
 
     pub fn set_var(&mut self, var: VarId, value: Value) {
@@ -189,5 +192,6 @@ impl State {
         }
         self.vars.retain(|_, v| *v != Value::Set);
         self.headers.join(&other.headers);
+        self.bounds.join(&other.bounds);
     }
 }

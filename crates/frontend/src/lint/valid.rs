@@ -1,5 +1,6 @@
 //! Validity of headers in [`Flow`]: which header an expression is, how statements change it, what is reported.
 
+use super::bounds::known;
 use super::facts::At;
 use super::flow::Flow;
 use super::headers::{Headers, Id, MAX_HEADERS, Status};
@@ -24,6 +25,11 @@ impl Names {
     /// The place that a parameter is bound to.
     pub fn bind(&mut self, param: VarId, to: Place) {
         self.aliases.insert(param, to);
+    }
+
+    /// The place that a variable is.
+    pub fn place(&self, var: VarId) -> Place {
+        self.aliases.get(&var).cloned().unwrap_or(Place { var, fields: Vec::new() })
     }
 
     /// The parameter is bound to nothing.
@@ -59,10 +65,7 @@ impl Flow<'_> {
     /// The place of a struct or header, with parameters resolved; none for parts of stacks and unions.
     pub(super) fn resolve(&self, e: &Expr) -> Option<Place> {
         match &e.kind {
-            ExprKind::Var(v) => Some(match self.names.aliases.get(v) {
-                Some(p) => p.clone(),
-                None => Place { var: *v, fields: Vec::new() },
-            }),
+            ExprKind::Var(v) => Some(self.names.place(*v)),
             ExprKind::Field(b, i) if self.tree.is_struct(b.ty, &[StructKind::Struct]) => {
                 let mut p = self.resolve(b)?;
                 p.fields.push(*i);
@@ -221,13 +224,18 @@ impl Flow<'_> {
                 self.all_invalid(place.clone(), e.ty);
             }
             any = any || place.is_some();
-            bound.push((p.var, place));
+            let (value, max) = self.passed(a);
+            bound.push((p.var, place.or(value), max));
         }
-        for (var, place) in bound {
+        for (var, place, max) in bound {
             self.names.release(var);
+            let own = Place { var, fields: Vec::new() };
             match place {
                 Some(place) => self.names.bind(var, place),
-                None => self.forget(&Place { var, fields: Vec::new() }),
+                None => {
+                    self.forget(&own);
+                    self.with_bounds(|b, _| b.set(own, max));
+                }
             }
         }
         any
@@ -235,6 +243,11 @@ impl Flow<'_> {
 
     /// The way on which `cond` is true, or false.
     pub(super) fn assume(&mut self, cond: &Expr, holds: bool) {
+        self.with_bounds(|b, context| b.assume(cond, holds, context));
+        self.assume_headers(cond, holds);
+    }
+
+    fn assume_headers(&mut self, cond: &Expr, holds: bool) {
         match &cond.kind {
             ExprKind::IsValid(e) => {
                 let id = self.header(e);
@@ -246,18 +259,18 @@ impl Flow<'_> {
                     self.with_headers(|h| h.assume(id, holds));
                 }
             }
-            ExprKind::Unary(UnaryOp::Not, e) => self.assume(e, !holds),
+            ExprKind::Unary(UnaryOp::Not, e) => self.assume_headers(e, !holds),
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
                 let all = *op == BinaryOp::And;
                 if holds == all {
-                    self.assume(a, holds);
-                    return self.assume(b, holds);
+                    self.assume_headers(a, holds);
+                    return self.assume_headers(b, holds);
                 }
                 let before = self.now.clone();
-                self.assume(a, holds);
+                self.assume_headers(a, holds);
                 let first = std::mem::replace(&mut self.now, before);
-                self.assume(a, !holds);
-                self.assume(b, holds);
+                self.assume_headers(a, !holds);
+                self.assume_headers(b, holds);
                 super::flow::join(&mut self.now, first);
             }
             _ => self.imply(std::iter::once(cond), None),
@@ -283,7 +296,7 @@ impl Flow<'_> {
     /// `e`, perhaps a field of a header, is read or written.
     pub(super) fn access(&mut self, e: &Expr, reads: bool) {
         let Some(header) = self.enclosing(e) else { return };
-        let Some(id) = self.header(header) else { return };
+        let Some(id) = self.header(header) else { return self.element_access(header, e) };
         let Some(now) = &self.now else { return };
         let name = self.text(header);
         match now.headers.status(id) {
@@ -340,8 +353,8 @@ impl Flow<'_> {
     }
 }
 
-/// A header as the source writes it.
-fn path(flow: &Flow, e: &Expr) -> String {
+/// A place as the source writes it.
+pub(super) fn path(flow: &Flow, e: &Expr) -> String {
     match &e.kind {
         ExprKind::Var(v) => flow.tree.vars[v.0].name.clone(),
         ExprKind::Field(b, i) => {
@@ -350,6 +363,9 @@ fn path(flow: &Flow, e: &Expr) -> String {
                 _ => None,
             };
             format!("{}.{}", path(flow, b), field.unwrap_or("?"))
+        }
+        ExprKind::Index(b, i) => {
+            format!("{}[{}]", path(flow, b), known(i).map_or_else(|| "...".into(), |n| n.to_string()))
         }
         _ => "?".into(),
     }

@@ -462,6 +462,9 @@ impl Preprocessor<'_> {
 
     /// The remedy for an include that cannot be found.
     fn include_help(&self, name: &str, quoted: bool, from: &str) -> String {
+        if let Some(remedy) = self.loader.remedy() {
+            return remedy.into();
+        }
         if !quoted && self.loader.include(name, true, from).is_some() {
             return format!("it is next to the including file: write `#include \"{name}\"`");
         }

@@ -85,7 +85,7 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         x = y[16:9]; //~ ERROR P0411 out of range
         x = y[0:7]; //~ ERROR P0411 wrong order
         x = y[x:0]; //~ ERROR P0501 must be an integer known at compile time
-        s.h = stack[2]; //~ ERROR P0411 out of range
+        s.h = stack[2]; //~ ERROR P0411 out of range: the array has 2 elements
         s.h = s[0]; //~ ERROR P0402 cannot be indexed
         s.h = stack.next; //~ ERROR P0410 only in parsers
         fixed = 3; //~ ERROR P0403 `in` parameter

@@ -163,8 +163,8 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         } else {
             hdr.tcp.port = hdr.tcp.port + (bit<16>)hdr.ip.ttl;
         }
-        // Nothing is known about elements of stacks.
-        meta.seen = (bit<8>)hdr.stack[0].port;
+        // Nothing extracts it.
+        meta.seen = (bit<8>)hdr.stack[0].port; //~ WARNING P0707 `hdr.stack[0]`, which no path makes valid
         strips.apply();
         hdr.eth.kind = 1;
         @noWarn("invalid_header") {

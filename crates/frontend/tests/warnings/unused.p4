@@ -80,7 +80,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     apply {
         bit<8> sized;
         bit<32> n = (bit<32>)sized.minSizeInBits();
-        busy.write(n, folded(1));
+        busy.write(n & 3, folded(1));
         hdr.h.x = helper(hdr.h.x, 1);
         used.apply();
     }

@@ -2,6 +2,7 @@
 
 use crate::tools::{Input, STDIN, print, read_input, walk};
 use clap::Args as ClapArgs;
+use pointsman_compile::old_language;
 use pointsman_console::say;
 use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::fmt::{WIDTHS, format};
@@ -57,15 +58,16 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     for path in files {
         let stdin = path == Path::new(STDIN);
         let Input { name, text } = read_input(&path, args.stdin_name.as_deref())?;
-        let formatted = match format(&text, args.width) {
-            Ok(formatted) => formatted,
-            Err(d) => {
-                // Other files may be better; this one stays as it is.
-                say(&shown(&name, &text, &d));
-                code = ExitCode::FAILURE;
-                continue;
-            }
-        };
+        let formatted =
+            match old_language(&text).map_or_else(|| format(&text, args.width), |d| Err(Box::new(d))) {
+                Ok(formatted) => formatted,
+                Err(d) => {
+                    // Other files may be better; this one stays as it is.
+                    say(&shown(&name, &text, &d));
+                    code = ExitCode::FAILURE;
+                    continue;
+                }
+            };
         if args.check {
             if formatted != text {
                 print(&format!("{name}\n"))?;

@@ -31,10 +31,10 @@ pub struct Args {
     /// Show the dependencies of tables, registers and the like (docs/resources.md says what counts as one).
     #[arg(long)]
     tables: bool,
-    /// Form of the picture.
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// Write to this file instead of standard output.
+    /// Form of the picture [default: that of the ending of --output, or else svg].
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Write to this file, which ends in `.svg` or `.dot`, instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Folder to search for included files. Repeatable.
@@ -45,10 +45,9 @@ pub struct Args {
     define: Vec<Define>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Format {
     /// For browsers and documents.
-    #[default]
     Svg,
     /// For Graphviz.
     Dot,
@@ -61,6 +60,8 @@ enum Refused {
     Unknown(&'static str, String, Vec<String>),
     NoTables(PathBuf),
     Nothing(PathBuf),
+    /// A file whose ending is that of another form.
+    Ending(PathBuf),
 }
 
 impl fmt::Display for Refused {
@@ -78,6 +79,11 @@ impl fmt::Display for Refused {
                 path.display()
             ),
             Refused::Nothing(path) => write!(f, "{} has no parsers and no controls", path.display()),
+            Refused::Ending(path) => write!(
+                f,
+                "--output {}: pictures are SVG or, for Graphviz, dot: end the name in .svg or .dot, as --format says",
+                path.display()
+            ),
         }
     }
 }
@@ -89,6 +95,7 @@ impl Error for Refused {}
 /// # Errors
 /// The file cannot be read or written, or has nothing of what was asked for.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let form = form(args)?;
     let path = args.file.display().to_string();
     let text = read_source(&args.file)?;
     let sources = Sources { include_dirs: args.include.clone() };
@@ -117,7 +124,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if all.is_empty() {
         return Err(Refused::Nothing(args.file.clone()).into());
     }
-    let picture = match args.format {
+    let picture = match form {
         Format::Svg => svg(&all),
         Format::Dot => dot(&all),
     };
@@ -126,6 +133,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         None => print(&picture),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The form of the picture.
+fn form(args: &Args) -> Result<Format, Refused> {
+    let Some(file) = &args.output else { return Ok(args.format.unwrap_or(Format::Svg)) };
+    let by_name = match file.extension().and_then(|e| e.to_str()) {
+        None => return Ok(args.format.unwrap_or(Format::Svg)),
+        Some("svg") => Some(Format::Svg),
+        Some("dot" | "gv") => Some(Format::Dot),
+        Some(_) => None,
+    };
+    let fits = |f: &Format| args.format.is_none_or(|given| given == *f);
+    by_name.filter(fits).ok_or_else(|| Refused::Ending(file.clone()))
 }
 
 /// The diagrams of these names.

@@ -14,6 +14,7 @@ pub mod trace;
 
 use clap::Subcommand;
 use pointsman_compile::sources::{MAX_SOURCE_BYTES, read_source};
+use pointsman_console::unreadable;
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -131,7 +132,7 @@ fn walk(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) -> Result<(), String
 }
 
 fn walk_below(dir: &Path, ending: &str, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let wrong = |e: io::Error| format!("cannot read {}: {e}", dir.display());
+    let wrong = |e: io::Error| unreadable(dir, &e);
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(wrong)? {
         entries.push(entry.map_err(wrong)?.path());

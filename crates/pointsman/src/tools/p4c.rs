@@ -2,8 +2,8 @@
 
 use crate::tools::bundle::bundled;
 use clap::Args as ClapArgs;
-use pointsman_compile::compile_file;
 use pointsman_compile::sources::{Sources, as_json, parse_define};
+use pointsman_compile::{TRANSLATE, compile_file};
 use pointsman_console::{results, say};
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
@@ -48,8 +48,13 @@ pub struct Args {
     /// Macro to undefine.
     #[arg(short = 'U', value_name = "NAME")]
     undefine: Vec<String>,
+    /// Write the program to this file, with its includes, as one text.
+    #[arg(long = "pp", value_name = "FILE")]
+    pp: Option<PathBuf>,
     #[command(flatten)]
     ignored: Ignored,
+    #[command(flatten)]
+    missing: Missing,
 }
 
 /// Flags of p4c without a meaning here.
@@ -75,14 +80,42 @@ struct Ignored {
     log: Vec<String>,
     #[arg(long = "maxErrorCount", value_name = "N", hide = true)]
     max_error_count: Option<String>,
-    #[arg(long = "toJSON", value_name = "FILE", hide = true)]
-    to_json: Option<String>,
-    #[arg(long = "pp", value_name = "FILE", hide = true)]
-    pp: Option<String>,
     #[arg(long = "top4", value_name = "PASSES", hide = true)]
     top4: Option<String>,
     #[arg(long = "dump", value_name = "DIR", hide = true)]
     dump: Option<String>,
+}
+
+/// Flags of p4c whose output later steps of a script need, and which is not made here.
+#[derive(ClapArgs)]
+struct Missing {
+    #[arg(short = 'E', hide = true)]
+    preprocess: bool,
+    #[arg(long = "toJSON", value_name = "FILE", hide = true)]
+    to_json: Option<PathBuf>,
+    #[arg(long, visible_alias = "p4runtime-entries-file", value_name = "FILES", hide = true)]
+    p4runtime_entries_files: Option<String>,
+}
+
+impl Missing {
+    fn refuse(&self) -> Result<(), String> {
+        let all = [
+            (
+                self.preprocess,
+                "-E: preprocessed text is not written; --pp FILE writes the program with its includes, macros as they are",
+            ),
+            (
+                self.to_json.is_some(),
+                "--toJSON: p4c's own form of a program is not written; remove the flag, or use p4c for this step",
+            ),
+            (
+                self.p4runtime_entries_files.is_some(),
+                "--p4runtime-entries-files: entries in the program are not written to a file: the switch has them as soon as it runs \
+                 the program, so remove the flag and the step that writes them",
+            ),
+        ];
+        all.into_iter().find(|(given, _)| *given).map_or(Ok(()), |(_, why)| Err(why.to_string()))
+    }
 }
 
 impl Ignored {
@@ -99,8 +132,6 @@ impl Ignored {
             (!self.werror.is_empty(), "--Werror"),
             (!self.log.is_empty(), "-T"),
             (self.max_error_count.is_some(), "--maxErrorCount"),
-            (self.to_json.is_some(), "--toJSON"),
-            (self.pp.is_some(), "--pp"),
             (self.top4.is_some(), "--top4"),
             (self.dump.is_some(), "--dump"),
         ];
@@ -114,6 +145,7 @@ impl Ignored {
 /// The target is another one, the program has errors, or a file cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     refuse(args)?;
+    args.missing.refuse()?;
     for flag in args.ignored.given() {
         say(&format!("warning: {flag} has no effect here"));
     }
@@ -126,6 +158,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let output = output(args);
     folder(&output)?;
     results::write(&output, "-o", as_json(&text))?;
+    if let Some(path) = &args.pp {
+        folder(path)?;
+        results::write(path, "--pp", &text)?;
+    }
     let info = p4info(&compiled.program)?;
     for path in &args.p4runtime_files {
         folder(path)?;
@@ -155,11 +191,7 @@ fn refuse(args: &Args) -> Result<(), String> {
     }
     match args.language.to_ascii_lowercase().as_str() {
         "p4-16" | "p4_16" | "16" | "p416" => Ok(()),
-        _ => Err(format!(
-            "--std {}: only P4_16 is compiled here; translate the program first: `p4c --std p4-14 --pp new.p4 {}`",
-            args.language,
-            args.file.display()
-        )),
+        _ => Err(format!("--std {}: only P4_16 is compiled here; {TRANSLATE}", args.language)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds tests, and the program of each.
 
 use crate::tools::walk;
-use pointsman_compile::p4_14;
+use pointsman_compile::{TRANSLATE, old_language};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ fn foreign(text: &str) -> Option<String> {
             return Some(format!("for {name} ({found}): this switch supports only v1model"));
         }
     }
-    p4_14(text).map(|_| "P4_14: translate it to P4_16 first, with `p4c --std p4-14 --pp`".to_string())
+    old_language(text).map(|_| format!("P4_14: {TRANSLATE}"))
 }
 
 /// The file in an `#include`.
