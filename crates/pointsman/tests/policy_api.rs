@@ -446,7 +446,7 @@ fn wrong_tokens_and_addresses() {
         "{said}"
     );
     let said = status("127.0.0.1:9560");
-    assert!(said.contains("--api (POINTSMAN_API)") && said.contains("http:// or https://"), "{said}");
+    assert!(said.contains("--api (POINTSMAN_API)") && said.contains("write http://host:port"), "{said}");
     assert!(!said.contains("that the controller runs"), "{said}");
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = format!("http://{}", other.local_addr().expect("an address"));

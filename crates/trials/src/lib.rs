@@ -285,6 +285,8 @@ struct Results {
     done: BTreeMap<Key, Value>,
     /// Goes into every line.
     origin: Value,
+    /// Of the file, for messages.
+    path: String,
 }
 
 /// What made a line of results, as it is in the line.
@@ -301,7 +303,7 @@ impl Results {
         if let Some(file) = &mut self.file {
             // In one piece: another process that appends to it does not get in between.
             file.write_all(format!("{line}\n").as_bytes())
-                .map_err(|e| format!("cannot write results: {e}"))?;
+                .map_err(|e| format!("cannot write {}: {e}; make room, and run the same command again: results that it has are kept", self.path))?;
         }
         if self.to_stdout {
             print(&format!("{line}\n"));
@@ -469,8 +471,9 @@ fn complete(
     if todo.len() < jobs.len() {
         say(&format!("{} of {} simulations are already finished", jobs.len() - todo.len(), jobs.len()));
     }
-    let results =
-        Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done, origin: origin_json() });
+    let path = file.map(|path| path.display().to_string()).unwrap_or_default();
+    let file = file.map(open).transpose()?;
+    let results = Mutex::new(Results { file, to_stdout, done, origin: origin_json(), path });
     let bar = Progress::new(true);
     bar.begin(todo.len() as u64, "simulations");
     let one = |job: &&Job<'_>| -> Result<(), String> {

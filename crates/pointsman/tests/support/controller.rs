@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-/// A connected controller; blocking, with its own runtime.
+/// A connected controller; blocking, with its own runtime, whose thread answers the switch between calls.
 pub struct Controller {
     tokio: tokio::runtime::Runtime,
     client: P4RuntimeClient<Channel>,
@@ -27,8 +27,11 @@ pub struct Controller {
 
 /// Connects and takes part in the arbitration with this election id. Returns whether it is primary.
 pub fn connect(address: SocketAddr, election: u128) -> (Controller, Code) {
-    let tokio =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
     let (say, said) = mpsc::channel(16);
     let (client, stream) = tokio.block_on(async {
         let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address makes a URI");
