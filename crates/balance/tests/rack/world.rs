@@ -344,6 +344,8 @@ impl World {
             }
         }
         self.now = end;
+        // States of devices are looked at when it is due; nothing else of the desk needs the time here.
+        self.desk.sample(self.unix_ms(), &self.controller);
     }
 
     /// A request from this port of the client and its answer: the switch's port that leads to the device that served.
