@@ -36,8 +36,11 @@ fn rest(service: &Service) -> Service {
     Service { members: Vec::new(), policy, tuning: Default::default(), ..service.clone() }
 }
 
-/// Weights and priorities of a service's devices.
-fn shares(service: &Service) -> Vec<(u16, u32, Vec<(u32, u8)>)> {
+/// A server with its weight, and weights and priorities of its devices.
+type Share = (u16, u32, Vec<(u32, u8)>);
+
+/// Weights and priorities of a service's servers and devices.
+fn shares(service: &Service) -> Vec<Share> {
     let of = |m: &Member| m.devices.iter().map(|d| (if d.held { 0 } else { d.weight }, d.priority)).collect();
     service.members.iter().map(|m| (m.server, m.weight, of(m))).collect()
 }
@@ -62,7 +65,7 @@ pub(crate) fn changes(old: &Rack, new: &Rack) -> String {
     let all = [
         listed("new service", only(&t, &s)),
         listed("removed service", only(&s, &t)),
-        listed("policy of", differing((&s, &t), |s| (s.policy, s.tuning.clone()))),
+        listed("policy of", differing((&s, &t), |s| (s.policy, s.tuning))),
         listed("weights of", differing((&s, &t), shares)),
         listed("settings of", differing((&s, &t), rest)),
         listed("new device", only(&e, &d)),
