@@ -121,8 +121,7 @@ fn meter(
     };
     let of = |entry: &&p4rt::TableEntry| {
         let key = p4rt::TableEntry { action: None, ..(*entry).clone() };
-        let entry =
-            p4rt::DirectMeterEntry { table_entry: Some(key), config, ..Default::default() };
+        let entry = p4rt::DirectMeterEntry { table_entry: Some(key), config, ..Default::default() };
         update(p4rt::update::Type::Modify, Entity::DirectMeterEntry(entry))
     };
     Ok(chosen.iter().map(of).collect())
