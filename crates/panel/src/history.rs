@@ -72,8 +72,8 @@ pub fn drops(answers: &Answers) -> Markup {
         @if all.is_empty() {
             p {
                 @match string(&answers.status["controller"]) {
-                    "backup" => "Not known here: the controller in charge reads them from the switch.",
-                    "disconnected" => "Not known here: there is no connection to the switch.",
+                    "backup" => "Unknown to this controller: the controller in charge reads them from the switch.",
+                    "disconnected" => "Unknown to this controller: it has no connection to the switch.",
                     _ => "None.",
                 }
             }

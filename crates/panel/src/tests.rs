@@ -233,7 +233,7 @@ fn what_a_controller_without_a_switch_does_not_know() {
         a.drops = json!({"drops": []});
         let page = overview_page(&a, &View::default(), FORGERY);
         assert!(
-            page.contains("Not known here") && page.contains(unknown) && !page.contains("None."),
+            page.contains("Unknown to this controller") && page.contains(unknown) && !page.contains("None."),
             "{page}"
         );
         assert_eq!(page.contains("No MAC address is known for"), state != "backup", "{page}");

@@ -73,8 +73,8 @@ impl Trial {
         Probe { kind: s.kind.clone(), to: self.target.to, timeout }
     }
 
-    /// The result of the current probe. Results of abandoned ones are ignored. Returns a message for the operator: a problem, or that there
-    /// is none any more.
+    /// The result of the current probe. Results of abandoned ones are ignored. Returns a message for the operator: a problem, or that it
+    /// has ended.
     pub fn ended(&mut self, now: Duration, result: Result<(), &str>) -> Option<Result<String, String>> {
         self.deadline.take()?;
         let (rise, fall) = (self.target.settings.rise, self.target.settings.fall);
