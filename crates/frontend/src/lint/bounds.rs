@@ -11,13 +11,15 @@ use crate::check::tree::{Arg, Call, Callee, Expr, ExprKind, KeySet, Sig, Tree};
 use crate::check::types::{Kind, Ty};
 use pointsman_ir::MatchKind;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Nothing is known: the type alone bounds the value.
 pub const ANY: u128 = u128::MAX;
 
-/// Upper bounds of places; one counts for all inside it that have none of their own.
+/// Upper bounds of places; one counts for all inside it that have none of their own. Every branch of a program has a copy, most of
+/// them equal: they share the map until one of them changes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Bounds(BTreeMap<Place, u128>);
+pub struct Bounds(Rc<BTreeMap<Place, u128>>);
 
 /// What is needed to understand expressions.
 #[derive(Clone, Copy)]
@@ -61,16 +63,36 @@ impl Context<'_> {
 
 impl Bounds {
     fn of_place(&self, place: &Place) -> u128 {
-        let all = (0..=place.fields.len()).rev();
-        let mut outer = all.map(|n| Place { var: place.var, fields: place.fields[..n].to_vec() });
-        outer.find_map(|p| self.0.get(&p)).copied().unwrap_or(ANY)
+        let mut outer = place.clone();
+        loop {
+            if let Some(max) = self.0.get(&outer) {
+                return *max;
+            }
+            if outer.fields.pop().is_none() {
+                return ANY;
+            }
+        }
+    }
+
+    /// The place and all inside it that have bounds of their own, in order.
+    fn inside(&self, place: &Place) -> impl Iterator<Item = (&Place, u128)> {
+        let from = self.0.range(place..);
+        from.take_while(move |(p, _)| p.var == place.var && p.fields.starts_with(&place.fields))
+            .map(|(p, max)| (p, *max))
     }
 
     /// The place, with all inside it, is `max` at most.
     pub fn set(&mut self, place: Place, max: u128) {
-        self.0.retain(|p, _| p.var != place.var || !p.fields.starts_with(&place.fields));
+        let old: Vec<Place> = self.inside(&place).map(|(p, _)| p.clone()).collect();
+        if old.is_empty() && self.of_place(&place) == max || old == [place.clone()] && self.0[&place] == max {
+            return;
+        }
+        let map = Rc::make_mut(&mut self.0);
+        for p in &old {
+            map.remove(p);
+        }
         if self.of_place(&place) != max {
-            self.0.insert(place, max);
+            Rc::make_mut(&mut self.0).insert(place, max);
         }
     }
 
@@ -100,27 +122,21 @@ impl Bounds {
             ExprKind::Const(c) => self.fill(to, c),
             _ => {
                 let max = self.of(from, context);
-                let parts: Vec<(Place, u128)> = match context.place(from) {
-                    Some(from) => {
-                        let inside = self.0.iter().filter(|(p, _)| {
-                            p.var == from.var
-                                && p.fields.len() > from.fields.len()
-                                && p.fields.starts_with(&from.fields)
-                        });
-                        let moved = |p: &Place| {
-                            to.fields.iter().chain(&p.fields[from.fields.len()..]).copied().collect()
-                        };
-                        inside.map(|(p, max)| (Place { var: to.var, fields: moved(p) }, *max)).collect()
-                    }
-                    None => Vec::new(),
+                let moved = |p: &Place, depth: usize| {
+                    let fields = to.fields.iter().chain(&p.fields[depth..]).copied().collect();
+                    Place { var: to.var, fields }
                 };
+                let parts: Vec<(Place, u128)> = context.place(from).map_or(Vec::new(), |from| {
+                    let inside = self.inside(&from).filter(|(p, _)| **p != from);
+                    inside.map(|(p, max)| (moved(p, from.fields.len()), max)).collect()
+                });
                 self.set(to, max);
                 parts.into_iter().for_each(|(p, max)| self.set(p, max));
             }
         }
     }
 
-    /// The largest value of an expression. Subtractions are taken as not wrapping.
+    /// The largest value of an expression. Subtractions are taken as not wrapping around.
     pub fn of(&self, e: &Expr, context: Context<'_>) -> u128 {
         let most = context.most(e.ty);
         let of = |e: &Expr| self.of(e, context);
@@ -155,6 +171,7 @@ impl Bounds {
         let (x, y) = (self.of(a, context), self.of(b, context));
         match op {
             BinaryOp::Add | BinaryOp::SatAdd => x.saturating_add(y),
+            // Most programs subtract what they know to be smaller: a warning of all that might wrap around would be noise.
             BinaryOp::Sub | BinaryOp::SatSub => x,
             BinaryOp::Mul => x.saturating_mul(y),
             BinaryOp::Div => known(b).filter(|n| *n > 0).map_or(x, |n| x / n),
@@ -278,18 +295,32 @@ impl Bounds {
 
     /// Two paths meet.
     pub fn join(&mut self, other: &Bounds) {
-        let places: Vec<Place> = self.0.keys().chain(other.0.keys()).cloned().collect();
-        let joined = places.into_iter().map(|p| (self.of_place(&p).max(other.of_place(&p)), p));
-        let told = joined.filter(|(max, p)| *max != ANY || !p.fields.is_empty());
-        self.0 = told.map(|(max, p)| (p, max)).collect();
+        if Rc::ptr_eq(&self.0, &other.0) {
+            return;
+        }
+        let mut changed = Vec::new();
+        for p in self.0.keys().chain(other.0.keys()) {
+            let max = self.of_place(p).max(other.of_place(p));
+            let told = (max != ANY || !p.fields.is_empty()).then_some(max);
+            if told != self.0.get(p).copied() {
+                changed.push((p.clone(), told));
+            }
+        }
+        for (place, told) in changed {
+            let map = Rc::make_mut(&mut self.0);
+            match told {
+                Some(max) => map.insert(place, max),
+                None => map.remove(&place),
+            };
+        }
     }
 
     /// What still grows, compared with `before`, is taken as unbounded: a loop may repeat it.
     pub fn widen(&mut self, before: &Bounds) {
-        for (place, max) in &mut self.0 {
-            if *max > before.of_place(place) {
-                *max = ANY;
-            }
+        let grown: Vec<Place> =
+            self.0.iter().filter(|(p, max)| **max > before.of_place(p)).map(|(p, _)| p.clone()).collect();
+        for place in grown {
+            Rc::make_mut(&mut self.0).insert(place, ANY);
         }
     }
 }
