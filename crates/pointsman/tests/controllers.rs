@@ -127,7 +127,9 @@ fn what_hangs_is_noticed() {
         wait("another controller is in charge", 1 + n);
     }
     for n in 1..=3 {
+        // Both are connected again, the standby too.
         wait("the switch is up to date", 3 + n);
+        wait("another controller is in charge", 3 + n);
         took[1] = took[1].min(noticed("the connection has ended", &all[leader], b.switch().pid()));
     }
     tell(&format!(
