@@ -25,7 +25,7 @@
 //! A server with more than eight devices has two halves, and a report is about one of them: slots 0 to 7, or 8 to 15 with that bit.
 //!
 //! With [`METRICS_LOAD`] the first word is the [`Load`] of every device in the mask, with [`METRICS_LOADS`] the first eight are
-//! those of the devices in each slot.
+//! those of the devices in each slot. Bits 8 to 15 of the field are a [`Latency99`]: that of the sender's own device.
 
 use crate::trust::ReportKey;
 use crate::types::MAX_SERVER;
@@ -52,6 +52,44 @@ pub const METRICS_LOADS: u16 = 2;
 pub const METRICS_CORRECTS: u16 = 4;
 /// Bit of `metrics`: the devices in the mask failed their health check. A switch that does not know the bit takes them for busy.
 pub const METRICS_FAILED: u16 = 8;
+
+/// The lowest of the eight bits of `metrics` that are a [`Latency99`].
+pub const METRICS_LATENCY: u32 = 8;
+
+/// A latency in eight bits: what 99 of 100 requests of the last seconds stayed within, rounded up by an eighth at most.
+///
+/// Code 0 is an unknown latency. Of the others, `c - 1` is a number of units of 1,024 ns if it is below 8; else its last three bits, with
+/// a one before them, are the first four bits of such a number, and `(c - 1) / 8 - 1` bits follow them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Latency99(u8);
+
+impl Latency99 {
+    /// The code of `ns` nanoseconds. Times above 4 hours are taken as that.
+    pub fn of(ns: u64) -> Self {
+        let units = ns >> 10;
+        let shift = (units >> 3).checked_ilog2().unwrap_or(0);
+        let place = u64::from(shift) * 8 + (units >> shift);
+        Latency99((place + 1).min(255) as u8)
+    }
+
+    /// Its encoding in a report.
+    pub fn code(self) -> u8 {
+        self.0
+    }
+
+    /// Decodes the value in a report.
+    pub fn from_code(code: u8) -> Self {
+        Latency99(code)
+    }
+
+    /// In milliseconds; `None` if it is unknown.
+    pub fn ms(self) -> Option<f64> {
+        let place = u64::from(self.0.checked_sub(1)?);
+        let shift = (place / 8).saturating_sub(1);
+        let first = place - 8 * shift;
+        Some((((first + 1) << shift) * 1024) as f64 / 1e6)
+    }
+}
 
 /// The load of a device, in eight bits each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -331,6 +369,33 @@ mod tests {
         let with = Report { metrics: METRICS_LOAD, words: vec![load.word()], ..report() };
         assert_eq!(with.encode()[12..], [1, 2, 3, 255]);
         assert_eq!(Load::from_word(load.word()), load);
+    }
+
+    #[test]
+    fn latencies_in_eight_bits() {
+        assert_eq!(Latency99::default().ms(), None);
+        assert_eq!(
+            [0, 1023, 1024, 8 * 1024, 15 * 1024, 16 * 1024, 18 * 1024].map(|ns| Latency99::of(ns).code()),
+            [1, 1, 2, 9, 16, 17, 18]
+        );
+        assert_eq!(Latency99::of(u64::MAX).code(), 255);
+        // Never too low, and too high by an eighth at most, or by one unit.
+        let mut random = Random::new(1);
+        let mut before = Latency99::default();
+        for code in 1..=254 {
+            let ms = Latency99::from_code(code).ms().expect("known");
+            let highest = (ms * 1e6).round() as u64 - 1;
+            assert_eq!(Latency99::of(highest).code(), code);
+            assert_eq!(Latency99::of(highest + 1).code(), code + 1);
+            assert!(before < Latency99::of(highest));
+            before = Latency99::of(highest);
+        }
+        for _ in 0..10_000 {
+            let ns = random.next_u64() >> (64 - random.below(44));
+            let ms = Latency99::of(ns).ms().expect("known");
+            let exact = ns as f64 / 1e6;
+            assert!(ms > exact && ms <= exact * 1.125 + 0.001024, "{ns}: {ms}");
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub fn charts(answers: &Answers) -> Markup {
     let every = [
         chart(answers, "New connections", "connections/s", kinds("opened_per_s"), true),
         chart(answers, "In flight", "requests or connections", kinds("in_flight"), true),
+        chart(answers, "P99 latency of the slowest device", "milliseconds", kinds("p99_ms"), true),
         chart(answers, "Dropped packets", "packets/s", vec![("all reasons".to_string(), drops)], true),
     ];
     html! {

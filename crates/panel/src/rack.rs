@@ -290,6 +290,9 @@ fn device(d: &Value, writes: bool) -> Markup {
                     (grouped(number(&live["in_flight"]))) " in flight, "
                     @if let Some(rate) = live["opened_per_s"].as_f64() { (format!("{rate:.0} new/s, ")) }
                     (grouped(number(&live["opened"]))) " connections"
+                    @if let Some(ms) = live["p99_ms"].as_f64().filter(|_| load.is_some()) {
+                        ", P99 " (pointsman_chart::number(ms)) " ms"
+                    }
                     @if let Some(age) = d["report_age_ms"].as_u64() { ", report " (elapsed(age)) " old" }
                 }
             }

@@ -11,7 +11,7 @@ fn device(server: usize, name: &str, state: &str) -> Value {
         "device": format!("s{server}/{name}"), "server": format!("s{server}"), "kind": name, "addresses": ["10.0.1.11", "fd00::11"],
         "services": ["inference"], "state": state, "state_since": "2026-11-25T09:00:07.000Z",
         "reason": (state == "failed").then_some("its service does not answer its agent"), "drained": null, "connections": null, "report_age_ms": 240,
-        "live": {"in_flight": 12, "opened": 123_456, "opened_per_s": 98.6, "load": {"compute": 55, "memory": 40, "network": 0, "queue": 2}},
+        "live": {"in_flight": 12, "opened": 123_456, "opened_per_s": 98.6, "p99_ms": 11.534, "load": {"compute": 55, "memory": 40, "network": 0, "queue": 2}},
     })
 }
 
@@ -19,8 +19,9 @@ fn device(server: usize, name: &str, state: &str) -> Value {
 fn trend(kinds: &[&str]) -> Value {
     let at = |i: u64| 1_000_000 + 30_000 * i;
     let sample = |i: u64| {
-        let kind =
-            |k: &&str| (k.to_string(), json!({"opened_per_s": 1234.5 + i as f64, "in_flight": 100 * i}));
+        let kind = |k: &&str| {
+            (k.to_string(), json!({"opened_per_s": 1234.5 + i as f64, "in_flight": 100 * i, "p99_ms": 40.5}))
+        };
         let kinds: serde_json::Map<String, Value> = kinds.iter().map(kind).collect();
         json!({"at_ms": at(i), "kinds": kinds, "dropped_per_s": 0.5})
     };

@@ -28,11 +28,14 @@ pub enum Column {
     InFlight,
     /// New connections per second, the most first.
     Rate,
+    /// P99 latency, the highest first.
+    #[value(name = "p99")]
+    P99,
     /// Age of the last report, the oldest first.
     Report,
 }
 
-/// Show all devices live: state, load, requests in flight, new connections, age of the last report.
+/// Show all devices live: state, load, requests in flight, new connections, P99 latency, age of the last report.
 ///
 /// Keys: d, s, l, i, n, r sort by device, state, load, in flight, new connections, report; q quits.
 #[derive(clap::Args)]
@@ -55,6 +58,7 @@ struct Row {
     load: Option<u64>,
     in_flight: Option<u64>,
     rate: Option<f64>,
+    p99_ms: Option<f64>,
     report_ms: Option<u64>,
 }
 
@@ -80,6 +84,7 @@ fn rows(answer: &Value) -> Vec<Row> {
         load: d["report_age_ms"].as_u64().and(d["live"]["load"]["compute"].as_u64()),
         in_flight: d["live"]["in_flight"].as_u64(),
         rate: d["live"]["opened_per_s"].as_f64(),
+        p99_ms: d["report_age_ms"].as_u64().and(d["live"]["p99_ms"].as_f64()),
         report_ms: d["report_age_ms"].as_u64(),
     };
     all.map(row).collect()
@@ -94,6 +99,7 @@ fn sort(rows: &mut [Row], by: Column) {
         Column::Load => b.load.cmp(&a.load),
         Column::InFlight => b.in_flight.cmp(&a.in_flight),
         Column::Rate => b.rate.partial_cmp(&a.rate).unwrap_or(Ordering::Equal),
+        Column::P99 => b.p99_ms.partial_cmp(&a.p99_ms).unwrap_or(Ordering::Equal),
         Column::Report => b.report_ms.cmp(&a.report_ms),
     });
 }
@@ -103,15 +109,16 @@ fn table(rows: &[Row], lines: usize) -> String {
     let wide = rows.iter().map(|r| r.device.chars().count()).max().unwrap_or(0).max(6);
     let number = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
     let mut out = format!(
-        "{:wide$}  {:13}  {:>6}  {:>9}  {:>8}  {:>8}\n",
-        "DEVICE", "STATE", "LOAD %", "IN FLIGHT", "NEW/S", "REPORT"
+        "{:wide$}  {:13}  {:>6}  {:>9}  {:>8}  {:>8}  {:>8}\n",
+        "DEVICE", "STATE", "LOAD %", "IN FLIGHT", "NEW/S", "P99 MS", "REPORT"
     );
     for r in rows.iter().take(lines.saturating_sub(1)) {
         let rate = r.rate.map_or("-".to_string(), |n| format!("{n:.0}"));
+        let p99 = r.p99_ms.map_or("-".to_string(), pointsman_chart::number);
         let age = r.report_ms.map_or("-".to_string(), |ms| format!("{:.1} s", ms as f64 / 1000.0));
         let (load, in_flight) = (number(r.load), number(r.in_flight));
         out.push_str(&format!(
-            "{:wide$}  {:13}  {load:>6}  {in_flight:>9}  {rate:>8}  {age:>8}\n",
+            "{:wide$}  {:13}  {load:>6}  {in_flight:>9}  {rate:>8}  {p99:>8}  {age:>8}\n",
             r.device,
             word(&r.state)
         ));
@@ -229,7 +236,7 @@ mod tests {
     fn tables() {
         let device = |name: &str, state: &str, load: u64, in_flight: u64, rate: f64, age: u64| {
             json!({"device": name, "state": state, "report_age_ms": age,
-                "live": {"in_flight": in_flight, "opened": 1, "opened_per_s": rate, "load": {"compute": load}}})
+                "live": {"in_flight": in_flight, "opened": 1, "opened_per_s": rate, "p99_ms": rate * 2.5, "load": {"compute": load}}})
         };
         let mut silent = device("s2/cpu", "silent", 0, 0, 0.0, 0);
         (silent["live"], silent["report_age_ms"]) = (Value::Null, Value::Null);
@@ -244,11 +251,12 @@ mod tests {
         assert_eq!(order(Column::Load), "s1/nic s1/cpu s2/cpu");
         assert_eq!(order(Column::InFlight), "s1/cpu s1/nic s2/cpu");
         assert_eq!(order(Column::Rate), "s1/nic s1/cpu s2/cpu");
+        assert_eq!(order(Column::P99), "s1/nic s1/cpu s2/cpu");
         assert_eq!(order(Column::Report), "s1/nic s1/cpu s2/cpu");
-        let right = "DEVICE  STATE          LOAD %  IN FLIGHT     NEW/S    REPORT\n\
-                     s1/cpu  in service          5          9         1     0.1 s\n\
-                     s1/nic  draining           50          3         8     4.2 s\n\
-                     s2/cpu  silent              -          -         -         -\n";
+        let right = "DEVICE  STATE          LOAD %  IN FLIGHT     NEW/S    P99 MS    REPORT\n\
+                     s1/cpu  in service          5          9         1       3.5     0.1 s\n\
+                     s1/nic  draining           50          3         8        19     4.2 s\n\
+                     s2/cpu  silent              -          -         -         -         -\n";
         assert_eq!(table(&rows(&answer), 9), right);
         assert_eq!(table(&rows(&answer), 2).lines().count(), 2);
     }

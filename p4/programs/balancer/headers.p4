@@ -41,6 +41,7 @@ const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mas
 const bit<16> METRICS_LOADS = 2;    // eight words: load of the device in each of eight slots
 const bit<16> METRICS_CORRECTS = 4; // the queue in it is what is in flight: the switch's own count is set to it
 const bit<16> METRICS_FAILED = 8;   // the devices in the mask failed their health check
+// Bits 8 to 15 are a latency: how the agent's device answered lately. 0: not known. Else the code of a time; the controller decodes it.
 
 typedef bit<48> mac_t;
 typedef bit<32> ipv4_t;

@@ -75,8 +75,8 @@ struct factors_t {
 #define STATE(i) last_heard##i, reported##i, in_flight##i
 #define STATE_ARRAYS(i) register<bit<48>> last_heard##i, register<bit<64>> reported##i, register<bit<16>> in_flight##i
 
-// A metric of a device. `reported` is compute, memory, network, queue, weight (8 bits each), 8 bits unused, and how many
-// connections it got since.
+// A metric of a device. `reported` is compute, memory, network, queue, weight, latency (8 bits each), and how many connections it got
+// since. No decision looks at the latency: it is for those who read the register.
 control Metric(in bit<8> which, in bit<64> reported, in bit<16> in_flight, out bit<16> value) {
     apply {
         value = which == METRIC_IN_FLIGHT ? in_flight
@@ -119,7 +119,7 @@ control LookAtDevice(in server_t server, in bit<1> enabled, in measure_t measure
 }
 
 // Takes note of a report or probe about a device (`mine`). `now` is HEARD_FAILED if the device failed its health check.
-control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in reported_t report, in bit<32> load)
+control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in reported_t report, in bit<32> load, in bit<8> latency)
                     (register<bit<48>> last_heard, register<bit<64>> reported, register<bit<16>> in_flight) {
     apply {
         bit<32> at = (bit<32>)server;
@@ -131,11 +131,12 @@ control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in repo
                 last_heard.write(at, now);
             }
             if (report.metrics == 1) {
-                // A report knows no weight and a probe no queue: the last reported one stays.
+                // A report knows no weight and a probe no queue and no latency: the last reported one stays.
                 bit<64> was;
                 reported.read(was, at);
                 reported.write(at, load[31:8]
-                    ++ (report.probe == 1 ? was[39:32] ++ report.weight : load[7:0] ++ was[31:24]) ++ 24w0);
+                    ++ (report.probe == 1 ? was[39:32] ++ report.weight ++ was[23:16] : load[7:0] ++ was[31:24] ++ latency)
+                    ++ 16w0);
                 if (report.corrects == 1) {
                     in_flight.write(at, (bit<16>)load[7:0]);
                 }
@@ -170,6 +171,8 @@ struct note_t {
     devices_t  available; // those of them that can take new connections
     bool       failed;    // they failed their health check
     reported_t load;      // meta.words are the values
+    bit<8>     latency;   // of the requests to the device of the agent, as the report has it
+    devices_t  agent;     // which that is
 }
 
 // The devices whose last report was that of a failed health check.
@@ -215,7 +218,8 @@ control LookAtLoad(in server_t server, in devices_t enabled, in measure_t measur
 // Takes note of a report about devices of a server; `words` is the load of each of eight, in the half of the server that it is about.
 #define NOTE_OF(i) NoteOfDevice(last_heard##i, reported##i, in_flight##i) device##i
 #define NOTE(i) \
-    device##i.apply(note.devices[i:i] == 1, server, heard, note.load, words[255 - 32 * (i % 8):224 - 32 * (i % 8)])
+    device##i.apply(note.devices[i:i] == 1, server, heard, note.load, words[255 - 32 * (i % 8):224 - 32 * (i % 8)], \
+                    note.agent[i:i] == 1 ? note.latency : 8w0)
 control NoteLoad(in note_t note, in server_t server, in time_us_t now, in bit<256> words)
                 (DEVICE_LIST(STATE_ARRAYS), register<devices_t> accel_state, register<bit<48>> server_heard,
                  register<bit<48>> spare_heard) {

@@ -146,7 +146,7 @@ control Reports(inout headers_t hdr,
     }
 
     apply {
-        note = { false, 0, 0, false, { 0, 0, 0, 0 } };
+        note = { false, 0, 0, false, { 0, 0, 0, 0 }, 0, 0 };
         bit<64> sequence = 0;
         bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
         bool checks = false;   // it is accepted if it is newer than all before
@@ -222,6 +222,7 @@ control Reports(inout headers_t hdr,
                 note.devices = OF_HALF(hdr.report.server[13:13], hdr.report.mask);
                 note.available = OF_HALF(hdr.report.server[13:13], hdr.report.available);
                 note.failed = (hdr.report.metrics & METRICS_FAILED) != 0;
+                note.latency = hdr.report.metrics[15:8];
                 if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
                     note.load.metrics = 1;
                     if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
@@ -265,6 +266,7 @@ control Reports(inout headers_t hdr,
                     meta.drop_reason = DROP_REPORT_SOURCE;
                 } else {
                     known = true;
+                    note.agent = SET_OF(SLOT_OF(sender));
                     report_keys.apply();
                     if (trust == TRUST_KEY && key_number != 0) {
                         bit<64> expected = 0;

@@ -9,7 +9,9 @@
 //!
 //! Times are in nanoseconds, because this code runs for every packet.
 
+use super::recent::Recent;
 use super::waiting::{Key, Request, Waiting};
+use crate::report::Latency99;
 use crate::types::Protocol;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ const GIVE_UP: u64 = 10;
 pub(super) struct Latency {
     waiting: Waiting,
     average_ms: Option<f64>,
+    recent: Recent,
     /// That of the answer that was just seen, if this step saw one.
     pub just_ms: Option<f64>,
     /// When the newest request that was answered had come.
@@ -48,8 +51,8 @@ impl Latency {
             }
             return;
         }
-        if self.waiting.len() >= MAX_PENDING && self.waiting.remove_oldest().is_some() {
-            self.lost += 1;
+        if self.waiting.len() >= MAX_PENDING {
+            self.lose_oldest(now);
         }
         self.waiting.add(request);
     }
@@ -57,7 +60,9 @@ impl Latency {
     /// Data to a client. `smoothing` is the weight of this latency in the average.
     pub fn answer(&mut self, now: u64, key: &Key, smoothing: f64) {
         let Some(request) = self.waiting.remove(key) else { return };
-        let latency = milliseconds(now.saturating_sub(request.start));
+        let took = now.saturating_sub(request.start);
+        self.recent.add(now, took);
+        let latency = milliseconds(took);
         self.answers += 1;
         self.just_ms = Some(latency);
         self.answered = self.answered.max(request.start);
@@ -91,10 +96,22 @@ impl Latency {
     #[inline]
     pub fn expire(&mut self, now: u64, lost_after: u64) {
         while self.expiry(lost_after).is_some_and(|at| at <= now) {
-            self.waiting.remove_oldest();
-            self.lost += 1;
+            self.lose_oldest(now);
         }
         self.forget();
+    }
+
+    /// A lost request took as long as it waited.
+    fn lose_oldest(&mut self, now: u64) {
+        if let Some(lost) = self.waiting.remove_oldest() {
+            self.recent.add(now, now.saturating_sub(lost.start));
+            self.lost += 1;
+        }
+    }
+
+    /// What 99 of 100 requests stayed within that ended in the last 15 to 30 seconds.
+    pub fn p99(&mut self, now: u64) -> Latency99 {
+        self.recent.p99(now)
     }
 
     /// Requests that wait.

@@ -18,6 +18,7 @@ mod latency;
 mod membership;
 mod packet;
 mod proc;
+mod recent;
 pub mod source;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,9 @@ mod waiting;
 
 use crate::config::{self, AgentSettings, Rack, ReportForm, Target};
 use crate::frame_report::{ETHERTYPE, FrameReport, Notice};
-use crate::report::{Load, METRICS_FAILED, METRICS_LOAD, METRICS_LOADS, Report, Stamp};
+use crate::report::{
+    Latency99, Load, METRICS_FAILED, METRICS_LATENCY, METRICS_LOAD, METRICS_LOADS, Report, Stamp,
+};
 use crate::trust::{ReportKey, Trust};
 use crate::types::{Address, DeviceNumber, Mac, Protocol, REPORT_PORT};
 pub use health::Probe;
@@ -239,6 +242,8 @@ pub enum Output {
 pub struct Metrics {
     /// Request latency in milliseconds.
     pub latency_ms: f64,
+    /// What 99 of 100 requests stayed within, as of the last report.
+    pub p99: Latency99,
     /// Unanswered requests.
     pub outstanding: usize,
     /// Processor use.
@@ -291,6 +296,8 @@ pub struct Agent {
     ports: Vec<(Protocol, u16)>,
     limits: Limits,
     latency: Latency,
+    /// As of the last report.
+    p99: Latency99,
     cpu: proc::Cpu,
     memory_percent: Option<f64>,
     network: proc::Network,
@@ -348,6 +355,7 @@ impl Agent {
             limits: Limits::new(&config.settings),
             config,
             latency: Latency::default(),
+            p99: Latency99::default(),
             cpu: proc::Cpu::default(),
             memory_percent: None,
             network: proc::Network::default(),
@@ -379,6 +387,7 @@ impl Agent {
     pub fn metrics(&self, now: Duration) -> Metrics {
         Metrics {
             latency_ms: self.latency.current_ms(nanos(now)),
+            p99: self.p99,
             outstanding: self.latency.outstanding(),
             cpu_percent: self.cpu.percent.get(),
             memory_percent: self.memory_percent,
@@ -547,6 +556,7 @@ impl Agent {
     /// Reports the known values. Healthy devices with silent sources are omitted, so that they become silent.
     fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.heartbeat_at = self.next_heartbeat(now);
+        self.p99 = self.latency.p99(self.now_ns);
         let all = 0..self.parts.len();
         let (failed, others): (Vec<usize>, Vec<usize>) = all.partition(|i| self.parts[*i].failed);
         let known: Vec<usize> = others.into_iter().filter(|i| self.parts[*i].is_known(now)).collect();
@@ -583,7 +593,7 @@ impl Agent {
         out.push(Output::Frame { to: self.config.switch_mac, payload });
     }
 
-    /// A report of some devices, if there are any, in a datagram. They are of one half of the server.
+    /// A report of some devices, if there are any, in a datagram. They are of one half of the server. The latency is that of its own device.
     fn datagram(&mut self, now: Duration, parts: &[usize], flag: u16, out: &mut Vec<Output>) {
         let Some(first) = parts.first().map(|i| self.parts[*i].device) else { return };
         let stamp = self.stamp(now);
@@ -601,7 +611,7 @@ impl Agent {
             report.metrics = METRICS_LOADS;
             report.words = vec![0; 8];
         }
-        report.metrics |= flag;
+        report.metrics |= flag | u16::from(self.p99.code()) << METRICS_LATENCY;
         for &i in parts {
             let slot = self.parts[i].device.slot() & 7;
             report.mask |= 1 << slot;

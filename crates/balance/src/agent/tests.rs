@@ -295,6 +295,34 @@ fn requests_that_were_overtaken_are_lost() {
     assert_eq!((a.metrics(at(1_001_000)).lost, a.metrics(at(1_001_000)).outstanding), (1, 0));
 }
 
+/// Reports say what 99 of 100 requests stayed within, lost ones included, until the requests are half a minute old.
+#[test]
+fn reports_have_the_latency() {
+    let mut a = agent();
+    let p99 = |a: &mut Agent, now| {
+        let out = a.step(now, Input::Tick);
+        let Some(Output::Send { payload, .. }) = out.last() else { panic!("no heartbeat: {out:?}") };
+        let report = Report::decode(payload).expect("a report");
+        Latency99::from_code((report.metrics >> METRICS_LATENCY) as u8).ms()
+    };
+    assert_eq!(p99(&mut a, at(0)), None);
+    for n in 0..99 {
+        udp(&mut a, at(1_000 + n), Direction::In, n as u16);
+        udp(&mut a, at(6_000 + n), Direction::Out, n as u16);
+    }
+    let ms = p99(&mut a, at(200_000)).expect("known");
+    assert!((5.0..5.7).contains(&ms), "{ms}");
+    // Two of 102 are lost: a later one was answered.
+    udp(&mut a, at(300_000), Direction::In, 200);
+    udp(&mut a, at(300_001), Direction::In, 201);
+    udp(&mut a, at(300_002), Direction::In, 202);
+    udp(&mut a, at(300_500), Direction::Out, 202);
+    let ms = p99(&mut a, at(2_000_000)).expect("known");
+    assert!((1_000.0..2_000.0).contains(&ms), "{ms}");
+    assert_eq!(a.metrics(at(2_000_000)).lost, 2);
+    assert_eq!(p99(&mut a, at(40_000_000)), None);
+}
+
 #[test]
 fn several_datagrams_are_one_request() {
     let mut a = agent();

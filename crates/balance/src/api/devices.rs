@@ -32,7 +32,13 @@ fn last_change(change: Option<&&Change>) -> Value {
 fn live(live: Live) -> Value {
     let load: serde_json::Map<String, Value> =
         METRICS.iter().zip(live.reported).map(|(name, value)| (name.to_string(), value.into())).collect();
-    json!({ "in_flight": live.in_flight, "opened": live.opened, "opened_per_s": live.rate, "load": load })
+    json!({
+        "in_flight": live.in_flight,
+        "opened": live.opened,
+        "opened_per_s": live.rate,
+        "p99_ms": live.latency.ms(),
+        "load": load,
+    })
 }
 
 /// Dropped packets by reason, as of the last look.

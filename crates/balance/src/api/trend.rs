@@ -1,13 +1,15 @@
-//! The last hour: connections, requests in flight and drops, and the decisions of a learner.
+//! The last hour: connections, requests in flight, latency and drops, and the decisions of a learner.
 
 use super::devices::dropped;
 use crate::config::Rack;
 use crate::controller::{Controller, Controllers, Live};
 use crate::learn::Decision;
+use crate::report::Latency99;
 use crate::types::DeviceNumber;
 use pointsman_decide::Weights;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Time between two samples.
 const EVERY_MS: u64 = 30_000;
@@ -24,6 +26,8 @@ struct OfKind {
     /// New connections per second; unknown in the first sample, and after a restart of the switch.
     opened_per_s: Option<f64>,
     in_flight: u64,
+    /// The highest of its devices.
+    latency: Latency99,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +111,7 @@ impl Trend {
             for (device, kind, live) in &figures.devices {
                 let kind = kinds.entry(kind).or_default();
                 kind.in_flight += live.in_flight;
+                kind.latency = kind.latency.max(live.latency);
                 let last = before.opened.get(&(at, *device));
                 add(&mut kind.opened_per_s, last, live.opened, seconds);
                 now.opened.insert((at, *device), live.opened);
@@ -138,8 +143,13 @@ impl Trend {
     /// `GET /v1/trend`.
     pub fn json(&self) -> Value {
         let samples = self.samples.iter().map(|s| {
-            let kind =
-                |k: &OfKind| json!({ "opened_per_s": tenths(k.opened_per_s), "in_flight": k.in_flight });
+            let kind = |k: &OfKind| {
+                json!({
+                    "opened_per_s": tenths(k.opened_per_s),
+                    "in_flight": k.in_flight,
+                    "p99_ms": k.latency.ms(),
+                })
+            };
             let kinds: serde_json::Map<String, Value> =
                 s.kinds.iter().map(|(name, k)| (name.to_string(), kind(k))).collect();
             json!({ "at_ms": s.at_ms, "kinds": kinds, "dropped_per_s": tenths(s.dropped_per_s) })
@@ -171,7 +181,13 @@ fn add(rate: &mut Option<f64>, before: Option<&u64>, now: u64, seconds: f64) {
 
 /// What was just read from a switch; `None` if nothing was.
 fn figures(rack: &Rack, switch: &Controller) -> Option<Figures> {
-    let all = rack.devices().filter_map(|(_, d)| Some((d.number, d.kind.name(), switch.live(d.number)?)));
+    let live = |device| {
+        let live = switch.live(device)?;
+        // The register of a device that became silent keeps its last report.
+        let reports = switch.report_age(device).is_some_and(|age| age < Duration::from_millis(EVERY_MS));
+        Some(Live { latency: if reports { live.latency } else { Latency99::default() }, ..live })
+    };
+    let all = rack.devices().filter_map(|(_, d)| Some((d.number, d.kind.name(), live(d.number)?)));
     let devices: Vec<_> = all.collect();
     let dropped = dropped(switch.drops()).map(|(_, packets)| packets).sum();
     (!devices.is_empty()).then_some(Figures { devices, dropped })

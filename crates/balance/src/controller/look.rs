@@ -2,6 +2,8 @@
 
 use crate::config::Rack;
 use crate::plan::Schema;
+use crate::report::Latency99;
+use crate::state::{latency, reported};
 use crate::types::DeviceNumber;
 use pointsman_control::bytestring::number;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
@@ -27,6 +29,8 @@ pub struct Live {
     pub in_flight: u64,
     /// The last report: use of processor, memory and network in per cent, and the queue.
     pub reported: [u8; 4],
+    /// What 99 of 100 requests of the last seconds stayed within, by the last report.
+    pub latency: Latency99,
     /// Connections opened since the switch has its program.
     pub opened: u64,
     /// Connections opened per second between the last two readings, which are a second to a minute apart.
@@ -149,8 +153,10 @@ impl Look {
         let live = self.devices.entry(DeviceNumber::new(server, slot)).or_default();
         match which {
             0 => live.in_flight = value as u64,
-            // The highest four bytes of eight (`crate::state::METRICS`).
-            _ => live.reported.copy_from_slice(&(value as u64).to_be_bytes()[..4]),
+            _ => {
+                let bytes = (value as u64).to_be_bytes();
+                (live.reported, live.latency) = (reported(bytes), latency(bytes));
+            }
         }
     }
 }
@@ -176,7 +182,7 @@ mod tests {
                 match &mut entity.entity {
                     Some(Kind::RegisterEntry(e)) => {
                         let is_count = schema.live.iter().any(|ids| ids[0] == e.register_id);
-                        let value = if is_count { 3 } else { 0x3732_0102_0000_0000 };
+                        let value = if is_count { 3 } else { 0x3732_0102_0011_0000 };
                         let data = p4rt::p4_data::Data::Bitstring(of_number(value));
                         e.data = Some(p4rt::P4Data { data: Some(data) });
                     }
@@ -195,7 +201,8 @@ mod tests {
             (look.devices.clone(), look.drops.clone())
         };
         let (devices, drops) = round(&mut look, at(1000), 100);
-        let live = Live { in_flight: 3, reported: [0x37, 0x32, 1, 2], opened: 100, rate: None };
+        let latency = Latency99::from_code(0x11);
+        let live = Live { in_flight: 3, reported: [0x37, 0x32, 1, 2], latency, opened: 100, rate: None };
         assert_eq!(devices.into_values().collect::<Vec<_>>(), [live; 4]);
         assert_eq!(drops, [(5, 100)].into());
         let (devices, _) = round(&mut look, at(3000), 150);

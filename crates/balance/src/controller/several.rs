@@ -216,13 +216,14 @@ impl Controllers {
     /// Live figures of a device on all switches: counts are sums, reports those of the switch that got the newest.
     pub fn live(&self, device: DeviceNumber) -> Option<Live> {
         let newest = |c: &&Controller| c.report_age(device).unwrap_or(Duration::MAX);
-        let reported = self.all.iter().min_by_key(newest)?.live(device).map(|l| l.reported);
+        let last = self.all.iter().min_by_key(newest)?.live(device);
         let all: Vec<Live> = self.all.iter().filter_map(|c| c.live(device)).collect();
         let rates: Vec<f64> = all.iter().filter_map(|l| l.rate).collect();
         let first = all.first()?;
         Some(Live {
             in_flight: all.iter().map(|l| l.in_flight).sum(),
-            reported: reported.unwrap_or(first.reported),
+            reported: last.unwrap_or(*first).reported,
+            latency: last.unwrap_or(*first).latency,
             opened: all.iter().map(|l| l.opened).sum(),
             rate: (!rates.is_empty()).then(|| rates.iter().sum()),
         })

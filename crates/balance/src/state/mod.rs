@@ -8,6 +8,7 @@ pub mod entry;
 
 pub use self::census::{Census, Connections};
 pub use self::decisions::{AGES, Decisions, REASONS, Staleness};
+use crate::report::Latency99;
 use crate::types::{DeviceNumber, MAX_DEVICES};
 use std::collections::BTreeSet;
 
@@ -75,6 +76,17 @@ pub const REPORT_ACCEPTED: u64 = 32;
 /// Metrics reported by a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
 pub const METRICS: [&str; 4] = ["compute", "memory", "network", "queue"];
 
+/// What a device reported, of the bytes of its register `reported`: by [`METRICS`].
+pub fn reported(register: [u8; 8]) -> [u8; 4] {
+    let [compute, memory, network, queue, ..] = register;
+    [compute, memory, network, queue]
+}
+
+/// The latency that a device reported, of the bytes of its register `reported`.
+pub fn latency(register: [u8; 8]) -> Latency99 {
+    Latency99::from_code(register[5])
+}
+
 /// A device with its counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFigures {
@@ -89,7 +101,9 @@ pub struct DeviceFigures {
     /// Microseconds since its last report; None without a report.
     pub report_age_us: Option<u64>,
     /// Its last report.
-    pub reported: [u64; 4],
+    pub reported: [u8; 4],
+    /// What 99 of 100 requests of the last seconds stayed within, by its last report.
+    pub latency: Latency99,
 }
 
 /// Snapshot of the counters.
@@ -128,7 +142,7 @@ impl Figures {
             let [last_heard, in_flight, reported] = registers[usize::from(device.slot())];
             let server = u64::from(device.server());
             let heard = read(last_heard, server);
-            let reported = read(reported, server).to_be_bytes();
+            let bytes = read(reported, server).to_be_bytes();
             DeviceFigures {
                 device,
                 connections: of(&connections, device)[0],
@@ -136,7 +150,8 @@ impl Figures {
                 in_flight: read(in_flight, server),
                 // Never, or a failed health check: no times (`load.p4`).
                 report_age_us: (heard > 1).then(|| now_us.saturating_sub(heard)),
-                reported: [0, 1, 2, 3].map(|i: usize| u64::from(reported[i])),
+                reported: self::reported(bytes),
+                latency: latency(bytes),
             }
         });
         let first = |(i, c): (u64, [u64; 2])| (i, c[0]);

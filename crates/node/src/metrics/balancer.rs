@@ -139,9 +139,16 @@ fn add_devices(devices: &[DeviceFigures], page: &mut Page) {
         for (metric, value) in METRICS.iter().zip(d.reported) {
             let mut labels = place(d.device);
             labels.push(("metric", metric.to_string()));
-            loads.push((labels, value as f64));
+            loads.push((labels, value.into()));
         }
     }
+    let p99 = devices.iter().filter(|d| d.report_age_us.is_some());
+    let p99 = p99.filter_map(|d| Some((place(d.device), d.latency.ms()? / 1e3))).collect();
+    page.gauge(
+        "pointsman_balancer_device_p99_seconds",
+        "What 99 of 100 requests of the last 15 to 30 s stayed within, as last reported by a device.",
+        p99,
+    );
     page.gauge("pointsman_balancer_device_load", "Load last reported by a device.", loads);
 }
 
@@ -208,6 +215,7 @@ fn add_connections(connections: &Connections, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pointsman_balance::report::Latency99;
 
     #[test]
     fn figures() {
@@ -221,6 +229,7 @@ mod tests {
                 in_flight: 3,
                 report_age_us: Some(1_500_000),
                 reported: [55, 40, 0, 2],
+                latency: Latency99::of(11_000_000),
             }],
             ..Figures::default()
         };
@@ -235,6 +244,7 @@ mod tests {
             "pointsman_balancer_device_connections_total{server_id=\"2\",slot=\"1\"} 7.0",
             "pointsman_balancer_report_age_seconds{server_id=\"2\",slot=\"1\"} 1.5",
             "pointsman_balancer_device_load{server_id=\"2\",slot=\"1\",metric=\"memory\"} 40.0",
+            "pointsman_balancer_device_p99_seconds{server_id=\"2\",slot=\"1\"} 0.011534336",
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
         }

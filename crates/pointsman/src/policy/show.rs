@@ -198,8 +198,17 @@ fn connections_left(d: &Value) -> String {
 pub fn devices(answer: &Value) -> String {
     let all = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
     let members = all.iter().any(|d| !d["source"].is_null());
-    let mut rows =
-        vec![row(&["DEVICE", "KIND", "ADDRESS", "SERVICES", "LOAD %", "IN FLIGHT", "NEW/S", "REPORT"])];
+    let mut rows = vec![row(&[
+        "DEVICE",
+        "KIND",
+        "ADDRESS",
+        "SERVICES",
+        "LOAD %",
+        "IN FLIGHT",
+        "NEW/S",
+        "P99 MS",
+        "REPORT",
+    ])];
     if members {
         rows[0].extend(["SOURCE", "TO LIVE"].map(String::from));
     }
@@ -210,15 +219,18 @@ pub fn devices(answer: &Value) -> String {
             if all.is_empty() { "-".to_string() } else { all.join(",") }
         };
         let live = &d["live"];
+        // Without a report 0 would be wrong.
+        let reported = |value| if d["report_age_ms"].is_null() { &Value::Null } else { value };
         let time = |field: &str| d[field].as_u64().map_or("-".to_string(), elapsed);
         let mut cells = vec![
             text(&d["device"]),
             text(&d["kind"]),
             list("addresses"),
             list("services"),
-            if d["report_age_ms"].is_null() { "-".to_string() } else { text(&live["load"]["compute"]) },
+            text(reported(&live["load"]["compute"])),
             text(&live["in_flight"]),
             live["opened_per_s"].as_f64().map_or("-".to_string(), |n| format!("{n:.0}")),
+            reported(&live["p99_ms"]).as_f64().map_or("-".to_string(), pointsman_chart::number),
             time("report_age_ms"),
         ];
         if members {
@@ -441,7 +453,7 @@ mod tests {
         let change = |what: &str, n: u64| json!({"change": n, "what": what, "who": "ops", "at": "2026-11-27T04:00:00.000Z"});
         let device = |name: &str, state: &str, more: Value| {
             let mut all = json!({"device": name, "kind": "cpu", "addresses": ["10.0.1.11"], "services": ["web"], "state": state,
-                "state_for_ms": 61_000, "report_age_ms": 200, "live": {"in_flight": 1, "opened_per_s": 0.0, "load": {"compute": 7}}});
+                "state_for_ms": 61_000, "report_age_ms": 200, "live": {"in_flight": 1, "opened_per_s": 0.0, "p99_ms": 12.5, "load": {"compute": 7}}});
             all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
             all
         };
@@ -455,12 +467,13 @@ mod tests {
         let said = devices(&all);
         let lines: Vec<&str> = said.lines().collect();
         assert!(
-            lines[1].ends_with("  7       1          0      0.2 s   61 s  draining: 3 connections left"),
+            lines[1]
+                .ends_with("  7       1          0      12.5    0.2 s   61 s  draining: 3 connections left"),
             "{said}"
         );
         assert!(
             lines[2].ends_with("  61 s  silent")
-                && lines[4].ends_with("  -       1          0      -       61 s  no report yet"),
+                && lines[4].ends_with("  -       1          0      -       -       61 s  no report yet"),
             "{said}"
         );
         assert_eq!(lines[5..7], ["", "s1/cpu  drained by ops at 2026-11-27T04:00:00.000Z"], "{said}");

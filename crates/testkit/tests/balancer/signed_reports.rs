@@ -159,6 +159,30 @@ fn believed() {
     }
 }
 
+/// The latency in a report is that of the agent's own device, whatever devices the report is about.
+#[test]
+fn latency_of_the_sender() {
+    for words in [1, 8] {
+        let mut w = keyed();
+        let mut sequence = 0;
+        let mut send = |w: &mut World, mask: u8, latency: u16| {
+            sequence += 1;
+            let mut report = datagram_of(8, words);
+            report.mask = mask;
+            report.metrics |= latency << 8;
+            let bytes = report.encode_signed(&key(8, 1), Stamp { number: 1, sequence });
+            w.dropped(2, &carried(8, true, bytes), "REPORT_ACCEPTED");
+            [0, 1].map(|slot| {
+                let cell = w.rig.register(&format!("load.device{slot}.reported"), 1).expect("a register");
+                cell.low_u64() as u32
+            })
+        };
+        assert_eq!(send(&mut w, 0b11, 0x5b), [0x5b_0000, 0], "{words}");
+        assert_eq!(send(&mut w, 0b10, 0xff), [0x5b_0000, 0], "{words}: it is not about the agent's device");
+        assert_eq!(send(&mut w, 0b01, 0), [0, 0], "{words}");
+    }
+}
+
 /// None of this changes the switch's data, or which reports are accepted afterwards.
 #[track_caller]
 fn refused(w: &mut World, port: u32, packet: &Packet, reason: &str) {
