@@ -391,7 +391,7 @@ mod tests {
             before = Latency99::of(highest);
         }
         for _ in 0..10_000 {
-            let ns = random.next_u64() >> (64 - random.below(44));
+            let ns = random.next_u64() >> (63 - random.below(43));
             let ms = Latency99::of(ns).ms().expect("known");
             let exact = ns as f64 / 1e6;
             assert!(ms > exact && ms <= exact * 1.125 + 0.001024, "{ns}: {ms}");

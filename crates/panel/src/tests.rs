@@ -316,7 +316,7 @@ fn states_in_words() {
         "in service (since 2026-11-25 09:00:07)",
         "failed its health check: its service does not answer its agent",
         "silent, last report 61 s ago: its reports are refused: old key",
-        "12 in flight, 99 new/s, 123,456 connections, report 0.2 s old",
+        "12 in flight, 99 new/s, 123,456 connections, P99 11.5 ms, report 0.2 s old",
         "Switch in sync.",
         "Changes will be lost at a restart: the disk is full",
         "No device of inference reports, so all stay in service",
@@ -446,10 +446,10 @@ fn a_rack_of_256_servers() {
 fn gaps_of_the_last_hour() {
     let mut a = answers(true);
     let curves = |a: &Answers| hour::charts(a).into_string().matches("<polyline").count();
-    // Two curves of each of two kinds, one of drops, two of latency, each in two pieces or in one; four of weights.
-    assert_eq!(curves(&a), 2 * 5 + 2 + 4);
+    // Three curves of each of two kinds and one of drops, each in two pieces; two of clients' latency; four of weights.
+    assert_eq!(curves(&a), 2 * 7 + 2 + 4);
     a.trend["learner"] = json!([]);
-    assert_eq!(curves(&a), 10);
+    assert_eq!(curves(&a), 14);
     a.trend["samples"] = json!([a.trend["samples"][0]]);
     assert_eq!(curves(&a), 0);
     assert!(hour::charts(&a).into_string().contains("every half minute"));

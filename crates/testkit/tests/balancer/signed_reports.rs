@@ -164,6 +164,7 @@ fn believed() {
 fn latency_of_the_sender() {
     for words in [1, 8] {
         let mut w = keyed();
+        w.fill_slots();
         let mut sequence = 0;
         let mut send = |w: &mut World, mask: u8, latency: u16| {
             sequence += 1;
