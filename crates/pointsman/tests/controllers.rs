@@ -93,50 +93,66 @@ fn a_standby_takes_over_and_a_restarted_controller_becomes_standby() {
     assert!(!again.has("in charge of the switch"));
 }
 
-/// A controller that hangs is replaced, and a switch that hangs is noticed, within two seconds: once of three times, since test machines are busy.
+/// Which of two controllers leads, once the other one stands by, by what each of them said last.
+fn leader(all: &[Running; 2]) -> usize {
+    let last = |c: &Running| {
+        let of_roles =
+            ["in charge of the switch (", "another controller is in charge", "the connection has ended"];
+        c.lines("").iter().rev().find_map(|line| of_roles.iter().position(|text| line.contains(text)))
+    };
+    let start = Instant::now();
+    loop {
+        match all.each_ref().map(last) {
+            [Some(0), Some(1)] => return 0,
+            [Some(1), Some(0)] => return 1,
+            roles => assert!(start.elapsed() < PATIENCE, "no leader and standby: {roles:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process hangs until the controller `at` has said `text` once more: how long that takes. One that says nothing is given up.
+fn noticed(text: &str, at: &Running, hangs: Pid) -> Duration {
+    let before = at.count(text);
+    nix::sys::signal::kill(hangs, Signal::SIGSTOP).expect("stopped");
+    let start = Instant::now();
+    while at.count(text) == before && start.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    nix::sys::signal::kill(hangs, Signal::SIGCONT).expect("continued");
+    start.elapsed()
+}
+
+/// A controller that hangs is replaced, and a switch that hangs is noticed, within two seconds: once of five times, since test machines are
+/// busy, and connections end for that reason too.
 #[test]
 fn what_hangs_is_noticed() {
+    const LIMIT: Duration = Duration::from_secs(2);
+    /// What is quicker has another reason than the silence.
+    const QUICK: Duration = Duration::from_millis(500);
     let b = Bench::new("hangs", "");
     let all = [b.controller(), b.controller()];
-    let noticed = |text: &str, at: &Running, hangs: Pid| {
-        let before = at.count(text);
-        nix::sys::signal::kill(hangs, Signal::SIGSTOP).expect("stopped");
-        let start = Instant::now();
-        while at.count(text) == before {
-            assert!(start.elapsed() < SOON, "no `{text}`");
-            std::thread::sleep(Duration::from_millis(5));
+    let once = |what: &str, attempt: &dyn Fn() -> Duration| {
+        let mut late = Vec::new();
+        while late.len() < 5 {
+            let took = attempt();
+            if (QUICK..LIMIT).contains(&took) {
+                return tell(&format!(
+                    "{what} is noticed after {took:?}, not in these attempts before: {late:?}"
+                ));
+            }
+            late.push(took);
         }
-        nix::sys::signal::kill(hangs, Signal::SIGCONT).expect("continued");
-        start.elapsed()
+        panic!("{what}: {late:?}");
     };
-    let wait = |text: &str, n: usize| {
-        let start = Instant::now();
-        while all.iter().map(|c| c.count(text)).sum::<usize>() < n {
-            assert!(start.elapsed() < SOON, "no `{text}`");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    wait("the switch is up to date", 1);
-    wait("another controller is in charge", 1);
-    let mut leader = usize::from(all[0].count("in charge of the switch") == 0);
-    let mut took = [Duration::MAX; 2];
-    for n in 1..=3 {
-        let other = 1 - leader;
-        took[0] = took[0].min(noticed("in charge of the switch", &all[other], all[leader].pid()));
-        leader = other;
-        wait("another controller is in charge", 1 + n);
-    }
-    for n in 1..=3 {
-        // Both are connected again, the standby too.
-        wait("the switch is up to date", 3 + n);
-        wait("another controller is in charge", 3 + n);
-        took[1] = took[1].min(noticed("the connection has ended", &all[leader], b.switch().pid()));
-    }
-    tell(&format!(
-        "hangs: a controller is replaced after {:?}, a switch noticed after {:?}",
-        took[0], took[1]
-    ));
-    assert!(took.iter().all(|t| *t < Duration::from_secs(2)), "{took:?}");
+    once("a controller that hangs", &|| {
+        let leader = leader(&all);
+        noticed("in charge of the switch (", &all[1 - leader], all[leader].pid())
+    });
+    once("a switch that hangs", &|| {
+        let leader = leader(&all);
+        noticed("the connection has ended", &all[leader], b.switch().pid())
+    });
 }
 
 #[test]
