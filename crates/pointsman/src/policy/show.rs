@@ -203,7 +203,7 @@ pub fn devices(answer: &Value) -> String {
         "KIND",
         "ADDRESS",
         "SERVICES",
-        "LOAD %",
+        "LOAD",
         "IN FLIGHT",
         "NEW/S",
         "P99 MS",
@@ -227,7 +227,7 @@ pub fn devices(answer: &Value) -> String {
             text(&d["kind"]),
             list("addresses"),
             list("services"),
-            text(reported(&live["load"]["compute"])),
+            reported(&live["load"]["compute"]).as_u64().map_or("-".to_string(), |load| format!("{load} %")),
             text(&live["in_flight"]),
             live["opened_per_s"].as_f64().map_or("-".to_string(), |n| format!("{n:.0}")),
             reported(&live["p99_ms"]).as_f64().map_or("-".to_string(), pointsman_chart::number),
@@ -468,12 +468,12 @@ mod tests {
         let lines: Vec<&str> = said.lines().collect();
         assert!(
             lines[1]
-                .ends_with("  7       1          0      12.5    0.2 s   61 s  draining: 3 connections left"),
+                .ends_with("  7 %   1          0      12.5    0.2 s   61 s  draining: 3 connections left"),
             "{said}"
         );
         assert!(
             lines[2].ends_with("  61 s  silent")
-                && lines[4].ends_with("  -       1          0      -       -       61 s  no report yet"),
+                && lines[4].ends_with("  -     1          0      -       -       61 s  no report yet"),
             "{said}"
         );
         assert_eq!(lines[5..7], ["", "s1/cpu  drained by ops at 2026-11-27T04:00:00.000Z"], "{said}");
