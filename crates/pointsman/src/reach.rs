@@ -6,6 +6,7 @@ use pointsman_node::http::client::{Ask, Unanswered, ask_leader};
 use pointsman_node::http::credentials::{Files, token};
 use rustls::ClientConfig;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ pub struct Reach {
     /// File with the API token: TOKEN, or a line NAME TOKEN as in the controller's token file.
     #[arg(long, global = true, env = "POINTSMAN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// What was last read from it: a pipe can be read once only, and a file is replaced when the token is renewed.
+    #[arg(skip)]
+    token: RefCell<Option<String>>,
     /// PEM file with the CA of an https:// API.
     #[arg(long, global = true, value_name = "FILE", env = "POINTSMAN_API_CA")]
     ca: Option<PathBuf>,
@@ -195,7 +199,11 @@ impl Reach {
         let file = self.token_file.as_ref().ok_or(
             "no API token (see `tokens` in [api] of rack.toml): pass --token-file FILE or set POINTSMAN_TOKEN_FILE",
         )?;
-        let token = token(file)?;
+        let token = match token(file) {
+            Ok(token) => token,
+            Err(e) => self.token.take().ok_or(e)?,
+        };
+        self.token.replace(Some(token.clone()));
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

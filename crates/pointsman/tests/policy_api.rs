@@ -428,6 +428,20 @@ fn certificates_are_renewed_while_the_controller_runs() {
     assert_eq!(b.controller.pid(), pid);
 }
 
+/// A token from a pipe, as shells make one of `<(...)`, is enough for a command that asks more than one question.
+#[test]
+fn a_token_from_a_pipe() {
+    let b = Bench::new("pipe");
+    let token = std::fs::read(b.folder.join("token")).expect("the token");
+    let (end, mut writer) = std::io::pipe().expect("a pipe");
+    std::io::Write::write_all(&mut writer, &token).expect("written");
+    drop(writer);
+    let mut command = pointsman(&["status", "--api", &b.api, "--token-file", "/dev/stdin"]);
+    command.stdin(end);
+    let done = finish(command);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+}
+
 /// Each mistake in token or address has one remedy, that of the command.
 #[test]
 fn wrong_tokens_and_addresses() {
