@@ -93,7 +93,7 @@ fn a_standby_takes_over_and_a_restarted_controller_becomes_standby() {
     assert!(!again.has("in charge of the switch"));
 }
 
-/// Which of two controllers leads, once the other one stands by, by what each of them said last.
+/// Which of two controllers leads, once the other one is standby, by what each of them said last.
 fn leader(all: &[Running; 2]) -> usize {
     let last = |c: &Running| {
         let of_roles =
