@@ -49,12 +49,12 @@ fn scripts_of_p4_utils() -> Outcome {
     let scripts =
         format!(r#"{{"exec_scripts": [{{"cmd": "echo $$ > {note}; sleep {word} &"}}, {{"cmd": "exit 3"}}],"#);
     // Another test runs this network at the same time.
-    let mut text = triangle.replacen('{', &scripts, 1);
+    let mut topology = triangle.replacen('{', &scripts, 1);
     for (n, port) in [(1, 9611), (2, 9612), (3, 9613)] {
         let entries = format!("\"triangle-s{n}.json\"");
-        text = text.replace(&entries, &format!("{entries}, \"grpc_port\": {port}"));
+        topology = topology.replace(&entries, &format!("{entries}, \"grpc_port\": {port}"));
     }
-    dir.write("p4app.json", text);
+    dir.write("p4app.json", topology);
     for name in ["route.p4", "triangle-s1.json", "triangle-s2.json", "triangle-s3.json"] {
         std::fs::copy(file(&format!("examples/net/{name}")), dir.path(name))?;
     }
