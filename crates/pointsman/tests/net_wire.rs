@@ -93,7 +93,9 @@ fn received(dev: &str, interface: &str) -> Option<u64> {
 fn links_that_lose_packets() -> Outcome {
     let dir = pair_of_p4_utils(9601, ["", "\"loss\": 30", ""])?;
     let send = |from: &str, to: &str| {
-        format!("{from} bash -c 'for i in $(seq 1000); do echo x > /dev/udp/{to}/9; done 2> /dev/null'\n")
+        format!(
+            "{from} bash -c 'for i in $(seq 1000); do echo x > /dev/udp/{to}/9; done 2> /dev/null'\nsh sleep 0.5\n"
+        )
     };
     let commands = send("h1", "10.0.0.2")
         + "h2 cat /proc/net/dev\n"
