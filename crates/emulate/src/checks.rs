@@ -29,9 +29,13 @@ fn cycle(plan: &Plan) -> Option<String> {
         joined.iter_mut().filter(|of| **of == y).for_each(|of| *of = x);
     }
     (!closing.is_empty()).then(|| {
+        let (links, close) = match closing.len() {
+            1 => ("the link", "closes a cycle"),
+            _ => ("the links", "close cycles"),
+        };
         format!(
-            "the switches are linked in cycles ({} would not be needed): a program that floods sends packets around them without end; cut \
-             links with `link NODE NODE down`",
+            "{links} {} {close} of switches. A program that floods packets sends them around a cycle without end; `link NODE NODE down` cuts \
+             a link",
             closing.join(", ")
         )
     })
@@ -57,6 +61,9 @@ mod tests {
         let line = said(r#"["s1-p1", "s2-p1"], ["s2-p2", "s3-p1"]"#);
         assert_eq!(line, ["s3 has no program: it waits for one of a controller"]);
         let ring = said(r#"["s1-p1", "s2-p1"], ["s2-p2", "s3-p1"], ["s3-p2", "s1-p2"], ["s1-p3", "s2-p3"]"#);
-        assert!(ring[0].contains("in cycles (s3-s1, s1-s2 would not be needed)"), "{ring:?}");
+        assert!(
+            ring[0].starts_with("the links s3-s1, s1-s2 close cycles of switches. A program"),
+            "{ring:?}"
+        );
     }
 }

@@ -8,6 +8,7 @@
 mod cells;
 mod checks;
 pub mod commands;
+pub mod database;
 pub mod entries;
 mod exec;
 pub mod fields;
@@ -16,11 +17,14 @@ pub mod load;
 pub mod network;
 mod ping;
 pub mod plan;
+mod ports;
 pub mod prompt;
 pub mod read;
 pub mod runtime;
+mod schedule;
 mod session;
 mod storm;
+pub mod tasks;
 
 use clap::Subcommand;
 use load::{Files, LoadError, read_text};
@@ -29,6 +33,7 @@ use pointsman_compile::sources::Sources;
 use pointsman_console::say;
 use pointsman_lab::{Privileges, ensure_privileges, raise_open_file_limit};
 use pointsman_node::switch::Texts;
+use schedule::Schedule;
 use session::{Session, dump};
 use std::error::Error;
 use std::ffi::OsString;
@@ -37,6 +42,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc;
+use tasks::Task;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The argument of a flag whose folder may be omitted, so that the topology behind the flag would be taken for it.
@@ -110,7 +116,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         say(&format!("warning: {shown}: {warning}"));
     }
     let sources = Sources { include_dirs: args.include.clone() };
-    let starts = Files::of(&file, sources.clone()).starts(&plan, args.program.as_deref())?;
+    let mut files = Files::of(&file, sources.clone());
+    let starts = files.starts(&plan, args.program.as_deref())?;
+    let tasks = files.tasks(&plan)?;
     for notice in checks::notices(&plan, &starts) {
         say(&format!("warning: {shown}: {notice}"));
     }
@@ -125,7 +133,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         log: args.log.clone().or(plan.logs.then(|| "logs".into())),
         texts: Texts { sources, p4_for_json: None },
     };
+    let files = database::files(&plan, &starts)?;
     let network = Arc::new(Network::start(plan, starts, &options)?);
+    for warning in files.iter().filter_map(|file| database::write(file).err()) {
+        say(&format!("warning: {warning}"));
+    }
     for warning in &network.wiring.warnings {
         say(&format!("warning: {warning}"));
     }
@@ -135,11 +147,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
              this as root",
         );
     }
-    attend(&network, &args)
+    attend(&network, tasks, &args)
 }
 
 /// Serves the prompt until it ends or a signal comes.
-fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+fn attend(network: &Arc<Network>, tasks: Vec<Task>, args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let interactive = std::io::stdin().is_terminal();
     let (tell, ended) = mpsc::channel();
     let prompt = (!args.no_prompt).then(|| (network.clone(), tell.clone()));
@@ -147,6 +159,7 @@ fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error
     for warning in network.run_commands().into_iter().chain(network.run_scripts()) {
         say(&format!("warning: {warning}"));
     }
+    let schedule = Schedule::start(network.clone(), tasks)?;
     network.tokio().spawn(storm::warn(network.clone()));
     pointsman_console::show(&dump(network));
     say("the network runs");
@@ -158,7 +171,7 @@ fn attend(network: &Arc<Network>, args: &Args) -> Result<ExitCode, Box<dyn Error
         std::thread::Builder::new().name("prompt".into()).spawn(serve)?;
     }
     let good = ended.recv()?;
-    for failed in network.end_scripts() {
+    for failed in network.end_scripts().into_iter().chain(schedule.end()) {
         say(&format!("warning: {failed}"));
     }
     network.stop();

@@ -4,6 +4,7 @@ use crate::commands;
 use crate::fields::{Problem, Problems};
 use crate::plan::{Plan, SwitchPlan};
 use crate::runtime::{self, Placed};
+use crate::tasks::{self, Task};
 use pointsman_compile::compile_file;
 use pointsman_compile::sources::{Sources, flatten_file};
 use pointsman_console::unreadable;
@@ -23,6 +24,8 @@ pub struct Start {
     pub program: Option<String>,
     /// The file of that source: it is meant where a controller sends compiler output for BMv2.
     pub source: Option<PathBuf>,
+    /// What the program has for controllers.
+    pub info: P4Info,
     /// The entries, with their files and places.
     pub entries: Vec<Placed>,
 }
@@ -186,7 +189,25 @@ impl Files {
             let wrong = |problems| LoadError::Wrong(format!("{place}: {name}"), problems);
             entries.extend(placed(name, read.map_err(wrong)?));
         }
-        Ok(Start { program: Some(built.text.clone()), source: Some(source), entries })
+        Ok(Start {
+            program: Some(built.text.clone()),
+            source: Some(source),
+            info: built.info.clone(),
+            entries,
+        })
+    }
+
+    /// The tasks of a plan.
+    ///
+    /// # Errors
+    /// Their file is missing or wrong.
+    pub fn tasks(&self, plan: &Plan) -> Result<Vec<Task>, LoadError> {
+        let Some(name) = &plan.tasks else { return Ok(Vec::new()) };
+        let place = "tasks_file";
+        let names = plan.topology.hosts().iter().map(|h| &h.name);
+        let names: Vec<&String> = names.chain(plan.topology.switches().iter().map(|s| &s.name)).collect();
+        tasks::read(&self.text(name).map_err(at(place))?, |node| names.iter().any(|name| *name == node))
+            .map_err(|problems| LoadError::Wrong(format!("{place}: {name}"), problems))
     }
 
     /// The text of a file that the topology names.

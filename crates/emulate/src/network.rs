@@ -1,21 +1,22 @@
 //! A network that runs: namespaces and cables of the lab, a switch in each switch's namespace, and their entries.
 
 use crate::load::Start;
-use crate::plan::{Plan, SwitchPlan};
+use crate::plan::{Plan, SwitchPlan, cpu_interfaces};
+use crate::ports::{cables, interfaces, queues};
 use crate::prompt::CONTROLLER;
 use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
 use pointsman_lab::Namespace;
 use pointsman_lab::announce::{Announcement, announce};
 use pointsman_lab::process::{Process, command};
-use pointsman_lab::wiring::{Style, Wiring, bring_loopback_up};
+use pointsman_lab::wiring::{Outlet, Style, Wiring, bring_loopback_up};
 use pointsman_live::{Log, SwitchPart};
 use pointsman_node::log::{Format, Level, Log as LogFile, LogError, Rotation};
-use pointsman_node::switch::queues::{BURST_NS, Depth, Queue, Rate, Setting};
 use pointsman_node::switch::runtime::{Core, Gone};
 use pointsman_node::switch::wires::Watch;
-use pointsman_node::switch::{Interface, Setup, Texts};
-use pointsman_topology::{End, HostId, Line, LinkId, SwitchId};
+use pointsman_node::switch::{Setup, Texts};
+use pointsman_ports::DropReason as Lost;
+use pointsman_topology::{End, HostId, LinkId, SwitchId};
 use pointsman_v1model::{DropReason, SwitchConfig};
 use std::fmt;
 use std::io;
@@ -26,10 +27,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Bytes that wait before a link with a rate, if the file does not say how many packets: 64 full ones, as in BMv2.
-const QUEUE_BYTES: u64 = 64 * 1514;
-/// Packets on a link with a delay and without a rate.
-const DELAYED_PACKETS: u32 = 1 << 16;
 /// Rotation of the switches' logs.
 const ROTATION: Rotation = Rotation { max_bytes: 100 << 20, max_files: 1 };
 /// The election id of the tutorials' controllers.
@@ -53,6 +50,8 @@ pub struct Options {
 pub enum NetError {
     /// The lab refuses namespaces or cables.
     Lab(pointsman_lab::Error),
+    /// The interface of this name, to which a switch's CPU port leads, cannot be made.
+    Outlet(String, pointsman_lab::Error),
     /// A switch cannot be started.
     Live(pointsman_live::Error),
     /// A log cannot be written.
@@ -73,6 +72,12 @@ impl fmt::Display for NetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NetError::Lab(e) => e.fmt(f),
+            NetError::Outlet(name, e) => {
+                write!(
+                    f,
+                    "cannot make {name}: {e}; if another network has an interface of this name, end that network first"
+                )
+            }
             NetError::Live(e) => e.fmt(f),
             NetError::Log(e) => e.fmt(f),
             NetError::Folder(path, e) => {
@@ -111,6 +116,8 @@ pub struct Network {
     /// The plan's scripts, which end with the network.
     scripts: Mutex<Vec<Process>>,
     tokio: Runtime,
+    /// The cables of CPU ports, which end with the network.
+    outlets: Mutex<Vec<Outlet>>,
     _announcement: Announcement,
 }
 
@@ -137,7 +144,9 @@ impl Network {
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let tokio = tokio.map_err(NetError::Start)?;
         let (switches, scripts) = (Mutex::default(), Mutex::default());
-        let network = Network { plan, wiring, here, switches, scripts, tokio, _announcement: announcement };
+        let outlets = Mutex::new(outlets(&plan, &wiring, &here)?);
+        let _announcement = announcement;
+        let network = Network { plan, wiring, here, switches, scripts, tokio, outlets, _announcement };
         let parts = (0..).map(SwitchId).zip(starts);
         // Those before one that fails are stopped when the network is dropped.
         for (id, start) in parts {
@@ -154,8 +163,6 @@ impl Network {
 
     fn start_switch(&self, id: SwitchId, start: &Start, options: &Options) -> Result<SwitchPart, NetError> {
         let (name, plan) = (self.plan.switch(id), &self.plan.switches[id.0 as usize]);
-        let ports = self.wiring.ports(id).into_iter();
-        let interfaces = ports.map(|(number, name)| Interface { number: number.into(), name }).collect();
         let base = Setup::default();
         let switch = SwitchConfig {
             cpu_port: plan.cpu_port.or(base.switch.cpu_port),
@@ -164,7 +171,8 @@ impl Network {
         };
         let p4_for_json = start.source.clone();
         let setup = Setup {
-            interfaces,
+            interfaces: interfaces(&self.plan, &self.wiring, id),
+            cables: cables(&self.plan, id),
             pcap: options.pcap.clone(),
             switch,
             queues: queues(&self.plan, id),
@@ -287,7 +295,10 @@ impl Network {
             let own = handle.call(count).await.unwrap_or(0);
             let interfaces = handle.interfaces().await.unwrap_or_default();
             let at_interfaces = interfaces.iter().flat_map(|i| i.counters.drops());
-            out.push(own + at_interfaces.map(|(_, n)| n).sum::<u64>());
+            // What links lose by themselves says nothing of queues.
+            let full =
+                at_interfaces.filter(|(reason, _)| !matches!(reason, Lost::RxInjected | Lost::TxInjected));
+            out.push(own + full.map(|(_, n)| n).sum::<u64>());
         }
         out
     }
@@ -330,6 +341,7 @@ impl Network {
         for part in parts {
             let _ = part.stop(&self.tokio);
         }
+        self.outlets.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -351,44 +363,24 @@ pub fn package(program: &str) -> &'static str {
     }
 }
 
+/// Joins the CPU ports of switches with the place of controllers.
+fn outlets(plan: &Plan, wiring: &Wiring, here: &Namespace) -> Result<Vec<Outlet>, NetError> {
+    let switches =
+        (0..).map(SwitchId).zip(&plan.switches).filter(|(_, switch)| switch.cpu_interface.is_some());
+    let lead_out = |(id, _)| {
+        let [switch, outside] = cpu_interfaces(plan.switch(id));
+        let led = wiring.lead_out(id, here, [&switch, &outside]);
+        led.map_err(|e| NetError::Outlet(outside, e))
+    };
+    switches.map(lead_out).collect()
+}
+
 /// All nodes by name.
 fn named(plan: &Plan, wiring: &Wiring, here: &Namespace) -> Vec<(String, Namespace)> {
     let hosts = plan.topology.hosts().iter().map(|h| &h.name).zip(&wiring.hosts);
     let switches = plan.topology.switches().iter().map(|s| &s.name).zip(&wiring.switches);
     let nodes = hosts.chain(switches).map(|(name, namespace)| (name.clone(), namespace.clone()));
     nodes.chain([(CONTROLLER.to_string(), here.clone())]).collect()
-}
-
-/// The queues of a switch's ports whose links have a rate, a delay or a length of queues. The delay of a host's link is there for both
-/// directions, because nothing in a host's kernel delays packets.
-fn queues(plan: &Plan, switch: SwitchId) -> Vec<Setting> {
-    let of = |(port, link, end): (u16, LinkId, End)| {
-        let line = plan.topology.links()[link.0 as usize].line;
-        let packets = plan.queue_packets.get(link.0 as usize).copied().flatten();
-        let limited = line.bits_per_s != Line::UNLIMITED;
-        if !limited && line.delay_ns == 0 && packets.is_none() {
-            return None;
-        }
-        let delay_ns = if let End::Host(_) = end { 2 * line.delay_ns } else { line.delay_ns };
-        // Packets that are delayed take room in a queue.
-        let on_the_way = u128::from(line.bits_per_s) * u128::from(delay_ns) / 8_000_000_000;
-        let depth = match (packets, limited) {
-            (Some(packets), _) => Some(Depth::Packets(packets)),
-            (None, true) => {
-                Some(Depth::Bytes(QUEUE_BYTES + u64::try_from(on_the_way).unwrap_or(u64::MAX >> 1)))
-            }
-            (None, false) => Some(Depth::Packets(DELAYED_PACKETS)),
-        };
-        Some(Setting::Queue(Queue {
-            port: Some(port.into()),
-            priority: None,
-            rate: if limited { Rate::Bits(line.bits_per_s) } else { Rate::Max },
-            depth,
-            delay_ns,
-            burst_ns: if limited { BURST_NS } else { 0 },
-        }))
-    };
-    plan.topology.ports(switch).into_iter().filter_map(of).collect()
 }
 
 /// Where a switch's lines go: its file, or nowhere.

@@ -2,6 +2,7 @@
 
 use crate::network::{Network, describe, package};
 use crate::ping::ping;
+use crate::ports::interfaces;
 use crate::prompt::{Command, HELP, parse};
 use pointsman_console::{print, say};
 use pointsman_lab::process::{Process, installed};
@@ -212,7 +213,7 @@ pub fn dump(network: &Network) -> String {
     }
     for (i, switch) in plan.switches.iter().enumerate() {
         let id = SwitchId(i as u32);
-        let ports: Vec<String> = network.wiring.ports(id).into_iter().map(|(_, name)| name).collect();
+        let ports: Vec<String> = interfaces(plan, &network.wiring, id).into_iter().map(|i| i.name).collect();
         out += &format!("{}: {}; {}\n", plan.switch(id), ports.join(" "), describe(switch));
     }
     out

@@ -70,6 +70,14 @@ impl Process {
         sys::signal(self.child.id(), signal).map_err(failed)
     }
 
+    /// Asks it and the programs that it started to end (SIGTERM). One that has ended takes no signal.
+    pub fn ask_to_end(&mut self) {
+        if self.ended().is_none() {
+            // It may end meanwhile.
+            let _ = sys::signal_group(self.child.id(), libc::SIGTERM);
+        }
+    }
+
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()

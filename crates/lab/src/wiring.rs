@@ -15,6 +15,8 @@ use std::os::fd::AsFd;
 const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 0, 1));
 /// The ends of a veth pair differ in index (see `rack`): those of a link's first and second end.
 const FIRST_INDEX: [u32; 2] = [1000, 3000];
+/// The index of a switch's interface to a namespace outside of the network. The other end has one that the kernel chooses.
+const OUTSIDE_INDEX: u32 = 5000;
 /// The MTU of links with a host.
 const MTU: u32 = 1500;
 /// What links between switches carry besides: headers that programs add to full packets. Those of fabric schemes have up to 8 bytes.
@@ -248,9 +250,59 @@ impl Wiring {
         })?
     }
 
+    /// Joins a switch with a namespace outside of the network: `names` are the interfaces of the switch and there. A switch has one such
+    /// cable. It ends with the returned value, or with the switch's namespace.
+    ///
+    /// # Errors
+    /// The kernel refuses, for example because an interface there has this name.
+    pub fn lead_out(&self, switch: SwitchId, outside: &Namespace, names: [&str; 2]) -> Result<Outlet> {
+        let here = &self.switches[switch.0 as usize];
+        let mac = self.topology.mac(End::Switch(switch, 0));
+        let mut other = mac;
+        other[1] ^= 0xff;
+        let macs = [mac, other];
+        let ends = [(here, OUTSIDE_INDEX), (outside, 0)].into_iter().zip(names).zip(macs);
+        let ends: Vec<VethEnd<'_>> = ends
+            .map(|(((namespace, index), name), mac)| VethEnd {
+                name,
+                index,
+                mac,
+                namespace: namespace.as_fd(),
+                queues: 1,
+            })
+            .collect();
+        here.enter(|| Netlink::open()?.add_veth(&ends[0], &ends[1], MTU + HEADER_ROOM))??;
+        let index = outside.enter(|| {
+            // The kernel would send packets of its own to the switch.
+            apply_sysctls(&[(&format!("net/ipv6/conf/{}/disable_ipv6", names[1]), "1")]);
+            sys::interface_index(names[1])
+        })?;
+        let index = index.map_err(|e| Error::os(format!("cannot find the interface {}", names[1]), e))?;
+        let outlet = Outlet { outside: outside.clone(), index };
+        for (namespace, index) in [(here, OUTSIDE_INDEX), (outside, index)] {
+            namespace.enter(|| Netlink::open()?.set_up(index))??;
+        }
+        here.enter(|| Netlink::open()?.wait_until_up(OUTSIDE_INDEX))??;
+        Ok(outlet)
+    }
+
     /// The interfaces of a switch, by port.
     pub fn ports(&self, switch: SwitchId) -> Vec<(u16, String)> {
         self.topology.ports(switch).into_iter().map(|(port, ..)| (port, self.port(switch, port))).collect()
+    }
+}
+
+/// A cable that leads out of a network ([`Wiring::lead_out`]). Dropping it removes it.
+#[derive(Debug)]
+pub struct Outlet {
+    outside: Namespace,
+    index: u32,
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        // It may have ended with the switch's namespace.
+        let _ = self.outside.enter(|| Netlink::open()?.delete(self.index));
     }
 }
 

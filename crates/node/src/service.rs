@@ -1,7 +1,8 @@
 //! What programs have in common that serve others until a signal ends them: a runtime, the way to their end, secrets.
 
 use pointsman_console::signals;
-use pointsman_ports::Waker;
+use pointsman_ports::{FaultConfig, Faulty, Port, PortError, Waker};
+use pointsman_wire::Random;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +92,16 @@ pub fn read_secret(path: &Path) -> Result<[u8; 8], SecretError> {
     let fine = digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     let number = if fine { u64::from_str_radix(digits, 16).ok() } else { None };
     number.map(u64::to_be_bytes).ok_or_else(|| SecretError::Foreign(path.to_path_buf()))
+}
+
+/// A port behind a cable with these faults.
+pub(crate) fn behind(cable: FaultConfig, port: Box<dyn Port>) -> Result<Box<dyn Port>, PortError> {
+    let none = FaultConfig::default();
+    if (cable.receive, cable.transmit) == (none.receive, none.transmit) {
+        return Ok(port);
+    }
+    let mut random = Random::new(seed());
+    Ok(Box::new(Faulty::new(port, cable, move || random.next_u64())?))
 }
 
 /// Random bits that others do not know.

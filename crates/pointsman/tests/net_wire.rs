@@ -15,6 +15,10 @@ pub const TESTS: &[(&str, Test)] = &[
     ("nothing_is_left_after_a_kill", nothing_is_left_after_a_kill),
     ("duplicates_are_counted", duplicates_are_counted),
     ("scripts_of_p4_utils", scripts_of_p4_utils),
+    ("links_that_lose_packets", links_that_lose_packets),
+    ("a_port_to_the_controller", a_port_to_the_controller),
+    ("tasks_at_their_times", tasks_at_their_times),
+    ("files_for_controllers", files_for_controllers),
     ("files_that_do_not_fit", files_that_do_not_fit),
 ];
 
@@ -44,16 +48,157 @@ fn scripts_of_p4_utils() -> Outcome {
     let note = dir.path("note");
     let scripts =
         format!(r#"{{"exec_scripts": [{{"cmd": "echo $$ > {note}; sleep {word} &"}}, {{"cmd": "exit 3"}}],"#);
-    std::fs::write(dir.path("p4app.json"), triangle.replacen('{', &scripts, 1))?;
+    // Another test runs this network at the same time.
+    let mut topology = triangle.replacen('{', &scripts, 1);
+    for (n, port) in [(1, 9611), (2, 9612), (3, 9613)] {
+        let entries = format!("\"triangle-s{n}.json\"");
+        topology = topology.replace(&entries, &format!("{entries}, \"grpc_port\": {port}"));
+    }
+    dir.write("p4app.json", topology);
     for name in ["route.p4", "triangle-s1.json", "triangle-s2.json", "triangle-s3.json"] {
         std::fs::copy(file(&format!("examples/net/{name}")), dir.path(name))?;
     }
     let wait = format!("sh until test -s {note}; do sleep 0.1; done; sleep 0.3\nexit\n");
-    let done = script(&[&dir.path("p4app.json")], &wait)?;
+    let done = script_in(&dir, &["p4app.json"], &wait)?;
     let err = text(&done.stderr);
     ensure!(std::fs::metadata(&note).is_ok() && processes(&word) == 0, "{err}");
     ensure!(err.contains("exec_scripts: `exit 3`: sh failed (exit status: 3)"), "{err}");
-    ensure!(err.contains("linked in cycles (s2-s3 would not be needed)"), "{err}");
+    ensure!(err.contains("the link s2-s3 closes a cycle of switches"), "{err}");
+    Ok(())
+}
+
+/// The pair of examples/net in p4-utils' form, with these keys of the switch, of h2's link and of the file. Tests run at the same time, so
+/// each has its own port for P4Runtime.
+fn pair_of_p4_utils(p4runtime: u16, [switch, link, more]: [&str; 3]) -> std::io::Result<Scratch> {
+    let dir = Scratch::new(&format!("net-pair-{p4runtime}"));
+    let entries = std::fs::read_to_string(file("examples/net/pair-s1.json"))?;
+    let entries = entries.replace("../forwarder/main.p4", &file("examples/forwarder/main.p4"));
+    dir.write("pair-s1.json", entries.replace("02:00:00:00:00:", "00:00:0a:00:00:"));
+    let text = format!(
+        r#"{{{more} "topology": {{"assignment_strategy": "l2", "hosts": {{"h1": {{}}, "h2": {{}}}},
+        "switches": {{"s1": {{"runtime_json": "pair-s1.json", "grpc_port": {p4runtime} {switch}}}}},
+        "links": [["h1", "s1"], ["h2", "s1", {{{link}}}]]}}}}"#
+    );
+    dir.write("p4app.json", text);
+    Ok(dir)
+}
+
+/// Packets that an interface has received, by /proc/net/dev.
+fn received(dev: &str, interface: &str) -> Option<u64> {
+    let line = dev.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Both directions of a link lose 30 %: the switch's packets, and those of the host.
+fn links_that_lose_packets() -> Outcome {
+    let dir = pair_of_p4_utils(9601, ["", "\"loss\": 30", ""])?;
+    let send = |from: &str, to: &str| {
+        format!(
+            "{from} bash -c 'for i in $(seq 1000); do echo x > /dev/udp/{to}/9; done 2> /dev/null'\nsh sleep 0.5\n"
+        )
+    };
+    let commands = send("h1", "10.0.0.2")
+        + "h2 cat /proc/net/dev\n"
+        + &send("h2", "10.0.0.1")
+        + "h1 cat /proc/net/dev\n";
+    let done = script_in(&dir, &["p4app.json"], &commands)?;
+    let out = text(&done.stdout);
+    let counts: Vec<u64> = out.split("Inter-|").skip(1).filter_map(|dev| received(dev, "eth0")).collect();
+    // 700 each with a deviation of 15, and a few answers that the port is closed.
+    ensure!(
+        counts.len() == 2 && counts.iter().all(|n| (600..=800).contains(n)),
+        "{counts:?}\n{out}\n{}",
+        text(&done.stderr)
+    );
+    Ok(())
+}
+
+/// What the program floods reaches the interface where controllers are: port 3 of the switch.
+fn a_port_to_the_controller() -> Outcome {
+    let dir = pair_of_p4_utils(9602, [", \"cpu_port\": true", "", ""])?;
+    // No entry says where h2 is, and flooded packets go to port 3 instead of port 2.
+    let entries = std::fs::read_to_string(dir.path("pair-s1.json"))?;
+    let entries = entries.replace("00:00:0a:00:00:02", "00:00:0a:00:00:07");
+    dir.write("pair-s1.json", entries.replace("\"egress_port\": 2", "\"egress_port\": 3"));
+    let commands = "dump\nh1 bash -c 'for i in 1 2 3 4 5; do echo x > /dev/udp/10.0.0.2/9; done'\nc0 sleep 0.2\nc0 cat /proc/net/dev\n";
+    let done = script_in(&dir, &["p4app.json"], commands)?;
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    ensure!(out.contains("s1: s1-eth1 s1-eth2 s1-cpu-eth0; "), "{out}\n{err}");
+    let count = received(&out, "s1-cpu-eth1");
+    ensure!(count == Some(5), "{count:?}\n{out}\n{err}");
+    // The interface has ended with the network.
+    let again = script_in(&dir, &["p4app.json"], "exit\n")?;
+    ensure!(again.status.success(), "{}", text(&again.stderr));
+    Ok(())
+}
+
+/// A task ends by SIGTERM when its time is over; one that fails causes a warning at the end.
+fn tasks_at_their_times() -> Outcome {
+    let dir = pair_of_p4_utils(9603, ["", "", "\"tasks_file\": \"tasks.txt\","])?;
+    let word = format!("86402.{}", std::process::id());
+    let (began, ended) = (dir.path("began"), dir.path("ended"));
+    let tasks = format!(
+        "h1 0.2 0.5 \"echo > {began}; trap 'echo > {ended}; exit' TERM; sleep {word} & wait\"\n# comment\nh2 0 0 exit 3\ns1 3600 0 true\n"
+    );
+    dir.write("tasks.txt", tasks);
+    let wait = format!(
+        "sh for i in $(seq 100); do test -e {ended} && break; sleep 0.1; done\nsh ls {began} {ended}\nexit\n"
+    );
+    let start = Instant::now();
+    let done = script_in(&dir, &["p4app.json"], &wait)?;
+    let err = text(&done.stderr);
+    ensure!(done.status.success() && start.elapsed() > Duration::from_millis(700), "{done:?}");
+    ensure!(
+        err.contains("tasks_file: line 3: sh failed (exit status: 3)")
+            && err.matches("tasks_file").count() == 1,
+        "{err}"
+    );
+    ensure!(processes(&word) == 0, "the task still runs");
+    dir.write("tasks.txt", "h1 0 0 true\nh3 0 0 true\n");
+    let wrong = script_in(&dir, &["--check", "p4app.json"], "")?;
+    ensure!(
+        text(&wrong.stderr).contains("tasks_file: tasks.txt: line 2: no host or switch is called `h3`"),
+        "{wrong:?}"
+    );
+    Ok(())
+}
+
+/// The graph, the program and its P4Info; files of others are kept.
+fn files_for_controllers() -> Outcome {
+    let p4info = "\"compiler_module\": {\"options\": {\"p4rt\": true}},";
+    let dir = pair_of_p4_utils(9604, ["", "", p4info])?;
+    let entries = std::fs::read_to_string(dir.path("pair-s1.json"))?;
+    dir.write("pair-s1.json", entries.replace(&file("examples/forwarder/main.p4"), "main.p4"));
+    std::fs::copy(file("examples/forwarder/main.p4"), dir.path("main.p4"))?;
+    let checked = script_in(&dir, &["--check", "p4app.json"], "")?;
+    let graph = dir.path("topology.json");
+    ensure!(checked.status.success() && std::fs::metadata(&graph).is_err(), "{checked:?}");
+    // A script finds the files.
+    let done = script_in(&dir, &["p4app.json"], "c0 cat topology.json main_p4rt.txt main.json\nexit\n")?;
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    let words = [
+        "\"multigraph\":false",
+        "\"p4rt_path\":\"/",
+        "main_p4rt.txt\"",
+        "name: \"Forward.forward\"",
+        "{\"pointsman_p4\":",
+    ];
+    for word in words {
+        ensure!(out.contains(word), "no {word} in {out}\n{err}");
+    }
+    // An older graph is replaced, other files are not.
+    dir.write("topology.json", "{\"nodes\": [], \"multigraph\": false}");
+    dir.write("main.json", "{\"hosts\": {}}");
+    let again = script_in(&dir, &["p4app.json"], "exit\n")?;
+    let err = text(&again.stderr);
+    ensure!(err.contains("main.json is not written, because another file of this name is there"), "{err}");
+    ensure!(std::fs::read_to_string(dir.path("main.json"))? == "{\"hosts\": {}}", "{err}");
+    ensure!(std::fs::read_to_string(&graph)?.contains("\"id\":\"h1\""), "{err}");
+    // The topology itself may have the graph's name.
+    std::fs::copy(dir.path("p4app.json"), &graph)?;
+    let own = script_in(&dir, &["topology.json"], "exit\n")?;
+    let err = text(&own.stderr);
+    ensure!(own.status.success() && err.contains("topology.json is not written"), "{err}");
     Ok(())
 }
 
@@ -61,7 +206,17 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 /// Runs a network with these commands; output and errors.
 fn script(args: &[&str], commands: &str) -> Result<Output, Box<dyn Error>> {
-    let mut child = start(args)?;
+    feed(start(args)?, commands)
+}
+
+/// The same in this folder, where it may write files.
+fn script_in(folder: &Scratch, args: &[&str], commands: &str) -> Result<Output, Box<dyn Error>> {
+    let mut command = pointsman(&[&["net"], args].concat());
+    command.current_dir(&folder.0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    feed(command.spawn()?, commands)
+}
+
+fn feed(mut child: Child, commands: &str) -> Result<Output, Box<dyn Error>> {
     child.stdin.take().ok_or("piped")?.write_all(commands.as_bytes())?;
     Ok(child.wait_with_output()?)
 }
@@ -104,7 +259,9 @@ fn a_script_for_two_hosts() -> Outcome {
 }
 
 fn three_switches_and_a_cut_link() -> Outcome {
-    let done = script(&[&file("examples/net/triangle.json")], "pingall\nlink s1 s2 down\npingall\n")?;
+    let dir = Scratch::new("net-triangle");
+    let done =
+        script_in(&dir, &[&file("examples/net/triangle.json")], "pingall\nlink s1 s2 down\npingall\n")?;
     let out = text(&done.stdout);
     ensure!(out.contains("0% dropped (6/6 received)"), "{out}\n{}", text(&done.stderr));
     // Routes do not follow: h1 and h2 have lost each other.

@@ -16,21 +16,37 @@ pub(super) fn unlimited() -> Line {
     Line { bits_per_s: Line::UNLIMITED, delay_ns: 0, queue_bytes: HOST_QUEUE_BYTES, loss: 0.0 }
 }
 
-/// A rate in Mbit/s, to bits per second.
-pub(super) fn rate(part: &Part<'_>, problems: &mut Problems) -> Option<u64> {
+/// A number, or a string with one.
+fn amount(part: &Part<'_>, good: impl Fn(f64) -> bool, wanted: &str, problems: &mut Problems) -> Option<f64> {
     let number = match part.json {
         Json::Number(n) => n.as_f64(),
         Json::Text(s) => s.parse().ok(),
         _ => None,
     };
-    match number.filter(|n| *n > 0.0 && *n <= MOST_MBIT) {
-        Some(mbit) => Some(((mbit * 1e6).round() as u64).max(1)),
-        None => {
-            let what = format!("{} is not a rate: write a number of Mbit/s, at most {MOST_MBIT}", part.json);
-            part.problem(what, problems);
-            None
-        }
+    let found = number.filter(|n| good(*n));
+    if found.is_none() {
+        part.problem(format!("{} is not {wanted}", part.json), problems);
     }
+    found
+}
+
+/// A rate in Mbit/s, to bits per second.
+pub(super) fn rate(part: &Part<'_>, problems: &mut Problems) -> Option<u64> {
+    let wanted = format!("a rate: write a number of Mbit/s, at most {MOST_MBIT}");
+    let mbit = amount(part, |n| n > 0.0 && n <= MOST_MBIT, &wanted, problems)?;
+    Some(((mbit * 1e6).round() as u64).max(1))
+}
+
+/// A share of lost packets in per cent, to a probability.
+pub(super) fn loss(part: &Part<'_>, problems: &mut Problems) -> Option<f64> {
+    let wanted = "a share of lost packets: write per cent, 0 to 100";
+    Some(amount(part, |n| (0.0..=100.0).contains(&n), wanted, problems)? / 100.0)
+}
+
+/// The weight of a link for controllers that compute paths.
+pub(super) fn weight(part: &Part<'_>, problems: &mut Problems) -> Option<f64> {
+    let wanted = "a weight for controllers: write a number of at least 0";
+    amount(part, |n| n >= 0.0 && n.is_finite(), wanted, problems)
 }
 
 /// A delay, to nanoseconds: a number of milliseconds, or a string with a unit. A string without one has microseconds, as for `tc`.
@@ -88,5 +104,11 @@ mod tests {
         for text in ["0", "-1", "1e9", "\"fast\"", "null", "\"NaN\""] {
             assert_eq!(read(text, rate), None, "{text}");
         }
+        let read = |json: &str| {
+            let json = Json::parse(json).expect("JSON");
+            loss(&Part::whole(&json), &mut Problems::new())
+        };
+        assert_eq!(["0", "12.5", "100", "\"5\""].map(read), [Some(0.0), Some(0.125), Some(1.0), Some(0.05)]);
+        assert_eq!(["-1", "101", "\"5%\"", "true"].map(read), [None; 4]);
     }
 }

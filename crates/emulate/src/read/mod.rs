@@ -3,6 +3,7 @@
 mod links;
 mod names;
 mod p4utils;
+mod place;
 mod tutorials;
 
 use crate::fields::{Part, Problem, Problems};

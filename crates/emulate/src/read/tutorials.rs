@@ -5,7 +5,7 @@ use super::names::{check, natural};
 use super::{MOST_HOSTS, MOST_LINKS, MOST_SWITCHES, finish, follows, remedy, too_many};
 use crate::fields::{Part, Problem, Problems};
 use crate::json::Json;
-use crate::plan::{HostPlan, Plan, SwitchPlan};
+use crate::plan::{HostPlan, LinkPlan, Plan, SwitchPlan};
 use pointsman_topology::{Builder, CPU_PORT, End, Mistake};
 use pointsman_wire::Mac;
 use std::collections::BTreeSet;
@@ -31,11 +31,13 @@ pub(super) fn read(file: &Part<'_>, problems: &mut Problems) -> Option<Plan> {
         topology: finish(builder, problems)?,
         hosts,
         switches,
-        queue_packets: vec![None; count],
+        links: vec![LinkPlan::default(); count],
         program: None,
         captures: false,
         logs: false,
         scripts: Vec::new(),
+        tasks: None,
+        database: None,
         warnings: Vec::new(),
     })
 }

@@ -16,14 +16,14 @@ use crate::service::{self, Stopper};
 use crate::switch::Interface;
 use crate::switch::args::PortKind;
 use pointsman_ports::{
-    FaultConfig, Faults, Faulty, Frame, FramePool, PollMode, PollStrategy, Poller, Port, Step, Want, mtu,
+    FaultConfig, Faults, Frame, FramePool, PollMode, PollStrategy, Poller, Port, Step, Want, mtu,
     open_interface,
 };
 use pointsman_roce::setup::{self as channel};
 use pointsman_roce::{Host, HostConfig, PORT};
 use pointsman_v1model::Time;
 use pointsman_v1model::units::{bytes, with_unit};
-use pointsman_wire::{Mac, Random};
+use pointsman_wire::Mac;
 use setup::lock;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -160,7 +160,9 @@ impl Running {
             }
             let (port, how) = open_interface(name, settings.port_kind).map_err(MemoryError::Port)?;
             log(Level::Info, &format!("port {number} on {name}: {how}"));
-            let port = if settings.lose > 0.0 { bad_cable(port, settings.lose)? } else { port };
+            let faults = Faults { loss: settings.lose, ..Faults::default() };
+            let cable = FaultConfig { receive: faults, transmit: faults, ..FaultConfig::default() };
+            let port = service::behind(cable, port).map_err(MemoryError::Port)?;
             if let Some(fd) = port.raw_fd() {
                 poller.add(n, fd);
             }
@@ -269,14 +271,6 @@ impl Running {
         *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = Figures { stats, ports };
         deadline
     }
-}
-
-/// A port behind a cable that loses this share of frames.
-fn bad_cable(port: Box<dyn Port>, loss: f64) -> Result<Box<dyn Port>, MemoryError> {
-    let faults = Faults { loss, ..Faults::default() };
-    let config = FaultConfig { receive: faults, transmit: faults, ..FaultConfig::default() };
-    let mut random = Random::new(service::seed());
-    Ok(Box::new(Faulty::new(port, config, move || random.next_u64()).map_err(MemoryError::Port)?))
 }
 
 fn is_link_local(address: &IpAddr) -> bool {

@@ -16,6 +16,7 @@ use crate::service::stop_at_signals;
 use pointsman_compile::sources::Sources;
 use pointsman_console::signals;
 use pointsman_v1model::{SwitchConfig, Time};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -107,6 +108,7 @@ fn setup(args: &Args, queues: &[Setting], sources: &Sources, saved: Option<&Save
     let texts = Texts { sources: sources.clone(), p4_for_json: args.p4_for_json.clone() };
     Setup {
         interfaces: args.interface.clone(),
+        cables: BTreeMap::new(),
         port_kind: args.port_kind.into(),
         poll: args.poll.into(),
         workers: args.workers,

@@ -37,13 +37,15 @@ use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_control::proto::trace::trace_server::TraceServer;
 use pointsman_ports::pcap::Pace;
-use pointsman_ports::{PcapPort, PollMode, Port, Traced, Want, open_interface, open_interface_shared};
+use pointsman_ports::{
+    FaultConfig, PcapPort, PollMode, Port, Traced, Want, open_interface, open_interface_shared,
+};
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::{SwitchConfig, Time};
 use queues::Setting;
 use runtime::{Handle, Runtime};
 use services::Services;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_stream::wrappers::ReceiverStream;
@@ -82,6 +84,8 @@ impl std::str::FromStr for Interface {
 pub struct Setup {
     /// Its ports; opened in the caller's network namespace.
     pub interfaces: Vec<Interface>,
+    /// Faults of the cables at ports, by port number.
+    pub cables: BTreeMap<u32, FaultConfig>,
     /// Which kind of port they are.
     pub port_kind: Want,
     /// How it waits for frames.
@@ -118,6 +122,7 @@ impl Default for Setup {
             SwitchConfig { cpu_port: Some(510), queue_depth_packets: 1024, ..SwitchConfig::default() };
         Setup {
             interfaces: Vec::new(),
+            cables: BTreeMap::new(),
             port_kind: Want::default(),
             poll: PollMode::default(),
             workers: 1,
@@ -164,7 +169,7 @@ pub fn build(setup: Setup) -> Result<Runtime, BuildError> {
     ports.resize_with(setup.workers, Vec::new);
     let mut kinds = Vec::new();
     for Interface { number, name } in &setup.interfaces {
-        let (opened, kind) = open(name, &setup)?;
+        let (opened, kind) = open(*number, name, &setup)?;
         kinds.push(format!("port {number} ({name}): {kind}"));
         ports.iter_mut().zip(opened).for_each(|(of, port)| of.push((*number, port)));
     }
@@ -207,12 +212,16 @@ fn check_workers(setup: &Setup, processors: usize) -> Result<(), NoWorkers> {
     }
 }
 
-/// Opens an interface as a port for each worker and returns a description of their kind.
-fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), BuildError> {
+/// Opens an interface as a port for each worker and returns a description of their kind. Captures have what the switch sends, and what
+/// has passed the cable.
+fn open(number: u32, interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), BuildError> {
+    let cable = setup.cables.get(&number).copied().unwrap_or_default();
+    let behind = |port| crate::service::behind(cable, port);
     if let Some(delay) = setup.use_files {
         let port =
             PcapPort::in_directory(interface, Path::new("."), Pace::Recorded).map_err(BuildError::Port)?;
-        return Ok((vec![Box::new(Delayed::new(port, delay))], "captures".to_string()));
+        let port = behind(Box::new(Delayed::new(port, delay))).map_err(BuildError::Port)?;
+        return Ok((vec![port], "captures".to_string()));
     }
     if setup.workers > 1 {
         let shared = open_interface_shared(interface, setup.port_kind, setup.workers);
@@ -221,9 +230,11 @@ fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), 
             let why = NoWorkers::Queues { interface: interface.to_string(), queues: ports.len() };
             return Err(BuildError::Workers(setup.workers, why));
         }
+        let ports = ports.into_iter().map(behind).collect::<Result<_, _>>().map_err(BuildError::Port)?;
         return Ok((ports, kind));
     }
     let (port, kind) = open_interface(interface, setup.port_kind).map_err(BuildError::Port)?;
+    let port = behind(port).map_err(BuildError::Port)?;
     Ok(match &setup.pcap {
         Some(dir) => (vec![Box::new(Traced::new(port, dir).map_err(BuildError::Port)?)], kind + ", recorded"),
         None => (vec![port], kind),
