@@ -69,6 +69,10 @@ fn standby_says_so(b: &Bench, standby: &Running) {
         done.stdout
     );
     assert!(start.elapsed() < Duration::from_secs(8), "it waits for nothing: {:?}", start.elapsed());
+    // The other one may have been asked to drain the device.
+    let done = finish(pointsman(&["enable", "--api", api, "--token-file", &tokens, "s1/cpu"]));
+    let said = "as far as this controller knows, s1/cpu is not drained; it is not in charge of the switch";
+    assert!(done.code == Some(1) && done.stderr.contains(said), "{}{}", done.stdout, done.stderr);
 }
 
 #[test]
