@@ -105,7 +105,9 @@ impl Desk {
             out["live"] = controller.live(device.number).map_or(Value::Null, live);
             out
         });
-        one("devices", all.collect())
+        let mut out = one("devices", all.collect());
+        out["observed"] = facts.observed.into();
+        out
     }
 
     fn device(&self, device: &Device, facts: &Facts) -> Value {
