@@ -280,7 +280,7 @@ fn top_once() {
     assert!(lines.len() == 5 && lines[0].starts_with("DEVICE") && lines[1].starts_with("s1/cpu  "), "{out}");
     // The switch has answered: nothing is in flight, and there is a rate although nothing had asked before. No device has an address.
     let cells = |l: &str| l.split_whitespace().skip(1).map(String::from).collect::<Vec<_>>();
-    assert!(lines[1..].iter().all(|l| cells(l) == ["unresolved", "-", "0", "0", "-"]), "{out}");
+    assert!(lines[1..].iter().all(|l| cells(l) == ["unresolved", "-", "0", "0", "-", "-"]), "{out}");
     assert!(!out.contains('\x1b'));
     let (code, _, err) = bench.command("top", &["--once", "--sort", "color"]);
     assert!(code == Some(2) && err.contains("in-flight"), "{err}");
