@@ -191,9 +191,12 @@ pub fn parse_define(arg: &str) -> Result<Define, String> {
 
 /// The balancer as one text, as sent in `p4_device_config`.
 pub fn balancer() -> String {
-    flatten("main.p4", program::file("main.p4").unwrap_or_default(), &|name, _, _| {
-        program::file(name).map(|text| (name.to_string(), text.to_string()))
-    })
+    flatten(
+        "main.p4",
+        program::file("main.p4").unwrap_or_default(),
+        &|name, _, _| program::file(name).map(|text| (name.to_string(), text.to_string())),
+        true,
+    )
 }
 
 /// Macros of `-D` as directives.
@@ -206,17 +209,23 @@ pub fn directives(defines: &[Define]) -> String {
 }
 
 /// A program on disk as one text that compiles alone: with the files that `sources` finds in place of the includes, and
-/// the macros of `-D` in front. Only includes built into every switch, such as `<core.p4>`, stay.
+/// the macros of `-D` in front. Only includes built into every switch, such as `<core.p4>`, stay. Line markers name the files, for
+/// diagnostics and traces at a switch.
 ///
 /// # Errors
 /// The program cannot be read.
 pub fn flatten_file(path: &Path, sources: &Sources, defines: &[Define]) -> io::Result<String> {
     let text = read_text(path)?;
     let mut out = directives(defines);
-    out.push_str(&flatten(&path.display().to_string(), &text, &|name, quoted, from| {
-        // Built-in files have names in angle brackets.
-        sources.include(name, quoted, from).filter(|(path, _)| !path.starts_with('<'))
-    }));
+    out.push_str(&flatten(
+        &path.display().to_string(),
+        &text,
+        &|name, quoted, from| {
+            // Built-in files have names in angle brackets.
+            sources.include(name, quoted, from).filter(|(path, _)| !path.starts_with('<'))
+        },
+        true,
+    ));
     Ok(out)
 }
 
@@ -234,7 +243,7 @@ pub fn bundle_file(path: &Path, sources: &Sources, defines: &[Define]) -> Result
         let built_in = |path: &str| STANDARD.iter().any(|s| path == format!("<{s}>"));
         sources.include(name, quoted, from).filter(|(path, _)| !built_in(path))
     };
-    Ok(directives(defines) + &flatten(&path.display().to_string(), &text, &find))
+    Ok(directives(defines) + &flatten(&path.display().to_string(), &text, &find, false))
 }
 
 /// Only `core.p4` and `v1model.p4`: what is left for a bundle to include.
@@ -290,45 +299,85 @@ fn commented(line: &str, mut open: bool) -> bool {
     }
 }
 
-/// Replaces include directives by the files, every time they are included: their include guards work as before, since
-/// the text is preprocessed afterwards. A file with `#pragma once` comes once. Directives whose file cannot be found
-/// stay, so that the compiler reports them; so do those in block comments.
-fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
-    fn put(
-        path: &str,
-        text: &str,
-        find: &Find<'_>,
-        depth: u32,
-        once: &mut BTreeSet<String>,
-        out: &mut String,
-    ) {
-        let mut comment = false;
-        for line in text.lines() {
+/// Puts a program together as one text.
+struct Flat<'a> {
+    find: &'a Find<'a>,
+    /// Whether line markers name the files that lines come from.
+    marks: bool,
+    /// Files with `#pragma once`, by path.
+    once: BTreeSet<String>,
+    out: String,
+}
+
+impl Flat<'_> {
+    /// The next line is line `number` of the file `name`.
+    fn mark(&mut self, name: &str, number: usize) {
+        if !self.marks {
+            return;
+        }
+        // The marker must not continue a line.
+        if self.out.ends_with("\\\n") {
+            self.out.push('\n');
+        }
+        let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+        self.out.push_str(&format!("#line {number} \"{name}\"\n"));
+    }
+
+    /// Adds the file at `path`, which markers call `name`; other files of `folder` are called by their path in it.
+    fn put(&mut self, (path, name, folder): (&str, &str, &Path), text: &str, depth: u32) {
+        let (mut comment, mut shifted) = (false, false);
+        self.mark(name, 1);
+        for (line, number) in text.lines().zip(1..) {
+            let commented_before = comment;
             // A file that includes itself without a guard would never end; the compiler reports it.
-            let name = included(line).filter(|_| depth < 32 && !comment);
+            let include = included(line).filter(|_| depth < 32 && !comment);
             comment = commented(line, comment);
-            match name.and_then(|(name, quoted)| find(name, quoted, path)) {
-                Some((path, _)) if once.contains(&path) => {}
-                Some((path, text)) => {
-                    let is_once = |l: &str| l.split_whitespace().eq(["#pragma", "once"]);
-                    if text.lines().any(is_once) {
-                        once.insert(path.clone());
-                    }
-                    put(&path, &text, find, depth + 1, once, out);
-                    if comment {
-                        out.push_str("/*\n");
-                    }
+            let found = include.and_then(|(name, quoted)| Some((name, (self.find)(name, quoted, path)?)));
+            let Some((as_written, (inner, inner_text))) = found else {
+                self.out.push_str(line);
+                self.out.push('\n');
+                // A marker counts only where text does: not in a branch that is left out.
+                if shifted && !commented_before && ends_branch(line) {
+                    self.mark(name, number + 1);
                 }
-                None => {
-                    out.push_str(line);
-                    out.push('\n');
+                continue;
+            };
+            shifted = true;
+            if !self.once.contains(&inner) {
+                let is_once = |l: &str| l.split_whitespace().eq(["#pragma", "once"]);
+                if inner_text.lines().any(is_once) {
+                    self.once.insert(inner.clone());
+                }
+                let inside = Path::new(&inner).strip_prefix(folder).ok().and_then(Path::to_str);
+                let inner_name = inside.unwrap_or(as_written).to_string();
+                self.put((&inner, &inner_name, folder), &inner_text, depth + 1);
+                if comment {
+                    self.mark(name, number);
+                    self.out.push_str("/*\n");
+                    continue;
                 }
             }
+            self.mark(name, number + 1);
         }
     }
-    let mut out = String::new();
-    put(path, text, find, 0, &mut BTreeSet::new(), &mut out);
-    out
+}
+
+/// Whether a directive may end a branch that the preprocessor leaves out.
+fn ends_branch(line: &str) -> bool {
+    let word = line.trim_start().strip_prefix('#').map(|rest| rest.trim_start());
+    word.is_some_and(|w| ["elif", "else", "endif"].iter().any(|d| w.starts_with(d))) && !line.ends_with('\\')
+}
+
+/// Replaces include directives by the files, every time they are included: their include guards work as before, since
+/// the text is preprocessed afterwards. A file with `#pragma once` comes once. Directives whose file cannot be found
+/// stay, so that the compiler reports them; so do those in block comments. With `marks`, line markers name the files by their paths in
+/// the folder of the main file, or as includes do: the text does not depend on where that folder is.
+fn flatten(path: &str, text: &str, find: &Find<'_>, marks: bool) -> String {
+    let mut flat = Flat { find, marks, once: BTreeSet::new(), out: String::new() };
+    let of = Path::new(path);
+    let name = of.file_name().and_then(|n| n.to_str()).unwrap_or(path);
+    flat.put((path, name, of.parent().unwrap_or(Path::new(""))), text, 0);
+    flat.out
 }
 
 #[cfg(test)]
@@ -368,17 +417,52 @@ mod tests {
             "loop" => Some(("loop".into(), "#include \"loop\"\n".into())),
             _ => None,
         };
-        assert_eq!(flatten("m", "#include \"a\"\n# include  \"b\"\nz", &find), "x\ny\ny\nz\n");
-        assert_eq!(flatten("m", "#include \"none\"", &find), "#include \"none\"\n");
-        assert_eq!(flatten("m", "#include <angle>\n#include <none>", &find), "<\n#include <none>\n");
-        assert_eq!(flatten("m", "#include \"once\"\n#include \"once\"", &find), "#pragma  once\no\n");
-        assert!(flatten("m", "#include \"loop\"", &find).contains("loop"));
+        assert_eq!(flatten("m", "#include \"a\"\n# include  \"b\"\nz", &find, false), "x\ny\ny\nz\n");
+        assert_eq!(flatten("m", "#include \"none\"", &find, false), "#include \"none\"\n");
+        assert_eq!(flatten("m", "#include <angle>\n#include <none>", &find, false), "<\n#include <none>\n");
+        assert_eq!(flatten("m", "#include \"once\"\n#include \"once\"", &find, false), "#pragma  once\no\n");
+        assert!(flatten("m", "#include \"loop\"", &find, false).contains("loop"));
+    }
+
+    /// Line markers keep the place of every line, whatever the preprocessor leaves out.
+    #[test]
+    fn lines_keep_their_places() {
+        let find = |name: &str, _: bool, _: &str| match name {
+            "lib/a" => Some(("dir/lib/a".into(), "in a\n#include \"b\"\nend of a \\\n".into())),
+            "b" => Some(("/other/b".into(), "in b\n".into())),
+            "once" => Some(("dir/once".into(), "#pragma once\n".into())),
+            _ => None,
+        };
+        let main = "one\n#include \"lib/a\"\nthree\n#ifdef X\n#include \"b\"\n#else\nseven\n#endif\nnine\n\
+                    #include \"once\"\n#include \"once\"\ntwelve\n#include \"b\" /* x\n*/\n";
+        let flat = flatten("dir/main.p4", main, &find, true);
+        assert!(
+            flat.starts_with("#line 1 \"main.p4\"\none\n#line 1 \"lib/a\"\nin a\n#line 1 \"b\"\nin b\n"),
+            "{flat}"
+        );
+        let program = pointsman_frontend::check_program("p", &flat, &Sources::default(), &[], &|_| false);
+        let map = program.source_map;
+        for (text, path, line) in [
+            ("one", "main.p4", 1),
+            ("in a", "lib/a", 1),
+            ("in b", "b", 1),
+            ("end of a", "lib/a", 3),
+            ("three", "main.p4", 3),
+            ("seven", "main.p4", 7),
+            ("nine", "main.p4", 9),
+            ("twelve", "main.p4", 12),
+            ("*/", "main.p4", 14),
+        ] {
+            let lo = map.files[0].text.find(text).unwrap_or_else(|| panic!("{text}")) as u32;
+            let span = pointsman_ir::Span { file: 0, lo, hi: lo + 1 };
+            assert_eq!((map.path(span), map.line_column(span).0), (path, line), "{text}:\n{flat}");
+        }
     }
 
     #[test]
     fn includes_in_comments_stay() {
         let find = |name: &str, _: bool, _: &str| Some((name.to_string(), "/* in */\n".to_string()));
-        let check = |text: &str, wanted: &str| assert_eq!(flatten("m", text, &find), wanted, "{text}");
+        let check = |text: &str, wanted: &str| assert_eq!(flatten("m", text, &find, false), wanted, "{text}");
         check("/* x\n#include \"a\"\n*/\n#include \"a\"\n", "/* x\n#include \"a\"\n*/\n/* in */\n");
         check("/* x */ // /*\n#include \"a\"\n", "/* x */ // /*\n/* in */\n");
         check("f(\"\\\"/*\");\n#include \"a\"\n", "f(\"\\\"/*\");\n/* in */\n");

@@ -26,6 +26,7 @@ mod scopes;
 mod server;
 mod symbols;
 mod uri;
+mod workspace;
 
 pub use server::Server;
 pub use uri::from_path as file_uri;

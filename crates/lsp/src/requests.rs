@@ -2,7 +2,7 @@
 
 use crate::position::Encoding;
 use crate::server::Server;
-use crate::{World, actions, complete, fold, hover, navigate, rename, symbols};
+use crate::{World, actions, complete, fold, hover, navigate, rename, symbols, workspace};
 use pointsman_frontend::fmt::format;
 use serde_json::{Value, json};
 
@@ -43,6 +43,7 @@ pub fn capabilities(encoding: Encoding) -> Value {
             "renameProvider": { "prepareProvider": true },
             "completionProvider": { "triggerCharacters": [".", "@", "<", "\""] },
             "documentSymbolProvider": true,
+            "workspaceSymbolProvider": true,
             "documentFormattingProvider": true,
             "foldingRangeProvider": true,
             "codeActionProvider": { "codeActionKinds": ["quickfix"] },
@@ -62,6 +63,7 @@ pub fn answer<W: World>(server: &mut Server<W>, method: &str, params: &Value) ->
         "textDocument/rename" => rename::rename(server, params),
         "textDocument/completion" => complete::complete(server, params),
         "textDocument/documentSymbol" => symbols::symbols(server, params),
+        "workspace/symbol" => workspace::symbols(server, params),
         "textDocument/foldingRange" => {
             let (_, document) = server.document(params)?;
             Ok(fold::ranges(&document.text))

@@ -134,10 +134,7 @@ impl<W: World> Server<W> {
     fn all_diagnostics(&mut self) -> BTreeMap<String, Vec<Value>> {
         let mut now: BTreeMap<String, Vec<Value>> =
             self.open.values().map(|d| (d.uri.clone(), Vec::new())).collect();
-        let open: Vec<String> = self.open.keys().cloned().collect();
-        let roots: BTreeSet<String> = open.iter().map(|path| self.root(path)).collect();
-        for root in roots {
-            let Some(program) = self.program(&root) else { continue };
+        for program in self.shown() {
             for (uri, d) in diagnostics::all(&program, &self.open, &self.world, self.encoding) {
                 let list = now.entry(uri).or_default();
                 // Programs that share a file have the same to say of it.
@@ -254,6 +251,13 @@ impl<W: World> Server<W> {
             }
         }
         path.to_string()
+    }
+
+    /// The programs by which open documents are shown, by the paths of their main files.
+    pub(crate) fn shown(&mut self) -> Vec<Rc<Program>> {
+        let open: Vec<String> = self.open.keys().cloned().collect();
+        let roots: BTreeSet<String> = open.iter().map(|path| self.root(path)).collect();
+        roots.iter().filter_map(|root| self.program(root)).collect()
     }
 
     /// The program whose main file is `path`.

@@ -41,7 +41,7 @@ fn one(program: &Program, item: &Item, file: u32, encoding: Encoding) -> Option<
 }
 
 /// The protocol's `SymbolKind`.
-fn kind(kind: K) -> u8 {
+pub(crate) fn kind(kind: K) -> u8 {
     match kind {
         K::Struct | K::Header | K::HeaderUnion => 23,
         K::Enum => 10,

@@ -213,3 +213,46 @@ fn symbols_of_a_document() {
     }
     check(&list);
 }
+
+/// Names of all programs of open documents, with what they include; the best matches first.
+#[test]
+fn symbols_of_the_workspace() {
+    let mut client = opened();
+    let mut find = |query: &str| -> Vec<(String, String, Option<String>)> {
+        let found = client.request("workspace/symbol", json!({ "query": query }));
+        let text = |v: &Value| v.as_str().map(str::to_string);
+        let all = found.as_array().expect("a list").iter();
+        let file = |s: &Value| text(&s["location"]["uri"]).unwrap_or_default();
+        all.map(|s| (text(&s["name"]).unwrap_or_default(), file(s), text(&s["containerName"]))).collect()
+    };
+    let names = |found: &[(String, String, Option<String>)]| -> Vec<String> {
+        found.iter().map(|(name, ..)| name.clone()).collect()
+    };
+    let main = "file:///p/main.p4".to_string();
+    assert_eq!(find("forward"), [("forward".to_string(), main.clone(), Some("I".into()))]);
+    assert_eq!(find("TyPe4"), [("TYPE_IPV4".to_string(), main.clone(), None)]);
+    assert_eq!(find("headers")[0], ("headers".to_string(), "file:///p/headers.p4".into(), None));
+    // In its order: the same name, its beginning, inside of it, letters; built-in files behind the user's.
+    assert_eq!(names(&find("t"))[..3], ["t", "TWICE", "TYPE_IPV4"]);
+    assert_eq!(names(&find("sta"))[..2], ["start", "standard_metadata_t"]);
+    let meta = names(&find("metadata"));
+    assert_eq!(meta, ["metadata", "standard_metadata_t"]);
+    let marked = find("mark_to_drop");
+    assert!(marked[0].1.ends_with("/v1model.p4"), "{marked:?}");
+    assert_eq!(find("no such name"), []);
+    assert!(
+        find("src").is_empty() && find("sm").iter().all(|(name, ..)| name != "sm"),
+        "no fields, no parameters"
+    );
+    // A file that is open twice over, by itself and by its program, is listed once.
+    let all = find("");
+    client.open("/p/headers.p4", HEADERS);
+    let again = client.request("workspace/symbol", json!({ "query": "" }));
+    assert_eq!(again.as_array().map(Vec::len), Some(all.len()));
+    // The number is limited.
+    let many: String = (0..500).map(|i| format!("const bit<9> MANY_{i} = 0;\n")).collect();
+    client.open("/p/many.p4", &many);
+    let found = client.request("workspace/symbol", json!({ "query": "many" }));
+    assert_eq!(found.as_array().map(Vec::len), Some(200));
+    assert_eq!(found[0]["name"], "MANY_0");
+}

@@ -59,7 +59,10 @@ struct Change {
 impl Change {
     fn perform(&self, method: &'static str) -> Result<ExitCode, Box<dyn Error>> {
         let path = format!("/v1/devices/{}/drain?wait_ms={}", encoded(&self.device), self.wait * 1000);
-        let show = |c: &Value| format!("change {}: {}\n", c["id"], outcome(c));
+        let show = |c: &Value| match c["unchanged"].as_str() {
+            Some(why) => format!("{why}\n"),
+            None => format!("change {}: {}\n", c["id"], outcome(c)),
+        };
         self.reach.perform(Question { method, path, body: None, show }, self.wait)
     }
 

@@ -15,6 +15,7 @@ mod tools;
 mod top;
 mod workload;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use pointsman_console::say;
 use pointsman_node::{agent, controller, memory, rack_file, store, switch};
@@ -66,10 +67,22 @@ enum Command {
     Man(handout::Man),
 }
 
+/// The command line; without one that can be read, the process ends with the reason.
+fn parsed() -> Cli {
+    let words = switch::without_separator(invoked::command_line(std::env::args_os()));
+    Cli::try_parse_from(words).unwrap_or_else(|mut e| {
+        // An unknown flag is a mistake, not the name of a file.
+        if let Some(ContextValue::StyledStrs(tips)) = e.get(ContextKind::Suggested)
+            && tips.iter().all(|tip| tip.to_string().contains("as a value"))
+        {
+            e.remove(ContextKind::Suggested);
+        }
+        e.exit()
+    })
+}
+
 fn main() -> ExitCode {
-    let done = match Cli::parse_from(switch::without_separator(invoked::command_line(std::env::args_os())))
-        .command
-    {
+    let done = match parsed().command {
         Command::P4(command) => tools::run(command),
         Command::Switch(args) => switch::run(*args),
         Command::Controller(args) => controller::run(args),

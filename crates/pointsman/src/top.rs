@@ -105,12 +105,13 @@ fn sort(rows: &mut [Row], by: Column) {
 }
 
 /// The table in so many lines, headline included.
-fn table(rows: &[Row], lines: usize) -> String {
+fn table(answer: &Value, rows: &[Row], lines: usize) -> String {
+    let title = if answer["observed"] == false { "CONFIGURED" } else { "STATE" };
     let wide = rows.iter().map(|r| r.device.chars().count()).max().unwrap_or(0).max(6);
     let number = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
     let mut out = format!(
         "{:wide$}  {:13}  {:>6}  {:>9}  {:>8}  {:>8}  {:>8}\n",
-        "DEVICE", "STATE", "LOAD %", "IN FLIGHT", "NEW/S", "P99 MS", "REPORT"
+        "DEVICE", title, "LOAD %", "IN FLIGHT", "NEW/S", "P99 MS", "REPORT"
     );
     for r in rows.iter().take(lines.saturating_sub(1)) {
         let rate = r.rate.map_or("-".to_string(), |n| format!("{n:.0}"));
@@ -197,7 +198,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         }
         let mut all = rows(&answer);
         sort(&mut all, by);
-        print(&table(&all, usize::MAX));
+        print(&table(&answer, &all, usize::MAX));
         return Ok(ExitCode::SUCCESS);
     }
     let raw = Raw::enter();
@@ -212,7 +213,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         let lines = terminal_lines().saturating_sub(1);
         let foot = "sort: d(evice) s(tate) l(oad) i(n flight) n(ew) r(eport); q quits";
         // Each line is cleared to its end, and the screen below.
-        let text = table(&all, lines.saturating_sub(1)).replace('\n', "\x1b[K\r\n");
+        let text = table(&answer, &all, lines.saturating_sub(1)).replace('\n', "\x1b[K\r\n");
         print(&format!("\x1b[H{text}{foot}\x1b[K\x1b[J"));
         if !wait(&keys, &mut by) {
             break None;
@@ -257,7 +258,9 @@ mod tests {
                      s1/cpu  in service          5          9         1       3.5     0.1 s\n\
                      s1/nic  draining           50          3         8        19     4.2 s\n\
                      s2/cpu  silent              -          -         -         -         -\n";
-        assert_eq!(table(&rows(&answer), 9), right);
-        assert_eq!(table(&rows(&answer), 2).lines().count(), 2);
+        assert_eq!(table(&answer, &rows(&answer), 9), right);
+        assert_eq!(table(&answer, &rows(&answer), 2).lines().count(), 2);
+        let standby = table(&json!({"observed": false}), &rows(&answer), 9);
+        assert_eq!(standby, right.replace("STATE     ", "CONFIGURED"));
     }
 }

@@ -194,6 +194,12 @@ fn forms_change_the_rack() {
     assert!(["draining", "drained"].contains(&state(&bench, "s1/cpu").as_str()));
     assert!(done(ops.post("/console/undo", &with("change=1"))).contains("Change 2: in force"));
     assert!(!state(&bench, "s1/cpu").starts_with("drain"));
+    let shown = ops.post("/console/devices", &with("enable=s1%2Fcpu"));
+    assert!(
+        shown.status == 200 && shown.body.contains("s1/cpu is not drained: nothing changes"),
+        "{}",
+        shown.body
+    );
     assert_eq!(ops.post("/console/devices", &with("")).status, 400);
     assert_eq!(ops.post("/console/undo", &with("change=99")).status, 404);
     assert_eq!(ops.post("/console/devices", &with("drain=s9")).status, 404);

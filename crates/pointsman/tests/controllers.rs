@@ -69,6 +69,15 @@ fn standby_says_so(b: &Bench, standby: &Running) {
         done.stdout
     );
     assert!(start.elapsed() < Duration::from_secs(8), "it waits for nothing: {:?}", start.elapsed());
+    // The other one may have been asked to drain the device.
+    let done = finish(pointsman(&["enable", "--api", api, "--token-file", &tokens, "s1/cpu"]));
+    let said = "as far as this controller knows, s1/cpu is not drained; it is not in charge of the switch";
+    assert!(done.code == Some(1) && done.stderr.contains(said), "{}{}", done.stdout, done.stderr);
+    let done = finish(pointsman(&["status", "--api", api, "--token-file", &tokens]));
+    let said = "controller  standby: states of devices are as configured; the controller in charge has the live ones";
+    let title = done.stdout.lines().next().unwrap_or_default();
+    assert!(done.code == Some(0) && title.ends_with("STATE AS CONFIGURED"), "{}{}", done.stdout, done.stderr);
+    assert!(done.stdout.contains(said), "{}", done.stdout);
 }
 
 #[test]

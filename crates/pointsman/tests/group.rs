@@ -163,6 +163,17 @@ fn a_standby_has_what_the_leader_was_asked_for_and_takes_over() {
     wait_until("the standby knows of it", || t.b.policy().contains("least-connections"));
     let (status, _, text) = t.a.ask("PUT", "/v1/devices/s1%2Fcpu/drain", None);
     assert_eq!(status, 200, "{text}");
+    // What changes nothing is known to the leader alone.
+    wait_until("the standby knows of it", || {
+        t.b.ask("GET", "/v1/devices", None).2.contains("\"what\":\"drain\"")
+    });
+    for (method, target) in [("PUT", "/v1/devices/s1%2Fcpu/drain"), ("DELETE", "/v1/devices/s2%2Fcpu/drain")]
+    {
+        let (status, _, text) = t.b.ask(method, target, None);
+        assert_eq!(status, 307, "{text}");
+        let (status, answer, text) = t.a.ask(method, target, None);
+        assert!(status == 200 && answer["unchanged"].is_string(), "{text}");
+    }
     let before = t.a.group();
     assert_eq!(before["controllers"].as_array().map(Vec::len), Some(2), "{before}");
     t.a.kill();

@@ -84,3 +84,25 @@ fn bash_completes_commands_flags_and_values() {
     assert_eq!(none.code, Some(2), "{none:?}");
     assert!(none.stderr.contains("bash") && none.stderr.contains("fish"), "{}", none.stderr);
 }
+
+/// What a misspelt command or flag is answered: the name that may be meant, and no advice to use the flag as the name of a file.
+#[test]
+fn misspelt_words() {
+    for (line, said) in [
+        ("polcy", Some("'policy'")),
+        ("policy lst", Some("'list'")),
+        ("p4 fmt --widht 80 a.p4", Some("'--width'")),
+        ("sim --policy x scenario.toml", None),
+        ("bench --policy x", None),
+    ] {
+        let done = run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(done.code, Some(2), "{line}");
+        let tips: Vec<&str> = done.stderr.lines().filter(|l| l.contains("tip:")).collect();
+        assert!(
+            tips.len() == usize::from(said.is_some()) && !done.stderr.contains("\n\n\n"),
+            "{}",
+            done.stderr
+        );
+        assert!(tips.iter().all(|tip| said.is_some_and(|s| tip.ends_with(s))), "{}", done.stderr);
+    }
+}

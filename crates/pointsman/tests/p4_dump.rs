@@ -56,6 +56,10 @@ fn a_packet_through_a_running_switch() {
             "{}",
             done.stdout
         );
+        let named = done.stdout.contains("main.p4:") && !done.stdout.contains("p4_device_config");
+        assert!(named, "places are those of the files: {}", done.stdout);
+        let json = run(&[&args[..], &["--json"]].concat()).stdout;
+        assert!(json.contains("main.p4\"") && !json.contains("p4_device_config"), "{json}");
     }
     assert_eq!(dumped(&switch, &[]).0, before);
     let other = run(&["p4", "trace", "--live", &address, "--packet", packet, &file(PROGRAM)]);

@@ -211,6 +211,10 @@ fn devices_leave_and_return() {
     let (code, out, err) = b.command("enable", &["s1/nic"]);
     assert!(code == Some(0) && out.contains("in force"), "{out}{err}");
     assert!(!line(&b, "s1/nic").contains("drain"));
+    let history = b.good(&["history"]);
+    let (code, out, err) = b.command("enable", &["s1/nic"]);
+    assert_eq!((code, &*out), (Some(0), "s1/nic is not drained: nothing changes\n"), "{err}");
+    assert_eq!(b.good(&["history"]), history);
 
     let (code, _, err) = b.command("drain", &["s7"]);
     assert!(code == Some(1) && err.contains("no server or device `s7`"), "{err}");

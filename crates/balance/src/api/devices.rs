@@ -63,6 +63,11 @@ fn takes(service: &Service) -> bool {
     members.flat_map(|m| &m.devices).any(|d| d.enabled || d.held)
 }
 
+/// Whether a name means this device: its own name, or that of its server.
+fn covers(name: &str, device: &str) -> bool {
+    device.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl Desk {
     /// The configuration without the devices that take no new connections by request.
     pub(super) fn without_drained(&self, mut rack: Rack) -> Rack {
@@ -100,7 +105,9 @@ impl Desk {
             out["live"] = controller.live(device.number).map_or(Value::Null, live);
             out
         });
-        one("devices", all.collect())
+        let mut out = one("devices", all.collect());
+        out["observed"] = facts.observed.into();
+        out
     }
 
     fn device(&self, device: &Device, facts: &Facts) -> Value {
@@ -132,9 +139,7 @@ impl Desk {
     /// The devices that a name means: itself, or all devices of a server.
     fn named(&self, name: &str) -> Checked<Vec<String>> {
         let all: Vec<String> = self.file.devices().map(|(_, d)| self.file.device_name(d.number)).collect();
-        let of_server = format!("{name}/");
-        let found: Vec<String> =
-            all.iter().filter(|d| *d == name || d.starts_with(&of_server)).cloned().collect();
+        let found: Vec<String> = all.iter().filter(|d| covers(name, d)).cloned().collect();
         if found.is_empty() {
             let message = format!("no server or device `{name}`; there are: {}", all.join(", "));
             return Err(Response::error(404, message));
@@ -155,12 +160,11 @@ impl Desk {
         let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
         let devices = self.named(name)?;
         let drain = request.method == "PUT";
-        // What is drained stays so by the change that drained it.
-        let before: Vec<u64> = devices.iter().filter_map(|d| self.drained.get(d).copied()).collect();
-        if let (true, Some(change)) = (drain && before.len() == devices.len(), before.iter().max())
-            && self.history.get(*change).is_some()
-        {
-            return Ok(self.made(controller, Wait { change: *change, at_most_ms }, Vec::new()));
+        if !drain {
+            self.enabled_in_file(&devices).map_err(|why| Response::error(409, why))?;
+        }
+        if devices.iter().all(|d| self.drained.contains_key(d) == drain) {
+            return Ok(self.unchanged(controller, (name, &devices), drain, at_most_ms));
         }
         let kept = self.attempt();
         for device in &devices {
@@ -170,7 +174,7 @@ impl Desk {
                 self.drained.remove(device);
             }
         }
-        if let Err(why) = self.can_drain(&devices, drain) {
+        if let (true, Err(why)) = (drain, self.devices_left()) {
             self.drained = kept.drained;
             return Err(Response::error(409, why));
         }
@@ -194,15 +198,50 @@ impl Desk {
         Ok(self.made(controller, Wait { change, at_most_ms }, effects))
     }
 
-    /// Whether these devices can change.
-    fn can_drain(&self, devices: &[String], drain: bool) -> Result<(), String> {
-        if !drain {
-            let file = self.file.devices().filter(|(_, d)| !d.enabled);
-            let off = file.map(|(_, d)| self.file.device_name(d.number)).find(|d| devices.contains(d));
-            return off.map_or(Ok(()), |d| {
-                Err(format!("`{d}` has enabled = false in the rack's file: change it there"))
-            });
+    /// The answer to a request for what is so already: no change is made. If the change that made it so is pending, that one is the answer.
+    fn unchanged(
+        &mut self,
+        controller: &Controllers,
+        (name, devices): (&str, &[String]),
+        drain: bool,
+        at_most_ms: u64,
+    ) -> Answer {
+        let concerns = |d: &Drain| devices.iter().any(|name| covers(&d.device, name));
+        let pending = |c: &&Change| !c.is_over() && c.device.as_ref().is_some_and(concerns);
+        let pending = self.history.iter().rev().find(pending).map(|c| c.id);
+        if let Some(change) = pending {
+            return self.made(controller, Wait { change, at_most_ms }, Vec::new());
         }
+        let is_so = match (devices, drain) {
+            ([device], true) => format!("{device} is drained already"),
+            ([device], false) => format!("{device} is not drained"),
+            (_, true) => format!("all devices of {name} are drained already"),
+            (_, false) => format!("no device of {name} is drained"),
+        };
+        if !self.is_in_charge(controller) {
+            let message = format!(
+                "as far as this controller knows, {is_so}; it is not in charge of the switch, and nothing was changed: send the request to \
+                 the controller in charge"
+            );
+            return Response::error(503, message).into();
+        }
+        let mut out =
+            json!({ "device": name, "drain": drain, "unchanged": format!("{is_so}: nothing changes") });
+        if let Some(warning) = self.unsaved_warning() {
+            out["warning"] = warning.into();
+        }
+        Response::json(200, out).into()
+    }
+
+    /// Whether the rack's file leaves these devices in service.
+    fn enabled_in_file(&self, devices: &[String]) -> Result<(), String> {
+        let file = self.file.devices().filter(|(_, d)| !d.enabled);
+        let off = file.map(|(_, d)| self.file.device_name(d.number)).find(|d| devices.contains(d));
+        off.map_or(Ok(()), |d| Err(format!("`{d}` has enabled = false in the rack's file: change it there")))
+    }
+
+    /// Whether all services still have a device.
+    fn devices_left(&self) -> Result<(), String> {
         let after = self.without_drained(self.rack.clone());
         let before = self.rack.services.iter();
         match before.zip(&after.services).find(|(before, after)| takes(before) && !takes(after)) {

@@ -121,6 +121,11 @@ impl Response {
         }
     }
 
+    /// Whether it says what a change would do.
+    pub fn is_dry_run(&self) -> bool {
+        matches!(&self.body, Body::Value(value) if value["dry_run"] == true)
+    }
+
     /// The body as a value.
     pub fn into_value(self) -> Value {
         match self.body {
@@ -217,10 +222,8 @@ impl Desk {
             return Response::error(404, format!("no change {change} is kept; see GET /v1/changes"));
         };
         let mut value = found.json();
-        let unsaved = self.unsaved.as_ref();
-        let unsaved = unsaved
-            .map(|why| format!("it will be lost at a restart because the state could not be saved: {why}"));
-        let warnings: Vec<String> = unsaved.into_iter().chain(self.idle_settings(found)).collect();
+        let warnings: Vec<String> =
+            self.unsaved_warning().into_iter().chain(self.idle_settings(found)).collect();
         if let (Some(all), false) = (value.as_object_mut(), warnings.is_empty()) {
             all.insert("warning".into(), warnings.join("; ").into());
         }
@@ -230,6 +233,12 @@ impl Desk {
             _ => 200,
         };
         Response::json(status, value)
+    }
+
+    /// What is to be said to users while the state cannot be saved.
+    pub(super) fn unsaved_warning(&self) -> Option<String> {
+        let why = self.unsaved.as_ref()?;
+        Some(format!("it will be lost at a restart because the state could not be saved: {why}"))
     }
 
     /// Settings of a change that have no effect, while it is the latest of its service.
@@ -391,12 +400,17 @@ impl Desk {
 
     /// The answer to a change. A controller that is not in charge cannot make it now: waiting would be in vain.
     pub(super) fn made(&mut self, controller: &Controllers, wait: Wait, effects: Vec<Effect>) -> Answer {
-        let standby = controller.status() == Status::Backup && controller.leader().name() == "pointsman";
-        let in_charge = !standby || self.group.is_some();
+        let in_charge = self.is_in_charge(controller);
         for change in self.history.pending().filter(|c| !in_charge && c.id == wait.change) {
             change.result = Outcome::Pending { reason: Some(STANDING_BY.to_string()) };
         }
         Answer { response: self.outcome(wait.change), wait: in_charge.then_some(wait), effects }
+    }
+
+    /// Whether this controller, or else its group, sees to the switch.
+    pub(super) fn is_in_charge(&self, controller: &Controllers) -> bool {
+        let standby = controller.status() == Status::Backup && controller.leader().name() == "pointsman";
+        !standby || self.group.is_some()
     }
 
     /// The effect of a change on the service's learner.

@@ -20,6 +20,8 @@ const AWAITED: [&str; 3] = ["no-report", "unresolved", "draining"];
 
 /// What the controllers know of devices.
 pub(super) struct Facts {
+    /// Whether they come from a switch.
+    pub observed: bool,
     unavailable: BTreeMap<DeviceNumber, Unavailable>,
     unresolved: BTreeSet<DeviceNumber>,
     unheard: BTreeSet<DeviceNumber>,
@@ -29,9 +31,10 @@ pub(super) struct Facts {
 impl Facts {
     pub fn of(controllers: &Controllers) -> Facts {
         // A standby has asked no switch: it does not know who answers and who reports.
-        let informed = controllers.each().iter().any(|c| c.is_informed());
-        let known = |set: BTreeSet<DeviceNumber>| if informed { set } else { BTreeSet::new() };
+        let observed = controllers.each().iter().any(|c| c.is_informed());
+        let known = |set: BTreeSet<DeviceNumber>| if observed { set } else { BTreeSet::new() };
         Facts {
+            observed,
             unavailable: controllers.unavailable(),
             unresolved: known(controllers.unresolved_devices()),
             unheard: known(controllers.unheard()),

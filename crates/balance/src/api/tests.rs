@@ -1,3 +1,4 @@
+mod devices;
 mod members;
 
 use super::*;
@@ -261,18 +262,6 @@ fn settings_without_effect() {
     assert_eq!(warning(r#"{"policy": "jiq", "high": 3}"#), "");
     assert!(warning(r#"{"policy": "chosen"}"#).contains("no [service.prometheus] in rack.toml"));
     assert_eq!(warning(r#"{"policy": "ecmp"}"#), "");
-}
-
-/// A drain of what is drained changes nothing, and the answer is the change that drained it.
-#[test]
-fn a_second_drain_is_the_first_one() {
-    let mut o = Office::new(&text());
-    let drain =
-        |o: &mut Office, device: &str| o.put(&format!("/v1/devices/{device}/drain"), "").1["id"].as_u64();
-    assert_eq!(drain(&mut o, "s1%2Fcpu"), Some(1));
-    assert_eq!(drain(&mut o, "s1%2Fcpu"), Some(1));
-    assert_eq!(drain(&mut o, "s1"), Some(2), "its other device was not drained");
-    assert_eq!(o.desk.history().iter().count(), 2);
 }
 
 /// A switch that is away for long does not push everything else out of the news.
@@ -634,81 +623,6 @@ fn a_learner_and_an_operator() {
     o.perform(effects);
     assert_eq!(weights(&o), [5, 1]);
     assert_eq!(o.get("/v1/services/inference")["learner"], Value::Null);
-}
-
-#[test]
-fn devices_are_drained_and_enabled() {
-    let mut o = Office::new(&text());
-    let state = |o: &mut Office, name: &str| {
-        let all = o.get("/v1/devices")["devices"].clone();
-        all.as_array().expect("a list").iter().find(|d| d["device"] == name).expect("there").clone()
-    };
-    let ask = |o: &mut Office, method: &'static str, target: &str| {
-        let request = Request { method, target, authorization: Some(OPS), body: b"" };
-        let (r, _) = o.ask(&request);
-        (r.status, serde_json::from_str::<Value>(&r.text()).expect("JSON"))
-    };
-    let nic = "/v1/devices/s1%2Fnic/drain";
-    assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
-    assert_eq!(state(&mut o, "s1/nic")["last_change"], Value::Null);
-    let (status, change) = ask(&mut o, "PUT", nic);
-    assert_eq!((status, &change["device"], &change["drain"]), (202, &json!("s1/nic"), &json!(true)));
-    assert_eq!((&change["service"], &change["set"]), (&Value::Null, &Value::Null));
-    let drained = state(&mut o, "s1/nic");
-    assert_eq!((&drained["state"], &drained["drained"]["who"]), (&json!("draining"), &json!("ops")));
-    let takes = |rack: &Rack| {
-        let mut all = rack.services.iter().flat_map(|s| &s.members).flat_map(|m| &m.devices);
-        all.clone().any(|d| rack.device_name(d.number) == "s1/nic" && d.enabled)
-            || !all.any(|d| rack.device_name(d.number) == "s1/cpu" && d.enabled)
-    };
-    assert!(!takes(o.desk.rack()) && !takes(o.controller.rack()));
-
-    // It stays drained over changes of the policy, of the file, and over a restart.
-    o.put(POLICY, r#"{"policy": "wrr"}"#);
-    assert!(!takes(o.desk.rack()));
-    let effects = o.desk.file_changed(o.now, rack(&text().replace("weight = 5", "weight = 6")));
-    o.perform(effects);
-    assert!(!takes(o.desk.rack()));
-    let mut again = Office::new(&text());
-    let effects = again.desk.restore(5, &o.kept).expect("a state");
-    again.perform(effects);
-    assert!(!takes(again.desk.rack()));
-    assert_eq!(state(&mut again, "s1/nic")["drained"]["change"], 1);
-
-    // Another drain of the same device changes nothing; enabling ends it.
-    assert_eq!(ask(&mut o, "PUT", nic).1["id"], 1);
-    assert_eq!(ask(&mut o, "DELETE", nic).0, 202);
-    assert!(takes(o.desk.rack()));
-    assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
-    let last = |o: &mut Office, device: &str| {
-        let last = state(o, device)["last_change"].clone();
-        (last["change"].as_u64(), last["what"].as_str().unwrap_or("").to_string())
-    };
-    assert_eq!(last(&mut o, "s1/nic"), (Some(3), "enable".into()));
-    assert_eq!(last(&mut o, "s1/cpu"), (Some(2), "policy of inference".into()));
-
-    // Names, rights, and services that would have nothing left.
-    let (status, error) = ask(&mut o, "PUT", "/v1/devices/s9/drain");
-    assert!(status == 404 && error["error"].as_str().is_some_and(|e| e.contains("s1/cpu")), "{error}");
-    let before = o.desk.rack().clone();
-    let servers: Vec<String> = before.servers.iter().map(|s| s.name.clone()).collect();
-    let answers = servers.iter().map(|s| ask(&mut o, "PUT", &format!("/v1/devices/{s}/drain")));
-    let answers: Vec<(u16, Value)> = answers.collect();
-    let (last, others) = answers.split_last().expect("servers");
-    assert!(others.iter().all(|(status, _)| *status == 202), "{answers:?}");
-    assert!(
-        last.0 == 409 && last.1["error"].as_str().is_some_and(|e| e.contains("no device left")),
-        "{last:?}"
-    );
-    let reads = Request { method: "PUT", target: nic, authorization: Some(BOARD), body: b"" };
-    assert_eq!(o.ask(&reads).0.status, 403);
-    assert_eq!(ask(&mut o, "GET", nic).0, 405);
-    let mut off = Office::new(&text().replacen("name = \"nic\"", "name = \"nic\"\nenabled = false", 1));
-    let (status, error) = ask(&mut off, "DELETE", nic);
-    assert!(
-        status == 409 && error["error"].as_str().is_some_and(|e| e.contains("enabled = false")),
-        "{error}"
-    );
 }
 
 #[test]

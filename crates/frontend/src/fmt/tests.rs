@@ -114,6 +114,23 @@ fn widths() {
         "@name(\"a.very.long.name\") @hidden action a() {}",
         "@name(\"a.very.long.name\")\n@hidden action a() {}\n",
     );
+    // An annotation of several lines has its declaration below.
+    check_width(
+        40,
+        "@size[first = 1000, second = 2000, third = 30] action a() {}",
+        "@size[first = 1000, second = 2000,\n      third = 30]\naction a() {}\n",
+    );
+    check_width(
+        40,
+        "struct s {\n    @hidden @name(\"a.name.of.over.thirty.chars\") bit<8> x;\n}\n",
+        "struct s {\n    @hidden\n    @name(\"a.name.of.over.thirty.chars\")\n    bit<8> x;\n}\n",
+    );
+    // Braces stay behind `=`.
+    check_width(
+        40,
+        "table t { key = { h.first: exact; h.second: exact; } actions = {} }",
+        "table t {\n    key = {\n        h.first: exact;\n        h.second: exact;\n    }\n    actions = {}\n}\n",
+    );
     // Comments stay where they are, and do not count.
     check_width(
         40,

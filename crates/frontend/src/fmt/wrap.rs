@@ -102,13 +102,20 @@ impl Wrap<'_> {
         // Behind a string of several lines, lines start anywhere.
         let several = (start..=last).any(|i| self.pieces[i].text.contains('\n'));
         let indent = if several { 0 } else { self.at[start].from };
-        let candidates = (start + 1..=last).filter_map(|i| self.cost(i, indent).map(|c| (i, c)));
+        let candidates: Vec<(usize, usize)> =
+            (start + 1..=last).filter_map(|i| self.cost(i, indent).map(|c| (i, c))).collect();
         // Of those that fit, the cheapest, and of equal ones the last; if none fits, the first.
         let key = |(i, cost): &(usize, usize)| match self.end(*i - 1) <= self.width {
             true => (0, *cost, usize::MAX - *i),
             false => (1, *i, 0),
         };
-        candidates.min_by_key(key).map(|(i, _)| i).or_else(|| self.hanging(start))
+        let best = candidates.iter().min_by_key(|c| key(c));
+        if best.is_some_and(|(i, cost)| self.end(*i - 1) <= self.width && *cost <= ANNOTATION) {
+            return best.map(|(i, _)| *i);
+        }
+        // An annotation that does not fit takes several lines, and its declaration starts behind them.
+        let long = candidates.iter().find(|(i, cost)| *cost == ANNOTATION && self.ends_annotation(*i - 1));
+        long.or(best).map(|(i, _)| *i).or_else(|| self.hanging(start))
     }
 
     /// The last column of a piece; of a string of several lines, that of the longer end.
@@ -163,11 +170,10 @@ impl Wrap<'_> {
             return Some(COMMA);
         }
         if a.is("=") {
-            return Some(ASSIGNMENT);
+            // Braces of `key = {` stay where they are.
+            return (!self.roles[i].block).then_some(ASSIGNMENT);
         }
-        let ends_annotation = [")", "]"].iter().any(|c| a.is(c))
-            && self.roles[i - 1].open.checked_sub(1).is_some_and(|o| self.is_annotation(o));
-        if ends_annotation || b.is("@") {
+        if self.ends_annotation(i - 1) || b.is("@") {
             return Some(ANNOTATION);
         }
         let rank = OPERATORS.iter().position(|o| b.kind == Kind::Punct && o.contains(&b.text.as_str()))?;
@@ -208,6 +214,12 @@ impl Wrap<'_> {
             let behind = if i == close { 2 } else { 0 };
             Some(if one_line { (self.at[i].to + behind).saturating_sub(self.at[first].from) } else { 0 })
         })
+    }
+
+    /// Whether piece `i` is the last bracket of an annotation.
+    fn ends_annotation(&self, i: usize) -> bool {
+        let closes = [")", "]"].iter().any(|c| self.pieces[i].is(c));
+        closes && self.roles[i].open.checked_sub(1).is_some_and(|o| self.is_annotation(o))
     }
 
     /// Whether the bracket `o` opens the arguments of an annotation.

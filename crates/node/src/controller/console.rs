@@ -160,9 +160,11 @@ impl User<'_> {
     async fn carry_out(&self, wish: &Wish) -> Result<Response, Response> {
         let target = format!("{}?wait_ms={WAIT_MS}", wish.path);
         let answer = self.ask(wish.method, &target, &wish.body).await?;
-        match answer.clone().into_value()["id"].as_u64() {
-            Some(id) => Ok(see(&format!("/console?change={id}"))),
-            None => Err(not_here(answer)),
+        let value = answer.clone().into_value();
+        match (value["id"].as_u64(), value["unchanged"].as_str()) {
+            (Some(id), _) => Ok(see(&format!("/console?change={id}"))),
+            (None, Some(why)) => Ok(html(200, panel::message_page("Nothing was changed", why))),
+            (None, None) => Err(not_here(answer)),
         }
     }
 

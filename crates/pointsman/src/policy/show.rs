@@ -194,6 +194,11 @@ fn connections_left(d: &Value) -> String {
     }
 }
 
+/// The title of the column of states, which a controller without a switch takes from its configuration.
+pub fn state_title(answer: &Value) -> &'static str {
+    if answer["observed"] == false { "STATE AS CONFIGURED" } else { "STATE" }
+}
+
 /// All devices, one a line, and notes about them.
 pub fn devices(answer: &Value) -> String {
     let all = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
@@ -212,7 +217,7 @@ pub fn devices(answer: &Value) -> String {
     if members {
         rows[0].extend(["SOURCE", "TO LIVE"].map(String::from));
     }
-    rows[0].extend(["FOR", "STATE"].map(String::from));
+    rows[0].extend(["FOR", state_title(answer)].map(String::from));
     for d in all {
         let list = |name: &str| {
             let all: Vec<String> = d[name].as_array().into_iter().flatten().map(text).collect();
@@ -330,18 +335,37 @@ fn refused(files: &Value, out: &mut String) {
     }
 }
 
-/// The state of the controller and its switches.
-pub fn status(s: &Value) -> String {
+/// The state of the controller, and where states of devices come from.
+fn view(s: &Value) -> String {
     // If one of several switches is reached, what it knows is shown.
     let switches = s["switches"].as_array().map_or(&[][..], Vec::as_slice);
-    let blind = !switches.is_empty() && switches.iter().all(|s| s["controller"] == "disconnected");
-    let old = if blind { ": no connection to the switch; devices are shown as last known" } else { "" };
-    let mut out = format!(
-        "controller  {}{old}\nswitch      {}\nentries     {}\n",
-        session(&s["controller"]),
-        text(&s["switch"]),
-        s["entries"]
-    );
+    let is = |state: &'static str| move |s: &Value| s["controller"] == state;
+    if !switches.is_empty() && switches.iter().all(is("disconnected")) {
+        return "disconnected: no connection to the switch; devices are shown as last known".into();
+    }
+    let standby =
+        switches.iter().any(is("backup")) && !switches.iter().any(|s| is("working")(s) || is("in-sync")(s));
+    if !standby {
+        return session(&s["controller"]);
+    }
+    let [leader, url] =
+        ["leader", "leader_url"].map(|field| s["group"][field].as_str().filter(|t| !t.is_empty()));
+    let live = match (leader, url, s["leader"].as_str()) {
+        (Some(leader), Some(url), _) => {
+            format!("{leader} leads and has the live ones: pointsman status --api {url}")
+        }
+        (Some(leader), None, _) => format!("{leader} leads and has the live ones"),
+        (None, _, Some("foreign")) => "a client that is not a Pointsman controller holds the switch".into(),
+        _ if s["group"].is_null() => "the controller in charge has the live ones".into(),
+        _ => "no controller leads".into(),
+    };
+    format!("standby: states of devices are as configured; {live}")
+}
+
+/// The state of the controller and its switches.
+pub fn status(s: &Value) -> String {
+    let mut out = wrapped(&format!("controller  {}", view(s)));
+    let _ = write!(out, "switch      {}\nentries     {}\n", text(&s["switch"]), s["entries"]);
     let _ = writeln!(out, "primary     {}", leader(s));
     if let Some(switches @ [_, _, ..]) = s["switches"].as_array().map(Vec::as_slice) {
         for switch in switches {
@@ -486,7 +510,10 @@ mod tests {
             ["s1/nic, s2/nic  last change: policy of web by ops at 2026-11-27T04:00:00.000Z"],
             "{said}"
         );
-        assert!(lines.iter().all(|l| l.len() <= WIDTH), "{said}");
+        assert!(lines[5..].iter().all(|l| l.len() <= WIDTH), "{said}");
+        assert!(lines[0].ends_with("  FOR   STATE"), "{said}");
+        all["observed"] = false.into();
+        assert!(devices(&all).contains("  FOR   STATE AS CONFIGURED\n"), "{}", devices(&all));
         all["devices"][3]["source"] = "pool".into();
         all["devices"][3]["expires_in_ms"] = 20_000.into();
         assert!(devices(&all).contains("  pool    20 s     61 s  no report yet"), "{}", devices(&all));
@@ -512,6 +539,27 @@ mod tests {
             said.starts_with("controller  disconnected: no connection to the switch; devices are"),
             "{said}"
         );
+        s["controller"] = "backup".into();
+        s["switches"] = json!([switch("a:1", "backup"), switch("b:1", "in-sync")]);
+        assert!(status(&s).starts_with("controller  backup\n"), "one switch is read: {}", status(&s));
+        s["switches"] = json!([switch("a:1", "backup"), switch("b:1", "disconnected")]);
+        for (group, leader, live) in [
+            (
+                json!({"leader": "a", "leader_url": "http://a:9560"}),
+                "pointsman",
+                "a leads and has the live ones: pointsman status --api http://a:9560",
+            ),
+            (json!({"leader": "a", "leader_url": ""}), "pointsman", "a leads and has the live ones"),
+            (json!({"leader": null, "leader_url": null}), "none", "no controller leads"),
+            (Value::Null, "pointsman", "the controller in charge has the live ones"),
+            (Value::Null, "foreign", "a client that is not a Pointsman controller holds the switch"),
+        ] {
+            (s["group"], s["leader"]) = (group, leader.into());
+            let said = status(&s).replace("\n    ", " ");
+            let expected = format!("controller  standby: states of devices are as configured; {live}\n");
+            assert!(said.starts_with(&expected), "{said}");
+        }
+        s["controller"] = "in-sync".into();
         s["switches"] = json!([switch("a:1", "in-sync")]);
         assert!(!status(&s).contains("  a:1  "), "one switch has nothing to add");
         assert!(!status(&s).contains("silent"));

@@ -68,7 +68,7 @@ pub struct Args {
     define: Vec<Define>,
 }
 
-/// How the program of a switch is called in locations.
+/// How the program of a switch is called in locations if its text does not name its files.
 const OF_SWITCH: &str = "p4_device_config";
 
 /// The trace of a larger capture would be unreadable.
@@ -94,7 +94,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         (None, Some((source, _))) => {
             let text = std::str::from_utf8(source)?;
             let compiled = compile(OF_SWITCH, text, &sources, &args.define);
-            (OF_SWITCH.to_string(), compiled.map_err(|failure| rendered(&failure))?)
+            let compiled = compiled.map_err(|failure| rendered(&failure))?;
+            let marker = compiled.source_map.files.first().and_then(|file| file.markers.first());
+            (marker.map_or(OF_SWITCH, |marker| &marker.path).to_string(), compiled)
         }
         (None, None) => return Err("give a program, or a running switch with --live".into()),
     };

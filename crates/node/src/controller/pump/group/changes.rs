@@ -114,13 +114,16 @@ impl Pump {
         }
     }
 
-    /// A change of which nothing is stored: a member is renewed, a list is as before, or a request is answered only.
+    /// A change of which nothing is stored: a member is renewed, a list is as before, or a request is answered only. Only the leader can
+    /// say that a request changes nothing.
     fn make_unstored(&mut self, change: Change, tried: Option<api::Response>) {
-        let renews = |request: &http::Request| is_of_member(request) && request.method != "GET";
-        match (&change.what, tried) {
-            (What::Request { request, .. }, Some(response)) if response.status >= 300 || !renews(request) => {
-                self.refuse(change, |_| response);
-            }
+        let (What::Request { request, .. }, Some(response)) = (&change.what, tried) else {
+            return self.make(change);
+        };
+        let refusal = self.group.as_ref().and_then(|group| group.refusal());
+        match refusal {
+            _ if response.status >= 300 || response.is_dry_run() => self.refuse(change, |_| response),
+            Some(refusal) if !is_of_member(request) => self.refuse(change, |target| refusal.response(target)),
             _ => self.make(change),
         }
     }

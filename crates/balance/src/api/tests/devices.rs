@@ -1,0 +1,124 @@
+//! Devices that are taken out of service, and come back.
+
+use super::*;
+
+/// A request for what is so already makes no change: the answer is the pending change that made it so, or says that nothing changes.
+#[test]
+fn requests_for_what_is_so_change_nothing() {
+    let mut o = Office::new(&text());
+    let doc = o.get("/openapi.json");
+    let described = |method: &str, status: u16| {
+        let answers = &doc["paths"]["/v1/devices/{device}/drain"][method.to_lowercase()]["responses"];
+        answers[status.to_string()]["content"]["application/json"]["schema"].clone()
+    };
+    let ask = |o: &mut Office, method: &'static str, device: &str| {
+        let target = format!("/v1/devices/{device}/drain");
+        o.kept.clear();
+        let (r, wait) = o.ask(&Request { method, target: &target, authorization: Some(OPS), body: b"" });
+        assert!(r.status < 300, "{}", r.text());
+        let value = r.clone().into_value();
+        assert_eq!(fits(&value, &described(method, r.status), &doc), Ok(()), "{value}");
+        let unchanged = value["unchanged"].as_str().map(String::from);
+        assert!(o.kept.is_empty() || unchanged.is_none(), "nothing is written");
+        (wait.map(|w| w.change), unchanged)
+    };
+    let says = |text: &str| (None, Some(format!("{text}: nothing changes")));
+    assert_eq!(ask(&mut o, "DELETE", "s1%2Fcpu"), says("s1/cpu is not drained"));
+    assert_eq!(ask(&mut o, "DELETE", "s1"), says("no device of s1 is drained"));
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu"), (Some(1), None));
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu"), (Some(1), None), "it is not in force yet");
+    assert_eq!(ask(&mut o, "DELETE", "s2"), says("no device of s2 is drained"));
+    assert_eq!(ask(&mut o, "PUT", "s1"), (Some(2), None), "its other device was not drained");
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu"), (Some(2), None), "the newest one that concerns it");
+    o.desk.event(o.now, &Event::InSync { writes: 4 }, true);
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu"), says("s1/cpu is drained already"));
+    assert_eq!(ask(&mut o, "PUT", "s1"), says("all devices of s1 are drained already"));
+    assert_eq!(ask(&mut o, "DELETE", "s1%2Fnic"), (Some(3), None));
+    assert_eq!(ask(&mut o, "DELETE", "s1%2Fnic"), (Some(3), None), "it is not in force yet");
+    o.desk.event(o.now, &Event::InSync { writes: 1 }, true);
+    assert_eq!(ask(&mut o, "DELETE", "s1%2Fnic"), says("s1/nic is not drained"));
+    assert_eq!(o.desk.history().iter().count(), 3);
+    // The history may have lost the change that drained it.
+    o.desk.keep_within(1);
+    o.desk.adopt(0, &o.desk.kept()).expect("it can be read");
+    assert_eq!(o.desk.history().get(2), None);
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu"), says("s1/cpu is drained already"));
+    o.desk.saved(Err("the disk is full".into()));
+    let (_, answer) = o.put("/v1/devices/s1%2Fcpu/drain", "");
+    assert!(answer["warning"].as_str().is_some_and(|w| w.contains("the disk is full")), "{answer}");
+}
+
+#[test]
+fn devices_are_drained_and_enabled() {
+    let mut o = Office::new(&text());
+    let state = |o: &mut Office, name: &str| {
+        let all = o.get("/v1/devices")["devices"].clone();
+        all.as_array().expect("a list").iter().find(|d| d["device"] == name).expect("there").clone()
+    };
+    let ask = |o: &mut Office, method: &'static str, target: &str| {
+        let request = Request { method, target, authorization: Some(OPS), body: b"" };
+        let (r, _) = o.ask(&request);
+        (r.status, serde_json::from_str::<Value>(&r.text()).expect("JSON"))
+    };
+    let nic = "/v1/devices/s1%2Fnic/drain";
+    assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
+    assert_eq!(state(&mut o, "s1/nic")["last_change"], Value::Null);
+    let (status, change) = ask(&mut o, "PUT", nic);
+    assert_eq!((status, &change["device"], &change["drain"]), (202, &json!("s1/nic"), &json!(true)));
+    assert_eq!((&change["service"], &change["set"]), (&Value::Null, &Value::Null));
+    let drained = state(&mut o, "s1/nic");
+    assert_eq!((&drained["state"], &drained["drained"]["who"]), (&json!("draining"), &json!("ops")));
+    let takes = |rack: &Rack| {
+        let mut all = rack.services.iter().flat_map(|s| &s.members).flat_map(|m| &m.devices);
+        all.clone().any(|d| rack.device_name(d.number) == "s1/nic" && d.enabled)
+            || !all.any(|d| rack.device_name(d.number) == "s1/cpu" && d.enabled)
+    };
+    assert!(!takes(o.desk.rack()) && !takes(o.controller.rack()));
+
+    // It stays drained over changes of the policy, of the file, and over a restart.
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    assert!(!takes(o.desk.rack()));
+    let effects = o.desk.file_changed(o.now, rack(&text().replace("weight = 5", "weight = 6")));
+    o.perform(effects);
+    assert!(!takes(o.desk.rack()));
+    let mut again = Office::new(&text());
+    let effects = again.desk.restore(5, &o.kept).expect("a state");
+    again.perform(effects);
+    assert!(!takes(again.desk.rack()));
+    assert_eq!(state(&mut again, "s1/nic")["drained"]["change"], 1);
+
+    // Another drain of the same device changes nothing; enabling ends it.
+    assert_eq!(ask(&mut o, "PUT", nic).1["id"], 1);
+    assert_eq!(ask(&mut o, "DELETE", nic).0, 202);
+    assert!(takes(o.desk.rack()));
+    assert_eq!(state(&mut o, "s1/nic")["drained"], Value::Null);
+    let last = |o: &mut Office, device: &str| {
+        let last = state(o, device)["last_change"].clone();
+        (last["change"].as_u64(), last["what"].as_str().unwrap_or("").to_string())
+    };
+    assert_eq!(last(&mut o, "s1/nic"), (Some(3), "enable".into()));
+    assert_eq!(last(&mut o, "s1/cpu"), (Some(2), "policy of inference".into()));
+
+    // Names, rights, and services that would have nothing left.
+    let (status, error) = ask(&mut o, "PUT", "/v1/devices/s9/drain");
+    assert!(status == 404 && error["error"].as_str().is_some_and(|e| e.contains("s1/cpu")), "{error}");
+    let before = o.desk.rack().clone();
+    let servers: Vec<String> = before.servers.iter().map(|s| s.name.clone()).collect();
+    let answers = servers.iter().map(|s| ask(&mut o, "PUT", &format!("/v1/devices/{s}/drain")));
+    let answers: Vec<(u16, Value)> = answers.collect();
+    let (last, others) = answers.split_last().expect("servers");
+    assert!(others.iter().all(|(status, _)| *status == 202), "{answers:?}");
+    assert!(
+        last.0 == 409 && last.1["error"].as_str().is_some_and(|e| e.contains("no device left")),
+        "{last:?}"
+    );
+    let reads = Request { method: "PUT", target: nic, authorization: Some(BOARD), body: b"" };
+    assert_eq!(o.ask(&reads).0.status, 403);
+    assert_eq!(ask(&mut o, "GET", nic).0, 405);
+    let mut off = Office::new(&text().replacen("name = \"nic\"", "name = \"nic\"\nenabled = false", 1));
+    let (status, error) = ask(&mut off, "DELETE", nic);
+    assert!(
+        status == 409 && error["error"].as_str().is_some_and(|e| e.contains("enabled = false")),
+        "{error}"
+    );
+}
