@@ -222,6 +222,7 @@ fn a_half_written_file_is_refused() {
     assert_eq!(controller.count("configuration accepted"), 0);
     // The operator confirms it.
     nix::sys::signal::kill(controller.pid(), Signal::SIGHUP).expect("it runs");
-    controller.wait_for("configuration accepted");
+    let line = controller.wait_for("configuration accepted, from rack.toml of 20");
+    assert!(line.contains(": removed service inference"), "{line}");
     controller.wait_for("takes no new connections");
 }

@@ -199,6 +199,7 @@ fn devices_leave_and_return() {
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("in force after") && out.contains("no connections are left"), "{out}");
     assert!(line(&b, "s1/nic").ends_with("drained: no connections left"), "{}", line(&b, "s1/nic"));
+    b.controller.wait_for("configuration accepted, from change 2 by ops: out of service: s1/nic");
     let history = b.good(&["history", "--limit", "1"]);
     assert!(history.contains("drain s1/nic") && history.contains("in force"), "{history}");
 

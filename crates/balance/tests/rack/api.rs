@@ -1,10 +1,11 @@
 //! Policies changed through the API while connections continue: on the real data plane, packet by packet between its writes.
 
-use super::world::{World, example, with_keys};
+use super::world::{CLIENT, SWITCH_MAC, VIP, World, example, host_mac, with_keys};
 use pointsman_balance::api::{Desk, Tokens};
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::{DeviceNumber, Policy};
 use pointsman_control::{ConnId, Server, ServerConfig};
+use pointsman_testkit::packet::Packet;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -205,4 +206,22 @@ fn changes_survive_disturbances() {
     assert_eq!(w.controller.rack().services[0].policy, Policy::P4mite);
     assert_eq!(w.controller.status(), Status::InSync);
     assert!(w.controller.rack().device(DeviceNumber::new(1, 0)).is_some());
+}
+
+/// Samples of the last hour have the rate of dropped packets. Accepted reports, which a cell of the same counter counts, are not in it.
+#[test]
+fn drops_of_the_last_hour() {
+    let mut w = World::new();
+    for _ in 0..70 {
+        for client in [7001, 7002] {
+            let lost = Packet::udp(format!("{CLIENT}:{client}"), format!("{VIP}:1"), *b"no service");
+            w.wire.push_back((1, lost.macs(host_mac(1), SWITCH_MAC).bytes()));
+        }
+        w.run_for(Duration::from_secs(1));
+    }
+    let (_, trend) = w.api("GET", "/v1/trend", "");
+    let rates: Vec<&Value> =
+        trend["samples"].as_array().expect("samples").iter().map(|s| &s["dropped_per_s"]).collect();
+    assert_eq!(rates, [&Value::Null, &json!(2.0), &json!(2.0)]);
+    assert_eq!(w.controller.unavailable().len(), 0, "all devices report");
 }

@@ -7,6 +7,7 @@ use pointsman_balance::plan::Schema;
 use pointsman_balance::{DeviceNumber, Policy};
 use pointsman_control::proto::p4rt;
 use pointsman_testkit::packet::Packet;
+use serde_json::json;
 use std::time::Duration;
 
 const POLICIES: [Policy; 8] = [
@@ -56,6 +57,8 @@ fn a_service_that_does_not_answer() {
     assert_eq!(failed, [(DeviceNumber::new(1, 0), Unavailable::Failed)]);
     assert!(w.told.iter().any(|t| t.starts_with("device s1/cpu failed its health check")), "{:?}", w.told);
     assert_eq!(states(&mut w), ["failed", "in-service", "in-service", "in-service"]);
+    let silent = |w: &mut World| w.api("GET", "/v1/status", "").1["all_silent"].clone();
+    assert_eq!(silent(&mut w), json!([]), "one device of several");
     // Its agent still reports: the age of its reports, and since when it has failed. Another time is no longer in the switch.
     w.run_for(Duration::from_secs(2));
     let (_, all) = w.api("GET", "/v1/devices", "");
@@ -80,9 +83,15 @@ fn a_service_that_does_not_answer() {
     let shares = w.shares(6000..6060);
     assert!(!shares.contains_key(&2) && !shares.contains_key(&5), "{shares:?}");
     w.hold = false;
+    // When no device is left, all stay in service, and the status says so.
+    let all: Vec<u16> = w.agents.iter().map(|(port, _)| *port).collect();
+    w.dead.extend(all);
+    w.run_for(Duration::from_secs(1));
+    assert_eq!(silent(&mut w), json!(["inference"]));
     w.dead.clear();
     w.run_for(Duration::from_secs(2));
     assert_eq!(states(&mut w), ["in-service"; 4]);
+    assert_eq!(silent(&mut w), json!([]));
     assert!(w.told.iter().any(|t| t.starts_with("device s1/cpu passes its health check again")));
     w.set_policy(Policy::Ecmp);
     assert_eq!(w.shares(7000..7060).len(), 4);

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const TOKENS: &str = "ops 0123456789abcdef0123";
-const SWITCH_MAC: Mac = [0x02, 0x50, 0x4d, 0, 0, 0x77];
-const CLIENT: &str = "10.0.0.2";
-const VIP: &str = "10.0.0.100";
+pub const SWITCH_MAC: Mac = [0x02, 0x50, 0x4d, 0, 0, 0x77];
+pub const CLIENT: &str = "10.0.0.2";
+pub const VIP: &str = "10.0.0.100";
 
 pub fn example() -> String {
     // Another address than the program's own default: the controller has to set it before any station can answer.
@@ -344,8 +344,10 @@ impl World {
             }
         }
         self.now = end;
-        // States of devices are looked at when it is due; nothing else of the desk needs the time here.
-        self.desk.sample(self.unix_ms(), &self.controller);
+        // States of devices are looked at when it is due, and figures for the last hour are read.
+        if self.desk.sample(self.unix_ms(), &self.controller) {
+            self.input(Input::Glance);
+        }
     }
 
     /// A request from this port of the client and its answer: the switch's port that leads to the device that served.

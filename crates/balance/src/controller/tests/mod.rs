@@ -332,6 +332,11 @@ fn policy_change() {
     {
         w.input(Input::SetPolicy { service: "p8000".into(), policy });
         assert!(w.controller.rack().services[0].policy == policy);
+        let said = w.events.iter().filter_map(|e| match e {
+            Event::ConfigAccepted { changed, .. } => Some(changed.as_str()),
+            _ => None,
+        });
+        assert_eq!(said.collect::<Vec<_>>(), vec!["policy of p8000"; i + 1]);
         w.settle();
         let epochs: BTreeSet<u8> =
             w.switch.entries().keys().filter_map(Key::epoch).map(|e| e.epoch).collect();
