@@ -216,17 +216,13 @@ pub fn directives(defines: &[Define]) -> String {
 /// The program cannot be read.
 pub fn flatten_file(path: &Path, sources: &Sources, defines: &[Define]) -> io::Result<String> {
     let text = read_text(path)?;
-    let mut out = directives(defines);
-    out.push_str(&flatten(
-        &path.display().to_string(),
-        &text,
-        &|name, quoted, from| {
-            // Built-in files have names in angle brackets.
-            sources.include(name, quoted, from).filter(|(path, _)| !path.starts_with('<'))
-        },
-        true,
-    ));
-    Ok(out)
+    // Built-in files have names in angle brackets.
+    let find = |name: &str, quoted: bool, from: &str| {
+        sources.include(name, quoted, from).filter(|(path, _)| !path.starts_with('<'))
+    };
+    // A program in JSON has the lines of its source, not of the JSON.
+    let marks = path.extension().is_none_or(|e| e != "json");
+    Ok(directives(defines) + &flatten(&path.display().to_string(), &text, &find, marks))
 }
 
 /// Files that every P4 compiler for v1model has.
