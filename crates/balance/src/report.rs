@@ -58,8 +58,8 @@ pub const METRICS_LATENCY: u32 = 8;
 
 /// A latency in eight bits: what 99 of 100 requests of the last seconds stayed within, rounded up by an eighth at most.
 ///
-/// Code 0 is an unknown latency. Of the others, `c - 1` is a number of units of 1,024 ns if it is below 8; else its last three bits, with
-/// a one before them, are the first four bits of such a number, and `(c - 1) / 8 - 1` bits follow them.
+/// Code 0: unknown. Code `c` from 1 to 8: less than `c` units of 1,024 ns. From 9 on: less than `(m + 9) << e` units, where `e` and `m` are
+/// quotient and remainder of `(c - 9) / 8`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Latency99(u8);
 

@@ -215,15 +215,15 @@ impl Controllers {
 
     /// Live figures of a device on all switches: counts are sums, reports those of the switch that got the newest.
     pub fn live(&self, device: DeviceNumber) -> Option<Live> {
-        let newest = |c: &&Controller| c.report_age(device).unwrap_or(Duration::MAX);
-        let last = self.all.iter().min_by_key(newest)?.live(device);
+        let age = |c: &&Controller| c.report_age(device).unwrap_or(Duration::MAX);
+        let newest = self.all.iter().min_by_key(age)?.live(device);
         let all: Vec<Live> = self.all.iter().filter_map(|c| c.live(device)).collect();
         let rates: Vec<f64> = all.iter().filter_map(|l| l.rate).collect();
-        let first = all.first()?;
+        let newest = newest.or(all.first().copied())?;
         Some(Live {
             in_flight: all.iter().map(|l| l.in_flight).sum(),
-            reported: last.unwrap_or(*first).reported,
-            latency: last.unwrap_or(*first).latency,
+            reported: newest.reported,
+            latency: newest.latency,
             opened: all.iter().map(|l| l.opened).sum(),
             rate: (!rates.is_empty()).then(|| rates.iter().sum()),
         })

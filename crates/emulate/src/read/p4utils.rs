@@ -1,4 +1,4 @@
-//! `p4app.json` of p4-utils. What it has besides these keys is refused by name.
+//! `p4app.json` of p4-utils. Keys that are not read here cause an error or a warning that names them.
 
 use super::links::{delay, loss, rate, unlimited, weight};
 use super::names::{check, natural};

@@ -510,7 +510,7 @@ mod tests {
             ["s1/nic, s2/nic  last change: policy of web by ops at 2026-11-27T04:00:00.000Z"],
             "{said}"
         );
-        assert!(lines[5..].iter().all(|l| l.len() <= WIDTH), "{said}");
+        assert!(lines.iter().all(|l| l.len() <= WIDTH), "{said}");
         assert!(lines[0].ends_with("  FOR   STATE"), "{said}");
         all["observed"] = false.into();
         assert!(devices(&all).contains("  FOR   STATE AS CONFIGURED\n"), "{}", devices(&all));
