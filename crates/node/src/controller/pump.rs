@@ -396,11 +396,11 @@ impl Pump {
                 self.fulfil(wishes);
             }
             Command::Say(text) => self.warn(text),
-            Command::Ask { request, reply } if self.group.is_some() && request.method != "GET" => {
-                self.ask_group(request, reply);
-            }
             Command::Ask { request, reply } => {
                 self.show_group();
+                if self.group.is_some() && request.method != "GET" {
+                    return self.ask_group(request, reply);
+                }
                 if ["/v1/devices", "/v1/drops"].contains(&&*request.target) && request.method == "GET" {
                     self.step(Input::Look);
                 }
