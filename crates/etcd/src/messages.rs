@@ -80,6 +80,15 @@ pub enum Request {
         /// The prefix.
         prefix: String,
     },
+    /// The same, but at most so many keys, behind a key (empty: from the first one on).
+    Page {
+        /// The prefix.
+        prefix: String,
+        /// The key.
+        after: String,
+        /// How many.
+        most: i64,
+    },
     /// A transaction.
     Txn(Txn),
     /// A new lease.
@@ -107,7 +116,7 @@ pub enum Request {
 /// The answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To `Range`.
+    /// To `Range` and `Page`.
     Range {
         /// The store's revision.
         revision: i64,

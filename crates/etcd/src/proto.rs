@@ -23,7 +23,14 @@ fn end(prefix: &str) -> Vec<u8> {
 
 /// A read of all keys with a prefix.
 pub fn range(prefix: &str) -> RangeRequest {
-    RangeRequest { key: prefix.into(), range_end: end(prefix) }
+    page(prefix, "", 0)
+}
+
+/// A read of so many keys with a prefix, behind the key `after`, which has the prefix or is empty; 0: of all.
+pub fn page(prefix: &str, after: &str, most: i64) -> RangeRequest {
+    // The next key is the same with a zero byte.
+    let key = if after.is_empty() { prefix.into() } else { [after.as_bytes(), &[0]].concat() };
+    RangeRequest { key, range_end: end(prefix), limit: most }
 }
 
 /// A watch of all keys with a prefix, from a revision.
@@ -41,7 +48,9 @@ fn op(op: &Op) -> RequestOp {
         Op::Delete { key } => {
             Of::RequestDeleteRange(DeleteRangeRequest { key: key.clone().into(), range_end: Vec::new() })
         }
-        Op::Get { key } => Of::RequestRange(RangeRequest { key: key.clone().into(), range_end: Vec::new() }),
+        Op::Get { key } => {
+            Of::RequestRange(RangeRequest { key: key.clone().into(), ..RangeRequest::default() })
+        }
     };
     RequestOp { request: Some(request) }
 }

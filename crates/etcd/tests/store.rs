@@ -83,6 +83,11 @@ impl Store {
                 let entries = self.keys.values().filter(|e| e.key.starts_with(prefix)).cloned().collect();
                 Ok(Answer::Range { revision: self.revision, entries })
             }
+            Request::Page { prefix, after, most } => {
+                let behind = self.keys.values().filter(|e| e.key.starts_with(prefix) && e.key > *after);
+                let entries = behind.take(*most as usize).cloned().collect();
+                Ok(Answer::Range { revision: self.revision, entries })
+            }
             Request::Txn(txn) => self.txn(txn),
             Request::Grant { ttl_s } => {
                 self.next_lease += 1;

@@ -281,6 +281,10 @@ async fn perform(channel: Channel, request: Request) -> Result<Answer, Failure> 
             Request::Range { prefix } => {
                 proto::ranged(KvClient::new(channel).range(proto::range(&prefix)).await?.into_inner())
             }
+            Request::Page { prefix, after, most } => {
+                let page = proto::page(&prefix, &after, most);
+                proto::ranged(KvClient::new(channel).range(page).await?.into_inner())
+            }
             Request::Txn(txn) => {
                 proto::done(KvClient::new(channel).txn(proto::txn(&txn)).await?.into_inner())
             }

@@ -59,7 +59,11 @@ fn mistakes_have_a_remedy() {
         &["--etcd-prefix `/p`", "slash at the end"],
     );
     fails(&[&etcd[..5], &["https://a:1"]].concat(), &["--etcd-ca FILE"]);
-    fails(&["--replicate", "raft"], &["local", "chain"]);
+    fails(&["--replicate", "raft"], &["local", "chain", "etcd"]);
+    fails(&["--replicate", "etcd"], &["--name NAME", "--etcd URLS"]);
+    let etcd = ["--replicate", "etcd", "--name", "a", "--etcd", "http://127.0.0.1:1"];
+    fails(&[&etcd[..], &["--data", "x"]].concat(), &["the state is in etcd alone"]);
+    fails(&[&etcd[..], &["--etcd-prefix", "p"]].concat(), &["--etcd-prefix `p`"]);
     of_chain(&[], &["--peer a=ADDRESS:PORT"]);
     of_chain(&["--peer", "a"], &["NAME=ADDRESS:PORT"]);
     of_chain(&["--peer", "ä=127.0.0.1:1"], &["cannot be the name of a node"]);

@@ -1,9 +1,13 @@
-//! Views of a chain in real etcd.
+//! Views of a chain, and the state of stores, in real etcd.
 
+use crate::support::Scratch;
 use crate::support::etcd::Etcd;
+use crate::support::store::{StoreProcess, request, request_of};
+use nix::sys::signal::Signal;
 use pointsman_node::store::{EtcdViews, Views, ViewsError};
-use pointsman_store::View;
+use pointsman_store::{Kind, View};
 use std::thread;
+use std::time::Duration;
 
 const KEY: &str = "/pointsman/store/view";
 
@@ -66,4 +70,65 @@ fn views_are_replaced_once_and_survive_nodes_of_etcd() {
         error.contains("junk")
     });
     assert!(error.contains(KEY) && error.contains("`junk` is not a view"), "{error}");
+}
+
+/// A store with its state in this etcd.
+fn store(dir: &Scratch, name: &str, etcd: &Etcd) -> StoreProcess {
+    let urls = etcd.urls();
+    let flags = ["--replicate", "etcd", "--name", name, "--etcd", &urls, "--suspect-ms", "500"];
+    StoreProcess::start(dir, &[&flags[..], &["--lease-ms", "2000"]].concat())
+}
+
+const WHILE: Duration = Duration::from_millis(700);
+
+#[test]
+fn a_store_takes_the_place_of_another_one() {
+    if !pointsman_needs::programs("state of a store in etcd", &["etcd-server:etcd"]) {
+        return;
+    }
+    let (dir, mut etcd) = (Scratch::new("store-in-etcd"), Etcd::start("state", 1));
+    let a = store(&dir, "a", &etcd);
+    assert!(a.greeting.contains("with its state in etcd") && a.says("this store serves: 0 keys"));
+    assert_eq!(a.ask(&request(Kind::New, 7, 0, 0, 5)), (1, 0, 5));
+    assert_eq!(a.ask(&request(Kind::Write, 7, 1, 1, 6)), (1, 1, 6));
+    // More than are read, or written, at once.
+    for key in 1000..1520 {
+        assert_eq!(a.ask(&request(Kind::New, key, 0, 0, key)), (1, 0, key));
+    }
+    let b = store(&dir, "b", &etcd);
+    assert!(b.says("standby: a/"));
+    assert_eq!(b.answer(&request(Kind::Renew, 7, 1, 1, 6), WHILE), None, "it does not serve");
+
+    a.signal(Signal::SIGSTOP);
+    assert!(b.says("this store serves: 521 keys in etcd"));
+    // Whether the lease has ended is not known: only its owner gets the key.
+    assert_eq!(b.answer(&request_of(2, Kind::New, 1000, (0, 0, 1)), WHILE), None);
+    assert_eq!(b.ask(&request(Kind::Write, 7, 1, 2, 8)), (1, 2, 8));
+    assert_eq!(b.ask(&request(Kind::Renew, 1519, 1, 0, 1519)), (1, 0, 1519));
+
+    // The first one continues, as if no time had passed, with a request in its socket that changes nothing in etcd.
+    let waiting = a.sent(&request(Kind::Renew, 7, 1, 1, 6));
+    a.signal(Signal::SIGCONT);
+    assert!(a.says("this store serves no longer: b/"));
+    assert!(waiting.recv(&mut [0; 2048]).is_err(), "it has no right to extend a lease");
+    // A store that is stopped leaves its place.
+    b.stop();
+    assert!(a.says("this store serves: 521 keys in etcd"));
+    assert_eq!(a.ask(&request(Kind::Renew, 7, 1, 2, 8)), (1, 2, 8));
+
+    etcd.kill(0);
+    assert_eq!(a.answer(&request(Kind::Write, 7, 1, 3, 9), WHILE), None, "it cannot be stored");
+    assert!(a.says("etcd does not answer"));
+    etcd.run(0);
+    assert!(a.says("etcd answers again"));
+    assert_eq!(a.ask(&request(Kind::Write, 7, 1, 3, 9)), (1, 3, 9));
+    a.stop();
+
+    etcd.put("/pointsman/store/row/0000", "junk").expect("etcd runs");
+    let c = store(&dir, "c", &etcd);
+    assert!(c.says("key /pointsman/store/row/0000 in etcd has a row that is not the state of a key"));
+    assert_eq!(c.answer(&request(Kind::Renew, 7, 1, 3, 9), WHILE), None);
+    etcd.put("/pointsman/store/holder", "junk").expect("etcd runs");
+    let d = store(&dir, "d", &etcd);
+    assert!(d.says("`junk` does not say which store serves; give another --etcd-prefix"));
 }

@@ -9,6 +9,7 @@ mod adopt;
 mod binding;
 mod chain;
 mod config;
+mod holder;
 mod image;
 mod message;
 mod outbox;
@@ -27,6 +28,7 @@ pub use chain::{
     is_status,
 };
 pub use config::{Config, ConfigError, Rule};
+pub use holder::{Holding, HoldingError, Standby};
 pub use image::{Image, KeyImage};
 pub use message::{
     FRONT, Flags, Head, Kind, MAX_KEY, MAX_VALUE, Malformed, Message, Secret, Status, TAIL, VERSION, later,

@@ -103,6 +103,11 @@ impl<A: Copy + Eq> Store<A> {
         self.changed.iter().map(|id| Saved::of(self.table.get(*id)))
     }
 
+    /// Rows that are to be written and removed: [`Store::changes`] and [`Store::removed`].
+    pub fn unsaved(&self) -> usize {
+        self.changed.len() + self.bindings.removed.len()
+    }
+
     /// All changes are on disk.
     pub fn saved(&mut self) {
         self.bindings.removed.clear();
@@ -176,7 +181,7 @@ impl<A: Copy + Eq> Store<A> {
     }
 
     /// Does this for one key: whether one was due.
-    pub(crate) fn wake_one(&mut self, now: u64, out: &mut Outbox<A>) -> bool {
+    pub fn wake_one(&mut self, now: u64, out: &mut Outbox<A>) -> bool {
         let Some((at, id)) = self.ends.first().copied().filter(|(at, _)| *at <= now) else {
             return self.look_at_binding(now, out);
         };

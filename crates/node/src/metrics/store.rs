@@ -80,9 +80,11 @@ pub struct Figures {
     pub unsent: u64,
     /// Of a store with --data.
     pub disk: Option<DiskStats>,
+    /// Of a store with its state in etcd: whether it serves, and its commits.
+    pub etcd: Option<(bool, DiskStats)>,
     /// Of a node of a chain.
     pub chain: Option<ChainFigures>,
-    /// The disk refused the last write, so switches get no answers.
+    /// The disk, or etcd, refused the last write, so switches get no answers.
     pub stuck: bool,
 }
 
@@ -113,9 +115,13 @@ impl Figures {
         if let Some(chain) = self.chain {
             chain.add(&mut page);
         }
-        if let Some(disk) = self.disk {
-            page.counter("pointsman_store_commits", "Transactions on disk.", one(disk.commits));
-            page.counter("pointsman_store_rows", "States of keys written to disk.", one(disk.rows));
+        if let Some((serves, _)) = self.etcd {
+            let help = "Whether this store serves, of those with their state in etcd.";
+            page.gauge("pointsman_store_serves", help, one(u64::from(serves)));
+        }
+        if let Some(disk) = self.disk.or(self.etcd.map(|(_, commits)| commits)) {
+            page.counter("pointsman_store_commits", "Transactions on disk, or in etcd.", one(disk.commits));
+            page.counter("pointsman_store_rows", "States of keys written there.", one(disk.rows));
             page.counter("pointsman_store_disk_failures", "Transactions that failed.", one(disk.failures));
         }
         page
@@ -148,7 +154,7 @@ pub fn serve(
         let figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
         let serves = figures.chain.is_none_or(|chain| matches!(chain.place, Place::At(_)));
         let why = match (figures.stuck, serves) {
-            (true, _) => Some("the disk refuses writes: see the log"),
+            (true, _) => Some("the disk, or etcd, refuses writes: see the log"),
             (_, false) => Some("the node is not in its chain yet: see the log"),
             _ => None,
         };

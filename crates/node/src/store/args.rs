@@ -1,6 +1,7 @@
 //! Flags of `pointsman store`.
 
 use super::error::StoreError;
+use super::shared::SharedSettings;
 use crate::etcd;
 use crate::etcd::flags::{TlsArgs, is_prefix};
 use crate::listen::address;
@@ -23,6 +24,8 @@ pub enum Replicate {
     Local,
     /// Each change is in the memory of all nodes of a chain before it is acknowledged.
     Chain,
+    /// Each change is in etcd before it is acknowledged. Several stores with one prefix take the place of each other.
+    Etcd,
 }
 
 /// Run a state store for switch programs with RedPlane.
@@ -43,7 +46,7 @@ pub struct Args {
     /// How the state outlives this machine.
     #[arg(long, value_enum, default_value_t)]
     replicate: Replicate,
-    /// The name of this node in its chain.
+    /// The name of this node in its chain, or of this store among those that take its place.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// A number of this start of the node, larger than those of its former starts [default: milliseconds of UNIX time].
@@ -55,15 +58,16 @@ pub struct Args {
     /// File with the present view of the chain, such as `3: a/17 b/17 + c/42`; nodes on one machine agree on the next one there.
     #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
     views: Option<PathBuf>,
-    /// Agree on the next view in etcd instead, for nodes on several machines: URLs of its nodes, separated by commas.
+    /// URLs of etcd's nodes, separated by commas. With --replicate chain the nodes agree on the next view there, so they can be on several
+    /// machines; with --replicate etcd it has the state.
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     etcd: Vec<String>,
-    /// Prefix of the key in etcd. Chains that share an etcd need different ones.
+    /// Prefix of the keys in etcd. Chains, or states, that share an etcd need different ones.
     #[arg(long, value_name = "PREFIX", default_value = "/pointsman/store/", requires = "etcd")]
     etcd_prefix: String,
     #[command(flatten)]
     etcd_tls: TlsArgs,
-    /// A node that is silent for so long is removed from the chain.
+    /// A node that is silent for so long is removed from the chain; with --replicate etcd another store takes its place.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = RangedU64ValueParser::<u32>::new().range(100..=60_000))]
     suspect_ms: u32,
     /// Nodes that the chain should have: others join while it has fewer.
@@ -118,6 +122,16 @@ pub enum Agreed {
     Etcd(etcd::Settings, String),
 }
 
+/// How the state is kept, with what that needs.
+pub(super) enum Backend {
+    /// By this store alone.
+    Local,
+    /// In etcd.
+    Etcd(SharedSettings),
+    /// By a chain.
+    Chain(ChainSettings),
+}
+
 /// A node's place among the others.
 pub struct ChainSettings {
     /// This run of the node.
@@ -146,19 +160,51 @@ impl Args {
         }
     }
 
-    /// The settings of the chain; `None`: this store is alone.
+    /// How the state is kept.
     ///
     /// # Errors
     /// Flags are missing, or do not go together.
-    pub fn chain(&self) -> Result<Option<ChainSettings>, StoreError> {
-        let without =
-            self.name.is_none() && self.peer.is_empty() && self.views.is_none() && self.etcd.is_empty();
-        if self.replicate == Replicate::Local {
-            let error = StoreError::Flags(
-                "--name, --peer, --views and --etcd are for chains: give --replicate chain, too",
-            );
-            return if without { Ok(None) } else { Err(error) };
+    pub(super) fn backend(&self) -> Result<Backend, StoreError> {
+        match self.replicate {
+            Replicate::Local => self.local().map(|()| Backend::Local),
+            Replicate::Chain => self.chain().map(Backend::Chain),
+            Replicate::Etcd => self.shared().map(Backend::Etcd),
         }
+    }
+
+    fn local(&self) -> Result<(), StoreError> {
+        if self.name.is_none() && self.peer.is_empty() && self.views.is_none() && self.etcd.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::Flags(
+            "--name, --peer, --views and --etcd are for several stores: give --replicate chain or etcd, too",
+        ))
+    }
+
+    /// This run of the store or node.
+    fn me(&self, name: &str) -> Result<Member, StoreError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Member::new(name, self.run.unwrap_or(now.as_millis() as u64)).map_err(StoreError::View)
+    }
+
+    fn suspect_ns(&self) -> u64 {
+        u64::from(self.suspect_ms) * 1_000_000
+    }
+
+    fn shared(&self) -> Result<SharedSettings, StoreError> {
+        if self.data.is_some() || self.views.is_some() || !self.peer.is_empty() {
+            return Err(StoreError::Flags(
+                "--data, --views, --peer: with --replicate etcd the state is in etcd alone; omit them",
+            ));
+        }
+        let (Some(name), false) = (&self.name, self.etcd.is_empty()) else {
+            return Err(StoreError::Flags("--replicate etcd: give --name NAME and --etcd URLS, too"));
+        };
+        let (etcd, prefix) = (self.etcd_settings()?, self.etcd_prefix.clone());
+        Ok(SharedSettings { me: self.me(name)?, etcd, prefix, suspect_ns: self.suspect_ns() })
+    }
+
+    fn chain(&self) -> Result<ChainSettings, StoreError> {
         if self.data.is_some() {
             return Err(StoreError::Flags("--data: the nodes of a chain keep the state in memory; omit it"));
         }
@@ -176,12 +222,10 @@ impl Args {
         if !addresses.contains_key(name) {
             return Err(StoreError::Nowhere(name.clone()));
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let run = self.run.unwrap_or(now.as_millis() as u64);
-        let me = Member::new(name, run).map_err(StoreError::View)?;
-        let suspect_ns = u64::from(self.suspect_ms) * 1_000_000;
+        let me = self.me(name)?;
+        let suspect_ns = self.suspect_ns();
         let timing = Timing { suspect_ns, beat_ns: suspect_ns / 10, nodes: self.nodes, ..Timing::default() };
-        Ok(Some(ChainSettings { me, addresses, views, timing }))
+        Ok(ChainSettings { me, addresses, views, timing })
     }
 
     /// The certificate that etcd gets to see, for metrics.
@@ -194,15 +238,19 @@ impl Args {
         Ok(out)
     }
 
-    fn agreed(&self) -> Result<Option<Agreed>, StoreError> {
-        if self.etcd.is_empty() {
-            return Ok(self.views.clone().map(Agreed::File));
-        }
+    fn etcd_settings(&self) -> Result<etcd::Settings, StoreError> {
         if !is_prefix(&self.etcd_prefix) {
             return Err(StoreError::Prefix(self.etcd_prefix.clone()));
         }
         let settings = self.etcd_tls.settings(&self.etcd);
         settings.check().map_err(StoreError::Etcd)?;
-        Ok(Some(Agreed::Etcd(settings, format!("{}view", self.etcd_prefix))))
+        Ok(settings)
+    }
+
+    fn agreed(&self) -> Result<Option<Agreed>, StoreError> {
+        if self.etcd.is_empty() {
+            return Ok(self.views.clone().map(Agreed::File));
+        }
+        Ok(Some(Agreed::Etcd(self.etcd_settings()?, format!("{}view", self.etcd_prefix))))
     }
 }

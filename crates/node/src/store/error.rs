@@ -1,5 +1,6 @@
 //! Why a store cannot run.
 
+use super::asker::AskerError;
 use super::views::ViewsError;
 use crate::etcd::SettingsError;
 use crate::etcd::flags::PREFIX_REMEDY;
@@ -44,6 +45,8 @@ pub enum StoreError {
     Prefix(String),
     /// Etcd cannot be used.
     Etcd(SettingsError),
+    /// Etcd cannot be asked.
+    Asker(AskerError),
     /// Views cannot be agreed on.
     Views(ViewsError),
 }
@@ -99,6 +102,7 @@ impl fmt::Display for StoreError {
             StoreError::Wait(e) => write!(f, "cannot wait: {e}"),
             StoreError::Prefix(text) => write!(f, "--etcd-prefix `{text}`: {PREFIX_REMEDY}"),
             StoreError::Etcd(e) => e.fmt(f),
+            StoreError::Asker(e) => e.fmt(f),
             StoreError::Views(e) => e.fmt(f),
         }
     }

@@ -1,14 +1,17 @@
 //! `pointsman store`: RedPlane's state store behind a UDP socket, with its disk and its clock.
 
 mod args;
+mod asker;
 mod chain;
 mod disk;
 mod error;
 mod etcd_views;
+mod shared;
 mod socket;
 mod views;
 
 pub use args::{Args, Replicate};
+pub use asker::AskerError;
 pub use error::StoreError;
 pub use etcd_views::EtcdViews;
 pub use views::{FileViews, Views, ViewsError};
@@ -18,12 +21,13 @@ use crate::listen::listen;
 use crate::log::{Level, Log};
 use crate::metrics::store::{Figures, serve};
 use crate::service::{self, Stopper};
-use args::ChainSettings;
+use args::{Backend, ChainSettings};
 use chain::Node;
 use disk::Disk;
 use pointsman_ports::Poller;
 use pointsman_store::{Config, Outbox, Store};
 use pointsman_v1model::Time;
+use shared::{Shared, SharedSettings};
 use std::error::Error;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -55,6 +59,8 @@ enum Kept {
         /// The disk refused the last write.
         stuck: bool,
     },
+    /// In etcd.
+    Shared(Box<Shared>),
     /// By all nodes of a chain.
     Chain(Box<Node>),
 }
@@ -88,6 +94,13 @@ impl Running {
         let poller = Poller::new().map_err(StoreError::Wait)?;
         let kept = Kept::Alone { store: Box::new(store), out: Outbox::default(), disk, stuck: false };
         Running::with(at, kept, poller, clock)
+    }
+
+    /// Opens the socket of a store whose state is in etcd.
+    fn open_shared(at: SocketAddr, config: Config, settings: SharedSettings) -> Result<Self, StoreError> {
+        let shared = Shared::open(settings, config)?;
+        let poller = Poller::new().map_err(StoreError::Wait)?;
+        Running::with(at, Kept::Shared(Box::new(shared)), poller, Clock::start(Time::ZERO))
     }
 
     /// Opens the sockets of a node of a chain.
@@ -153,6 +166,11 @@ impl Running {
                 self.poller.wait(until, &mut ready).map_err(StoreError::Wait)?;
             }
         }
+        if let Kept::Shared(shared) = &mut self.kept
+            && shared.serves()
+        {
+            shared.leave(log);
+        }
         self.look();
         Ok(self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -160,6 +178,7 @@ impl Running {
     fn deadline(&self) -> Option<u64> {
         match &self.kept {
             Kept::Alone { store, .. } => store.deadline(),
+            Kept::Shared(shared) => Some(shared.deadline()),
             Kept::Chain(node) => Some(node.replica.deadline()),
         }
     }
@@ -168,6 +187,7 @@ impl Running {
         let now = self.clock.now().0;
         match &mut self.kept {
             Kept::Alone { store, out, .. } => store.wake(now, out),
+            Kept::Shared(shared) => shared.wake(now),
             Kept::Chain(node) => node.replica.wake(now, &mut node.mail),
         }
     }
@@ -180,6 +200,11 @@ impl Running {
                     let (now, bytes) = (self.clock.now().0, &buffer[..length]);
                     match &mut self.kept {
                         Kept::Alone { store, out, .. } => store.receive(now, from, bytes, out),
+                        Kept::Shared(shared) => {
+                            if !shared.receive(now, from, bytes) {
+                                return true;
+                            }
+                        }
                         Kept::Chain(node) => node.replica.receive(now, from, bytes, &mut node.mail),
                     }
                 }
@@ -193,7 +218,7 @@ impl Running {
 
     /// Keeps all changes, and sends the answers of those that are kept.
     fn finish(&mut self, log: &mut dyn FnMut(Level, &str)) {
-        let now = self.clock.now().0;
+        let (clock, now) = (self.clock, self.clock.now().0);
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let out = match &mut self.kept {
             Kept::Alone { store, out, disk, stuck } => {
@@ -201,6 +226,10 @@ impl Running {
                     out.clear();
                 }
                 out
+            }
+            Kept::Shared(shared) => {
+                shared.keep(|| clock.now().0, log);
+                &mut shared.out
             }
             Kept::Chain(node) => {
                 figures.unsent += node.flush(now, log);
@@ -221,6 +250,7 @@ impl Running {
     fn warn(&mut self, log: &mut dyn FnMut(Level, &str)) {
         let shared = match &mut self.kept {
             Kept::Alone { store, .. } => store.shared_numbers(),
+            Kept::Shared(shared) => shared.store.shared_numbers(),
             Kept::Chain(node) => node.replica.shared_numbers(),
         };
         for switch in shared {
@@ -239,6 +269,11 @@ impl Running {
                 figures.disk = disk.as_ref().map(Disk::stats);
                 figures.stuck = *stuck;
                 &**store
+            }
+            Kept::Shared(shared) => {
+                figures.etcd = Some((shared.serves(), shared.stats()));
+                figures.stuck = shared.is_stuck();
+                &shared.store
             }
             Kept::Chain(node) => {
                 figures.chain = Some(node.figures());
@@ -286,6 +321,30 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     log.end(serve_switches(args, &log))
 }
 
+/// Opens the store; also in words, how it keeps the state.
+fn open(args: &Args, config: Config) -> Result<(Running, String), StoreError> {
+    Ok(match args.backend()? {
+        Backend::Local => {
+            let running = Running::open(args.listen, config, args.data.as_deref())?;
+            let kept = match (&running.kept, &args.data) {
+                (Kept::Alone { store, .. }, Some(dir)) => {
+                    format!("{} keys in {}", store.keys(), dir.display())
+                }
+                _ => "in memory".to_string(),
+            };
+            (running, kept)
+        }
+        Backend::Etcd(shared) => {
+            let kept = format!("store {} with its state in etcd", shared.me);
+            (Running::open_shared(args.listen, config, shared)?, kept)
+        }
+        Backend::Chain(chain) => {
+            let kept = format!("node {} of a chain", chain.me);
+            (Running::open_node(args.listen, config, chain)?, kept)
+        }
+    })
+}
+
 fn serve_switches(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let tokio = service::runtime()?;
     let secret = args.secret.as_deref().map(service::read_secret).transpose()?;
@@ -296,12 +355,7 @@ fn serve_switches(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
         ));
     }
     let config = args.config(secret);
-    let chain = args.chain()?;
-    let node = chain.as_ref().map(|chain| chain.me.clone());
-    let running = match chain {
-        None => Running::open(args.listen, config, args.data.as_deref())?,
-        Some(chain) => Running::open_node(args.listen, config, chain)?,
-    };
+    let (running, kept) = open(&args, config)?;
     let stopper = running.stopper();
     service::stop_at_signals(&tokio, move || stopper.stop());
     if let Some(at) = args.metrics {
@@ -310,11 +364,6 @@ fn serve_switches(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
         tokio.spawn(serve(listener, args.certificates()?, running.figures.clone()));
     }
     let at = running.address().unwrap_or(args.listen);
-    let kept = match (&running.kept, &args.data, node) {
-        (Kept::Alone { store, .. }, Some(dir), _) => format!("{} keys in {}", store.keys(), dir.display()),
-        (_, _, Some(node)) => format!("node {node} of a chain"),
-        _ => "in memory".to_string(),
-    };
     log.info(&format!("store on {at}, leases of {} ms, {kept}", args.lease_ms));
     let ended = running.run(|level, text| log.line(level, text, &[]))?;
     log.info(&ended.summary());

@@ -1,6 +1,6 @@
 //! Where the nodes of a chain agree on views.
 
-use crate::etcd::SettingsError;
+use super::asker::AskerError;
 use pointsman_etcd::Failure;
 use pointsman_ports::Waker;
 use pointsman_store::{View, ViewError};
@@ -46,10 +46,8 @@ pub enum ViewsError {
     Etcd(Failure),
     /// The key in etcd has something else.
     ForeignKey(String, ViewError),
-    /// The thread that asks etcd cannot work.
-    Start(io::Error),
-    /// The settings of etcd are wrong.
-    Settings(SettingsError),
+    /// Etcd cannot be asked.
+    Asker(AskerError),
 }
 
 impl fmt::Display for ViewsError {
@@ -62,8 +60,7 @@ impl fmt::Display for ViewsError {
             ViewsError::Proposal(e) => e.fmt(f),
             ViewsError::Etcd(e) => write!(f, "etcd does not answer: {e}; the chain keeps its view"),
             ViewsError::ForeignKey(key, e) => write!(f, "key {key} in etcd: {e}"),
-            ViewsError::Start(e) => write!(f, "cannot start a client of etcd: {e}"),
-            ViewsError::Settings(e) => e.fmt(f),
+            ViewsError::Asker(e) => e.fmt(f),
         }
     }
 }

@@ -33,6 +33,11 @@ impl Drop for StoreProcess {
 
 /// A request of switch 1 for one of the keys.
 pub fn request(kind: Kind, key: u32, grant: u32, sequence: u32, value: u32) -> Vec<u8> {
+    request_of(1, kind, key, (grant, sequence, value))
+}
+
+/// A request of a switch for one of the keys, with grant, sequence number and value.
+pub fn request_of(switch: u16, kind: Kind, key: u32, (grant, sequence, value): (u32, u32, u32)) -> Vec<u8> {
     let head = Head {
         kind,
         answer: false,
@@ -40,7 +45,7 @@ pub fn request(kind: Kind, key: u32, grant: u32, sequence: u32, value: u32) -> V
         status: Status::Ok,
         object: 0,
         shard: 0,
-        switch: 1,
+        switch,
         port: 0,
         incarnation: 1,
         generation: 0,
@@ -59,7 +64,10 @@ pub fn request(kind: Kind, key: u32, grant: u32, sequence: u32, value: u32) -> V
 impl StoreProcess {
     pub fn start(dir: &Scratch, more: &[&str]) -> StoreProcess {
         let secret = dir.write("secret", "3820627974657321\n");
-        let mut command = pointsman(&["store", "--listen", "127.0.0.1:0", "--lease-ms", "50"]);
+        let mut command = pointsman(&["store", "--listen", "127.0.0.1:0"]);
+        if !more.contains(&"--lease-ms") {
+            command.args(["--lease-ms", "50"]);
+        }
         command.args(["--secret", &secret]).args(more);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
@@ -87,13 +95,17 @@ impl StoreProcess {
         let _ = self.child.wait();
     }
 
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
+    }
+
     pub fn stop(mut self) {
-        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).expect("it runs");
+        self.signal(Signal::SIGTERM);
         assert!(self.child.wait().expect("a child").success());
     }
 
     /// Asks again and again, for some time: grant, sequence number and value of the answer.
-    fn answer(&self, bytes: &[u8], patience: Duration) -> Option<(u32, u32, u32)> {
+    pub fn answer(&self, bytes: &[u8], patience: Duration) -> Option<(u32, u32, u32)> {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a time");
         let mut buffer = [0; 2048];
@@ -107,6 +119,14 @@ impl StoreProcess {
             }
         }
         None
+    }
+
+    /// Sends a request once: the socket for its answer, which is waited for for a second.
+    pub fn sent(&self, bytes: &[u8]) -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time");
+        socket.send_to(bytes, self.at).expect("it is sent");
+        socket
     }
 
     /// Asks until there is an answer.
