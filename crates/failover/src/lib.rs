@@ -62,20 +62,24 @@ pub enum Replicate {
     Local,
     /// A chain of three nodes, in memory.
     Chain,
+    /// Etcd, with three nodes; two stores, of which one serves.
+    Etcd,
 }
 
-/// A node of the chain.
+/// A process of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Node {
-    /// The first one, which takes requests.
+    /// The first one of a chain, which takes requests; with --replicate etcd the store that serves.
     #[default]
     Head,
     /// The one in between.
     Middle,
     /// The last one, which answers.
     Tail,
-    /// A node of etcd instead (with --etcd).
+    /// A node of etcd instead (with --etcd, or --replicate etcd).
     Etcd,
+    /// The store that serves is not killed, but stopped for longer than a lease (with --replicate etcd).
+    Paused,
 }
 
 /// What a lease holds.
@@ -112,7 +116,7 @@ pub struct Args {
     /// How the state outlives the store.
     #[arg(long, value_enum, default_value_t)]
     replicate: Replicate,
-    /// Which node of the chain `--fault store` kills.
+    /// Which process `--fault store` kills.
     #[arg(long, value_enum)]
     node: Option<Node>,
     /// The nodes of the chain agree on views in etcd (three nodes of Debian's etcd-server, started here) instead of a file.
@@ -145,7 +149,7 @@ pub struct Options {
     pub replicate: Replicate,
     /// Which node of a chain fails.
     pub node: Node,
-    /// The program of etcd, if nodes agree on views in it.
+    /// The program of etcd, if views or the state are in it.
     pub etcd: Option<String>,
     /// Short.
     pub quick: bool,
@@ -170,25 +174,33 @@ fn checked(args: &Args) -> Result<Option<String>, Box<dyn Error>> {
     if args.plain && args.fault == Fault::Store {
         return Err("--fault store: the application without RedPlane has no store; omit --plain".into());
     }
-    if args.plain && args.replicate == Replicate::Chain {
-        return Err("--replicate chain: the application without RedPlane has no store; omit --plain".into());
-    }
-    if args.node.is_some() && (args.replicate, args.fault) != (Replicate::Chain, Fault::Store) {
-        return Err("--node: only --fault store with --replicate chain kills a node of a chain".into());
+    if args.plain && args.replicate != Replicate::Local {
+        return Err("--replicate: the application without RedPlane has no store; omit --plain".into());
     }
     if args.etcd && args.replicate != Replicate::Chain {
         return Err("--etcd: only the nodes of a chain agree on views; give --replicate chain".into());
     }
-    if args.node == Some(Node::Etcd) && !args.etcd {
-        return Err("--node etcd: without etcd there is none to kill; give --etcd".into());
+    if let Some(node) = args.node {
+        let fits = match (args.replicate, node) {
+            (Replicate::Local, _) => false,
+            (Replicate::Chain, Node::Etcd) => args.etcd,
+            (Replicate::Chain, Node::Paused) => false,
+            (Replicate::Chain, _) | (Replicate::Etcd, Node::Head | Node::Etcd | Node::Paused) => true,
+            (Replicate::Etcd, _) => false,
+        };
+        if !fits || args.fault != Fault::Store {
+            return Err("--node: with --fault store only; head, middle and tail are of --replicate chain, etcd needs --etcd there; head, paused and etcd \
+                        are of --replicate etcd"
+                .into());
+        }
     }
     for (path, flag) in [(&args.json, "--json"), (&args.history, "--history")] {
         path.as_deref().map_or(Ok(()), |path| check_writable(path, flag))?;
     }
-    if !args.etcd {
+    if !args.etcd && args.replicate != Replicate::Etcd {
         return Ok(None);
     }
-    let etcd = installed("etcd").ok_or("--etcd: no program `etcd`; install Debian's etcd-server")?;
+    let etcd = installed("etcd").ok_or("no program `etcd`: install Debian's etcd-server")?;
     Ok(Some(etcd))
 }
 

@@ -158,6 +158,10 @@ fn disturb(
         Fault::Store if options.node == Node::Etcd => {
             bed.stores.etcd.iter_mut().for_each(|etcd| etcd.kill(ETCD_VICTIM));
         }
+        Fault::Store if options.node == Node::Paused => {
+            victim = bed.victim(options.node)?;
+            bed.signal_store(victim, libc::SIGSTOP)?;
+        }
         Fault::Store => {
             victim = bed.victim(options.node)?;
             bed.kill_store(victim);
@@ -174,9 +178,8 @@ fn disturb(
         Fault::Store if options.node == Node::Etcd => {
             bed.stores.etcd.iter_mut().try_for_each(|etcd| etcd.start_node(ETCD_VICTIM))?;
         }
-        Fault::Store if options.replicate == Replicate::Chain => {
-            bed.start_store(victim)?;
-        }
+        Fault::Store if options.node == Node::Paused => bed.signal_store(victim, libc::SIGCONT)?,
+        Fault::Store if options.replicate != Replicate::Local => bed.start_store(victim)?,
         Fault::None | Fault::Store => {}
         Fault::Switch => {
             bed.start_switch(0)?;

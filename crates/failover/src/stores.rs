@@ -27,7 +27,7 @@ pub struct Stores {
     pub processes: Vec<Option<Process>>,
     /// How often each was started.
     runs: Vec<u64>,
-    /// Where the nodes agree on views, if not in a file.
+    /// Where the state is, or where the nodes agree on views, if not in a file.
     pub etcd: Option<Etcd>,
 }
 
@@ -51,7 +51,11 @@ fn number(view: &str) -> Option<u64> {
 impl Stores {
     /// None runs yet.
     pub fn new(options: &Options) -> Self {
-        let count = if options.replicate == Replicate::Chain { NAMES.len() } else { 1 };
+        let count = match options.replicate {
+            Replicate::Local => 1,
+            Replicate::Etcd => 2,
+            Replicate::Chain => NAMES.len(),
+        };
         Stores {
             replicate: options.replicate,
             processes: (0..count).map(|_| None).collect(),
@@ -65,9 +69,9 @@ impl Stores {
         self.processes.len()
     }
 
-    /// Where switches send their messages, if the store is a chain.
+    /// Where switches send their messages, if they cannot know which process answers.
     pub fn group(&self) -> Option<(Ipv4Addr, Mac)> {
-        (self.replicate == Replicate::Chain).then_some((GROUP, GROUP_MAC))
+        (self.replicate != Replicate::Local).then_some((GROUP, GROUP_MAC))
     }
 }
 
@@ -86,6 +90,12 @@ impl Bed {
                 arguments.extend(["--listen", &listen, "--data", &self.path("data")].map(String::from));
             }
             Replicate::Chain => arguments.extend(self.of_node(node)?),
+            Replicate::Etcd => {
+                let (listen, urls) = (format!("{GROUP}:{PORT}"), Etcd::urls());
+                let flags =
+                    ["--listen", &listen, "--replicate", "etcd", "--name", NAMES[node], "--etcd", &urls];
+                arguments.extend(flags.map(String::from));
+            }
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut process = Process::start(self.namespace(STORE)?, &self.binary, &arguments, "")?;
@@ -120,7 +130,11 @@ impl Bed {
         }
         (0..self.stores.count()).try_for_each(|node| self.start_store(node))?;
         let end = Instant::now() + PATIENCE;
-        while etcd.is_some() && self.view().is_none_or(|view| of_chain(&view).len() != NAMES.len()) {
+        let is_chain = self.stores.replicate == Replicate::Chain;
+        while is_chain
+            && etcd.is_some()
+            && self.view().is_none_or(|view| of_chain(&view).len() != NAMES.len())
+        {
             if Instant::now() > end {
                 return Err(Error::new(format!("the chain does not have three nodes within {PATIENCE:?}")));
             }
@@ -134,15 +148,31 @@ impl Bed {
         self.stores.processes[node] = None;
     }
 
-    /// Which process to kill: the store alone, or a node of the present view, which must have three.
+    /// Sends a signal to a process of the store.
+    pub fn signal_store(&mut self, node: usize, signal: i32) -> Result<()> {
+        self.stores.processes[node].as_mut().map_or(Ok(()), |p| p.signal(signal))
+    }
+
+    /// The store that serves, of those whose state is in etcd.
+    fn serving(&self) -> Result<usize> {
+        let said = |p: &Option<Process>| p.as_ref().and_then(|p| p.last_line_with("serves"));
+        let serves = |p: &Option<Process>| said(p).is_some_and(|line| line.contains("this store serves: "));
+        let found = self.stores.processes.iter().position(serves);
+        found.ok_or_else(|| Error::new("no store serves before the fault"))
+    }
+
+    /// Which process to kill: the store alone, the one that serves, or a node of the present view, which must have three.
     pub fn victim(&self, node: Node) -> Result<usize> {
+        if self.stores.replicate == Replicate::Etcd {
+            return self.serving();
+        }
         let Some(view) = self.view() else { return Ok(0) };
         let chain = of_chain(&view);
         let at = match node {
             Node::Head => 0,
             Node::Middle => 1,
             Node::Tail => 2,
-            Node::Etcd => return Ok(0),
+            Node::Etcd | Node::Paused => return Ok(0),
         };
         let name = chain.get(at).filter(|_| chain.len() == NAMES.len()).and_then(|m| m.split('/').next());
         let index = name.and_then(|name| NAMES.iter().position(|n| *n == name));
@@ -153,7 +183,9 @@ impl Bed {
 
     /// The present view of the chain, as text.
     pub fn view(&self) -> Option<String> {
-        self.stores.group()?;
+        if self.stores.replicate != Replicate::Chain {
+            return None;
+        }
         if self.stores.etcd.is_some() {
             let processes = self.stores.processes.iter().flatten();
             let views = processes.filter_map(|p| seen_in(&p.last_line_with(": it ")?));

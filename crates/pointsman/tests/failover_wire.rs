@@ -17,6 +17,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("servers_of_connections_outlive_their_switch", servers_of_connections_outlive_their_switch),
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
+    ("a_state_in_etcd_outlives_stores_and_nodes", a_state_in_etcd_outlives_stores_and_nodes),
     ("without_protection_both_break", without_protection_both_break),
     ("a_full_disk_has_room_again", a_full_disk_has_room_again),
 ];
@@ -141,6 +142,22 @@ fn a_chain_with_etcd_outlives_each_of_its_nodes() -> Outcome {
     ensure!(fine && result["history"]["operations"].as_u64() > Some(1000), "{result:#}");
     let view: View = result["view"].as_str().unwrap_or_default().parse()?;
     ensure!(view.chain.len() == 3 && view.chain.iter().all(|m| m.run() == 1), "{view}");
+    Ok(())
+}
+
+/// The state is in etcd: the store that serves is killed, or pauses for longer than a lease, or a node of etcd fails.
+fn a_state_in_etcd_outlives_stores_and_nodes() -> Outcome {
+    if !pointsman_needs::programs("state of a store in etcd", &["etcd-server:etcd"]) {
+        return Ok(());
+    }
+    let dir = Scratch::new("failover-etcd");
+    for node in ["head", "paused", "etcd"] {
+        let flags = ["--app", "counter", "--fault", "store", "--replicate", "etcd", "--node", node];
+        let (fine, result) = failover(&dir, &flags)?;
+        ensure!(fine && result["history"]["operations"].as_u64() > Some(1000), "{node}: {result:#}");
+        let recovery = result["recovery_ms"].as_f64().unwrap_or(f64::INFINITY);
+        ensure!(recovery < 3000.0, "{node}: {result:#}");
+    }
     Ok(())
 }
 
