@@ -15,6 +15,8 @@ pub const LOST: Duration = Duration::from_secs(1);
 
 /// Frames of each flow before anything is measured are sent at this rate, so that slow paths for new flows are behind us.
 const INTRODUCTION_PPS: f64 = 20_000.0;
+/// How often they are sent, if none arrives.
+const INTRODUCTIONS: usize = 3;
 
 /// Limit on the packets of one probe.
 const LIMIT: u32 = 100_000_000;
@@ -153,20 +155,19 @@ impl Lane {
         Ok(Offered { frames: run.frames, timed: 0, elapsed: Duration::from_nanos(run.elapsed_ns) })
     }
 
-    /// Sends a frame of each flow, and checks that any arrive at all.
+    /// Sends a frame of each flow, until any arrive at all: on a busy machine a port may be late.
     pub fn introduce(&mut self) -> Result<(), String> {
         let flows = self.template.flows;
         let duration = Duration::from_secs_f64(f64::from(flows) / INTRODUCTION_PPS * 4.0 + 0.2);
-        let (offered, arrived) = self.send(Pace::Rate(INTRODUCTION_PPS), duration, flows.max(100), 0)?;
-        if arrived.count == 0 {
-            return Err(format!(
-                "{}: none of {} frames arrived; {}",
-                self.bed.name,
-                offered.frames,
-                self.bed.story()
-            ));
+        let mut frames = 0;
+        for _ in 0..INTRODUCTIONS {
+            let (offered, arrived) = self.send(Pace::Rate(INTRODUCTION_PPS), duration, flows.max(100), 0)?;
+            if arrived.count > 0 {
+                return Ok(());
+            }
+            frames += offered.frames;
         }
-        Ok(())
+        Err(format!("{}: none of {frames} frames arrived; {}", self.bed.name, self.bed.story()))
     }
 
     /// One run: the search, then latencies at half of the rate found.
