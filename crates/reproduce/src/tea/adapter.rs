@@ -21,7 +21,7 @@ const CROWDED_NS: u64 = 80;
 
 pub(super) const SIZE: Quantity =
     Quantity { name: "size", unit: "bytes", label: "size of packets, bytes", log: false };
-const LATENCY: Quantity =
+pub(super) const LATENCY: Quantity =
     Quantity { name: "latency", unit: "us", label: "time of a look-up, us", log: false };
 
 pub(super) const MODEL: &str = "links of 40 Gbit/s, a network adapter that takes 34 million messages a second and 16 READs of a queue pair, as in the paper; PCIe of 63 Gbit/s, 0.4 us \

@@ -5,6 +5,7 @@ mod chip;
 mod failover;
 mod functions;
 mod memory;
+mod nat;
 mod servers;
 
 use crate::figure::{Figure, Quantity};
@@ -20,5 +21,6 @@ pub const FIGURES: &[Figure] = &[
     servers::FIGURE,
     failover::FIGURE,
     functions::FIGURE,
+    nat::FIGURE,
     chip::TABLE,
 ];
