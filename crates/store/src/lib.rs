@@ -9,6 +9,7 @@ mod adopt;
 mod binding;
 mod chain;
 mod config;
+mod fixed;
 mod image;
 mod message;
 mod outbox;
