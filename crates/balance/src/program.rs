@@ -30,6 +30,7 @@ files! {
     "state.p4",
     "tally.p4",
     "translate.p4",
+    "store.p4",
     "tunnel.p4",
 }
 
