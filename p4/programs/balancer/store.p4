@@ -47,7 +47,7 @@ control StoreExtends(in headers_t hdr, inout metadata_t meta, in bool to_service
         bool new_period = (conn.seen ^ now[41:10]) >= (seen_t)conn.idle << 3;
         idle_t idle = conn.idle;
         if (conn.idle == CONN_EXPIRED) {
-            // Its ends are told. What the store has of it ends by itself.
+            // It is being reset. What the store has of it ends by itself.
         } else if (is_over) {
             meta.extends = !was_over;
             meta.extend_flags = REDPLANE_EXISTING | REDPLANE_ENDING;

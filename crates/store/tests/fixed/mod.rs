@@ -97,7 +97,7 @@ fn a_full_store_refuses_and_others_are_not_mixed_up() {
     ask(&mut s, 0, fixed(1, 50), 5, b"");
     let full = only(ask_key(&mut s, 0, fixed(1, 50), &OTHER, &[0, 0, 0, 9], b"packet"));
     assert_eq!((full.head.status, full.value, full.packet.len()), (Status::Full, vec![0, 0, 0, 9], 0));
-    // A key with an owner is no fixed key, and the reverse.
+    // A key with an owner and a fixed key are different things.
     assert_eq!(only(ask(&mut s, 0, head(Kind::New, 1, 0, 0), 0, b"")).head.status, Status::Size);
     assert_eq!(only(ask_key(&mut s, 0, fixed(1, 9), &KEY, &[0; 8], b"")).head.status, Status::Size);
     wake(&mut s, 50 * MS);
