@@ -119,7 +119,9 @@ fn balanced(clients: u32, devices: u32) -> Vec<String> {
                 "services_v4 vip={SERVICE} protocol={protocol} port=80 -> set_service(service={n}, policy=3, epoch=0, slots_mask=0, idle_ms=30000)"
             ),
             format!("server_slots service={n} epoch=0 slot=0 -> use_server(server=1)"),
-            format!("pools service={n} epoch=0 server=1 -> set_pool(devices=0xff, ring=1, ring_length=0, timeout_ms=0)"),
+            format!(
+                "pools service={n} epoch=0 server=1 -> set_pool(devices=0xff, ring=1, ring_length=0, timeout_ms=0)"
+            ),
             format!("policies service={n} epoch=0 -> set_policy(0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0)"),
         ]
     };
@@ -188,7 +190,7 @@ impl Build {
             let (_, text) = sources.include(file, false, "").ok_or_else(missing)?;
             library = library.replace(&include(file), &text);
         }
-        let mut text = app.text().replace(&include(files[0]), &format!("{defines}{library}"));
+        let mut text = app.text().replacen(&include(files[0]), &format!("{defines}{library}"), 1);
         for (from, to) in changes {
             if text.matches(from).count() != 1 {
                 return Err(ProgramError::Text((*from).to_string()));

@@ -253,6 +253,15 @@ impl<'a> Testbed<'a> {
         self.stores.first().map_or(0, pointsman_store::Store::keys)
     }
 
+    /// Changes an entry of a table of a switch, or adds it.
+    ///
+    /// # Errors
+    /// The program has no such table or action, or the switch does not run.
+    pub fn set_entry(&mut self, n: usize, entry: &str) -> Result<(), TestbedError> {
+        let rig = self.nodes[n].rig.as_mut().ok_or_else(|| refused("it does not run"))?;
+        rig.set(entry).map_err(refused)
+    }
+
     /// A register of a switch, if that runs.
     pub fn register(&mut self, n: usize, name: &str, index: u64) -> Option<u64> {
         let rig = self.nodes[n].rig.as_mut()?;

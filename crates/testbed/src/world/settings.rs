@@ -46,7 +46,8 @@ pub(super) fn reset_session(rig: &mut Rig<Engine>, app: App) -> Result<(), Testb
     if app != App::Balancer {
         return Ok(());
     }
-    let session = CloneSession { replicas: vec![Replica { port: 0, instance: 0 }], ..CloneSession::default() };
+    let session =
+        CloneSession { replicas: vec![Replica { port: 0, instance: 0 }], ..CloneSession::default() };
     rig.state().replication.insert_session(1, session).map_err(refused)
 }
 
