@@ -7,7 +7,7 @@
 #include "devices.p4"
 
 #ifdef BALANCER_STORE
-#define REDPLANE_KEY_WORDS 5
+#define REDPLANE_KEY_WORDS 10
 #define REDPLANE_VALUE_WORDS 1
 #include <pointsman/redplane/fixed.p4>
 #endif
@@ -324,6 +324,8 @@ struct metadata_t {
     bit<8>    extend_flags;
     @field_list(1)
     bit<18>   extend_idle;
+    @field_list(1)
+    service_t extend_service;
     @field_list(1)
     redplane_key_t extend_key;
     @field_list(1)

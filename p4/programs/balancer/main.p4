@@ -481,6 +481,16 @@ control BalancerIngress(inout headers_t hdr,
     }
 #endif
 
+#ifdef BALANCER_STORE
+    // The connection's name in the store.
+    action name_connection() {
+        ipv6_t vip = to_service ? to.address : (hdr.ipv4.isValid() ? (bit<128>)new4 : new6);
+        bit<16> port = to_service ? to.port : from.port;
+        bit<8> version = hdr.ipv4.isValid() ? 8w4 : 8w6;
+        meta.extend_key = STORE_KEY(vip, meta.flow, port, version, proto);
+    }
+#endif
+
     // What FIN, RST and their absence say about the connection.
     action note_flags() {
         bit<8> fin_flag = CONN_FIN_DEVICE;
@@ -523,7 +533,7 @@ control BalancerIngress(inout headers_t hdr,
         }
         if (meta.extends) {
             ask.apply(hdr.store_outer, hdr.store, meta.store, standard_metadata, meta.extend_key, meta.extend_value, meta.extend_flags, 0,
-                KEPT_FOR(meta.extend_idle), STORE_NUMBER(meta.extend_idle, REASON_ADOPTED));
+                KEPT_FOR(meta.extend_idle), NUMBER_OF_TIME(meta.extend_service, meta.extend_idle));
             exit;
         }
 #else
@@ -535,9 +545,9 @@ control BalancerIngress(inout headers_t hdr,
         now = meta.came_at;
 #ifdef BALANCER_STORE
         if (meta.store.answered && !hdr.ethernet.isValid()) {
-            meta.flow.client = meta.store.key[159:32];
-            meta.flow.client_port = meta.store.key[31:16];
-            meta.flow.service = meta.store.key[15:0];
+            meta.flow.client = meta.store.key[191:64];
+            meta.flow.client_port = meta.store.key[63:48];
+            meta.flow.service = NUMBER_SERVICE(meta.store.number);
             hash_flow();
             @atomic {
                 find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, false, now, conn);
@@ -699,6 +709,7 @@ control BalancerIngress(inout headers_t hdr,
                     if (!expired) {
                         store_extends.apply(hdr, meta, to_service, flags, now, conn);
                         if (meta.extends) {
+                            name_connection();
                             clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
                         }
                     }
@@ -880,9 +891,10 @@ control BalancerIngress(inout headers_t hdr,
             }
 #ifdef BALANCER_STORE
             if (asks) {
-                ask.apply(hdr.store_outer, hdr.store, meta.store, standard_metadata, STORE_KEY(meta.flow), proposal,
+                name_connection();
+                ask.apply(hdr.store_outer, hdr.store, meta.store, standard_metadata, meta.extend_key, proposal,
                     meta.asks_known ? STORE_ASK | REDPLANE_EXISTING : STORE_ASK, meta.checks ? meta.store.grant : 0,
-                    meta.asks_known ? 0 : KEPT_FOR(HALF_OPEN), STORE_NUMBER(HALF_OPEN, why));
+                    meta.asks_known ? 0 : KEPT_FOR(HALF_OPEN), NUMBER_OF_CHOICE(meta.flow.service, why));
                 exit;
             }
 #endif

@@ -23,16 +23,20 @@
 #define KEPT_FLAGS(value) value[30:23]
 #define KEPT_OPTIONS(value) value[22:17]
 #define KEPT_DEVICE(value) ((device_t)value[16:0])
-#define STORE_KEY(flow) (flow.client ++ flow.client_port ++ flow.service)
+// Its key. Switches may have different numbers of services, so that the key has the VIP instead.
+#define STORE_KEY(vip, flow, port, version, proto) (vip ++ flow.client ++ flow.client_port ++ port ++ 16w0 ++ version ++ proto)
 
 // How long the store keeps a connection with this idle time, in milliseconds, and the reverse.
 #define KEPT_FOR(idle) ((bit<32>)(idle) << 7)
 #define IDLE_OF(lease) lease[24:7]
 
-// The number of a request: what the connection's idle time is to be, and why its device was chosen.
-#define STORE_NUMBER(idle, reason) (10w0 ++ (idle) ++ (reason))
-#define NUMBER_IDLE(number) number[21:4]
+// The number of a request: this switch's number of the service, and why the device was chosen, or what the connection's idle time is to be (the next multiple
+// of four).
+#define NUMBER_OF_CHOICE(service, reason) (service ++ 12w0 ++ (reason))
+#define NUMBER_OF_TIME(service, idle) (service ++ ((idle) + 3)[17:2])
+#define NUMBER_SERVICE(number) number[31:16]
 #define NUMBER_REASON(number) number[3:0]
+#define NUMBER_IDLE(number) (number[15:0] ++ 2w0)
 
 const bit<8> STORE_ASK = REDPLANE_PACKET | REDPLANE_INPUT;
 
@@ -58,7 +62,7 @@ control StoreExtends(in headers_t hdr, inout metadata_t meta, in bool to_service
         } else {
             meta.extends = was_over || new_period;
         }
-        meta.extend_key = STORE_KEY(meta.flow);
+        meta.extend_service = meta.flow.service;
         meta.extend_value = KEPT(conn.flags & (CONN_COUNTS | CONN_DIRECT), conn.options, conn.device);
         meta.extend_idle = idle;
     }

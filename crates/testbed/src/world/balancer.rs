@@ -401,6 +401,40 @@ fn either_side_may_come_first() {
 }
 
 #[test]
+fn switches_may_have_different_numbers_of_services() {
+    let build = build(false, &[]);
+    let mut b = bench(&build);
+    for (protocol, number) in [(6, 2), (17, 1)] {
+        let service = format!("services_v4 vip={SERVICE} protocol={protocol} port=80");
+        b.0.set_entry(1, &format!("{service} -> set_service({number}, 3, 0, 0, 30000)")).expect("a service");
+        for n in 8..16 {
+            let backend =
+                format!("backends_v4 ingress_port=1 address=10.128.0.{n} protocol={protocol} port=80");
+            b.0.set_entry(1, &format!("{backend} -> set_backend_v4({number}, {n}, {SERVICE})"))
+                .expect("a backend");
+        }
+    }
+    let hop = (SWITCH, Mac([2, 0, 0, 0, 0, 9]));
+    let datagram = packet(hop, CLIENT.into(), SERVICE.into(), 17, udp(1000, 80, &[1; 40]), USUAL);
+    let device = b.connect(0, 1000);
+    assert_eq!(b.device(1, 1000, ACK), Some(device));
+    // The other protocol's flow from the same address and port is another one.
+    for port in 2000..2003 {
+        b.connect(0, port);
+    }
+    let other = b.pass(0, CLIENTS, datagram.clone());
+    assert_ne!(ip(&other[0].1, 30), device);
+    assert_eq!(ip(&b.pass(1, CLIENTS, datagram)[0].1, 30), ip(&other[0].1, 30));
+    // Its time is extended by either switch.
+    for _ in 0..5 {
+        b.wait(14 * S);
+        assert_eq!(b.device(1, 1000, ACK), Some(device));
+    }
+    b.restart(0);
+    assert_eq!(b.device(0, 1000, ACK), Some(device));
+}
+
+#[test]
 fn datagrams_keep_their_device() {
     let build = build(false, &[]);
     let mut b = bench(&build);
@@ -447,7 +481,9 @@ fn forged(port: u32, secret: [u8; 8], age_us: u64, to: Ipv4Addr) -> (u32, Vec<u8
         lease_us: 60_000,
     };
     let inner = segment(CLIENT, SERVICE, (3000, 80), 1, ACK);
-    let key = [&[0; 12][..], &CLIENT.octets(), &3000u16.to_be_bytes(), &1u16.to_be_bytes()].concat();
+    let ports = [3000u16.to_be_bytes(), 80u16.to_be_bytes()].concat();
+    let ends = [&[0; 12][..], &SERVICE.octets(), &[0; 12], &CLIENT.octets()].concat();
+    let key = [&ends[..], &ports, &[0, 0, 4, 6]].concat();
     let mut payload = Vec::new();
     Message { head, key: &key, value: &[0, 0, 0, 9], packet: &inner }.encode(secret, &mut payload);
     let hop = (SWITCH, Mac([2, 0, 0, 0, 0, 9]));

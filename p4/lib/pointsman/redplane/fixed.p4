@@ -1,9 +1,10 @@
 // Fixed keys: a value that all switches of a store share (docs/redplane.md): the data plane's part, for v1model.
 //
 // A switch that needs the value of a key proposes one, and uses the one that the store answers with: that of the switch which asked first. No switch owns a key, so
-// nothing is kept here: no slots, no leases, no writes to send again. A program defines the sizes of a key and of its value before it includes this file:
+// nothing is kept here: no slots, no leases, no writes to send again. A program defines the sizes of a key (up to 10 words of 32 bits) and of its value (up to 5) before it
+// includes this file:
 //
-//     #define REDPLANE_KEY_WORDS 5
+//     #define REDPLANE_KEY_WORDS 10
 //     #define REDPLANE_VALUE_WORDS 1
 //     #include <pointsman/redplane/fixed.p4>
 //
