@@ -73,6 +73,12 @@ impl ServerDevices {
     }
 }
 
+/// The macros (arguments of `-D`) with which a rack's program is compiled.
+pub fn defines(rack: &Rack) -> Vec<&'static str> {
+    let store = rack.switch.store.as_ref().map(|_| "BALANCER_STORE");
+    ServerDevices::of(rack).define().into_iter().chain(store).collect()
+}
+
 impl fmt::Display for ServerDevices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.count().fmt(f)
