@@ -220,6 +220,9 @@ control BalancerIngress(inout headers_t hdr,
         meta.slots_mask = slots_mask;
         meta.idle = idle_time(idle_ms);
         meta.idle = meta.idle == HALF_OPEN ? NOT_HALF_OPEN : meta.idle;
+#ifdef BALANCER_STORE
+        meta.idle = (meta.idle + 3) & ~18w3;
+#endif
         to_service = true;
     }
 
@@ -553,7 +556,7 @@ control BalancerIngress(inout headers_t hdr,
                 find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, false, now, conn);
                 if (conn.found) {
                     // It is established, and the store knows it.
-                    if (meta.store.known && conn.idle == HALF_OPEN && conn.device == KEPT_DEVICE(meta.store.value)) {
+                    if (meta.store.known && conn.idle == HALF_OPEN && NUMBER_IDLE(meta.store.number) != 0 && conn.device == KEPT_DEVICE(meta.store.value)) {
                         conn.idle = NUMBER_IDLE(meta.store.number);
                         keeps = true;
                     }

@@ -30,10 +30,10 @@
 #define KEPT_FOR(idle) ((bit<32>)(idle) << 7)
 #define IDLE_OF(lease) lease[24:7]
 
-// The number of a request: this switch's number of the service, and why the device was chosen, or what the connection's idle time is to be (the next multiple
-// of four).
+// The number of a request: this switch's number of the service, and why the device was chosen, or what the connection's idle time is to be (a multiple of four;
+// 0: as it is).
 #define NUMBER_OF_CHOICE(service, reason) (service ++ 12w0 ++ (reason))
-#define NUMBER_OF_TIME(service, idle) (service ++ ((idle) + 3)[17:2])
+#define NUMBER_OF_TIME(service, idle) (service ++ ((idle) == HALF_OPEN ? 16w0 : (idle)[17:2]))
 #define NUMBER_SERVICE(number) number[31:16]
 #define NUMBER_REASON(number) number[3:0]
 #define NUMBER_IDLE(number) (number[15:0] ++ 2w0)
@@ -56,7 +56,8 @@ control StoreExtends(in headers_t hdr, inout metadata_t meta, in bool to_service
             meta.extends = !was_over;
             meta.extend_flags = REDPLANE_EXISTING | REDPLANE_ENDING;
             idle = HALF_OPEN;
-        } else if (conn.idle == HALF_OPEN && to_service && completed) {
+        } else if (to_service && completed && conn.idle != meta.idle && (conn.idle == HALF_OPEN || !meta.opens)) {
+            // It is established, or its service has another idle time now.
             meta.extends = true;
             idle = meta.idle;
         } else {

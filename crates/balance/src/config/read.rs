@@ -120,7 +120,7 @@ pub(super) fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option
     }
 }
 
-pub(super) fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Mac> {
+fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Mac> {
     let mac = mac?;
     if mac.value.is_group() || mac.value.to_u64() == 0 {
         let message = format!("{} is not a unicast MAC address: its first byte must be even", mac.value);

@@ -1,6 +1,6 @@
 //! `[switch.store]`: the store that keeps the device of each connection, for all switches (docs/redplane.md, "Fixed keys").
 
-use super::read::{port, unicast};
+use super::read::port;
 use super::reader::{Problems, Table};
 use super::{Rack, Switch};
 use crate::trust::ReportKey;
@@ -61,7 +61,13 @@ pub(super) fn store(mut t: Table<'_, '_>, switches: usize, problems: &mut Proble
     if mac.is_none() && problems.count() == mac_before {
         t.missing("mac", "write the MAC address of the store, or of the router to it", problems);
     }
-    let mac = unicast(mac, &t, problems);
+    if let Some(zero) = mac.as_ref().filter(|m| m.value.to_u64() == 0) {
+        problems.add(
+            &zero.place,
+            t.field("mac"),
+            "this is not the MAC address of a station, nor of a group of stores",
+        );
+    }
     let (place, wanted) = (
         t.place_of("switches"),
         "write the IPv4 address of each switch towards the store, in the order of `p4runtime`",
@@ -90,7 +96,7 @@ pub(super) fn store(mut t: Table<'_, '_>, switches: usize, problems: &mut Proble
     Some(StoreLink {
         address: address?.value,
         port: port?,
-        mac: mac?,
+        mac: mac?.value,
         switches: all,
         secret_file,
         secret: None,

@@ -486,7 +486,9 @@ fn a_store() {
     wrong("port = 9\n", "", "switch.store.port: missing");
     wrong("port = 9", "port = 510", "switch.store.port: port 510 is the controller's");
     wrong("mac = \"02:00:0a:00:5a:02\"\n", "", "switch.store.mac: missing");
-    wrong("02:00:0a:00:5a:02", "03:00:0a:00:5a:02", "not a unicast MAC address");
+    wrong("02:00:0a:00:5a:02", "00:00:00:00:00:00", "switch.store.mac: this is not");
+    // That of a chain of stores.
+    good(&with(&text.replace("02:00:0a:00:5a:02", "01:00:5e:09:01:01")));
     wrong(", \"10.9.1.3\"", "", "switch.store.switches: 1 different addresses for 2 switches");
     wrong("10.9.1.3", "10.9.1.2", "switch.store.switches: 1 different addresses for 2 switches");
     wrong("switches =", "# ", "switch.store.switches: 0 different addresses for 2 switches");

@@ -247,7 +247,7 @@ fn the_controller_sets_up_the_store() {
     assert!(w.told.iter().any(|t| t.ends_with(&found)), "{found}: {:?}", w.told);
     w.input(Input::Config(Box::new(with_keys(&example()))));
     assert!(w.told.iter().any(|t| t.contains("[switch.store] needs another program")), "{:?}", w.told);
-    // Another store is no other program.
+    // Another store has the same program.
     let mut other = rack;
     let store = other.switch.store.as_mut().expect("a store");
     store.address = "10.9.1.7".parse().expect("an address");

@@ -435,6 +435,23 @@ fn switches_may_have_different_numbers_of_services() {
 }
 
 #[test]
+fn another_idle_time_counts_at_once() {
+    let build = build(false, &[]);
+    let mut b = bench(&build);
+    let device = b.connect(0, 1000);
+    for n in 0..2 {
+        let service =
+            format!("services_v4 vip={SERVICE} protocol=6 port=80 -> set_service(1, 3, 0, 0, 600000)");
+        b.0.set_entry(n, &service).expect("a service");
+    }
+    assert_eq!(b.device(0, 1000, ACK), Some(device));
+    b.wait(590 * S);
+    b.restart(0);
+    assert_eq!(b.device(1, 1000, ACK), Some(device));
+    assert_eq!(b.0.store_keys(), 1);
+}
+
+#[test]
 fn datagrams_keep_their_device() {
     let build = build(false, &[]);
     let mut b = bench(&build);
