@@ -49,18 +49,20 @@ pub fn run(data: &[u8]) {
         check(now, &store, &out, &mut held);
         seen.check(&out);
         out.clear();
+        store.removed().for_each(|key| drop(disk.remove(key)));
         disk.extend(store.changes().map(|saved| saved.encode()));
         store.saved();
         if step[5] >= 0xf0 {
-            store = restarted(now, &config, &disk);
+            store = restarted(now, &config, &disk, store.last_grant());
         }
     }
     store.receive(now, 0, rest, &mut out);
 }
 
 /// A store with what the former one wrote.
-fn restarted(now: u64, config: &Config, disk: &BTreeMap<Vec<u8>, Vec<u8>>) -> Store<u16> {
+fn restarted(now: u64, config: &Config, disk: &BTreeMap<Vec<u8>, Vec<u8>>, last_grant: u32) -> Store<u16> {
     let mut store = Store::new(config.clone()).expect("settings");
+    store.continue_grants(last_grant);
     for (key, row) in disk {
         let saved = Saved::decode(key, row).expect("a row that was written");
         store.load(now, config.hold_ns(), saved).expect("room, as before");
@@ -99,6 +101,7 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         allocate: step[4] & 8 != 0,
         ending: step[4] & 16 != 0,
         session: step[4] & 32 != 0,
+        fixed: step[6] & 6 == 6,
     };
     let head = Head {
         kind,
@@ -116,7 +119,8 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         // Of a snapshot: cells, and which.
         request: u32::from(step[13] & 3) << 16 | u32::from(step[14] & 3),
         stamp: now_of(step),
-        lease_us: 0,
+        // Of a fixed key: milliseconds.
+        lease_us: u32::from(step[13]) << (step[1] % 16),
     };
     let key = [step[12] % 8; 4];
     let value: &[u8] = if step[13] > 0xf0 { &[0; 8] } else { &[step[14]; 4] };
@@ -149,6 +153,10 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u
         if m.head.kind != Kind::Snapshot {
             assert_eq!(store.value(m.head.object, m.key), Some(m.value), "an acknowledged state is stored");
         }
+        // A fixed key has no owner. It may become another kind of key when it has ended.
+        if m.head.flags.fixed {
+            continue;
+        }
         let until = now + u64::from(m.head.lease_us) * 1000;
         let (owner, last) = held.entry(place).or_insert((m.head.switch, Held { grant: m.head.grant, until }));
         if *owner == m.head.switch {
@@ -165,9 +173,11 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u
 /// Object and key, number of a snapshot, cell.
 type Cell = (u16, Vec<u8>, u32, u32);
 
-/// What answers said of snapshots.
+/// What answers said of snapshots and of fixed keys.
 #[derive(Default)]
 struct Seen {
+    /// Of fixed keys: the last grant, and its value.
+    fixed: BTreeMap<(u16, Vec<u8>), (u32, Vec<u8>)>,
     /// Values under each grant.
     cells: BTreeMap<Cell, BTreeMap<u32, Vec<Vec<u8>>>>,
     /// Complete ones, with their grants.
@@ -179,6 +189,12 @@ impl Seen {
     fn check(&mut self, out: &Outbox<u16>) {
         for (_, bytes) in out.iter() {
             let m = Message::decode(SECRET, bytes).expect("the store's own message");
+            if m.head.flags.fixed && m.head.status == Status::Ok {
+                let new = (m.head.grant, m.value.to_vec());
+                let last = self.fixed.entry((m.head.object, m.key.to_vec())).or_insert_with(|| new.clone());
+                assert!(last.0 < new.0 || *last == new, "one value under a grant");
+                *last = new;
+            }
             if m.head.kind != Kind::Snapshot || m.head.status != Status::Ok {
                 continue;
             }

@@ -30,6 +30,7 @@ files! {
     "state.p4",
     "tally.p4",
     "translate.p4",
+    "store.p4",
     "tunnel.p4",
 }
 
@@ -70,6 +71,12 @@ impl ServerDevices {
             Self::Sixteen => Some("SERVER_DEVICES=16"),
         }
     }
+}
+
+/// The macros (arguments of `-D`) with which a rack's program is compiled.
+pub fn defines(rack: &Rack) -> Vec<&'static str> {
+    let store = rack.switch.store.as_ref().map(|_| "BALANCER_STORE");
+    ServerDevices::of(rack).define().into_iter().chain(store).collect()
 }
 
 impl fmt::Display for ServerDevices {

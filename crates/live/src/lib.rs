@@ -14,7 +14,7 @@ pub use network::LiveNetwork;
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::{Program as ProgramName, RackFile};
 use pointsman_balance::controller::{Controllers, Program};
-use pointsman_balance::program::ServerDevices;
+use pointsman_balance::program::defines;
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_compile::executor::Choice;
@@ -183,8 +183,7 @@ impl Live {
         let mut keys = ReportKeys::default();
         new_keys(&config, &mut keys, false).map_err(Error::Keys)?;
         config.keys = keys.clone();
-        let of = ServerDevices::of(&config);
-        let (program, _) = program(&ProgramName::BuiltIn, of).map_err(Error::Program)?;
+        let (program, _) = program(&ProgramName::BuiltIn, &defines(&config)).map_err(Error::Program)?;
         let rack = Rack::build(spec)?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
         // over that namespace's loopback.

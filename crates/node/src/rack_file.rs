@@ -125,7 +125,17 @@ pub fn read(path: &Path, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> 
     with_keys(path, describe(path)?, note)
 }
 
+/// Takes the secret of the store, from its file: relative to the description.
+fn take_secret(path: &Path, rack: &mut Rack) -> Result<(), RackError> {
+    let Some(store) = &rack.switch.store else { return Ok(()) };
+    let file = path.parent().unwrap_or(Path::new("")).join(&store.secret_file);
+    let wrong = |why: String| RackError::Keys(format!("switch.store.secret: {}: {why}", file.display()));
+    let text = std::fs::read_to_string(&file).map_err(|e| wrong(format!("cannot read it: {e}")))?;
+    rack.take_store_secret(&text).map_err(wrong)
+}
+
 fn with_keys(path: &Path, mut rack: Rack, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> {
+    take_secret(path, &mut rack)?;
     if let Some(file) = key_file(path, &rack) {
         let shown = file.display();
         let text = std::fs::read_to_string(&file).map_err(|error| RackError::NoKeys {

@@ -1,9 +1,10 @@
 //! Changes that another store decided.
 
+use crate::fixed;
 use crate::pool::{Side, Tuple, end_of};
 use crate::saved::{LoadError, Saved};
 use crate::store::Store;
-use crate::table::RecordId;
+use crate::table::{RecordId, Role};
 
 impl<A: Copy + Eq> Store<A> {
     /// Takes a key's state as another store has it. A lease that was `extended` counts from now on.
@@ -27,8 +28,13 @@ impl<A: Copy + Eq> Store<A> {
         record.put_value(saved.value);
         (record.grant, record.sequence, record.owner) = (saved.grant, saved.sequence, saved.owner);
         (record.ending, record.session, record.role) = (saved.ending, saved.session, saved.role);
+        record.keep_ms = saved.keep_ms;
         self.snapshots.clear();
-        if saved.owner.is_none() {
+        if saved.role == Role::Fixed {
+            if extended {
+                self.ends_at(id, now.saturating_add(fixed::ns(saved.keep_ms)));
+            }
+        } else if saved.owner.is_none() {
             record.until = record.until.min(now);
         } else if extended {
             record.until = record.until.max(until);
@@ -66,13 +72,16 @@ impl<A: Copy + Eq> Store<A> {
             self.bindings.give_back(tuple.protocol, own);
             self.bindings.ignore(id);
         }
+        self.fixed_ends.remove(&(record.until, id));
         self.table.remove(id);
         self.snapshots.forget(id);
     }
 
     /// Mistake of a test: all leases are over.
     pub(crate) fn end_leases(&mut self) {
-        (0..self.table.end()).for_each(|id| self.table.get_mut(id).until = 0);
+        let leased = |id: &RecordId| self.table.get(*id).role != Role::Fixed;
+        let leased: Vec<RecordId> = (0..self.table.end()).filter(leased).collect();
+        leased.into_iter().for_each(|id| self.table.get_mut(id).until = 0);
         self.sessions = crate::session::Sessions::default();
     }
 }

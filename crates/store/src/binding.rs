@@ -178,7 +178,7 @@ impl<A: Copy + Eq> Store<A> {
         true
     }
 
-    fn remove(&mut self, id: RecordId) {
+    pub(crate) fn remove(&mut self, id: RecordId) {
         let record = self.table.get(id);
         if later(record.grant, self.bindings.last_grant) {
             self.bindings.last_grant = record.grant;
@@ -187,6 +187,7 @@ impl<A: Copy + Eq> Store<A> {
             self.bindings.removed.push(Saved::row_key(record.object, record.key()));
             self.changed.retain(|changed| *changed != id);
         }
+        self.fixed_ends.remove(&(record.until, id));
         self.table.remove(id);
         self.snapshots.forget(id);
     }

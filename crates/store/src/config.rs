@@ -20,6 +20,8 @@ pub enum Rule {
     Serial,
     /// R4: a new owner continues with the sequence number of the old one.
     Carried,
+    /// R12: a fixed key has the value that came first.
+    FirstStays,
     /// R10: the tail answers.
     TailAnswers,
     /// R10: messages of older views are refused.

@@ -43,8 +43,10 @@ pub struct KeyImage<A> {
     pub session: bool,
     /// What it is.
     pub role: Role,
-    /// Until others get the key.
+    /// Until others get the key, or until it ends if it is fixed.
     pub until_ns: u64,
+    /// Of a fixed key: its term in milliseconds.
+    pub keep_ms: u32,
     /// Until the requests that wait are looked at again.
     pub look_ns: u64,
     /// Sender and datagram of the requests that wait.
@@ -81,6 +83,7 @@ impl<A: Copy + Eq> Store<A> {
                 session: record.session,
                 role: record.role,
                 until_ns: record.until.saturating_sub(now),
+                keep_ms: record.keep_ms,
                 look_ns: queue.map_or(0, |q| q.at.saturating_sub(now)),
                 waiting: queue.map_or_else(Vec::new, |q| q.waiting.clone()),
             }
@@ -100,7 +103,7 @@ impl<A: Copy + Eq> Store<A> {
     /// A key is malformed, there twice, or one too many.
     pub fn restore(&mut self, now: u64, image: &Image<A>) -> Result<(), LoadError> {
         for key in &image.keys {
-            let KeyImage { object, grant, sequence, owner, ending, role, .. } = *key;
+            let KeyImage { object, grant, sequence, owner, ending, role, keep_ms, .. } = *key;
             let (key_bytes, value) = (&key.key, &key.value);
             let saved = Saved {
                 object,
@@ -113,9 +116,13 @@ impl<A: Copy + Eq> Store<A> {
                 ending,
                 session: false,
                 role,
+                keep_ms,
             };
             self.load(now, key.until_ns, saved)?;
             let id = self.table.len() as u32 - 1;
+            if role == Role::Fixed {
+                self.ends_at(id, now.saturating_add(key.until_ns));
+            }
             self.table.get_mut(id).session = key.session;
             if !key.waiting.is_empty() {
                 let at = now.saturating_add(key.look_ns);

@@ -10,6 +10,7 @@ mod binding;
 mod chain;
 mod config;
 mod holder;
+mod fixed;
 mod image;
 mod message;
 mod outbox;

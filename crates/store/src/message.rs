@@ -90,15 +90,17 @@ pub struct Flags {
     pub existing: bool,
     /// Of [`Kind::New`]: a key that the store does not know gets a port of a [`Pool`](crate::Pool).
     pub allocate: bool,
-    /// Of requests under a grant: the key is needed for a short time only, from now on.
+    /// Of requests under a grant, and of those for a fixed key: the key is needed for a short time only, from now on.
     pub ending: bool,
     /// Of requests: the lease is one for all keys that this start of the switch has under such leases.
     pub session: bool,
+    /// Of [`Kind::New`]: the key is fixed. It has a value that does not change, and no owner.
+    pub fixed: bool,
 }
 
 impl Flags {
     /// In the order of their bits, from the lowest one.
-    fn all(&mut self) -> [&mut bool; 7] {
+    fn all(&mut self) -> [&mut bool; 8] {
         [
             &mut self.packet,
             &mut self.input,
@@ -107,6 +109,7 @@ impl Flags {
             &mut self.allocate,
             &mut self.ending,
             &mut self.session,
+            &mut self.fixed,
         ]
     }
 
@@ -114,10 +117,15 @@ impl Flags {
         self.all().into_iter().enumerate().fold(0, |bits, (n, flag)| bits | u8::from(*flag) << n)
     }
 
-    fn from_bits(bits: u8) -> Option<Flags> {
+    fn from_bits(bits: u8) -> Flags {
         let mut flags = Flags::default();
         flags.all().into_iter().enumerate().for_each(|(n, flag)| *flag = bits & 1 << n != 0);
-        (flags.bits() == bits).then_some(flags)
+        flags
+    }
+
+    /// Whether a message of this kind can have them together: a fixed key has no lease, and no port of a pool.
+    fn fit(&self, kind: Kind) -> bool {
+        !self.fixed || kind == Kind::New && !self.allocate && !self.session
     }
 }
 
@@ -154,7 +162,8 @@ pub struct Head {
     pub request: u32,
     /// When the request was sent, by the clock of the switch. The switch's affair.
     pub stamp: u64,
-    /// In answers: the lease's term in microseconds, counted from `stamp`. 0: not extended.
+    /// In answers: the lease's term in microseconds, counted from `stamp`. 0: not extended. With [`Flags::fixed`] milliseconds: in requests for
+    /// how long from now on the key is kept at least, in answers the longest such term.
     pub lease_us: u32,
 }
 
@@ -178,7 +187,7 @@ pub enum Malformed {
     Length,
     /// A version that this store does not know.
     Version(u8),
-    /// A kind, flag or status that this version does not have.
+    /// A kind or status that this version does not have, or flags that do not belong together.
     Kind,
     /// A key or value that is empty, too long, or not a multiple of 4 bytes.
     Sizes,
@@ -191,7 +200,7 @@ impl fmt::Display for Malformed {
         match self {
             Malformed::Length => f.write_str("the length does not fit the fields"),
             Malformed::Version(v) => write!(f, "version {v}, but this is version {VERSION}"),
-            Malformed::Kind => f.write_str("unknown kind, flag or status"),
+            Malformed::Kind => f.write_str("unknown kind or status, or flags that do not belong together"),
             Malformed::Sizes => {
                 write!(
                     f,
@@ -225,10 +234,11 @@ impl Head {
         if b[0] != VERSION {
             return Err(Malformed::Version(b[0]));
         }
+        let kind = Kind::from_bits(b[1] & !ANSWER).ok_or(Malformed::Kind)?;
         Ok(Head {
-            kind: Kind::from_bits(b[1] & !ANSWER).ok_or(Malformed::Kind)?,
+            kind,
             answer: b[1] & ANSWER != 0,
-            flags: Flags::from_bits(b[2]).ok_or(Malformed::Kind)?,
+            flags: Some(Flags::from_bits(b[2])).filter(|flags| flags.fit(kind)).ok_or(Malformed::Kind)?,
             status: Status::from_bits(b[3]).ok_or(Malformed::Kind)?,
             object: word16(b, 4),
             shard: word16(b, 6),
@@ -367,7 +377,7 @@ mod tests {
         };
         assert_eq!(with(0, 2), Err(Malformed::Version(2)));
         assert_eq!(with(1, 8), Err(Malformed::Kind));
-        assert_eq!(with(2, 0x80), Err(Malformed::Kind));
+        assert_eq!(with(2, 0x81), Err(Malformed::Kind), "a write of a fixed key");
         assert_eq!(with(3, 7), Err(Malformed::Kind));
         assert_eq!(with(45, 0), Err(Malformed::Sizes));
         assert_eq!(with(45, 68), Err(Malformed::Sizes));

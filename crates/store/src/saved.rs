@@ -9,7 +9,8 @@ use std::fmt;
 /// Bytes in front of the value: grant, sequence number, marks, the owner's switch, incarnation, generation.
 const FRONT: usize = 19;
 
-/// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it; it has snapshots; it is a cell of one.
+/// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it; it has snapshots; it is a cell of one; it is fixed, and
+/// its term in milliseconds is where others have the owner's incarnation.
 const OWNED: u8 = 1;
 const INSIDE: u8 = 2;
 const OUTSIDE: u8 = 4;
@@ -17,6 +18,7 @@ const ENDING: u8 = 8;
 const SESSION: u8 = 16;
 const SNAPSHOT: u8 = 32;
 const CELL: u8 = 64;
+const FIXED: u8 = 128;
 
 /// A key's state: all that must outlive the store. The end of the lease is not part of it, because clocks of two runs cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,7 @@ pub struct Saved<'a> {
     pub(crate) ending: bool,
     pub(crate) session: bool,
     pub(crate) role: Role,
+    pub(crate) keep_ms: u32,
 }
 
 /// A saved state that a store does not take.
@@ -72,6 +75,7 @@ impl<'a> Saved<'a> {
             ending: record.ending,
             session: record.session,
             role: record.role,
+            keep_ms: record.keep_ms,
         }
     }
 
@@ -82,7 +86,7 @@ impl<'a> Saved<'a> {
 
     /// As a row of a table: its key and its value.
     pub fn encode(&self) -> (Vec<u8>, Vec<u8>) {
-        let owner = self.owner.unwrap_or(Owner { switch: 0, incarnation: 0, generation: 0 });
+        let owner = self.owner.unwrap_or(Owner { switch: 0, incarnation: self.keep_ms, generation: 0 });
         let mark = |on: bool, bit: u8| if on { bit } else { 0 };
         let marks = mark(self.owner.is_some(), OWNED)
             | mark(self.side == Some(Side::Inside), INSIDE)
@@ -90,7 +94,8 @@ impl<'a> Saved<'a> {
             | mark(self.ending, ENDING)
             | mark(self.session, SESSION)
             | mark(self.role == Role::Snapshot, SNAPSHOT)
-            | mark(self.role == Role::Cell, CELL);
+            | mark(self.role == Role::Cell, CELL)
+            | mark(self.role == Role::Fixed, FIXED);
         let front = [
             &self.grant.to_be_bytes()[..],
             &self.sequence.to_be_bytes(),
@@ -122,16 +127,15 @@ impl<'a> Saved<'a> {
             (false, true) => Some(Side::Outside),
             (true, true) => return Err(LoadError::Malformed),
         };
-        let role = match (has(SNAPSHOT), has(CELL)) {
-            (false, false) => Role::State,
-            (true, false) => Role::Snapshot,
-            (false, true) => Role::Cell,
-            (true, true) => return Err(LoadError::Malformed),
+        let role = match (has(SNAPSHOT), has(CELL), has(FIXED)) {
+            (false, false, false) => Role::State,
+            (true, false, false) => Role::Snapshot,
+            (false, true, false) => Role::Cell,
+            (false, false, true) if front[8] == FIXED => Role::Fixed,
+            _ => return Err(LoadError::Malformed),
         };
-        if front[8] > OWNED | INSIDE | OUTSIDE | ENDING | SESSION | SNAPSHOT | CELL {
-            return Err(LoadError::Malformed);
-        }
         let object = u16::from_be_bytes(*object);
+        let owner_word = owner.incarnation;
         let (grant, sequence, owner) = (word(0), word(4), has(OWNED).then_some(owner));
         let saved = Saved {
             object,
@@ -144,6 +148,7 @@ impl<'a> Saved<'a> {
             ending: has(ENDING),
             session: has(SESSION),
             role,
+            keep_ms: if role == Role::Fixed { owner_word } else { 0 },
         };
         saved.check().map(|()| saved)
     }

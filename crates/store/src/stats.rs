@@ -50,13 +50,19 @@ pub struct Stats {
     pub snapshots: u64,
     /// Requests for a cell of the last complete snapshot.
     pub given_back: u64,
+    /// Fixed keys that were added.
+    pub fixed: u64,
+    /// Requests for a fixed key that is there.
+    pub fixed_known: u64,
+    /// Fixed keys whose value was replaced.
+    pub fixed_replaced: u64,
     /// Messages of a former start of a switch from another address than that of its latest one: two switches have one number.
     pub twins: u64,
 }
 
 impl Stats {
     /// All counts with their names, in the order of the fields.
-    pub fn rows(&self) -> [(&'static str, u64); 24] {
+    pub fn rows(&self) -> [(&'static str, u64); 27] {
         [
             ("grants", self.grants),
             ("repeated", self.repeated),
@@ -81,6 +87,9 @@ impl Stats {
             ("cells", self.cells),
             ("snapshots", self.snapshots),
             ("given_back", self.given_back),
+            ("fixed", self.fixed),
+            ("fixed_known", self.fixed_known),
+            ("fixed_replaced", self.fixed_replaced),
             ("twins", self.twins),
         ]
     }

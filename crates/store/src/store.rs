@@ -2,6 +2,7 @@
 
 use crate::binding::Bindings;
 use crate::config::{Config, ConfigError, Rule};
+use crate::fixed;
 use crate::message::{Flags, Head, Kind, Malformed, Message, Status, later};
 use crate::outbox::Outbox;
 use crate::peers::Peers;
@@ -41,12 +42,14 @@ pub struct Store<A> {
     pub(crate) bindings: Bindings,
     pub(crate) sessions: Sessions,
     pub(crate) snapshots: Snapshots,
+    /// When each fixed key ends.
+    pub(crate) fixed_ends: BTreeSet<(u64, RecordId)>,
     /// Keys that changed since [`Store::saved`].
     pub(crate) changed: Vec<RecordId>,
     pub(crate) stats: Stats,
 }
 
-fn next_grant(grant: u32) -> u32 {
+pub(crate) fn next_grant(grant: u32) -> u32 {
     grant.wrapping_add(1).max(1)
 }
 
@@ -62,6 +65,7 @@ impl<A: Copy + Eq> Store<A> {
             bindings: Bindings::new(&config),
             sessions: Sessions::default(),
             snapshots: Snapshots::default(),
+            fixed_ends: BTreeSet::new(),
             config,
             queues: BTreeMap::new(),
             queued: 0,
@@ -136,7 +140,12 @@ impl<A: Copy + Eq> Store<A> {
         record.grant = saved.grant;
         record.owner = saved.owner;
         (record.side, record.ending, record.role) = (saved.side, saved.ending, saved.role);
+        record.keep_ms = saved.keep_ms;
         record.until = until;
+        if saved.role == Role::Fixed {
+            // Clocks of two runs cannot be compared: the whole term again.
+            self.ends_at(id, now.saturating_add(fixed::ns(saved.keep_ms)));
+        }
         if saved.side == Some(Side::Inside) {
             self.bindings.look_at(now, id);
         }
@@ -155,7 +164,8 @@ impl<A: Copy + Eq> Store<A> {
     /// When [`wake`](Store::wake) has something to do; `None`: nothing waits.
     pub fn deadline(&self) -> Option<u64> {
         let ends = self.ends.first().map(|(at, _)| *at);
-        ends.into_iter().chain(self.bindings.deadline()).min()
+        let fixed = self.fixed_ends.first().map(|(at, _)| *at);
+        ends.into_iter().chain(self.bindings.deadline()).chain(fixed).min()
     }
 
     /// Takes the payload of a datagram. Answers, to this and to others, are added to `out`.
@@ -175,7 +185,7 @@ impl<A: Copy + Eq> Store<A> {
         }
     }
 
-    /// Grants the keys whose leases ended to those that wait for them, and removes bindings that are not used.
+    /// Grants the keys whose leases ended to those that wait for them, and removes bindings that are not used and fixed keys that ended.
     pub fn wake(&mut self, now: u64, out: &mut Outbox<A>) {
         while self.wake_one(now, out) {}
     }
@@ -183,7 +193,7 @@ impl<A: Copy + Eq> Store<A> {
     /// Does this for one key: whether one was due.
     pub fn wake_one(&mut self, now: u64, out: &mut Outbox<A>) -> bool {
         let Some((at, id)) = self.ends.first().copied().filter(|(at, _)| *at <= now) else {
-            return self.look_at_binding(now, out);
+            return self.end_fixed(now) || self.look_at_binding(now, out);
         };
         let until = self.until(id);
         match self.queues.get_mut(&id) {
@@ -221,12 +231,14 @@ impl<A: Copy + Eq> Store<A> {
         let found = self.table.find(head.object, message.key);
         if let Ok(id) = found
             && (self.table.get(id).value().len() != message.value.len()
-                || self.table.get(id).role == Role::Cell)
+                || self.table.get(id).role == Role::Cell
+                || head.flags.fixed != (self.table.get(id).role == Role::Fixed))
         {
             self.stats.sizes += 1;
             return self.refuse(from, message, Status::Size, out);
         }
         match (head.kind, found) {
+            _ if head.flags.fixed => self.fixed(now, from, message, found, out),
             (Kind::New, Ok(id)) => self.again(now, from, bytes, message, id, out),
             (Kind::New, Err(_)) if now < self.grants_from => self.stats.early += 1,
             (Kind::New, Err(_)) if head.flags.existing => {
@@ -454,7 +466,7 @@ impl<A: Copy + Eq> Store<A> {
     }
 
     /// Answers from a record.
-    fn answer(
+    pub(crate) fn answer(
         &mut self,
         to: A,
         message: &Message<'_>,

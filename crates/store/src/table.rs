@@ -28,6 +28,8 @@ pub enum Role {
     Snapshot,
     /// A cell of a snapshot: two versions.
     Cell,
+    /// A fixed key: its value does not change under a grant, and it has no owner.
+    Fixed,
 }
 
 /// A key's state.
@@ -56,8 +58,10 @@ pub(crate) struct Record {
     pub grant: u32,
     /// The number of the last write.
     pub sequence: u32,
-    /// Others get the key from this time on, in nanoseconds, if no session holds it.
+    /// Others get the key from this time on, in nanoseconds, if no session holds it. A fixed key ends at this time.
     pub until: u64,
+    /// Of a fixed key: the longest term for which it was to be kept, in milliseconds.
+    pub keep_ms: u32,
     /// Its lease is that of the owner's session.
     pub session: bool,
 }
@@ -179,6 +183,7 @@ impl Table {
             grant: 0,
             sequence,
             until: 0,
+            keep_ms: 0,
             session: false,
         };
         let id = if let Some(id) = self.free.pop() {

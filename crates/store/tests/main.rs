@@ -7,6 +7,7 @@ mod fuzz;
 mod bindings;
 mod chain;
 mod failover;
+mod fixed;
 mod snapshots;
 
 use pointsman_store::{
@@ -267,7 +268,7 @@ fn a_store_continues_from_its_disk() {
     for at in 0..row.len() {
         assert!(Saved::decode(key, &row[..at]).is_err(), "{at}");
     }
-    for marks in [128, 32 | 64] {
+    for marks in [32 | 64, 32 | 128, 1 | 128] {
         let mut owner = row.clone();
         owner[8] = marks;
         assert_eq!(Saved::decode(key, &owner), Err(LoadError::Malformed));

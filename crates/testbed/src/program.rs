@@ -1,6 +1,6 @@
 //! The applications: compiled programs, with the library and without it.
 
-use pointsman_compile::sources::Sources;
+use pointsman_compile::sources::{Sources, balancer};
 use pointsman_compile::{compile, rendered};
 use pointsman_engine::Engine;
 use pointsman_frontend::source::Loader as _;
@@ -16,6 +16,7 @@ pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 
 /// The library, and its parts that tests change.
 const LIBRARY: &[&str] = &["pointsman/redplane.p4"];
+const FIXED: &[&str] = &["pointsman/redplane/fixed.p4", "pointsman/redplane/message.p4"];
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
 /// An application.
@@ -35,11 +36,13 @@ pub enum App {
     KeyValue,
     /// Every packet is counted in the sketch of its VLAN, which is replicated by snapshots.
     HeavyHitters,
+    /// The balancer: the store keeps the device of each connection.
+    Balancer,
 }
 
 impl App {
-    fn text(self) -> &'static str {
-        match self {
+    fn text(self) -> String {
+        let text = match self {
             App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),
             App::Nat => include_str!("../../../p4/programs/napt/main.p4"),
@@ -47,18 +50,31 @@ impl App {
             App::Gateway => include_str!("../../../p4/programs/gateway/main.p4"),
             App::KeyValue => include_str!("../../../p4/programs/kvstore/main.p4"),
             App::HeavyHitters => include_str!("../../../p4/programs/heavyhitters/main.p4"),
+            App::Balancer => return balancer(),
+        };
+        text.to_string()
+    }
+
+    fn library(self) -> &'static [&'static str] {
+        match self {
+            App::HeavyHitters => SNAPSHOTS,
+            App::Balancer => FIXED,
+            _ => LIBRARY,
         }
     }
 
     /// Statements that fill the tables: 10.0.0.0/8 is inside, and all packets to 10.0.0.0/9 and 10.128.0.0/9 leave by these ports.
     pub(crate) fn entries(self, plain: bool, (inside, outside): (u32, u32)) -> Vec<String> {
+        if self == App::Balancer {
+            return balanced(inside, outside);
+        }
         let mac = if matches!(self, App::Counter | App::HeavyHitters) { "" } else { ", mac=0x22" };
         let mut all = vec![
             format!("routes prefix=10.0.0.0/9 -> forward(port={inside}{mac})"),
             format!("routes prefix=10.128.0.0/9 -> forward(port={outside}{mac})"),
         ];
         let more: &[String] = &match self {
-            App::Counter | App::KeyValue => Vec::new(),
+            App::Counter | App::KeyValue | App::Balancer => Vec::new(),
             App::Firewall => vec!["sides prefix=10.0.0.0/9 -> inside()".into()],
             App::Nat => vec![
                 "sides prefix=10.0.0.0/9 -> inside()".into(),
@@ -83,10 +99,43 @@ impl App {
     }
 }
 
+/// A service of 8 devices, of which that with the fewest connections gets a new one. They are behind the port outside, clients behind the other one.
+fn balanced(clients: u32, devices: u32) -> Vec<String> {
+    let device = |n: u32| {
+        let address = format!("10.128.0.{n}");
+        [
+            format!("devices_v4 device={n} -> set_device_v4(address={address}, port={devices}, mac={n})"),
+            format!(
+                "backends_v4 ingress_port={devices} address={address} protocol=6 port=80 -> set_backend_v4(service=1, device={n}, vip={SERVICE})"
+            ),
+            format!(
+                "backends_v4 ingress_port={devices} address={address} protocol=17 port=80 -> set_backend_v4(service=2, device={n}, vip={SERVICE})"
+            ),
+        ]
+    };
+    let service = |n: u32, protocol: u32| {
+        [
+            format!(
+                "services_v4 vip={SERVICE} protocol={protocol} port=80 -> set_service(service={n}, policy=3, epoch=0, slots_mask=0, idle_ms=30000)"
+            ),
+            format!("server_slots service={n} epoch=0 slot=0 -> use_server(server=1)"),
+            format!(
+                "pools service={n} epoch=0 server=1 -> set_pool(devices=0xff, ring=1, ring_length=0, timeout_ms=0)"
+            ),
+            format!("policies service={n} epoch=0 -> set_policy(0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0)"),
+        ]
+    };
+    let all = [
+        format!("local_v4 address={SERVICE} -> is_local()"),
+        format!("routes_v4 prefix=10.0.0.0/9 -> next_hop(port={clients}, mac=0x22)"),
+    ];
+    all.into_iter().chain(service(1, 6)).chain(service(2, 17)).chain((8..16).flat_map(device)).collect()
+}
+
 /// Why a program does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramError {
-    /// The library does not have a text that was to be replaced, or more than once.
+    /// Program and library do not have a text that was to be replaced, or more than once.
     Text(String),
     /// What the compiler says.
     Compile(String),
@@ -95,7 +144,7 @@ pub enum ProgramError {
 impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProgramError::Text(text) => write!(f, "the library must have this text once: {text}"),
+            ProgramError::Text(text) => write!(f, "program and library must have this text once: {text}"),
             ProgramError::Compile(why) => write!(f, "the program does not compile: {why}"),
         }
     }
@@ -122,7 +171,7 @@ impl Build {
         &self.program
     }
 
-    /// With these lines of `#define`, after replacements in the library. `plain`: without RedPlane.
+    /// With these lines of `#define`, after replacements in program and library. `plain`: without RedPlane.
     ///
     /// # Errors
     /// A text to be replaced is not there once, or the result does not compile.
@@ -133,7 +182,7 @@ impl Build {
         changes: &[(&str, &str)],
     ) -> Result<Build, ProgramError> {
         let sources = Sources::default();
-        let files = if app == App::HeavyHitters { SNAPSHOTS } else { LIBRARY };
+        let files = app.library();
         let include = |file| format!("#include <{file}>");
         let mut library = include(files[0]);
         for file in files {
@@ -141,14 +190,19 @@ impl Build {
             let (_, text) = sources.include(file, false, "").ok_or_else(missing)?;
             library = library.replace(&include(file), &text);
         }
+        let mut text = app.text().replacen(&include(files[0]), &format!("{defines}{library}"), 1);
         for (from, to) in changes {
-            if library.matches(from).count() != 1 {
+            if text.matches(from).count() != 1 {
                 return Err(ProgramError::Text((*from).to_string()));
             }
-            library = library.replace(from, to);
+            text = text.replace(from, to);
         }
-        let plain_line = if plain { "#define PLAIN\n" } else { "" };
-        let text = app.text().replace(&include(files[0]), &format!("{plain_line}{defines}{library}"));
+        text = match (app, plain) {
+            (App::Balancer, true) => text,
+            (App::Balancer, false) => format!("#define BALANCER_STORE\n{text}"),
+            (_, true) => format!("#define PLAIN\n{text}"),
+            (_, false) => text,
+        };
         let compiled = compile("main.p4", &text, &sources, &[]);
         let program =
             compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(rendered(&e)))?;

@@ -2,7 +2,7 @@
 
 mod settings;
 
-use crate::program::Build;
+use crate::program::{App, Build};
 use crate::stores::{Input, Stores, StoresError};
 use crate::times::Times;
 use pointsman_engine::Engine;
@@ -204,7 +204,8 @@ impl<'a> Testbed<'a> {
         let node = &mut self.nodes[n];
         node.incarnation += 1;
         node.since = self.now;
-        let config = SwitchConfig { nanoseconds: true, max_descendants: None, ..SwitchConfig::default() };
+        let nanoseconds = build.app != App::Balancer;
+        let config = SwitchConfig { nanoseconds, max_descendants: None, ..SwitchConfig::default() };
         let switch = Switch::with_shared(config, build.loader.load()).map_err(refused)?;
         let mut rig = Rig::with(build.program.clone(), switch).map_err(refused)?;
         for entry in build.app.entries(build.plain, (0, 1)) {
@@ -214,6 +215,7 @@ impl<'a> Testbed<'a> {
             }
             .map_err(refused)?;
         }
+        settings::reset_session(&mut rig, build.app)?;
         if !build.plain {
             settings::configure(&mut rig, &self.setup, n, node.incarnation)?;
         }
@@ -244,6 +246,20 @@ impl<'a> Testbed<'a> {
     /// What the store that takes requests has counted.
     pub fn store_stats(&self) -> Stats {
         self.stores.first().map_or_else(Stats::default, pointsman_store::Store::stats)
+    }
+
+    /// Keys of the store that takes requests.
+    pub fn store_keys(&self) -> usize {
+        self.stores.first().map_or(0, pointsman_store::Store::keys)
+    }
+
+    /// Changes an entry of a table of a switch, or adds it.
+    ///
+    /// # Errors
+    /// The program has no such table or action, or the switch does not run.
+    pub fn set_entry(&mut self, n: usize, entry: &str) -> Result<(), TestbedError> {
+        let rig = self.nodes[n].rig.as_mut().ok_or_else(|| refused("it does not run"))?;
+        rig.set(entry).map_err(refused)
     }
 
     /// A register of a switch, if that runs.
@@ -441,6 +457,8 @@ fn core_of(input: &Input, cores: usize) -> usize {
     pointsman_wire::crc::crc32(key) as usize % cores.max(1)
 }
 
+#[cfg(test)]
+mod balancer;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]

@@ -18,7 +18,7 @@ impl Simulator {
     /// # Errors
     /// It cannot be read, or does not compile.
     pub fn new(program: &Program, devices: ServerDevices) -> Result<Self, ProgramError> {
-        let (program, compiled) = controller::program(program, devices)?;
+        let (program, compiled) = controller::program(program, devices.define().as_slice())?;
         Ok(Simulator(DataPlane::new(program, Arc::new(compiled))))
     }
 

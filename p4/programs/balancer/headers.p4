@@ -6,6 +6,12 @@
 
 #include "devices.p4"
 
+#ifdef BALANCER_STORE
+#define REDPLANE_KEY_WORDS 10
+#define REDPLANE_VALUE_WORDS 1
+#include <pointsman/redplane/fixed.p4>
+#endif
+
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP = 0x0806;
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
@@ -238,6 +244,10 @@ const bit<2> PROBE_NARROW = 1;
 const bit<2> PROBE_WIDE = 2;
 
 struct headers_t {
+#ifdef BALANCER_STORE
+    redplane_v4_t  store_outer;
+    redplane_t     store;
+#endif
     packet_in_t    packet_in;
     packet_out_t   packet_out;
     ethernet_t     ethernet;
@@ -301,6 +311,26 @@ struct metadata_t {
     bit<9>    came_in;     // the port where the packet came in, and when: a copy would have others
     @field_list(1)
     time_us_t came_at;
+#ifdef BALANCER_STORE
+    redplane_fixed_t store;
+    bool      asks_known;  // its connection is not known: the store may know it
+    bool      checks;      // the store's device is not the chosen one: may a new connection have it?
+    bool      usable;      // it may
+    @field_list(1)
+    bool      foreign;     // a datagram that looked like an answer of the store, and is none
+    @field_list(1)
+    bool      extends;     // a copy that comes around to become a request (store.p4), which says:
+    @field_list(1)
+    bit<8>    extend_flags;
+    @field_list(1)
+    bit<18>   extend_idle;
+    @field_list(1)
+    service_t extend_service;
+    @field_list(1)
+    redplane_key_t extend_key;
+    @field_list(1)
+    redplane_value_t extend_value;
+#endif
 }
 
 // Why a packet was dropped: index into the counter `drops`.

@@ -27,6 +27,19 @@
 #include "reset.p4"
 #include "respond.p4"
 #include "select.p4"
+#ifdef BALANCER_STORE
+#include "store.p4"
+#define CAME_IN meta.came_in
+// The idle time of a handshake changes when the store knows that the connection is established (store.p4).
+#define FOLLOWS_SERVICE && conn.idle != HALF_OPEN
+#define OR_FROM_STORE || from_store
+#define UNLESS_CHECKED && !meta.checks
+#else
+#define CAME_IN standard_metadata.ingress_port
+#define FOLLOWS_SERVICE
+#define OR_FROM_STORE
+#define UNLESS_CHECKED
+#endif
 #include "tally.p4"
 #include "translate.p4"
 #include "tunnel.p4"
@@ -76,6 +89,11 @@ control BalancerIngress(inout headers_t hdr,
     Expiry() expiry;
     MakeReset() make_reset;
     Encapsulate() encapsulate;
+#ifdef BALANCER_STORE
+    RedPlaneFixedArrive() arrive;
+    RedPlaneFixedAsk() ask;
+    StoreExtends() store_extends;
+#endif
 
     time_us_t now = 0;
     mac_t switch_mac = 0;
@@ -202,6 +220,9 @@ control BalancerIngress(inout headers_t hdr,
         meta.slots_mask = slots_mask;
         meta.idle = idle_time(idle_ms);
         meta.idle = meta.idle == HALF_OPEN ? NOT_HALF_OPEN : meta.idle;
+#ifdef BALANCER_STORE
+        meta.idle = (meta.idle + 3) & ~18w3;
+#endif
         to_service = true;
     }
 
@@ -426,6 +447,7 @@ control BalancerIngress(inout headers_t hdr,
              { meta.flow.client, meta.flow.client_port, meta.flow.service }, 64w0x100000000);
     }
 
+#ifndef BALANCER_STORE
     // The connection begins, at the place that was found.
     action begin_connection(in device_t device, in idle_t idle, in bit<8> flags) {
         // Who had the place before did not end in a way that was seen.
@@ -441,6 +463,36 @@ control BalancerIngress(inout headers_t hdr,
         service_connections.count((bit<32>)meta.flow.service);
         device_connections.count((bit<32>)device);
     }
+
+#else
+    // The connection begins, or continues here, at the place that was found, with what the store keeps of it.
+    action continue_connection() {
+        bit<8> flags = KEPT_FLAGS(meta.store.value) & (CONN_COUNTS | CONN_DIRECT);
+        one_less = (conn.flags & CONN_IN_FLIGHT) != 0;
+        left = conn.device;
+        one_more = (flags & CONN_COUNTS) != 0;
+        meta.device = KEPT_DEVICE(meta.store.value);
+        conn.idle = meta.opens && hdr.tcp.isValid() || meta.store.full ? HALF_OPEN : IDLE_OF(meta.store.lease);
+        conn.device = meta.device;
+        conn.flags = CONN_LIVE | flags | (one_more ? CONN_IN_FLIGHT : 8w0);
+        conn.options = KEPT_OPTIONS(meta.store.value);
+        conn.found = true;
+        keeps = true;
+        is_new = true;
+        service_connections.count((bit<32>)meta.flow.service);
+        device_connections.count((bit<32>)meta.device);
+    }
+#endif
+
+#ifdef BALANCER_STORE
+    // The connection's name in the store.
+    action name_connection() {
+        ipv6_t vip = to_service ? to.address : (hdr.ipv4.isValid() ? (bit<128>)new4 : new6);
+        bit<16> port = to_service ? to.port : from.port;
+        bit<8> version = hdr.ipv4.isValid() ? 8w4 : 8w6;
+        meta.extend_key = STORE_KEY(vip, meta.flow, port, version, proto);
+    }
+#endif
 
     // What FIN, RST and their absence say about the connection.
     action note_flags() {
@@ -467,11 +519,63 @@ control BalancerIngress(inout headers_t hdr,
     }
 
     apply {
+#ifdef BALANCER_STORE
+        arrive.apply(hdr.store_outer, hdr.store, meta.store, standard_metadata);
+        if (meta.store.step == REDPLANE_DROP) {
+            exit;
+        } else if (meta.store.step == REDPLANE_OTHER) {
+            meta.foreign = true;
+            standard_metadata.egress_spec = standard_metadata.ingress_port;
+        }
+        if (!meta.again && !(meta.foreign && meta.store.step == REDPLANE_PROGRAM)) {
+            meta.came_in = meta.store.in_port;
+            meta.came_at = standard_metadata.ingress_global_timestamp;
+        }
+        if (meta.store.step == REDPLANE_OTHER) {
+            exit;
+        }
+        if (meta.extends) {
+            ask.apply(hdr.store_outer, hdr.store, meta.store, standard_metadata, meta.extend_key, meta.extend_value, meta.extend_flags, 0,
+                KEPT_FOR(meta.extend_idle), NUMBER_OF_TIME(meta.extend_service, meta.extend_idle));
+            exit;
+        }
+#else
         if (!meta.again) {
             meta.came_in = standard_metadata.ingress_port;
             meta.came_at = standard_metadata.ingress_global_timestamp;
         }
+#endif
         now = meta.came_at;
+#ifdef BALANCER_STORE
+        if (meta.store.answered && !hdr.ethernet.isValid()) {
+            meta.flow.client = meta.store.key[191:64];
+            meta.flow.client_port = meta.store.key[63:48];
+            meta.flow.service = NUMBER_SERVICE(meta.store.number);
+            hash_flow();
+            @atomic {
+                find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, false, now, conn);
+                if (conn.found) {
+                    // It is established, and the store knows it.
+                    if (meta.store.known && conn.idle == HALF_OPEN && NUMBER_IDLE(meta.store.number) != 0 && conn.device == KEPT_DEVICE(meta.store.value)) {
+                        conn.idle = NUMBER_IDLE(meta.store.number);
+                        keeps = true;
+                    }
+                } else if (meta.store.known && meta.store.lost && conn.room) {
+                    // The packet was too long to go with the request: what comes next finds the connection.
+                    continue_connection();
+                }
+                if (keeps) {
+                    keep_connection.apply(is_new, meta.flow, meta.hash_a, meta.hash_b, now, conn);
+                }
+                if (one_more || one_less) {
+                    count_load.apply(one_more, meta.device, one_less, left);
+                    count_servers.apply(one_more, SERVER_OF(meta.device), one_less, SERVER_OF(left));
+                }
+            }
+            standard_metadata.egress_spec = CONSUME_PORT;
+            exit;
+        }
+#endif
         switch_config.apply();
         bool for_switch = hdr.ethernet.dst == switch_mac;
 
@@ -583,6 +687,15 @@ control BalancerIngress(inout headers_t hdr,
                         quiet_services.apply();
                     }
                     changes = to_service && meta.opens || adopts;
+#ifdef BALANCER_STORE
+                    if (meta.store.known) {
+                        changes = true;
+                        unknown = false;
+                    } else if (!changes && !meta.store.answered && !hdr.quoted.isValid() && !meta.again) {
+                        meta.asks_known = true;
+                        unknown = false;
+                    }
+#endif
                 } else if (!hdr.quoted.isValid() && (to_service || conn.device == backend)) {
                     bit<8> flags = conn.flags;
                     if (conn.options != 0) {
@@ -594,7 +707,16 @@ control BalancerIngress(inout headers_t hdr,
                     }
                     note_flags();
                     changes = expired || conn.flags != flags || (flags & CONN_COUNTS) != 0
-                              || to_service && !meta.opens && conn.idle != meta.idle;
+                              || to_service && !meta.opens && conn.idle != meta.idle FOLLOWS_SERVICE;
+#ifdef BALANCER_STORE
+                    if (!expired) {
+                        store_extends.apply(hdr, meta, to_service, flags, now, conn);
+                        if (meta.extends) {
+                            name_connection();
+                            clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
+                        }
+                    }
+#endif
                     if (!changes) {
                         saw_connection.apply(conn.way, meta.hash_a, meta.hash_b, now);
                     }
@@ -612,9 +734,22 @@ control BalancerIngress(inout headers_t hdr,
                     changes = false;
                 }
             }
+#ifdef BALANCER_STORE
+            bool from_store = meta.store.known;
+            bool asks = meta.asks_known && !spoofed;
+            redplane_value_t proposal = meta.store.proposed;
+            bit<4> why = REASON_ADOPTED;
+            if (from_store) {
+                meta.device = KEPT_DEVICE(meta.store.value);
+                why = meta.store.created ? NUMBER_REASON(meta.store.number) : REASON_ADOPTED;
+                // A connection that begins needs a device that takes new ones.
+                meta.checks = to_service && meta.opens && hdr.tcp.isValid() && hdr.tcp.syn == 1
+                              && meta.device != KEPT_DEVICE(proposal);
+            }
+#endif
             if (changes) @atomic {
                 find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
-                bool begins = to_service && meta.opens || adopts;
+                bool begins = to_service && meta.opens || adopts OR_FROM_STORE;
                 if (!conn.found && !conn.room && begins) {
                     find_least.apply(meta.hash_a, meta.hash_b, now, conn);
                 }
@@ -630,7 +765,7 @@ control BalancerIngress(inout headers_t hdr,
                             conn.idle = CONN_EXPIRED;
                             conn.flags = conn.flags | CONN_FIN_CLIENT | CONN_FIN_DEVICE;
                         }
-                        if (to_service && !meta.opens && conn.idle != CONN_EXPIRED) {
+                        if (to_service && !meta.opens && conn.idle != CONN_EXPIRED FOLLOWS_SERVICE) {
                             conn.idle = meta.idle;
                         }
                         if ((conn.flags & CONN_COUNTS) != 0) {
@@ -640,14 +775,23 @@ control BalancerIngress(inout headers_t hdr,
                         }
                         keeps = true;
                     }
-                } else if (begins && conn.room && service_options.apply().hit && color == V1MODEL_METER_COLOR_RED) {
+#ifdef BALANCER_STORE
+                } else if (from_store && conn.room && !meta.checks) {
+                    continue_connection();
+#endif
+                } else if (begins && conn.room UNLESS_CHECKED && service_options.apply().hit && color == V1MODEL_METER_COLOR_RED) {
                     meta.drop_reason = DROP_RATE;
                 } else if (adopts && from_backend) {
                     if (conn.room) {
                         meta.device = backend;
+#ifdef BALANCER_STORE
+                        proposal = KEPT(8w0, 6w0, backend);
+                        asks = true;
+#else
                         begin_connection(backend, HALF_OPEN, 0);
                         note_flags();
                         tally.apply(meta, REASON_ADOPTED, false, { DEVICE_LIST(ZERO) }, now);
+#endif
                     } else {
                         // Unchanged, it would end the connection: its client does not know the device's address.
                         meta.drop_reason = DROP_TABLE_FULL;
@@ -678,6 +822,10 @@ control BalancerIngress(inout headers_t hdr,
                             fresh = fresh == 0 ? pool.devices : fresh;
                             all_silent = true;
                         }
+#ifdef BALANCER_STORE
+                        meta.usable = (fresh & SET_OF(SLOT_OF(KEPT_DEVICE(meta.store.value)))) != 0;
+                        if (!meta.checks) {
+#endif
                         // Only a policy made of blocks looks at what the load is.
                         if (meta.policy == POLICY_BLOCKS) {
                             values_t values;
@@ -701,7 +849,24 @@ control BalancerIngress(inout headers_t hdr,
                         if (adopts) {
                             reason = REASON_ADOPTED;
                         }
+#ifdef BALANCER_STORE
+                        }
+#endif
                     }
+#ifdef BALANCER_STORE
+                    if (meta.usable && meta.checks) {
+                        continue_connection();
+                    } else if (meta.checks) {
+                        // The chosen device replaces it, unless another switch was quicker.
+                        meta.drop_reason = DROP_NONE;
+                        asks = true;
+                    } else if (meta.drop_reason == DROP_NONE) {
+                        proposal = KEPT(blocks.counting | (direct ? CONN_DIRECT : 8w0),
+                            hdr.tcp.isValid() || direct ? options : options | OPTION_DATAGRAMS, meta.device);
+                        why = reason;
+                        asks = true;
+                    }
+#else
                     if (meta.drop_reason == DROP_NONE) {
                         one_more = blocks.counting != 0;
                         begin_connection(meta.device, hdr.tcp.isValid() ? HALF_OPEN : meta.idle,
@@ -711,7 +876,14 @@ control BalancerIngress(inout headers_t hdr,
                         }
                         tally.apply(meta, reason, looks, heard, now);
                     }
+#endif
                 }
+#ifdef BALANCER_STORE
+                if (is_new) {
+                    note_flags();
+                    tally.apply(meta, why, false, { DEVICE_LIST(ZERO) }, now);
+                }
+#endif
                 if (keeps) {
                     keep_connection.apply(is_new, meta.flow, meta.hash_a, meta.hash_b, now, conn);
                 }
@@ -720,6 +892,15 @@ control BalancerIngress(inout headers_t hdr,
                     count_servers.apply(one_more, SERVER_OF(meta.device), one_less, SERVER_OF(left));
                 }
             }
+#ifdef BALANCER_STORE
+            if (asks) {
+                name_connection();
+                ask.apply(hdr.store_outer, hdr.store, meta.store, standard_metadata, meta.extend_key, proposal,
+                    meta.asks_known ? STORE_ASK | REDPLANE_EXISTING : STORE_ASK, meta.checks ? meta.store.grant : 0,
+                    meta.asks_known ? 0 : KEPT_FOR(HALF_OPEN), NUMBER_OF_CHOICE(meta.flow.service, why));
+                exit;
+            }
+#endif
 
             if (expired || unknown || meta.again) {
                 make_reset.apply(hdr, meta, expired || unknown);
@@ -734,7 +915,7 @@ control BalancerIngress(inout headers_t hdr,
             if (expired || unknown) {
                 hdr.ethernet.dst = hdr.ethernet.src;
                 hdr.ethernet.src = switch_mac;
-                standard_metadata.egress_spec = standard_metadata.ingress_port;
+                standard_metadata.egress_spec = CAME_IN;
                 drops.count((bit<32>)meta.drop_reason);
                 exit;
             }
@@ -874,11 +1055,23 @@ const bit<32> PKT_INSTANCE_TYPE_INGRESS_CLONE = 1;
 control BalancerEgress(inout headers_t hdr,
                        inout metadata_t meta,
                        inout standard_metadata_t standard_metadata) {
+#ifdef BALANCER_STORE
+    RedPlaneFixedDepart() depart;
+#endif
+
     apply {
         // A copy that is to reset the other end of a connection: once more around.
         if (standard_metadata.instance_type == PKT_INSTANCE_TYPE_INGRESS_CLONE) {
             recirculate_preserving_field_list(RESET_FIELDS);
         }
+#ifdef BALANCER_STORE
+        else if (meta.store.step == REDPLANE_OTHER) {
+            // Once more around: the parser leaves it alone then.
+            recirculate_preserving_field_list(RESET_FIELDS);
+        } else {
+            depart.apply(hdr.store_outer, hdr.store, meta.store);
+        }
+#endif
     }
 }
 

@@ -11,13 +11,39 @@ parser BalancerParser(packet_in packet,
                       inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
     bit<16> longest = 0; // what UDP may say of its length: any, where the rest comes in other fragments
+#ifdef BALANCER_STORE
+    RedPlaneFixedParser() answer;
+    bool more;
+#endif
 
     state start {
         transition select(standard_metadata.ingress_port) {
             CPU_PORT: parse_packet_out;
+#ifdef BALANCER_STORE
+            default: parse_store;
+#else
             default: parse_ethernet;
+#endif
         }
     }
+
+#ifdef BALANCER_STORE
+    state parse_store {
+        transition select(meta.foreign) {
+            true: parse_ethernet;
+            default: parse_answer;
+        }
+    }
+
+    // An answer of the store, with the packet that it is about behind it.
+    state parse_answer {
+        answer.apply(packet, hdr.store_outer, hdr.store, more);
+        transition select(more) {
+            true: parse_ethernet;
+            default: accept;
+        }
+    }
+#endif
 
     state parse_packet_out {
         packet.extract(hdr.packet_out);
@@ -274,11 +300,19 @@ control BalancerVerify(inout headers_t hdr, inout metadata_t meta) {
 // Every checksum is updated where the field that it covers changes, by the difference (RFC 1624): what was wrong on the
 // way in stays wrong on the way out, and is noticed by the one who can judge it. So nothing is left to do here.
 control BalancerCompute(inout headers_t hdr, inout metadata_t meta) {
-    apply {}
+    apply {
+#ifdef BALANCER_STORE
+        update_checksum(hdr.store_outer.isValid(), REDPLANE_SUMMED(hdr.store_outer), hdr.store_outer.checksum, HashAlgorithm.csum16);
+#endif
+    }
 }
 
 control BalancerDeparser(packet_out packet, in headers_t hdr) {
     apply {
+#ifdef BALANCER_STORE
+        packet.emit(hdr.store_outer);
+        packet.emit(hdr.store);
+#endif
         packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.arp);

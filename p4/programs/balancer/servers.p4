@@ -155,6 +155,14 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
         chosen = false;
         bool has_pool = false;
         bool by_slot = policy == SERVERS_BY_HASH;
+#ifdef BALANCER_STORE
+        // Not to choose a server, but to look at that of the device which the store knows.
+        if (meta.checks) {
+            meta.server = SERVER_OF(meta.device);
+            found = true;
+            by_slot = false;
+        } else
+#endif
         if (policy == SERVERS_CHOSEN) {
             bit<32> named;
             controllers_choice.read(named, (bit<32>)meta.flow.service);
@@ -200,6 +208,9 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
             time_us_t heard;
             spare.read(known, (bit<32>)meta.flow.service);
             server_heard.read(heard, (bit<32>)meta.server);
+#ifdef BALANCER_STORE
+            known = meta.checks ? 64w0 : known;
+#endif
             if (known != 0) {
                 time_us_t limit = known[63:16];
                 time_us_t other_heard;
@@ -220,6 +231,9 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
                 meta.drop_reason = DROP_NO_DEVICE;
             }
             // Is this one such a server, or the one that is known no longer?
+#ifdef BALANCER_STORE
+            if (!meta.checks)
+#endif
             if (pool.report_timeout != 0 || known != 0) {
                 bool silent = heard == HEARD_NEVER || now > heard && now - heard > pool.report_timeout;
                 if (pool.devices == 0 || pool.report_timeout == 0) {

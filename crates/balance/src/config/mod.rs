@@ -16,6 +16,7 @@ mod read;
 pub use pointsman_topology::reader;
 pub mod reload;
 mod source;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub use learn::{ClientsSource, LearnConfig};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 pub use source::{MemberSource, Origin};
+pub use store::StoreLink;
 
 use crate::blocks::{Blocks, Tuning};
 use crate::trust::{ReportKeys, Trust};
@@ -112,6 +114,8 @@ pub struct Switch {
     pub report_timeout_ms: u32,
     /// How often the controller checks whether servers report, in milliseconds.
     pub poll_interval_ms: u32,
+    /// The store that keeps the device of each connection.
+    pub store: Option<StoreLink>,
 }
 
 /// How to reach a next hop.

@@ -68,6 +68,7 @@ pub(super) struct Raw {
 pub(super) struct SwitchPlaces {
     pub gateways: Vec<Place>,
     pub report_timeout: Place,
+    pub store: Option<Place>,
 }
 
 pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) -> Option<Rack> {
@@ -106,7 +107,7 @@ pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) ->
     )
 }
 
-fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
+pub(super) fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
     let place = t.place_of("port");
     match t.integer("port", 0, u64::from(MAX_PORT), problems) {
         Some(p) => Some(p.value as u16),
@@ -174,8 +175,14 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
     let believes_probes = in_as_many_words(&mut t, "probes", problems);
     let default_poll = if timeout == 0 { 1000 } else { (timeout / 2).max(1) };
     let poll = t.integer("poll_interval_ms", 1, 3_600_000, problems).map_or(default_poll, |v| v.value as u32);
-    let places =
-        SwitchPlaces { gateways: gateways.iter().map(|g| g.place.clone()).collect(), report_timeout };
+    let store = t.table("store", problems);
+    let store_place = store.as_ref().map(|s| s.place_of("port"));
+    let store = store.and_then(|s| super::store::store(s, p4runtime.len(), problems));
+    let places = SwitchPlaces {
+        store: store_place,
+        gateways: gateways.iter().map(|g| g.place.clone()).collect(),
+        report_timeout,
+    };
     t.finish(problems);
     let switch = Switch {
         p4runtime,
@@ -193,6 +200,7 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
         reports,
         report_timeout_ms: timeout,
         poll_interval_ms: poll,
+        store,
     };
     Some((switch, places))
 }

@@ -461,6 +461,42 @@ fn trust() {
 }
 
 #[test]
+fn a_store() {
+    let text = "[switch.store]\naddress = \"10.9.1.1\"\nport = 9\nmac = \"02:00:0a:00:5a:02\"\nswitches = [\"10.9.1.2\", \"10.9.1.3\"]\nsecret = \"s\"\n";
+    let two = "report_keys = \"keys\"\np4runtime = [\"a:1\", \"b:1\"]\n";
+    let with = |text: &str| SMALL.replace("report_keys = \"keys\"\n", &format!("{two}{text}"));
+    let mut rack = good(&with(text));
+    assert_eq!(crate::program::defines(&rack), ["BALANCER_STORE"]);
+    assert!(crate::program::defines(&good(SMALL)).is_empty());
+    let store = |rack: &Rack| rack.switch.store.clone().expect("a store");
+    assert_eq!((store(&rack).port, store(&rack).switches.len(), store(&rack).secret), (9, 2, None));
+    assert_eq!(StoreLink::mac_of(store(&rack).switches[1]).to_string(), "02:00:0a:09:01:03");
+    assert!(rack.take_store_secret("0123").is_err_and(|e| e.contains("16 hexadecimal digits")));
+    assert_eq!(rack.take_store_secret("0123456789abcdef\n"), Ok(()));
+    assert_eq!(store(&rack).secret.map(|s| s.bits()), Some(0x0123_4567_89ab_cdef));
+    let wrong = |from: &str, to: &str, expected: &str| {
+        assert!(text.contains(from));
+        let text = with(&text.replacen(from, to, 1));
+        let errors = Rack::parse("rack.toml", &text).expect_err(to);
+        assert_eq!(errors.0.len(), 1, "{errors}");
+        assert!(errors.to_string().contains(expected), "{errors}\nlacks `{expected}`");
+    };
+    wrong("address = \"10.9.1.1\"\n", "", "switch.store.address: missing");
+    wrong("10.9.1.1", "fd00::1", "switch.store.address");
+    wrong("port = 9\n", "", "switch.store.port: missing");
+    wrong("port = 9", "port = 510", "switch.store.port: port 510 is the controller's");
+    wrong("mac = \"02:00:0a:00:5a:02\"\n", "", "switch.store.mac: missing");
+    wrong("02:00:0a:00:5a:02", "00:00:00:00:00:00", "switch.store.mac: this is not");
+    // That of a chain of stores.
+    good(&with(&text.replace("02:00:0a:00:5a:02", "01:00:5e:09:01:01")));
+    wrong(", \"10.9.1.3\"", "", "switch.store.switches: 1 different addresses for 2 switches");
+    wrong("10.9.1.3", "10.9.1.2", "switch.store.switches: 1 different addresses for 2 switches");
+    wrong("switches =", "# ", "switch.store.switches: 0 different addresses for 2 switches");
+    wrong("secret = \"s\"\n", "", "switch.store.secret: missing");
+    wrong("secret", "secret = \"s\"\nlease = 5\n#", "unknown");
+}
+
+#[test]
 fn reporters() {
     let by = |name: &str| format!("reported_by = \"{name}\"\nport = 3");
     let rack = good(&SMALL.replace("port = 3", &by("cpu")));

@@ -23,6 +23,10 @@ impl Controller {
         if rack.switch.program != self.rack.switch.program {
             Err("switch.program cannot change while connections are alive: restart the controller with it"
                 .into())
+        } else if rack.switch.store.is_some() != self.schema.has_store() {
+            Err("[switch.store] needs another program: to add or remove it, restart the controller, which then gives the switch that \
+                 program (this ends the connections that exist)"
+                .into())
         } else if let Err(reason) = self.schema.suits(rack) {
             Err(format!(
                 "{reason}: restart the controller, which then gives the switch the program for {} (this ends the connections that exist), \

@@ -142,10 +142,8 @@ impl Controller {
                 ..Default::default()
             })),
         };
-        let config = self.schema.switch_config();
-        let mut entities: Vec<_> =
-            self.schema.table_ids().filter(|id| *id != config).map(|id| table(id, false)).collect();
-        entities.push(table(config, true));
+        let mut entities: Vec<_> = self.schema.table_ids().map(|id| table(id, false)).collect();
+        entities.extend(self.schema.default_ids().map(|id| table(id, true)));
         entities.push(p4rt::Entity { entity: Some(Schema::all_sessions()) });
         let read = self.session.read_request(entities);
         self.request(now, Purpose::ReadAll, Request::Read(read), out);

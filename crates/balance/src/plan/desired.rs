@@ -17,6 +17,8 @@ pub type Neighbours = BTreeMap<(u16, IpAddr), Mac>;
 pub struct Situation<'a> {
     /// The configuration.
     pub rack: &'a Rack,
+    /// The switch, by its place in `switch.p4runtime`.
+    pub switch: usize,
     /// The results of ARP and neighbour discovery.
     pub neighbours: &'a Neighbours,
     /// Devices that did not report for too long.
@@ -154,6 +156,15 @@ fn sources(s: &Situation<'_>, have: &Entries, out: &mut Entries) {
 fn stations(s: &Situation<'_>, plan: &mut Plan) {
     let out = &mut plan.entries;
     out.insert(Key::SwitchConfig, Action::SetSwitch { mac: s.rack.switch.mac });
+    if let Some((store, address)) = s.rack.switch.store_of(s.switch)
+        && let Some(secret) = store.secret
+    {
+        let (number, port, mac) = (s.switch as u16 + 1, store.port, store.mac);
+        out.insert(
+            Key::StoreConfig,
+            Action::Configure { number, secret, address, store: store.address, port, mac },
+        );
+    }
     for station in &s.rack.bridge {
         out.insert(Key::Bridge(station.mac), Action::Forward { port: station.port });
     }
@@ -240,7 +251,9 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
 /// The entries for resetting connections: the copies' session, and the failed devices.
 fn resets(s: &Situation<'_>, out: &mut Entries) {
     let services = &s.rack.services;
-    if services.iter().any(|service| service.idle_reset || service.failure_reset) {
+    let resets = services.iter().any(|service| service.idle_reset || service.failure_reset);
+    // Requests that extend a connection's time in the store are such copies.
+    if resets || s.rack.switch.store.is_some() {
         out.insert(Key::ResetSession, Action::Mirror { port: s.rack.switch.cpu_port });
     }
     let all: BTreeSet<DeviceNumber> =

@@ -29,6 +29,8 @@ pub struct Epoch {
 pub enum Key {
     /// The default action of `switch_config`.
     SwitchConfig,
+    /// `redplane_config`.
+    StoreConfig,
     /// `bridge`.
     Bridge(Mac),
     /// `routes_v4`, `routes_v6`.
@@ -88,6 +90,11 @@ impl Key {
         text.split_once('[').map_or_else(|| text.clone(), |(table, _)| table.to_string())
     }
 
+    /// Whether it is the default action of its table.
+    pub fn is_default(&self) -> bool {
+        matches!(self, Key::SwitchConfig | Key::StoreConfig)
+    }
+
     /// The generation that the entry is part of.
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
@@ -110,6 +117,7 @@ impl fmt::Display for Key {
         let family = |a: &IpAddr| if a.is_ipv6() { "v6" } else { "v4" };
         match self {
             Key::SwitchConfig => f.write_str("switch_config"),
+            Key::StoreConfig => f.write_str("redplane_config"),
             Key::Bridge(mac) => write!(f, "bridge[{mac}]"),
             Key::Route(p) => write!(f, "routes_{}[{p}]", family(&p.address())),
             Key::Local(a) => write!(f, "local_{}[{a}]", family(a)),
@@ -165,6 +173,15 @@ impl fmt::Display for Epoch {
 #[allow(missing_docs)] // the fields are the actions' parameters
 pub enum Action {
     SetSwitch {
+        mac: Mac,
+    },
+    /// `configure`.
+    Configure {
+        number: u16,
+        secret: ReportKey,
+        address: Ipv4Addr,
+        store: Ipv4Addr,
+        port: u16,
         mac: Mac,
     },
     Forward {

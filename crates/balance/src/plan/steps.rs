@@ -24,7 +24,7 @@ pub fn steps(have: &Entries, want: &Entries) -> Vec<Vec<Update>> {
     let is_in_force = |key: &Key| key.epoch().is_some_and(|e| in_force.contains(&e));
     let mut steps = vec![Vec::new(); 5];
     for (key, action) in have {
-        if want.contains_key(key) || *key == Key::SwitchConfig {
+        if want.contains_key(key) || key.is_default() {
             continue;
         }
         let step = match key {
@@ -39,7 +39,7 @@ pub fn steps(have: &Entries, want: &Entries) -> Vec<Vec<Update>> {
             Some(old) if old == action => continue,
             Some(_) => Change::Modify,
             // A default action cannot be inserted.
-            None if *key == Key::SwitchConfig => Change::Modify,
+            None if key.is_default() => Change::Modify,
             None => Change::Insert,
         };
         let step = match key {

@@ -144,6 +144,7 @@ impl State {
     fn of<'a>(&'a self, rack: &'a Rack) -> Situation<'a> {
         Situation {
             rack,
+            switch: 0,
             neighbours: &self.neighbours,
             silent: &self.silent,
             drained_devices: &self.drained_devices,

@@ -11,14 +11,15 @@ use conversation::OPS;
 use pointsman_balance::api::{ROUTES, Request};
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::plan::{Key, Schema};
-use pointsman_balance::{DeviceNumber, Policy, agent};
+use pointsman_balance::{DeviceNumber, Policy, Rack, agent};
 use pointsman_control::ConnId;
 use pointsman_control::proto::p4info::P4Info;
-use pointsman_testkit::packet::Packet;
+use pointsman_testkit::packet::{Body, L4, Packet};
 use pointsman_testkit::random::Random;
+use pointsman_wire::siphash::half_sip_hash;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use world::{World, example, larger, p4info, with_keys};
+use world::{CLIENT, SWITCH_MAC, VIP, World, example, larger, p4info, with_keys};
 
 fn within(share: Option<&usize>, of: usize, expected: f64) {
     let share = share.copied().unwrap_or(0) as f64 / of as f64;
@@ -199,6 +200,61 @@ fn a_device_leaves_and_the_controller_restarts() {
     // Nothing more is sent: when the last connection must be over, the device goes.
     w.run_for(Duration::from_secs(32));
     assert!(!w.controller.entries().contains_key(&gone));
+}
+
+/// The example with a store, whose secret is known.
+fn with_store() -> Rack {
+    let store = "[switch.store]\naddress = \"10.9.1.1\"\nport = 9\nmac = \"02:00:0a:00:5a:02\"\nswitches = [\"10.9.1.2\"]\nsecret = \"s\"\n";
+    let text = example().replacen("[api]", &format!("{store}\n[api]"), 1);
+    let mut rack = with_keys(&text);
+    rack.take_store_secret("6120736563726574\n").expect("a secret");
+    rack
+}
+
+/// New connections go to the store, signed, from the switch's address; without the other parts of the rack's file having changed.
+#[test]
+fn the_controller_sets_up_the_store() {
+    let rack = with_store();
+    let mut w = World::of(rack.clone());
+    w.run_for(Duration::from_secs(1));
+    assert_eq!(w.controller.status(), Status::InSync);
+    let session = w.switch.state().is_some_and(|s| s.replication.session(1).is_some());
+    assert!(session, "requests that extend a time are copies");
+    let request = Packet::udp(format!("{CLIENT}:1000"), format!("{VIP}:8000"), *b"question");
+    w.wire.push_back((1, request.macs([2, 0, 0, 0, 0, 1], SWITCH_MAC).bytes()));
+    w.left.clear();
+    w.run_for(Duration::from_micros(100));
+    let (port, packet) = w.left.pop().expect("a request");
+    assert_eq!((port, packet.src_mac, packet.dst_mac), (9, [2, 0, 10, 9, 1, 2], [2, 0, 10, 0, 0x5a, 2]));
+    let Body::Ip(ip) = &packet.body else { panic!("{packet:?}") };
+    assert_eq!((ip.src.to_string().as_str(), ip.dst.to_string().as_str()), ("10.9.1.2", "10.9.1.1"));
+    let L4::Udp(udp) = &ip.l4 else { panic!("{packet:?}") };
+    // 48 bytes, key, value, digest; the first switch is number 1.
+    let (signed, rest) = udp.payload.split_at(48 + 40 + 4);
+    assert_eq!((udp.dport, signed[1], signed[2], signed[9]), (4791, 1, 128 | 2 | 1, 1));
+    assert_eq!(rest[..8], half_sip_hash(*b"a secret", signed));
+    // A new controller finds nothing to do, and needs the store.
+    let held = w.controller.entries().clone();
+    assert!(held.contains_key(&Key::StoreConfig));
+    w.controller = World::controller(&rack);
+    w.inbox.clear();
+    let outputs = w.server.connection_closed(ConnId(1));
+    w.deliver(outputs);
+    w.told.clear();
+    w.run_for(Duration::from_secs(1));
+    assert_eq!((w.controller.status(), w.controller.entries()), (Status::InSync, &held));
+    let found = format!("entries on the switch: {}", held.len());
+    assert!(w.told.iter().any(|t| t.ends_with(&found)), "{found}: {:?}", w.told);
+    w.input(Input::Config(Box::new(with_keys(&example()))));
+    assert!(w.told.iter().any(|t| t.contains("[switch.store] needs another program")), "{:?}", w.told);
+    // Another store has the same program.
+    let mut other = rack;
+    let store = other.switch.store.as_mut().expect("a store");
+    store.address = "10.9.1.7".parse().expect("an address");
+    w.input(Input::Config(Box::new(other)));
+    w.run_for(Duration::from_millis(100));
+    assert_ne!(w.controller.entries().get(&Key::StoreConfig), held.get(&Key::StoreConfig));
+    assert_eq!(w.controller.status(), Status::InSync);
 }
 
 /// Requests that are nearly right, one changed a little at a time.

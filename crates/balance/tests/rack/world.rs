@@ -4,14 +4,14 @@ use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::api::{Desk, Effect, Request as ApiRequest, Tokens};
 use pointsman_balance::controller::{Controllers, Input, Output, Program, Request, Response, Status};
 use pointsman_balance::frame_report::ETHERTYPE;
-use pointsman_balance::program::ServerDevices;
+use pointsman_balance::program::defines;
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
-use pointsman_testkit::compile::{compile_with, own_includes, own_program};
+use pointsman_testkit::compile::{compile_with, own_includes, own_libraries, own_program};
 use pointsman_testkit::packet::{Body, L4, Mac, Packet, check_checksums};
 use pointsman_v1model::{Output as Out, Switch, SwitchConfig, Time};
 use serde_json::Value;
@@ -48,8 +48,8 @@ pub fn with_keys(text: &str) -> Rack {
 
 /// The program for as many devices a server as this rack has.
 pub fn program(rack: &Rack) -> Arc<pointsman_ir::Program> {
-    let macros: Vec<&str> = ServerDevices::of(rack).define().into_iter().collect();
-    compile_with(&own_program("balancer"), &[&own_includes()], &macros).unwrap_or_else(|e| panic!("{e}"))
+    compile_with(&own_program("balancer"), &[&own_includes(), &own_libraries()], &defines(rack))
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 pub fn p4info(rack: &Rack) -> P4Info {

@@ -33,7 +33,7 @@ use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
 use pointsman_balance::controller::{Controllers, Program};
-use pointsman_balance::program::ServerDevices;
+use pointsman_balance::program::{ServerDevices, defines};
 use pointsman_compile::sources::{self, Sources};
 use pointsman_control::p4info::{P4InfoError, p4info};
 use pointsman_frontend::{Define, Failure};
@@ -119,9 +119,9 @@ impl Error for ProgramError {}
 /// It cannot be read, or does not compile.
 pub fn program(
     name: &ProgramName,
-    devices: ServerDevices,
+    defines: &[&str],
 ) -> Result<(Program, pointsman_ir::Program), ProgramError> {
-    let defines: Vec<Define> = devices.define().map(Define::set).into_iter().collect();
+    let defines: Vec<Define> = defines.iter().map(|d| Define::set(d)).collect();
     let (path, text) = match name {
         ProgramName::BuiltIn => {
             ("balancer".to_string(), sources::directives(&defines) + &sources::balancer())
@@ -361,7 +361,7 @@ fn control(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
 fn run_rack(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let rack = rack_file::read_complete(&args.rack, &mut |note| log.warn(note))?;
     let devices = ServerDevices::of(&rack);
-    let (program, _) = program(&rack.switch.program, devices)?;
+    let (program, _) = program(&rack.switch.program, &defines(&rack))?;
     let mut opened =
         if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));

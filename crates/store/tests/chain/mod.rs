@@ -318,6 +318,41 @@ fn a_chain_keeps_snapshots_and_gives_back_the_last_complete_one() {
 }
 
 #[test]
+fn a_chain_keeps_fixed_keys_and_ends_them() {
+    let mut nodes = Nodes::new(&[A, B], "1: a/1 b/1", &config());
+    let flags = Flags { fixed: true, ..Flags::default() };
+    let fixed = |switch, ms| Head { flags, lease_us: ms, ..new(switch) };
+    assert_eq!(nodes.ask(A, fixed(1, 400), &KEY, &[5; 4]), [(1, Kind::New, Status::Ok, 1, 0)]);
+    // Each node counts from the update that extends it, also if the term is as before.
+    nodes.now += 300 * MS;
+    assert_eq!(nodes.ask(A, fixed(2, 400), &KEY, &[6; 4]), [(2, Kind::New, Status::Ok, 1, 0)]);
+    // A node that joins has it, and a new head ends it; not before its time.
+    let node = Replica::new(nodes.now, member(C), config(), Timing::default()).expect("settings");
+    nodes.all.insert(C.to_string(), node);
+    nodes.node(C).set_view(0, view("1: a/1 b/1")).expect("a view without it");
+    nodes.view("2: a/1 b/1 + c/1");
+    let mut mail = Mail::default();
+    for _ in 0..5 {
+        nodes.now += 10 * MS;
+        let now = nodes.now;
+        nodes.all.values_mut().for_each(|node| node.wake(now, &mut mail));
+        nodes.settle();
+    }
+    assert_eq!(nodes.node(C).store().value(0, &KEY), Some(&[5; 4][..]));
+    nodes.all.remove(A);
+    nodes.view("9: b/1");
+    for (ms, keys) in [(340, 1), (20, 0)] {
+        nodes.now += ms * MS;
+        let now = nodes.now;
+        nodes.node(B).wake(now, &mut mail);
+        nodes.settle();
+        assert_eq!(nodes.node(B).store().keys(), keys);
+    }
+    // Numbers continue at the new head.
+    assert_eq!(nodes.ask(B, fixed(2, 400), &KEY, &[7; 4]), [(2, Kind::New, Status::Ok, 2, 0)]);
+}
+
+#[test]
 fn a_node_with_less_room_takes_part_no_more() {
     let mut nodes = Nodes::new(&[A], "1: a/1", &config());
     let small = Replica::new(0, member(B), Config { max_keys: 1, ..config() }, Timing::default());

@@ -12,6 +12,8 @@ const GENERATOR: u32 = 68;
 const CELL_BITS: u16 = 6;
 /// Bytes of a generated packet behind its header.
 const REST: usize = 4;
+/// The age from which on an answer is too late for the balancer, in microseconds.
+const LATE_US: u32 = 1_000_000;
 
 /// Of an application that is replicated by snapshots.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,16 @@ pub struct Faults {
     pub doubled: f64,
 }
 
+/// The balancer's clone session, with RedPlane or without.
+pub(super) fn reset_session(rig: &mut Rig<Engine>, app: App) -> Result<(), TestbedError> {
+    if app != App::Balancer {
+        return Ok(());
+    }
+    let session =
+        CloneSession { replicas: vec![Replica { port: 0, instance: 0 }], ..CloneSession::default() };
+    rig.state().replication.insert_session(1, session).map_err(refused)
+}
+
 /// Gives a switch its part in the protocol: settings, and the buffer or the generator.
 pub(super) fn configure(
     rig: &mut Rig<Engine>,
@@ -49,14 +61,17 @@ pub(super) fn configure(
     let Setup { build, resend_ns, renew_ns, buffer, snapshots, .. } = setup;
     let secret: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
     let has_snapshots = build.app == App::HeavyHitters;
-    let last = if has_snapshots {
+    let last = if build.app == App::Balancer {
+        format!("late={LATE_US}")
+    } else if has_snapshots {
         format!("period={}, bound={}, strict=1", snapshots.period_ns, snapshots.bound_ns)
     } else {
         format!("renew={renew_ns}")
     };
+    let ticks = if build.app == App::Balancer { "" } else { "ticks=1000, " };
     let settings = format!(
         "configure(switch_id={n}, incarnation={incarnation}, secret=0x{secret}, address=10.9.0.{}, store=10.9.1.1, mac_src=0x02, \
-         mac_dst=0x04, port={STORE}, ticks=1000, {last})",
+         mac_dst=0x04, port={STORE}, {ticks}{last})",
         n + 1,
     );
     rig.set_default("redplane_config", &settings).map_err(refused)?;
@@ -69,6 +84,9 @@ pub(super) fn configure(
             template: vec![0; REST],
         };
         return rig.switch.set_generator(Time(START_NS), 1, Some(generator)).map_err(refused);
+    }
+    if build.app == App::Balancer {
+        return Ok(());
     }
     let queue = QueueConfig { delay_ns: *resend_ns, depth_packets: *buffer, ..QueueConfig::default() };
     rig.switch.configure_queue(BUFFER, None, queue).map_err(refused)?;

@@ -1,5 +1,5 @@
-// RedPlane's settings, messages with their parser and digest. Part of <pointsman/redplane.p4> and <pointsman/redplane/snapshot.p4>, which programs
-// include.
+// RedPlane's settings, messages with their parser and digest. Part of <pointsman/redplane.p4>, <pointsman/redplane/snapshot.p4> and
+// <pointsman/redplane/fixed.p4>, which programs include.
 
 #ifndef POINTSMAN_REDPLANE_MESSAGE_P4
 #define POINTSMAN_REDPLANE_MESSAGE_P4
@@ -192,6 +192,24 @@ control RedPlaneDigest(in bit<64> secret, in redplane_t m, out bit<64> tag) {
         sip_word(redplane_swapped(m.stamp[31:0]));
         sip_word(redplane_swapped(m.lease));
         sip_word(redplane_swapped(m.key_bytes ++ m.value_bytes));
+#if REDPLANE_KEY_WORDS > 9
+        sip_word(redplane_swapped(m.key[319:288]));
+#endif
+#if REDPLANE_KEY_WORDS > 8
+        sip_word(redplane_swapped(m.key[287:256]));
+#endif
+#if REDPLANE_KEY_WORDS > 7
+        sip_word(redplane_swapped(m.key[255:224]));
+#endif
+#if REDPLANE_KEY_WORDS > 6
+        sip_word(redplane_swapped(m.key[223:192]));
+#endif
+#if REDPLANE_KEY_WORDS > 5
+        sip_word(redplane_swapped(m.key[191:160]));
+#endif
+#if REDPLANE_KEY_WORDS > 4
+        sip_word(redplane_swapped(m.key[159:128]));
+#endif
 #if REDPLANE_KEY_WORDS > 3
         sip_word(redplane_swapped(m.key[127:96]));
 #endif

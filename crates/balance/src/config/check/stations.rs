@@ -34,6 +34,9 @@ pub(super) fn switch(raw: &Raw, addresses: &mut Addresses, problems: &mut Proble
             problems.add(place, "switch.gateways", format!("{gateway} is listed twice: remove one"));
         }
     }
+    if let (Some(store), Some(place)) = (&raw.switch.store, &raw.switch_places.store) {
+        in_use(*cpu_port, store.port, place, "switch.store.port", problems);
+    }
     let mut prefixes = BTreeSet::new();
     for (route, place) in &raw.routes {
         if !prefixes.insert(route.prefix) {

@@ -8,6 +8,7 @@ fn initial_install() {
     let expected = desired(
         &Situation {
             rack: &shape().rack(),
+            switch: 0,
             neighbours: &BTreeMap::new(),
             silent: &BTreeSet::new(),
             drained_devices: &BTreeSet::new(),

@@ -3,7 +3,8 @@
 use super::Schema;
 use super::encode::meter;
 use super::names::{Call, Table};
-use crate::config::{Frontend, Limit};
+use super::{STORE_INCARNATION, STORE_LATE_US};
+use crate::config::{Frontend, Limit, StoreLink};
 use crate::plan::entries::{Action, BlockNumbers, Epoch, Key};
 use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, MAX_DEVICES, Mac, Prefix, Protocol, address_from_bits};
@@ -71,6 +72,7 @@ fn key(table: Table, n: &Numbers, priority: i32) -> Option<Key> {
     };
     Some(match table {
         Table::SwitchConfig => Key::SwitchConfig,
+        Table::StoreConfig => Key::StoreConfig,
         Table::Bridge => Key::Bridge(n.mac(0)?),
         Table::RoutesV4 => route(false)?,
         Table::RoutesV6 => route(true)?,
@@ -156,6 +158,16 @@ fn action(call: Call, n: &Numbers, slots: usize) -> Option<Action> {
         |v6| Some(Action::SetBackend { service: n.get(0)?, device: n.device(1)?, vip: n.address(2, v6)? });
     Some(match call {
         Call::SetSwitch => Action::SetSwitch { mac: n.mac(0)? },
+        Call::Configure => {
+            let v4 = |i| Some(Ipv4Addr::from_bits(n.get(i)?));
+            let (secret, address) = (ReportKey::new(n.get::<u64>(2)?.to_be_bytes()), v4(3)?);
+            let fixed = (n.get(1)?, n.mac(5)?, n.get(8)?);
+            if fixed != (STORE_INCARNATION, StoreLink::mac_of(address), STORE_LATE_US) {
+                return None;
+            }
+            let (number, store, mac, port) = (n.get(0)?, v4(4)?, n.mac(6)?, n.get(7)?);
+            Action::Configure { number, secret, address, store, port, mac }
+        }
         Call::Forward => Action::Forward { port: n.get(0)? },
         Call::NextHop => Action::NextHop { port: n.get(0)?, mac: n.mac(1)? },
         Call::IsLocal => Action::IsLocal,

@@ -2,7 +2,8 @@
 
 use super::Schema;
 use super::names::{Call, Table};
-use crate::config::Limit;
+use super::{STORE_INCARNATION, STORE_LATE_US};
+use crate::config::{Limit, StoreLink};
 use crate::plan::entries::{Action, BlockNumbers, Epoch, Key};
 use crate::types::{MAX_DEVICES, address_bits};
 use pointsman_control::bytestring::of_number;
@@ -35,6 +36,7 @@ fn row(key: &Key) -> Option<Row> {
     let bits = address_bits;
     Some(match *key {
         Key::SwitchConfig => Row::new(Table::SwitchConfig, []),
+        Key::StoreConfig => Row::new(Table::StoreConfig, []),
         Key::Bridge(mac) => Row::new(Table::Bridge, [mac.to_u64().into()]),
         Key::Route(p) => {
             let table = family(p.address(), Table::RoutesV4, Table::RoutesV6);
@@ -150,7 +152,7 @@ impl Schema {
             r#match: if keep { all.collect() } else { Vec::new() },
             action: action_message.map(|a| p4rt::TableAction { r#type: Some(a) }),
             priority,
-            is_default_action: *key == Key::SwitchConfig,
+            is_default_action: key.is_default(),
             meter_config: match action {
                 Action::SetOptions { limit: Some(limit), .. } => Some(meter(*limit)),
                 _ => None,
@@ -168,6 +170,13 @@ impl Schema {
         let bits = address_bits;
         let (call, params): (Call, Vec<u128>) = match action {
             Action::SetSwitch { mac } => (Call::SetSwitch, vec![mac.to_u64().into()]),
+            Action::Configure { number, secret, address, store, port, mac } => {
+                let ends = [*address, *store].map(|a| u128::from(a.to_bits()));
+                let macs = [StoreLink::mac_of(*address), *mac].map(|m| u128::from(m.to_u64()));
+                let first = [u128::from(*number), STORE_INCARNATION, secret.bits().into()];
+                let last = [u128::from(*port), STORE_LATE_US];
+                (Call::Configure, [&first[..], &ends, &macs, &last].concat())
+            }
             Action::Forward { port } => (Call::Forward, vec![(*port).into()]),
             Action::NextHop { port, mac } => (Call::NextHop, vec![(*port).into(), mac.to_u64().into()]),
             Action::IsLocal => (Call::IsLocal, vec![]),

@@ -15,6 +15,11 @@ use pointsman_control::proto::p4rt;
 /// Clone session of the copies that reset the other end of a connection (reset.p4).
 const RESET_SESSION: u32 = 1;
 
+/// Every start of a switch has the same incarnation: a fixed key has no owner, and answers to a former start are too late by the switch's clock.
+const STORE_INCARNATION: u128 = 1;
+/// The age in microseconds from which on a switch does not accept an answer of the store.
+const STORE_LATE_US: u128 = 1_000_000;
+
 /// Ways of the table of connections (connections.p4).
 pub(crate) const WAYS: usize = 4;
 
@@ -62,9 +67,14 @@ fn missing(what: &str, name: &str) -> String {
 
 /// Ids of all tables and of their key fields.
 fn tables(info: &P4Info) -> Result<Vec<(u32, Fields)>, String> {
-    let one = |(_, name, fields): &Named<Table>| {
+    let one = |(kind, name, fields): &Named<Table>| {
         let found = info.tables.iter().find(|t| t.preamble.as_ref().is_some_and(|p| p.name == *name));
-        let table = found.ok_or_else(|| missing("table", name))?;
+        let table = match found {
+            Some(table) => table,
+            // Only of a program with a store. 0 is not the id of a table.
+            None if *kind == Table::StoreConfig => return Ok((0, Vec::new())),
+            None => return Err(missing("table", name)),
+        };
         let mut ids = Vec::new();
         for field in *fields {
             let found = table.match_fields.iter().find(|f| f.name == *field);
@@ -89,10 +99,14 @@ fn actions(info: &P4Info, slots: usize) -> Result<Vec<(u32, Vec<u32>)>, String> 
         Some(name) => (0..slots).map(|slot| format!("{name}{slot}")).collect(),
         None => vec![param.to_string()],
     };
-    let one = |(_, name, params): &Named<Call>| {
+    let one = |(kind, name, params): &Named<Call>| {
         let params: Vec<String> = params.iter().flat_map(each).collect();
         let found = info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.name == *name));
-        let action = found.ok_or_else(|| missing("action", name))?;
+        let action = match found {
+            Some(action) => action,
+            None if *kind == Call::Configure => return Ok((0, Vec::new())),
+            None => return Err(missing("action", name)),
+        };
         let mut ids = Vec::new();
         for param in &params {
             let found = action.params.iter().find(|p| p.name == *param);
@@ -217,14 +231,21 @@ impl Schema {
         Some((Call::ALL[at].0, &self.actions[at].1))
     }
 
-    /// The ids of all tables that the controller fills.
+    /// The ids of all tables whose entries the controller writes.
     pub fn table_ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tables.iter().map(|(id, _)| *id)
+        let defaults: Vec<u32> = self.default_ids().collect();
+        self.tables.iter().map(|(id, _)| *id).filter(move |id| *id != 0 && !defaults.contains(id))
     }
 
-    /// The id of the table whose default action is the switch's configuration.
-    pub fn switch_config(&self) -> u32 {
-        self.table(Table::SwitchConfig).0
+    /// The ids of the tables whose default actions are the switch's configuration.
+    pub fn default_ids(&self) -> impl Iterator<Item = u32> + '_ {
+        let ids = [Table::SwitchConfig, Table::StoreConfig].map(|table| self.table(table).0);
+        ids.into_iter().filter(|id| *id != 0)
+    }
+
+    /// Whether the program keeps connections in a store.
+    pub fn has_store(&self) -> bool {
+        self.table(Table::StoreConfig).0 != 0
     }
 
     /// The id of the table whose entries have a direct meter.

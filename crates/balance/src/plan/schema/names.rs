@@ -22,6 +22,7 @@ names! {
     /// Tables with their key fields.
     Table:
     SwitchConfig = "switch_config" [],
+    StoreConfig = "arrive.redplane_config" [],
     Bridge = "bridge" ["mac"],
     RoutesV4 = "routes_v4" ["prefix"],
     RoutesV6 = "routes_v6" ["prefix"],
@@ -60,6 +61,9 @@ names! {
     /// Actions with their parameters; `*` stands for the slot of each device.
     Call:
     SetSwitch = "set_switch" ["mac"],
+    Configure = "arrive.configure" [
+        "switch_id", "incarnation", "secret", "address", "store", "mac_src", "mac_dst", "port", "late",
+    ],
     Forward = "forward" ["port"],
     NextHop = "next_hop" ["port", "mac"],
     IsLocal = "is_local" [],

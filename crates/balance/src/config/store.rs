@@ -1,0 +1,112 @@
+//! `[switch.store]`: the store that keeps the device of each connection, for all switches (docs/redplane.md, "Fixed keys").
+
+use super::read::port;
+use super::reader::{Problems, Table};
+use super::{Rack, Switch};
+use crate::trust::ReportKey;
+use crate::types::Mac;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// How switches reach a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreLink {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The port of each switch behind which it is.
+    pub port: u16,
+    /// MAC address of the next hop there.
+    pub mac: Mac,
+    /// The address of each switch towards it, in the order of `switch.p4runtime`.
+    pub switches: Vec<Ipv4Addr>,
+    /// Path of the file with its secret, as written.
+    pub secret_file: String,
+    /// The secret, from that file: see [`Rack::take_store_secret`].
+    pub secret: Option<ReportKey>,
+}
+
+impl StoreLink {
+    /// The MAC address from which a switch with this address sends to the store.
+    pub fn mac_of(address: Ipv4Addr) -> Mac {
+        let [a, b, c, d] = address.octets();
+        Mac([2, 0, a, b, c, d])
+    }
+}
+
+impl Rack {
+    /// Takes the secret out of the text of the file that `switch.store.secret` names.
+    ///
+    /// # Errors
+    /// The text is not a secret.
+    pub fn take_store_secret(&mut self, text: &str) -> Result<(), String> {
+        let Some(store) = &mut self.switch.store else { return Ok(()) };
+        store.secret = Some(
+            ReportKey::parse(text.trim())
+                .ok_or("write 16 hexadecimal digits, as in the file of `pointsman store --secret`")?,
+        );
+        Ok(())
+    }
+}
+
+/// Reads the table, in a rack with so many switches.
+pub(super) fn store(mut t: Table<'_, '_>, switches: usize, problems: &mut Problems<'_>) -> Option<StoreLink> {
+    let before = problems.count();
+    let address = t.text::<Ipv4Addr>("address", "write the store's IPv4 address: 10.9.1.1", problems);
+    if address.is_none() && problems.count() == before {
+        t.missing("address", "write the store's IPv4 address: 10.9.1.1", problems);
+    }
+    let port = port(&mut t, problems);
+    let mac_before = problems.count();
+    let mac = t.text::<Mac>("mac", "", problems);
+    if mac.is_none() && problems.count() == mac_before {
+        t.missing("mac", "write the MAC address of the store, or of the router to it", problems);
+    }
+    if let Some(zero) = mac.as_ref().filter(|m| m.value.to_u64() == 0) {
+        problems.add(
+            &zero.place,
+            t.field("mac"),
+            "this is not the MAC address of a station, nor of a group of stores",
+        );
+    }
+    let (place, wanted) = (
+        t.place_of("switches"),
+        "write the IPv4 address of each switch towards the store, in the order of `p4runtime`",
+    );
+    let own = t.list::<Ipv4Addr>("switches", wanted, problems).unwrap_or_default();
+    let all: Vec<Ipv4Addr> = own.into_iter().map(|a| a.value).collect();
+    let distinct: BTreeSet<&Ipv4Addr> = all.iter().collect();
+    if all.len() != switches || distinct.len() != all.len() {
+        let message = format!("{} different addresses for {switches} switches: {wanted}", distinct.len());
+        problems.add(&place, t.field("switches"), message);
+    }
+    let secret_before = problems.count();
+    let secret = t.text::<String>(
+        "secret",
+        "write the path of the file that `pointsman store --secret` has",
+        problems,
+    );
+    if secret.is_none() && problems.count() == secret_before {
+        t.missing("secret", "write the path of the file that `pointsman store --secret` has", problems);
+    }
+    t.finish(problems);
+    if problems.count() != before {
+        return None;
+    }
+    let secret_file = secret?.value;
+    Some(StoreLink {
+        address: address?.value,
+        port: port?,
+        mac: mac?.value,
+        switches: all,
+        secret_file,
+        secret: None,
+    })
+}
+
+impl Switch {
+    /// The store, and the address of the switch with this number towards it.
+    pub(crate) fn store_of(&self, switch: usize) -> Option<(&StoreLink, Ipv4Addr)> {
+        let store = self.store.as_ref()?;
+        Some((store, *store.switches.get(switch)?))
+    }
+}
