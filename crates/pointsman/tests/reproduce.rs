@@ -130,7 +130,7 @@ fn the_list_and_mistakes() {
     };
     check(&[], "FIGURE");
     check(&["fig-9.9"], "--list");
-    check(&["table-4.1"], "cannot be run: it counts resources");
+    check(&["fig-4.1"], "cannot be run: it is a drawing");
     check(&["fig-5.12", "--in", "lab"], "omit --in lab");
     check(&["goal-capacity", "--as-published"], "has no settings as published");
     check(&["fig-5.7", "--as-published", "--in", "lab"], "omit --in lab");

@@ -1,5 +1,6 @@
 //! Chapter 4 of the thesis: P4Mite.
 
+use super::balancer_chip;
 use super::bench::{Bench, Factor};
 use super::figure::{
     Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, Source, ratios,
@@ -26,17 +27,7 @@ pub const FIGURES: &[Figure] = &[
         remarks: &[],
         claims: &[],
     },
-    Figure {
-        id: "table-4.1",
-        title: "Resources of the switch",
-        source: "thesis, section 4.5.5",
-        place: Place::Nowhere(
-            "it counts resources of a Tofino chip, which Pointsman does not compile for; docs/policies.md has the stages of \
-             each block",
-        ),
-        remarks: &[],
-        claims: &[],
-    },
+    balancer_chip::P4MITE,
 ];
 
 const fn drawing(id: &'static str, title: &'static str, source: &'static str) -> Figure {

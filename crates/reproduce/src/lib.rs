@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+mod balancer_chip;
 pub mod bench;
 mod bound;
 mod capacity;
@@ -329,7 +330,7 @@ mod tests {
         let ask = |n: &[&str], place| wanted(&names(n), place).map(|w| w.len());
         assert_eq!(ask(&["fig-5.7", "fig-5.7"], Where::Simulator), Ok(1));
         assert!(ask(&["fig-9.9"], Where::Simulator).is_err_and(|e| e.contains("--list")));
-        assert!(ask(&["table-5.3"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
+        assert!(ask(&["fig-5.1"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
         assert!(ask(&["fig-5.12"], Where::Lab).is_err());
         assert_eq!(ask(&["fig-5.7", "goal-capacity"], Where::Lab), Ok(2));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));
