@@ -7,7 +7,7 @@ use pointsman_console::progress::Progress;
 use pointsman_sim::{Outcome, Scenario, scenario};
 use pointsman_trials::network::{self, Point};
 use pointsman_trials::validate::load_average;
-use pointsman_trials::wire::{OnWire, WireError, stretched};
+use pointsman_trials::wire::{Behind, OnWire, WireError, stretched};
 use pointsman_trials::{Session, Shard, Simulator, parallel};
 use serde_json::Value;
 use std::any::Any;
@@ -98,6 +98,9 @@ impl Where {
         }
     }
 }
+
+/// A scenario for the lab: with our switch, or with nginx in its place.
+pub type Balanced = (Arc<Scenario>, Option<Behind>);
 
 /// Racks of the lab at the same time. They mostly wait.
 const RACKS: usize = 8;
@@ -390,6 +393,7 @@ impl Bench {
                 Ok(Ran {
                     lost: outcome.requests.lost,
                     loss_percent: outcome.requests.loss_percent(),
+                    mean_ms: self.pick(Factor::Losses, outcome.answers.mean_ms, outcome.latency.mean_ms),
                     p99_ms: self.pick(Factor::Losses, outcome.answers.p99_ms, outcome.latency.p99_ms),
                     finished_per_s: outcome.groups.iter().map(|g| g.throughput_per_s).sum(),
                     took_s: outcome.virtual_s,
@@ -397,7 +401,7 @@ impl Bench {
             }),
             Where::Lab => {
                 self.begin(what, items.len());
-                let one = |item: &I| self.on_the_wire(|seed| scenario(item, seed));
+                let one = |item: &I| self.on_the_wire(None, |seed| scenario(item, seed));
                 let done = parallel::map(self.threads, items, one);
                 self.bar.finish();
                 done
@@ -405,15 +409,47 @@ impl Bench {
         }
     }
 
+    /// Runs every scenario with every seed in the lab: with our switch, or with nginx in its place.
+    ///
+    /// # Errors
+    /// As of [`Bench::run_all`]; nginx is not installed, or the machine has no quotas.
+    pub fn run_behind(&self, what: &str, items: &[Balanced]) -> Result<Vec<Vec<Ran>>, String> {
+        self.begin(what, items.len());
+        let one = |(scenario, behind): &Balanced| self.on_the_wire(behind.as_ref(), |_| Ok(scenario.clone()));
+        let done = parallel::map(self.threads, items, one);
+        self.bar.finish();
+        done
+    }
+
+    /// Does something with every seed, on the calling thread: for what measures this machine.
+    ///
+    /// # Errors
+    /// The first that `one` gives.
+    pub fn alone(&self, what: &str, mut one: impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
+        self.begin(what, 1);
+        for seed in self.seeds() {
+            one(seed)?;
+            self.bar.inc(1);
+        }
+        self.bar.finish();
+        Ok(())
+    }
+
     /// All seeds on one rack, one after the other.
     fn on_the_wire(
         &self,
+        behind: Option<&Behind>,
         scenario: impl Fn(u64) -> Result<Arc<Scenario>, String>,
     ) -> Result<Vec<Ran>, String> {
         let first = scenario(self.first_seed)?;
         let factor = stretch(&first);
         let text = |e: WireError| e.to_string();
-        let mut rack = OnWire::start(&on_wire(&first, factor), self.first_seed).map_err(text)?;
+        let (scaled, seed) = (on_wire(&first, factor), self.first_seed);
+        let rack = behind.map_or_else(
+            || OnWire::start(&scaled, seed),
+            |behind| OnWire::start_behind(&scaled, seed, behind),
+        );
+        let mut rack = rack.map_err(text)?;
         let mut out = Vec::new();
         for seed in self.seeds() {
             let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed).map_err(text)?;
@@ -428,6 +464,7 @@ impl Bench {
             out.push(Ran {
                 lost: r.lost,
                 loss_percent: 100.0 * r.lost as f64 / r.sent.max(1) as f64,
+                mean_ms: r.mean_ms / factor,
                 p99_ms: r.p99_ms / factor,
                 finished_per_s: r.finished_per_s * factor,
                 took_s: r.took_s / factor,

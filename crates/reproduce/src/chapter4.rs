@@ -2,6 +2,7 @@
 
 use super::balancer_chip;
 use super::bench::{Bench, Factor};
+use super::dropless;
 use super::figure::{
     Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, Source, ratios,
 };
@@ -17,16 +18,7 @@ pub const FIGURES: &[Figure] = &[
     RATES,
     SIZES,
     APPLICATIONS,
-    Figure {
-        id: "fig-4.5",
-        title: "P4Mite against a balancer on a SmartNIC",
-        source: "thesis, section 4.5.4",
-        place: Place::Nowhere(
-            "it compares a Tofino chip with one core of a SmartNIC; `pointsman bench wire` measures what our switch forwards",
-        ),
-        remarks: &[],
-        claims: &[],
-    },
+    dropless::FIGURE,
     balancer_chip::P4MITE,
 ];
 

@@ -8,6 +8,7 @@ use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, 
 use super::lines;
 use super::papers;
 use super::setup::{agents, by_readings};
+use super::targets;
 use pointsman_balance::blocks::Servers;
 use pointsman_sim::Scenario;
 use std::sync::Arc;
@@ -41,17 +42,7 @@ pub const FIGURES: &[Figure] = &[
     completion::BATCHES,
     balancer_chip::P4HAULER,
     INTERVALS,
-    Figure {
-        id: "table-5.4",
-        title: "Balancers on switch, server and SmartNIC",
-        source: "thesis, section 5.7.4",
-        place: Place::Nowhere(
-            "it needs a Tofino and a SmartNIC in addition to nginx; `pointsman bench peers` compares with nginx and HAProxy on this \
-             machine. The published switch column comes from a run whose client stalled at 14.7 requests/s",
-        ),
-        remarks: &[],
-        claims: &[],
-    },
+    targets::TABLE,
     CHEETAH,
 ];
 

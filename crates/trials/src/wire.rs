@@ -3,7 +3,10 @@
 //!
 //! Request times and service times are drawn by the simulator's own code from the same seeds.
 
+mod behind;
+
 pub use crate::wire_error::WireError;
+pub use behind::{Behind, Proxied};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, LearnSection, RackFile, ServerSection, ServiceSection, SourceSection,
@@ -45,6 +48,8 @@ pub struct Ran {
     pub lost: u64,
     /// Median over all of them, lost ones with the client's patience.
     pub p50_ms: f64,
+    /// Their mean.
+    pub mean_ms: f64,
     /// 99th percentile.
     pub p99_ms: f64,
     /// Answered, for each second in which requests were sent.
@@ -264,7 +269,7 @@ fn learn_section(learn: &LearnModel) -> Result<LearnSection, WireError> {
 
 /// A rack that runs, for one run after the other.
 pub struct OnWire {
-    live: Live,
+    middle: Middle,
     learner: Option<Eyes>,
     target: SocketAddr,
     keys: Keyring,
@@ -272,6 +277,14 @@ pub struct OnWire {
     client: Namespace,
     /// Its configuration, apart from the requests.
     scenario: Scenario,
+}
+
+/// What takes requests to devices.
+enum Middle {
+    /// Our switch.
+    Switch(Box<Live>),
+    /// nginx.
+    Nginx(Box<Proxied>),
 }
 
 /// Inputs and outputs of a learner.
@@ -334,15 +347,38 @@ impl OnWire {
         live.wait_for_reports(PATIENCE)?;
         // Every agent must have reported twice.
         std::thread::sleep(Duration::from_secs(1));
+        let client = live.rack.host("client")?.namespace.clone();
+        let port = s.clients.first().map_or(0, |c| c.service.1);
+        let target = (plan.spec.vip_ipv4, port).into();
+        Self::of(s, seed, &plan, (Middle::Switch(Box::new(live)), learner), client, target)
+    }
+
+    /// The same rack with nginx in place of our switch.
+    ///
+    /// # Errors
+    /// As of [`OnWire::start`]; nginx is not installed, or the machine has no quotas.
+    pub fn start_behind(s: &Scenario, seed: u64, behind: &Behind) -> Result<Self, WireError> {
+        let mut plan = plan(s, seed)?;
+        plan.spec.validate()?;
+        let (proxied, target) = Proxied::start(s, &mut plan, behind)?;
+        let client = proxied.rack.host("client")?.namespace.clone();
+        Self::of(s, seed, &plan, (Middle::Nginx(Box::new(proxied)), None), client, target.into())
+    }
+
+    fn of(
+        s: &Scenario,
+        seed: u64,
+        plan: &Plan,
+        (middle, learner): (Middle, Option<Eyes>),
+        client: Namespace,
+        target: SocketAddr,
+    ) -> Result<Self, WireError> {
         let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone()))?;
         let sources: Vec<IpAddr> = plan.spec.clients.iter().flat_map(|c| c.ipv4_addresses()).collect();
         let idle_ms = s.rack.services.iter().map(|s| s.idle_timeout_ms).max().unwrap_or(0);
         let rest = Duration::from_millis(u64::from(idle_ms)) + Duration::from_secs(1);
         let ports = SourcePorts::new(sources, 1024..=65535, rest)?;
-        let client = live.rack.host("client")?.namespace.clone();
-        let port = s.clients.first().map_or(0, |c| c.service.1);
-        let target = (plan.spec.vip_ipv4, port).into();
-        Ok(OnWire { live, learner, target, keys, ports, client, scenario: without_requests(s) })
+        Ok(OnWire { middle, learner, target, keys, ports, client, scenario: without_requests(s) })
     }
 
     /// Sends the scenario's requests of this seed, and waits for their answers.
@@ -362,7 +398,7 @@ impl OnWire {
             arrivals: load::Arrivals::Listed(times.as_slice().into()),
             ..LoadConfig::new(self.target, times.len() as f64 / duration.as_secs_f64(), duration, seed)
         };
-        let (ports, keys, learner, live) = (&mut self.ports, &self.keys, &self.learner, &mut self.live);
+        let (ports, keys, learner, middle) = (&mut self.ports, &self.keys, &self.learner, &mut self.middle);
         let watch = |_, latencies: &[Duration]| {
             if let Some(eyes) = learner {
                 eyes.view.saw(latencies);
@@ -370,15 +406,22 @@ impl OnWire {
         };
         let client = &self.client;
         let r = std::thread::scope(|scope| {
-            let events = scope.spawn(|| perform(live, &s.events));
+            let events = scope.spawn(|| match middle {
+                Middle::Switch(live) => perform(live, &s.events),
+                Middle::Nginx(_) => Ok(()),
+            });
             let r = client.enter(|| load::watched(&config, ports, keys, watch))??;
             events.join().map_err(|_| WireError::Panicked)??;
             Ok::<_, WireError>(r)
         })?;
-        if !s.events.is_empty() {
-            // For the next run.
-            self.live.power_all()?;
-            self.live.wait_in_sync(PATIENCE)?;
+        match &mut self.middle {
+            Middle::Switch(live) if !s.events.is_empty() => {
+                // For the next run.
+                live.power_all()?;
+                live.wait_in_sync(PATIENCE)?;
+            }
+            Middle::Switch(_) => {}
+            Middle::Nginx(proxied) => proxied.check()?,
         }
         // Busy devices get time to report that they are available.
         std::thread::sleep(Duration::from_millis(500));
@@ -387,6 +430,7 @@ impl OnWire {
             sent: r.sent,
             lost: r.lost,
             p50_ms: ms(50.0),
+            mean_ms: r.latencies.mean().as_secs_f64() * 1e3,
             p99_ms: ms(99.0),
             answered_per_s: r.answered_rps(),
             finished_per_s: r.answered_meanwhile as f64 / duration.as_secs_f64(),
@@ -398,15 +442,15 @@ impl OnWire {
 
     /// Each run has its own, empty learner, which starts with the controller.
     fn learn_anew(&mut self, seed: u64) -> Result<(), WireError> {
-        let Some(eyes) = &self.learner else { return Ok(()) };
-        let mut config = self.live.config().clone();
+        let (Some(eyes), Middle::Switch(live)) = (&self.learner, &mut self.middle) else { return Ok(()) };
+        let mut config = live.config().clone();
         if let Some(learn) = &mut config.learn {
             learn.seed = Some(seed & (u64::MAX >> 1));
         }
-        self.live.stop_controller();
-        self.live.set_config(config);
-        self.live.start_controller()?;
-        self.live.wait_in_sync(PATIENCE)?;
+        live.stop_controller();
+        live.set_config(config);
+        live.start_controller()?;
+        live.wait_in_sync(PATIENCE)?;
         drop(eyes.weights());
         Ok(())
     }
