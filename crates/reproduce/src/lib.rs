@@ -18,6 +18,7 @@ mod fabric;
 pub mod figure;
 mod goals;
 mod lines;
+mod machines;
 mod output;
 mod papers;
 mod probes;
@@ -100,6 +101,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         chapter4::FIGURES,
         chapter5::FIGURES,
         chapter6::FIGURES,
+        &machines::FIGURES,
         probes::FIGURES,
         capacity::FIGURES,
         goals::FIGURES,
