@@ -15,6 +15,7 @@ mod chip;
 mod completion;
 mod dropless;
 mod fabric;
+mod factors;
 pub mod figure;
 mod goals;
 mod lines;

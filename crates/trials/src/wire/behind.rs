@@ -94,3 +94,57 @@ fn prepare(s: &Scenario, plan: &mut Plan, behind: &Behind) -> Result<Front, Wire
     let servers = addresses.zip(weights).filter(|(_, weight)| *weight > 0).collect();
     Ok(Front { at: SocketAddrV4::new(own, PORT), datagrams: true, servers })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use super::*;
+
+    const SCENARIO: &str = r#"
+name = "test"
+duration_s = 1
+[rack]
+servers = 2
+policy = "POLICY"
+[[device]]
+name = "cpu"
+kind = "cpu"
+weight = 5
+workers = 3
+service_time = { distribution = "deterministic", mean_ms = 40.0 }
+[[device]]
+name = "nic"
+kind = "smartnic"
+weight = 1
+workers = 1
+service_time = { distribution = "deterministic", mean_ms = 166.0 }
+[[client]]
+arrivals = { process = "poisson", rate_per_s = 38 }
+"#;
+
+    fn prepared(policy: &str, device: &str) -> Result<(Front, Vec<usize>), String> {
+        let text = SCENARIO.replace("POLICY", policy);
+        let scenarios = pointsman_sim::scenario::read("test", &text, &|file: &str| Err(file.to_string()))
+            .map_err(|e| e.to_string())?;
+        let s = scenarios.first().ok_or("no scenario")?;
+        let mut plan = plan(s, 1).map_err(|e| e.to_string())?;
+        let behind = Behind { device: device.into(), cores: None };
+        let front = prepare(s, &mut plan, &behind).map_err(|e| e.to_string())?;
+        Ok((front, plan.devices.iter().map(|d| d.servers).collect()))
+    }
+
+    #[test]
+    fn nginx_takes_a_worker_and_has_the_weights() {
+        let (front, workers) = prepared("wrr", "s1/cpu").expect("it can run");
+        assert_eq!(workers, [2, 1, 3, 1]);
+        let weights: Vec<u32> = front.servers.iter().map(|(_, weight)| *weight).collect();
+        assert_eq!(weights, [5, 1, 5, 1]);
+        assert!(front.datagrams && front.at.ip() == front.servers[0].0.ip() && front.at.port() == PORT);
+        let refused = |policy, device, what: &str| {
+            assert!(prepared(policy, device).is_err_and(|e| e.contains(what)), "{policy}, {device}");
+        };
+        refused("wrr", "s1/nic", "two or more");
+        refused("wrr", "s3/cpu", "s3/cpu");
+        refused("ecmp", "s1/cpu", "must be wrr");
+    }
+}
