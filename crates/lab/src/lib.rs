@@ -47,6 +47,7 @@
 //! ```
 
 pub mod announce;
+mod cgroup;
 pub mod compute;
 pub mod device;
 mod error;
@@ -55,7 +56,9 @@ pub mod harness;
 pub mod load;
 pub mod netlink;
 pub mod netns;
+pub mod probe;
 pub mod process;
+pub mod proxy;
 pub mod rack;
 pub mod ramp;
 pub mod report;

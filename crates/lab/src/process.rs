@@ -1,5 +1,6 @@
 //! Programs of other people, run inside a namespace and never longer than this process.
 
+use crate::cgroup::CpuGroup;
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::sys;
@@ -21,6 +22,8 @@ pub struct Process {
     name: String,
     child: Child,
     output: File,
+    /// Its quota. Fields are dropped after the program has ended.
+    group: Option<CpuGroup>,
 }
 
 /// A command that runs `program` in `namespace`. The program is killed when the thread that starts it ends, however that comes
@@ -53,12 +56,21 @@ impl Process {
         let mut command = command(namespace, program);
         command.args(arguments).stdin(Stdio::from(file)).stdout(stdout).stderr(stderr).process_group(0);
         let child = command.spawn().map_err(failed("start"))?;
-        Ok(Self { name: program.to_owned(), child, output })
+        Ok(Self { name: program.to_owned(), child, output, group: None })
     }
 
     /// The process id.
     pub fn number(&self) -> u32 {
         self.child.id()
+    }
+
+    /// From now on it may use this part of a processor, or so many of them: a cgroup quota for its first thread, so for all of a program that has one. Needs
+    /// root, and cgroups that may be written.
+    pub fn limit(&mut self, cores: f64) -> Result<()> {
+        let group = CpuGroup::create(&format!("process-{}", self.number()), cores)?;
+        group.add_thread(self.number() as libc::pid_t)?;
+        self.group = Some(group);
+        Ok(())
     }
 
     /// Sends it a signal (`libc::SIGSTOP` and the like). One that has ended takes none.

@@ -3,16 +3,20 @@
 use pointsman_lab::device::{Calibration, Device, DeviceConfig, DeviceCounters, Model, ServiceTime};
 use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
-    self, Arrivals, BulkConfig, ConsistencyConfig, Direction, LoadConfig, LoadResult, SourcePorts,
+    self, Arrivals, BulkConfig, ConsistencyConfig, Direction, LoadConfig, LoadResult, SessionsConfig,
+    SourcePorts,
 };
+use pointsman_lab::process::Process;
+use pointsman_lab::proxy::{Front, NGINX_PACKAGES, NGINX_STREAM, nginx};
 use pointsman_lab::rack::{Link, Rack, RackSpec, join};
 use pointsman_lab::wire::{Key, Keyring, Kind};
 use pointsman_lab::{Namespace, ensure};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SEED: u64 = 7;
 const PORT: u16 = 7000;
@@ -29,6 +33,9 @@ pub const TESTS: &[(&str, Test)] = &[
     ("consistency_over_udp_and_tcp", consistency_over_udp_and_tcp),
     ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
     ("bulk_transfers_are_intact", bulk_transfers_are_intact),
+    ("sessions_join_and_are_answered", sessions_join_and_are_answered),
+    ("a_proxy_answers_for_its_server", a_proxy_answers_for_its_server),
+    ("a_program_has_a_quota", a_program_has_a_quota),
     ("the_rack_is_wired", the_rack_is_wired),
     ("what_the_switch_sees_is_complete", what_the_switch_sees_is_complete),
     ("cpu_model_computes_under_a_quota", cpu_model_computes_under_a_quota),
@@ -307,6 +314,80 @@ fn bulk_transfers_are_intact() -> TestResult {
     };
     let error = cable.client.enter(|| load::transfer(&config, &cable.keys, |_| {}))?.unwrap_err();
     ensure!(error.to_string().contains("failed after 0 of 1 bytes"), "{error}");
+    Ok(())
+}
+
+/// Clients that join one after the other get all their content; without a server they give up.
+fn sessions_join_and_are_answered() -> TestResult {
+    let cable = Cable::new()?;
+    let device = Device::start(&cable.server, cable.device("s1/cpu"))?;
+    let config = SessionsConfig {
+        target: cable.target(false),
+        clients: 5,
+        join: ms(20),
+        requests: 3,
+        gap: ms(50),
+        bytes: 200_003,
+        request_bytes: 250,
+        timeout: Duration::from_secs(5),
+        seed: SEED,
+    };
+    let mut ports = cable.ports(false);
+    let r = cable.client.enter(|| load::sessions(&config, &mut ports, &cable.keys))??;
+    ensure!((r.planned, r.answered, r.latencies.len(), r.moved) == (15, 15, 15, 0), "{r:?}");
+    ensure!(r.clients_by_device.get("s1/cpu") == Some(&5) && r.loss_percent() == 0.0, "{r:?}");
+    ensure!(r.bytes_by_device.get("s1/cpu") == Some(&(15 * 200_003)), "{r:?}");
+    // The last one joins after 80 ms, and its last request is 100 ms later.
+    ensure!(r.elapsed >= ms(180) && r.latencies.max() < ms(2000), "{r:?}");
+    device.stop()?;
+    let config = SessionsConfig { clients: 2, timeout: ms(200), ..config };
+    let r = cable.client.enter(|| load::sessions(&config, &mut ports, &cable.keys))??;
+    ensure!(r.answered == 0 && r.loss_percent() == 100.0 && r.first_error.is_some(), "{r:?}");
+    Ok(())
+}
+
+/// nginx in front of a device, with a part of a processor.
+fn a_proxy_answers_for_its_server() -> TestResult {
+    const NAME: &str = "a_proxy_answers_for_its_server";
+    if !pointsman_needs::programs(NAME, &["nginx-light:nginx"]) {
+        return Ok(());
+    }
+    if !Path::new(NGINX_STREAM).exists() {
+        pointsman_needs::skip(NAME, &format!("to run it: apt-get install {NGINX_PACKAGES}"));
+        return Ok(());
+    }
+    let cable = Cable::new()?;
+    let device = Device::start(&cable.server, cable.device("s1/cpu"))?;
+    let at = |port| SocketAddrV4::new(cable.server_link.ipv4, port);
+    let front = Front { at: at(PORT + 1), datagrams: true, servers: vec![(at(PORT), 1)] };
+    let _nginx = nginx(&cable.server, &front)?;
+    let probes =
+        LoadConfig { kind: Kind::Probe, ..LoadConfig::new(at(PORT + 1).into(), 200.0, ms(500), SEED) };
+    let r = cable.load(&probes)?;
+    ensure!(r.answered == r.sent && r.sent == 100 && r.wrong_source == 0, "{r:?}");
+    device.stop()?;
+    Ok(())
+}
+
+/// A program that computes all the time gets its part of a processor.
+fn a_program_has_a_quota() -> TestResult {
+    let namespace = Namespace::new("busy")?;
+    let mut busy = Process::start(&namespace, "/bin/sh", &["-c", "while :; do :; done"], "")?;
+    if let Err(e) = busy.limit(0.1) {
+        let text = e.to_string();
+        ensure!(text.contains("CPU quota") || text.contains("cgroup"), "{text}");
+        pointsman_needs::skip("a_program_has_a_quota", &text);
+        return Ok(());
+    }
+    // proc(5): the first number is time on the processor in nanoseconds.
+    let used = || -> Result<u64, Box<dyn std::error::Error>> {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", busy.number()))?;
+        Ok(text.split_whitespace().next().ok_or("no number")?.parse()?)
+    };
+    let (before, start) = (used()?, Instant::now());
+    std::thread::sleep(ms(1000));
+    let part = (used()? - before) as f64 / start.elapsed().as_nanos() as f64;
+    ensure!(part < 0.15, "{part} of a processor");
     Ok(())
 }
 

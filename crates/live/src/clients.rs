@@ -2,7 +2,7 @@
 
 use pointsman_balance::config::file::ClientsSection;
 use pointsman_node::http::server::{self as http, Request, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,43 @@ use tokio::net::TcpListener;
 /// Its address, inside the switch's namespace.
 pub const CLIENTS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9090);
 
+/// The series of a Prometheus server: for the text of a query, values by the label `instance`.
+pub type Series = Arc<dyn Fn(&str) -> Vec<(String, f64)> + Send + Sync>;
+
 /// Longest query.
 const MAX_BODY: usize = 1 << 12;
+
+/// The answer of a Prometheus server: samples with their labels.
+fn vector(samples: &[(Value, f64)]) -> Response {
+    // As in Prometheus: numbers are strings, to allow NaN.
+    let sample =
+        |(labels, value): &(Value, f64)| json!({ "metric": labels, "value": [0, value.to_string()] });
+    let data = json!({ "resultType": "vector", "result": samples.iter().map(sample).collect::<Vec<_>>() });
+    Response {
+        status: 200,
+        content_type: "application/json",
+        headers: Vec::new(),
+        body: json!({ "status": "success", "data": data }).to_string(),
+    }
+}
+
+/// Answers queries with a series' values until the task is dropped. The names of series have no characters that a form would escape.
+pub async fn serve_series(series: Series, listener: TcpListener) {
+    http::serve(listener, None, MAX_BODY, move |request: Request| {
+        let series = series.clone();
+        async move {
+            match std::str::from_utf8(&request.body).ok().and_then(|body| body.strip_prefix("query=")) {
+                Some(name) => {
+                    let samples = series(name).into_iter();
+                    let samples = samples.map(|(instance, value)| (json!({ "instance": instance }), value));
+                    vector(&samples.collect::<Vec<_>>())
+                }
+                None => Response::error(404, "query a series by name"),
+            }
+        }
+    })
+    .await;
+}
 
 /// The latencies of the last requests.
 #[derive(Clone, Debug)]
@@ -70,15 +105,7 @@ impl ClientsView {
             b"query=loss" => loss,
             _ => return Response::error(404, "query p99_ms or loss"),
         };
-        // As in Prometheus: numbers are strings, to allow NaN.
-        let sample = json!({ "metric": {}, "value": [0, value.to_string()] });
-        let data = json!({ "resultType": "vector", "result": [sample] });
-        Response {
-            status: 200,
-            content_type: "application/json",
-            headers: Vec::new(),
-            body: json!({ "status": "success", "data": data }).to_string(),
-        }
+        vector(&[(json!({}), value)])
     }
 
     /// Answers queries until the task is dropped.

@@ -7,7 +7,7 @@ mod clients;
 mod error;
 mod network;
 
-pub use clients::ClientsView;
+pub use clients::{ClientsView, Series};
 pub use error::{Error, Late};
 pub use network::LiveNetwork;
 
@@ -342,6 +342,14 @@ impl Live {
         let bind = TcpListener::bind(SocketAddr::from(clients::CLIENTS));
         let listener = self.bound(bind, || "for client metrics".into())?;
         self.tokio.spawn(view.serve(listener));
+        Ok(())
+    }
+
+    /// From now on the controller can query these series where `ClientsView` has its address. Ends with the rack.
+    pub fn serve_series(&mut self, series: Series) -> Result<(), Error> {
+        let bind = TcpListener::bind(SocketAddr::from(clients::CLIENTS));
+        let listener = self.bound(bind, || "for series".into())?;
+        self.tokio.spawn(clients::serve_series(series, listener));
         Ok(())
     }
 

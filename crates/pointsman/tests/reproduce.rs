@@ -73,6 +73,32 @@ fn a_figure_in_the_lab() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("in the lab: 8 runs"), "{output:?}");
 }
 
+/// nginx in place of the switch, with and without a quota: all requests are answered, and each claim has a number.
+#[test]
+fn a_figure_with_a_proxy_in_the_lab() {
+    const NAME: &str = "a_figure_with_a_proxy_in_the_lab";
+    if !pointsman_needs::programs(NAME, &["nginx-light:nginx"]) {
+        return;
+    }
+    let dir = Scratch::new("reproduce-proxy");
+    let json = dir.path("r.json");
+    let args = ["reproduce", "table-5.4", "--quick", "--in", "lab", "--seeds", "1", "--json", &json];
+    let ended = run(&args);
+    if ended.code != Some(0) && (ended.stderr.contains("quota") || ended.stderr.contains("apt-get install")) {
+        return pointsman_needs::skip(NAME, ended.stderr.lines().last().unwrap_or_default());
+    }
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("in the lab: 6 runs"), "{ended:?}");
+    let text = std::fs::read_to_string(&json).expect("the file is there");
+    let result: Value = serde_json::from_str(&text).expect("one line of JSON");
+    let claims = result["claims"].as_array().expect("claims");
+    assert_eq!(claims.len(), 8, "{result}");
+    for claim in claims {
+        let ours = claim["ours"].as_f64().unwrap_or(f64::NAN);
+        assert!((0.01..10.0).contains(&ours) && claim["loss_percent"] == 0.0, "{claim}");
+    }
+}
+
 /// All schemes at 10 Gbit/s. Two parts leave in the file what the whole figure needs, which then simulates nothing.
 #[test]
 fn a_figure_of_networks_in_parts() {
@@ -130,8 +156,9 @@ fn the_list_and_mistakes() {
     };
     check(&[], "FIGURE");
     check(&["fig-9.9"], "--list");
-    check(&["table-4.1"], "cannot be run: it counts resources");
+    check(&["fig-4.1"], "cannot be run: it is a drawing");
     check(&["fig-5.12", "--in", "lab"], "omit --in lab");
+    check(&["table-5.4"], "add --in lab");
     check(&["goal-capacity", "--as-published"], "has no settings as published");
     check(&["fig-5.7", "--as-published", "--in", "lab"], "omit --in lab");
     check(&["p4te-fig-9", "--as-published=ties"], "without a list");

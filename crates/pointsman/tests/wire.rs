@@ -12,6 +12,7 @@ mod members_wire;
 mod memory_wire;
 mod net_wire;
 mod network_wire;
+mod probes_wire;
 mod rack_wire;
 mod siege_wire;
 mod sim_lab;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         ("trace_wire", trace_wire::TESTS),
         ("learn_wire", learn_wire::TESTS),
         ("network_wire", network_wire::TESTS),
+        ("probes_wire", probes_wire::TESTS),
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
     ];

@@ -1,5 +1,6 @@
 //! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
+pub use super::factors::{Coming, Factor, Where};
 pub use super::figure::Ran;
 use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
@@ -7,7 +8,7 @@ use pointsman_console::progress::Progress;
 use pointsman_sim::{Outcome, Scenario, scenario};
 use pointsman_trials::network::{self, Point};
 use pointsman_trials::validate::load_average;
-use pointsman_trials::wire::{OnWire, WireError, stretched};
+use pointsman_trials::wire::{Behind, OnWire, WireError, stretched};
 use pointsman_trials::{Session, Shard, Simulator, parallel};
 use serde_json::Value;
 use std::any::Any;
@@ -16,88 +17,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Arrival process of figures that do not specify one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Coming {
-    /// Poisson arrivals, as stated in the thesis.
-    Poisson,
-    /// Nearly even gaps, as sent by the thesis's actual clients: drawn around their mean, with a standard deviation of the
-    /// square root of the gap in milliseconds.
-    NearConstant,
-}
-
-/// A setting of racks in which the papers' systems differ from ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Factor {
-    /// All but `pause` and `interval`: as in the text and, where it says nothing, as in the published programs.
-    All,
-    /// Arrivals as the published clients send them: nearly even.
-    Arrivals,
-    /// What agents report. Chapter 4: pulses of 5 ms for each slow answer, and none from the SmartNIC. Chapter 5: the mean of ten readings
-    /// of 10 ms each.
-    Agent,
-    /// Least-utilised takes the server where both loads are equal.
-    Ties,
-    /// PRT without hysteresis: out above 99 %, in again at 98 %.
-    Thresholds,
-    /// The ring of chapter 5 sends 2 of 11 requests to the SmartNIC.
-    Ring,
-    /// Chapter 4: a request slower than ten times the unloaded latency is lost. Chapter 5: percentiles of answered requests,
-    /// time-outs of 20 s (30 s for KNN).
-    Losses,
-    /// The published agent of chapter 4, unlike the text, pauses for 0.4 s after a pulse.
-    Pause,
-    /// The agent of chapter 5 reads and reports every 0.1 s, as its published instructions start it, not every 10 ms as in the text.
-    Interval,
-    /// Chapter 6: as many servers as the thesis has, at its rates, not a sixteenth of them ten times as fast.
-    Scale,
-    /// Chapter 6: P4Wise with its defaults in place of the settings that our racks have.
-    Learner,
-    /// Figures 5.12 to 5.14: the thesis's own simulator, which looks latencies up in a table, in place of ours.
-    Lookup,
-    /// Figure 6.8: P4Wise's table is emptied when the second SmartNIC is added.
-    Reset,
-}
-
-impl Factor {
-    /// As the command line has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Factor::All => "all",
-            Factor::Arrivals => "arrivals",
-            Factor::Agent => "agent",
-            Factor::Ties => "ties",
-            Factor::Thresholds => "thresholds",
-            Factor::Ring => "ring",
-            Factor::Losses => "losses",
-            Factor::Pause => "pause",
-            Factor::Interval => "interval",
-            Factor::Scale => "scale",
-            Factor::Learner => "learner",
-            Factor::Lookup => "lookup",
-            Factor::Reset => "reset",
-        }
-    }
-}
-
-/// Where experiments run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Where {
-    /// In virtual time.
-    Simulator,
-    /// On racks of network namespaces, in real time, with all times scaled so that the fastest service takes about 20 ms.
-    Lab,
-}
-
-impl Where {
-    /// As the command line has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Where::Simulator => "simulator",
-            Where::Lab => "lab",
-        }
-    }
-}
+/// A scenario for the lab: with our switch, or with nginx in its place.
+pub type Balanced = (Arc<Scenario>, Option<Behind>);
 
 /// Racks of the lab at the same time. They mostly wait.
 const RACKS: usize = 8;
@@ -390,6 +311,7 @@ impl Bench {
                 Ok(Ran {
                     lost: outcome.requests.lost,
                     loss_percent: outcome.requests.loss_percent(),
+                    mean_ms: self.pick(Factor::Losses, outcome.answers.mean_ms, outcome.latency.mean_ms),
                     p99_ms: self.pick(Factor::Losses, outcome.answers.p99_ms, outcome.latency.p99_ms),
                     finished_per_s: outcome.groups.iter().map(|g| g.throughput_per_s).sum(),
                     took_s: outcome.virtual_s,
@@ -397,7 +319,7 @@ impl Bench {
             }),
             Where::Lab => {
                 self.begin(what, items.len());
-                let one = |item: &I| self.on_the_wire(|seed| scenario(item, seed));
+                let one = |item: &I| self.on_the_wire(None, |seed| scenario(item, seed));
                 let done = parallel::map(self.threads, items, one);
                 self.bar.finish();
                 done
@@ -405,15 +327,47 @@ impl Bench {
         }
     }
 
+    /// Runs every scenario with every seed in the lab: with our switch, or with nginx in its place.
+    ///
+    /// # Errors
+    /// As of [`Bench::run_all`]; nginx is not installed, or the machine has no quotas.
+    pub fn run_behind(&self, what: &str, items: &[Balanced]) -> Result<Vec<Vec<Ran>>, String> {
+        self.begin(what, items.len());
+        let one = |(scenario, behind): &Balanced| self.on_the_wire(behind.as_ref(), |_| Ok(scenario.clone()));
+        let done = parallel::map(self.threads, items, one);
+        self.bar.finish();
+        done
+    }
+
+    /// Does something with every seed, on the calling thread: for what measures this machine.
+    ///
+    /// # Errors
+    /// The first that `one` gives.
+    pub fn alone(&self, what: &str, mut one: impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
+        self.begin(what, 1);
+        for seed in self.seeds() {
+            one(seed)?;
+            self.bar.inc(1);
+        }
+        self.bar.finish();
+        Ok(())
+    }
+
     /// All seeds on one rack, one after the other.
     fn on_the_wire(
         &self,
+        behind: Option<&Behind>,
         scenario: impl Fn(u64) -> Result<Arc<Scenario>, String>,
     ) -> Result<Vec<Ran>, String> {
         let first = scenario(self.first_seed)?;
         let factor = stretch(&first);
         let text = |e: WireError| e.to_string();
-        let mut rack = OnWire::start(&on_wire(&first, factor), self.first_seed).map_err(text)?;
+        let (scaled, seed) = (on_wire(&first, factor), self.first_seed);
+        let rack = behind.map_or_else(
+            || OnWire::start(&scaled, seed),
+            |behind| OnWire::start_behind(&scaled, seed, behind),
+        );
+        let mut rack = rack.map_err(text)?;
         let mut out = Vec::new();
         for seed in self.seeds() {
             let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed).map_err(text)?;
@@ -428,6 +382,7 @@ impl Bench {
             out.push(Ran {
                 lost: r.lost,
                 loss_percent: 100.0 * r.lost as f64 / r.sent.max(1) as f64,
+                mean_ms: r.mean_ms / factor,
                 p99_ms: r.p99_ms / factor,
                 finished_per_s: r.finished_per_s * factor,
                 took_s: r.took_s / factor,

@@ -1,6 +1,8 @@
 //! Chapter 4 of the thesis: P4Mite.
 
+use super::balancer_chip;
 use super::bench::{Bench, Factor};
+use super::dropless;
 use super::figure::{
     Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, Source, ratios,
 };
@@ -16,27 +18,8 @@ pub const FIGURES: &[Figure] = &[
     RATES,
     SIZES,
     APPLICATIONS,
-    Figure {
-        id: "fig-4.5",
-        title: "P4Mite against a balancer on a SmartNIC",
-        source: "thesis, section 4.5.4",
-        place: Place::Nowhere(
-            "it compares a Tofino chip with one core of a SmartNIC; `pointsman bench wire` measures what our switch forwards",
-        ),
-        remarks: &[],
-        claims: &[],
-    },
-    Figure {
-        id: "table-4.1",
-        title: "Resources of the switch",
-        source: "thesis, section 4.5.5",
-        place: Place::Nowhere(
-            "it counts resources of a Tofino chip, which Pointsman does not compile for; docs/policies.md has the stages of \
-             each block",
-        ),
-        remarks: &[],
-        claims: &[],
-    },
+    dropless::FIGURE,
+    balancer_chip::P4MITE,
 ];
 
 const fn drawing(id: &'static str, title: &'static str, source: &'static str) -> Figure {

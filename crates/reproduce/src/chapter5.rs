@@ -1,18 +1,17 @@
 //! Chapter 5 of the thesis: P4Hauler on a testbed. The simulated figures 5.12 to 5.14 are in chapter 6.
 
 use super::apps::{self, App};
+use super::balancer_chip;
 use super::bench::{Bench, Factor, Ran};
 use super::completion;
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, Source, ratios};
 use super::lines;
 use super::papers;
 use super::setup::{agents, by_readings};
+use super::targets;
 use pointsman_balance::blocks::Servers;
 use pointsman_sim::Scenario;
 use std::sync::Arc;
-
-const SWITCH_CHIP: &str = "it counts resources of a Tofino chip, which Pointsman does not compile for; docs/policies.md \
-                           has the stages of each block";
 
 /// In the thesis's order.
 pub const FIGURES: &[Figure] = &[
@@ -41,26 +40,9 @@ pub const FIGURES: &[Figure] = &[
     DELAYS,
     completion::RATES,
     completion::BATCHES,
-    Figure {
-        id: "table-5.3",
-        title: "Resources of the switch",
-        source: "thesis, section 5.7.3",
-        place: Place::Nowhere(SWITCH_CHIP),
-        remarks: &[],
-        claims: &[],
-    },
+    balancer_chip::P4HAULER,
     INTERVALS,
-    Figure {
-        id: "table-5.4",
-        title: "Balancers on switch, server and SmartNIC",
-        source: "thesis, section 5.7.4",
-        place: Place::Nowhere(
-            "it needs a Tofino and a SmartNIC in addition to nginx; `pointsman bench peers` compares with nginx and HAProxy on this \
-             machine. The published switch column comes from a run whose client stalled at 14.7 requests/s",
-        ),
-        remarks: &[],
-        claims: &[],
-    },
+    targets::TABLE,
     CHEETAH,
 ];
 

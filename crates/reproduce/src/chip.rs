@@ -1,4 +1,4 @@
-//! What a library takes of a switch chip: the difference of a program with it and without it.
+//! What programs take of a switch chip, and what a library adds to one: the difference of a program with it and without it.
 
 use crate::figure::{Claim, Curve, Point, Rule, Source};
 use pointsman_pisa::{Report, Resource};
@@ -6,7 +6,7 @@ use pointsman_pisa::{Report, Resource};
 /// Resources that a table names together, and the paper's additional use in per cent.
 pub type Row = (&'static str, &'static [Resource], f64);
 
-/// A paper's additional use.
+/// A paper's use or additional use.
 pub const fn at_most(id: &'static str, text: &'static str, percent: f64) -> Claim {
     Claim { id, text, paper: percent, unit: "%", rule: Rule::AtMost, source: Source::Text }
 }
@@ -21,11 +21,23 @@ fn percent(report: &Report, kinds: &[Resource]) -> f64 {
 
 /// What `with` takes more than `plain`, row by row and then in stages, in per cent of the chip. All seeds give the same.
 pub fn more(name: &str, rows: &[Row], with: &Report, plain: &Report, seeds: usize) -> Curve {
-    let of_rows = rows.iter().map(|(_, kinds, _)| percent(with, kinds) - percent(plain, kinds));
-    let stages = f64::from(with.used()) - f64::from(plain.used());
-    let all = of_rows.chain([100.0 * stages / f64::from(plain.target.stages)]);
-    let points = all.enumerate().map(|(n, more)| Point::new((n + 1) as f64, vec![more; seeds]));
+    let all = shares(rows, with).into_iter().zip(shares(rows, plain)).map(|(with, plain)| with - plain);
+    curve(name, all, seeds)
+}
+
+/// What a program takes, row by row and then in stages, in per cent of the chip. All seeds give the same.
+pub fn taken(name: &str, rows: &[Row], report: &Report, seeds: usize) -> Curve {
+    curve(name, shares(rows, report).into_iter(), seeds)
+}
+
+fn curve(name: &str, rows: impl Iterator<Item = f64>, seeds: usize) -> Curve {
+    let points = rows.enumerate().map(|(n, share)| Point::new((n + 1) as f64, vec![share; seeds]));
     Curve { name: name.into(), points: points.collect() }
+}
+
+fn shares(rows: &[Row], report: &Report) -> Vec<f64> {
+    let stages = 100.0 * f64::from(report.used()) / f64::from(report.target.stages);
+    rows.iter().map(|(_, kinds, _)| percent(report, kinds)).chain([stages]).collect()
 }
 
 /// The paper's numbers.

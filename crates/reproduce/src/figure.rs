@@ -37,6 +37,8 @@ pub enum Place {
     Network(Run),
     /// Networks at 10 Gbit/s in virtual time, with tuned settings: there are none as published.
     Fabric(Run),
+    /// With sockets on a rack of namespaces only.
+    Lab(Run),
     /// Nowhere, and why.
     Nowhere(&'static str),
 }
@@ -122,6 +124,8 @@ pub struct Ran {
     pub lost: u64,
     /// Their share of those sent, in per cent.
     pub loss_percent: f64,
+    /// Mean over all requests sent, in milliseconds. A lost one counts with the client's patience.
+    pub mean_ms: f64,
     /// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience.
     pub p99_ms: f64,
     /// Requests finished while clients were sending, per second.

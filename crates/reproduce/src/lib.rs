@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+mod balancer_chip;
+mod bed;
 pub mod bench;
 mod bound;
 mod capacity;
@@ -11,16 +13,20 @@ mod chapter5;
 mod chapter6;
 mod chip;
 mod completion;
+mod dropless;
 mod fabric;
+mod factors;
 pub mod figure;
 mod goals;
 mod lines;
+mod machines;
 mod output;
 mod papers;
 mod probes;
 mod redplane;
 pub mod setup;
 mod staleness;
+mod targets;
 mod tea;
 pub mod verdict;
 
@@ -96,6 +102,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         chapter4::FIGURES,
         chapter5::FIGURES,
         chapter6::FIGURES,
+        &machines::FIGURES,
         probes::FIGURES,
         capacity::FIGURES,
         goals::FIGURES,
@@ -116,6 +123,7 @@ fn list() -> String {
         let place = match f.place {
             Place::Simulator(_) | Place::Network(_) | Place::Fabric(_) => "simulator".to_string(),
             Place::Both { .. } => "simulator, lab".to_string(),
+            Place::Lab(_) => "lab".to_string(),
             Place::Nowhere(why) => format!("cannot be run: {why}"),
         };
         out.push_str(&format!("{:<18} {} ({})\n{:<18}   {place}\n", f.id, f.title, f.source, ""));
@@ -136,10 +144,13 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
             let run = match (f.place, place) {
                 (Place::Simulator(run) | Place::Network(run) | Place::Fabric(run), Where::Simulator) => run,
                 (Place::Both { simulator, .. }, Where::Simulator) => simulator,
-                (Place::Both { lab, .. }, Where::Lab) => lab,
+                (Place::Both { lab, .. } | Place::Lab(lab), Where::Lab) => lab,
                 _ if everything => continue,
                 (Place::Simulator(_) | Place::Network(_) | Place::Fabric(_), Where::Lab) => {
                     return Err(format!("{name} runs only in the simulator: omit --in lab"));
+                }
+                (Place::Lab(_), Where::Simulator) => {
+                    return Err(format!("{name} runs only in the lab: add --in lab"));
                 }
                 (Place::Nowhere(why), _) => return Err(format!("{name} cannot be run: {why}")),
             };
@@ -329,8 +340,10 @@ mod tests {
         let ask = |n: &[&str], place| wanted(&names(n), place).map(|w| w.len());
         assert_eq!(ask(&["fig-5.7", "fig-5.7"], Where::Simulator), Ok(1));
         assert!(ask(&["fig-9.9"], Where::Simulator).is_err_and(|e| e.contains("--list")));
-        assert!(ask(&["table-5.3"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
+        assert!(ask(&["fig-5.1"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
         assert!(ask(&["fig-5.12"], Where::Lab).is_err());
+        assert!(ask(&["table-5.4"], Where::Simulator).is_err_and(|e| e.contains("add --in lab")));
+        assert_eq!(ask(&["table-5.4"], Where::Lab), Ok(1));
         assert_eq!(ask(&["fig-5.7", "goal-capacity"], Where::Lab), Ok(2));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));
         assert!(list().contains("table-4.1"));

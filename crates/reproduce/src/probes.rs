@@ -1,5 +1,5 @@
 //! The paper on probes and PROMETHEE ("adaptive load balancing in P4"). Its measurements are of virtual machines that share one
-//! laptop with switch and clients; none is reproduced.
+//! laptop with switch and clients. Figure 7.1 is here; those of the lab are in `machines`.
 
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
@@ -10,31 +10,8 @@ use pointsman_decide::promethee::Goal;
 use pointsman_sim::{Outcome, Scenario};
 use std::sync::Arc;
 
-/// In the paper's order.
-pub const FIGURES: &[Figure] = &[
-    table("probes-fig-5.2", "Throughput of servers by the frequency of probes", PROBES),
-    table("probes-fig-5.3", "Mean throughput by the frequency of probes", PROBES),
-    table("probes-fig-5.4", "Makespan by the frequency of probes", PROBES),
-    table("probes-fig-5.5", "Response time by the number of clients", MACHINES),
-    table("probes-fig-5.6", "Connections of servers by the number of clients", MACHINES),
-    table("probes-fig-6.1", "Response time by the number of connections, PROMETHEE", MACHINES),
-    COMPARED,
-];
-
-const PROBES: &str = "the bottleneck is the laptop's virtual network, with answers of 5 MB and probes";
-const MACHINES: &str = "response times of virtual machines that share one laptop, without load; published without comparable \
-                        numbers";
-
-const fn table(id: &'static str, title: &'static str, why: &'static str) -> Figure {
-    Figure {
-        id,
-        title,
-        source: "paper on probes, chapters 5 to 7",
-        place: Place::Nowhere(why),
-        remarks: &[],
-        claims: &[],
-    }
-}
+/// Next to those of the lab.
+pub const FIGURES: &[Figure] = &[COMPARED];
 
 const COMPARED: Figure = Figure {
     id: "probes-fig-7.1",
@@ -152,8 +129,8 @@ const BALANCERS: [Balancer; 6] = [
     balancer("least connections (ours)", "least-connections"),
 ];
 
-/// Queries and judgements of the paper's controller: processor, memory and sent bytes.
-fn prometheus(network: bool) -> PrometheusSection {
+/// Queries and judgements of the paper's controller for so many machines: processor, memory and sent bytes.
+pub fn prometheus(machines: usize, network: bool) -> PrometheusSection {
     let criterion =
         |name: &str, promql: &str, goal| CriterionSection { name: name.into(), promql: promql.into(), goal };
     let mut criteria = vec![
@@ -171,7 +148,7 @@ fn prometheus(network: bool) -> PrometheusSection {
     PrometheusSection {
         url: "http://127.0.0.1:9090".into(),
         interval_ms: 5000,
-        alternatives: ["vm1", "vm2"].map(|vm| (format!("s1/{vm}"), vm.to_string())).into(),
+        alternatives: (1..=machines).map(|n| (format!("s1/vm{n}"), format!("vm{n}"))).collect(),
         judgements,
         criteria,
     }
@@ -199,7 +176,7 @@ fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, String> {
                 s.report_timeout_ms = 15_000;
             }
             if balancer.policy == "chosen" {
-                s.prometheus = Some(prometheus(balancer.network));
+                s.prometheus = Some(prometheus(2, balancer.network));
             }
             s.warmup_s = 0.0;
             s.duration_s = f64::from(CLIENTS) * JOIN_S + f64::from(REQUESTS) + 1.0;

@@ -3,13 +3,17 @@
 //!
 //! Request times and service times are drawn by the simulator's own code from the same seeds.
 
+mod behind;
+mod stretch;
+
 pub use crate::wire_error::WireError;
+pub use behind::{Behind, Proxied};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, LearnSection, RackFile, ServerSection, ServiceSection, SourceSection,
     SwitchSection,
 };
-use pointsman_balance::config::{AgentSettings, NextHop, Route};
+use pointsman_balance::config::{NextHop, Route};
 use pointsman_balance::{DeviceKind, Prefix, Protocol};
 use pointsman_compile::executor::Choice;
 use pointsman_lab::Namespace;
@@ -26,6 +30,7 @@ use pointsman_sim::scenario::{Action, ClientModel, Connections, Event, LearnMode
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+pub use stretch::stretched;
 
 /// Each device is a network namespace with its subnet.
 const MAX_DEVICES: usize = 48;
@@ -45,6 +50,8 @@ pub struct Ran {
     pub lost: u64,
     /// Median over all of them, lost ones with the client's patience.
     pub p50_ms: f64,
+    /// Their mean.
+    pub mean_ms: f64,
     /// 99th percentile.
     pub p99_ms: f64,
     /// Answered, for each second in which requests were sent.
@@ -264,7 +271,7 @@ fn learn_section(learn: &LearnModel) -> Result<LearnSection, WireError> {
 
 /// A rack that runs, for one run after the other.
 pub struct OnWire {
-    live: Live,
+    middle: Middle,
     learner: Option<Eyes>,
     target: SocketAddr,
     keys: Keyring,
@@ -272,6 +279,14 @@ pub struct OnWire {
     client: Namespace,
     /// Its configuration, apart from the requests.
     scenario: Scenario,
+}
+
+/// What takes requests to devices.
+enum Middle {
+    /// Our switch.
+    Switch(Box<Live>),
+    /// nginx.
+    Nginx(Box<Proxied>),
 }
 
 /// Inputs and outputs of a learner.
@@ -334,15 +349,38 @@ impl OnWire {
         live.wait_for_reports(PATIENCE)?;
         // Every agent must have reported twice.
         std::thread::sleep(Duration::from_secs(1));
+        let client = live.rack.host("client")?.namespace.clone();
+        let port = s.clients.first().map_or(0, |c| c.service.1);
+        let target = (plan.spec.vip_ipv4, port).into();
+        Self::of(s, seed, &plan, (Middle::Switch(Box::new(live)), learner), client, target)
+    }
+
+    /// The same rack with nginx in place of our switch.
+    ///
+    /// # Errors
+    /// As of [`OnWire::start`]; nginx is not installed, or the machine has no quotas.
+    pub fn start_behind(s: &Scenario, seed: u64, behind: &Behind) -> Result<Self, WireError> {
+        let mut plan = plan(s, seed)?;
+        plan.spec.validate()?;
+        let (proxied, target) = Proxied::start(s, &mut plan, behind)?;
+        let client = proxied.rack.host("client")?.namespace.clone();
+        Self::of(s, seed, &plan, (Middle::Nginx(Box::new(proxied)), None), client, target.into())
+    }
+
+    fn of(
+        s: &Scenario,
+        seed: u64,
+        plan: &Plan,
+        (middle, learner): (Middle, Option<Eyes>),
+        client: Namespace,
+        target: SocketAddr,
+    ) -> Result<Self, WireError> {
         let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone()))?;
         let sources: Vec<IpAddr> = plan.spec.clients.iter().flat_map(|c| c.ipv4_addresses()).collect();
         let idle_ms = s.rack.services.iter().map(|s| s.idle_timeout_ms).max().unwrap_or(0);
         let rest = Duration::from_millis(u64::from(idle_ms)) + Duration::from_secs(1);
         let ports = SourcePorts::new(sources, 1024..=65535, rest)?;
-        let client = live.rack.host("client")?.namespace.clone();
-        let port = s.clients.first().map_or(0, |c| c.service.1);
-        let target = (plan.spec.vip_ipv4, port).into();
-        Ok(OnWire { live, learner, target, keys, ports, client, scenario: without_requests(s) })
+        Ok(OnWire { middle, learner, target, keys, ports, client, scenario: without_requests(s) })
     }
 
     /// Sends the scenario's requests of this seed, and waits for their answers.
@@ -362,7 +400,7 @@ impl OnWire {
             arrivals: load::Arrivals::Listed(times.as_slice().into()),
             ..LoadConfig::new(self.target, times.len() as f64 / duration.as_secs_f64(), duration, seed)
         };
-        let (ports, keys, learner, live) = (&mut self.ports, &self.keys, &self.learner, &mut self.live);
+        let (ports, keys, learner, middle) = (&mut self.ports, &self.keys, &self.learner, &mut self.middle);
         let watch = |_, latencies: &[Duration]| {
             if let Some(eyes) = learner {
                 eyes.view.saw(latencies);
@@ -370,15 +408,22 @@ impl OnWire {
         };
         let client = &self.client;
         let r = std::thread::scope(|scope| {
-            let events = scope.spawn(|| perform(live, &s.events));
+            let events = scope.spawn(|| match middle {
+                Middle::Switch(live) => perform(live, &s.events),
+                Middle::Nginx(_) => Ok(()),
+            });
             let r = client.enter(|| load::watched(&config, ports, keys, watch))??;
             events.join().map_err(|_| WireError::Panicked)??;
             Ok::<_, WireError>(r)
         })?;
-        if !s.events.is_empty() {
-            // For the next run.
-            self.live.power_all()?;
-            self.live.wait_in_sync(PATIENCE)?;
+        match &mut self.middle {
+            Middle::Switch(live) if !s.events.is_empty() => {
+                // For the next run.
+                live.power_all()?;
+                live.wait_in_sync(PATIENCE)?;
+            }
+            Middle::Switch(_) => {}
+            Middle::Nginx(proxied) => proxied.check()?,
         }
         // Busy devices get time to report that they are available.
         std::thread::sleep(Duration::from_millis(500));
@@ -387,6 +432,7 @@ impl OnWire {
             sent: r.sent,
             lost: r.lost,
             p50_ms: ms(50.0),
+            mean_ms: r.latencies.mean().as_secs_f64() * 1e3,
             p99_ms: ms(99.0),
             answered_per_s: r.answered_rps(),
             finished_per_s: r.answered_meanwhile as f64 / duration.as_secs_f64(),
@@ -398,15 +444,15 @@ impl OnWire {
 
     /// Each run has its own, empty learner, which starts with the controller.
     fn learn_anew(&mut self, seed: u64) -> Result<(), WireError> {
-        let Some(eyes) = &self.learner else { return Ok(()) };
-        let mut config = self.live.config().clone();
+        let (Some(eyes), Middle::Switch(live)) = (&self.learner, &mut self.middle) else { return Ok(()) };
+        let mut config = live.config().clone();
         if let Some(learn) = &mut config.learn {
             learn.seed = Some(seed & (u64::MAX >> 1));
         }
-        self.live.stop_controller();
-        self.live.set_config(config);
-        self.live.start_controller()?;
-        self.live.wait_in_sync(PATIENCE)?;
+        live.stop_controller();
+        live.set_config(config);
+        live.start_controller()?;
+        live.wait_in_sync(PATIENCE)?;
         drop(eyes.weights());
         Ok(())
     }
@@ -423,70 +469,4 @@ fn perform(live: &mut Live, events: &[Event]) -> Result<(), WireError> {
         }
     }
     Ok(())
-}
-
-fn times_factor(ms: u32, factor: f64) -> u32 {
-    // A value of 0 means "disabled", and stays 0.
-    if ms == 0 { 0 } else { ((f64::from(ms) * factor).round() as u32).max(1) }
-}
-
-/// The same scenario with all times multiplied: on a rack with slower or quicker devices, loads and clocks. Numbers of
-/// milliseconds are rounded, to at least one; time-outs of reports do not shrink. Links and switch are unchanged.
-pub fn stretched(s: &Scenario, factor: f64) -> Scenario {
-    let ns = |ns: u64| (ns as f64 * factor).round() as u64;
-    let mut out = s.clone();
-    for time in [&mut out.duration_ns, &mut out.warmup_ns, &mut out.patience_ns, &mut out.agents.sampling_ns]
-    {
-        *time = ns(*time);
-    }
-    for model in &mut out.devices {
-        match &mut model.service {
-            Distribution::Deterministic { mean_ns }
-            | Distribution::Exponential { mean_ns }
-            | Distribution::LogNormal { mean_ns, .. } => *mean_ns *= factor,
-            Distribution::Empirical { values_ns } => {
-                *values_ns = values_ns.iter().map(|v| v * factor).collect();
-            }
-        }
-        model.give_up_ns = model.give_up_ns.map(ns);
-    }
-    for client in &mut out.clients {
-        match &mut client.arrivals {
-            ArrivalModel::Poisson { rate_per_s } | ArrivalModel::NearConstant { rate_per_s, .. } => {
-                *rate_per_s /= factor;
-            }
-            ArrivalModel::Mmpp { states } => {
-                *states = states.iter().map(|(rate, mean)| (rate / factor, mean * factor)).collect();
-            }
-            ArrivalModel::Steps { rates_per_s, step_ns } => {
-                *rates_per_s = rates_per_s.iter().map(|r| r / factor).collect();
-                *step_ns = ns(*step_ns).max(1);
-            }
-            ArrivalModel::Diurnal { rate_per_s, period_ns, .. } => {
-                *rate_per_s /= factor;
-                *period_ns = ns(*period_ns).max(1);
-            }
-            ArrivalModel::Trace { times_ns } => *times_ns = times_ns.iter().map(|t| ns(*t)).collect(),
-        }
-    }
-    // No shorter: an agent that waits for a processor must not look like one that is dead.
-    let switch = &mut out.rack.switch;
-    for ms in [&mut switch.report_timeout_ms, &mut switch.poll_interval_ms] {
-        *ms = times_factor(*ms, factor.max(1.0));
-    }
-    out.rack.services.iter_mut().for_each(|s| s.idle_timeout_ms = times_factor(s.idle_timeout_ms, factor));
-    for device in out.rack.servers.iter_mut().flat_map(|s| &mut s.devices) {
-        stretch_agent(&mut device.agent, factor);
-    }
-    out
-}
-
-fn stretch_agent(a: &mut AgentSettings, factor: f64) {
-    let times =
-        [&mut a.heartbeat_ms, &mut a.repeat_ms, &mut a.hold_ms, &mut a.window_ms, &mut a.lost_after_ms];
-    times.into_iter().for_each(|ms| *ms = times_factor(*ms, factor));
-    if let Some(latency) = &mut a.latency_ms {
-        latency.high *= factor;
-        latency.low *= factor;
-    }
 }

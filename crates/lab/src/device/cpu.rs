@@ -1,6 +1,6 @@
 //! Real computation on worker threads, under a CPU quota if configured: a calibrated loop, or an application.
 
-use super::cgroup::CpuGroup;
+use crate::cgroup::CpuGroup;
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::sys::{self, Waker};

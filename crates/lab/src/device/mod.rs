@@ -4,14 +4,13 @@
 //! at once and bulk transfers bypass the queue, so that consistency can be checked at rates that would
 //! drown the modelled processor.
 
-mod cgroup;
 mod cpu;
 mod metrics;
 mod queue;
 mod stats;
 mod tcp;
 
-pub use cgroup::release_cpu_groups;
+pub use crate::cgroup::release_cpu_groups;
 pub use cpu::Calibration;
 pub use stats::{DeviceCounters, DeviceStats};
 

@@ -35,6 +35,12 @@ impl Latencies {
         Duration::from_nanos(self.0.get(at).copied().unwrap_or(0))
     }
 
+    /// The mean. Zero without values.
+    pub fn mean(&self) -> Duration {
+        let sum: u128 = self.0.iter().map(|ns| u128::from(*ns)).sum();
+        Duration::from_nanos((sum / self.len().max(1) as u128) as u64)
+    }
+
     /// The largest.
     pub fn max(&self) -> Duration {
         self.percentile(100.0)
@@ -66,6 +72,9 @@ mod tests {
         check(&hundred, 0.0, 1);
         check(&[7], 99.0, 7);
         check(&[], 99.0, 0);
+        let mean =
+            |values: &[u64]| values.iter().map(|&v| Duration::from_millis(v)).collect::<Latencies>().mean();
+        assert_eq!((mean(&[1, 2, 6]), mean(&[])), (Duration::from_millis(3), Duration::ZERO));
         // One lost request of fifty is the 99th percentile.
         check(&[[1; 49].as_slice(), &[500]].concat(), 99.0, 500);
     }

@@ -9,6 +9,7 @@ mod flows;
 mod latency;
 mod mesh;
 mod open_loop;
+mod sessions;
 mod source;
 mod streams;
 
@@ -23,5 +24,6 @@ pub use flows::{FlowFate, FlowHost, FlowPlan, FlowsConfig, flows};
 pub use latency::Latencies;
 pub use mesh::{MeshConfig, MeshHost, MeshResult, mesh};
 pub use open_loop::{LoadConfig, LoadResult, Progress, run, watched};
+pub use sessions::{SessionsConfig, SessionsResult, sessions};
 pub use source::SourcePorts;
 pub use streams::{StreamsConfig, StreamsResult, streams};

@@ -1,17 +1,14 @@
-//! Setup of each peer: a production configuration for one processor, without features that cost
-//! speed and are not needed here (logs, health checks).
+//! Setup of each peer.
 
 use super::super::bed::{Bed, PORT};
 use pointsman_lab::Error;
 use pointsman_lab::process::{Process, installed};
+use pointsman_lab::proxy::{self, Front, NGINX_PACKAGES, NGINX_STREAM};
 use pointsman_lab::rack::{Rack, forget_connections_soon};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Path of nginx's TCP module in Debian.
-const NGINX_STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 /// A balancer of others.
 pub struct Peer {
@@ -51,7 +48,7 @@ pub const PEERS: &[Peer] = &[
         name: "nginx",
         proxy: true,
         program: "nginx",
-        packages: "nginx-light libnginx-mod-stream",
+        packages: NGINX_PACKAGES,
         needs: &[NGINX_STREAM],
         version: &["-v"],
         set_up: nginx,
@@ -106,51 +103,19 @@ fn nftables(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
     }
 }
 
-/// Starts a proxy and waits until it listens, without connecting: the proxy's servers are not up yet.
-fn proxy(
-    program: &str,
-    rack: &Rack,
-    arguments: &[&str],
-    configuration: &str,
-) -> Result<Vec<Process>, String> {
-    let mut process = Process::start(&rack.switch, program, arguments, configuration).map_err(text)?;
-    let address = u32::from_ne_bytes(rack.spec.vip_ipv4.octets());
-    let listening = format!(" {address:08X}:{PORT:04X} 00000000:0000 0A ");
-    let listens = || {
-        let table = rack.switch.enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))?;
-        table
-            .map(|table| table.contains(&listening))
-            .map_err(|e| Error::os("cannot list listening sockets", e))
-    };
-    process.wait_until(PATIENCE, listens).map_err(text)?;
-    Ok(vec![process])
+/// What a proxy does in a rack.
+fn front(rack: &Rack) -> Front {
+    Front {
+        at: SocketAddrV4::new(rack.spec.vip_ipv4, PORT),
+        datagrams: false,
+        servers: servers(rack).into_iter().map(|server| (SocketAddrV4::new(server, PORT), 1)).collect(),
+    }
 }
 
 fn haproxy(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
-    let mut servers = String::new();
-    for (at, address) in self::servers(rack).iter().enumerate() {
-        servers.push_str(&format!("    server s{} {address}:{PORT}\n", at + 1));
-    }
-    let configuration = format!(
-        "global\n    nbthread 1\n    maxconn 4096\n\
-         defaults\n    mode tcp\n    timeout connect 5s\n    timeout client 30s\n    timeout server 30s\n\
-         frontend service\n    bind {vip}:{PORT}\n    default_backend servers\n\
-         backend servers\n    balance roundrobin\n{servers}",
-        vip = rack.spec.vip_ipv4,
-    );
-    proxy(program, rack, &["-db", "-f", "/dev/stdin"], &configuration)
+    proxy::haproxy(&rack.switch, program, &front(rack)).map(|process| vec![process]).map_err(text)
 }
 
-fn nginx(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
-    let servers: String = self::servers(rack).iter().map(|a| format!(" server {a}:{PORT};")).collect();
-    // One process: a master would do nothing here, and its worker would outlive it if it were killed. It
-    // writes its number into the file that its configuration, which it has read by then, came from.
-    let configuration = format!(
-        "load_module {NGINX_STREAM};\ndaemon off;\nmaster_process off;\nworker_processes 1;\npid /dev/stdin;\n\
-         error_log stderr crit;\nevents {{ worker_connections 8192; multi_accept on; }}\n\
-         stream {{\n  access_log off;\n  upstream servers {{{servers} }}\n  server {{\n    listen {vip}:{PORT} backlog=4096;\n    \
-         proxy_connect_timeout 5s;\n    proxy_timeout 30s;\n    proxy_pass servers;\n  }}\n}}\n",
-        vip = rack.spec.vip_ipv4,
-    );
-    proxy(program, rack, &["-p", "/", "-e", "stderr", "-c", "/dev/stdin"], &configuration)
+fn nginx(_: &str, rack: &Rack) -> Result<Vec<Process>, String> {
+    proxy::nginx(&rack.switch, &front(rack)).map(|process| vec![process]).map_err(text)
 }

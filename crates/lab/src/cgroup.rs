@@ -1,4 +1,4 @@
-//! A CPU quota for some threads of this process, by cgroup version 1 or 2.
+//! A CPU quota for some threads of this process, or for a program that it started, by cgroup version 1 or 2.
 
 use crate::error::{Error, Result};
 use std::fs;
@@ -18,7 +18,7 @@ enum Hierarchy {
 /// A group of threads with a quota. Removed when dropped; a group left behind by a killed process is removed
 /// by the next one that makes a group.
 #[derive(Debug)]
-pub(super) struct CpuGroup {
+pub(crate) struct CpuGroup {
     path: PathBuf,
     threads_file: &'static str,
 }
@@ -65,7 +65,7 @@ impl CpuGroup {
         Ok(group)
     }
 
-    /// Puts a thread of this process under the quota.
+    /// Puts a thread of this process, or of a program that it started, under the quota.
     pub fn add_thread(&self, thread: libc::pid_t) -> Result<()> {
         let file = self.path.join(self.threads_file);
         fs::write(&file, thread.to_string()).map_err(|e| failed(&file, e))
