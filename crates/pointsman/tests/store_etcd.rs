@@ -75,8 +75,8 @@ fn views_are_replaced_once_and_survive_nodes_of_etcd() {
 /// A store with its state in this etcd.
 fn store(dir: &Scratch, name: &str, etcd: &Etcd) -> StoreProcess {
     let urls = etcd.urls();
-    let flags = ["--replicate", "etcd", "--name", name, "--etcd", &urls, "--suspect-ms", "500"];
-    StoreProcess::start(dir, &[&flags[..], &["--lease-ms", "2000"]].concat())
+    let flags = ["--replicate", "etcd", "--name", name, "--etcd", &urls, "--suspect-ms", "1500"];
+    StoreProcess::start(dir, &[&flags[..], &["--lease-ms", "4000"]].concat())
 }
 
 const WHILE: Duration = Duration::from_millis(700);
