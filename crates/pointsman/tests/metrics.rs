@@ -130,9 +130,9 @@ fn pages_and_dashboards() {
     let described = Rack::parse("rack.toml", &std::fs::read_to_string(&rack).expect("text")).expect("valid");
     let agent = Agent::new(AgentConfig::from_rack(&described, "s1", "cpu", "lo").expect("a device"));
     types.extend(read(&agent::page(&agent.figures(Duration::ZERO), Duration::ZERO).text()).0);
-    types.extend(
-        read(&store::Figures { disk: Some(Default::default()), ..Default::default() }.page().text()).0,
-    );
+    let (disk, etcd) = (Some(Default::default()), Some(Default::default()));
+    let of_store = store::Figures { disk, etcd, ..Default::default() };
+    types.extend(read(&of_store.page().text()).0);
     types.extend(read(&of_a_network().text()).0);
     let (mut certificates, mut page) = (Certificates::default(), Page::default());
     certificates.follow("api-server", "api.pem".as_ref(), Default::default());

@@ -10,6 +10,10 @@
 #define REDPLANE_KEY_WORDS 10
 #define REDPLANE_VALUE_WORDS 1
 #include <pointsman/redplane/fixed.p4>
+// But where the store's device of a connection is looked at, to say whether a new connection may have it.
+#define UNLESS_CHECKED && !meta.checks
+#else
+#define UNLESS_CHECKED
 #endif
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;

@@ -33,12 +33,10 @@
 // The idle time of a handshake changes when the store knows that the connection is established (store.p4).
 #define FOLLOWS_SERVICE && conn.idle != HALF_OPEN
 #define OR_FROM_STORE || from_store
-#define UNLESS_CHECKED && !meta.checks
 #else
 #define CAME_IN standard_metadata.ingress_port
 #define FOLLOWS_SERVICE
 #define OR_FROM_STORE
-#define UNLESS_CHECKED
 #endif
 #include "tally.p4"
 #include "translate.p4"
@@ -826,29 +824,29 @@ control BalancerIngress(inout headers_t hdr,
                         meta.usable = (fresh & SET_OF(SLOT_OF(KEPT_DEVICE(meta.store.value)))) != 0;
                         if (!meta.checks) {
 #endif
-                        // Only a policy made of blocks looks at what the load is.
-                        if (meta.policy == POLICY_BLOCKS) {
-                            values_t values;
-                            factors_t factors;
-                            thresholds_t thresholds;
-                            device_settings.apply(meta, factors, thresholds);
-                            look_at_load.apply(meta.server, pool.devices, blocks.measure, factors, values);
-                            looks = blocks.narrow == NARROW_AVAILABLE || blocks.measure.step != 0
-                                    || blocks.measure.metric_a != METRIC_NONE && blocks.measure.metric_a != METRIC_IN_FLIGHT
-                                    || blocks.measure.metric_b != METRIC_NONE && blocks.measure.metric_b != METRIC_IN_FLIGHT;
-                            made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds,
-                                is_chosen, choice, candidates, slot, proposed, reason);
-                        } else {
-                            looks = meta.policy == POLICY_AVAILABILITY && pool.report_timeout != 0;
-                            candidates = fresh;
-                        }
-                        select_device.apply(meta, pool, fresh, available, candidates, slot, proposed, reason);
-                        if (all_silent) {
-                            reason = REASON_ALL_SILENT;
-                        }
-                        if (adopts) {
-                            reason = REASON_ADOPTED;
-                        }
+                            // Only a policy made of blocks looks at what the load is.
+                            if (meta.policy == POLICY_BLOCKS) {
+                                values_t values;
+                                factors_t factors;
+                                thresholds_t thresholds;
+                                device_settings.apply(meta, factors, thresholds);
+                                look_at_load.apply(meta.server, pool.devices, blocks.measure, factors, values);
+                                looks = blocks.narrow == NARROW_AVAILABLE || blocks.measure.step != 0
+                                        || blocks.measure.metric_a != METRIC_NONE && blocks.measure.metric_a != METRIC_IN_FLIGHT
+                                        || blocks.measure.metric_b != METRIC_NONE && blocks.measure.metric_b != METRIC_IN_FLIGHT;
+                                made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds,
+                                    is_chosen, choice, candidates, slot, proposed, reason);
+                            } else {
+                                looks = meta.policy == POLICY_AVAILABILITY && pool.report_timeout != 0;
+                                candidates = fresh;
+                            }
+                            select_device.apply(meta, pool, fresh, available, candidates, slot, proposed, reason);
+                            if (all_silent) {
+                                reason = REASON_ALL_SILENT;
+                            }
+                            if (adopts) {
+                                reason = REASON_ADOPTED;
+                            }
 #ifdef BALANCER_STORE
                         }
 #endif

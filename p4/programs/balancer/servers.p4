@@ -161,9 +161,9 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
             meta.server = SERVER_OF(meta.device);
             found = true;
             by_slot = false;
-        } else
+        }
 #endif
-        if (policy == SERVERS_CHOSEN) {
+        if (policy == SERVERS_CHOSEN UNLESS_CHECKED) {
             bit<32> named;
             controllers_choice.read(named, (bit<32>)meta.flow.service);
             if (named[31:31] == 1) {
@@ -174,7 +174,7 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
                 chosen = has_pool && named[30:30] == 1;
             }
             by_slot = !has_pool;
-        } else if (!by_slot) {
+        } else if (!by_slot UNLESS_CHECKED) {
             bit<16> slot = meta.hash_b[31:16] & meta.slots_mask;
             bit<16> other_slot = (meta.hash_a[15:0] ^ meta.hash_a[31:16]) & meta.slots_mask;
             if (policy != SERVERS_POWER_OF_TWO) {
@@ -231,10 +231,7 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
                 meta.drop_reason = DROP_NO_DEVICE;
             }
             // Is this one such a server, or the one that is known no longer?
-#ifdef BALANCER_STORE
-            if (!meta.checks)
-#endif
-            if (pool.report_timeout != 0 || known != 0) {
+            if (pool.report_timeout != 0 UNLESS_CHECKED || known != 0) {
                 bool silent = heard == HEARD_NEVER || now > heard && now - heard > pool.report_timeout;
                 if (pool.devices == 0 || pool.report_timeout == 0) {
                     spare.write((bit<32>)meta.flow.service, 0);

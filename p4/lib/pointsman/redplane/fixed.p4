@@ -259,7 +259,6 @@ control RedPlaneFixedAsk(inout redplane_v4_t outer,
 control RedPlaneFixedDepart(inout redplane_v4_t outer, inout redplane_t message, in redplane_fixed_t m) {
     RedPlaneDigest() digest_of;
 
-
     apply {
         if (message.isValid()) {
             bit<32> length = m.bytes + REDPLANE_BYTES;
