@@ -58,10 +58,11 @@ fn nginx_configuration(front: &Front) -> String {
     for (address, weight) in &front.servers {
         let _ = write!(servers, " server {address} weight={weight};");
     }
-    let (listen, rest) = if front.datagrams {
-        ("udp rcvbuf=1m", "    proxy_responses 1;\n")
+    // A datagram without an answer is remembered until the time is over: many of them would leave no connections for others.
+    let (listen, rest, patience_s) = if front.datagrams {
+        ("udp rcvbuf=1m", "    proxy_responses 1;\n", 1)
     } else {
-        ("backlog=4096", "    proxy_connect_timeout 5s;\n")
+        ("backlog=4096", "    proxy_connect_timeout 5s;\n", 30)
     };
     // One process: a master would do nothing here, and its worker would outlive it if it were killed. It
     // writes its number into the file that its configuration, which it has read by then, came from.
@@ -69,7 +70,7 @@ fn nginx_configuration(front: &Front) -> String {
         "load_module {NGINX_STREAM};\ndaemon off;\nmaster_process off;\nworker_processes 1;\npid /dev/stdin;\n\
          error_log stderr crit;\nevents {{ worker_connections 8192; multi_accept on; }}\n\
          stream {{\n  access_log off;\n  upstream servers {{{servers} }}\n  server {{\n    listen {} {listen};\n{rest}    \
-         proxy_timeout 30s;\n    proxy_pass servers;\n  }}\n}}\n",
+         proxy_timeout {patience_s}s;\n    proxy_pass servers;\n  }}\n}}\n",
         front.at,
     )
 }

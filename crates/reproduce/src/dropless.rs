@@ -6,7 +6,6 @@ use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, 
 use super::targets::SLOW_CORE;
 use pointsman_balance::Policy;
 use pointsman_demo::{Work, description, devices};
-use pointsman_lab::frames::{LossRule, Probe, loss_free};
 use pointsman_lab::load::{self, LoadConfig, LoadResult};
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::unpin;
@@ -14,6 +13,8 @@ use pointsman_lab::wire::Kind;
 use pointsman_trials::validate::load_average;
 use std::time::Duration;
 
+/// So many of the requests may be lost.
+const MAX_LOSS: f64 = 1e-2;
 /// Higher rates are not tried.
 const MOST_PER_S: f64 = 40_000.0;
 /// At this rate latencies are compared.
@@ -34,7 +35,7 @@ pub const FIGURE: Figure = Figure {
         "an emulation: our switch with one worker, and nginx in the SmartNIC's namespace, each on one core of this machine; client and devices use another one. The SmartNIC's core is a \
          cgroup quota of a fifth of a core, the thesis's ratio of the two kinds of devices. Neither a Tofino nor a SmartNIC is used: only the ratio can be compared",
         "a request is a datagram from a new source port, which its device answers at once. Without loss: at most 1 in 100 is lost or takes half a second, in one of three tries, \
-         because a busy machine loses some",
+         because a busy machine loses some. Rates are doubled from 300/s on until there is loss, then the interval is halved five times",
         "the thesis's balancer on the SmartNIC is, by its published programs, a Python program that reads packets with scapy; nginx is a production proxy",
     ],
     claims: &[
@@ -108,23 +109,58 @@ fn drain(bed: &mut Bed, seed: u64) -> Result<(), String> {
     Err("the balancer answers nothing more".into())
 }
 
-/// The highest rate without loss, and the median latency at a low one in milliseconds.
-fn measure(bed: &mut Bed, rule: &LossRule, duration: Duration, seed: u64) -> Result<(f64, f64), String> {
-    // Addresses are resolved by it.
-    let low = offer(bed, LOW_PER_S, duration, seed)?;
-    let found = loss_free(rule, |rate| {
-        drain(bed, seed)?;
-        let asked = rate.unwrap_or(MOST_PER_S);
-        offer(bed, asked, duration, seed).map(|result| probe(rate, asked, &result))
-    })?;
-    Ok((found.loss_free_pps, low.latencies.percentile(50.0).as_secs_f64() * 1e3))
+/// How a rate is searched for.
+struct Search {
+    /// A rate is without loss if one of so many tries is.
+    tries: u32,
+    /// Halvings of the interval, on a logarithmic scale, once a rate with loss is known.
+    halvings: u32,
 }
 
-/// A run as the search needs it. A generator that fell behind has offered less than it was to.
-fn probe(asked_pps: Option<f64>, rate: f64, result: &LoadResult) -> Probe {
+impl Search {
+    /// The highest rate at which `passes` says yes: doubled from [`LOW_PER_S`] on, up to [`MOST_PER_S`], because a balancer that gets far too much may answer
+    /// less than it can. 0: it loses requests at the lowest one.
+    fn highest(&self, mut passes: impl FnMut(f64) -> Result<bool, String>) -> Result<f64, String> {
+        let mut once = |rate: f64| -> Result<bool, String> {
+            for _ in 0..self.tries {
+                if passes(rate)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let (mut good, mut bad) = (0.0, LOW_PER_S);
+        while once(bad)? {
+            good = bad;
+            if good >= MOST_PER_S {
+                return Ok(good);
+            }
+            bad = (2.0 * good).min(MOST_PER_S);
+        }
+        for _ in 0..if good > 0.0 { self.halvings } else { 0 } {
+            let rate = f64::sqrt(good * bad);
+            *if once(rate)? { &mut good } else { &mut bad } = rate;
+        }
+        Ok(good)
+    }
+}
+
+/// The highest rate without loss, and the median latency at a low one in milliseconds.
+fn measure(bed: &mut Bed, search: &Search, duration: Duration, seed: u64) -> Result<(f64, f64), String> {
+    // Addresses are resolved by it.
+    let low = offer(bed, LOW_PER_S, duration, seed)?;
+    let highest = search.highest(|rate| {
+        drain(bed, seed)?;
+        offer(bed, rate, duration, seed).map(|result| passes(rate, &result))
+    })?;
+    Ok((highest, low.latencies.percentile(50.0).as_secs_f64() * 1e3))
+}
+
+/// Whether all requests were sent in time, and nearly all were answered.
+fn passes(rate: f64, result: &LoadResult) -> bool {
     let took = result.duration + result.lateness_p99;
-    let offered_pps = rate.min(result.sent as f64 / took.as_secs_f64());
-    Probe { asked_pps, offered_pps, sent: result.sent, received: result.answered, cpu_ns: 0 }
+    let offered = result.sent as f64 / took.as_secs_f64();
+    offered >= 0.97 * rate && result.answered as f64 >= (1.0 - MAX_LOSS) * result.sent as f64
 }
 
 fn rates(bench: &Bench) -> Result<Found, String> {
@@ -134,14 +170,13 @@ fn rates(bench: &Bench) -> Result<Found, String> {
     // From here on, what is not a balancer has the other processor.
     apart(|| ());
     let mut beds = beds(first)?;
-    let rule =
-        LossRule { max_loss: 1e-2, tries: 3, steps: bench.choose(12, 5), precision: bench.choose(0.03, 0.2) };
+    let search = Search { tries: 3, halvings: bench.choose(5, 2) };
     let duration = Duration::from_secs_f64(bench.choose(2.0, 1.0));
     let mut measured: [Vec<(f64, f64)>; 3] = Default::default();
     let mut busy: Vec<f64> = Vec::new();
     bench.alone("balancers in turn", |seed| {
         for (bed, runs) in beds.iter_mut().zip(&mut measured) {
-            runs.push(measure(bed, &rule, duration, seed)?);
+            runs.push(measure(bed, &search, duration, seed)?);
         }
         busy.extend(load_average());
         Ok(())
@@ -187,6 +222,25 @@ fn judged(measured: &[Vec<(f64, f64)>; 3]) -> Found {
 mod tests {
     use super::*;
     use crate::verdict::Verdict;
+
+    /// A balancer that answers next to nothing beyond its limit is not underestimated.
+    #[test]
+    fn the_highest_rate_is_found_from_below() {
+        let search = Search { tries: 3, halvings: 5 };
+        for limit in [350.0, 1234.0, 30_000.0] {
+            let found = search.highest(|rate| Ok(rate <= limit)).expect("no error");
+            assert!(found <= limit && found > 0.97 * limit, "{limit}: {found}");
+        }
+        assert_eq!(search.highest(|_| Ok(true)), Ok(MOST_PER_S));
+        assert_eq!(search.highest(|_| Ok(false)), Ok(0.0));
+        // Chance decides once in three times.
+        let mut tries = 0;
+        let lucky = |rate: f64| {
+            tries += 1;
+            Ok(rate < 1000.0 && tries % 3 == 0)
+        };
+        assert!(search.highest(lucky).expect("no error") > 600.0);
+    }
 
     #[test]
     fn rates_and_latencies_are_compared() {
