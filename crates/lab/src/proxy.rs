@@ -25,6 +25,8 @@ pub struct Front {
     pub datagrams: bool,
     /// Its servers, which it takes by weighted round robin.
     pub servers: Vec<(SocketAddrV4, u32)>,
+    /// It forgets a connection, or a datagram without an answer, after so many seconds. Too many that it remembers leave no room for others.
+    pub patience_s: u32,
 }
 
 /// Starts nginx, and waits until it listens.
@@ -58,11 +60,10 @@ fn nginx_configuration(front: &Front) -> String {
     for (address, weight) in &front.servers {
         let _ = write!(servers, " server {address} weight={weight};");
     }
-    // A datagram without an answer is remembered until the time is over: many of them would leave no connections for others.
-    let (listen, rest, patience_s) = if front.datagrams {
-        ("udp rcvbuf=1m", "    proxy_responses 1;\n", 1)
+    let (listen, rest) = if front.datagrams {
+        ("udp rcvbuf=1m", "    proxy_responses 1;\n")
     } else {
-        ("backlog=4096", "    proxy_connect_timeout 5s;\n", 30)
+        ("backlog=4096", "    proxy_connect_timeout 5s;\n")
     };
     // One process: a master would do nothing here, and its worker would outlive it if it were killed. It
     // writes its number into the file that its configuration, which it has read by then, came from.
@@ -70,8 +71,8 @@ fn nginx_configuration(front: &Front) -> String {
         "load_module {NGINX_STREAM};\ndaemon off;\nmaster_process off;\nworker_processes 1;\npid /dev/stdin;\n\
          error_log stderr crit;\nevents {{ worker_connections 8192; multi_accept on; }}\n\
          stream {{\n  access_log off;\n  upstream servers {{{servers} }}\n  server {{\n    listen {} {listen};\n{rest}    \
-         proxy_timeout {patience_s}s;\n    proxy_pass servers;\n  }}\n}}\n",
-        front.at,
+         proxy_timeout {}s;\n    proxy_pass servers;\n  }}\n}}\n",
+        front.at, front.patience_s,
     )
 }
 
@@ -120,10 +121,16 @@ mod tests {
     #[test]
     fn weights_and_protocols_are_configured() {
         let at = |port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, 1), port);
-        let front = Front { at: at(8001), datagrams: true, servers: vec![(at(8000), 5), (at(8002), 1)] };
+        let front = Front {
+            at: at(8001),
+            datagrams: true,
+            servers: vec![(at(8000), 5), (at(8002), 1)],
+            patience_s: 7,
+        };
         let text = nginx_configuration(&front);
         assert!(text.contains("server 10.0.1.1:8000 weight=5; server 10.0.1.1:8002 weight=1;"), "{text}");
         assert!(text.contains("listen 10.0.1.1:8001 udp") && text.contains("proxy_responses 1;"), "{text}");
+        assert!(text.contains("proxy_timeout 7s;"), "{text}");
         let text = nginx_configuration(&Front { datagrams: false, ..front.clone() });
         assert!(text.contains("listen 10.0.1.1:8001 backlog") && !text.contains("proxy_responses"), "{text}");
         let text = haproxy_configuration(&front);

@@ -359,7 +359,7 @@ fn a_proxy_answers_for_its_server() -> TestResult {
     let cable = Cable::new()?;
     let device = Device::start(&cable.server, cable.device("s1/cpu"))?;
     let at = |port| SocketAddrV4::new(cable.server_link.ipv4, port);
-    let front = Front { at: at(PORT + 1), datagrams: true, servers: vec![(at(PORT), 1)] };
+    let front = Front { at: at(PORT + 1), datagrams: true, servers: vec![(at(PORT), 1)], patience_s: 30 };
     let _nginx = nginx(&cable.server, &front)?;
     let probes =
         LoadConfig { kind: Kind::Probe, ..LoadConfig::new(at(PORT + 1).into(), 200.0, ms(500), SEED) };

@@ -110,7 +110,7 @@ impl Bed {
             let weight = (device.speed * 5.0).round().max(1.0) as u32;
             (SocketAddrV4::new(device.link.ipv4, config.port), weight)
         });
-        let front = Front { at, datagrams: true, servers: servers.collect() };
+        let front = Front { at, datagrams: true, servers: servers.collect(), patience_s: 1 };
         let mut process = apart(|| nginx(&host.namespace, &front)).map_err(text)?;
         if let Some(cores) = cores {
             process.limit(cores).map_err(text)?;

@@ -92,7 +92,7 @@ fn prepare(s: &Scenario, plan: &mut Plan, behind: &Behind) -> Result<Front, Wire
     });
     let addresses = plan.spec.devices().map(|(_, device)| SocketAddrV4::new(device.link.ipv4, port));
     let servers = addresses.zip(weights).filter(|(_, weight)| *weight > 0).collect();
-    Ok(Front { at: SocketAddrV4::new(own, PORT), datagrams: true, servers })
+    Ok(Front { at: SocketAddrV4::new(own, PORT), datagrams: true, servers, patience_s: 30 })
 }
 
 #[cfg(test)]

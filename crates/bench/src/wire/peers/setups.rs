@@ -109,6 +109,7 @@ fn front(rack: &Rack) -> Front {
         at: SocketAddrV4::new(rack.spec.vip_ipv4, PORT),
         datagrams: false,
         servers: servers(rack).into_iter().map(|server| (SocketAddrV4::new(server, PORT), 1)).collect(),
+        patience_s: 30,
     }
 }
 
