@@ -28,6 +28,7 @@ files! {
     "servers.p4",
     "siphash.p4",
     "state.p4",
+    "tables.p4",
     "tally.p4",
     "translate.p4",
     "store.p4",

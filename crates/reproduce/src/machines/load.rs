@@ -116,7 +116,7 @@ impl Machine {
         Ok(Machine { namespace: host.namespace.clone(), interface: host.interface.clone(), thread })
     }
 
-    /// What it has used; nothing if the kernel does not say.
+    /// Processor time and bytes sent so far; each is 0 if the kernel does not report it.
     fn used(&self) -> Used {
         // proc(5): the first number of schedstat is time on the processor in nanoseconds; of an interface in net/dev, the ninth is
         // bytes sent.
