@@ -17,6 +17,8 @@ pub(crate) struct Bindings {
     looks: BTreeSet<(u64, RecordId)>,
     /// Time between two looks, in nanoseconds.
     every: u64,
+    /// Ports are marked later: keys of several moments may have the same one.
+    unmarked: bool,
     /// The highest grant of keys that were removed.
     pub last_grant: u32,
     /// Bindings that were removed.
@@ -46,6 +48,7 @@ impl Bindings {
             ports: Ports::new(&config.pools),
             looks: BTreeSet::new(),
             every: ns(config.idle.brief_s),
+            unmarked: false,
             last_grant: 0,
             returned: 0,
             removed: Vec::new(),
@@ -68,15 +71,17 @@ impl Bindings {
 
     /// The port is free.
     pub fn give_back(&mut self, protocol: u8, own: End) {
-        self.ports.mark(protocol, own, false);
+        if !self.unmarked {
+            self.ports.mark(protocol, own, false);
+        }
     }
 
     /// The port of a key from the disk is in use from now on.
     pub fn check_port(&mut self, saved: &Saved<'_>) -> Result<(), LoadError> {
         let port = Tuple::inside(saved.key).zip(end_of(saved.value));
         match (saved.side, port) {
-            (Some(Side::Inside), Some((tuple, own))) if !self.ports.mark(tuple.protocol, own, true) => {
-                Err(LoadError::Port)
+            (Some(Side::Inside), Some((tuple, own))) if !self.unmarked => {
+                if self.ports.mark(tuple.protocol, own, true) { Ok(()) } else { Err(LoadError::Port) }
             }
             _ => Ok(()),
         }
@@ -84,6 +89,23 @@ impl Bindings {
 }
 
 impl<A: Copy + Eq> Store<A> {
+    /// Forgets all keys. From now on keys of several moments may come together ([`Store::adopt`]): more than there is room for, and two with
+    /// one port, until [`Store::caught_up`].
+    pub(crate) fn catch_up(&mut self) {
+        self.table.stretch();
+        self.bindings.unmarked = true;
+    }
+
+    /// All keys are of one moment again.
+    pub(crate) fn caught_up(&mut self) -> Result<(), LoadError> {
+        if !self.table.settle() {
+            return Err(LoadError::Full);
+        }
+        self.bindings.unmarked = false;
+        let mut keys = (0..self.table.end()).filter_map(|id| self.table.live(id));
+        keys.try_for_each(|record| self.bindings.check_port(&Saved::of(record)))
+    }
+
     /// Ports of the pools.
     pub fn ports(&self) -> PortFigures {
         let (used, all) = self.bindings.ports.count();

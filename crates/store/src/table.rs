@@ -97,18 +97,29 @@ pub(crate) struct Table {
     /// Numbers of records that were removed.
     free: Vec<RecordId>,
     max: usize,
+    /// Keys at most: more than `max` while keys of several moments come together.
+    limit: usize,
 }
 
 impl Table {
     pub fn new(seed: [u8; 8], max: u32) -> Self {
-        let slots = (max as usize * 2).next_power_of_two();
-        Table {
-            seed,
-            index: vec![0; slots].into(),
-            records: Vec::with_capacity(max as usize),
-            free: Vec::new(),
-            max: max as usize,
-        }
+        let max = max as usize;
+        let slots = (max * 2).next_power_of_two();
+        let (records, free) = (Vec::with_capacity(max), Vec::new());
+        Table { seed, index: vec![0; slots].into(), records, free, max, limit: max }
+    }
+
+    /// An empty table that takes twice as many keys until [`Table::settle`].
+    pub fn stretch(&mut self) {
+        *self = Table::new(self.seed, self.max as u32);
+        self.limit = self.max * 2;
+        self.index = vec![0; self.index.len() * 2].into();
+    }
+
+    /// Ends [`Table::stretch`]: whether there is room for all keys.
+    pub fn settle(&mut self) -> bool {
+        self.limit = self.max;
+        self.len() <= self.max
     }
 
     pub fn len(&self) -> usize {
@@ -117,7 +128,7 @@ impl Table {
 
     /// Keys for which there is room.
     pub fn room(&self) -> usize {
-        self.max - self.len()
+        self.limit.saturating_sub(self.len())
     }
 
     pub fn get(&self, id: RecordId) -> &Record {

@@ -15,8 +15,8 @@ pub(super) struct Copying {
     /// The part that has yet to be confirmed, and the first key in it.
     pub index: u32,
     pub from: RecordId,
-    /// The first key of the part behind it, as it was sent last.
-    pub next: Option<RecordId>,
+    /// That part, and the first key behind it, if it was sent: a node that has it has these keys, whatever changed since.
+    pub part: Option<(Box<[u8]>, Option<RecordId>)>,
     /// All parts are confirmed: updates up to this number are part of some of them.
     pub end: Option<u64>,
     pub follower: Follower,
@@ -36,7 +36,7 @@ impl Copying {
             start: applied,
             index: 0,
             from: 0,
-            next: None,
+            part: None,
             end: None,
             follower,
             handed: false,
@@ -53,9 +53,10 @@ impl Copying {
     /// The node says how far it is.
     pub fn hears(&mut self, resend_at: u64, status: &Status, applied: u64) {
         if self.end.is_none() && status.copied == self.index + 1 && status.start == self.start {
-            match self.next {
-                Some(next) => (self.index, self.from) = (self.index + 1, next),
-                None => self.end = Some(applied),
+            match self.part.take() {
+                Some((_, Some(next))) => (self.index, self.from) = (self.index + 1, next),
+                Some((_, None)) => self.end = Some(applied),
+                None => {}
             }
             self.follower.resend_at = 0;
         } else if self.end.is_some() && status.complete {

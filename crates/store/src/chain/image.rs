@@ -80,6 +80,9 @@ impl<A: Address> Replica<A> {
         // The settings were checked when the image was made.
         let replica = Replica::new(now, me, config.clone(), Timing::default());
         let mut replica = replica.map_err(|_| LoadError::Malformed)?;
+        if image.place == Place::Joining {
+            replica.store.catch_up();
+        }
         replica.store.restore(now, &image.store)?;
         replica.view.clone_from(&image.view);
         (replica.place, replica.complete, replica.handed) = (image.place, image.complete, image.handed);

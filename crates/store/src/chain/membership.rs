@@ -81,12 +81,18 @@ impl<A: Address> Replica<A> {
         if next != self.behind() {
             self.follower = Follower::with(applied);
         }
-        let former_head = self.place == Place::At(0);
-        (self.place, self.complete) = (place, place != Place::Joining);
+        let former = std::mem::replace(&mut self.place, place);
+        self.complete = place != Place::Joining;
+        if former == Place::Joining
+            && self.complete
+            && let Err(e) = self.store.caught_up()
+        {
+            return self.fails(e.into());
+        }
         let is_tail = matches!(place, Place::At(n) if n + 1 == view.chain.len());
         let joining = view.joining.clone().filter(|_| is_tail);
         self.copying = joining.map(|node| Copying::new(node, self.applied));
-        if place == Place::At(0) && !former_head && self.without(Rule::LeasesKept) {
+        if place == Place::At(0) && former != Place::At(0) && self.without(Rule::LeasesKept) {
             self.store.end_leases();
         }
     }
@@ -95,6 +101,7 @@ impl<A: Address> Replica<A> {
     pub(super) fn forget_all(&mut self, now: u64) {
         if let Ok(mut store) = Store::new(self.config.clone()) {
             store.hold_back(now);
+            store.catch_up();
             self.store = store;
         }
         (self.complete, self.handed, self.copied) = (false, false, 0);

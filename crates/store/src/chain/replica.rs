@@ -380,7 +380,7 @@ impl<A: Address> Replica<A> {
         self.store.saved();
     }
 
-    fn fails(&mut self, e: UpdateError) {
+    pub(super) fn fails(&mut self, e: UpdateError) {
         self.failure = Some(e);
         self.place = Place::Idle;
         self.complete = false;

@@ -125,10 +125,10 @@ impl<A: Address> Replica<A> {
             copying.told = copying.handed;
         } else if now >= copying.follower.resend_at {
             copying.follower.resend_at = now + self.timing.resend_ns;
-            let (update, next) = update::part(&self.store, copying.from);
-            copying.next = next;
+            let part = || update::part(&self.store, copying.from);
+            let (update, next) = copying.part.get_or_insert_with(part);
             let (index, start) = (copying.index, copying.start);
-            let body = Body::Copy { index, last: next.is_none(), start, update: &update };
+            let body = Body::Copy { index, last: next.is_none(), start, update };
             mail.nodes.push((to, self.message(body)));
             self.stats.copies += 1;
         }

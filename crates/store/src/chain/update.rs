@@ -77,7 +77,7 @@ pub(super) fn take<A: Address>(store: &mut Store<A>, answers: &Outbox<A>) -> Opt
 }
 
 /// A part of the data: an update with the keys from `from` on, and the first key behind it; `None`: it is the last part.
-pub(super) fn part<A: Copy + Eq>(store: &Store<A>, from: RecordId) -> (Vec<u8>, Option<RecordId>) {
+pub(super) fn part<A: Copy + Eq>(store: &Store<A>, from: RecordId) -> (Box<[u8]>, Option<RecordId>) {
     let mut out = Vec::with_capacity(MAX_PART + 1024);
     out.extend(store.last_grant().to_be_bytes());
     put(&mut out, &[]);
@@ -94,7 +94,7 @@ pub(super) fn part<A: Copy + Eq>(store: &Store<A>, from: RecordId) -> (Vec<u8>, 
         None
     });
     put_rows(&mut out, rows);
-    (out, (next < store.table.end()).then_some(next))
+    (out.into(), (next < store.table.end()).then_some(next))
 }
 
 /// Applies an update to a replica. Leases that it extends count from now on.

@@ -380,3 +380,91 @@ fn junk_changes_nothing() {
     let (a, b) = (nodes.node(A).stats(), nodes.node(B).stats());
     assert_eq!((a.malformed, b.malformed + b.forged, b.applied), (300, 300, 1));
 }
+
+/// A node with the view "1: a/1" and this many keys of 200 bytes, the first of which are fixed and end soon, and B, which joins but has heard
+/// nothing yet.
+fn joins(config: &Config, brief: u32, keys: u32) -> Nodes {
+    let mut nodes = Nodes::new(&[A, B], "1: a/1", config);
+    let flags = Flags { fixed: true, ..Flags::default() };
+    let fixed = Head { flags, lease_us: 50, ..new(1) };
+    for n in 0..keys {
+        let head = if n < brief { fixed } else { new(1) };
+        let answers = nodes.ask(A, head, &n.to_be_bytes(), &[7; 200]);
+        assert_eq!(answers, [(1, Kind::New, Status::Ok, 1, 0)], "{n}");
+    }
+    nodes.view("2: a/1 + b/1");
+    nodes
+}
+
+/// Messages of a node to others.
+fn sent(nodes: &mut Nodes, from: &str) -> Vec<Vec<u8>> {
+    let (now, mut mail) = (nodes.now, Mail::default());
+    nodes.node(from).wake(now, &mut mail);
+    nodes.node(from).flush(now, &mut mail);
+    mail.nodes.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// B becomes the tail, with the keys of A.
+fn has_joined(nodes: &mut Nodes, keys: usize) {
+    assert_eq!(nodes.agree(), ["3: a/1 b/1"]);
+    let (a, b) = (nodes.node(A).stats(), nodes.node(B).stats());
+    assert_eq!((a.applied, a.log, b.log), (b.applied, 0, 0), "{:?}", nodes.node(B).failure());
+    let [a, b] = [A, B].map(|name| (nodes.node(name).store().keys(), nodes.node(name).store().ports().used));
+    assert_eq!((a.0, b), (keys, a));
+}
+
+#[test]
+fn a_node_joins_a_full_chain_whose_keys_come_and_go() {
+    let pools = vec!["203.0.113.1:1024-1024".parse().expect("a pool")];
+    let idle = pointsman_store::Idle { brief_s: 1, ..config().idle };
+    let config = Config { max_keys: 302, pools, idle, ..config() };
+    let mut nodes = joins(&config, 0, 300);
+    // The first part is lost. Before the last one is read, a binding takes the last places and the only port, and another one after it.
+    assert_eq!(sent(&mut nodes, A).len(), 2, "a part, and a sign of life");
+    let b = nodes.all.remove(B).expect("B");
+    let allocate = Head { flags: Flags { allocate: true, ..Flags::default() }, ..new(1) };
+    let inside = |n: u8| [10, 0, 0, n, 9, 9, 9, 9, 0x9c, 0x40, 0, 80, 0, 0, 0, 17];
+    for n in 0..3 {
+        assert_eq!(nodes.ask(A, allocate, &inside(n), &[0; 8]).len(), 1, "{n}");
+        let used = nodes.node(A).store().ports().used;
+        assert_eq!((nodes.node(A).store().keys(), used), (302, 1), "{n}");
+        for _ in 0..4 {
+            nodes.now += if n < 2 { HOLD + 1_001 * MS } else { 0 };
+            sent(&mut nodes, A);
+        }
+    }
+    nodes.all.insert(B.to_string(), b);
+    // Its silence has no consequences.
+    let now = nodes.now;
+    for bytes in sent(&mut nodes, B) {
+        nodes.node(A).receive_from_node(now, &bytes);
+    }
+    nodes.node(A).take_proposal();
+    has_joined(&mut nodes, 302);
+    // B has marked the port: alone, it gives it to another binding only after this one has ended.
+    let value = Some(&[203, 0, 113, 1, 4, 0, 0, 0][..]);
+    assert_eq!(nodes.node(B).store().value(0, &inside(2)), value);
+    assert_eq!(nodes.node(B).store().ports().used, 1);
+    nodes.all.remove(A);
+    assert_eq!(nodes.agree(), ["4: b/1"]);
+    assert_eq!((nodes.node(B).store().keys(), nodes.node(B).store().ports().used), (300, 0));
+    assert_eq!(nodes.ask(B, allocate, &inside(3), &[0; 8]).len(), 1);
+    assert_eq!(nodes.node(B).store().value(0, &inside(3)), value);
+    assert_eq!(nodes.ask(B, new(2), &[9; 4], &[0; 4])[0].2, Status::Full, "no more keys than before");
+}
+
+#[test]
+fn a_part_that_is_sent_again_is_the_same_one() {
+    let mut nodes = joins(&Config { max_keys: 400, ..config() }, 60, 300);
+    let first = sent(&mut nodes, A);
+    let now = nodes.now;
+    for bytes in &first {
+        nodes.node(B).receive_from_node(now, bytes);
+    }
+    // What B says is lost. Meanwhile keys end, so that the same bytes would hold more keys.
+    sent(&mut nodes, B);
+    nodes.now += 60 * MS;
+    sent(&mut nodes, A);
+    assert_eq!(nodes.node(A).store().keys(), 240);
+    has_joined(&mut nodes, 240);
+}

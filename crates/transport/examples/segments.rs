@@ -1,4 +1,4 @@
-//! How long a segment takes: `cargo run --release -p pointsman-transport --example speed`.
+//! How long a segment takes: `cargo run --release -p pointsman-transport --example segments`.
 
 use pointsman_transport::{Algorithm, Config, Connection, Segment};
 use std::collections::VecDeque;
