@@ -73,7 +73,7 @@ pub fn drop_reason(number: u64) -> Option<(&'static str, &'static str)> {
 /// `REPORT_ACCEPTED` of headers.p4.
 pub const REPORT_ACCEPTED: u64 = 32;
 
-/// What became of the program's messages to a store, by cell of `redplane_fixed_counts` (the library `redplane/fixed.p4`).
+/// The program's messages to a store, by outcome, by cell of `redplane_fixed_counts` (the library `redplane/fixed.p4`).
 pub const STORE_MESSAGES: [&str; 6] = ["asked", "answered", "refused", "forged", "late", "long"];
 
 /// Metrics reported by a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
