@@ -4,17 +4,31 @@
 #[path = "chain.rs"]
 pub mod chain;
 
-use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Saved, Status, Store};
+use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Saved, Status, Store, later};
 use std::collections::BTreeMap;
 
 const SECRET: [u8; 8] = *b"a secret";
 
-/// What an owner knows from answers: the grant, and until when no other switch gets the key.
+/// A lease, as its switch knows it from answers.
 #[derive(Clone, Copy)]
-struct Held {
+struct Lease {
+    switch: u16,
+    /// Incarnation and generation of the request for it.
+    asked: (u32, u32),
     grant: u32,
+    /// Until when no other switch gets the key, or until when none may write.
     until: u64,
 }
+
+/// The leases on a key.
+#[derive(Default)]
+struct Leases {
+    last: u32,
+    owner: Option<Lease>,
+    readers: Vec<Lease>,
+}
+
+type Held = BTreeMap<(u16, Vec<u8>), Leases>;
 
 /// Requests of 16 bytes each; the remainder goes in as it is.
 pub fn run(data: &[u8]) {
@@ -45,7 +59,9 @@ pub fn run(data: &[u8]) {
         check(now, &store, &out, &mut held);
         seen.check(&out);
         out.clear();
-        store.receive(now, u16::from(step[3] % 4), &request(step), &mut out);
+        let bytes = request(step);
+        store.receive(now, u16::from(step[3] % 4), &bytes, &mut out);
+        gives_up(&bytes, &out, &mut held);
         check(now, &store, &out, &mut held);
         seen.check(&out);
         out.clear();
@@ -102,6 +118,7 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         ending: step[4] & 16 != 0,
         session: step[4] & 32 != 0,
         fixed: step[6] & 6 == 6,
+        shared: step[5] & 3 == 3,
     };
     let head = Head {
         kind,
@@ -135,19 +152,39 @@ fn now_of(step: &[u8; 16]) -> u64 {
     u64::from(step[0])
 }
 
-/// Grants of different switches never overlap, and what is acknowledged is stored.
-fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u16, Vec<u8>), (u16, Held)>) {
+/// A switch that asks for a key under a later incarnation or generation has given up what it had, unless the store refuses the request.
+fn gives_up(bytes: &[u8], answers: &Outbox<u16>, held: &mut Held) {
+    let Ok(Message { head, key, .. }) = Message::decode(SECRET, bytes) else { return };
+    let refuses = |(_, bytes)| Message::decode(SECRET, bytes).is_ok_and(|m| m.head.status != Status::Ok);
+    if answers.iter().any(refuses) {
+        return;
+    }
+    let Some(leases) = held.get_mut(&(head.object, key.to_vec())) else { return };
+    let former = |lease: &Lease| {
+        let (incarnation, generation) = lease.asked;
+        let same = incarnation == head.incarnation;
+        let newer =
+            if same { later(head.generation, generation) } else { later(head.incarnation, incarnation) };
+        lease.switch == head.switch && newer
+    };
+    if head.kind == Kind::New && !head.answer {
+        leases.owner = leases.owner.filter(|lease| !former(lease));
+        leases.readers.retain(|lease| !former(lease));
+    }
+}
+
+/// Exclusive leases of a switch overlap with none of another one, and what is acknowledged is stored.
+fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut Held) {
     for (_, bytes) in out.iter() {
         let m = Message::decode(SECRET, bytes).expect("the store's own message");
-        let place = (m.head.object, m.key.to_vec());
         if m.head.status != Status::Ok || m.head.kind == Kind::Recall {
             continue;
         }
+        let leases = held.entry((m.head.object, m.key.to_vec())).or_default();
+        let ours = |lease: &Lease| (lease.switch, lease.grant) == (m.head.switch, m.head.grant);
         if m.head.kind == Kind::Release {
-            if held.get(&place).is_some_and(|(switch, h)| *switch == m.head.switch && h.grant == m.head.grant)
-            {
-                held.remove(&place);
-            }
+            leases.owner = leases.owner.filter(|lease| !ours(lease));
+            leases.readers.retain(|lease| !ours(lease));
             continue;
         }
         if m.head.kind != Kind::Snapshot {
@@ -157,15 +194,25 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u
         if m.head.flags.fixed {
             continue;
         }
-        let until = now + u64::from(m.head.lease_us) * 1000;
-        let (owner, last) = held.entry(place).or_insert((m.head.switch, Held { grant: m.head.grant, until }));
-        if *owner == m.head.switch {
-            assert!(m.head.grant >= last.grant, "grants are numbered upwards");
-            *last = Held { grant: m.head.grant, until: until.max(last.until) };
+        let ends = now + u64::from(m.head.lease_us) * 1000;
+        let others = |lease: &Lease| lease.switch != m.head.switch && now < lease.until;
+        assert!(!leases.owner.as_ref().is_some_and(others), "a lease while another switch has the key");
+        assert!(m.head.flags.shared || !leases.readers.iter().any(others), "an owner while others read");
+        let known = leases.owner.iter_mut().chain(&mut leases.readers).find(|lease| ours(lease));
+        if let Some(known) = known {
+            known.until = known.until.max(ends);
+            continue;
+        }
+        assert!(m.head.grant > leases.last, "another lease has another grant, and they are numbered upwards");
+        let asked = (m.head.incarnation, m.head.generation);
+        let lease = Lease { switch: m.head.switch, asked, grant: m.head.grant, until: ends };
+        leases.last = m.head.grant;
+        if m.head.flags.shared {
+            leases.owner = None;
+            leases.readers.push(lease);
         } else {
-            assert!(now >= last.until, "two owners at a time");
-            assert!(m.head.grant > last.grant, "another owner has another grant");
-            (*owner, *last) = (m.head.switch, Held { grant: m.head.grant, until });
+            leases.readers.clear();
+            leases.owner = Some(lease);
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use crate::message::{MAX_KEY, MAX_VALUE};
 use crate::pool::{self, Side, Tuple};
-use crate::table::{Owner, Record, Role};
+use crate::shared::MAX_READERS;
+use crate::table::{Owner, RecordId, Role, Table};
 use std::error::Error;
 use std::fmt;
 
 /// Bytes in front of the value: grant, sequence number, marks, the owner's switch, incarnation, generation.
 const FRONT: usize = 19;
+/// Bytes of a reader behind the value: switch, incarnation, generation, grant. Without an owner, their number is where others have the owner's switch.
+const READER: usize = 14;
 
 /// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it; it has snapshots; it is a cell of one; it is fixed, and
 /// its term in milliseconds is where others have the owner's incarnation.
@@ -34,6 +37,8 @@ pub struct Saved<'a> {
     pub(crate) session: bool,
     pub(crate) role: Role,
     pub(crate) keep_ms: u32,
+    /// Switches with shared leases, and their grants: the first ones.
+    pub(crate) readers: Readers,
 }
 
 /// A saved state that a store does not take.
@@ -63,7 +68,12 @@ impl fmt::Display for LoadError {
 impl Error for LoadError {}
 
 impl<'a> Saved<'a> {
-    pub(crate) fn of(record: &'a Record) -> Self {
+    pub(crate) fn of(table: &'a Table, id: RecordId) -> Self {
+        let record = table.get(id);
+        let mut readers = [None; MAX_READERS];
+        for (place, reader) in readers.iter_mut().zip(table.readers(id)) {
+            *place = Some((reader.owner, reader.grant));
+        }
         Saved {
             object: record.object,
             key: record.key(),
@@ -76,6 +86,7 @@ impl<'a> Saved<'a> {
             session: record.session,
             role: record.role,
             keep_ms: record.keep_ms,
+            readers,
         }
     }
 
@@ -86,7 +97,9 @@ impl<'a> Saved<'a> {
 
     /// As a row of a table: its key and its value.
     pub fn encode(&self) -> (Vec<u8>, Vec<u8>) {
-        let owner = self.owner.unwrap_or(Owner { switch: 0, incarnation: self.keep_ms, generation: 0 });
+        let readers: Vec<(Owner, u32)> = self.readers.iter().flatten().copied().collect();
+        let switch = readers.len() as u16;
+        let owner = self.owner.unwrap_or(Owner { switch, incarnation: self.keep_ms, generation: 0 });
         let mark = |on: bool, bit: u8| if on { bit } else { 0 };
         let marks = mark(self.owner.is_some(), OWNED)
             | mark(self.side == Some(Side::Inside), INSIDE)
@@ -104,7 +117,12 @@ impl<'a> Saved<'a> {
             &owner.incarnation.to_be_bytes(),
             &owner.generation.to_be_bytes(),
         ];
-        (Saved::row_key(self.object, self.key), [&front.concat()[..], self.value].concat())
+        let mut row = [&front.concat()[..], self.value].concat();
+        for (reader, grant) in readers.into_iter().filter(|_| self.owner.is_none()) {
+            row.extend(reader.switch.to_be_bytes());
+            row.extend([reader.incarnation, reader.generation, grant].into_iter().flat_map(u32::to_be_bytes));
+        }
+        (Saved::row_key(self.object, self.key), row)
     }
 
     /// Reads a row.
@@ -115,11 +133,7 @@ impl<'a> Saved<'a> {
         let (object, key) = key.split_first_chunk().ok_or(LoadError::Malformed)?;
         let (front, value) = row.split_first_chunk::<FRONT>().ok_or(LoadError::Malformed)?;
         let word = |at: usize| u32::from_be_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
-        let owner = Owner {
-            switch: u16::from_be_bytes([front[9], front[10]]),
-            incarnation: word(11),
-            generation: word(15),
-        };
+        let owner = owner_at(&front[9..]);
         let has = |mark: u8| front[8] & mark != 0;
         let side = match (has(INSIDE), has(OUTSIDE)) {
             (false, false) => None,
@@ -136,6 +150,9 @@ impl<'a> Saved<'a> {
         };
         let object = u16::from_be_bytes(*object);
         let owner_word = owner.incarnation;
+        // A row without an owner says how many readers follow the value.
+        let count = if has(OWNED) || role == Role::Fixed { 0 } else { usize::from(owner.switch) };
+        let (value, readers) = split_readers(value, count).ok_or(LoadError::Malformed)?;
         let (grant, sequence, owner) = (word(0), word(4), has(OWNED).then_some(owner));
         let saved = Saved {
             object,
@@ -149,6 +166,7 @@ impl<'a> Saved<'a> {
             session: has(SESSION),
             role,
             keep_ms: if role == Role::Fixed { owner_word } else { 0 },
+            readers,
         };
         saved.check().map(|()| saved)
     }
@@ -164,4 +182,24 @@ impl<'a> Saved<'a> {
         let fine = binds && fits(self.key.len(), MAX_KEY) && fits(self.value.len(), MAX_VALUE);
         if fine { Ok(()) } else { Err(LoadError::Malformed) }
     }
+}
+
+fn owner_at(bytes: &[u8]) -> Owner {
+    let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    Owner { switch: u16::from_be_bytes([bytes[0], bytes[1]]), incarnation: word(2), generation: word(6) }
+}
+
+/// The readers of a row, by owner and grant.
+type Readers = [Option<(Owner, u32)>; MAX_READERS];
+
+/// Splits value and readers; `None`: too few bytes, or too many readers.
+fn split_readers(bytes: &[u8], count: usize) -> Option<(&[u8], Readers)> {
+    let at = bytes.len().checked_sub(count * READER).filter(|_| count <= MAX_READERS)?;
+    let (value, list) = bytes.split_at(at);
+    let mut readers = [None; MAX_READERS];
+    for (place, bytes) in readers.iter_mut().zip(list.chunks_exact(READER)) {
+        let grant = u32::from_be_bytes(*bytes.last_chunk()?);
+        *place = Some((owner_at(bytes), grant));
+    }
+    Some((value, readers))
 }
