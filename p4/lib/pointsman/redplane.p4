@@ -154,7 +154,7 @@ control RedPlaneAsk(inout redplane_v4_t outer,
 }
 
 #ifdef REDPLANE_SHARED_READS
-// Gives a shared lease up: the next request for the key tells the store so, by its generation.
+// Gives a shared lease up: the next request for the key shows this to the store, by its generation.
 control RedPlaneGiveUp(inout redplane_meta_t m) {
     apply {
         redplane_grants.write(m.index, 0);

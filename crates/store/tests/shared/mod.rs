@@ -99,7 +99,7 @@ fn a_switch_that_writes_waits_for_all_readers() {
     let recalls = ask(&mut s, MS, head(Kind::New, 3, 0, 0), 0, b"write");
     let recall = |switch, grant| (switch, Kind::Recall, Status::Ok, grant, true, false);
     assert_eq!(shorts(&recalls), [recall(1, 3), recall(2, 4)]);
-    // Nobody gets a longer lease meanwhile, and a new reader waits behind.
+    // No reader gets a longer lease meanwhile, and a new one waits behind.
     let renewed = only(ask(&mut s, MS, shared(Kind::Renew, 1, 3), 0, b""));
     assert_eq!(short(&renewed), (1, Kind::Renew, Status::Ok, 3, true, false));
     assert_eq!(shorts(&ask(&mut s, MS, shared(Kind::New, 4, 0), 0, b"read")), [recall(1, 3), recall(2, 4)]);
