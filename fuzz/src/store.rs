@@ -26,6 +26,8 @@ struct Leases {
     last: u32,
     owner: Option<Lease>,
     readers: Vec<Lease>,
+    /// The last incarnation and generation of each switch that asked.
+    asked: BTreeMap<u16, (u32, u32)>,
 }
 
 type Held = BTreeMap<(u16, Vec<u8>), Leases>;
@@ -60,8 +62,8 @@ pub fn run(data: &[u8]) {
         seen.check(&out);
         out.clear();
         let bytes = request(step);
+        gives_up(&bytes, &mut held);
         store.receive(now, u16::from(step[3] % 4), &bytes, &mut out);
-        gives_up(&bytes, &out, &mut held);
         check(now, &store, &out, &mut held);
         seen.check(&out);
         out.clear();
@@ -152,24 +154,33 @@ fn now_of(step: &[u8; 16]) -> u64 {
     u64::from(step[0])
 }
 
-/// A switch that asks for a key under a later incarnation or generation has given up what it had, unless the store refuses the request.
-fn gives_up(bytes: &[u8], answers: &Outbox<u16>, held: &mut Held) {
+/// A switch that asks for a key under a later incarnation or generation has given up what it had, and takes no answer to an earlier request.
+fn gives_up(bytes: &[u8], held: &mut Held) {
     let Ok(Message { head, key, .. }) = Message::decode(SECRET, bytes) else { return };
-    let refuses = |(_, bytes)| Message::decode(SECRET, bytes).is_ok_and(|m| m.head.status != Status::Ok);
-    if answers.iter().any(refuses) {
-        return;
-    }
-    let Some(leases) = held.get_mut(&(head.object, key.to_vec())) else { return };
-    let former = |lease: &Lease| {
-        let (incarnation, generation) = lease.asked;
-        let same = incarnation == head.incarnation;
-        let newer =
-            if same { later(head.generation, generation) } else { later(head.incarnation, incarnation) };
-        lease.switch == head.switch && newer
-    };
     if head.kind == Kind::New && !head.answer {
-        leases.owner = leases.owner.filter(|lease| !former(lease));
-        leases.readers.retain(|lease| !former(lease));
+        let leases = held.entry((head.object, key.to_vec())).or_default();
+        let now = (head.incarnation, head.generation);
+        let last = leases.asked.entry(head.switch).or_insert(now);
+        if is_former(*last, now) {
+            *last = now;
+        }
+        let Leases { owner, readers, asked, .. } = leases;
+        owner
+            .iter_mut()
+            .chain(readers)
+            .filter(|lease| lease.is_given_up(asked))
+            .for_each(|lease| lease.until = 0);
+    }
+}
+
+/// Whether one incarnation and generation is before another one.
+fn is_former(a: (u32, u32), b: (u32, u32)) -> bool {
+    if a.0 == b.0 { later(b.1, a.1) } else { later(b.0, a.0) }
+}
+
+impl Lease {
+    fn is_given_up(&self, asked: &BTreeMap<u16, (u32, u32)>) -> bool {
+        asked.get(&self.switch).is_some_and(|last| is_former(self.asked, *last))
     }
 }
 
@@ -181,10 +192,14 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut Held) {
             continue;
         }
         let leases = held.entry((m.head.object, m.key.to_vec())).or_default();
-        let ours = |lease: &Lease| (lease.switch, lease.grant) == (m.head.switch, m.head.grant);
+        let ours = |lease: &Lease| {
+            let of = (lease.switch, lease.asked.0, lease.grant);
+            of == (m.head.switch, m.head.incarnation, m.head.grant)
+        };
         if m.head.kind == Kind::Release {
-            leases.owner = leases.owner.filter(|lease| !ours(lease));
-            leases.readers.retain(|lease| !ours(lease));
+            let shared = m.head.flags.shared;
+            leases.owner = leases.owner.filter(|lease| shared || !ours(lease));
+            leases.readers.retain(|lease| !shared || !ours(lease));
             continue;
         }
         if m.head.kind != Kind::Snapshot {
@@ -200,12 +215,15 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut Held) {
         assert!(m.head.flags.shared || !leases.readers.iter().any(others), "an owner while others read");
         let known = leases.owner.iter_mut().chain(&mut leases.readers).find(|lease| ours(lease));
         if let Some(known) = known {
-            known.until = known.until.max(ends);
+            known.until = if known.is_given_up(&leases.asked) { 0 } else { known.until.max(ends) };
             continue;
         }
         assert!(m.head.grant > leases.last, "another lease has another grant, and they are numbered upwards");
         let asked = (m.head.incarnation, m.head.generation);
-        let lease = Lease { switch: m.head.switch, asked, grant: m.head.grant, until: ends };
+        let mut lease = Lease { switch: m.head.switch, asked, grant: m.head.grant, until: ends };
+        if lease.is_given_up(&leases.asked) {
+            lease.until = 0;
+        }
         leases.last = m.head.grant;
         if m.head.flags.shared {
             leases.owner = None;

@@ -1,7 +1,7 @@
 //! What the store counts.
 
 /// Counts since the start. Every datagram that comes in is counted once, apart from requests that wait: these are counted in
-/// `waited`, and again by their result. `twins` counts messages that also count elsewhere.
+/// `waited`, and again by their result. `twins` and `readers_full` count messages that also count elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that were granted to another owner than before.
