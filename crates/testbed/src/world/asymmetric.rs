@@ -114,8 +114,18 @@ fn connections(random: &mut Random, flows: usize) -> Vec<Passing> {
     packets
 }
 
-/// One run with faults: how many packets left, and shared grants.
-fn faulty(build: &Build, seed: u64) -> Result<(usize, usize, u64), String> {
+/// What a run with faults shows.
+#[derive(Default)]
+struct Run {
+    left: usize,
+    all: usize,
+    shared_grants: u64,
+    /// Changes under a shared lease, dropped.
+    unclaimed: u64,
+}
+
+/// One run with faults.
+fn faulty(build: &Build, seed: u64) -> Result<Run, String> {
     let mut setup = setup(build, seed);
     setup.store = Config { lease_us: 20_000, recall: !seed.is_multiple_of(4), ..Config::default() };
     (setup.renew_ns, setup.loss) = (5 * MS, [0.0, 0.05, 0.2][(seed % 3) as usize]);
@@ -147,7 +157,13 @@ fn faulty(build: &Build, seed: u64) -> Result<(usize, usize, u64), String> {
         }
     }
     let left = packets.iter().filter(|p| p.left.is_some()).count();
-    Ok((left, packets.len(), testbed.store_stats().shared_grants))
+    let count = |node: &mut Node| {
+        let rig = node.rig.as_mut().expect("it runs");
+        rig.counter("redplane_counts", 9).map_or(0, |cell| cell.packets)
+    };
+    let unclaimed = testbed.nodes.iter_mut().map(count).sum();
+    let shared_grants = testbed.store_stats().shared_grants;
+    Ok(Run { left, all: packets.len(), shared_grants, unclaimed })
 }
 
 #[test]
@@ -156,7 +172,8 @@ fn a_firewall_with_asymmetric_routes_is_like_one_switch() {
     let (mut left, mut all, mut shared) = (0, 0, 0);
     for seed in 0..24 {
         let run = faulty(&build, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-        (left, all, shared) = (left + run.0, all + run.1, shared + run.2);
+        (left, all, shared) = (left + run.left, all + run.all, shared + run.shared_grants);
+        assert_eq!(run.unclaimed, 0, "seed {seed}");
     }
     println!("{left} of {all} packets left, {shared} shared grants");
     assert!(left * 2 > all && shared > 500, "{left} of {all}, {shared}");
@@ -169,6 +186,14 @@ fn a_firewall_with_asymmetric_routes_is_like_one_switch() {
     let found = (0..24).find_map(|seed| faulty(&build, seed).err());
     println!("{found:?}");
     assert!(found.is_some());
+}
+
+#[test]
+fn a_program_that_does_not_ask_for_the_exclusive_lease_loses_packets_only() {
+    let change = ("claim.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);", "");
+    let build = Build::new(App::Firewall, false, SHARED, &[change]).expect("a program");
+    let run = |seed| faulty(&build, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    assert!((0..6).map(|seed| run(seed).unclaimed).sum::<u64>() > 50);
 }
 
 /// What passing costs.
