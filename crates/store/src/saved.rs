@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Bytes in front of the value: grant, sequence number, marks, the owner's switch, incarnation, generation.
 const FRONT: usize = 19;
-/// Bytes of a reader behind the value: switch, incarnation, generation, grant. Without an owner, their number is where others have the owner's switch.
+/// Bytes of a reader behind the value: switch, incarnation, generation, grant. Their number is where other rows have the owner's switch.
 const READER: usize = 14;
 
 /// Marks: the key has an owner; it is a side of a binding; it is ending; a session holds it; it has snapshots; it is a cell of one; it is fixed, and
@@ -22,6 +22,8 @@ const SESSION: u8 = 16;
 const SNAPSHOT: u8 = 32;
 const CELL: u8 = 64;
 const FIXED: u8 = 128;
+/// Both sides at once, which no key can be: readers follow the value. Versions without shared leases refuse such a row.
+const READERS: u8 = INSIDE | OUTSIDE;
 
 /// A key's state: all that must outlive the store. The end of the lease is not part of it, because clocks of two runs cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +99,7 @@ impl<'a> Saved<'a> {
 
     /// As a row of a table: its key and its value.
     pub fn encode(&self) -> (Vec<u8>, Vec<u8>) {
-        let readers: Vec<(Owner, u32)> = self.readers.iter().flatten().copied().collect();
+        let readers: Vec<_> = self.readers.iter().flatten().filter(|_| self.owner.is_none()).collect();
         let switch = readers.len() as u16;
         let owner = self.owner.unwrap_or(Owner { switch, incarnation: self.keep_ms, generation: 0 });
         let mark = |on: bool, bit: u8| if on { bit } else { 0 };
@@ -108,7 +110,8 @@ impl<'a> Saved<'a> {
             | mark(self.session, SESSION)
             | mark(self.role == Role::Snapshot, SNAPSHOT)
             | mark(self.role == Role::Cell, CELL)
-            | mark(self.role == Role::Fixed, FIXED);
+            | mark(self.role == Role::Fixed, FIXED)
+            | mark(!readers.is_empty(), READERS);
         let front = [
             &self.grant.to_be_bytes()[..],
             &self.sequence.to_be_bytes(),
@@ -118,9 +121,11 @@ impl<'a> Saved<'a> {
             &owner.generation.to_be_bytes(),
         ];
         let mut row = [&front.concat()[..], self.value].concat();
-        for (reader, grant) in readers.into_iter().filter(|_| self.owner.is_none()) {
+        for (reader, grant) in readers {
             row.extend(reader.switch.to_be_bytes());
-            row.extend([reader.incarnation, reader.generation, grant].into_iter().flat_map(u32::to_be_bytes));
+            row.extend(
+                [reader.incarnation, reader.generation, *grant].into_iter().flat_map(u32::to_be_bytes),
+            );
         }
         (Saved::row_key(self.object, self.key), row)
     }
@@ -135,10 +140,12 @@ impl<'a> Saved<'a> {
         let word = |at: usize| u32::from_be_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
         let owner = owner_at(&front[9..]);
         let has = |mark: u8| front[8] & mark != 0;
+        let lent = front[8] & !ENDING == READERS;
         let side = match (has(INSIDE), has(OUTSIDE)) {
             (false, false) => None,
             (true, false) => Some(Side::Inside),
             (false, true) => Some(Side::Outside),
+            (true, true) if lent => None,
             (true, true) => return Err(LoadError::Malformed),
         };
         let role = match (has(SNAPSHOT), has(CELL), has(FIXED)) {
@@ -150,8 +157,7 @@ impl<'a> Saved<'a> {
         };
         let object = u16::from_be_bytes(*object);
         let owner_word = owner.incarnation;
-        // A row without an owner says how many readers follow the value.
-        let count = if has(OWNED) || role == Role::Fixed { 0 } else { usize::from(owner.switch) };
+        let count = if lent { usize::from(owner.switch) } else { 0 };
         let (value, readers) = split_readers(value, count).ok_or(LoadError::Malformed)?;
         let (grant, sequence, owner) = (word(0), word(4), has(OWNED).then_some(owner));
         let saved = Saved {

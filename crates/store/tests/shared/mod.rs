@@ -233,12 +233,21 @@ fn a_store_that_restarts_waits_for_readers() {
     assert!(wake(&mut second, 7 + HOLD - 1).is_empty());
     let moved = only(wake(&mut second, 8 + HOLD));
     assert_eq!(short(&moved), (4, Kind::New, Status::Ok, 6, false, true));
+    let mut ending = row.clone();
+    ending[8] |= 8;
+    assert!(Saved::decode(key, &ending).is_ok());
     // A released key has no readers on disk either, and rows of former versions read as before.
     let released = rows(&mut second);
     assert_eq!(released[0].1.len(), row.len() - 2 * 14);
     let mut many = row.clone();
     many[10] = 1 + MAX_READERS as u8;
     assert_eq!(Saved::decode(key, &many), Err(LoadError::Malformed));
+    // Readers next to an owner, a session, or a key of another kind.
+    for mark in [1, 16, 32, 64, 128] {
+        let mut other = row.clone();
+        other[8] |= mark;
+        assert_eq!(Saved::decode(key, &other), Err(LoadError::Malformed), "{mark}");
+    }
 }
 
 #[test]
