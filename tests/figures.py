@@ -28,8 +28,6 @@ def claims(path):
 
 
 def number(value):
-    if value is None:
-        return "?"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
 
 
@@ -40,7 +38,8 @@ def cells(c):
     low, high = c["ci95"]
     loss = c["loss_percent"]
     lost = "-" if loss is None else f"{loss:.1f}" if loss else "0"
-    return [f"{number(c['ours'])} ({number(low)} to {number(high)})", lost, f"**{c['verdict']}**"]
+    ours = "cannot be measured" if c["ours"] is None else f"{number(c['ours'])} ({number(low)} to {number(high)})"
+    return [ours, lost, f"**{c['verdict']}**"]
 
 
 def columns_of(specification):

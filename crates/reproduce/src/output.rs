@@ -32,7 +32,11 @@ pub struct Finished<'a> {
 
 /// A number with as many digits as verdicts turn on.
 fn precise(value: f64) -> String {
-    if value.abs() >= 10.0 { number(value) } else { format!("{value:.3}") }
+    match value.abs() {
+        10.0.. => number(value),
+        0.0.. => format!("{value:.3}"),
+        _ => "-".into(),
+    }
 }
 
 /// Mean and the ends of its interval.
@@ -42,6 +46,14 @@ fn interval(evidence: &Evidence) -> String {
         return precise(mean);
     }
     format!("{} ({} to {})", precise(mean), precise(low), precise(high))
+}
+
+/// Our number with its unit, if all seeds have one.
+fn ours(j: &Judged) -> String {
+    match mean(&j.evidence.samples).mean {
+        mean if mean.is_finite() => format!("{} {}", interval(&j.evidence), j.claim.unit),
+        _ => "cannot be measured".into(),
+    }
 }
 
 /// The share of requests or flows that were lost, if it is known.
@@ -93,13 +105,12 @@ impl Finished<'_> {
         for j in &self.judged {
             let _ = writeln!(
                 out,
-                "  {:<12} {}\n               claimed {} ({}), ours {} {} (median {}, {} seeds{})",
+                "  {:<12} {}\n               claimed {} ({}), ours {} (median {}, {} seeds{})",
                 j.verdict.name(),
                 j.claim.text,
                 paper(j),
                 j.claim.source.name(),
-                interval(&j.evidence),
-                j.claim.unit,
+                ours(j),
                 precise(median(&j.evidence.samples)),
                 j.evidence.samples.len(),
                 loss(&j.evidence),
@@ -242,7 +253,7 @@ fn claims(judged: &[Judged]) -> String {
             j.claim.text.to_owned(),
             paper(j),
             j.claim.source.name().to_owned(),
-            format!("{} {}", interval(&j.evidence), j.claim.unit),
+            ours(j),
             precise(median(&j.evidence.samples)),
             j.evidence.samples.len().to_string(),
             j.evidence.loss_percent.map_or(String::new(), precise),

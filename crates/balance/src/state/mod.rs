@@ -73,6 +73,9 @@ pub fn drop_reason(number: u64) -> Option<(&'static str, &'static str)> {
 /// `REPORT_ACCEPTED` of headers.p4.
 pub const REPORT_ACCEPTED: u64 = 32;
 
+/// The program's messages to a store, by outcome, by cell of `redplane_fixed_counts` (the library `redplane/fixed.p4`).
+pub const STORE_MESSAGES: [&str; 6] = ["asked", "answered", "refused", "forged", "late", "long"];
+
 /// Metrics reported by a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
 pub const METRICS: [&str; 4] = ["compute", "memory", "network", "queue"];
 
@@ -111,6 +114,8 @@ pub struct DeviceFigures {
 pub struct Figures {
     /// Dropped packets, by number of the reason.
     pub drops: Vec<(u64, u64)>,
+    /// Messages to a store and its answers, by place in [`STORE_MESSAGES`]. Empty without a store.
+    pub store: Vec<(u64, u64)>,
     /// Connections opened, by number of the service.
     pub services: Vec<(u64, u64)>,
     /// Devices with traffic, or configured.
@@ -160,6 +165,7 @@ impl Figures {
         let got_some = connections.iter().map(|(i, _)| DeviceNumber::from_bits(*i as u32));
         Figures {
             drops: counts(cells, "BalancerIngress.drops").into_iter().map(first).collect(),
+            store: counts(cells, "redplane_fixed_counts").into_iter().map(first).collect(),
             decisions: Decisions::read(cells, got_some, services.iter().map(|(i, _)| *i)),
             services,
             devices: devices.collect(),
@@ -196,5 +202,17 @@ mod tests {
         }
         let known: Vec<(u64, String)> = (1..).zip(DROPS.iter().map(|(d, _)| d.to_string())).collect();
         assert_eq!(found, known);
+    }
+
+    #[test]
+    fn messages_to_a_store_are_those_of_the_library() {
+        let library = include_str!("../../../../p4/lib/pointsman/redplane/fixed.p4");
+        let found = library.lines().filter_map(|line| {
+            let (name, value) = line.strip_prefix("const bit<32> REDPLANE_FIXED_")?.split_once(" = ")?;
+            Some((value.split(';').next()?.parse().expect("a number"), name.to_lowercase()))
+        });
+        let known: Vec<(usize, String)> =
+            STORE_MESSAGES.iter().map(|name| name.to_string()).enumerate().collect();
+        assert_eq!(found.collect::<Vec<_>>(), known);
     }
 }

@@ -5,7 +5,7 @@ use pointsman_balance::DeviceNumber;
 use pointsman_balance::state::entry::Phase;
 use pointsman_balance::state::{
     AGES, Cells, Census, Connections, DROPS, Decisions, DeviceFigures, Figures, METRICS, REASONS,
-    REPORT_ACCEPTED, Staleness,
+    REPORT_ACCEPTED, STORE_MESSAGES, Staleness,
 };
 use pointsman_ir::table::KeyMatch;
 use pointsman_ir::{ExternInstanceId, TableId};
@@ -86,6 +86,12 @@ fn place(device: DeviceNumber) -> Labels {
 
 fn add_figures(figures: &Figures, page: &mut Page) {
     add_drops(figures, page);
+    let name = |i: u64| STORE_MESSAGES.get(i as usize).map_or(format!("number {i}"), |name| name.to_string());
+    page.counter(
+        "pointsman_balancer_store_messages",
+        "Messages to the store of connections and its answers, by outcome.",
+        figures.store.iter().map(|(i, n)| labelled("result", name(*i), *n)).collect(),
+    );
     let services = figures.services.iter().map(|(i, n)| labelled("service_id", i.to_string(), *n)).collect();
     page.counter(
         "pointsman_balancer_service_connections",
@@ -221,6 +227,7 @@ mod tests {
     fn figures() {
         let figures = Figures {
             drops: vec![(2, 5), (14, 3), (32, 100), (40, 1)],
+            store: vec![(0, 9), (1, 8)],
             services: vec![(1, 7)],
             devices: vec![DeviceFigures {
                 device: DeviceNumber::new(2, 1),
@@ -239,6 +246,8 @@ mod tests {
         for line in [
             "pointsman_balancer_dropped_packets_total{reason=\"checksum\"} 5.0",
             "pointsman_balancer_dropped_packets_total{reason=\"number 40\"} 1.0",
+            "pointsman_balancer_store_messages_total{result=\"asked\"} 9.0",
+            "pointsman_balancer_store_messages_total{result=\"answered\"} 8.0",
             "pointsman_balancer_reports_total{result=\"stale\"} 3.0",
             "pointsman_balancer_reports_total{result=\"accepted\"} 100.0",
             "pointsman_balancer_device_connections_total{server_id=\"2\",slot=\"1\"} 7.0",
