@@ -4,17 +4,33 @@
 #[path = "chain.rs"]
 pub mod chain;
 
-use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Saved, Status, Store};
+use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Saved, Status, Store, later};
 use std::collections::BTreeMap;
 
 const SECRET: [u8; 8] = *b"a secret";
 
-/// What an owner knows from answers: the grant, and until when no other switch gets the key.
+/// A lease, as its switch knows it from answers.
 #[derive(Clone, Copy)]
-struct Held {
+struct Lease {
+    switch: u16,
+    /// Incarnation and generation of the request for it.
+    asked: (u32, u32),
     grant: u32,
+    /// Until when no other switch gets the key, or until when none may write.
     until: u64,
 }
+
+/// The leases on a key.
+#[derive(Default)]
+struct Leases {
+    last: u32,
+    owner: Option<Lease>,
+    readers: Vec<Lease>,
+    /// The last incarnation and generation of each switch that asked.
+    asked: BTreeMap<u16, (u32, u32)>,
+}
+
+type Held = BTreeMap<(u16, Vec<u8>), Leases>;
 
 /// Requests of 16 bytes each; the remainder goes in as it is.
 pub fn run(data: &[u8]) {
@@ -45,7 +61,9 @@ pub fn run(data: &[u8]) {
         check(now, &store, &out, &mut held);
         seen.check(&out);
         out.clear();
-        store.receive(now, u16::from(step[3] % 4), &request(step), &mut out);
+        let bytes = request(step);
+        gives_up(&bytes, &mut held);
+        store.receive(now, u16::from(step[3] % 4), &bytes, &mut out);
         check(now, &store, &out, &mut held);
         seen.check(&out);
         out.clear();
@@ -102,6 +120,7 @@ fn request(step: &[u8; 16]) -> Vec<u8> {
         ending: step[4] & 16 != 0,
         session: step[4] & 32 != 0,
         fixed: step[6] & 6 == 6,
+        shared: step[5] & 3 == 3,
     };
     let head = Head {
         kind,
@@ -135,19 +154,52 @@ fn now_of(step: &[u8; 16]) -> u64 {
     u64::from(step[0])
 }
 
-/// Grants of different switches never overlap, and what is acknowledged is stored.
-fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u16, Vec<u8>), (u16, Held)>) {
+/// A switch that asks for a key under a later incarnation or generation has given up what it had, and takes no answer to an earlier request.
+fn gives_up(bytes: &[u8], held: &mut Held) {
+    let Ok(Message { head, key, .. }) = Message::decode(SECRET, bytes) else { return };
+    if head.kind == Kind::New && !head.answer {
+        let leases = held.entry((head.object, key.to_vec())).or_default();
+        let now = (head.incarnation, head.generation);
+        let last = leases.asked.entry(head.switch).or_insert(now);
+        if is_former(*last, now) {
+            *last = now;
+        }
+        let Leases { owner, readers, asked, .. } = leases;
+        owner
+            .iter_mut()
+            .chain(readers)
+            .filter(|lease| lease.is_given_up(asked))
+            .for_each(|lease| lease.until = 0);
+    }
+}
+
+/// Whether one incarnation and generation is before another one.
+fn is_former(a: (u32, u32), b: (u32, u32)) -> bool {
+    if a.0 == b.0 { later(b.1, a.1) } else { later(b.0, a.0) }
+}
+
+impl Lease {
+    fn is_given_up(&self, asked: &BTreeMap<u16, (u32, u32)>) -> bool {
+        asked.get(&self.switch).is_some_and(|last| is_former(self.asked, *last))
+    }
+}
+
+/// Exclusive leases of a switch overlap with none of another one, and what is acknowledged is stored.
+fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut Held) {
     for (_, bytes) in out.iter() {
         let m = Message::decode(SECRET, bytes).expect("the store's own message");
-        let place = (m.head.object, m.key.to_vec());
         if m.head.status != Status::Ok || m.head.kind == Kind::Recall {
             continue;
         }
+        let leases = held.entry((m.head.object, m.key.to_vec())).or_default();
+        let ours = |lease: &Lease| {
+            let of = (lease.switch, lease.asked.0, lease.grant);
+            of == (m.head.switch, m.head.incarnation, m.head.grant)
+        };
         if m.head.kind == Kind::Release {
-            if held.get(&place).is_some_and(|(switch, h)| *switch == m.head.switch && h.grant == m.head.grant)
-            {
-                held.remove(&place);
-            }
+            let shared = m.head.flags.shared;
+            leases.owner = leases.owner.filter(|lease| shared || !ours(lease));
+            leases.readers.retain(|lease| !shared || !ours(lease));
             continue;
         }
         if m.head.kind != Kind::Snapshot {
@@ -157,15 +209,28 @@ fn check(now: u64, store: &Store<u16>, out: &Outbox<u16>, held: &mut BTreeMap<(u
         if m.head.flags.fixed {
             continue;
         }
-        let until = now + u64::from(m.head.lease_us) * 1000;
-        let (owner, last) = held.entry(place).or_insert((m.head.switch, Held { grant: m.head.grant, until }));
-        if *owner == m.head.switch {
-            assert!(m.head.grant >= last.grant, "grants are numbered upwards");
-            *last = Held { grant: m.head.grant, until: until.max(last.until) };
+        let ends = now + u64::from(m.head.lease_us) * 1000;
+        let others = |lease: &Lease| lease.switch != m.head.switch && now < lease.until;
+        assert!(!leases.owner.as_ref().is_some_and(others), "a lease while another switch has the key");
+        assert!(m.head.flags.shared || !leases.readers.iter().any(others), "an owner while others read");
+        let known = leases.owner.iter_mut().chain(&mut leases.readers).find(|lease| ours(lease));
+        if let Some(known) = known {
+            known.until = if known.is_given_up(&leases.asked) { 0 } else { known.until.max(ends) };
+            continue;
+        }
+        assert!(m.head.grant > leases.last, "another lease has another grant, and they are numbered upwards");
+        let asked = (m.head.incarnation, m.head.generation);
+        let mut lease = Lease { switch: m.head.switch, asked, grant: m.head.grant, until: ends };
+        if lease.is_given_up(&leases.asked) {
+            lease.until = 0;
+        }
+        leases.last = m.head.grant;
+        if m.head.flags.shared {
+            leases.owner = None;
+            leases.readers.push(lease);
         } else {
-            assert!(now >= last.until, "two owners at a time");
-            assert!(m.head.grant > last.grant, "another owner has another grant");
-            (*owner, *last) = (m.head.switch, Held { grant: m.head.grant, until });
+            leases.readers.clear();
+            leases.owner = Some(lease);
         }
     }
 }

@@ -36,6 +36,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/fabric/tors.p4" => "../../../p4/lib/pointsman/fabric/tors.p4",
     "pointsman/generator.p4" => "../../../p4/lib/pointsman/generator.p4",
     "pointsman/half_sip.p4" => "../../../p4/lib/pointsman/half_sip.p4",
+    "pointsman/redplane/claim.p4" => "../../../p4/lib/pointsman/redplane/claim.p4",
     "pointsman/redplane/fixed.p4" => "../../../p4/lib/pointsman/redplane/fixed.p4",
     "pointsman/redplane/arrays.p4" => "../../../p4/lib/pointsman/redplane/arrays.p4",
     "pointsman/redplane/message.p4" => "../../../p4/lib/pointsman/redplane/message.p4",

@@ -1,10 +1,11 @@
 //! Changes that another store decided.
 
+use crate::config::Rule;
 use crate::fixed;
 use crate::pool::{Side, Tuple, end_of};
 use crate::saved::{LoadError, Saved};
 use crate::store::Store;
-use crate::table::{RecordId, Role};
+use crate::table::{Reader, RecordId, Role};
 
 impl<A: Copy + Eq> Store<A> {
     /// Takes a key's state as another store has it. A lease that was `extended` counts from now on.
@@ -24,6 +25,7 @@ impl<A: Copy + Eq> Store<A> {
         if let Some(owner) = saved.owner.filter(|_| extended && saved.session) {
             self.sessions.extend(owner.switch, owner.incarnation, until);
         }
+        self.adopt_readers(id, &saved, extended, until);
         let record = self.table.get_mut(id);
         record.put_value(saved.value);
         (record.grant, record.sequence, record.owner) = (saved.grant, saved.sequence, saved.owner);
@@ -40,6 +42,21 @@ impl<A: Copy + Eq> Store<A> {
             record.until = record.until.max(until);
         }
         Ok(())
+    }
+
+    /// The leases of readers count from now on if one of them was extended: the row does not say which.
+    fn adopt_readers(&mut self, id: RecordId, saved: &Saved<'_>, extended: bool, until: u64) {
+        let known = |owner, grant| {
+            let same = |reader: &&Reader| (reader.owner, reader.grant) == (owner, grant);
+            self.table.readers(id).iter().find(same).filter(|_| !extended).map(|reader| reader.until)
+        };
+        let kept = saved.readers.iter().flatten().filter(|_| self.config.without != Some(Rule::ReadersKept));
+        let readers = kept.map(|(owner, grant)| {
+            let until = known(*owner, *grant).unwrap_or(until);
+            Reader { owner: *owner, grant: *grant, until }
+        });
+        let readers = readers.collect();
+        self.table.set_readers(id, readers);
     }
 
     fn add(&mut self, now: u64, saved: &Saved<'_>) -> Result<RecordId, LoadError> {
@@ -81,7 +98,10 @@ impl<A: Copy + Eq> Store<A> {
     pub(crate) fn end_leases(&mut self) {
         let leased = |id: &RecordId| self.table.get(*id).role != Role::Fixed;
         let leased: Vec<RecordId> = (0..self.table.end()).filter(leased).collect();
-        leased.into_iter().for_each(|id| self.table.get_mut(id).until = 0);
+        for id in leased {
+            self.table.get_mut(id).until = 0;
+            self.table.set_readers(id, Vec::new());
+        }
         self.sessions = crate::session::Sessions::default();
     }
 }

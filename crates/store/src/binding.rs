@@ -102,8 +102,8 @@ impl<A: Copy + Eq> Store<A> {
             return Err(LoadError::Full);
         }
         self.bindings.unmarked = false;
-        let mut keys = (0..self.table.end()).filter_map(|id| self.table.live(id));
-        keys.try_for_each(|record| self.bindings.check_port(&Saved::of(record)))
+        let mut keys = (0..self.table.end()).filter(|id| self.table.live(*id).is_some());
+        keys.try_for_each(|id| self.bindings.check_port(&Saved::of(&self.table, id)))
     }
 
     /// Ports of the pools.
@@ -190,7 +190,7 @@ impl<A: Copy + Eq> Store<A> {
         let held = |id: &RecordId| now < self.until(*id);
         let recalled: Vec<RecordId> = outside.into_iter().chain([inside]).filter(held).collect();
         if !recalled.is_empty() {
-            recalled.into_iter().for_each(|id| self.recall(id, 0, out));
+            recalled.into_iter().for_each(|id| self.recall(now, id, 0, out));
             return false;
         }
         self.remove(inside);

@@ -20,6 +20,10 @@ pub enum Rule {
     Serial,
     /// R4: a new owner continues with the sequence number of the old one.
     Carried,
+    /// R13: a key with readers is granted to a switch that writes after their leases only.
+    Readers,
+    /// R13: a store that restarts, and a new head, know the readers.
+    ReadersKept,
     /// R12: a fixed key has the value that came first.
     FirstStays,
     /// R10: the tail answers.

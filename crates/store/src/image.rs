@@ -3,8 +3,9 @@
 use crate::peers::{Peer, Peers};
 use crate::saved::{LoadError, Saved};
 use crate::session::Sessions;
-use crate::store::{Queue, Store};
-use crate::table::{Owner, Role};
+use crate::store::Store;
+use crate::table::{Owner, Reader, Role};
+use crate::waiting::Queue;
 
 /// The state of a store at one moment ([`Store::image`]). Times are nanoseconds from that moment, 0 if they are in the past: equal
 /// images treat all later messages alike.
@@ -47,6 +48,8 @@ pub struct KeyImage<A> {
     pub until_ns: u64,
     /// Of a fixed key: its term in milliseconds.
     pub keep_ms: u32,
+    /// Switches with shared leases, with the times until these end.
+    pub readers: Vec<Reader>,
     /// Until the requests that wait are looked at again.
     pub look_ns: u64,
     /// Sender and datagram of the requests that wait.
@@ -56,7 +59,10 @@ pub struct KeyImage<A> {
 impl<A> Image<A> {
     /// What becomes of the state in `ns` nanoseconds without messages, if nothing that is due is done.
     pub fn pass(&mut self, ns: u64) {
-        let keys = self.keys.iter_mut().flat_map(|k| [&mut k.until_ns, &mut k.look_ns]);
+        let keys = self.keys.iter_mut().flat_map(|k| {
+            let readers = k.readers.iter_mut().map(|reader| &mut reader.until);
+            [&mut k.until_ns, &mut k.look_ns].into_iter().chain(readers)
+        });
         let sessions = self.sessions.iter_mut().flat_map(|(_, _, left)| left);
         keys.chain(sessions).chain([&mut self.hold_ns]).for_each(|left| *left = left.saturating_sub(ns));
     }
@@ -69,6 +75,7 @@ impl<A: Copy + Eq> Store<A> {
         if !self.config.pools.is_empty() {
             return None;
         }
+        let left = |r: Reader| Reader { until: r.until.saturating_sub(now), ..r };
         let keys = (0..self.table.len() as u32).map(|id| {
             let record = self.table.get(id);
             let queue = self.queues.get(&id);
@@ -84,6 +91,7 @@ impl<A: Copy + Eq> Store<A> {
                 role: record.role,
                 until_ns: record.until.saturating_sub(now),
                 keep_ms: record.keep_ms,
+                readers: self.table.readers(id).iter().map(|r| left(*r)).collect(),
                 look_ns: queue.map_or(0, |q| q.at.saturating_sub(now)),
                 waiting: queue.map_or_else(Vec::new, |q| q.waiting.clone()),
             }
@@ -117,6 +125,7 @@ impl<A: Copy + Eq> Store<A> {
                 session: false,
                 role,
                 keep_ms,
+                readers: Default::default(),
             };
             self.load(now, key.until_ns, saved)?;
             let id = self.table.len() as u32 - 1;
@@ -124,6 +133,8 @@ impl<A: Copy + Eq> Store<A> {
                 self.ends_at(id, now.saturating_add(key.until_ns));
             }
             self.table.get_mut(id).session = key.session;
+            let end = |r: &Reader| Reader { until: now.saturating_add(r.until), ..*r };
+            self.table.set_readers(id, key.readers.iter().map(end).collect());
             if !key.waiting.is_empty() {
                 let at = now.saturating_add(key.look_ns);
                 self.table.get_mut(id).awaited = true;

@@ -47,6 +47,8 @@ impl Kind {
 
 /// Bit of the kind's byte that marks messages of the store.
 const ANSWER: u8 = 0x80;
+/// Bit of the kind's byte for [`Flags::shared`]: the byte of the other flags is full.
+const SHARED: u8 = 0x40;
 
 /// The meaning of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,10 +98,12 @@ pub struct Flags {
     pub session: bool,
     /// Of [`Kind::New`]: the key is fixed. It has a value that does not change, and no owner.
     pub fixed: bool,
+    /// The lease is shared: other switches may have one, too, and none of them may write. It has a bit in the byte of the kind.
+    pub shared: bool,
 }
 
 impl Flags {
-    /// In the order of their bits, from the lowest one.
+    /// Those in the byte of flags, in the order of their bits, from the lowest one.
     fn all(&mut self) -> [&mut bool; 8] {
         [
             &mut self.packet,
@@ -117,15 +121,18 @@ impl Flags {
         self.all().into_iter().enumerate().fold(0, |bits, (n, flag)| bits | u8::from(*flag) << n)
     }
 
-    fn from_bits(bits: u8) -> Flags {
-        let mut flags = Flags::default();
+    fn from_bits(bits: u8, shared: bool) -> Flags {
+        let mut flags = Flags { shared, ..Flags::default() };
         flags.all().into_iter().enumerate().for_each(|(n, flag)| *flag = bits & 1 << n != 0);
         flags
     }
 
-    /// Whether a message of this kind can have them together: a fixed key has no lease, and no port of a pool.
+    /// Whether a message of this kind can have them together: a fixed key has no lease, and no port of a pool; a shared lease is one of a single
+    /// key that has no port, and allows no write.
     fn fit(&self, kind: Kind) -> bool {
-        !self.fixed || kind == Kind::New && !self.allocate && !self.session
+        let lends = matches!(kind, Kind::New | Kind::Renew | Kind::Release | Kind::Recall);
+        let plain = !self.allocate && !self.session;
+        (!self.fixed || kind == Kind::New && plain && !self.shared) && (!self.shared || lends && plain)
     }
 }
 
@@ -234,11 +241,12 @@ impl Head {
         if b[0] != VERSION {
             return Err(Malformed::Version(b[0]));
         }
-        let kind = Kind::from_bits(b[1] & !ANSWER).ok_or(Malformed::Kind)?;
+        let kind = Kind::from_bits(b[1] & !(ANSWER | SHARED)).ok_or(Malformed::Kind)?;
+        let flags = Flags::from_bits(b[2], b[1] & SHARED != 0);
         Ok(Head {
             kind,
             answer: b[1] & ANSWER != 0,
-            flags: Some(Flags::from_bits(b[2])).filter(|flags| flags.fit(kind)).ok_or(Malformed::Kind)?,
+            flags: Some(flags).filter(|flags| flags.fit(kind)).ok_or(Malformed::Kind)?,
             status: Status::from_bits(b[3]).ok_or(Malformed::Kind)?,
             object: word16(b, 4),
             shard: word16(b, 6),
@@ -257,7 +265,9 @@ impl Head {
     fn encode(&self, key: usize, value: usize) -> [u8; FRONT] {
         let mut b = [0; FRONT];
         b[0] = VERSION;
-        b[1] = self.kind as u8 | if self.answer { ANSWER } else { 0 };
+        b[1] = self.kind as u8
+            | if self.answer { ANSWER } else { 0 }
+            | if self.flags.shared { SHARED } else { 0 };
         b[2] = self.flags.bits();
         b[3] = self.status as u8;
         for (i, word) in [self.object, self.shard, self.switch, self.port].into_iter().enumerate() {
@@ -378,10 +388,34 @@ mod tests {
         assert_eq!(with(0, 2), Err(Malformed::Version(2)));
         assert_eq!(with(1, 8), Err(Malformed::Kind));
         assert_eq!(with(2, 0x81), Err(Malformed::Kind), "a write of a fixed key");
+        assert_eq!(with(1, 0x42), Err(Malformed::Kind), "a write under a shared lease");
+        assert_eq!(with(1, 0x44), Err(Malformed::Kind), "a write's packet under a shared lease");
+        assert_eq!(with(1, 0x45), Err(Malformed::Kind), "a snapshot under a shared lease");
         assert_eq!(with(3, 7), Err(Malformed::Kind));
         assert_eq!(with(45, 0), Err(Malformed::Sizes));
         assert_eq!(with(45, 68), Err(Malformed::Sizes));
         assert_eq!(with(47, 6), Err(Malformed::Sizes));
+    }
+
+    #[test]
+    fn shared_leases_have_few_kinds_and_flags() {
+        let decoded = |kind: u8, flags: u8| {
+            let mut bytes = Vec::new();
+            Message { head: head(), key: &[1; 4], value: &[2; 4], packet: &[] }.encode([0; 8], &mut bytes);
+            (bytes[1], bytes[2]) = (kind, flags);
+            let digest = half_sip_hash([0; 8], &bytes[..FRONT + 8]);
+            bytes[FRONT + 8..].copy_from_slice(&digest);
+            Message::decode([0; 8], &bytes).map(|m| (m.head.kind, m.head.answer, m.head.flags.shared))
+        };
+        assert_eq!(decoded(0x41, 8), Ok((Kind::New, false, true)));
+        assert_eq!(decoded(0x43, 0), Ok((Kind::Renew, false, true)));
+        assert_eq!(decoded(0x46, 0), Ok((Kind::Release, false, true)));
+        assert_eq!(decoded(0xc7, 0), Ok((Kind::Recall, true, true)));
+        // A port of a pool, a session, a fixed key.
+        for flags in [16, 64, 128] {
+            assert_eq!(decoded(0x41, flags), Err(Malformed::Kind), "{flags}");
+            assert!(decoded(0x01, flags).is_ok(), "{flags}");
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What the store counts.
 
 /// Counts since the start. Every datagram that comes in is counted once, apart from requests that wait: these are counted in
-/// `waited`, and again by their result. `twins` counts messages that also count elsewhere.
+/// `waited`, and again by their result. `twins` and `readers_full` count messages that also count elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Keys that were granted to another owner than before.
     pub grants: u64,
+    /// Shared leases that were granted.
+    pub shared_grants: u64,
     /// Repeated requests for a grant that the sender has.
     pub repeated: u64,
     /// Writes that changed a state.
@@ -36,8 +38,12 @@ pub struct Stats {
     pub forged: u64,
     /// Messages that only a store sends, dropped.
     pub answers: u64,
-    /// Recalls sent.
+    /// Recalls sent to owners.
     pub recalls: u64,
+    /// Recalls sent to readers.
+    pub reader_recalls: u64,
+    /// Requests for a shared lease while as many switches as possible had one; they wait.
+    pub readers_full: u64,
     /// Requests for keys that the store must not grant yet, because it may have granted them before it was restarted; dropped.
     pub early: u64,
     /// Requests for existing keys only, whose key the store does not know; refused.
@@ -62,9 +68,10 @@ pub struct Stats {
 
 impl Stats {
     /// All counts with their names, in the order of the fields.
-    pub fn rows(&self) -> [(&'static str, u64); 27] {
+    pub fn rows(&self) -> [(&'static str, u64); 30] {
         [
             ("grants", self.grants),
+            ("shared_grants", self.shared_grants),
             ("repeated", self.repeated),
             ("writes", self.writes),
             ("renewals", self.renewals),
@@ -81,6 +88,8 @@ impl Stats {
             ("forged", self.forged),
             ("answers", self.answers),
             ("recalls", self.recalls),
+            ("reader_recalls", self.reader_recalls),
+            ("readers_full", self.readers_full),
             ("early", self.early),
             ("unknown", self.unknown),
             ("exhausted", self.exhausted),

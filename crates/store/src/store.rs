@@ -11,17 +11,9 @@ use crate::saved::{LoadError, Saved};
 use crate::session::Sessions;
 use crate::snapshot::Snapshots;
 use crate::stats::Stats;
-use crate::table::{Owner, RecordId, Role, Table};
+use crate::table::{Owner, Reader, RecordId, Role, Table};
+use crate::waiting::Queue;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Requests that wait for the end of a lease.
-#[derive(Debug)]
-pub(crate) struct Queue<A> {
-    /// When they are looked at again.
-    pub at: u64,
-    /// Sender and datagram, in the order of their arrival.
-    pub waiting: Vec<(A, Box<[u8]>)>,
-}
 
 /// A store whose peers have addresses of type `A`.
 ///
@@ -104,7 +96,7 @@ impl<A: Copy + Eq> Store<A> {
 
     /// The states of the keys that changed since [`Store::saved`], if the store is durable. They must be on disk before the outbox is sent.
     pub fn changes(&self) -> impl Iterator<Item = Saved<'_>> {
-        self.changed.iter().map(|id| Saved::of(self.table.get(*id)))
+        self.changed.iter().map(|id| Saved::of(&self.table, *id))
     }
 
     /// Rows that are to be written and removed: [`Store::changes`] and [`Store::removed`].
@@ -135,6 +127,11 @@ impl<A: Copy + Eq> Store<A> {
         // The next answer to this start of the switch extends the lease of all its keys.
         let owner = saved.owner.filter(|_| saved.session);
         let session = owner.is_some_and(|o| self.sessions.extend(o.switch, o.incarnation, until));
+        let readers =
+            saved.readers.iter().flatten().filter(|_| self.config.without != Some(Rule::ReadersKept));
+        let readers: Vec<Reader> =
+            readers.map(|(owner, grant)| Reader { owner: *owner, grant: *grant, until }).collect();
+        self.table.set_readers(id, readers);
         let record = self.table.get_mut(id);
         record.session = session;
         record.grant = saved.grant;
@@ -202,27 +199,21 @@ impl<A: Copy + Eq> Store<A> {
                 queue.at = until;
                 self.ends.remove(&(at, id));
                 self.ends.insert((until, id));
-                self.recall(id, 0, out);
+                self.recall(now, id, 0, out);
             }
             _ => self.admit(now, id, out),
         }
         true
     }
 
-    /// Handles the requests that waited for a key as if they arrived now. If they cannot be granted, they wait again.
-    fn admit(&mut self, now: u64, id: RecordId, out: &mut Outbox<A>) {
-        let Some(queue) = self.queues.remove(&id) else { return };
-        self.ends.remove(&(queue.at, id));
-        self.queued -= queue.waiting.len();
-        self.table.get_mut(id).awaited = false;
-        for (from, bytes) in queue.waiting {
-            if let Ok((message, _)) = Message::split(&bytes) {
-                self.request(now, from, &bytes, &message, out);
-            }
-        }
-    }
-
-    fn request(&mut self, now: u64, from: A, bytes: &[u8], message: &Message<'_>, out: &mut Outbox<A>) {
+    pub(crate) fn request(
+        &mut self,
+        now: u64,
+        from: A,
+        bytes: &[u8],
+        message: &Message<'_>,
+        out: &mut Outbox<A>,
+    ) {
         let head = &message.head;
         if head.shard >= self.config.shards {
             self.stats.shards += 1;
@@ -256,6 +247,13 @@ impl<A: Copy + Eq> Store<A> {
                     self.refuse(from, message, status, out);
                 }
             },
+            (Kind::Renew, Ok(id)) if self.reads(message, id) => {
+                self.stats.renewals += 1;
+                self.read_on(now, from, message, id, head.grant, out);
+            }
+            (Kind::Release, Ok(id)) if self.reads(message, id) => {
+                self.read_no_more(now, from, message, id, out)
+            }
             (Kind::Snapshot, Ok(id)) if self.owns(message, id) => self.cell(now, from, message, id, out),
             (_, Ok(id)) if self.owns(message, id) => self.owned(now, from, message, id, out),
             (Kind::Release, _) => {
@@ -287,50 +285,7 @@ impl<A: Copy + Eq> Store<A> {
         let (head, record) = (&message.head, self.table.get(id));
         let same = |o: Owner| (o.switch, o.incarnation) == (head.switch, head.incarnation);
         self.config.without == Some(Rule::Grants)
-            || head.grant == record.grant && record.owner.is_some_and(same)
-    }
-
-    /// A request for a key that the store knows.
-    fn again(
-        &mut self,
-        now: u64,
-        from: A,
-        bytes: &[u8],
-        message: &Message<'_>,
-        id: RecordId,
-        out: &mut Outbox<A>,
-    ) {
-        let record = self.table.get(id);
-        let asks = asking(message);
-        match record.owner {
-            Some(owner) if owner == asks => {
-                self.stats.repeated += 1;
-                let lease_us = self.extend(now, id, &message.head);
-                self.answer(from, message, id, lease_us, message.head.flags, out);
-            }
-            // The switch itself says that it no longer uses the former grant (R9). A start at another address may be another switch.
-            Some(owner) if owner.switch == asks.switch && !self.is_elsewhere(owner) => {
-                let newer = if owner.incarnation == asks.incarnation {
-                    later(asks.generation, owner.generation)
-                } else {
-                    later(asks.incarnation, owner.incarnation)
-                };
-                if newer {
-                    self.grant(now, from, message, id, false, out);
-                } else {
-                    self.stats.late += 1;
-                }
-            }
-            Some(_) if now < self.until(id) && self.config.without != Some(Rule::LeaseEnds) => {
-                self.wait(from, bytes, id, message.head.shard, out);
-            }
-            _ => self.grant(now, from, message, id, false, out),
-        }
-    }
-
-    /// Whether this owner was heard at another address than the latest start of the switch with its number.
-    fn is_elsewhere(&self, owner: Owner) -> bool {
-        self.peers.is_elsewhere(owner.switch, owner.incarnation)
+            || !head.flags.shared && head.grant == record.grant && record.owner.is_some_and(same)
     }
 
     /// Numbers that two switches have, as far as their messages show it. Each is returned once.
@@ -339,7 +294,7 @@ impl<A: Copy + Eq> Store<A> {
     }
 
     /// The key changes its owner (R2, R3).
-    fn grant(
+    pub(crate) fn grant(
         &mut self,
         now: u64,
         from: A,
@@ -349,6 +304,7 @@ impl<A: Copy + Eq> Store<A> {
         out: &mut Outbox<A>,
     ) {
         self.stats.grants += 1;
+        self.table.set_readers(id, Vec::new());
         let record = self.table.get_mut(id);
         record.owner = Some(asking(message));
         record.grant = next_grant(record.grant);
@@ -357,7 +313,7 @@ impl<A: Copy + Eq> Store<A> {
         let lease_us = self.extend(now, id, &message.head);
         self.table.get_mut(id).awaited = self.queues.contains_key(&id);
         self.note(id);
-        self.answer(from, message, id, lease_us, Flags { created, ..message.head.flags }, out);
+        self.answer(from, message, id, lease_us, Flags { created, shared: false, ..message.head.flags }, out);
     }
 
     /// Extends the lease, unless others wait for its end. Returns the term, or 0. A session has other keys, too: others wait for a release.
@@ -379,54 +335,9 @@ impl<A: Copy + Eq> Store<A> {
     /// From when on others get the key.
     pub(crate) fn until(&self, id: RecordId) -> u64 {
         let record = self.table.get(id);
-        if self.config.without == Some(Rule::Sessions) { record.until } else { self.sessions.until(record) }
-    }
-
-    /// Keeps a request until the lease ends or the owner releases the key.
-    fn wait(&mut self, from: A, bytes: &[u8], id: RecordId, shard: u16, out: &mut Outbox<A>) {
-        let length = self.queues.get(&id).map_or(0, |q| q.waiting.len());
-        if length >= self.config.queue_per_key || self.queued >= self.config.queue_total {
-            self.stats.queue_full += 1;
-        } else {
-            self.stats.waited += 1;
-            self.queued += 1;
-            self.table.get_mut(id).awaited = true;
-            let at = self.until(id);
-            let queue = self.queues.entry(id).or_insert_with(|| Queue { at, waiting: Vec::new() });
-            queue.waiting.push((from, bytes.into()));
-            self.ends.insert((queue.at, id));
-        }
-        self.recall(id, shard, out);
-    }
-
-    /// Asks the owner to release the key. A session does not end while its switch lives, so that its keys are always asked for.
-    pub(crate) fn recall(&mut self, id: RecordId, shard: u16, out: &mut Outbox<A>) {
-        let record = self.table.get(id);
-        let Some(owner) = record.owner else { return };
-        let Some(to) = self.peers.at(owner.switch, owner.incarnation) else { return };
-        if !self.config.recall && !record.session {
-            return;
-        }
-        self.stats.recalls += 1;
-        let head = Head {
-            kind: Kind::Recall,
-            answer: true,
-            flags: Flags::default(),
-            status: Status::Ok,
-            object: record.object,
-            shard,
-            switch: owner.switch,
-            port: 0,
-            incarnation: owner.incarnation,
-            generation: owner.generation,
-            grant: record.grant,
-            sequence: record.sequence,
-            request: 0,
-            stamp: 0,
-            lease_us: 0,
-        };
-        let recall = Message { head, key: record.key(), value: record.value(), packet: &[] };
-        out.push(to, |bytes| recall.encode(self.config.secret, bytes));
+        let readers = self.table.readers(id).iter().map(|reader| reader.until).max();
+        let alone = self.config.without == Some(Rule::Sessions);
+        readers.unwrap_or_else(|| if alone { record.until } else { self.sessions.until(record) })
     }
 
     /// A request of the owner.
@@ -475,11 +386,24 @@ impl<A: Copy + Eq> Store<A> {
         flags: Flags,
         out: &mut Outbox<A>,
     ) {
+        self.answer_under((self.table.get(id).grant, lease_us), to, message, id, flags, out);
+    }
+
+    /// Answers from a record, to the holder of this grant, with this term.
+    pub(crate) fn answer_under(
+        &mut self,
+        (grant, lease_us): (u32, u32),
+        to: A,
+        message: &Message<'_>,
+        id: RecordId,
+        flags: Flags,
+        out: &mut Outbox<A>,
+    ) {
         let record = self.table.get(id);
         let mut head = message.head;
         head.answer = true;
         head.flags = flags;
-        head.grant = record.grant;
+        head.grant = grant;
         let forgets = self.config.without == Some(Rule::Carried) && head.kind == Kind::New;
         head.sequence = if forgets { head.sequence } else { record.sequence };
         head.lease_us = lease_us;
@@ -499,7 +423,7 @@ impl<A: Copy + Eq> Store<A> {
     }
 }
 
-fn asking(message: &Message<'_>) -> Owner {
+pub(crate) fn asking(message: &Message<'_>) -> Owner {
     let head = &message.head;
     Owner { switch: head.switch, incarnation: head.incarnation, generation: head.generation }
 }

@@ -2,6 +2,7 @@
 
 use crate::pool::{FIXED, Side};
 use pointsman_wire::siphash::half_sip_hash;
+use std::collections::BTreeMap;
 
 /// The number of a record.
 pub(crate) type RecordId = u32;
@@ -15,6 +16,17 @@ pub struct Owner {
     pub incarnation: u32,
     /// How often the place gave up its state since then.
     pub generation: u32,
+}
+
+/// A switch that has a shared lease on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reader {
+    /// The switch, and under which generation it asked.
+    pub owner: Owner,
+    /// The number of its own grant.
+    pub grant: u32,
+    /// Until when the key is not granted to a switch that writes, in nanoseconds.
+    pub until: u64,
 }
 
 /// What a record is.
@@ -99,6 +111,8 @@ pub(crate) struct Table {
     max: usize,
     /// Keys at most: more than `max` while keys of several moments come together.
     limit: usize,
+    /// Switches with shared leases, of keys that have some. None is empty.
+    readers: BTreeMap<RecordId, Vec<Reader>>,
 }
 
 impl Table {
@@ -106,7 +120,8 @@ impl Table {
         let max = max as usize;
         let slots = (max * 2).next_power_of_two();
         let (records, free) = (Vec::with_capacity(max), Vec::new());
-        Table { seed, index: vec![0; slots].into(), records, free, max, limit: max }
+        let index = vec![0; slots].into();
+        Table { seed, index, records, free, max, limit: max, readers: BTreeMap::new() }
     }
 
     /// An empty table that takes twice as many keys until [`Table::settle`].
@@ -137,6 +152,39 @@ impl Table {
 
     pub fn get_mut(&mut self, id: RecordId) -> &mut Record {
         &mut self.records[id as usize]
+    }
+
+    /// Switches with shared leases on a key, in the order of their grants. Leases may have ended.
+    pub fn readers(&self, id: RecordId) -> &[Reader] {
+        self.readers.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds one.
+    pub fn add_reader(&mut self, id: RecordId, reader: Reader) {
+        self.readers.entry(id).or_default().push(reader);
+    }
+
+    /// Extends the lease of this grant.
+    pub fn extend_reader(&mut self, id: RecordId, grant: u32, until: u64) {
+        let readers = self.readers.get_mut(&id).into_iter().flatten();
+        readers.filter(|r| r.grant == grant).for_each(|r| r.until = r.until.max(until));
+    }
+
+    /// Replaces them.
+    pub fn set_readers(&mut self, id: RecordId, readers: Vec<Reader>) {
+        if readers.is_empty() {
+            self.readers.remove(&id);
+        } else {
+            self.readers.insert(id, readers);
+        }
+    }
+
+    /// Removes those that are not to be kept.
+    pub fn keep_readers(&mut self, id: RecordId, keep: impl FnMut(&Reader) -> bool) {
+        if let Some(mut readers) = self.readers.remove(&id) {
+            readers.retain(keep);
+            self.set_readers(id, readers);
+        }
     }
 
     /// The record of a number, if it is in use.
@@ -231,6 +279,7 @@ impl Table {
         self.index[hole] = 0;
         self.get_mut(id).cell = Box::default();
         self.get_mut(id).key_bytes = 0;
+        self.readers.remove(&id);
         self.free.push(id);
     }
 }

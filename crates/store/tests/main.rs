@@ -8,6 +8,7 @@ mod bindings;
 mod chain;
 mod failover;
 mod fixed;
+mod shared;
 mod snapshots;
 
 use pointsman_store::{

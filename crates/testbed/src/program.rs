@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 
 /// The library, and its parts that tests change.
-const LIBRARY: &[&str] = &["pointsman/redplane.p4"];
+const LIBRARY: &[&str] = &["pointsman/redplane.p4", "pointsman/redplane/claim.p4"];
 const FIXED: &[&str] = &["pointsman/redplane/fixed.p4", "pointsman/redplane/message.p4"];
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
@@ -41,7 +41,7 @@ pub enum App {
 }
 
 impl App {
-    fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let text = match self {
             App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),

@@ -458,6 +458,8 @@ fn core_of(input: &Input, cores: usize) -> usize {
 }
 
 #[cfg(test)]
+mod asymmetric;
+#[cfg(test)]
 mod balancer;
 #[cfg(test)]
 mod snapshots;

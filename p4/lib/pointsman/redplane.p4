@@ -22,6 +22,11 @@
 // its egress is RedPlaneDepart. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
 // again. Its depth must be at least REDPLANE_BUFFER. With REDPLANE_RESEND, in ticks of timestamps, that delay is the time between two looks at a write:
 // one that is acknowledged leaves the buffer, and one that is older than REDPLANE_RESEND is sent again.
+//
+// With REDPLANE_SHARED_READS several switches may hold a key at once, as long as none of them changes its state. The program sets `writes` before
+// RedPlaneFind if the packet probably changes the state, and says between computing the new state and changing the packet
+//
+//     RedPlaneClaim.apply(...)               // redplane.held is false if the packet has to come again
 
 #ifndef POINTSMAN_REDPLANE_P4
 #define POINTSMAN_REDPLANE_P4
@@ -32,6 +37,9 @@
 #ifdef REDPLANE_SESSION_LEASES
 #if REDPLANE_SHARDS > 1
 #error "a session lease holds the keys of one store: REDPLANE_SHARDS must be 1"
+#endif
+#ifdef REDPLANE_SHARED_READS
+#error "a session lease is not shared: define REDPLANE_SESSION_LEASES or REDPLANE_SHARED_READS"
 #endif
 #endif
 
@@ -57,6 +65,9 @@ control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
         redplane_generations.read(m.slot.generation, m.index);
         redplane_requests.read(m.slot.request, m.index);
         redplane_taken.read(m.slot.taken, m.index);
+#ifdef REDPLANE_SHARED_READS
+        redplane_shared.read(m.slot.shared, m.index);
+#endif
     }
 }
 
@@ -124,6 +135,35 @@ control RedPlaneRequest(inout redplane_v4_t outer,
     }
 }
 
+// Makes the packet a request for a state that is not here.
+control RedPlaneAsk(inout redplane_v4_t outer,
+                    inout redplane_t message,
+                    inout redplane_meta_t m,
+                    inout standard_metadata_t sm,
+                    in bit<8> kind) {
+    RedPlaneRequest() request;
+
+    apply {
+        m.slot.grant = 0;
+        m.slot.sent = REDPLANE_FIRST;
+        m.slot.value = 0;
+        bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0)
+            | (m.allocate ? REDPLANE_ALLOCATE : 8w0);
+        request.apply(outer, message, m, sm, kind, flags, (bit<16>)m.in_port);
+    }
+}
+
+#ifdef REDPLANE_SHARED_READS
+// Gives a shared lease up: the next request for the key shows this to the store, by its generation.
+control RedPlaneGiveUp(inout redplane_meta_t m) {
+    apply {
+        redplane_grants.write(m.index, 0);
+        m.slot.generation = m.slot.generation + 1;
+        redplane_generations.write(m.index, m.slot.generation);
+    }
+}
+#endif
+
 // R1: takes the lease of an answer, which ends at `end`.
 control RedPlaneExtend(in redplane_t message, inout redplane_meta_t m, in bit<48> end, in bit<48> now) {
     apply {
@@ -182,10 +222,14 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
         m.slot.sent = message.sequence;
         m.slot.acked = message.sequence;
         m.slot.until = 0;
+#ifdef REDPLANE_SHARED_READS
+        m.slot.shared = message.kind[6:6];
+        redplane_shared.write(m.index, m.slot.shared);
+#endif
     }
 
     action back_to_store() {
-        message.kind = REDPLANE_RELEASE;
+        message.kind = REDPLANE_SAME_LEASE(message, REDPLANE_RELEASE);
         message.flags = 0;
         outer.mac_dst = m.mac_dst;
         outer.mac_src = m.mac_src;
@@ -205,7 +249,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
         bool same = m.slot.key == message.key && m.slot.grant != 0;
         bool mine = same && m.slot.grant == message.grant;
         bool take = false;
-        if (message.kind == (REDPLANE_RECALL | 0x80)) {
+        if (REDPLANE_KIND(message) == (REDPLANE_RECALL | 0x80)) {
             if (same && redplane_later(m.slot.grant, message.grant)) {
                 redplane_counts.count(REDPLANE_COUNT_LATE);
             } else {
@@ -216,7 +260,11 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
                 if (same) {
                     give_up();
                 }
-                next_generation();
+#ifdef REDPLANE_SHARED_READS
+                // A request that was made since this grant is still wanted.
+                if (same || m.slot.generation == message.generation)
+#endif
+                    next_generation();
                 back_to_store();
             }
         } else if (message.status == REDPLANE_STALE) {
@@ -238,7 +286,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
                 end = message.stamp[47:0] + (bit<48>)term * m.ticks;
             }
             bool free = m.slot.grant == 0 || m.slot.until <= now;
-            if (!mine && message.kind == (REDPLANE_NEW | 0x80) && free && m.slot.generation == message.generation && now < end) {
+            if (!mine && REDPLANE_KIND(message) == (REDPLANE_NEW | 0x80) && free && m.slot.generation == message.generation && now < end) {
                 install();
                 next_generation();
                 mine = true;
@@ -360,6 +408,10 @@ control RedPlaneFind(inout redplane_v4_t outer,
                      inout standard_metadata_t sm) {
     RedPlaneRead() read;
     RedPlaneRequest() request;
+    RedPlaneAsk() ask;
+#ifdef REDPLANE_SHARED_READS
+    RedPlaneGiveUp() give_up;
+#endif
 
     apply {
         read.apply(m.key, m);
@@ -369,19 +421,24 @@ control RedPlaneFind(inout redplane_v4_t outer,
         m.value = m.slot.value;
         if (!m.held) {
             m.step = REDPLANE_DROP;
+            bit<8> new = REDPLANE_NEW;
+#ifdef REDPLANE_SHARED_READS
+            if (!m.writes) {
+                new = REDPLANE_NEW | REDPLANE_SHARED;
+            } else if (same && m.slot.shared == 1) {
+                // A renewal would not be enough.
+                give_up.apply(m);
+                same = false;
+            }
+#endif
             if (m.slot.grant != 0 && leased) {
                 redplane_counts.count(REDPLANE_COUNT_COLLISION);
             } else if (m.answered) {
                 redplane_counts.count(REDPLANE_COUNT_EXPIRED);
             } else if (same) {
-                request.apply(outer, message, m, sm, REDPLANE_RENEW, REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
+                request.apply(outer, message, m, sm, REDPLANE_LEASE_KIND(m, REDPLANE_RENEW), REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
             } else {
-                m.slot.grant = 0;
-                m.slot.sent = REDPLANE_FIRST;
-                m.slot.value = 0;
-                bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0)
-                    | (m.allocate ? REDPLANE_ALLOCATE : 8w0);
-                request.apply(outer, message, m, sm, REDPLANE_NEW, flags, (bit<16>)m.in_port);
+                ask.apply(outer, message, m, sm, new);
             }
             if (m.step == REDPLANE_DROP) {
                 mark_to_drop(sm);
@@ -404,6 +461,14 @@ control RedPlaneSave(inout redplane_v4_t outer,
             flags = 0;
         }
         bit<48> now = sm.ingress_global_timestamp;
+#ifdef REDPLANE_SHARED_READS
+        if (m.value != m.slot.value && m.slot.shared == 1) {
+            redplane_counts.count(REDPLANE_COUNT_UNCLAIMED);
+            m.step = REDPLANE_DROP;
+            mark_to_drop(sm);
+            return;
+        }
+#endif
         if (m.value != m.slot.value) {
             bit<32> buffered;
             redplane_buffered.read(buffered, 0);
@@ -426,11 +491,15 @@ control RedPlaneSave(inout redplane_v4_t outer,
             redplane_asked.read(asked, REDPLANE_LEASE(m));
             if (now - asked > m.renew >> 2) {
                 redplane_asked.write(REDPLANE_LEASE(m), now);
-                request.apply(outer, message, m, sm, REDPLANE_RENEW, flags, (bit<16>)port);
+                request.apply(outer, message, m, sm, REDPLANE_LEASE_KIND(m, REDPLANE_RENEW), flags, (bit<16>)port);
             }
         }
     }
 }
+
+#ifdef REDPLANE_SHARED_READS
+#include <pointsman/redplane/claim.p4>
+#endif
 
 // Egress: signs requests, and keeps writes until they are acknowledged.
 control RedPlaneDepart(inout redplane_v4_t outer,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stateful firewall for TCP and UDP over IPv4: connections begin inside (TCP: with a SYN); other packets pass only if they belong to one. The state
 // of a connection is written when it begins and when it ends.
-// With `-D PLAIN` connections are lost with the switch; otherwise RedPlane keeps them (docs/redplane.md).
+// With `-D PLAIN` connections are lost with the switch; otherwise RedPlane keeps them (docs/redplane.md). With `-D REDPLANE_SHARED_READS` both directions of
+// a connection may pass different switches without its state moving with every packet.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -131,6 +132,9 @@ control FirewallIngress(inout headers_t hdr,
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
+#ifdef REDPLANE_SHARED_READS
+    RedPlaneClaim() claim;
+#endif
 #endif
     // Packets without a connection.
     counter(1, CounterType.packets) refused;
@@ -207,10 +211,21 @@ control FirewallIngress(inout headers_t hdr,
 #else
                     // Packets from outside must not fill the store.
                     meta.redplane.existing = !meta.inside;
+#ifdef REDPLANE_SHARED_READS
+                    // Only the first and the last packets of each side change the state.
+                    meta.redplane.writes = hdr.tcp.isValid() && (hdr.tcp.flags & FIN_RST != 0 || meta.inside && hdr.tcp.flags & SYN_ACK == SYN);
+#endif
                     find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
 #endif
                     if (meta.redplane.held) {
                         filter();
+#ifndef PLAIN
+#ifdef REDPLANE_SHARED_READS
+                        claim.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
+                    }
+                    if (meta.redplane.held) {
+#endif
+#endif
                         if (meta.redplane.value != 0) {
                             routes.apply();
                         } else {

@@ -95,6 +95,9 @@ control CountIngress(inout headers_t hdr,
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
+#ifdef REDPLANE_SHARED_READS
+    RedPlaneClaim() claim;
+#endif
 #endif
 
     action forward(bit<9> port) {
@@ -135,9 +138,18 @@ control CountIngress(inout headers_t hdr,
                     counts.write(meta.redplane.index, meta.redplane.value);
                     routes.apply();
 #else
+#ifdef REDPLANE_SHARED_READS
+                    meta.redplane.writes = hdr.ipv4.version_ihl_tos[7:0] == 0;
+#endif
                     find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
                     if (meta.redplane.held) {
                         count_packet();
+#ifdef REDPLANE_SHARED_READS
+                        // The number in the packet is replaced when it comes again.
+                        claim.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
+                    }
+                    if (meta.redplane.held) {
+#endif
                         routes.apply();
                         save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
                     }

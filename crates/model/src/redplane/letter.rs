@@ -125,6 +125,9 @@ impl Letter {
         if head.answer && head.kind != Kind::Recall {
             text.insert_str(0, "answer to ");
         }
+        if head.flags.shared {
+            text.push_str(" to read");
+        }
         let _ = write!(text, " (grant {}", head.grant);
         if matches!(head.kind, Kind::Write | Kind::Read | Kind::Release) || head.answer {
             let _ = write!(text, ", sequence {}, value {}", head.sequence, number(message.value));
@@ -173,6 +176,9 @@ pub fn payload_of(frame: &[u8]) -> Result<&[u8], String> {
     let ports = word(36) == usize::from(PORT);
     if lengths && sum && ports { Ok(payload) } else { Err(format!("wrong headers in {front:02x?}")) }
 }
+
+/// The key of the packets of [`client`].
+pub const FLOW: [u8; 16] = [10, 0, 0, 1, 10, 1, 0, 1, 0, 9, 0, 7, 0, 0, 0, 17];
 
 /// A client's packet: its number, and whether it changes the count. Others show it only.
 pub fn client(number: u8, writes: bool) -> Vec<u8> {

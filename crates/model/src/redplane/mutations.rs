@@ -184,6 +184,50 @@ pub const MUTATIONS: &[Mutation] = &[
         scope: "restarts",
     },
     Mutation {
+        name: "early-writer",
+        rule: "R13",
+        what: "the store grants a key to a switch that writes while others may read it",
+        change: Change::Store(Rule::Readers),
+        scope: "readers",
+    },
+    Mutation {
+        name: "readers-after-recall",
+        rule: "R13",
+        what: "a switch that releases a shared lease continues to use it",
+        change: Change::Library(
+            "                if (same) {\n                    give_up();\n                }\n",
+            "",
+        ),
+        scope: "readers",
+    },
+    Mutation {
+        name: "writing-reader",
+        rule: "R13",
+        what: "a switch changes the state under a shared lease",
+        change: Change::Library(
+            "            m.held = false;\n            give_up.apply(m);\n            ask.apply(outer, message, m, sm, REDPLANE_NEW);\n",
+            "            m.slot.value = m.value;\n            redplane_values.write(m.index, m.value);\n",
+        ),
+        scope: "readers",
+    },
+    Mutation {
+        name: "reading-writer",
+        rule: "R13",
+        what: "a switch continues to read under its shared lease after it has asked for the exclusive one",
+        change: Change::Library(
+            "            m.held = false;\n            give_up.apply(m);\n",
+            "            m.held = false;\n            m.slot.generation = m.slot.generation + 1;\n",
+        ),
+        scope: "two-writers",
+    },
+    Mutation {
+        name: "forgotten-readers",
+        rule: "R13",
+        what: "a new head does not know the readers",
+        change: Change::Store(Rule::ReadersKept),
+        scope: "chain-readers",
+    },
+    Mutation {
         name: "present-values",
         rule: "R11",
         what: "a snapshot has the values at the time of sending",

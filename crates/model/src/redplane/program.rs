@@ -40,7 +40,7 @@ pub const CELLS: u8 = 2;
 pub const ARRAYS: usize = 2;
 
 /// The library of flowcount, and the parts of that of heavyhitters.
-const LIBRARY: &[&str] = &["pointsman/redplane.p4"];
+const LIBRARY: &[&str] = &["pointsman/redplane.p4", "pointsman/redplane/claim.p4"];
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
 /// What the switches run.
@@ -192,6 +192,8 @@ pub struct Register {
 pub struct Named {
     /// The grant.
     pub grant: ExternInstanceId,
+    /// Whether the lease is shared, in programs that have such leases.
+    pub shared: Option<ExternInstanceId>,
     /// Those of one kind of program.
     pub own: Own,
 }
@@ -270,7 +272,7 @@ impl App {
         };
         let times = times.iter().map(|(name, meaning)| Ok((named(name)?, *meaning)));
         let times = times.collect::<Result<BTreeMap<_, _>, ProgramError>>()?;
-        let named = Named { grant: named("redplane_grants")?, own };
+        let named = Named { grant: named("redplane_grants")?, shared: named("redplane_shared").ok(), own };
         let mut app = App { kind, program: program.clone(), registers: Vec::new(), named };
         let rig = app.rig(0, 1)?;
         for (n, object) in app.program.externs.iter().enumerate() {

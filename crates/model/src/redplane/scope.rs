@@ -47,6 +47,8 @@ pub struct Scope {
     pub clocks: &'static [Clocks],
     /// Whether the store recalls keys.
     pub recall: bool,
+    /// Whether the store knows the key at the beginning.
+    pub known: bool,
     /// Lines of `#define` for the library.
     pub defines: &'static str,
     /// Views of the store's nodes `a/1`, `b/1`, `c/1`, one after the other. None: one store, alone.
@@ -68,9 +70,19 @@ const BASE: Scope = Scope {
     under_way: 3,
     clocks: &[SLOW_SWITCHES],
     recall: true,
+    known: false,
     defines: "",
     views: &[],
     settle_every: 1,
+};
+
+/// A key that switches may read at the same time.
+const READERS: Scope = Scope {
+    packets: (1, 3),
+    known: true,
+    defines: "#define REDPLANE_SHARED_READS\n",
+    settle_every: 16,
+    ..BASE
 };
 
 /// A chain of stores.
@@ -144,6 +156,42 @@ pub const SCOPES: &[Scope] = &[
         what: "three packets; sequence numbers wrap around",
         defines: "#define REDPLANE_FIRST 0xffffffff\n",
         ..BASE
+    },
+    Scope {
+        name: "readers",
+        what: "two switches read, and one writes: four packets; messages are lost and reordered",
+        ..READERS
+    },
+    Scope {
+        name: "two-writers",
+        what: "two switches read and write: three packets; messages are lost and reordered",
+        packets: (2, 1),
+        ..READERS
+    },
+    Scope {
+        name: "readers-restart",
+        what: "two switches read, and one writes: three packets; a restart, a doubled message",
+        packets: (1, 2),
+        restarts: 1,
+        doubles: 1,
+        ..READERS
+    },
+    Scope {
+        name: "reader-leases",
+        what: "two switches read, and one writes: three packets; the key changes hands by the ends of leases only, time passes twice, both ends of the drift",
+        packets: (1, 2),
+        passes: 2,
+        recall: false,
+        clocks: &[SLOW_SWITCHES, FAST_SWITCHES],
+        ..READERS
+    },
+    Scope {
+        name: "chain-readers",
+        what: "two switches read, and one writes: three packets, a chain of two stores; the first one is removed",
+        packets: (1, 2),
+        under_way: 2,
+        views: &["1: a/1 b/1", "2: b/1"],
+        ..READERS
     },
     Scope {
         name: "snapshots",

@@ -1,10 +1,13 @@
 //! The store, alone or as nodes of a chain, as values.
 
-use super::letter::Letter;
+use super::letter::{FLOW, Letter};
 use super::nodes::{Effects, NOW, StoreInput, step_store};
+use super::scope::Scope;
 use super::world::{Event, State, World};
 use super::wrong::{WELL_FORMED, Wrong};
-use pointsman_store::{Config, Image, Mail, Member, Place as Standing, Replica, ReplicaImage, View};
+use pointsman_store::{
+    Config, Image, KeyImage, Mail, Member, Place as Standing, Replica, ReplicaImage, Role, View,
+};
 
 /// Messages of nodes of a chain to each other that are under way at once.
 const BETWEEN: usize = 1;
@@ -76,10 +79,31 @@ pub fn view(text: &str) -> View {
     }
 }
 
+/// The key of the clients' packets, which no switch has.
+fn known() -> KeyImage<u8> {
+    KeyImage {
+        object: 0,
+        key: FLOW.into(),
+        value: [0; 4].into(),
+        owner: None,
+        grant: 0,
+        sequence: 0,
+        ending: false,
+        session: false,
+        role: Role::State,
+        until_ns: 0,
+        keep_ms: 0,
+        readers: Vec::new(),
+        look_ns: 0,
+        waiting: Vec::new(),
+    }
+}
+
 /// The first state of each store of a scope.
-pub fn starts(config: &Config, views: &[&str]) -> Vec<StoreState> {
-    let empty =
-        Image { keys: Vec::new(), peers: Vec::new(), hold_ns: 0, last_grant: 0, sessions: Vec::new() };
+pub fn starts(config: &Config, scope: &Scope) -> Vec<StoreState> {
+    let views = scope.views;
+    let keys = if scope.known { vec![known()] } else { Vec::new() };
+    let empty = Image { keys, peers: Vec::new(), hold_ns: 0, last_grant: 0, sessions: Vec::new() };
     let Some(first) = views.first() else { return vec![StoreState::Alone(empty)] };
     let node = |n: usize| {
         let replica = Replica::new(NOW, member(n), config.clone(), pointsman_store::Timing::default());

@@ -60,6 +60,7 @@ impl World<'_> {
         all.extend(holds.map(|ns| when(ns, clocks.store)));
         for key in stores.flat_map(|store| &store.image().keys) {
             leases.extend([key.until_ns].into_iter().filter(|ns| *ns > 0).map(|ns| when(ns, clocks.store)));
+            leases.extend(key.readers.iter().filter(|r| r.until > 0).map(|r| when(r.until, clocks.store)));
             all.extend([key.look_ns].into_iter().filter(|ns| *ns > 0).map(|ns| when(ns, clocks.store)));
         }
         all.extend(leases.iter().copied());

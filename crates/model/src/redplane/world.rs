@@ -374,14 +374,20 @@ impl<'a> World<'a> {
         *local == self.nodes.fresh(switch, local.incarnation)
     }
 
-    /// Whether both switches use the state.
+    /// Whether both switches use the state, and not both under shared leases.
     fn check_owners(&self, state: &State) -> Result<(), Wrong> {
+        let named = self.app.named;
         let uses = |number: u32| {
             let local = self.switches.get(number);
-            local.until_ns > 0 && local.value(self.app, self.app.named.grant) != 0
+            local.until_ns > 0 && local.value(self.app, named.grant) != 0
         };
-        if state.switches.iter().all(|n| uses(*n)) {
-            let why = "both switches have the key under leases that have not ended".to_string();
+        let shares = |number: u32| {
+            named.shared.is_some_and(|shared| self.switches.get(number).value(self.app, shared) != 0)
+        };
+        let all = || state.switches.iter();
+        if all().all(|n| uses(*n)) && !all().all(|n| shares(*n)) {
+            let why =
+                "both switches have the key under leases that have not ended and are not shared".to_string();
             return Err(Wrong { property: ONE_OWNER, why });
         }
         Ok(())
@@ -399,7 +405,7 @@ impl Model for World<'_> {
             self.switches.add(fresh)
         });
         let mut stores = [0; NODES];
-        for (n, store) in stores::starts(&self.config, self.scope.views).into_iter().enumerate() {
+        for (n, store) in stores::starts(&self.config, self.scope).into_iter().enumerate() {
             stores[n] = self.stores.add(store);
         }
         let (under_way, history) = (self.under_way.add(Vec::new()), self.histories.add(History::default()));

@@ -61,8 +61,8 @@ pub(super) fn take<A: Address>(store: &mut Store<A>, answers: &Outbox<A>) -> Opt
     out.extend(store.last_grant().to_be_bytes());
     store.removed().for_each(|key| put(&mut out, key));
     put(&mut out, &[]);
-    let rows = store.changed.iter().map(|id| store.table.get(*id));
-    put_rows(&mut out, rows.map(|record| (Saved::of(record), record.extended)));
+    let rows = store.changed.iter().map(|id| (Saved::of(&store.table, *id), store.table.get(*id).extended));
+    put_rows(&mut out, rows);
     store.saved();
     let mut left_out = 0;
     for (to, bytes) in answers.iter() {
@@ -88,7 +88,7 @@ pub(super) fn part<A: Copy + Eq>(store: &Store<A>, from: RecordId) -> (Box<[u8]>
             next += 1;
             if let Some(record) = store.table.live(next - 1) {
                 bytes += 64 + record.key().len() + record.value().len();
-                return Some((Saved::of(record), true));
+                return Some((Saved::of(&store.table, next - 1), true));
             }
         }
         None

@@ -468,3 +468,62 @@ fn a_part_that_is_sent_again_is_the_same_one() {
     assert_eq!(nodes.node(A).store().keys(), 240);
     has_joined(&mut nodes, 240);
 }
+
+/// Answers without sequence numbers.
+fn granted(answers: &[(u16, Kind, Status, u32, u32)]) -> Vec<(u16, Kind, Status, u32)> {
+    answers.iter().map(|(to, kind, status, grant, _)| (*to, *kind, *status, *grant)).collect()
+}
+
+#[test]
+fn a_new_head_and_a_node_that_joined_wait_for_readers() {
+    let mut nodes = Nodes::new(&[A, B], "1: a/1 b/1", &config());
+    let reads = |kind, switch, grant| {
+        let flags = Flags { shared: true, ..Flags::default() };
+        Head { flags, ..head(kind, switch, grant, 0) }
+    };
+    nodes.ask(A, new(9), &KEY, &[5; 4]);
+    nodes.ask(A, head(Kind::Release, 9, 1, 0), &KEY, &[5; 4]);
+    for (switch, grant) in [(1, 3), (2, 4)] {
+        let lent = nodes.ask(A, reads(Kind::New, switch, 0), &KEY, &[0; 4]);
+        assert_eq!(granted(&lent), [(switch, Kind::New, Status::Ok, grant)]);
+    }
+    // One of them renews its lease; the other one releases the key, and asks again.
+    nodes.now += 300 * MS;
+    nodes.ask(A, reads(Kind::Renew, 1, 3), &KEY, &[0; 4]);
+    nodes.ask(A, reads(Kind::Release, 2, 4), &KEY, &[0; 4]);
+    let again = Head { generation: 1, ..reads(Kind::New, 2, 0) };
+    nodes.ask(A, again, &KEY, &[0; 4]);
+    let since = nodes.now;
+    // A node joins, and is the only one that is left.
+    let node = Replica::new(nodes.now, member(C), config(), Timing::default()).expect("settings");
+    nodes.all.insert(C.to_string(), node);
+    nodes.node(C).set_view(0, view("1: a/1 b/1")).expect("a view without it");
+    nodes.view("2: a/1 b/1 + c/1");
+    let mut mail = Mail::default();
+    let joined = (0..20).find_map(|_| {
+        nodes.now += 10 * MS;
+        let now = nodes.now;
+        nodes.all.values_mut().for_each(|node| node.wake(now, &mut mail));
+        nodes.settle();
+        nodes.all.values_mut().find_map(Replica::take_proposal)
+    });
+    assert_eq!(joined, Some(view("3: a/1 b/1 c/1")));
+    nodes.view("3: a/1 b/1 c/1");
+    for (head, gone, next) in [(B, A, "4: b/1 c/1"), (C, B, "5: c/1")] {
+        nodes.all.remove(gone);
+        nodes.view(next);
+        // Both are asked, and neither gets a longer lease.
+        let recalled = |switch, grant| (switch, Kind::Recall, Status::Ok, grant);
+        assert_eq!(
+            granted(&nodes.ask(head, new(3), &KEY, &[0; 4])),
+            [recalled(1, 3), recalled(2, 5)],
+            "{head}"
+        );
+        nodes.ask(head, reads(Kind::Renew, 1, 3), &KEY, &[0; 4]);
+    }
+    for (at, grants) in [(since + HOLD - 1, &[][..]), (nodes.now + HOLD, &[(3, Kind::New, Status::Ok, 6)])] {
+        nodes.now = at;
+        nodes.node(C).wake(at, &mut mail);
+        assert_eq!(granted(&nodes.settle()), grants);
+    }
+}

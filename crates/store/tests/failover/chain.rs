@@ -2,7 +2,7 @@
 
 use super::stores::NodeFaults;
 use super::world::{App, Faults, MS, World};
-use super::{FLOWS, SESSIONS, config, faults, seeds};
+use super::{FLOWS, SESSIONS, SHARED, config, faults, seeds};
 use pointsman_engine::Engine;
 use pointsman_store::{Config, Place, Rule};
 
@@ -93,9 +93,30 @@ fn random_faults_of_nodes_break_nothing() {
     assert!(sum.answered * 5 > sum.all && sum.views > views, "{} of {}", sum.answered, sum.all);
 }
 
+#[test]
+fn readers_survive_faults_of_nodes() {
+    let app = App::<Engine>::new(SHARED, &[]);
+    let mut sum = Run::default();
+    for seed in seeds(40) {
+        let run = run(&app, |_, f, _| super::asymmetric(f), seed);
+        let run = run.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        sum = Run { answered: sum.answered + run.answered, all: sum.all + run.all, ..sum };
+    }
+    println!("{} of {} packets left", sum.answered, sum.all);
+    assert!(sum.answered * 5 > sum.all, "{} of {}", sum.answered, sum.all);
+}
+
 /// The first seed that finds a violation.
 fn found(rule: Rule, change: impl Fn(&mut Config, &mut Faults, &mut NodeFaults)) -> Option<(u64, String)> {
-    let app = App::<Engine>::new(FLOWS, &[]);
+    found_with(FLOWS, rule, change)
+}
+
+fn found_with(
+    settings: &str,
+    rule: Rule,
+    change: impl Fn(&mut Config, &mut Faults, &mut NodeFaults),
+) -> Option<(u64, String)> {
+    let app = App::<Engine>::new(settings, &[]);
     (0..120).find_map(|seed| {
         let change = |c: &mut Config, f: &mut Faults, n: &mut NodeFaults| {
             c.without = Some(rule);
@@ -118,7 +139,12 @@ fn every_rule_of_the_chain_that_is_switched_off_is_found() {
         (n.crash_ns, n.cut_ns, n.learn_ns, n.jitter_ns) = (0, 30 * MS, 30 * MS, 2 * MS);
         (f.astray, f.crash_ns, f.loss) = (0.3, 0, 0.0);
     };
+    let readers = |c: &mut Config, f: &mut Faults, n: &mut NodeFaults| {
+        leases(c, f, n);
+        (f.astray, f.writes) = (0.5, 0.01);
+    };
     let mutations = [
+        ("readers forgotten", found_with(SHARED, Rule::ReadersKept, readers)),
         ("the head answers", found(Rule::TailAnswers, crashes)),
         ("messages of older views", found(Rule::Views, cuts)),
         ("no copy", found(Rule::Copies, crashes)),

@@ -16,6 +16,8 @@ use world::{App, Faults, MS, World};
 const FLOWS: &str = "";
 const WRAPS: &str = "#define REDPLANE_FIRST 0xfffffff0\n";
 const SESSIONS: &str = "#define REDPLANE_SESSION_LEASES\n";
+/// Shared leases for switches that read.
+const SHARED: &str = "#define REDPLANE_SHARED_READS\n";
 
 /// Seeds of random faults: so many, or as many as the variable `POINTSMAN_SEEDS` asks for.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
@@ -115,6 +117,63 @@ fn found(
     (0..60).find_map(|seed| run(&app, &change, seed).err().map(|e| (seed, e)))
 }
 
+/// Packets of a flow pass both switches, and few of them change its state.
+fn asymmetric(faults: &mut Faults) {
+    (faults.astray, faults.writes) = (0.5, 0.1);
+}
+
+#[test]
+fn switches_that_read_at_once_break_nothing() {
+    let apps = [Config { recall: true, ..config() }, Config { recall: false, ..config() }];
+    let app = App::<Engine>::new(SHARED, &[]);
+    let (mut answered, mut all, mut shared, mut grants) = (0, 0, 0, 0);
+    for seed in seeds(60) {
+        let mut faults = faults(seed);
+        asymmetric(&mut faults);
+        let mut world = World::new(&app, apps[usize::from(seed % 3 == 0)].clone(), faults, 2, seed);
+        world.run(250 * MS);
+        world.verdict().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        (answered, all) = (answered + world.answered().0, all + world.answered().1);
+        let stats = world.store.stats();
+        (shared, grants) = (shared + stats.shared_grants, grants + stats.grants);
+    }
+    println!("{answered} of {all} packets left, {shared} shared grants, {grants} others");
+    assert!(
+        answered * 5 > all * 2 && shared > 1_000 && grants > 1_000,
+        "{answered} of {all}, {shared}, {grants}"
+    );
+}
+
+/// How long packets that write, and others, wait at switches without faults; and how many of all are lost.
+fn waits(config: Config, writes: f64) -> ([Vec<u64>; 2], usize) {
+    let app = App::<Engine>::new(SHARED, &[]);
+    let mut world = World::new(&app, config, Faults { astray: 0.5, writes, ..Faults::NONE }, 3, 1);
+    world.run(300 * MS);
+    world.verdict().expect("linearizable");
+    let waits = |writes: bool| {
+        let all = world.flows.iter().flat_map(|f| &f.history).filter(|o| o.writes == writes);
+        let mut waits: Vec<_> = all.filter_map(|o| o.result.map(|(at, _)| at - o.start)).collect();
+        waits.sort_unstable();
+        waits
+    };
+    let (answered, all) = world.answered();
+    ([true, false].map(waits), all - answered)
+}
+
+#[test]
+fn a_switch_that_writes_gets_a_key_that_others_read_all_the_time() {
+    let ([writes, reads], lost) = waits(config(), 0.1);
+    assert!(writes.len() > 200 && reads.len() > 2_000, "{} {}", writes.len(), reads.len());
+    assert!(lost * 50 < writes.len() + reads.len(), "{lost} lost");
+    // A round trip for the write, at most two for the key, with the recall of the other switch. Most reads wait for nothing.
+    assert!(writes.last().is_some_and(|most| *most < 2 * MS), "{writes:?}");
+    assert_eq!(reads[reads.len() / 2], 0);
+    // Without recalls it waits for a lease of the readers.
+    let ([writes, _], lost) = waits(Config { recall: false, queue_per_key: 1000, ..config() }, 0.005);
+    println!("{writes:?} ns, {lost} lost");
+    assert!(writes.last().is_some_and(|most| (10 * MS..60 * MS).contains(most)), "{writes:?}");
+}
+
 #[test]
 fn every_rule_that_is_switched_off_is_found() {
     let none: &[(&str, &str)] = &[];
@@ -155,6 +214,34 @@ fn every_rule_that_is_switched_off_is_found() {
             }),
         ),
     ];
+    let shared = |from, to| found(SHARED, &[(from, to)], |_, f| asymmetric(f));
+    let in_shared_store = |rule| {
+        found(SHARED, none, move |c, f| {
+            c.without = Some(rule);
+            asymmetric(f);
+        })
+    };
+    let readers = [
+        ("R13: readers", in_shared_store(Rule::Readers)),
+        (
+            "R13: after a recall",
+            shared("                if (same) {\n                    give_up();\n                }\n", ""),
+        ),
+        (
+            "R13: a reader that writes",
+            shared(
+                "            m.held = false;\n            give_up.apply(m);\n            ask.apply(outer, message, m, sm, REDPLANE_NEW);\n",
+                "            m.slot.value = m.value;\n            redplane_values.write(m.index, m.value);\n",
+            ),
+        ),
+        (
+            "R13: a writer that reads on",
+            shared(
+                "            m.held = false;\n            give_up.apply(m);\n",
+                "            m.held = false;\n            m.slot.generation = m.slot.generation + 1;\n",
+            ),
+        ),
+    ];
     let mutations = [
         (
             "R1: no lease",
@@ -171,7 +258,7 @@ fn every_rule_that_is_switched_off_is_found() {
         ("R8", in_switch("(m.slot.taken & bit_of) == 0", "true")),
         ("R9", found(FLOWS, none, restarted)),
     ];
-    let all = || sessions.iter().chain(&mutations);
+    let all = || sessions.iter().chain(&mutations).chain(&readers);
     for (rule, found) in all() {
         println!("{rule}: {found:.160?}");
     }

@@ -29,7 +29,9 @@ const FRONT: usize = 42;
 /// One of our programs, with settings of the library; every replacement in the library must apply.
 fn program(name: &str, settings: &str, changes: &[(&str, &str)]) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
-    let mut library = read(own_libraries().join("pointsman/redplane.p4"));
+    let part = |name: &str| read(own_libraries().join("pointsman/redplane").join(name));
+    let library = read(own_libraries().join("pointsman/redplane.p4"));
+    let mut library = library.replace("#include <pointsman/redplane/claim.p4>", &part("claim.p4"));
     for (from, to) in changes {
         assert_eq!(library.matches(from).count(), 1, "{from}");
         library = library.replace(from, to);

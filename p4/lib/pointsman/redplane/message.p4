@@ -40,6 +40,16 @@
 #define REDPLANE_LEASES REDPLANE_SLOTS
 #define REDPLANE_LEASE(m) m.index
 #endif
+// The kind of a message apart from the bit for a shared lease; a kind with this bit, if a message has it; and if the lease of the slot is shared.
+#ifdef REDPLANE_SHARED_READS
+#define REDPLANE_KIND(message) (message.kind & ~REDPLANE_SHARED)
+#define REDPLANE_SAME_LEASE(message, of_kind) (of_kind | message.kind & REDPLANE_SHARED)
+#define REDPLANE_LEASE_KIND(m, of_kind) (of_kind | (m.slot.shared == 1 ? REDPLANE_SHARED : 8w0))
+#else
+#define REDPLANE_KIND(message) message.kind
+#define REDPLANE_SAME_LEASE(message, of_kind) of_kind
+#define REDPLANE_LEASE_KIND(m, of_kind) of_kind
+#endif
 // The sequence number of a state that no packet has written.
 #ifndef REDPLANE_FIRST
 #define REDPLANE_FIRST 0
@@ -63,6 +73,9 @@ const bit<8> REDPLANE_EXISTING = 8;
 const bit<8> REDPLANE_ALLOCATE = 16;
 const bit<8> REDPLANE_ENDING = 32;
 const bit<8> REDPLANE_SESSION_LEASE = 64;
+
+// Bit of the kind: the lease is shared.
+const bit<8> REDPLANE_SHARED = 0x40;
 
 const bit<8> REDPLANE_OK = 0;
 const bit<8> REDPLANE_STALE = 1;

@@ -13,6 +13,12 @@ const bit<32> REDPLANE_COUNT_RESENT = 5;    // writes sent again
 const bit<32> REDPLANE_COUNT_EXPIRED = 6;   // the lease ended before its answer came
 const bit<32> REDPLANE_COUNT_LONG = 7;      // packets that are too long with the headers of a message
 const bit<32> REDPLANE_COUNT_EXHAUSTED = 8; // no port of the store's pools was free
+#ifdef REDPLANE_SHARED_READS
+const bit<32> REDPLANE_COUNT_UNCLAIMED = 9; // a change under a shared lease, without RedPlaneClaim
+#define REDPLANE_COUNTS 10
+#else
+#define REDPLANE_COUNTS 9
+#endif
 
 // A slot of the registers.
 struct redplane_slot_t {
@@ -25,6 +31,9 @@ struct redplane_slot_t {
     bit<32>          generation;
     bit<32>          request; // the number of the last request
     bit<64>          taken;   // bit N: the packet of request `request` - N was taken from an answer
+#ifdef REDPLANE_SHARED_READS
+    bit<1>           shared;  // other switches may have the key, too: its state must not change
+#endif
 }
 
 struct redplane_meta_t {
@@ -37,6 +46,10 @@ struct redplane_meta_t {
     bool             existing;
     // Set by the program before RedPlaneFind: a key that the store does not know gets a port of the store's pools.
     bool             allocate;
+#ifdef REDPLANE_SHARED_READS
+    // Set by the program before RedPlaneFind: the packet probably changes the state. Not set, a packet that does costs a request more.
+    bool             writes;
+#endif
     // Set by the program before RedPlaneSave, as the state says: the key is needed for a short time only.
     bool             ending;
     // The state is here, under a lease.
@@ -80,9 +93,12 @@ register<bit<32>>(REDPLANE_SLOTS) redplane_sessions;
 register<bit<32>>(1) redplane_session;
 register<bit<48>>(1) redplane_started;
 #endif
+#ifdef REDPLANE_SHARED_READS
+register<bit<1>>(REDPLANE_SLOTS) redplane_shared;
+#endif
 // Writes in the buffer.
 register<bit<32>>(1) redplane_buffered;
 
-counter(9, CounterType.packets) redplane_counts;
+counter(REDPLANE_COUNTS, CounterType.packets) redplane_counts;
 
 #endif
