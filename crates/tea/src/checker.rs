@@ -241,7 +241,8 @@ impl Checker {
 
     /// A packet left, with an entry or as one that has none: its number and when it was sent, if it came for the first time.
     pub fn receive(&mut self, now: u64, found: bool, frame: &[u8]) -> Option<(u64, u64)> {
-        let Some((number, sent)) = number(frame).and_then(|n| Some((n, self.packets.get_mut(n as usize)?))) else {
+        let Some((number, sent)) = number(frame).and_then(|n| Some((n, self.packets.get_mut(n as usize)?)))
+        else {
             self.verdict.altered += 1;
             return None;
         };

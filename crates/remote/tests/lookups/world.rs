@@ -323,7 +323,9 @@ impl<E: Executor + Send + Sync> World<E> {
             let delete = last.version.is_some() && self.random.below(2) == 0;
             let version = (!delete).then_some(versions);
             let result = match version {
-                Some(version) => self.table.put(self.now, &App::Nat.key(flow), &App::Nat.value(flow, version)),
+                Some(version) => {
+                    self.table.put(self.now, &App::Nat.key(flow), &App::Nat.value(flow, version))
+                }
                 None => self.table.delete(self.now, &App::Nat.key(flow)),
             };
             match result {

@@ -58,7 +58,11 @@ pub const FIGURE: Figure = Figure {
         rate("vpn-rate", "VPN gateway: rate without the cache", 10.80),
         rate("vpn-cached-rate", "VPN gateway: rate with the cache", 79.45),
         latency("vpn6-latency", "VPN gateway with entries for IPv6: mean latency without the cache", 2.30),
-        latency("vpn6-cached-latency", "VPN gateway with entries for IPv6: mean latency with the cache", 1.92),
+        latency(
+            "vpn6-cached-latency",
+            "VPN gateway with entries for IPv6: mean latency with the cache",
+            1.92,
+        ),
         rate("vpn6-rate", "VPN gateway with entries for IPv6: rate without the cache", 10.80),
         rate("vpn6-cached-rate", "VPN gateway with entries for IPv6: rate with the cache", 79.45),
     ],

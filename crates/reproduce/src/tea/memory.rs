@@ -29,8 +29,12 @@ const APPS: [(&str, Layout, f64); 4] = [
 /// Claims about all memory of a copy of the entries.
 const ALL: [(&str, &str); 2] = [("nat", "all"), ("vpn", "vpn-all")];
 
-const APP: Quantity =
-    Quantity { name: "application", unit: "", label: "1: NAT; 2: firewall; 3: load balancer; 4: VPN gateway", log: false };
+const APP: Quantity = Quantity {
+    name: "application",
+    unit: "",
+    label: "1: NAT; 2: firewall; 3: load balancer; 4: VPN gateway",
+    log: false,
+};
 const BYTES_OF: Quantity =
     Quantity { name: "memory", unit: "mb", label: "memory of 10 million entries, MB", log: true };
 const LOAD: Quantity =

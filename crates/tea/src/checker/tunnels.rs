@@ -14,10 +14,8 @@ pub const ENDS: (Ipv6Addr, u32) = (Ipv6Addr::new(0xfd20, 0, 0, 0, 0, 0, 0, 0), 1
 pub const NETWORK: u32 = 7;
 const FIRST_NETWORK: u32 = 0x100;
 /// Where packets come from, and where the tunnels to the gateway begin.
-const SOURCE: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(10, 0, 0, 5), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 5));
-const REMOTE: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(10, 0, 0, 6), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 6));
+const SOURCE: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 0, 0, 5), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 5));
+const REMOTE: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 0, 0, 6), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 6));
 /// UDP ports of the packets, which tshark takes for no application's.
 const PORTS: (u16, u16) = (50_000, 50_001);
 /// GRE's protocol, and its flags for a key.

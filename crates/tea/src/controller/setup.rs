@@ -18,8 +18,7 @@ pub const PAIRS: u32 = 4;
 /// The switch's queue pair of number 0 (`TEA_FIRST_PAIR`).
 const FIRST_PAIR: u32 = 0x100;
 /// The switch's addresses in requests.
-const SWITCH: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(10, 9, 0, 1), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1));
+const SWITCH: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 9, 0, 1), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1));
 /// The controller's queue pair with each server.
 const OWN_PAIR: u32 = 0x90;
 /// The longest packet that is looked up (`TEA_PACKET`), with its head and filling in a scratchpad.

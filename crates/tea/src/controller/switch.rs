@@ -193,10 +193,11 @@ impl Switch {
         let mut all = self.routes().map_err(lacks)?;
         for flow in 0..plan.entries {
             let value = plan.app.shown().value(flow, 0);
-            let entry = self.book.action_of_bytes("FlowIngress.entry", &[("value", &value[..])]).and_then(|action| {
-                let key = [("key", Value::Bytes(plan.app.shown().key(flow)))];
-                self.book.entry("FlowIngress.entries", &key, Does::Action(action))
-            });
+            let entry =
+                self.book.action_of_bytes("FlowIngress.entry", &[("value", &value[..])]).and_then(|action| {
+                    let key = [("key", Value::Bytes(plan.app.shown().key(flow)))];
+                    self.book.entry("FlowIngress.entries", &key, Does::Action(action))
+                });
             all.push(entry.map_err(lacks)?);
         }
         Ok(all)

@@ -82,7 +82,8 @@ impl Function {
 
     /// An IPv4 address in an entry of the gateway.
     fn address(self, address: [u8; 4]) -> Vec<u8> {
-        let front: &[u8] = if self == Function::Vpn6 { &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] } else { &[] };
+        let front: &[u8] =
+            if self == Function::Vpn6 { &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] } else { &[] };
         [front, &address].concat()
     }
 
