@@ -369,3 +369,30 @@ fn table_action(does: Does) -> p4rt::TableAction {
     };
     p4rt::TableAction { r#type: Some(kind) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pointsman_control::proto::p4info::{Action, MatchField, Table, action::Param};
+
+    #[test]
+    fn numbers_of_any_length_are_sent_in_their_shortest_form() {
+        let preamble = |id, name: &str| Some(Preamble { id, name: name.into(), ..Default::default() });
+        let r#match = Some(Match::MatchType(MatchType::Exact.into()));
+        let field = MatchField { id: 1, name: "key".into(), r#match, ..Default::default() };
+        let table = Table { preamble: preamble(7, "t"), match_fields: vec![field], ..Default::default() };
+        let param = Param { id: 1, name: "value".into(), ..Default::default() };
+        let action = Action { preamble: preamble(8, "a"), params: vec![param] };
+        let book = Book::new(&P4Info { tables: vec![table], actions: vec![action], ..Default::default() });
+        let mut long = [0; 20];
+        (long[3], long[19]) = (7, 9);
+        let action = book.action_of_bytes("a", &[("value", &long[..])]).expect("an action");
+        assert_eq!(action.params[0].value, long[3..]);
+        assert_eq!(book.action("a", &[("value", 0x0700)]).expect("an action").params[0].value, [7, 0]);
+        assert_eq!(book.action("a", &[("value", 0)]).expect("an action").params[0].value, [0]);
+        let entry = book.entry("t", &[("key", Value::Bytes(long.to_vec()))], Does::Action(action));
+        let Some(Kind::TableEntry(entry)) = entry.expect("an entry").entity else { panic!("no entry") };
+        let exact = p4rt::field_match::Exact { value: long[3..].to_vec() };
+        assert_eq!(entry.r#match[0].field_match_type, Some(FieldMatchType::Exact(exact)));
+    }
+}
