@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Judges captures of RoCEv2 (`pointsman tea --pcap DIR`): tshark finds no malformed frame, and scapy the same check value (iCRC) in every N-th one.
+With --tunnels, captures of packets in tunnels (GRE with a key): scapy builds every N-th one again, with the same lengths and checksums.
 
-    check_captures.py [--every N] [--first N] FILE.pcap...     exit code 1: a frame is wrong, or there are none
+    check_captures.py [--every N] [--first N] [--tunnels] FILE.pcap...     exit code 1: a frame is wrong, or there are none
     check_captures.py --self-test"""
 
 import argparse
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from scapy.contrib.roce import BTH
 from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Ether
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import GRE, Ether
 from scapy.packet import Raw
 from scapy.utils import PcapReader, wrpcap
 
@@ -40,25 +42,51 @@ def icrc_is_right(frame):
     return bytes(packet)[-4:] == frame[-4:]
 
 
-def check(path, every, first=1000000):
-    """Frames of RoCE among so many, those that scapy saw, and sentences about what is wrong."""
+def is_roce(packet):
+    return UDP in packet and packet[UDP].dport == PORT
+
+
+def is_built_again(frame):
+    """Whether scapy gives a packet in a tunnel, and the one inside, the same lengths and checksums."""
+    packet = Ether(frame)
+    layers = packet.layers()
+    if layers.count(GRE) != 1 or UDP not in packet or not packet[GRE].key_present:
+        return False
+    for n, kind in enumerate(layers):
+        for field in {IP: ["len", "chksum"], IPv6: ["plen"], UDP: ["len", "chksum"]}.get(kind, []):
+            packet.getlayer(n).delfieldval(field)
+    return bytes(packet) == frame
+
+
+def is_in_tunnel(packet):
+    return GRE in packet
+
+
+# What frames are judged, how scapy judges one, and tshark's filter for them.
+ROCE = (is_roce, icrc_is_right, "infiniband")
+TUNNELS = (is_in_tunnel, is_built_again, "gre")
+
+
+def check(path, every, first=1000000, kind=ROCE):
+    """Frames of a kind among so many, those that scapy saw, and sentences about what is wrong."""
+    is_judged, is_right, display_filter = kind
     wrong = [f"{path}: frame {n}: tshark: malformed" for n in tshark(path, WRONG, first)]
-    roce, seen = 0, 0
+    judged, seen = 0, 0
     with PcapReader(str(path)) as reader:
         for n, packet in enumerate(reader, 1):
             if n > first or len(packet.original) < packet.wirelen:
                 break
-            if UDP not in packet or packet[UDP].dport != PORT:
+            if not is_judged(packet):
                 continue
-            roce += 1
-            if roce % every == 1 or every == 1:
+            judged += 1
+            if judged % every == 1 or every == 1:
                 seen += 1
-                if not icrc_is_right(bytes(packet.original)):
-                    wrong.append(f"{path}: frame {n}: scapy: wrong check value")
-    dissected = len(tshark(path, "infiniband", first))
-    if dissected != roce:
-        wrong.append(f"{path}: tshark knows {dissected} of {roce} frames to port {PORT}")
-    return roce, seen, wrong
+                if not is_right(bytes(packet.original)):
+                    wrong.append(f"{path}: frame {n}: scapy: wrong check value, length or checksum")
+    dissected = len(tshark(path, display_filter, first))
+    if dissected != judged:
+        wrong.append(f"{path}: tshark knows {dissected} of {judged} frames ({display_filter})")
+    return judged, seen, wrong
 
 
 def self_test():
@@ -76,6 +104,16 @@ def self_test():
             roce, seen, wrong = check(path, 1)
             assert (roce, seen) == (len(frames), len(frames)), (name, roce, seen)
             assert bool(wrong) == bool(expected), (name, wrong)
+        inner = IPv6(src="fd00::5", dst="fd10::1") / UDP(sport=50000, dport=50001) / Raw(b"number")
+        tunnel = bytes(Ether() / IP(src="192.0.2.1", dst="11.0.0.1", flags="DF") / GRE(key_present=1, key=7, proto=0x86DD) / inner)
+        for name, at in [("right", None), ("length", 17), ("checksum", 25), ("inside", -7)]:
+            frame = bytearray(tunnel)
+            if at is not None:
+                frame[at] ^= 1
+            path = Path(folder) / f"{name}.pcap"
+            wrpcap(str(path), [Ether(bytes(frame))])
+            judged, _, wrong = check(path, 1, kind=TUNNELS)
+            assert judged == 1 and bool(wrong) == (at is not None), (name, judged, wrong)
         path = Path(folder) / "good.pcap"
         whole = path.read_bytes()
         path.write_bytes(whole + whole[24:-1])
@@ -87,6 +125,7 @@ def main():
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="let scapy judge every N-th frame")
     parser.add_argument("--first", type=int, default=1000000, metavar="N", help="only so many frames of each file")
+    parser.add_argument("--tunnels", action="store_true", help="the frames are packets in tunnels")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()
     if args.self_test:
@@ -94,8 +133,8 @@ def main():
         return 0
     total, total_seen, all_wrong = 0, 0, []
     for path in args.files:
-        roce, seen, wrong = check(path, max(args.every, 1), args.first)
-        total, total_seen, all_wrong = total + roce, total_seen + seen, all_wrong + wrong
+        judged, seen, wrong = check(path, max(args.every, 1), args.first, TUNNELS if args.tunnels else ROCE)
+        total, total_seen, all_wrong = total + judged, total_seen + seen, all_wrong + wrong
     for line in all_wrong[:20]:
         print(line)
     print(f"check_captures: {total} frames, {total_seen} of them by scapy, {len(all_wrong)} wrong")

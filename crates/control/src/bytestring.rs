@@ -34,18 +34,20 @@ impl std::error::Error for BytestringError {}
 
 /// The shortest byte string of an unsigned value.
 pub fn encode(value: &Bits) -> Vec<u8> {
-    let bytes = value.to_be_bytes();
-    match bytes.iter().position(|b| *b != 0) {
-        Some(first) => bytes[first..].to_vec(),
-        None => vec![0],
-    }
+    shortest(&value.to_be_bytes())
 }
 
 /// The shortest byte string of a number.
 pub fn of_number(n: u128) -> Vec<u8> {
-    let all = n.to_be_bytes();
-    let first = all.iter().position(|b| *b != 0).unwrap_or(all.len() - 1);
-    all[first..].to_vec()
+    shortest(&n.to_be_bytes())
+}
+
+/// The shortest byte string of a number of any length, the high byte first.
+pub fn shortest(bytes: &[u8]) -> Vec<u8> {
+    match bytes.iter().position(|b| *b != 0) {
+        Some(first) => bytes[first..].to_vec(),
+        None => vec![0],
+    }
 }
 
 /// The number of a byte string of any length, if it has at most 128 bits.

@@ -1,6 +1,6 @@
 //! Entities by the names of a program, for messages by its ids.
 
-use pointsman_control::bytestring::of_number;
+use pointsman_control::bytestring::{of_number, shortest};
 use pointsman_control::proto::p4info::{P4Info, Preamble, match_field::Match, match_field::MatchType};
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind, field_match::FieldMatchType};
 use std::collections::BTreeMap;
@@ -53,10 +53,12 @@ pub struct Book {
 }
 
 /// The value of a match field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// The whole field, or all of an LPM, ternary or optional one.
     Exact(u128),
+    /// The same of any length, the high byte first.
+    Bytes(Vec<u8>),
     /// The first bits of an LPM field.
     Prefix(u128, u32),
     /// All numbers from the first to the second of a range field. The entry has priority 1.
@@ -143,7 +145,7 @@ impl Book {
     pub fn value_set(&self, set: &str, members: &[u128]) -> Result<p4rt::Entity, UnknownName> {
         let (value_set_id, field_id) = *self.value_sets.get(set).ok_or_else(|| unknown("value set", set))?;
         let member = |value: &u128| {
-            let field_match_type = Some(matched(MatchType::Exact, Value::Exact(*value)));
+            let field_match_type = Some(matched(MatchType::Exact, &Value::Exact(*value)));
             p4rt::ValueSetMember { r#match: vec![p4rt::FieldMatch { field_id, field_match_type }] }
         };
         let entry = p4rt::ValueSetEntry { value_set_id, members: members.iter().map(member).collect() };
@@ -163,11 +165,21 @@ impl Book {
     /// # Errors
     /// The program has no such action or parameter.
     pub fn action(&self, name: &str, params: &[(&str, u128)]) -> Result<p4rt::Action, UnknownName> {
+        let params: Vec<_> = params.iter().map(|(param, value)| (*param, value.to_be_bytes())).collect();
+        let params: Vec<_> = params.iter().map(|(param, bytes)| (*param, &bytes[..])).collect();
+        self.action_of_bytes(name, &params)
+    }
+
+    /// The same with parameters of any length, the high byte first.
+    ///
+    /// # Errors
+    /// The program has no such action or parameter.
+    pub fn action_of_bytes(&self, name: &str, params: &[(&str, &[u8])]) -> Result<p4rt::Action, UnknownName> {
         let action = self.actions.get(name).ok_or_else(|| unknown("action", name))?;
-        let param = |(param, value): &(&str, u128)| {
+        let param = |(param, value): &(&str, &[u8])| {
             let id =
                 action.params.get(*param).ok_or_else(|| unknown("parameter", &format!("{name}.{param}")))?;
-            Ok(p4rt::action::Param { param_id: *id, value: of_number(*value) })
+            Ok(p4rt::action::Param { param_id: *id, value: shortest(value) })
         };
         let params = params.iter().map(param).collect::<Result<_, _>>()?;
         Ok(p4rt::Action { action_id: action.id, params })
@@ -184,7 +196,7 @@ impl Book {
                 names.fields.get(*field).ok_or_else(|| unknown("match field", &format!("{table}.{field}")));
             found.map(|(id, kind)| p4rt::FieldMatch {
                 field_id: *id,
-                field_match_type: Some(matched(*kind, *value)),
+                field_match_type: Some(matched(*kind, value)),
             })
         };
         let r#match = key.iter().map(field).collect::<Result<_, _>>()?;
@@ -329,16 +341,16 @@ pub fn clone_session(session_id: u32, port: u16) -> p4rt::Entity {
     p4rt::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-fn matched(kind: MatchType, value: Value) -> FieldMatchType {
+fn matched(kind: MatchType, value: &Value) -> FieldMatchType {
     let (value, prefix_len) = match value {
-        Value::Exact(value) => (value, None),
-        Value::Prefix(value, len) => (value, Some(len as i32)),
+        Value::Exact(value) => (of_number(*value), None),
+        Value::Bytes(value) => (shortest(value), None),
+        Value::Prefix(value, len) => (of_number(*value), Some(*len as i32)),
         Value::Range(low, high) => {
-            let (low, high) = (of_number(low), of_number(high));
+            let (low, high) = (of_number(*low), of_number(*high));
             return FieldMatchType::Range(p4rt::field_match::Range { low, high });
         }
     };
-    let value = of_number(value);
     match (kind, prefix_len) {
         (MatchType::Lpm, Some(prefix_len)) => {
             FieldMatchType::Lpm(p4rt::field_match::Lpm { value, prefix_len })
@@ -356,4 +368,31 @@ fn table_action(does: Does) -> p4rt::TableAction {
         Does::Group(id) => Type::ActionProfileGroupId(id),
     };
     p4rt::TableAction { r#type: Some(kind) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pointsman_control::proto::p4info::{Action, MatchField, Table, action::Param};
+
+    #[test]
+    fn numbers_of_any_length_are_sent_in_their_shortest_form() {
+        let preamble = |id, name: &str| Some(Preamble { id, name: name.into(), ..Default::default() });
+        let r#match = Some(Match::MatchType(MatchType::Exact.into()));
+        let field = MatchField { id: 1, name: "key".into(), r#match, ..Default::default() };
+        let table = Table { preamble: preamble(7, "t"), match_fields: vec![field], ..Default::default() };
+        let param = Param { id: 1, name: "value".into(), ..Default::default() };
+        let action = Action { preamble: preamble(8, "a"), params: vec![param] };
+        let book = Book::new(&P4Info { tables: vec![table], actions: vec![action], ..Default::default() });
+        let mut long = [0; 20];
+        (long[3], long[19]) = (7, 9);
+        let action = book.action_of_bytes("a", &[("value", &long[..])]).expect("an action");
+        assert_eq!(action.params[0].value, long[3..]);
+        assert_eq!(book.action("a", &[("value", 0x0700)]).expect("an action").params[0].value, [7, 0]);
+        assert_eq!(book.action("a", &[("value", 0)]).expect("an action").params[0].value, [0]);
+        let entry = book.entry("t", &[("key", Value::Bytes(long.to_vec()))], Does::Action(action));
+        let Some(Kind::TableEntry(entry)) = entry.expect("an entry").entity else { panic!("no entry") };
+        let exact = p4rt::field_match::Exact { value: long[3..].to_vec() };
+        assert_eq!(entry.r#match[0].field_match_type, Some(FieldMatchType::Exact(exact)));
+    }
 }

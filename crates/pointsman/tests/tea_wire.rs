@@ -8,6 +8,7 @@ use serde_json::Value;
 pub const TESTS: &[(&str, Test)] = &[
     ("entries_change_under_look_ups", entries_change_under_look_ups),
     ("a_load_balancer_with_one_copy", a_load_balancer_with_one_copy),
+    ("a_vpn_gateway_with_entries_for_ipv6", a_vpn_gateway_with_entries_for_ipv6),
     ("the_cache_answers_for_popular_entries", the_cache_answers_for_popular_entries),
     ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
     ("look_ups_avoid_a_full_link", look_ups_avoid_a_full_link),
@@ -48,11 +49,14 @@ fn entries_change_under_look_ups() -> Outcome {
     // Both servers answer their share.
     let shares = result["per_server"].as_array().cloned().unwrap_or_default();
     ensure!(shares.len() == 2 && shares.iter().all(|n| number(n) > 200), "{result:#}");
-    judge(&captures)
+    judge(&captures, &ROCE, &[])
 }
 
-/// tshark takes the frames to and from the memory servers apart, and scapy gives them the same check values.
-fn judge(captures: &str) -> Outcome {
+/// Captures of the ports to both memory servers.
+const ROCE: [&str; 4] = ["10_in", "10_out", "11_in", "11_out"];
+
+/// tshark takes the frames of these captures apart, and scapy gives them the same check values, or lengths and checksums.
+fn judge(captures: &str, files: &[&str], flags: &[&str]) -> Outcome {
     let test = "tea_wire";
     let (Some(python), true) =
         (pointsman_needs::python(test, "roce"), pointsman_needs::programs(test, &["tshark"]))
@@ -60,9 +64,9 @@ fn judge(captures: &str) -> Outcome {
         return Ok(());
     };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/check_captures.py");
-    let files = ["10_in", "10_out", "11_in", "11_out"].map(|name| format!("{captures}/veth{name}.pcap"));
+    let files = files.iter().map(|name| format!("{captures}/veth{name}.pcap"));
     let mut judge = std::process::Command::new(python);
-    judge.args([script, "--first", "2000", "--every", "20"]).args(files);
+    judge.args([script, "--first", "2000", "--every", "20"]).args(flags).args(files);
     let output = judge.output()?;
     ensure!(output.status.success(), "{output:?}");
     Ok(())
@@ -75,6 +79,21 @@ fn a_load_balancer_with_one_copy() -> Outcome {
     ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
     ensure!(number(&result["lookups"]["replica"]) == 0, "{result:#}");
     Ok(())
+}
+
+/// Hosts and tunnels of both families, packets that come in a tunnel, and memory servers over IPv6; entries change.
+fn a_vpn_gateway_with_entries_for_ipv6() -> Outcome {
+    let dir = Scratch::new("tea-vpn");
+    let captures = dir.path("captures");
+    std::fs::create_dir(&captures)?;
+    let flags = ["--ipv6", "--churn", "--cache", "64", "--zipf", "1.2", "--pcap", &captures];
+    let result = tea(&dir, "vpn", &flags)?;
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    ensure!(number(&result["lookups"]["cache"]) > 100, "{result:#}");
+    // Cells of 48 bytes, at 0.6 entries each, twice.
+    ensure!(number(&result["dram_bytes"]) > 2 * 48 * 5000 * 10 / 6, "{result:#}");
+    judge(&captures, &ROCE, &[])?;
+    judge(&captures, &["2_out"], &["--tunnels"])
 }
 
 fn the_cache_answers_for_popular_entries() -> Outcome {
@@ -112,7 +131,10 @@ fn flags_that_do_not_go_together() -> Outcome {
     let output = pointsman(&["tea", "--app", "nat", "--fault", "congestion"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(1) && said.contains("use --app lb"), "{said}");
-    for more in [&["--churn"][..], &["--adverse"], &["--fault", "port"], &["--cache"]] {
+    let output = pointsman(&["tea", "--app", "lb", "--fault", "congestion", "--ipv6"]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(1) && said.contains("omit --ipv6"), "{said}");
+    for more in [&["--churn"][..], &["--adverse"], &["--ipv6"], &["--fault", "port"], &["--cache"]] {
         let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.code() == Some(1) && said.contains("no memory servers"), "{more:?}: {said}");

@@ -30,6 +30,8 @@ const PORT_DOWN: &str = "1:port-down,port=508,template=00";
 const PROBES: &str = "2:period=10ms,port=508,template=00,packets=";
 /// Packets of 1,514 bytes fit one answer of the path MTU 2,048.
 const MTU: u32 = 3000;
+/// What a tunnel carries: the longest packet that is looked up, in any tunnel.
+pub const TUNNEL_MTU: u16 = 1600;
 /// The set-up channel's and the metrics' ports.
 const SETUP: u16 = 4790;
 const METRICS: u16 = 9404;
@@ -209,7 +211,11 @@ fn metrics(port: u16) -> Result<String> {
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// The address of a memory server for the switch: the first of IPv4.
-pub fn ipv4(addresses: &[IpAddr]) -> Option<Ipv4Addr> {
-    addresses.iter().find_map(|a| if let IpAddr::V4(a) = a { Some(*a) } else { None })
+/// The address of a memory server for the switch: the first of IPv4 or of IPv6, not a link-local one.
+pub fn of_family(addresses: &[IpAddr], ipv6: bool) -> Option<IpAddr> {
+    let fits = |a: &&IpAddr| match a {
+        IpAddr::V4(_) => !ipv6,
+        IpAddr::V6(a) => ipv6 && !a.is_unicast_link_local(),
+    };
+    addresses.iter().find(fits).copied()
 }

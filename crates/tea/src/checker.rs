@@ -1,4 +1,7 @@
-//! Compares the packets that leave the NAT with the changes of its table. Shares no code with the tables.
+//! Compares the packets that leave an application with the changes of its table. Shares no code with the tables.
+
+#[path = "checker/tunnels.rs"]
+pub mod tunnels;
 
 use pointsman_wire::{Mac, frame};
 use std::net::Ipv4Addr;
@@ -15,9 +18,6 @@ pub const TARGET: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 1), 80);
 pub const ROUTED: Mac = Mac([2, 0, 0, 0, 0, 0x22]);
 /// Where packets go that enter the switch.
 pub const HOP: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
-/// Bytes in front of the number of a packet: Ethernet, IPv4, UDP.
-const FRONT: usize = 42;
-
 /// The application, as packets show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum App {
@@ -28,15 +28,55 @@ pub enum App {
     Firewall,
     /// Another destination.
     Lb,
+    /// A tunnel.
+    Vpn,
 }
 
 impl App {
     /// A version of a flow's value: it shows the flow, unless the application shows only a DSCP, and the version.
     pub fn value(self, flow: u32, version: u16) -> Vec<u8> {
         match self {
+            App::Vpn => tunnels::value(flow, version),
             App::Nat | App::Lb => [&[0, 0][..], &version.to_be_bytes(), &translated(flow).octets()].concat(),
             App::Firewall => vec![0x80, 0, 0, self.shown(flow, version) as u8],
         }
+    }
+
+    /// The key of a flow, below 2^24.
+    pub fn key(self, flow: u32) -> Vec<u8> {
+        if self == App::Vpn { tunnels::key(flow) } else { key(flow) }
+    }
+
+    /// The flow of a key.
+    pub fn flow(self, key: &[u8]) -> u32 {
+        if self == App::Vpn { tunnels::flow(key) } else { flow(key) }
+    }
+
+    /// A packet of a flow as it is sent.
+    fn packet(self, flow: u32, number: u64, padding: usize) -> Vec<u8> {
+        if self == App::Vpn {
+            tunnels::sent(flow, number, padding)
+        } else {
+            Shape::of(flow).packet(number, padding)
+        }
+    }
+
+    /// What a packet with an entry is that shows what a frame does; the version that it shows, and whether the entry is its flow's.
+    fn changed(self, flow: u32, number: u64, padding: usize, frame: &[u8]) -> (Vec<u8>, Option<u16>, bool) {
+        let mut shape = Shape { to: ROUTED, ..Shape::of(flow) };
+        match self {
+            App::Vpn => return tunnels::left(flow, number, padding, frame),
+            App::Nat => shape.ends[0] = end(frame, 26, 34),
+            App::Lb => shape.ends[1] = end(frame, 30, 36),
+            App::Firewall => shape.dscp = frame[15] >> 2,
+        }
+        let (address, version) = shape.ends[usize::from(self == App::Lb)];
+        let (shown, is_own) = if self == App::Firewall {
+            (shape.dscp.into(), true)
+        } else {
+            (version, address == translated(flow))
+        };
+        (shape.packet(number, padding), Some(shown), is_own)
     }
 
     /// What a packet shows of a flow's version.
@@ -111,15 +151,15 @@ fn translated(flow: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0b00_0000 + flow)
 }
 
-/// The key of a flow, below 2^24: source, destination, ports, protocol.
-pub fn key(flow: u32) -> Vec<u8> {
+/// Source, destination, ports, protocol.
+fn key(flow: u32) -> Vec<u8> {
     let (address, port) = source(flow);
     let ports = [port.to_be_bytes(), TARGET.1.to_be_bytes()].concat();
     [&address.octets()[..], &TARGET.0.octets(), &ports, &[0, 0, 0, frame::UDP]].concat()
 }
 
-/// The flow of a key.
-pub fn flow(key: &[u8]) -> u32 {
+/// The flow of such a key.
+fn flow(key: &[u8]) -> u32 {
     let address = u32::from_be_bytes([0, key[1], key[2], key[3]]);
     address * 8 + u32::from(u16::from_be_bytes([key[8], key[9]])) - 4000
 }
@@ -156,6 +196,23 @@ impl Shape {
     }
 }
 
+/// The number of a packet in a frame: behind IP and UDP, and behind a tunnel.
+fn number(frame: &[u8]) -> Option<u64> {
+    let kind = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+    let (mut ethertype, mut at) = (kind(12)?, 14);
+    loop {
+        let (protocol, next) = match ethertype {
+            frame::IPV4 => (*frame.get(at + 9)?, at + 20),
+            frame::IPV6 => (*frame.get(at + 6)?, at + 40),
+            _ => return None,
+        };
+        if protocol == frame::UDP {
+            return frame.get(next + 8..next + 16).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
+        }
+        (ethertype, at) = (kind(next + 2)?, next + 8);
+    }
+}
+
 /// Address and port in a frame, at these places.
 fn end(frame: &[u8], address: usize, port: usize) -> End {
     let a = &frame[address..];
@@ -171,9 +228,10 @@ impl Checker {
     /// The next packet of a flow, with so many bytes besides its number.
     pub fn send(&mut self, now: u64, flow: u32, padding: usize) -> Vec<u8> {
         let number = self.packets.len() as u64;
+        let padding = if self.app == App::Vpn { padding.min(tunnels::MOST) } else { padding };
         self.packets.push(Sent { flow, at: now, padding, seen: false });
         self.verdict.sent += 1;
-        Shape::of(flow).packet(number, padding)
+        self.app.packet(flow, number, padding)
     }
 
     /// When each of the packets was sent, from this one on, that were not seen again.
@@ -183,8 +241,8 @@ impl Checker {
 
     /// A packet left, with an entry or as one that has none: its number and when it was sent, if it came for the first time.
     pub fn receive(&mut self, now: u64, found: bool, frame: &[u8]) -> Option<(u64, u64)> {
-        let number = frame.get(FRONT..FRONT + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
-        let Some((number, sent)) = number.and_then(|n| Some((n, self.packets.get_mut(n as usize)?))) else {
+        let Some((number, sent)) = number(frame).and_then(|n| Some((n, self.packets.get_mut(n as usize)?)))
+        else {
             self.verdict.altered += 1;
             return None;
         };
@@ -192,22 +250,12 @@ impl Checker {
             self.verdict.doubled += 1;
             return None;
         }
-        let (mut shape, mut shown, mut own) = (Shape::of(sent.flow), None, true);
-        if found {
-            shape.to = ROUTED;
-            match self.app {
-                App::Nat => shape.ends[0] = end(frame, 26, 34),
-                App::Lb => shape.ends[1] = end(frame, 30, 36),
-                App::Firewall => shape.dscp = frame[15] >> 2,
-            }
-            let (address, version) = shape.ends[usize::from(self.app == App::Lb)];
-            if self.app == App::Firewall {
-                shown = Some(shape.dscp.into());
-            } else {
-                (shown, own) = (Some(version), address == translated(sent.flow));
-            }
-        }
-        self.verdict.altered += u64::from(shape.packet(number, sent.padding) != frame);
+        let (expected, shown, own) = if found {
+            self.app.changed(sent.flow, number, sent.padding, frame)
+        } else {
+            (self.app.packet(sent.flow, number, sent.padding), None, true)
+        };
+        self.verdict.altered += u64::from(expected != frame);
         let states = &self.flows[sent.flow as usize];
         let possible = states.iter().enumerate().any(|(i, s)| {
             let over = states.get(i + 1).and_then(|next| next.acked);
@@ -247,8 +295,9 @@ mod tests {
                     App::Nat => shape.ends[0] = (translated(1), version),
                     App::Lb => shape.ends[1] = (translated(1), version),
                     App::Firewall => shape.dscp = version as u8 + 1,
+                    App::Vpn => {}
                 }
-                frame = shape.packet(0, 3);
+                frame = if app == App::Vpn { tunnels::of_version(1, version, 3) } else { shape.packet(0, 3) };
             }
             change(&mut frame);
             checker.receive(now, shown.is_some(), &frame);
@@ -268,7 +317,7 @@ mod tests {
             (60, 61, Some(2)),
         ];
         for (sent, now, shown) in good {
-            for app in [App::Nat, App::Firewall, App::Lb] {
+            for app in [App::Nat, App::Firewall, App::Lb, App::Vpn] {
                 assert_eq!(
                     run_as(app, sent, now, shown, &|_| {}),
                     (0, 0, 0),
@@ -282,7 +331,7 @@ mod tests {
             (41, 45, Some(1), (1, 0, 0)),
             (41, 45, None, (0, 1, 0)),
         ] {
-            for app in [App::Nat, App::Firewall, App::Lb] {
+            for app in [App::Nat, App::Firewall, App::Lb, App::Vpn] {
                 assert_eq!(
                     run_as(app, sent, now, shown, &|_| {}),
                     expected,
@@ -296,6 +345,9 @@ mod tests {
         assert_eq!(run(60, 61, Some(2), &|f| f[29] ^= 2).0, 1);
         assert_eq!(run_as(App::Lb, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
         assert_eq!(run_as(App::Firewall, 60, 61, Some(2), &|f| f[15] ^= 8).0, 1);
+        assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
+        assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[41] ^= 1).0, 1);
+        assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[60] ^= 1), (0, 0, 1));
     }
 
     #[test]

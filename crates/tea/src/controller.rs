@@ -7,7 +7,7 @@ mod switch;
 pub use setup::{PAIRS, dram_bytes};
 
 use crate::App;
-use crate::checker::{Checker, State, flow, key};
+use crate::checker::{Checker, State};
 use pointsman_control::proto::p4rt;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{FramePool, Port};
@@ -100,6 +100,8 @@ pub struct Plan {
     pub cache: u32,
     /// Whether links to memory servers are slow, and ordinary packets are sent to the first one.
     pub is_slow: bool,
+    /// Whether the switch asks memory servers over IPv6.
+    pub ipv6: bool,
     /// Random numbers.
     pub seed: u64,
 }
@@ -212,14 +214,14 @@ impl Controller {
     fn set_up(&mut self) -> Result<()> {
         let (cells, config) = setup::table(&self.plan, TIMEOUT_NS + 2 * LIFE_NS);
         let mut table = Table::new(config).map_err(|e| Error::new(e.to_string()))?;
-        let entries: Vec<_> =
-            (0..self.plan.entries).map(|f| (key(f), self.plan.app.shown().value(f, 0))).collect();
+        let app = self.plan.app.shown();
+        let entries: Vec<_> = (0..self.plan.entries).map(|f| (app.key(f), app.value(f, 0))).collect();
         table
             .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
             .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;
         for (i, cells) in cells.into_iter().enumerate() {
             let (server, port, requester) = Server::set_up(
-                i,
+                (i, self.plan.ipv6),
                 self.plan.app.layout(),
                 server_bytes(self.plan.app, cells, self.plan.copies),
                 &mut self.random,
@@ -314,9 +316,10 @@ impl Controller {
         let versions = states.len() as u16;
         let version = (last.version.is_none() || self.random.below(2) == 0).then_some(versions);
         let asked = now(&self.shared);
+        let app = self.plan.app.shown();
         let result = match version {
-            Some(version) => table.put(asked, &key(flow), &self.plan.app.shown().value(flow, version)),
-            None => table.delete(asked, &key(flow)),
+            Some(version) => table.put(asked, &app.key(flow), &app.value(flow, version)),
+            None => table.delete(asked, &app.key(flow)),
         };
         match result {
             Ok(()) => states.push(State { version, asked, acked: None }),
@@ -458,7 +461,8 @@ impl Controller {
         }
         let mut checker = self.shared.checker();
         while let Some(key) = table.take_acknowledged() {
-            let state = checker.flows.get_mut(flow(&key) as usize).and_then(|states| states.last_mut());
+            let flow = self.plan.app.shown().flow(&key);
+            let state = checker.flows.get_mut(flow as usize).and_then(|states| states.last_mut());
             if let Some(state) = state {
                 state.acked = Some(at);
             }

@@ -30,6 +30,8 @@ pub enum App {
     Firewall,
     /// A load balancer: an entry for each flow.
     Lb,
+    /// A VPN gateway: an entry for each host behind a tunnel, of IPv4 and IPv6.
+    Vpn,
 }
 
 impl App {
@@ -39,6 +41,7 @@ impl App {
             App::Nat => "nat",
             App::Firewall => "firewall",
             App::Lb => "lb",
+            App::Vpn => "vpn",
         }
     }
 
@@ -48,6 +51,7 @@ impl App {
             App::Nat => include_str!("../../../p4/programs/nat/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/tea-firewall/main.p4"),
             App::Lb => include_str!("../../../p4/programs/tea-lb/main.p4"),
+            App::Vpn => include_str!("../../../p4/programs/tea-vpn/main.p4"),
         }
     }
 
@@ -57,13 +61,30 @@ impl App {
             App::Nat => checker::App::Nat,
             App::Firewall => checker::App::Firewall,
             App::Lb => checker::App::Lb,
+            App::Vpn => checker::App::Vpn,
+        }
+    }
+
+    /// Prefixes to which packets with an entry go: first bits, and how many.
+    fn routed(self) -> [(u128, u32); 2] {
+        let (translated, bits) = checker::TRANSLATED;
+        let (ends, ends_bits) = checker::tunnels::ENDS;
+        if self == App::Vpn {
+            // Addresses of IPv4 have 96 bits in front.
+            [(translated.to_ipv6_mapped().to_bits(), 96 + bits), (ends.to_bits(), ends_bits)]
+        } else {
+            [checker::TARGETS, checker::TRANSLATED].map(|(prefix, bits)| (prefix.to_bits().into(), bits))
         }
     }
 
     /// Sizes of its keys and values.
     fn layout(self) -> Layout {
-        let value = if self == App::Firewall { 4 } else { 8 };
-        Layout { key: 16, value }
+        let (key, value) = match self {
+            App::Nat | App::Lb => (16, 8),
+            App::Firewall => (16, 4),
+            App::Vpn => (20, 20),
+        };
+        Layout { key, value }
     }
 }
 
@@ -130,6 +151,9 @@ pub struct Args {
     /// Memory servers do what InfiniBand allows and harms most.
     #[arg(long)]
     adverse: bool,
+    /// Between switch and memory servers, RoCEv2 is over IPv6.
+    #[arg(long)]
+    ipv6: bool,
     /// The switch has a cache of so many entries, 1024 if no number is given.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     cache: Option<u32>,
@@ -176,6 +200,8 @@ pub struct Options {
     pub churn: bool,
     /// Whether memory servers do what InfiniBand allows.
     pub adverse: bool,
+    /// Whether the switch asks memory servers over IPv6.
+    pub ipv6: bool,
     /// Entries of the switch's cache; 0: it has none.
     pub cache: u32,
     /// Exponent of the entries' popularity.
@@ -196,10 +222,14 @@ pub struct Options {
 
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    if args.plain && (args.fault != Fault::None || args.churn || args.adverse || args.cache.is_some()) {
-        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse and --cache".into());
+    let has_servers = args.churn || args.adverse || args.ipv6 || args.cache.is_some();
+    if args.plain && (args.fault != Fault::None || has_servers) {
+        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse, --ipv6 and --cache".into());
     }
     let is_full = args.fault == Fault::Congestion;
+    if is_full && args.ipv6 {
+        return Err("--fault congestion: packets that fill the link are of IPv4, and go to the server's address; omit --ipv6".into());
+    }
     if is_full && args.app != App::Lb {
         return Err("--fault congestion: only the load balancer forwards packets without a look-up, which fill the link; use --app lb".into());
     }
@@ -219,6 +249,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "fault": format!("{:?}", args.fault).to_lowercase(),
         "churn": args.churn,
         "adverse": args.adverse,
+        "ipv6": args.ipv6,
         "cache": args.cache.unwrap_or(0),
         "zipf": args.zipf,
     });
@@ -231,6 +262,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         fault: args.fault,
         churn: args.churn,
         adverse: args.adverse,
+        ipv6: args.ipv6,
         cache: args.cache.unwrap_or(0),
         zipf: args.zipf,
         window: args.window.into(),

@@ -75,6 +75,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         churn: options.churn,
         cache: options.cache,
         is_slow: options.fault == Fault::Congestion,
+        ipv6: options.ipv6,
         seed: 1,
     };
     let own = shared.clone();

@@ -311,7 +311,7 @@ struct Settings {
 
 /// The switch, whose tables know the servers.
 fn switch(settings: &Settings, table: &Table) -> Result<Rig<Engine>, TestbedError> {
-    let text = [&settings.defines, settings.function.text()].concat();
+    let text = [&settings.defines, settings.function.defines(), settings.function.text()].concat();
     let compiled = compile("main.p4", &text, &Sources::default(), &[]);
     let program = compiled.map(|c| Arc::new(c.program)).map_err(|e| refused(rendered(&e)))?;
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };

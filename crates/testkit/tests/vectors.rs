@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 24] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 28] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -53,6 +53,10 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 24] = [
     ("tea-firewall", &["PLAIN"], &["tests/plain"]),
     ("tea-lb", &[], &[]),
     ("tea-lb", &["PLAIN"], &["tests/plain"]),
+    ("tea-vpn", &[], &["tests"]),
+    ("tea-vpn", &["PLAIN"], &["tests/plain"]),
+    ("tea-vpn", &["TEA_IPV6"], &["tests/ipv6"]),
+    ("tea-vpn", &["VPN_IPV4"], &[]),
 ];
 
 fn run<E: pointsman_ir::Executor>() {

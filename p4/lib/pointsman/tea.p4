@@ -22,6 +22,8 @@
 // A packet whose entry is in a server passes at least twice: what the program does before TeaFind happens again when the packet has waited for a credit, and
 // when the entry is here. The port that the packet came in by is `tea.in_port`.
 //
+// With `#define TEA_IPV6` the way to the servers is RoCEv2 over IPv6 in the place of IPv4.
+//
 // With `#define TEA_CACHE 1024` the switch also has a cache of so many entries; the control plane fills it with the keys that the data plane reports.
 //
 // With replicas the switch needs two generators as which packets come in from port TEA_GENERATOR: number TEA_PORT_DOWN for ports that go down, and another,
@@ -321,7 +323,7 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
 
     // The switch's own addresses; the cells of all servers; after how many timestamp ticks an answer is too late; the port whose queue
     // lets packets wait for a credit, 0 for none.
-    action configure(bit<32> address, bit<48> mac, bit<32> cells, bit<48> timeout, bit<9> wait_port) {
+    action configure(tea_address_t address, bit<48> mac, bit<32> cells, bit<48> timeout, bit<9> wait_port) {
         m.address = address;
         m.mac = mac;
         m.all_cells = cells;
@@ -378,7 +380,7 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
     // port, of instances 1, 2 and 3; the key of its region; the addresses of its cells and of this queue pair's scratchpads; its first cell.
     action peer(bit<24> pair,
                 bit<48> mac,
-                bit<32> address,
+                tea_address_t address,
                 bit<9> port,
                 bit<16> group,
                 bit<32> region,
@@ -656,19 +658,14 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             }
             h.roce.mac_dst = m.peer_mac;
             h.roce.mac_src = m.mac;
-            h.roce.ethertype = 0x0800;
-            h.roce.version_ihl = 0x45;
-            h.roce.tos = 0;
-            h.roce.len = length[15:0] - 14;
-            h.roce.id = 0;
-            h.roce.fragment = 0x4000;
+            TEA_SET_IP(h.roce, length[15:0]);
             h.roce.ttl = 64;
             h.roce.proto = 17;
             h.roce.src = m.address;
             h.roce.dst = m.peer_address;
             h.roce.sport = 0xc000 | m.pair[15:0];
             h.roce.dport = TEA_PORT;
-            h.roce.udp_len = length[15:0] - 34;
+            h.roce.udp_len = length[15:0] - TEA_IP_BYTES;
             h.roce.udp_checksum = 0;
             h.roce.padding = 0;
             h.roce.partition = 0xffff;
@@ -679,6 +676,14 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                  { TEA_COVERED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet }, 64w0x100000000);
             h.check.setValid();
             h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];
+#ifdef TEA_IPV6
+            // The check value does not depend on it.
+            hash(h.roce.udp_checksum, HashAlgorithm.csum16, 16w0,
+                 { TEA_SUMMED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet, h.check }, 32w0x10000);
+            if (h.roce.udp_checksum == 0) {
+                h.roce.udp_checksum = 0xffff;
+            }
+#endif
         } else if (m.step == TEA_BACK || m.step == TEA_WAIT) {
             if (m.step == TEA_BACK) {
                 truncate(m.bytes);

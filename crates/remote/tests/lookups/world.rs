@@ -6,7 +6,7 @@ mod settings;
 
 pub use settings::{Away, Keeps, Settings};
 
-use super::checker::{App, Checker, State, key};
+use super::checker::{App, Checker, State};
 use super::setup::{App as Program, *};
 use pointsman_ir::Executor;
 use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, WINDOW, Writer};
@@ -93,7 +93,7 @@ impl<E: Executor + Send + Sync> World<E> {
             |flow: u32| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
         let checker = Checker::new(App::Nat, (0..settings.flows).map(|f| vec![start(f)]).collect());
         let entries: Vec<_> =
-            (0..settings.flows).step_by(2).map(|f| (key(f), App::Nat.value(f, 0))).collect();
+            (0..settings.flows).step_by(2).map(|f| (App::Nat.key(f), App::Nat.value(f, 0))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         let mut world = World {
             now: 1000 * US,
@@ -283,7 +283,7 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::Stashed(number) => {
                 self.table.stashed(self.now, number);
                 while let Some(key) = self.table.take_acknowledged() {
-                    let flow = super::checker::flow(&key) as usize;
+                    let flow = App::Nat.flow(&key) as usize;
                     let state = self.checker.flows[flow].last_mut().expect("a first state");
                     assert!(state.acked.replace(self.now).is_none());
                 }
@@ -323,8 +323,10 @@ impl<E: Executor + Send + Sync> World<E> {
             let delete = last.version.is_some() && self.random.below(2) == 0;
             let version = (!delete).then_some(versions);
             let result = match version {
-                Some(version) => self.table.put(self.now, &key(flow), &App::Nat.value(flow, version)),
-                None => self.table.delete(self.now, &key(flow)),
+                Some(version) => {
+                    self.table.put(self.now, &App::Nat.key(flow), &App::Nat.value(flow, version))
+                }
+                None => self.table.delete(self.now, &App::Nat.key(flow)),
             };
             match result {
                 Ok(()) => {

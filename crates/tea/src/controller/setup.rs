@@ -10,15 +10,15 @@ use pointsman_remote::{Config, Layout, RING, SLOT, WINDOW};
 use pointsman_roce::Requester;
 use pointsman_roce::setup::Memory;
 use pointsman_wire::Random;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Queue pairs of the switch with each server, a power of two.
 pub const PAIRS: u32 = 4;
 /// The switch's queue pair of number 0 (`TEA_FIRST_PAIR`).
 const FIRST_PAIR: u32 = 0x100;
-/// The switch's address in requests.
-pub const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+/// The switch's addresses in requests.
+const SWITCH: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 9, 0, 1), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1));
 /// The controller's queue pair with each server.
 const OWN_PAIR: u32 = 0x90;
 /// The longest packet that is looked up (`TEA_PACKET`), with its head and filling in a scratchpad.
@@ -33,6 +33,11 @@ const ALIVE: Duration = Duration::from_secs(10);
 
 /// Bytes of the scratchpads, which are at the end.
 const RINGS: u64 = (PAIRS * RING * SLOT) as u64;
+
+/// The switch's address in requests over IPv4 or IPv6.
+pub fn switch_address(ipv6: bool) -> IpAddr {
+    if ipv6 { SWITCH.1.into() } else { SWITCH.0.into() }
+}
 
 /// Bytes of memory that a server needs for so many cells of each copy, and the scratchpads.
 pub fn server_bytes(app: App, cells: u32, copies: u32) -> u64 {
@@ -98,7 +103,7 @@ pub(super) struct Server {
     pub pairs: Vec<(u32, u32)>,
     /// The switch's way to it.
     pub mac: u64,
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     pub port: u16,
     client: Client,
 }
@@ -125,7 +130,11 @@ impl Server {
             // It may be gone already.
             let _ = self.client.remove(*old);
         }
-        let number = self.client.pair(FIRST_PAIR + Server::pair_number(i, pair), psn, SWITCH.into())?;
+        let number = self.client.pair(
+            FIRST_PAIR + Server::pair_number(i, pair),
+            psn,
+            switch_address(self.address.is_ipv6()),
+        )?;
         if let Some(place) = self.pairs.get_mut(pair) {
             *place = (number, psn);
         }
@@ -134,7 +143,7 @@ impl Server {
 
     /// Connects to a server, and gets queue pairs for the switch and the controller.
     pub fn set_up(
-        i: usize,
+        (i, ipv6): (usize, bool),
         layout: Layout,
         bytes: u64,
         random: &mut Random,
@@ -152,12 +161,14 @@ impl Server {
         let mut pairs = Vec::new();
         for pair in 0..PAIRS as usize {
             let (peer, psn) = (FIRST_PAIR + Server::pair_number(i, pair), psn());
-            let number = client.pair(peer, psn, SWITCH.into()).map_err(|e| failed(e.to_string()))?;
+            let own = switch_address(ipv6);
+            let number = client.pair(peer, psn, own).map_err(|e| failed(e.to_string()))?;
             pairs.push((number, psn));
         }
         let port = |number| memory.ports.iter().find(|p| p.number == number);
-        let data = port(0).and_then(|p| Some((p.mac, bed::ipv4(&p.addresses)?)));
-        let (mac, address) = data.ok_or_else(|| failed("port 0 has no IPv4 address".into()))?;
+        let data = port(0).and_then(|p| Some((p.mac, bed::of_family(&p.addresses, ipv6)?)));
+        let family = if ipv6 { "IPv6" } else { "IPv4" };
+        let (mac, address) = data.ok_or_else(|| failed(format!("port 0 has no {family} address")))?;
         let way = port(1)
             .filter(|p| p.addresses.contains(&to))
             .ok_or_else(|| failed(format!("port 1 is not {to}")))?;

@@ -1,10 +1,11 @@
 //! The switch by P4Runtime: a session, what its tables hold, and changes of the entries that it holds itself.
 
 use super::popular::{self, Hits};
-use super::setup::{Memories, PAIRS, SWITCH, Server};
+use super::setup::{Memories, PAIRS, Server, switch_address};
 use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
 use crate::App;
-use crate::bed::{FOUND, UNKNOWN, WAIT};
+use crate::bed::{FOUND, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
+use crate::checker::tunnels::{GATEWAY, NETWORK};
 use crate::checker::{self, ROUTED};
 use p4rt::entity::Entity as Kind;
 use pointsman_control::proto::p4info::P4Info;
@@ -16,6 +17,7 @@ use pointsman_node::controller::link::Link;
 use pointsman_remote::{Action, Entry, LEAST, Table};
 use pointsman_session::{Input, Notice, Output, Program, Request, Session, SessionConfig};
 use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Updates of one request.
@@ -35,13 +37,16 @@ mod pairs;
 
 /// The program.
 fn program(plan: &Plan) -> Result<Program> {
-    let defines = if plan.plain {
+    let mut defines = if plan.plain {
         format!("#define PLAIN\n#define FLOW_ENTRIES {}\n", plan.entries.max(1024).next_power_of_two())
     } else if plan.cache > 0 {
         format!("#define TEA_CACHE {}\n#define TEA_AGE {AGE_BIT}\n", plan.cache)
     } else {
         String::new()
     };
+    if plan.ipv6 {
+        defines += "#define TEA_IPV6\n";
+    }
     let (program, _) =
         compiled(plan.app.name(), defines + plan.app.program()).map_err(|e| Error::new(e.to_string()))?;
     Ok(program)
@@ -53,6 +58,14 @@ fn lacks(e: UnknownName) -> Error {
 
 fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b))
+}
+
+/// An address as a number.
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => a.to_bits().into(),
+        IpAddr::V6(a) => a.to_bits(),
+    }
 }
 
 /// Why a request was made.
@@ -133,12 +146,13 @@ impl Switch {
         let forward = self.book.action("FlowIngress.forward", &forward)?;
         let to_port = self.book.action("FlowIngress.to_port", &[("port", UNKNOWN.1.into())])?;
         let mut all = vec![self.book.default_action("FlowIngress.unknown", to_port)?];
-        for prefix in [checker::TARGETS, checker::TRANSLATED] {
-            let prefix = [("prefix", Value::Prefix(number(&prefix.0.octets()), prefix.1))];
+        for (prefix, bits) in self.app.routed() {
+            let prefix = [("prefix", Value::Prefix(prefix, bits))];
             all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward.clone()))?);
         }
         match self.app {
             App::Nat => {}
+            App::Vpn => self.tunnels(&mut all)?,
             App::Firewall => {
                 let inside = self.book.action("FlowIngress.key.inside", &[])?;
                 let prefix =
@@ -156,15 +170,34 @@ impl Switch {
         Ok(all)
     }
 
+    /// The gateway's addresses, at which tunnels continue, and the network of the sender's port.
+    fn tunnels(&self, all: &mut Vec<p4rt::Entity>) -> std::result::Result<(), UnknownName> {
+        let (v4, v6) = GATEWAY;
+        let begin =
+            [("ipv4", number(&v4.octets())), ("ipv6", number(&v6.octets())), ("mtu", TUNNEL_MTU.into())];
+        let begin = self.book.action("FlowIngress.application.enter_tunnel.begin", &begin)?;
+        all.push(self.book.default_action("FlowIngress.application.enter_tunnel.tunnels", begin)?);
+        for address in [v4.to_ipv6_mapped(), v6] {
+            let continues = self.book.action("FlowIngress.key.continue_in_tunnel", &[])?;
+            let key = [("address", Value::Exact(address.to_bits()))];
+            all.push(self.book.entry("FlowIngress.key.gateways", &key, Does::Action(continues))?);
+        }
+        let network = self.book.action("FlowIngress.key.network", &[("number", NETWORK.into())])?;
+        let key = [("port", Value::Exact(SENDER.1.into()))];
+        all.push(self.book.entry("FlowIngress.key.networks", &key, Does::Action(network))?);
+        Ok(())
+    }
+
     /// What a switch without TEA holds.
     pub fn plain_entities(&self, plan: &Plan) -> Result<Vec<p4rt::Entity>> {
         let mut all = self.routes().map_err(lacks)?;
         for flow in 0..plan.entries {
-            let value = number(&plan.app.shown().value(flow, 0));
-            let entry = self.book.action("FlowIngress.entry", &[("value", value)]).and_then(|action| {
-                let key = [("key", Value::Exact(number(&checker::key(flow))))];
-                self.book.entry("FlowIngress.entries", &key, Does::Action(action))
-            });
+            let value = plan.app.shown().value(flow, 0);
+            let entry =
+                self.book.action_of_bytes("FlowIngress.entry", &[("value", &value[..])]).and_then(|action| {
+                    let key = [("key", Value::Bytes(plan.app.shown().key(flow)))];
+                    self.book.entry("FlowIngress.entries", &key, Does::Action(action))
+                });
             all.push(entry.map_err(lacks)?);
         }
         Ok(all)
@@ -175,7 +208,7 @@ impl Switch {
         let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
         let all = || -> std::result::Result<_, UnknownName> {
             let mut all = self.routes()?;
-            let address = number(&SWITCH.octets());
+            let address = bits(switch_address(plan.ipv6));
             all.push(self.book.value_set("FlowParser.tea.tea_addresses", &[address])?);
             let settings = [
                 ("address", address),
@@ -289,10 +322,10 @@ impl Switch {
         entry: &Entry,
     ) -> std::result::Result<p4rt::Entity, UnknownName> {
         let action = match entry {
-            Some(bytes) => self.book.action(value, &[("value", number(bytes))])?,
+            Some(bytes) => self.book.action_of_bytes(value, &[("value", &bytes[..])])?,
             None => self.book.action(absent, &[])?,
         };
-        self.book.entry(table, &[("key", Value::Exact(number(key)))], Does::Action(action))
+        self.book.entry(table, &[("key", Value::Bytes(key.to_vec()))], Does::Action(action))
     }
 
     /// Asks for the cache's counters. It must be idle.

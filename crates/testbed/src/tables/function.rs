@@ -8,6 +8,12 @@ use std::net::Ipv4Addr;
 /// The port of the load balancer's service.
 const SERVICE_PORT: u16 = 80;
 
+/// Bytes of headers in front of a packet's data: Ethernet, IPv4, UDP; and those of a tunnel over IPv4.
+pub(super) const HEADERS: usize = 42;
+const TUNNEL: usize = 28;
+/// The network of the packets to the gateway.
+const NETWORK: u32 = 7;
+
 /// A network function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
@@ -17,22 +23,40 @@ pub enum Function {
     Firewall,
     /// A flow to a service gets the address and port of its entry as its destination.
     Balancer,
+    /// A packet to a host enters the tunnel of its entry. Hosts and tunnels have IPv4 addresses.
+    Vpn,
+    /// The same with room for IPv6 addresses in its entries.
+    Vpn6,
 }
 
 impl Function {
     /// All.
-    pub const ALL: [Function; 3] = [Function::Nat, Function::Firewall, Function::Balancer];
+    pub const ALL: [Function; 5] =
+        [Function::Nat, Function::Firewall, Function::Balancer, Function::Vpn, Function::Vpn6];
 
     pub(super) fn text(self) -> &'static str {
         match self {
             Function::Nat => include_str!("../../../../p4/programs/nat/main.p4"),
             Function::Firewall => include_str!("../../../../p4/programs/tea-firewall/main.p4"),
             Function::Balancer => include_str!("../../../../p4/programs/tea-lb/main.p4"),
+            Function::Vpn | Function::Vpn6 => include_str!("../../../../p4/programs/tea-vpn/main.p4"),
         }
     }
 
-    pub(super) fn layout(self) -> Layout {
-        Layout { key: 16, value: if self == Function::Firewall { 4 } else { 8 } }
+    /// Lines in front of the program.
+    pub(super) fn defines(self) -> &'static str {
+        if self == Function::Vpn { "#define VPN_IPV4\n" } else { "" }
+    }
+
+    /// Sizes of its keys and values.
+    pub const fn layout(self) -> Layout {
+        let (key, value) = match self {
+            Function::Nat | Function::Balancer => (16, 8),
+            Function::Firewall => (16, 4),
+            Function::Vpn => (8, 8),
+            Function::Vpn6 => (20, 20),
+        };
+        Layout { key, value }
     }
 
     /// Statements that fill its other tables: all packets leave by one port.
@@ -41,6 +65,10 @@ impl Function {
             Function::Nat | Function::Firewall => ("198.51.0.0/16", String::new()),
             Function::Balancer => {
                 ("11.0.0.0/8", format!("add virtual address:{TARGET} port:{SERVICE_PORT} balanced()\n"))
+            }
+            Function::Vpn => ("11.0.0.0/8", format!("add networks port:0 network(number:{NETWORK})\n")),
+            Function::Vpn6 => {
+                ("::ffff:11.0.0.0/104", format!("add networks port:0 network(number:{NETWORK})\n"))
             }
         };
         format!("add routes prefix:{prefix} forward(port:{OUT}, mac:02:00:00:00:00:22)\n{more}")
@@ -52,9 +80,19 @@ impl Function {
         (Ipv4Addr::from((key >> 32) as u32), (key >> 16) as u16, to)
     }
 
+    /// An IPv4 address in an entry of the gateway.
+    fn address(self, address: [u8; 4]) -> Vec<u8> {
+        let front: &[u8] =
+            if self == Function::Vpn6 { &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] } else { &[] };
+        [front, &address].concat()
+    }
+
     /// The key of a flow in the table.
     pub(super) fn key(self, key: u64) -> Vec<u8> {
         let (address, from, to) = self.parts(key);
+        if matches!(self, Function::Vpn | Function::Vpn6) {
+            return [NETWORK.to_be_bytes().to_vec(), self.address(address.octets())].concat();
+        }
         let (source, target) = ((address.octets(), from.to_be_bytes()), (TARGET.octets(), to.to_be_bytes()));
         // A connection through the firewall has one key: its inner end comes first.
         let [first, second] = if self == Function::Firewall { [target, source] } else { [source, target] };
@@ -68,13 +106,25 @@ impl Function {
                 [&[0, 0, 0x13, 0x88, 11][..], &flow.to_be_bytes()[1..]].concat()
             }
             Function::Firewall => vec![0x80, 0, 0, flow as u8 & 0x3f],
+            Function::Vpn | Function::Vpn6 => {
+                let [_, rest @ ..] = flow.to_be_bytes();
+                [self.address([11, rest[0], rest[1], rest[2]]), (!flow).to_be_bytes().to_vec()].concat()
+            }
         }
     }
 
     /// A packet of a flow, with this data.
     pub(super) fn frame(self, key: u64, data: &[u8]) -> Vec<u8> {
         let (address, from, to) = self.parts(key);
-        packet(hop(), address.into(), TARGET.into(), 17, udp(from, to, data), USUAL)
+        // A flow of the gateway is a host to which packets go.
+        let is_vpn = matches!(self, Function::Vpn | Function::Vpn6);
+        let [source, target] = if is_vpn { [TARGET, address] } else { [address, TARGET] };
+        packet(hop(), source.into(), target.into(), 17, udp(from, to, data), USUAL)
+    }
+
+    /// Bytes of headers in front of the data of a packet that leaves.
+    pub(super) fn headers(self) -> usize {
+        HEADERS + if matches!(self, Function::Vpn | Function::Vpn6) { TUNNEL } else { 0 }
     }
 
     /// Whether a packet that leaves shows its flow's entry.
@@ -88,6 +138,10 @@ impl Function {
             Function::Nat => has(26, 34),
             Function::Balancer => has(30, 36),
             Function::Firewall => frame.get(15).map(|tos| tos >> 2) == Some(value[3]),
+            Function::Vpn | Function::Vpn6 => {
+                let shown = [frame.get(30..34), frame.get(38..42)].map(Option::unwrap_or_default).concat();
+                value.ends_with(&shown) && shown.len() == 8
+            }
         }
     }
 

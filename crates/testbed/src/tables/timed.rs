@@ -1,5 +1,6 @@
 //! The same with delays: links of a rate and network adapters of servers ([`Rnic`]), in virtual time. Ordinary packets can fill a link, and links can be cut.
 
+use super::function::HEADERS;
 use super::{
     FIRST_PAIR, Function, LOAD, LONGEST, OUT, ROOM, SERVER, SWITCH, Settings, hex, hop, server,
     server_address, stashed, switch,
@@ -25,8 +26,6 @@ const TIMEOUT_NS: u64 = 200 * US;
 const PATIENCE_NS: u64 = 50 * US;
 /// Addresses to which ordinary packets go, behind the first server's port, and the key of their flow, which the switch itself holds.
 const ORDINARY: u64 = 0x0a07_0001_0009_0009;
-/// Bytes of headers in front of a packet's data.
-const HEADERS: usize = 42;
 
 /// What a bed is.
 #[derive(Clone, Copy, Debug)]
@@ -111,17 +110,20 @@ fn statements(shape: &Shape, rnic: &Rnic) -> String {
     text
 }
 
-/// The flows' keys, all different: those of the load balancer have one service, so 48 bits of them count.
+/// The flows' keys, all different: those of the load balancer have one service, so 48 bits of them count, and 32 of the gateway's, the address of a host.
 fn keys(shape: &Shape) -> Vec<u64> {
     let mut random = Random::new(shape.seed);
-    match shape.function {
-        Function::Nat | Function::Firewall => (0..shape.entries).map(|_| random.next_u64()).collect(),
-        Function::Balancer => {
-            let (first, step) = (random.next_u64(), random.next_u64() | 1);
-            let of = |flow| step.wrapping_mul(u64::from(flow)).wrapping_add(first) << 16;
-            (0..shape.entries).map(of).collect()
-        }
+    let constant = match shape.function {
+        Function::Nat | Function::Firewall => 0,
+        Function::Balancer => 16,
+        Function::Vpn | Function::Vpn6 => 32,
+    };
+    if constant == 0 {
+        return (0..shape.entries).map(|_| random.next_u64()).collect();
     }
+    let (first, step) = (random.next_u64(), random.next_u64() | 1);
+    let of = |flow| step.wrapping_mul(u64::from(flow)).wrapping_add(first) << constant;
+    (0..shape.entries).map(of).collect()
 }
 
 impl Timed {
@@ -330,7 +332,8 @@ impl Timed {
 
     /// A packet leaves with an entry.
     fn left(&mut self, frame: &[u8]) {
-        let number = frame.get(HEADERS..HEADERS + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
+        let front = self.function.headers();
+        let number = frame.get(front..front + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
         let place =
             number.and_then(|n| Some((*self.flows.get(n as usize)?, self.passed.get_mut(n as usize)?)));
         match place {

@@ -1,4 +1,12 @@
-// The rest of a program that looks up flows: see <pointsman/tea/flows.p4>.
+// The rest of a program that looks up packets by TEA, or with `-D PLAIN` in a table of the switch. The program defines, before it includes this file,
+//
+//     headers_t with `tea` and `ethernet`, metadata_t with `tea`, `looks_up` and `passes`, FlowParser, FlowCompute, FlowDeparser
+//     FLOW_KNOWN(hdr)                                                  whether a packet is one that the program knows; others are dropped
+//     FLOW_TARGET(hdr, meta)                                           the address by which it is routed
+//     control FlowKey(inout headers_t hdr, inout metadata_t meta)      sets meta.tea.key and, if the packet is to be looked up, meta.looks_up
+//     control FlowApply(inout headers_t hdr, inout metadata_t meta)    takes meta.tea.found and meta.tea.value, and clears meta.passes if the packet ends
+//
+// For TCP and UDP over IPv4, <pointsman/tea/flows.p4> has all but the controls FlowKey and FlowApply.
 
 #ifndef POINTSMAN_TEA_FLOW_SWITCH_P4
 #define POINTSMAN_TEA_FLOW_SWITCH_P4
@@ -35,7 +43,7 @@ control FlowIngress(inout headers_t hdr,
     }
 
     table routes {
-        key = { hdr.ipv4.dst: lpm @name("prefix"); }
+        key = { FLOW_TARGET(hdr, meta): lpm @name("prefix"); }
         actions = { forward; drop; }
         default_action = drop;
         size = 1024;
@@ -69,12 +77,13 @@ control FlowIngress(inout headers_t hdr,
     apply {
 #ifdef PLAIN
         bool here = true;
+        meta.tea.in_port = standard_metadata.ingress_port;
 #else
         arrive.apply(hdr.tea, meta.tea, standard_metadata);
         bool here = meta.tea.step == TEA_PROGRAM;
 #endif
         if (here) {
-            if (!hdr.ports.isValid()) {
+            if (!FLOW_KNOWN(hdr)) {
                 drop();
             } else {
                 key.apply(hdr, meta);
@@ -115,27 +124,6 @@ control FlowEgress(inout headers_t hdr,
 #ifndef PLAIN
         depart.apply(hdr.tea, meta.tea, standard_metadata);
 #endif
-    }
-}
-
-control FlowCompute(inout headers_t hdr, inout metadata_t meta) {
-    apply {
-        TEA_COMPUTE(hdr.tea);
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
-    }
-}
-
-control FlowDeparser(packet_out packet, in headers_t hdr) {
-    apply {
-        TEA_EMIT(packet, hdr.tea);
-        packet.emit(hdr.ethernet);
-        packet.emit(hdr.ipv4);
-        packet.emit(hdr.ports);
-        packet.emit(hdr.tcp);
-        packet.emit(hdr.udp);
     }
 }
 

@@ -1,10 +1,5 @@
-// Programs that look up TCP and UDP flows over IPv4 by TEA, or with `-D PLAIN` in a table of the switch: headers, parser, and what changes addresses. A program
-// includes it behind <pointsman/tea.p4>, and then defines
-//
-//     control FlowKey(inout headers_t hdr, inout metadata_t meta)      sets meta.tea.key and, if the flow is to be looked up, meta.looks_up
-//     control FlowApply(inout headers_t hdr, inout metadata_t meta)    takes meta.tea.found and meta.tea.value, and clears meta.passes if the packet ends
-//
-// and includes <pointsman/tea/flow_switch.p4>, which has the rest of the program.
+// For programs that look up TCP and UDP flows over IPv4: headers, parser, checksums, and what changes addresses. A program includes it behind
+// <pointsman/tea.p4>, and then defines FlowKey and FlowApply, and includes <pointsman/tea/flow_switch.p4>, which says what they do.
 
 #ifndef POINTSMAN_TEA_FLOWS_P4
 #define POINTSMAN_TEA_FLOWS_P4
@@ -59,6 +54,9 @@ struct metadata_t {
     bool       inside;
 }
 
+#define FLOW_KNOWN(hdr) hdr.ports.isValid()
+#define FLOW_TARGET(hdr, meta) hdr.ipv4.dst
+
 parser FlowParser(packet_in packet,
                   out headers_t hdr,
                   inout metadata_t meta,
@@ -101,6 +99,27 @@ parser FlowParser(packet_in packet,
         packet.extract(hdr.ports);
         packet.extract(hdr.udp);
         transition accept;
+    }
+}
+
+control FlowCompute(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        TEA_COMPUTE(hdr.tea);
+        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
+                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
+                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
+                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control FlowDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        TEA_EMIT(packet, hdr.tea);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ports);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.udp);
     }
 }
 

@@ -112,38 +112,10 @@ const bit<32> TEA_COUNT_PROBE = 18;  // questions whether a server answers again
 const bit<32> TEA_COUNT_CACHE = 19;  // answered by the cache
 const bit<32> TEA_COUNT_LOADED = 20; // requests that a replica got because its link has less load
 
+#include <pointsman/tea/roce.p4>
+
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;
-
-// Ethernet, IPv4 without options, UDP, InfiniBand's base header.
-header tea_roce_t {
-    bit<48> mac_dst;
-    bit<48> mac_src;
-    bit<16> ethertype;
-    bit<8>  version_ihl;
-    bit<8>  tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-    bit<16> sport;
-    bit<16> dport;
-    bit<16> udp_len;
-    bit<16> udp_checksum;
-    bit<8>  opcode;
-    bit<8>  padding;
-    bit<16> partition;
-    bit<8>  marks;
-    bit<24> pair;
-    bit<8>  ask;
-    bit<24> psn;
-}
-
-#define TEA_ROCE_BYTES 54
 
 // The rest of a READ or WRITE request's headers.
 header tea_remote_t {
@@ -236,23 +208,11 @@ struct tea_headers_t {
     tea_check_t    check;
 }
 
-// What the check value covers, with ones in the place of fields that routers change, up to the base header.
-#define TEA_COVERED(r)                                                                                             \
-    64w0xffffffffffffffff, r.version_ihl, 8w0xff, r.len, r.id, r.fragment, 8w0xff, r.proto, 16w0xffff, r.src,       \
-        r.dst, r.sport, r.dport, r.udp_len, 16w0xffff, r.opcode, r.padding, r.partition, 8w0xff, r.pair, r.ask, r.psn
-
 // In the control that verifies checksums: the CRC over an answer with its own check value is a constant.
 #define TEA_VERIFY(h, m)                                                                                   \
     verify_checksum_with_payload(h.roce.isValid(),                                                         \
                                  { TEA_COVERED(h.roce), h.syndrome, h.scratch, h.fill1, h.fill2, h.cells }, \
                                  m.residue, HashAlgorithm.crc32)
-
-// In the control that computes checksums.
-#define TEA_COMPUTE(h)                                                                                          \
-    update_checksum(h.roce.isValid(),                                                                           \
-                    { h.roce.version_ihl, h.roce.tos, h.roce.len, h.roce.id, h.roce.fragment, h.roce.ttl,       \
-                      h.roce.proto, h.roce.src, h.roce.dst },                                                   \
-                    h.roce.checksum, HashAlgorithm.csum16)
 
 struct tea_meta_t {
     @field_list(TEA_LIST)
@@ -289,7 +249,7 @@ struct tea_meta_t {
     bit<32>     bytes;
     bit<32>     residue;
     // Of the configuration.
-    bit<32>     address;
+    tea_address_t address;
     bit<48>     mac;
     bit<32>     all_cells;
     bit<48>     timeout;
@@ -305,7 +265,7 @@ struct tea_meta_t {
     bit<32>     replica_start;
     bit<24>     peer;
     bit<48>     peer_mac;
-    bit<32>     peer_address;
+    tea_address_t peer_address;
     bit<9>      peer_port;
     bit<16>     group;
     bit<32>     region;
@@ -349,7 +309,7 @@ parser TeaParser(packet_in packet,
                  inout standard_metadata_t sm,
                  out bool more) {
     // The switch's own addresses.
-    value_set<bit<32>>(4) tea_addresses;
+    value_set<tea_address_t>(4) tea_addresses;
 
     state start {
         more = true;
@@ -374,6 +334,35 @@ parser TeaParser(packet_in packet,
         transition accept;
     }
 
+#ifdef TEA_IPV6
+    state ethertype {
+        transition select(packet.lookahead<bit<112>>()[15:0]) {
+            0x86dd: proto;
+            default: accept;
+        }
+    }
+
+    state proto {
+        transition select(packet.lookahead<bit<168>>()[7:0]) {
+            17: udp;
+            default: accept;
+        }
+    }
+
+    state udp {
+        transition select(packet.lookahead<bit<464>>()[15:0]) {
+            TEA_PORT: address;
+            default: accept;
+        }
+    }
+
+    state address {
+        transition select(packet.lookahead<bit<432>>()[127:0]) {
+            tea_addresses: roce;
+            default: accept;
+        }
+    }
+#else
     state ethertype {
         transition select(packet.lookahead<bit<112>>()[15:0]) {
             0x0800: proto;
@@ -404,6 +393,7 @@ parser TeaParser(packet_in packet,
             default: accept;
         }
     }
+#endif
 
     state roce {
         more = false;

@@ -1,6 +1,6 @@
 //! Queue pairs in the switch.
 
-use super::{Kind, Memories, Purpose, Server, Switch, number};
+use super::{Kind, Memories, Purpose, Server, Switch, bits};
 use crate::bed::LINK_BIT_S;
 use pointsman_control::proto::p4rt;
 use pointsman_fabric::{Does, Rates, UnknownName, Value};
@@ -27,7 +27,7 @@ impl Switch {
         if let Some(first) = memories.servers.first() {
             let forward = [("port", first.port.into()), ("mac", first.mac.into())];
             let forward = self.book.action("FlowIngress.forward", &forward)?;
-            let prefix = [("prefix", Value::Prefix(number(&first.address.octets()), 32))];
+            let prefix = [("prefix", Value::Prefix(bits(first.address), 32))];
             all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward))?);
         }
         Ok(())
@@ -49,7 +49,7 @@ impl Switch {
         let settings = [
             ("pair", (*pair).into()),
             ("mac", server.mac.into()),
-            ("address", number(&server.address.octets())),
+            ("address", bits(server.address)),
             ("port", server.port.into()),
             ("group", i as u128 + 1),
             ("region", region.into()),
