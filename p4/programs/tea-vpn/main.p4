@@ -221,6 +221,10 @@ parser FlowParser(packet_in packet,
     }
 }
 
+// Packets that stay on their link: those to groups, and to or from an address of the link (RFC 4291, section 2.5.6).
+#define VPN_STAYS4(ip) (ip.isValid() && ip.dst[31:28] == 0xe)
+#define VPN_STAYS6(ip) (ip.isValid() && (ip.dst[127:120] == 0xff || ip.dst[127:118] == 0x3fa || ip.src[127:118] == 0x3fa))
+
 // The entry of a packet is that of the host behind the tunnel: of its target, or of its source if it leaves the tunnel here.
 control FlowKey(inout headers_t hdr, inout metadata_t meta) {
     // Packets in tunnels to this address leave them here, and go where they are to.
@@ -281,6 +285,13 @@ control FlowKey(inout headers_t hdr, inout metadata_t meta) {
             meta.looks_up = false;
         }
 #endif
+        bool stays = VPN_STAYS4(hdr.ipv4) || VPN_STAYS6(hdr.ipv6);
+        if (meta.arrives) {
+            stays = VPN_STAYS4(hdr.inner4) || VPN_STAYS6(hdr.inner6);
+        }
+        if (stays) {
+            meta.looks_up = false;
+        }
         meta.tea.key = meta.network ++ host;
     }
 }
