@@ -221,9 +221,8 @@ parser FlowParser(packet_in packet,
     }
 }
 
-// Packets that stay on their link: those to groups, and to or from an address of the link (RFC 4291, section 2.5.6).
-#define VPN_STAYS4(ip) (ip.isValid() && ip.dst[31:28] == 0xe)
-#define VPN_STAYS6(ip) (ip.isValid() && (ip.dst[127:120] == 0xff || ip.dst[127:118] == 0x3fa || ip.src[127:118] == 0x3fa))
+// Packets that stay on their link: those to groups, such as reports of multicast listeners, and to or from an address of the link (RFC 4291, section 2.5.6).
+#define VPN_STAYS(ip) (ip.isValid() && (ip.dst[127:120] == 0xff || ip.dst[127:118] == 0x3fa || ip.src[127:118] == 0x3fa))
 
 // The entry of a packet is that of the host behind the tunnel: of its target, or of its source if it leaves the tunnel here.
 control FlowKey(inout headers_t hdr, inout metadata_t meta) {
@@ -285,11 +284,7 @@ control FlowKey(inout headers_t hdr, inout metadata_t meta) {
             meta.looks_up = false;
         }
 #endif
-        bool stays = VPN_STAYS4(hdr.ipv4) || VPN_STAYS6(hdr.ipv6);
-        if (meta.arrives) {
-            stays = VPN_STAYS4(hdr.inner4) || VPN_STAYS6(hdr.inner6);
-        }
-        if (stays) {
+        if (meta.arrives ? VPN_STAYS(hdr.inner6) : VPN_STAYS(hdr.ipv6)) {
             meta.looks_up = false;
         }
         meta.tea.key = meta.network ++ host;
