@@ -159,7 +159,9 @@ def behaviour(browser, url):
     for _ in range(ATTEMPTS):
         page.reload()
         page.get_by_role("button", name="Drain s0/cpu").wait_for()
-        paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        # The button is in the page before it is painted.
+        painted = page.wait_for_function("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        paints.append(painted.json_value())
     print(f"console: {SERVERS} servers, {size} bytes, first paint {min(paints):.0f} ms, all: {[round(p) for p in sorted(paints)]}")
     if size > LARGEST_BYTES:
         wrong.append(f"the rack's page has {size} bytes, more than {LARGEST_BYTES}")
