@@ -43,7 +43,7 @@ pub const FIGURES: &[Figure] = &[Figure {
         },
         Claim {
             id: "own-counters-win-fresh",
-            text: "the best policy by own counters is no worse than the best by reports, even with reports 1 ms old: ratio of their P99",
+            text: "the best policy by own counters is at least as good as the best by reports, even if these are 1 ms old: ratio of their P99",
             paper: 1.0,
             unit: "times",
             rule: Rule::AtMost,

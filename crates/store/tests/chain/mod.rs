@@ -450,7 +450,7 @@ fn a_node_joins_a_full_chain_whose_keys_come_and_go() {
     assert_eq!((nodes.node(B).store().keys(), nodes.node(B).store().ports().used), (300, 0));
     assert_eq!(nodes.ask(B, allocate, &inside(3), &[0; 8]).len(), 1);
     assert_eq!(nodes.node(B).store().value(0, &inside(3)), value);
-    assert_eq!(nodes.ask(B, new(2), &[9; 4], &[0; 4])[0].2, Status::Full, "no more keys than before");
+    assert_eq!(nodes.ask(B, new(2), &[9; 4], &[0; 4])[0].2, Status::Full, "the limit of keys is as before");
 }
 
 #[test]
