@@ -1,23 +1,34 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/figures.md that are made of results, or checks them.
+"""Writes the tables of docs/figures.md and docs/validation.md that are made of results, or checks them.
 
     tests/figures.py                      # writes the tables
-    tests/figures.py --check              # fails if the page differs from the results
+    tests/figures.py --check              # fails if a page differs from the results
     tests/figures.py --same A.json B.json # fails if claims of two result files differ, where both have them
 
-In the page, a table is what lies between the lines `<!-- results FILE COLUMN ... -->` and `<!-- end of results -->`. FILE is a result of
-`pointsman reproduce --json` in docs/figures. More files, with the heading of their column before an equals sign, are shown next to
-the first: `<!-- results ours.json published=published.json -->`. With `verdicts` in place of `results`: how many claims of each figure have which verdict.
+In a page, a table is what lies between the lines `<!-- KIND FILE ... -->` and `<!-- end of KIND -->`. Files are in docs/figures:
+
+    results FILE...           each claim with its numbers and its verdict, of results of `pointsman reproduce --json`. With several files, each
+                              has its columns, and in front of its name their heading: `ours.json as_published=published.json`
+    means FILE...             each claim with its mean alone
+    verdicts FILE...          how many claims of each figure have which verdict
+    curves FILE CHART COLUMN  a line for each curve of a chart, counted from 1, a column for each place of its x-axis: a column of
+                              `pointsman reproduce --csv`
+    lab FILE NAME=TEXT...     simulator and lab by `pointsman sim --lab --json`, in docs/validation: names of scenarios, and what the page calls them
 """
 
+import csv
 import json
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "figures.md"
-BLOCK = re.compile(r"(<!-- (results|verdicts) (.*?) -->\n).*?(<!-- end of \2 -->)", re.S)
+RESULTS = ROOT / "docs" / "figures"
+PAGES = [ROOT / "docs" / "figures.md", ROOT / "docs" / "validation.md"]
+KINDS = "results|means|verdicts|curves|lab"
+BEGIN = re.compile(rf"<!-- ({KINDS}) ")
+# Up to its own end, not that of the next one.
+BLOCK = re.compile(rf"(<!-- ({KINDS}) (.*?) -->\n)(?:(?!<!-- ).)*(<!-- end of \2 -->)", re.S)
 VERDICTS = "holds stronger weaker fails inconclusive".split()
 
 
@@ -45,7 +56,7 @@ def cells(c):
 def columns_of(specification):
     """Heading and claims of each file."""
     files = [part.rpartition("=")[::2] for part in specification.split()]
-    return [((name or "ours").replace("_", " "), claims(ROOT / "docs" / "figures" / file)) for name, file in files]
+    return [((name or "ours").replace("_", " "), claims(RESULTS / file)) for name, file in files]
 
 
 def lines(rows):
@@ -81,9 +92,58 @@ def results(columns):
     return f"Means and 95 % intervals of {' or '.join(map(str, seeds))} seeds:\n\n{lines(rows)}"
 
 
+def means(columns):
+    """Each claim with its mean."""
+    rows = [["figure", "claim", "claimed"] + [name for name, _ in columns]]
+    rows.append(["---"] * len(rows[0]))
+    for key, c in columns[0][1].items():
+        found = [of.get(key) for _, of in columns]
+        rows.append([key[0], c["text"], number(c["paper"])] + [number(f["ours"]) if f else "-" for f in found])
+    return lines(rows)
+
+
+def curves(file, chart, column):
+    """A line for each curve, a column for each place of the x-axis."""
+    with open(RESULTS / file, encoding="utf-8", newline="") as opened:
+        table = [row for row in csv.DictReader(opened) if row["source"] == "ours"]
+    titles = list(dict.fromkeys((row["figure"], row["chart"]) for row in table))
+    table = [row for row in table if (row["figure"], row["chart"]) == titles[int(chart) - 1]]
+    # The x-axis is the one column between the number of seeds and the statistics that has values.
+    names = list(table[0])
+    axes = names[names.index("seeds") + 1 : next(i for i, n in enumerate(names) if "_median" in n)]
+    axis = next(n for n in axes if table[0][n])
+    places = sorted({float(row[axis]) for row in table})
+    value = {(row["curve"], float(row[axis])): row[column] for row in table}
+    rows = [[axis.replace("_", " ")] + [f"{place:g}" for place in places]]
+    rows.append(["---"] * len(rows[0]))
+    for curve in dict.fromkeys(row["curve"] for row in table):
+        found = [value.get((curve, place), "") for place in places]
+        rows.append([curve] + [number(float(v)) if v else "-" for v in found])
+    return f"{titles[int(chart) - 1][1]}, `{column}`, {table[0]['seeds']} seeds:\n\n{lines(rows)}"
+
+
+def lab(file, *names):
+    """Simulator, lab, and the difference."""
+    names = dict(name.replace("_", " ").split("=") for name in names)
+    rows = [["", "requests a second", "policy", "P50, ms: simulated, lab", "P99, ms: simulated, lab"]]
+    rows.append(["---"] * len(rows[0]))
+    with open(ROOT / "docs" / "validation" / file, encoding="utf-8") as opened:
+        for point in map(json.loads, opened):
+            row = [names.get(point["scenario"], point["scenario"]), point["point"]["rate_per_s"], point["point"]["policy"]]
+            for what in ("p50", "p99"):
+                simulated, real = (point[where][f"{what}_ms"]["mean"] for where in ("simulated", "lab"))
+                row.append(f"{number(simulated)}, {number(real)} ({point['difference_percent'][what]:+.1f} %)")
+            rows.append(row)
+    return lines(rows)
+
+
 def made(block):
-    kind = {"results": results, "verdicts": verdicts}[block[2]]
-    return f"{block[1]}\n{kind(columns_of(block[3]))}\n{block[4]}"
+    kind, of = block[2], block[3]
+    if kind in ("curves", "lab"):
+        text = {"curves": curves, "lab": lab}[kind](*of.split())
+    else:
+        text = {"results": results, "means": means, "verdicts": verdicts}[kind](columns_of(of))
+    return f"{block[1]}\n{text}\n{block[4]}"
 
 
 def same(a, b):
@@ -106,11 +166,15 @@ def main():
         return same(*arguments[1:])
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
-    page = PAGE.read_text(encoding="utf-8")
-    new = BLOCK.sub(made, page)
-    if arguments and new != page:
-        sys.exit("figures: docs/figures.md differs from the results in docs/figures: run tests/figures.py")
-    PAGE.write_text(new, encoding="utf-8")
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        new, tables = BLOCK.subn(made, page)
+        if tables != len(BEGIN.findall(page)):
+            sys.exit(f"figures: a table of {path.name} has no end of its own: `<!-- end of KIND -->` must come before the next one begins")
+        if not arguments:
+            path.write_text(new, encoding="utf-8")
+        elif new != page:
+            sys.exit(f"figures: docs/{path.name} differs from the results: run tests/figures.py")
 
 
 if __name__ == "__main__":

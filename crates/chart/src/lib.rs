@@ -1,5 +1,5 @@
-//! The chart room: the results of experiments for people. Charts as SVG in pages without scripts, tables, CSV. Every function is pure:
-//! numbers and names in, text out.
+//! The chart room: the results of experiments for people. Charts as SVG in pages without scripts, tables, CSV, Parquet. Every function is pure:
+//! numbers and names in, text or bytes out.
 //!
 //! Charts are as wide as the page. Places in them are percentages and text has a fixed size, so that it stays readable on a
 //! telephone. Colours are variables of the style sheet, which has a light and a dark set. Curves that would hide each other are
@@ -9,19 +9,20 @@
 
 mod axis;
 mod bars;
-mod csv;
 mod page;
+mod parquet;
 mod plot;
 mod ranks;
 mod table;
+mod tidy;
 
 pub use axis::Axis;
 pub use bars::stacks;
-pub use csv::field;
 pub use page::{CHART_STYLE, Page, SCROLL, STYLE, legend};
 pub use plot::{Chart, Dot, Guide, Series, Shape};
 pub use ranks::{Rank, ranks};
 pub use table::{Align, Table};
+pub use tidy::{Cell, Kind, Tidy};
 
 /// Number of colours of the style sheet: of curves (classes `s0`, `s1`...) and, in pairs of dark and light, of devices (`d0`, `d1`...).
 pub const COLOURS: usize = 8;

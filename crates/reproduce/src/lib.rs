@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(value_name = "FIGURE", required_unless_present_any = ["list", "fabric_tune"])]
     figures: Vec<String>,
     /// List every figure and table, and the places where it runs or the reason why it cannot.
-    #[arg(long, conflicts_with_all = ["json", "csv", "html"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "parquet", "html"])]
     list: bool,
     /// Shorter runs and fewer points: at most about two minutes per figure.
     #[arg(long)]
@@ -74,10 +74,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
     /// Of networks: run only every N-th simulation, from the I-th on, and write no figures: N machines share the work. Needs --keep.
-    #[arg(long, value_name = "I/N", value_parser = parse_shard, requires = "keep", conflicts_with_all = ["json", "csv", "html", "fabric_tune"])]
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, requires = "keep", conflicts_with_all = ["json", "csv", "parquet", "html", "fabric_tune"])]
     shard: Option<Shard>,
     /// Instead of figures: tune the settings of networks' schemes, and write them (docs/figures.md).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["figures", "list", "json", "csv", "html", "quick", "full"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["figures", "list", "json", "csv", "parquet", "html", "quick", "full"])]
     fabric_tune: Option<PathBuf>,
     /// The network that --fabric-tune is about.
     #[arg(long, value_enum, requires = "fabric_tune", default_value_t, hide_default_value = true)]
@@ -88,6 +88,9 @@ pub struct Args {
     /// Write every point as CSV, with units in the column names.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write the table of --csv as Parquet, with types.
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Write an HTML page with charts, the paper's next to ours.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -250,7 +253,10 @@ fn write(args: &Args, done: &[Finished<'_>]) -> Result<(), Box<dyn Error>> {
         results::write(path, "--json", lines)?;
     }
     if let Some(path) = &args.csv {
-        results::write(path, "--csv", output::csv(done))?;
+        results::write(path, "--csv", output::table(done).csv())?;
+    }
+    if let Some(path) = &args.parquet {
+        results::write(path, "--parquet", output::table(done).parquet())?;
     }
     if let Some(path) = &args.html {
         results::write(path, "--html", output::html(done))?;
@@ -269,7 +275,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     }
     let wanted = wanted(&args.figures, args.place)?;
     check_published(&args, &wanted)?;
-    for (path, flag) in [(&args.json, "--json"), (&args.csv, "--csv"), (&args.html, "--html")] {
+    let files =
+        [(&args.json, "--json"), (&args.csv, "--csv"), (&args.parquet, "--parquet"), (&args.html, "--html")];
+    for (path, flag) in files {
         if let Some(path) = path {
             check_writable(path, flag)?;
         }

@@ -1,10 +1,12 @@
-//! Output of the results: a table on the terminal, CSV, JSON, HTML.
+//! Output of the results: a table on the terminal, CSV and Parquet, JSON, HTML.
 
 use super::figure::{
     Chart, Curve, Evidence, Figure, Found, Judged, Point, Quantity, Rule, TIME_OF_RUN, Verdict,
 };
 use super::verdict::CENSORED_PERCENT;
-use pointsman_chart::{Align, Axis, Dot, Guide, Page, Series, Shape, Table, escape, field, number};
+use pointsman_chart::{
+    Align, Axis, Cell, Dot, Guide, Kind, Page, Series, Shape, Table, Tidy, escape, number,
+};
 use pointsman_console::results::Origin;
 use pointsman_trials::stats::{ci95, mean, median, spread};
 use serde_json::json;
@@ -144,55 +146,51 @@ fn distinct<'a>(all: impl Iterator<Item = &'a Quantity>) -> Vec<Quantity> {
     out
 }
 
+/// What a table has of a quantity at a point.
+const STATISTICS: [&str; 6] = ["median", "mean", "ci95_low", "ci95_high", "min", "max"];
+
+fn statistics(samples: &[f64]) -> [f64; 6] {
+    let ((low, high), (min, max)) = (ci95(samples), spread(samples));
+    [median(samples), mean(samples).mean, low, high, min, max]
+}
+
 /// Every point of every chart, one line each; units are in the names of the columns. Cells of quantities that a chart does
 /// not have are empty.
-pub fn csv(all: &[Finished<'_>]) -> String {
+pub fn table(all: &[Finished<'_>]) -> Tidy {
     let charts = || all.iter().flat_map(|f| &f.found.charts);
     let xs = distinct(charts().map(|c| &c.x));
     let ys = distinct(charts().map(|c| &c.y));
-    let mut out = String::from("figure,chart,curve,source,seeds");
-    xs.iter().for_each(|x| out.push_str(&format!(",{}", x.column(""))));
-    for y in &ys {
-        for what in ["median", "mean", "ci95_low", "ci95_high", "min", "max"] {
-            let _ = write!(out, ",{}", y.column(what));
-        }
-    }
-    out.push_str(",loss_percent,first_seed,last_seed,version,command,machine\n");
+    let names = |of: &[&str], kind: Kind| of.iter().map(|n| ((*n).to_owned(), kind)).collect::<Vec<_>>();
+    let mut columns = names(&["figure", "chart", "curve", "source"], Kind::Text);
+    columns.extend(names(&["seeds"], Kind::Whole));
+    columns.extend(xs.iter().map(|x| (x.column(""), Kind::Number)));
+    columns.extend(ys.iter().flat_map(|y| STATISTICS.map(|what| (y.column(what), Kind::Number))));
+    columns.extend(names(&["loss_percent"], Kind::Number));
+    columns.extend(names(&["first_seed", "last_seed"], Kind::Whole));
+    columns.extend(names(&["version", "command", "machine"], Kind::Text));
+    let mut table = Tidy::new(columns);
     for f in all {
-        let origin = f.origin.fields().map(|(_, value)| field(&value)).join(",");
         for chart in &f.found.charts {
             for (source, curves) in [("ours", &chart.ours), ("paper", &chart.paper)] {
                 for (curve, point) in curves.iter().flat_map(|c| c.points.iter().map(move |p| (c, p))) {
-                    let _ = write!(
-                        out,
-                        "{},{},{},{source},{}",
-                        f.figure.id,
-                        field(&chart.title),
-                        field(&curve.name),
-                        point.samples.len()
-                    );
-                    for x in &xs {
-                        out.push(',');
-                        if x.column("") == chart.x.column("") {
-                            let _ = write!(out, "{}", point.x);
-                        }
-                    }
+                    let mut row: Vec<Cell> =
+                        [f.figure.id, &chart.title, &curve.name, source].map(Cell::from).into();
+                    row.push((point.samples.len() as u64).into());
+                    let is = |q: &Quantity, of: &Quantity| q.column("") == of.column("");
+                    row.extend(xs.iter().map(|x| Cell::from(is(x, &chart.x).then_some(point.x))));
                     for y in &ys {
-                        if y.column("") != chart.y.column("") || point.samples.is_empty() {
-                            out.push_str(",,,,,,");
-                            continue;
-                        }
-                        let s = &point.samples;
-                        let ((low, high), (min, max)) = (ci95(s), spread(s));
-                        let _ = write!(out, ",{},{},{low},{high},{min},{max}", median(s), mean(s).mean);
+                        let there = is(y, &chart.y) && !point.samples.is_empty();
+                        let values = there.then(|| statistics(&point.samples));
+                        row.extend((0..STATISTICS.len()).map(|i| Cell::from(values.map(|v| v[i]))));
                     }
-                    let loss = point.loss_percent.map_or(String::new(), |loss| loss.to_string());
-                    let _ = writeln!(out, ",{loss},{},{},{origin}", f.seeds.0, f.seeds.1);
+                    row.extend([point.loss_percent.into(), f.seeds.0.into(), f.seeds.1.into()]);
+                    row.extend(f.origin.fields().map(|(_, value)| value.into()));
+                    table.row(row);
                 }
             }
         }
     }
-    out
+    table
 }
 
 /// A table of all figures for the terminal: how many of their claims have which verdict.
@@ -394,7 +392,7 @@ mod tests {
 
     #[test]
     fn units_are_in_the_columns() {
-        let text = csv(&[finished()]);
+        let text = table(&[finished()]).csv();
         let mut lines = text.lines();
         let head = lines.next().unwrap_or_default();
         assert_eq!(

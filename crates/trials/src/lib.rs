@@ -54,11 +54,14 @@ pub struct Args {
     json: Option<PathBuf>,
     /// Of a network with flows: write those of the first seed as CSV (start, source, destination, bytes), for other simulators, and simulate
     /// nothing.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "lab", "check", "shard"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "parquet", "lab", "check", "shard"])]
     flows: Option<PathBuf>,
     /// Write results as CSV: a line for each simulation and device kind, a column for each setting of the sweep.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write the table of --csv as Parquet, with types.
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Write the learners' decisions as CSV, one line each.
     #[arg(long, value_name = "FILE")]
     steps: Option<PathBuf>,
@@ -72,11 +75,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Let another program set the weights, through JSON lines on standard input and output (docs/simulator.md).
-    #[arg(long, conflicts_with_all = ["json", "csv", "steps", "save_table", "html", "shard", "check"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "parquet", "steps", "save_table", "html", "shard", "check"])]
     serve: bool,
     /// Also run on a rack of network namespaces in real time, and compare latency and throughput (docs/validation.md). A scenario
     /// with a table [network] runs only there (docs/simulator.md).
-    #[arg(long, conflicts_with_all = ["csv", "steps", "save_table", "html", "shard", "check", "serve"])]
+    #[arg(long, conflicts_with_all = ["csv", "parquet", "steps", "save_table", "html", "shard", "check", "serve"])]
     lab: bool,
     /// Only check the scenario and list the simulations.
     #[arg(long)]
@@ -313,7 +316,7 @@ impl Results {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
@@ -322,7 +325,7 @@ fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
     if results.iter().all(|r| r["learning"].is_null()) {
         return Err("--steps: this scenario has no learner: add a table [learn]".into());
     }
-    write(path, &table::steps(results))
+    write(path, table::steps(results).csv())
 }
 
 /// The Q-table learnt by the first simulation.
@@ -408,7 +411,10 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let Some(results) = simulate(&args, args.threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.csv {
-        write(path, &table::results(&mine))?;
+        write(path, table::results(&mine).csv())?;
+    }
+    if let Some(path) = &args.parquet {
+        write(path, table::results(&mine).parquet())?;
     }
     if let Some(path) = &args.steps {
         steps_csv(path, &mine)?;

@@ -20,6 +20,7 @@ use std::time::Instant;
 fn check(args: &Args) -> Result<(), String> {
     let given = [
         ("--csv", args.csv.is_some()),
+        ("--parquet", args.parquet.is_some()),
         ("--steps", args.steps.is_some()),
         ("--save-table", args.save_table.is_some()),
         ("--serve", args.serve),

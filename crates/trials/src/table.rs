@@ -1,109 +1,137 @@
 //! Results as tidy tables: a line for each simulation and kind of device, and one for all of them together; and a line for each decision
 //! of a learner. The sweep's settings are columns of their own, and each line says what made it.
 
-use pointsman_chart::field;
+use pointsman_chart::{Cell, Kind, Tidy};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Columns behind the settings of a line.
-const RESULTS: &str = "seed,kind,devices,sent_requests,answered_requests,lost_requests,loss_percent,throughput_per_s,\
-mean_ms,p50_ms,p95_ms,p99_ms,max_ms,wait_mean_ms,utilisation_percent,utilisation_stddev_percent,violations,version,command,machine";
+use Kind::{Number, Text, Whole};
 
-/// Columns of decisions behind the settings.
-const STEPS: &str = "seed,learner,class,at_s,offered_per_s,cpu_percent,accelerator_percent,p99_ms,loss_share,weight,\
-verdict,reward,next_weight,best_weight,best_p99_ms,own_p99_ms,right,version,command,machine";
+/// Columns behind the settings of a line of results.
+const RESULTS: [(&str, Kind); 17] = [
+    ("seed", Whole),
+    ("kind", Text),
+    ("devices", Whole),
+    ("sent_requests", Whole),
+    ("answered_requests", Whole),
+    ("lost_requests", Whole),
+    ("loss_percent", Number),
+    ("throughput_per_s", Number),
+    ("mean_ms", Number),
+    ("p50_ms", Number),
+    ("p95_ms", Number),
+    ("p99_ms", Number),
+    ("max_ms", Number),
+    ("wait_mean_ms", Number),
+    ("utilisation_percent", Number),
+    ("utilisation_stddev_percent", Number),
+    ("violations", Whole),
+];
 
-fn number(v: &Value, name: &str) -> String {
-    match &v[name] {
-        Value::Number(n) => n.to_string(),
-        _ => String::new(),
+/// Columns of a decision, behind the settings, the seed and the learner: with the names that they have in JSON.
+const STEPS: [(&str, &str, Kind); 15] = [
+    ("class", "class", Text),
+    ("at_s", "at_s", Number),
+    ("offered_per_s", "offered_per_s", Number),
+    ("cpu_percent", "cpu_percent", Number),
+    ("accelerator_percent", "accelerator_percent", Number),
+    ("p99_ms", "p99_ms", Number),
+    ("loss_share", "loss", Number),
+    ("weight", "weight", Whole),
+    ("verdict", "verdict", Text),
+    ("reward", "reward", Number),
+    ("next_weight", "next_weight", Whole),
+    ("best_weight", "best_weight", Whole),
+    ("best_p99_ms", "best_p99_ms", Number),
+    ("own_p99_ms", "own_p99_ms", Number),
+    ("right", "right", Whole),
+];
+
+const ORIGIN: [&str; 3] = ["version", "command", "machine"];
+
+/// A value of JSON for a column of this kind; empty if it has another one.
+fn cell(v: &Value, kind: Kind) -> Cell {
+    match kind {
+        Text => Cell::from(v.as_str()),
+        Whole => Cell::from(v.as_u64().or_else(|| v.as_bool().map(u64::from))),
+        Number => Cell::from(v.as_f64()),
     }
 }
 
-fn numbers(v: &Value, names: &[&str]) -> String {
-    names.iter().map(|n| number(v, n)).collect::<Vec<_>>().join(",")
+/// Settings of the sweeps of these results, in alphabetical order: numbers, if all values are.
+fn settings<'a>(results: &[&'a Value]) -> Vec<(&'a String, Kind)> {
+    let points = || results.iter().filter_map(|r| r["point"].as_object());
+    let names: BTreeSet<&String> = points().flat_map(|p| p.keys()).collect();
+    let is_number = |v: &Value| v.as_str().is_none_or(|text| text.parse::<f64>().is_ok());
+    let kind = |name: &String| {
+        if points().filter_map(|p| p.get(name)).all(is_number) { Number } else { Text }
+    };
+    names.into_iter().map(|name| (name, kind(name))).collect()
 }
 
-fn text(v: &Value) -> String {
-    field(v.as_str().unwrap_or_default())
+/// A table whose lines begin with the scenario and settings, and end with their origin.
+fn table<'a>(settings: &[(&'a String, Kind)], columns: impl Iterator<Item = (&'a str, Kind)>) -> Tidy {
+    let settings = settings.iter().map(|(name, kind)| (name.as_str(), *kind));
+    let origin = ORIGIN.map(|name| (name, Text));
+    let all = [("scenario", Text)].into_iter().chain(settings).chain(columns).chain(origin);
+    Tidy::new(all.map(|(name, kind)| (name.to_owned(), kind)))
 }
 
-/// Settings of the sweeps of these results, in alphabetical order.
-fn settings<'a>(results: &[&'a Value]) -> Vec<&'a String> {
-    let names = results.iter().filter_map(|r| r["point"].as_object()).flat_map(|p| p.keys());
-    names.collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// Which simulation it is: scenario, settings, seed.
-fn start(result: &Value, settings: &[&String]) -> String {
-    let values = settings.iter().map(|name| format!("{},", text(&result["point"][name.as_str()])));
-    format!("{},{}{}", text(&result["scenario"]), values.collect::<String>(), number(result, "seed"))
-}
-
-/// What made it.
-fn end(result: &Value) -> String {
-    ["version", "command", "machine"].map(|name| text(&result["origin"][name])).join(",")
-}
-
-fn head(settings: &[&String], columns: &str) -> String {
-    let names = settings.iter().map(|name| format!("{},", field(name)));
-    format!("scenario,{}{columns}\n", names.collect::<String>())
+/// Adds a line with these cells between what says which simulation it is, and what made it.
+fn line(table: &mut Tidy, result: &Value, settings: &[(&String, Kind)], cells: Vec<Cell>) {
+    let setting = |(name, kind): &(&String, Kind)| {
+        let text = result["point"][name.as_str()].as_str();
+        match kind {
+            Number => Cell::from(text.and_then(|t| t.parse::<f64>().ok())),
+            _ => Cell::from(text),
+        }
+    };
+    let start = [cell(&result["scenario"], Text)].into_iter().chain(settings.iter().map(setting));
+    let end = ORIGIN.map(|name| cell(&result["origin"][name], Text));
+    table.row(start.chain(cells).chain(end));
 }
 
 /// The table of results, as [`pointsman_sim::Outcome::json`] writes them, with their origin.
-pub fn results(all: &[&Value]) -> String {
+pub fn results(all: &[&Value]) -> Tidy {
     let settings = settings(all);
-    let mut out = head(&settings, RESULTS);
+    let mut out = table(&settings, RESULTS.into_iter());
     for result in all {
-        let (start, end) = (start(result, &settings), end(result));
-        let latency = ["mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"];
-        let violations = number(&result["checks"], "violations");
-        let requests = &result["requests"];
         let groups: &[Value] = result["devices"].as_array().map_or(&[], Vec::as_slice);
+        let whole = |name: &str| groups.iter().filter_map(|g| g[name].as_u64()).sum::<u64>();
         let sum = |name: &str| groups.iter().filter_map(|g| g[name].as_f64()).sum::<f64>();
-        out.push_str(&format!(
-            "{start},all,{},{},{},{},,,,{violations},{end}\n",
-            sum("devices"),
-            numbers(requests, &["sent", "answered", "lost", "loss_percent"]),
-            sum("throughput_per_s"),
-            numbers(requests, &latency),
-        ));
-        for g in groups {
-            out.push_str(&format!(
-                "{start},{},{},,{},,,{},{},{},{violations},{end}\n",
-                text(&g["kind"]),
-                number(g, "devices"),
-                number(g, "answered"),
-                number(g, "throughput_per_s"),
-                numbers(g, &latency),
-                numbers(g, &["wait_mean_ms", "utilisation_percent", "utilisation_stddev_percent"]),
-            ));
+        let requests = &result["requests"];
+        let of_all = |(name, kind): (&str, Kind)| match name {
+            "seed" => cell(&result[name], kind),
+            "kind" => "all".into(),
+            "devices" => whole(name).into(),
+            "throughput_per_s" => sum(name).into(),
+            "violations" => cell(&result["checks"][name], kind),
+            _ => cell(&requests[name.trim_end_matches("_requests")], kind),
+        };
+        line(&mut out, result, &settings, RESULTS.map(of_all).into());
+        for group in groups {
+            let of_group = |(name, kind): (&str, Kind)| match name {
+                "seed" => cell(&result[name], kind),
+                "violations" => cell(&result["checks"][name], kind),
+                _ => cell(&group[name.trim_end_matches("_requests")], kind),
+            };
+            line(&mut out, result, &settings, RESULTS.map(of_group).into());
         }
     }
     out
 }
 
 /// The table of learners' decisions. The learner is a column of its own, whether the sweep has it or not.
-pub fn steps(all: &[&Value]) -> String {
-    let settings: Vec<&String> = settings(all).into_iter().filter(|name| *name != "learner").collect();
-    let mut out = head(&settings, STEPS);
+pub fn steps(all: &[&Value]) -> Tidy {
+    let settings: Vec<_> = settings(all).into_iter().filter(|(name, _)| *name != "learner").collect();
+    let columns = STEPS.map(|(name, _, kind)| (name, kind));
+    let mut out = table(&settings, [("seed", Whole), ("learner", Text)].into_iter().chain(columns));
     for result in all {
-        let (start, end) = (start(result, &settings), end(result));
         let learning = &result["learning"];
-        for s in learning["steps"].as_array().into_iter().flatten() {
-            out.push_str(&format!(
-                "{start},{},{},{},{},{},{},{},{end}\n",
-                text(&learning["learner"]),
-                text(&s["class"]),
-                numbers(
-                    s,
-                    &["at_s", "offered_per_s", "cpu_percent", "accelerator_percent", "p99_ms", "loss"]
-                ),
-                number(s, "weight"),
-                text(&s["verdict"]),
-                numbers(s, &["reward", "next_weight", "best_weight", "best_p99_ms", "own_p99_ms"]),
-                u8::from(s["right"] == true),
-            ));
+        for step in learning["steps"].as_array().into_iter().flatten() {
+            let mut cells = vec![cell(&result["seed"], Whole), cell(&learning["learner"], Text)];
+            cells.extend(STEPS.map(|(_, name, kind)| cell(&step[name], kind)));
+            line(&mut out, result, &settings, cells);
         }
     }
     out
@@ -126,14 +154,14 @@ mod tests {
             })
         };
         let (a, b) = (with(json!({"policy": "wrr", "rate_per_s": "10"})), with(json!({"policy": "a,b"})));
-        let table = results(&[&a, &b]);
+        let table = results(&[&a, &b]).csv();
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[0].starts_with("scenario,policy,rate_per_s,seed,kind,devices,"), "{table}");
-        assert_eq!(lines[1], "x,wrr,10,3,all,2,5,4,1,20.0,0.5,,1.5,,,,,,,0,0.1,pointsman sim x,2 x any");
+        assert_eq!(lines[1], "x,wrr,10,3,all,2,5,4,1,20,0.5,,1.5,,,,,,,0,0.1,pointsman sim x,2 x any");
         assert!(lines[3].starts_with("x,\"a,b\",,3,all,"), "{table}");
         let columns = lines[0].split(',').count();
         assert!(lines[..3].iter().all(|l| l.split(',').count() == columns), "{table}");
-        assert_eq!(steps(&[&a]).lines().count(), 1);
+        assert_eq!(steps(&[&a]).csv().lines().count(), 1);
     }
 
     #[test]
@@ -143,10 +171,10 @@ mod tests {
             "scenario": "x", "point": {"learner": "thompson", "servers": "4"}, "seed": 3,
             "learning": {"learner": "thompson", "steps": [step]},
         });
-        let table = steps(&[&result]);
+        let table = steps(&[&result]).csv();
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[0].starts_with("scenario,servers,seed,learner,class,"), "{table}");
-        assert_eq!(lines[1], "x,4,3,thompson,,1.0,,,,,,2,open,,,,,,1,,,");
+        assert_eq!(lines[1], "x,4,3,thompson,,1,,,,,,2,open,,,,,,1,,,");
         assert_eq!(lines[1].split(',').count(), lines[0].split(',').count());
     }
 }

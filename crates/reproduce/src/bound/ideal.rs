@@ -6,6 +6,7 @@
 //! its best is a bound for them, as good as the search.
 
 use crate::setup::Unit;
+use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Part, Stream};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -72,29 +73,51 @@ fn take(queue: &mut VecDeque<Request>, which: Takes) -> Option<Request> {
     }
 }
 
-/// Requests of a rack of so many servers, each with a quick and a slow device of these, under a rule. Arrivals are Poisson; the first tenth of the
-/// requests does not count.
-pub fn run(servers: u32, units: [&Unit; 2], per_s: f64, rule: Ideal, seed: u64, requests: usize) -> Times {
-    let (mut arrivals, mut sizes) = (Stream::new(seed, Part::Oracle, 0), Stream::new(seed, Part::Oracle, 1));
+/// Requests that come to a rack at Poisson's times.
+pub struct Load {
+    /// When each comes, in nanoseconds, in order.
+    arrivals_ns: Vec<u64>,
+    /// Those before it do not count.
+    warmup_ns: u64,
+    sizes: Stream,
+}
+
+impl Load {
+    /// The arrivals of a simulated rack with one client and this seed, so that both can be compared seed by seed.
+    pub fn new(seed: u64, per_s: f64, warmup_s: f64, duration_s: f64) -> Self {
+        let arrivals = Stream::new(seed, Part::Arrivals, 0);
+        let model = ArrivalModel::Poisson { rate_per_s: per_s };
+        Load {
+            arrivals_ns: Arrivals::all(&model, (duration_s * 1e9) as u64, arrivals),
+            warmup_ns: (warmup_s * 1e9) as u64,
+            sizes: Stream::new(seed, Part::Oracle, 0),
+        }
+    }
+
+    /// Each with its service time in units of a device's mean, log-normal.
+    fn requests(&self, sigma: f64) -> impl Iterator<Item = Request> {
+        let mut sizes = self.sizes.clone();
+        self.arrivals_ns.iter().map(move |&arrived_ns| {
+            let size =
+                if sigma > 0.0 { libm::exp(sigma * sizes.normal() - sigma * sigma / 2.0) } else { 1.0 };
+            Request { arrived_ns, size }
+        })
+    }
+}
+
+/// A rack of so many servers, each with a quick and a slow device of these, under a rule.
+pub fn run(servers: u32, units: [&Unit; 2], load: &Load, rule: Ideal) -> Times {
     let service_ns = units.map(|u| u.mean_ms / u.speed * 1e6);
-    let sigma = units[0].sigma;
     let mut free = units.map(|u| u.workers * servers);
     let mut busy: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut queue: VecDeque<Request> = VecDeque::new();
-    let mut times: Vec<(u64, u64)> = Vec::with_capacity(requests);
-    let (mut next_ns, mut came) = (0.0f64, 0);
-    let mut gap = || arrivals.exponential() / per_s * 1e9;
-    next_ns += gap();
-    while came < requests || !queue.is_empty() {
+    let mut took: Vec<u64> = Vec::with_capacity(load.arrivals_ns.len());
+    let mut coming = load.requests(units[0].sigma).peekable();
+    loop {
         let done = busy.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
-        let now = if came < requests && (next_ns as u64) <= done {
-            let size =
-                if sigma > 0.0 { libm::exp(sigma * sizes.normal() - sigma * sigma / 2.0) } else { 1.0 };
-            let arrived_ns = next_ns as u64;
-            queue.push_back(Request { arrived_ns, size });
-            came += 1;
-            next_ns += gap();
-            arrived_ns
+        let now = if let Some(request) = coming.next_if(|r| r.arrived_ns <= done) {
+            queue.push_back(request);
+            request.arrived_ns
         } else {
             let Some(Reverse((at, kind))) = busy.pop() else { break };
             free[kind] += 1;
@@ -113,16 +136,12 @@ pub fn run(servers: u32, units: [&Unit; 2], per_s: f64, rule: Ideal, seed: u64, 
             free[kind] -= 1;
             let end = now + (service_ns[kind] * request.size) as u64;
             busy.push(Reverse((end, kind)));
-            times.push((request.arrived_ns, end - request.arrived_ns));
-        }
-        // The rest of a short queue: no slow worker takes it.
-        if came == requests && busy.is_empty() {
-            break;
+            if request.arrived_ns >= load.warmup_ns {
+                took.push(end - request.arrived_ns);
+            }
         }
     }
-    times.sort_unstable();
-    let mut measured: Vec<u64> = times[times.len() / 10..].iter().map(|(_, took)| *took).collect();
-    let latency = pointsman_sim::outcome::Latency::of(&mut measured);
+    let latency = pointsman_sim::outcome::Latency::of(&mut took);
     Times { mean_ms: latency.mean_ms, p99_ms: latency.p99_ms }
 }
 
@@ -152,8 +171,9 @@ mod tests {
         let (mut cpu, nic) = units(0.0);
         cpu.workers = 1;
         let rule = Ideal { waiting: 1_000_000, quick: Takes::Oldest, slow: Takes::Oldest };
-        let means: Vec<f64> =
-            (1..=8).map(|seed| run(1, [&cpu, &nic], 70.0, rule, seed, 40_000).mean_ms).collect();
+        let means: Vec<f64> = (1..=8)
+            .map(|seed| run(1, [&cpu, &nic], &Load::new(seed, 70.0, 50.0, 600.0), rule).mean_ms)
+            .collect();
         let mean = means.iter().sum::<f64>() / 8.0;
         let theory = 10.0 + 10.0 * 0.7 / (2.0 * 0.3);
         assert!((mean - theory).abs() < 0.04 * theory, "{mean} against {theory}");
@@ -166,7 +186,8 @@ mod tests {
         let of = |per_s| floor(2, [&cpu, &nic], per_s);
         assert_eq!(of(800.0), Times { mean_ms: 10.0, p99_ms: 10.0 });
         assert!((of(2000.0).mean_ms - 18.0).abs() < 1e-9 && of(2000.0).p99_ms == 50.0);
-        let best = rules(false).into_iter().map(|r| run(2, [&cpu, &nic], 1824.0, r, 1, 20_000));
+        let load = Load::new(1, 1824.0, 1.0, 11.0);
+        let best = rules(false).into_iter().map(|r| run(2, [&cpu, &nic], &load, r));
         let best = best.fold(f64::INFINITY, |least, t| least.min(t.p99_ms));
         assert!((50.0..52.0).contains(&best), "{best}");
     }
@@ -175,8 +196,9 @@ mod tests {
     #[test]
     fn knowledge() {
         let (cpu, nic) = units(1.0);
+        let load = Load::new(3, 1536.0, 1.0, 7.0);
         let least = |knowing| {
-            let of = rules(knowing).into_iter().map(|r| run(2, [&cpu, &nic], 1536.0, r, 3, 10_000).mean_ms);
+            let of = rules(knowing).into_iter().map(|r| run(2, [&cpu, &nic], &load, r).mean_ms);
             of.fold(f64::INFINITY, f64::min)
         };
         assert!(least(true) < 0.99 * least(false), "{} {}", least(true), least(false));

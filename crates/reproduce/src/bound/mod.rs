@@ -6,7 +6,7 @@ use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Evidence, Figure, Found, Place, Point, Quantity, Rule, Source};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
 use super::setup::{Setup, Unit, poisson};
-use ideal::{Ideal, Times, floor, rules};
+use ideal::{Ideal, Load, Times, floor, rules};
 use pointsman_balance::blocks::Servers;
 use pointsman_sim::Outcome;
 use pointsman_trials::stats::mean;
@@ -25,7 +25,7 @@ pub const FIGURES: &[Figure] = &[Figure {
         "the rack of `pointsman demo`: two servers, each with a CPU (8 requests at a time, 10 ms) and a SmartNIC (8, 50 ms); Poisson arrivals",
         "the bound: an ideal scheduler with one queue for the whole rack, which binds a request to a worker only when that is free, and uses a slow \
          one only while enough requests wait. How many, and which request it takes, is found by search, for each load, and for P99 and the mean separately, \
-         with seeds 1001 to 1004; a rule is then judged by the seeds of the run. All requests take the same time here, so that no scheduler gains by knowing it",
+         with seeds 1001 to 1004; the rule is then judged by the seeds of the run, with the arrivals that policies have with that seed. All requests take the same time here, so that no scheduler gains by knowing it",
         "policies choose servers by hash, as they do by default, and also by power-of-two (+p2); spillover always chooses by power-of-two",
         "the best of the published: the smallest mean over seeds at that load, whichever policy that is, with either choice of servers",
     ],
@@ -69,6 +69,13 @@ const OTHERS: [&str; 5] = ["wrr", "weighted-least-connections", "jsq", "jiq", PR
 /// Policies whose decisions depend on reports: only these change when reports are old.
 const BY_REPORTS: [&str; 4] = ["p4mite", "least-utilised", "dynamic-wrr", "prt"];
 const SERVERS: u32 = 2;
+/// Requests before it do not count.
+const WARMUP_S: f64 = 2.0;
+
+fn duration_s(bench: &Bench) -> f64 {
+    WARMUP_S + bench.choose(60.0, 8.0)
+}
+
 /// Seeds of the search for the ideal scheduler's rule. They may not judge.
 const TUNING: [u64; 4] = [1001, 1002, 1003, 1004];
 
@@ -111,20 +118,19 @@ fn setup(bench: &Bench, policy: &str, load: f64, delay_ms: f64) -> Setup {
     }
     s.delay_ms = delay_ms;
     s.report_timeout_ms = 3000;
-    s.warmup_s = 2.0;
-    s.duration_s = s.warmup_s + bench.choose(60.0, 8.0);
+    (s.warmup_s, s.duration_s) = (WARMUP_S, duration_s(bench));
     s
 }
 
 /// The bound at a load, for each seed that judges: the best rule by `value` of the tuning seeds.
 fn bound(bench: &Bench, units: [&Unit; 2], per_s: f64, knowing: bool, value: fn(Times) -> f64) -> Vec<f64> {
-    let requests = bench.choose(100_000, 15_000);
-    let score = |rule: &Ideal| -> f64 {
-        TUNING.iter().map(|seed| value(ideal::run(SERVERS, units, per_s, *rule, *seed, requests))).sum()
-    };
-    let scored = rules(knowing).into_iter().map(|rule| (score(&rule), rule));
+    let times = |seed: u64| Load::new(seed, per_s, WARMUP_S, duration_s(bench));
+    let of = |load: &Load, rule: Ideal| value(ideal::run(SERVERS, units, load, rule));
+    let tuning = TUNING.map(times);
+    let score = |rule: Ideal| -> f64 { tuning.iter().map(|load| of(load, rule)).sum() };
+    let scored = rules(knowing).into_iter().map(|rule| (score(rule), rule));
     let Some((_, best)) = scored.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Vec::new() };
-    bench.seeds().map(|seed| value(ideal::run(SERVERS, units, per_s, best, seed, requests))).collect()
+    bench.seeds().map(|seed| of(&times(seed), best)).collect()
 }
 
 /// Results of policies at all loads, by policy and load.
