@@ -11,6 +11,8 @@ pub const MAX_DEVICES: usize = 16;
 pub const MAX_SERVER: u16 = 8191;
 /// Largest port of the switch: ports have 9 bits and 511 drops.
 pub const MAX_PORT: u16 = 510;
+/// Where the data plane sends packets that it consumes, such as reports (`CONSUME_PORT` in `headers.p4`): no interface can have this number.
+pub const CONSUME_PORT: u16 = 509;
 /// UDP port of a local address of the switch that takes load reports.
 pub const REPORT_PORT: u16 = 9876;
 

@@ -53,6 +53,42 @@ fn learning_and_its_table() {
     assert!(read(&page) == before && read(&json).lines().count() == 1);
 }
 
+/// A second client behind the last port of the switch is served like the first one.
+#[test]
+fn clients_at_the_last_port() {
+    let dir = Scratch::new("sim-last-port");
+    let lasts = |port: u16| {
+        let rack = format!(
+            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.32.0.1\"]\nreport_keys = \"simulated\"\n\
+             [[route]]\nprefix = \"10.64.0.0/16\"\nport = 1\nmac = \"02:00:00:01:00:01\"\n\
+             [[route]]\nprefix = \"10.65.0.0/16\"\nport = {port}\nmac = \"02:00:00:01:00:02\"\n\
+             [[server]]\nname = \"s\"\n[[server.device]]\nname = \"cpu\"\nkind = \"cpu\"\nport = 2\naddress = \"10.32.0.16\"\n\
+             mac = \"02:00:00:02:00:10\"\n[[service]]\nname = \"service\"\nvip = \"10.0.0.100\"\nprotocol = \"udp\"\n\
+             port = 8000\npolicy = \"server-only\"\n"
+        );
+        let arrivals = "arrivals = { process = \"poisson\", rate_per_s = 100 }";
+        let scenario = format!(
+            "name = \"two\"\nduration_s = 1\npatience_s = 1\nrack = {{ file = {:?} }}\n[[device]]\nname = \"cpu\"\nworkers = 8\n\
+             service_time = {{ distribution = \"deterministic\", mean_ms = 10 }}\n[[client]]\n{arrivals}\n\
+             [[client]]\nport = {port}\nconnections = 20\n{arrivals}\n",
+            dir.write("rack.toml", rack)
+        );
+        run(&["sim", &dir.write("two.toml", scenario), "--json", "-"])
+    };
+    let finished = lasts(508);
+    let result: Value = serde_json::from_str(&finished.stdout).expect("a line of JSON");
+    assert_eq!(
+        (&result["requests"]["lost"], &result["switch_drops"]),
+        (&0.into(), &serde_json::json!({})),
+        "{result}"
+    );
+    let refused = lasts(509);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("port 509 is where the program"),
+        "{refused:?}"
+    );
+}
+
 /// The protocol, line by line, including errors.
 #[test]
 fn serving() {

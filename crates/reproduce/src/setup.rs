@@ -96,7 +96,7 @@ pub struct Setup {
 }
 
 /// Port of the switch where a second client may be.
-pub const SECOND_CLIENT: u16 = 509;
+pub const SECOND_CLIENT: u16 = 508;
 
 /// Arrivals without memory.
 pub fn poisson(rate_per_s: f64) -> String {

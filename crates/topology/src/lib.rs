@@ -105,8 +105,8 @@ pub struct Topology {
     links: Vec<Link>,
 }
 
-/// Ports of a switch are 1 to this: 511 drops packets, and 510 is the controller's.
-pub const LAST_PORT: u16 = 509;
+/// Ports of a switch are 1 to this: 511 drops packets, 510 is the controller's, and programs consume packets by sending them to 509.
+pub const LAST_PORT: u16 = 508;
 /// The port of a switch that leads to its controller.
 pub const CPU_PORT: u16 = 510;
 

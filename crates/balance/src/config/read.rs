@@ -11,7 +11,9 @@ use super::{
 };
 use crate::blocks::{Counting, Metric, Servers, Ties, Tuning};
 use crate::trust::Trust;
-use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
+use crate::types::{
+    CONSUME_PORT, DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol,
+};
 use std::net::IpAddr;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -107,6 +109,13 @@ pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) ->
     )
 }
 
+/// Why no station can be at [`CONSUME_PORT`].
+pub(super) fn consumed() -> String {
+    format!(
+        "port {CONSUME_PORT} is where the program sends what it consumes, and has no interface: use another"
+    )
+}
+
 pub(super) fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
     let place = t.place_of("port");
     match t.integer("port", 0, u64::from(MAX_PORT), problems) {
@@ -168,7 +177,11 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
     }
     let mac = unicast(mac, &t, problems);
     let gateways = t.list::<IpAddr>("gateways", WANT_IP, problems).unwrap_or_default();
-    let cpu_port = t.integer("cpu_port", 1, u64::from(MAX_PORT), problems).map_or(510, |v| v.value as u16);
+    let cpu_port = t.integer("cpu_port", 1, u64::from(MAX_PORT), problems);
+    if let Some(p) = cpu_port.as_ref().filter(|p| p.value == u64::from(CONSUME_PORT)) {
+        problems.add(&p.place, "switch.cpu_port", consumed());
+    }
+    let cpu_port = cpu_port.map_or(510, |v| v.value as u16);
     let report_timeout = t.place_of("report_timeout_ms");
     let timeout = t.integer("report_timeout_ms", 0, 3_600_000, problems).map_or(500, |v| v.value as u32);
     let reports = trust(&mut t, timeout > 0, problems);

@@ -2,6 +2,7 @@
 
 use super::agent::{AgentSettings, own_settings};
 use super::api::is_http;
+use super::check::in_use;
 use super::reader::{At, Place, Problems, Table};
 use super::{ApiSettings, Service, Switch};
 use crate::members::dns::is_name;
@@ -267,10 +268,7 @@ pub(super) fn resolve(
             problems.add(place, "members.reports", message);
         }
         for (port, place) in r.source.ports.iter().zip(&r.ports) {
-            if *port == switch.cpu_port {
-                let message = format!("port {port} is the controller's (switch.cpu_port): use another");
-                problems.add(place, "members.ports", message);
-            }
+            in_use(switch.cpu_port, *port, place, "members.ports", problems);
         }
         let (timeout, heartbeat) = (switch.report_timeout_ms, r.source.agent.heartbeat_ms);
         if r.source.reports && timeout != 0 && heartbeat.saturating_mul(2) > timeout {

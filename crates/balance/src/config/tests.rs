@@ -219,6 +219,12 @@ fn fields() {
     bad("port = 2", "port = 511", &["server.device.port", "511 is out of range", "0 to 510"]);
     bad("port = 2", "port = -1", &["server.device.port", "-1 is out of range"]);
     bad("port = 2", "port = 510", &["server.device.port", "cpu_port"]);
+    bad(
+        "port = 2",
+        "port = 509",
+        &["server.device.port", "port 509 is where the program sends what it consumes"],
+    );
+    bad("[switch]", "[switch]\ncpu_port = 509", &["switch.cpu_port", "port 509 is where the program"]);
     bad("kind = \"cpu\"", "kind = \"tpu\"", &["server.device.kind", "`tpu`", "\"gpu\""]);
     bad("kind = \"cpu\"\n", "", &["server.device.kind: missing"]);
     bad("name = \"cpu\"", "name = \"\"", &["server.device.name", "1 to 64 letters"]);
@@ -864,6 +870,7 @@ fn sources_of_members() {
     bad("ports = [6, 7]", "", "members.ports: missing");
     bad("ports = [6, 7]", "ports = [6.5]", "write a whole number");
     bad("ports = [6, 7]", "ports = [510]", "port 510 is the controller's");
+    bad("ports = [6, 7]", "ports = [509]", "port 509 is where the program sends what it consumes");
     bad("ports = [6, 7]", "ports = [511]", "from 0 to 510");
     bad("networks = [\"10.0.3.0/24\"]", "", "members.networks: missing");
     bad("10.0.3.0/24", "10.0.3.1/24", "write 10.0.3.0/24");

@@ -5,12 +5,13 @@ use pointsman_balance::config::file::{
 };
 use pointsman_balance::config::{AgentSettings, NextHop, Route};
 use pointsman_balance::trust::ReportKeys;
+use pointsman_balance::types::CONSUME_PORT;
 use pointsman_balance::{DeviceKind, Mac, Policy, Prefix, Protocol, Rack};
 use pointsman_wire::random::STEP;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ports of the switch for clients and servers: 1 to this. The controller has the next.
-const LAST_PORT: usize = 509;
+/// Ports of the switch for clients and servers: 1 to this. The next ones are those of packets that the program consumes, and the controller's.
+const LAST_PORT: usize = CONSUME_PORT as usize - 1;
 
 /// First addresses: of the servers' network, and of the first client's (others are /16s apart).
 const SERVERS: u32 = 10 << 24 | 32 << 16;

@@ -11,6 +11,7 @@ use crate::trust::ReportKeys;
 use crate::types::{DeviceNumber, Protocol, REPORT_PORT};
 pub(super) use members::{adoption_needs, policy_needs};
 use stations::Addresses;
+pub(super) use stations::in_use;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

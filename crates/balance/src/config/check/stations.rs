@@ -1,9 +1,10 @@
 //! Checks of the switch, its neighbours and the servers: names, numbers, and addresses with one owner each.
 
-use super::super::read::{Raw, RawDevice, RawServer, RawService};
+use super::super::read::{Raw, RawDevice, RawServer, RawService, consumed};
 use super::super::reader::{Place, Problems};
 use super::super::{DirectReturn, NextHop, Switch};
 use crate::members::unusable;
+use crate::types::CONSUME_PORT;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -20,8 +21,17 @@ fn usable(address: IpAddr, place: &Place, field: &str, problems: &mut Problems<'
     }
 }
 
-fn in_use(cpu_port: u16, port: u16, place: &Place, field: &str, problems: &mut Problems<'_>) {
-    if port == cpu_port {
+/// Refuses ports that no station can be at.
+pub(in super::super) fn in_use(
+    cpu_port: u16,
+    port: u16,
+    place: &Place,
+    field: &str,
+    problems: &mut Problems<'_>,
+) {
+    if port == CONSUME_PORT {
+        problems.add(place, field, consumed());
+    } else if port == cpu_port {
         problems.add(place, field, format!("port {port} is the controller's (switch.cpu_port): use another"));
     }
 }
