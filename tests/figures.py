@@ -9,8 +9,9 @@ In a page, a table is what lies between the lines `<!-- KIND FILE ... -->` and `
 
     results FILE...           each claim with its numbers and its verdict, of results of `pointsman reproduce --json`. With several files, each
                               has its columns, and in front of its name their heading: `ours.json as_published=published.json`
-    means FILE...             each claim with its mean alone
+    means FILE...             each claim that all these files have, with its mean alone
     verdicts FILE...          how many claims of each figure have which verdict
+    distances FILE...         how far each curve is from the paper's
     curves FILE CHART COLUMN  a line for each curve of a chart, counted from 1, a column for each place of its x-axis: a column of
                               `pointsman reproduce --csv`
     lab FILE NAME=TEXT...     simulator and lab by `pointsman sim --lab --json`, in docs/validation: names of scenarios, and what the page calls them
@@ -25,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "figures"
 PAGES = [ROOT / "docs" / "figures.md", ROOT / "docs" / "validation.md"]
-KINDS = "results|means|verdicts|curves|lab"
+KINDS = "results|means|verdicts|distances|curves|lab"
 BEGIN = re.compile(rf"<!-- ({KINDS}) ")
 # Up to its own end, not that of the next one.
 BLOCK = re.compile(rf"(<!-- ({KINDS}) (.*?) -->\n)(?:(?!<!-- ).)*(<!-- end of \2 -->)", re.S)
@@ -76,6 +77,11 @@ def verdicts(columns):
     return lines(rows)
 
 
+def seeds(columns):
+    """How many the claims have."""
+    return " or ".join(map(str, sorted({c["seeds"] for _, of in columns for c in of.values()})))
+
+
 def results(columns):
     """Each claim with its numbers."""
     head = ["figure", "claim", "claimed"]
@@ -88,17 +94,41 @@ def results(columns):
         for _, of in columns:
             row += cells(of.get(key))
         rows.append(row)
-    seeds = sorted({c["seeds"] for _, of in columns for c in of.values()})
-    return f"Means and 95 % intervals of {' or '.join(map(str, seeds))} seeds:\n\n{lines(rows)}"
+    return f"Means and 95 % intervals of {seeds(columns)} seeds:\n\n{lines(rows)}"
 
 
 def means(columns):
-    """Each claim with its mean."""
+    """Each claim that all files have, with its mean."""
     rows = [["figure", "claim", "claimed"] + [name for name, _ in columns]]
     rows.append(["---"] * len(rows[0]))
     for key, c in columns[0][1].items():
-        found = [of.get(key) for _, of in columns]
-        rows.append([key[0], c["text"], number(c["paper"])] + [number(f["ours"]) if f else "-" for f in found])
+        if all(key in of for _, of in columns):
+            rows.append([key[0], c["text"], number(c["paper"])] + [number(of[key]["ours"]) for _, of in columns])
+    return f"Means of {seeds(columns)} seeds:\n\n{lines(rows)}"
+
+
+def distances(*files):
+    """A line for each published curve. Files have their headings as claims have."""
+    files = [part.rpartition("=")[::2] for part in files]
+    found = []
+    for _, file in files:
+        with open(RESULTS / file, encoding="utf-8") as opened:
+            of = {(f["figure"], c["chart"], c["curve"]): c for f in map(json.loads, opened) for c in f["curves"]}
+        found.append(of)
+    rows = [["figure", "chart", "curve", "published points"]]
+    for name, _ in files:
+        name = name.replace("_", " ")
+        rows[0] += [f"{name}: compared, within our interval".lstrip(": "), "times off, mean", "farthest: at, ours times the paper's"]
+    rows.append(["---"] * len(rows[0]))
+    for key, first in found[0].items():
+        row = [*key, str(first["published_points"])]
+        for of in found:
+            c = of.get(key)
+            if c is None or not c["compared"]:
+                row += ["0" if c else "-", "-", "-"]
+                continue
+            row += [f"{c['compared']}, {c['within_ci95']}", number(c["factor"]), f"{c['worst_at']:g}, {number(c['worst_ratio'])}"]
+        rows.append(row)
     return lines(rows)
 
 
@@ -139,8 +169,8 @@ def lab(file, *names):
 
 def made(block):
     kind, of = block[2], block[3]
-    if kind in ("curves", "lab"):
-        text = {"curves": curves, "lab": lab}[kind](*of.split())
+    if kind in ("curves", "distances", "lab"):
+        text = {"curves": curves, "distances": distances, "lab": lab}[kind](*of.split())
     else:
         text = {"results": results, "means": means, "verdicts": verdicts}[kind](columns_of(of))
     return f"{block[1]}\n{text}\n{block[4]}"

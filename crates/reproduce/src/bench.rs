@@ -402,10 +402,11 @@ impl Bench {
         let LabTally { runs, late, stretch: Some((least, most)), load } = std::mem::take(&mut *tally) else {
             return None;
         };
-        let load = load.map_or(String::new(), |(low, high)| format!(", its load average {low} to {high}"));
+        let load = load
+            .map_or(String::new(), |(low, high)| format!("; the machine's load average was {low} to {high}"));
         Some(format!(
             "in the lab: {runs} runs, {} racks at the same time; all times scaled by {least:.2} to {most:.2}, and reported \
-             unscaled; the client fell behind its schedule in {late} of them, as the machine was busy{load}",
+             unscaled; the client fell behind its schedule in {late} of them{load}",
             self.threads
         ))
     }

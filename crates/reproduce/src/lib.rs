@@ -13,6 +13,7 @@ mod chapter5;
 mod chapter6;
 mod chip;
 mod completion;
+mod distance;
 mod dropless;
 mod fabric;
 mod factors;

@@ -1,5 +1,6 @@
 //! Output of the results: a table on the terminal, CSV and Parquet, JSON, HTML.
 
+use super::distance::{Distance, distances};
 use super::figure::{
     Chart, Curve, Evidence, Figure, Found, Judged, Point, Quantity, Rule, TIME_OF_RUN, Verdict,
 };
@@ -118,17 +119,42 @@ impl Finished<'_> {
                 loss(&j.evidence),
             );
         }
+        for chart in &self.found.charts {
+            let all = distances(chart);
+            let Some(most) =
+                all.iter().filter(|d| d.compared > 0).max_by(|a, b| a.factor.total_cmp(&b.factor))
+            else {
+                continue;
+            };
+            let sum = |of: fn(&Distance) -> usize| all.iter().map(of).sum::<usize>();
+            let _ = writeln!(
+                out,
+                "  curves: {}: {} of {} published points compared, {} within our interval; the farthest is {}: {} times off in the mean",
+                chart.title,
+                sum(|d| d.compared),
+                sum(|d| d.published),
+                sum(|d| d.within),
+                most.curve,
+                precise(most.factor),
+            );
+        }
         for note in self.notes() {
             let _ = writeln!(out, "  note: {note}");
         }
         out
     }
 
+    /// Of all charts' curves that the paper has numbers for.
+    fn distances(&self) -> Vec<Distance> {
+        self.found.charts.iter().flat_map(distances).collect()
+    }
+
     /// One line of JSON.
     pub fn json(&self) -> String {
         let claims: Vec<_> = self.judged.iter().map(|j| j.json(self.published)).collect();
+        let curves: Vec<_> = self.distances().iter().map(Distance::json).collect();
         json!({
-            "figure": self.figure.id, "claims": claims, "title": self.figure.title, "source": self.figure.source,
+            "figure": self.figure.id, "claims": claims, "curves": curves, "title": self.figure.title, "source": self.figure.source,
             "place": self.place, "as_published": self.settings, "version": self.origin.version,
             "command": self.origin.command, "machine": self.origin.machine, "first_seed": self.seeds.0, "last_seed": self.seeds.1, "remarks": self.figure.remarks, "notes": self.found.notes,
         })
@@ -221,6 +247,7 @@ pub fn html(all: &[Finished<'_>]) -> String {
         page.push(&format!("<p class=\"caption\">{}; {}</p>\n", escape(f.figure.source), f.place));
         page.push(&claims(&f.judged));
         f.found.charts.iter().for_each(|c| page.push(&chart(c, &f.found.events)));
+        page.push(&curves(&f.distances()));
         page.push("<ul>\n");
         for note in f.notes() {
             page.push(&format!("<li>{}\n", escape(note)));
@@ -259,6 +286,34 @@ fn claims(judged: &[Judged]) -> String {
         table.mark(0, colour(j.verdict));
     }
     table.html()
+}
+
+/// How far curves are from the paper's; nothing if it has none.
+fn curves(all: &[Distance]) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[
+        ("Chart", left),
+        ("Curve", left),
+        ("Published points", right),
+        ("Compared", right),
+        ("Within our interval", right),
+        ("Times off, mean", right),
+        ("Farthest at", right),
+        ("Ours there, times the paper's", right),
+    ]);
+    for d in all {
+        table.row([
+            d.chart.clone(),
+            d.curve.clone(),
+            d.published.to_string(),
+            d.compared.to_string(),
+            d.within.to_string(),
+            precise(d.factor),
+            d.worst.map_or(String::new(), |w| number(w.0)),
+            d.worst.map_or(String::new(), |w| precise(w.1)),
+        ]);
+    }
+    if all.is_empty() { String::new() } else { table.html() }
 }
 
 /// A verdict's class of the style sheet.
