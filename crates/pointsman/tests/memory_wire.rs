@@ -168,6 +168,9 @@ fn mistakes_have_a_remedy() -> Outcome {
     fails(&["-i", "0@eth0", "-i", "1@eth0", "--size", "4096"], &["the interface eth0"])?;
     fails(&["-i", "0@eth0", "--size", "4096", "--secret", &secret], &["16 hexadecimal digits"])?;
     fails(&["-i", "0@eth0", "--size", "4096", "--lose", "2"], &["from 0 to 1"])?;
+    // Whether it is the library, the kernel's part or the device that is missing depends on the machine.
+    fails(&["-i", "0@eth0", "--size", "4096", "--verbs", "none"], &["--verbs: "])?;
+    fails(&["-i", "0@eth0", "--size", "4096", "--verbs", "none", "--adverse"], &["cannot be used with"])?;
     fails(
         &["-i", "0@eth0", "--size", "4096", "--listen", "192.0.2.1:1"],
         &["cannot listen on 192.0.2.1:1", "--listen"],

@@ -264,8 +264,9 @@ struct Lent {
 
 impl Lent {
     fn new(bytes: usize) -> Result<Self, VerbsError> {
-        let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| VerbsError::NoMemory(bytes as u64))?;
-        // SAFETY: `bytes` is at least 1: the layout has no device's minimum below a page.
+        let layout = Layout::from_size_align(bytes.max(PAGE), PAGE);
+        let layout = layout.map_err(|_| VerbsError::NoMemory(bytes as u64))?;
+        // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() { Err(VerbsError::NoMemory(bytes as u64)) } else { Ok(Lent { start, layout }) }
     }
