@@ -135,7 +135,14 @@ fn flags_that_do_not_go_together() -> Outcome {
     let output = pointsman(&["tea", "--app", "lb", "--fault", "congestion", "--ipv6"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(1) && said.contains("omit --ipv6"), "{said}");
-    for more in [&["--churn"][..], &["--adverse"], &["--memory", "x"], &["--ipv6"], &["--fault", "port"], &["--cache"]] {
+    for more in [
+        &["--churn"][..],
+        &["--adverse"],
+        &["--memory", "x"],
+        &["--ipv6"],
+        &["--fault", "port"],
+        &["--cache"],
+    ] {
         let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.code() == Some(1) && said.contains("no memory servers"), "{more:?}: {said}");
