@@ -1,6 +1,6 @@
 /* A substitute for libibverbs with the functions that memory servers use: two devices, `fake0` and `fake1`. FOLDER is where it looks for files:
  * while `fail` has the name of a call and a number, this call fails with the number; `device` has the largest region, READs in flight and atomic
- * operations; `port` has state and path MTU; `dead` has the number of a queue pair that is in error. It writes what it is told to `calls`. */
+ * operations; `port` has state and path MTU; `dead` has the number of a queue pair that is in error. It writes its arguments to `calls`. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

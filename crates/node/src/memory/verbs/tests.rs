@@ -54,7 +54,7 @@ impl Bed {
         fs::write(path, text).expect("a file");
     }
 
-    /// What the library was told.
+    /// The calls that the library got.
     fn calls(&self) -> String {
         fs::read_to_string(self.0.join("calls")).unwrap_or_default()
     }
