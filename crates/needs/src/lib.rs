@@ -85,6 +85,29 @@ pub fn python(test: &str, environment: &str) -> Option<PathBuf> {
     None
 }
 
+/// Whether virtual machines with a network adapter for RDMA in software can be made (`tests/guest/memory`). If not, the test is skipped.
+///
+/// # Panics
+///
+/// As [`skip`].
+pub fn guest(test: &str) -> bool {
+    let needed =
+        ["qemu-system-x86:qemu-system-x86_64", "busybox-static:busybox", "iproute2:rdma", "binutils:strip"];
+    if !programs(test, &needed) {
+        return false;
+    }
+    let driver = Path::new("/etc/libibverbs.d/rxe.driver");
+    if !driver.exists() {
+        skip(test, "not installed; to run it: apt-get install libibverbs1 ibverbs-providers");
+        return false;
+    }
+    let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest/boot");
+    if !kernel.exists() {
+        skip(test, "the virtual machine's kernel is missing; to run it: tests/guest/kernel");
+    }
+    kernel.exists()
+}
+
 /// Whether all these programs are installed, given by the Debian package, or as `package:program` if the names differ. If not, the test
 /// is skipped.
 ///

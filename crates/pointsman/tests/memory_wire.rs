@@ -21,11 +21,11 @@ pub const TESTS: &[(&str, Test)] = &[
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-const SETUP: u16 = 4790;
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const SETUP: u16 = 4790;
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server's namespace and a client's, with a cable between them.
-fn cable() -> Result<[(Namespace, Link); 2], Box<dyn std::error::Error>> {
+pub fn cable() -> Result<[(Namespace, Link); 2], Box<dyn std::error::Error>> {
     let mut ends = [Link::in_subnet(1, 70), Link::in_subnet(2, 70)];
     ends[1].ipv4 = ends[0].gateway_ipv4;
     ends[1].ipv6 = ends[0].gateway_ipv6;
@@ -48,7 +48,7 @@ fn memory_is_read_and_written(more: &[&str]) -> Outcome {
     arguments.extend(more);
     let running = server.enter(|| Running::start(&arguments))?;
     running.wait_for("memory on ");
-    let refusal = client.enter(|| use_it(at, IpAddr::V4(link.ipv4), own.mac, link.mac))??;
+    let refusal = client.enter(|| use_it(at, (4, own.mac), IpAddr::V4(link.ipv4), link.mac))??;
     // The server refuses once: that may be lost, but it is counted.
     ensure!(more.contains(&"--lose") || refusal.contains("without the right"), "{refusal}");
     let page = server.enter(|| -> Result<String, String> {
@@ -66,8 +66,13 @@ fn memory_is_read_and_written(more: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Random operations, compared with a plain array; then one with a wrong key: why it fails.
-fn use_it(at: SocketAddr, from: IpAddr, to_mac: Mac, from_mac: Mac) -> Result<String, String> {
+/// Random operations on a server of 64 kB at this port, compared with a plain array; then one with a wrong key: why it fails.
+pub fn use_it(
+    at: SocketAddr,
+    (number, to_mac): (u32, Mac),
+    from: IpAddr,
+    from_mac: Mac,
+) -> Result<String, String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let secret = Some(*b"8 bytes!");
     for (wrong, why) in [(None, "has a secret"), (Some([1; 8]), "wrong digest")] {
@@ -79,7 +84,7 @@ fn use_it(at: SocketAddr, from: IpAddr, to_mac: Mac, from_mac: Mac) -> Result<St
     let memory = setup.memory().map_err(|e| text(&e))?;
     assert_eq!(
         (memory.bytes, memory.mtu, memory.ports[0].number, memory.ports[0].mac),
-        (64_000, 2048, 4, to_mac)
+        (64_000, 2048, number, to_mac)
     );
     let pair = setup.pair(0x90, 7, from).map_err(|e| text(&e))?;
     let mut other = Client::connect(at, secret).map_err(|e| text(&e))?;
@@ -163,6 +168,9 @@ fn mistakes_have_a_remedy() -> Outcome {
     fails(&["-i", "0@eth0", "-i", "1@eth0", "--size", "4096"], &["the interface eth0"])?;
     fails(&["-i", "0@eth0", "--size", "4096", "--secret", &secret], &["16 hexadecimal digits"])?;
     fails(&["-i", "0@eth0", "--size", "4096", "--lose", "2"], &["from 0 to 1"])?;
+    // Whether it is the library, the kernel's part or the device that is missing depends on the machine.
+    fails(&["-i", "0@eth0", "--size", "4096", "--verbs", "none"], &["--verbs: "])?;
+    fails(&["-i", "0@eth0", "--size", "4096", "--verbs", "none", "--adverse"], &["cannot be used with"])?;
     fails(
         &["-i", "0@eth0", "--size", "4096", "--listen", "192.0.2.1:1"],
         &["cannot listen on 192.0.2.1:1", "--listen"],

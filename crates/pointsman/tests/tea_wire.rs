@@ -15,17 +15,18 @@ pub const TESTS: &[(&str, Test)] = &[
     ("flags_that_do_not_go_together", flags_that_do_not_go_together),
 ];
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
 /// Runs it: its JSON, if everything was right.
-fn tea(dir: &Scratch, app: &str, arguments: &[&str]) -> Result<Value, Box<dyn std::error::Error>> {
+pub fn tea(dir: &Scratch, app: &str, arguments: &[&str]) -> Result<Value, Box<dyn std::error::Error>> {
     let json = dir.path("r.json");
     let all = [&["tea", "--app", app, "--quick", "--entries", "5000", "--json", &json], arguments].concat();
-    let output = pointsman(&all).output()?;
+    // For --memory tests/guest/memory.
+    let output = pointsman(&all).env("POINTSMAN", env!("CARGO_BIN_EXE_pointsman")).output()?;
     ensure!(output.status.success(), "{output:?}");
     let result: Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
     let lookups = &result["lookups"];
@@ -134,7 +135,14 @@ fn flags_that_do_not_go_together() -> Outcome {
     let output = pointsman(&["tea", "--app", "lb", "--fault", "congestion", "--ipv6"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(1) && said.contains("omit --ipv6"), "{said}");
-    for more in [&["--churn"][..], &["--adverse"], &["--ipv6"], &["--fault", "port"], &["--cache"]] {
+    for more in [
+        &["--churn"][..],
+        &["--adverse"],
+        &["--memory", "x"],
+        &["--ipv6"],
+        &["--fault", "port"],
+        &["--cache"],
+    ] {
         let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.code() == Some(1) && said.contains("no memory servers"), "{more:?}: {said}");

@@ -5,6 +5,7 @@ mod demo_wire;
 mod fabric_wire;
 mod failover_wire;
 mod gpus_wire;
+mod guest_wire;
 mod guide_wire;
 mod health_wire;
 mod learn_wire;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         ("net_wire", net_wire::TESTS),
         ("fabric_wire", fabric_wire::TESTS),
         ("gpus_wire", gpus_wire::TESTS),
+        ("guest_wire", guest_wire::TESTS),
         ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
         ("demo_wire", demo_wire::TESTS),

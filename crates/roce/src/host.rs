@@ -1,10 +1,11 @@
 //! A server with memory: the responder with its ports, and the controller that sets queue pairs up.
 
 use crate::adverse::Adverse;
+use crate::channel::{Channel, ChannelStats, Pairs};
 use crate::packet::{Malformed, Opcode, Packet};
 use crate::region::{Region, RegionError, Rights};
 use crate::responder::{Responder, SetupError, Stats};
-use crate::setup::{Memory, Port, Reply, Request, Secret, Session};
+use crate::setup::{Memory, Port, Reply, Secret};
 use pointsman_wire::frame::{self, ARP, Hop};
 use pointsman_wire::{Mac, Random};
 use std::collections::BTreeMap;
@@ -12,8 +13,6 @@ use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The most queue pairs.
-const PAIRS: usize = 4096;
 /// The address of the memory's first byte.
 const ADDRESS: u64 = 1 << 32;
 /// Bytes of a packet besides its data, from the IP header on: IPv4, and IPv6.
@@ -78,12 +77,8 @@ pub struct HostStats {
     pub malformed: BTreeMap<&'static str, u64>,
     /// Packets for other addresses, or for a queue pair from a wrong sender.
     pub strangers: u64,
-    /// Queue pairs.
-    pub pairs: u64,
-    /// Requests of controllers that were done, and that were refused.
-    pub setups: [u64; 2],
-    /// Whether a controller is connected that has set queue pairs up.
-    pub controlled: bool,
+    /// Queue pairs, and requests of controllers.
+    pub channel: ChannelStats,
 }
 
 /// Who sends to a queue pair, and how it is answered.
@@ -97,17 +92,23 @@ struct Peer {
 /// A server with memory.
 #[derive(Debug)]
 pub struct Host {
-    responder: Responder,
-    memory: Memory,
-    peers: BTreeMap<u32, Peer>,
-    secret: Option<Secret>,
-    random: Random,
-    sessions: BTreeMap<u64, Session>,
-    /// The connection that sets queue pairs up.
-    controller: Option<u64>,
-    adverse: Option<Adverse>,
+    channel: Channel,
+    pairs: Answered,
     answers_arp: bool,
-    stats: HostStats,
+    malformed: BTreeMap<&'static str, u64>,
+    strangers: u64,
+}
+
+/// Queue pairs whose requests are answered here.
+#[derive(Debug)]
+struct Answered {
+    responder: Responder,
+    peers: BTreeMap<u32, Peer>,
+    adverse: Option<Adverse>,
+    /// Numbers of queue pairs.
+    random: Random,
+    /// The key of the region.
+    key: u32,
 }
 
 /// The largest path MTU for packets of so many bytes.
@@ -150,122 +151,50 @@ impl Host {
         let mut responder = Responder::new(mtu).map_err(|_| HostError::NoPort)?;
         responder.add_region(key, region).map_err(|_| HostError::NoPort)?;
         let ports = config.ports.into_iter().map(|(port, _)| port).collect();
+        let memory = Memory { address: ADDRESS, bytes: config.bytes as u64, key, mtu, ports };
+        let adverse = config.adverse_ns.map(|ns| Adverse::new(random.next_u64(), ns));
         Ok(Host {
-            responder,
-            memory: Memory { address: ADDRESS, bytes: config.bytes as u64, key, mtu, ports },
-            peers: BTreeMap::new(),
-            secret: config.secret,
-            adverse: config.adverse_ns.map(|ns| Adverse::new(random.next_u64(), ns)),
-            random,
-            sessions: BTreeMap::new(),
-            controller: None,
+            channel: Channel::new(memory, config.secret, random.next_u64()),
+            pairs: Answered { responder, peers: BTreeMap::new(), adverse, random, key },
             answers_arp: config.answers_arp,
-            stats: HostStats::default(),
+            malformed: BTreeMap::new(),
+            strangers: 0,
         })
     }
 
     /// Its memory.
     pub fn memory(&self) -> &Memory {
-        &self.memory
+        self.channel.memory()
     }
 
     /// The counts so far.
     pub fn stats(&self) -> HostStats {
         HostStats {
-            messages: self.responder.stats(),
-            pairs: self.peers.len() as u64,
-            controlled: self.controller.is_some(),
-            ..self.stats.clone()
+            messages: self.pairs.responder.stats(),
+            malformed: self.malformed.clone(),
+            strangers: self.strangers,
+            channel: self.channel.stats(&self.pairs),
         }
     }
 
-    /// A controller connects: what it gets to read first. `connection` is its number, never used twice.
+    /// See [`Channel::connect`].
     pub fn connect(&mut self, connection: u64) -> String {
-        let session = Session::new(self.random.next_u64(), self.secret);
-        let greeting = session.greeting();
-        self.sessions.insert(connection, session);
-        greeting
+        self.channel.connect(connection)
     }
 
-    /// A connection has ended. Queue pairs stay, because switches use them on, until another controller sets some up.
+    /// See [`Channel::disconnect`].
     pub fn disconnect(&mut self, connection: u64) {
-        self.sessions.remove(&connection);
-        if self.controller == Some(connection) {
-            self.controller = None;
-        }
+        self.channel.disconnect(connection);
     }
 
-    /// A line of a controller: the answer, and whether the connection continues.
+    /// See [`Channel::line`].
     pub fn line(&mut self, connection: u64, line: &str) -> (Reply, bool) {
-        let Some(session) = self.sessions.get_mut(&connection) else {
-            return (Reply::Refused("no such connection".into()), false);
-        };
-        let read = session.read(line);
-        let goes_on = read.is_ok();
-        let done = read.map_err(|e| e.to_string()).and_then(|request| self.request(connection, request));
-        self.stats.setups[usize::from(done.is_err())] += 1;
-        (done.unwrap_or_else(Reply::Refused), goes_on)
-    }
-
-    fn request(&mut self, connection: u64, request: Request) -> Result<Reply, String> {
-        if request == Request::Memory {
-            return Ok(Reply::Memory(self.memory.clone()));
-        }
-        match self.controller {
-            Some(other) if other != connection => {
-                return Err("another controller is connected: stop it first".into());
-            }
-            Some(_) => {}
-            None => {
-                // It knows nothing of the queue pairs of an earlier one.
-                let pairs: Vec<u32> = self.peers.keys().copied().collect();
-                pairs.into_iter().for_each(|pair| self.remove(pair));
-                self.controller = Some(connection);
-            }
-        }
-        match request {
-            Request::Pair { peer, psn, from } => self.add(peer, psn, from).map(Reply::Pair),
-            Request::Remove(pair) if self.peers.contains_key(&pair) => {
-                self.remove(pair);
-                Ok(Reply::Removed)
-            }
-            Request::Remove(pair) => Err(format!("unknown queue pair {pair}")),
-            Request::Memory => Ok(Reply::Memory(self.memory.clone())),
-        }
-    }
-
-    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, String> {
-        if self.peers.len() == PAIRS {
-            return Err(format!("there are {PAIRS} queue pairs: remove some"));
-        }
-        SetupError::check(self.memory.mtu, peer).map_err(|e| e.to_string())?;
-        if psn > crate::PSN {
-            return Err(format!("packet sequence number {psn}: use 24 bits"));
-        }
-        loop {
-            let pair = 2 + self.random.below(u64::from(crate::PSN) - 2) as u32;
-            match self.responder.add_pair(pair, peer, psn, &[self.memory.key]) {
-                Ok(()) => {
-                    self.peers.insert(pair, Peer { from, way: None });
-                    return Ok(pair);
-                }
-                Err(SetupError::Twice(_)) => {}
-                Err(e) => return Err(e.to_string()),
-            }
-        }
-    }
-
-    fn remove(&mut self, pair: u32) {
-        self.responder.remove_pair(pair);
-        self.peers.remove(&pair);
-        if let Some(adverse) = &mut self.adverse {
-            adverse.remove(pair);
-        }
+        self.channel.line(connection, line, &mut self.pairs)
     }
 
     /// A frame arrived at a port at this time, in nanoseconds. `send` gets the frames that leave, each with its port.
     pub fn receive(&mut self, now: u64, port: u32, frame: &[u8], send: &mut dyn FnMut(u32, Vec<u8>)) {
-        let Some(own) = self.memory.ports.iter().find(|p| p.number == port) else { return };
+        let Some(own) = self.channel.memory().ports.iter().find(|p| p.number == port) else { return };
         if self.answers_arp
             && let Some(answer) = arp_answer(own, frame)
         {
@@ -278,23 +207,23 @@ impl Host {
             Ok(decoded) => decoded,
             Err(malformed) => {
                 if let Some(name) = name(malformed) {
-                    *self.stats.malformed.entry(name).or_default() += 1;
+                    *self.malformed.entry(name).or_default() += 1;
                 }
                 return;
             }
         };
         // Unknown queue pairs are counted by the responder.
-        if let Some(peer) = self.peers.get_mut(&packet.pair) {
+        if let Some(peer) = self.pairs.peers.get_mut(&packet.pair) {
             if peer.from != from || !own.addresses.contains(&to) {
-                self.stats.strangers += 1;
+                self.strangers += 1;
                 return;
             }
             let source = frame.get(6..12).and_then(|s| s.first_chunk()).map_or(own.mac, |m| Mac(*m));
             peer.way = Some((port, (source, own.mac), to));
         }
-        let (adverse, peers) = (&mut self.adverse, &self.peers);
+        let Answered { responder, peers, adverse, .. } = &mut self.pairs;
         let mut bytes = 0;
-        self.responder.step(&packet, &mut |answer| match adverse {
+        responder.step(&packet, &mut |answer| match adverse {
             None => leave(peers, packet.pair, answer, send),
             Some(adverse) => {
                 let is_read = packet.opcode == Opcode::Read && answer.opcode != Opcode::Ack;
@@ -308,18 +237,54 @@ impl Host {
 
     /// When [`Host::wake`] is due.
     pub fn deadline(&self) -> Option<u64> {
-        self.adverse.as_ref().and_then(Adverse::deadline)
+        self.pairs.adverse.as_ref().and_then(Adverse::deadline)
     }
 
     /// Sends what was delayed until now.
     pub fn wake(&mut self, now: u64, send: &mut dyn FnMut(u32, Vec<u8>)) {
-        let (responder, peers) = (&self.responder, &self.peers);
-        if let Some(adverse) = &mut self.adverse {
+        let Answered { responder, peers, adverse, .. } = &mut self.pairs;
+        let (responder, peers) = (&*responder, &*peers);
+        if let Some(adverse) = adverse {
             let memory = |key, address, bytes| {
                 let region = responder.region(key)?;
                 region.memory.get(region.place(address, bytes)?)
             };
             adverse.wake(now, memory, &mut |pair, answer| leave(peers, pair, answer, send));
+        }
+    }
+}
+
+impl Pairs for Answered {
+    fn count(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, String> {
+        loop {
+            let pair = 2 + self.random.below(u64::from(crate::PSN) - 2) as u32;
+            match self.responder.add_pair(pair, peer, psn, &[self.key]) {
+                Ok(()) => {
+                    self.peers.insert(pair, Peer { from, way: None });
+                    return Ok(pair);
+                }
+                Err(SetupError::Twice(_)) => {}
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+    }
+
+    fn remove(&mut self, pair: u32) -> bool {
+        self.responder.remove_pair(pair);
+        if let Some(adverse) = &mut self.adverse {
+            adverse.remove(pair);
+        }
+        self.peers.remove(&pair).is_some()
+    }
+
+    fn clear(&mut self) {
+        let pairs: Vec<u32> = self.peers.keys().copied().collect();
+        for pair in pairs {
+            self.remove(pair);
         }
     }
 }

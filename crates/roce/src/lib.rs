@@ -2,12 +2,14 @@
 //! bytes, a responder, which reads and writes memory as requested, and a requester.
 //!
 //! [`Host`] is a server with memory: a [`Responder`] with ports, and the channel ([`setup`]) by which a controller gets queue pairs.
+//! [`Channel`] is the server's side of the channel alone, for servers whose network adapter has the queue pairs.
 //!
 //! [`Responder`], [`Requester`] and [`Host`] are state machines: packets go in, packets come out. There are no sockets, threads or clocks here. Packets are data from
 //! strangers: [`Packet::decode`] gives an error for everything that is malformed or has a wrong check value.
 #![forbid(unsafe_code)]
 
 mod adverse;
+mod channel;
 mod check;
 mod host;
 mod packet;
@@ -17,6 +19,7 @@ mod requester;
 mod responder;
 pub mod setup;
 
+pub use channel::{Channel, ChannelStats, Pairs};
 pub use check::check_value;
 pub use host::{Host, HostConfig, HostError, HostStats};
 pub use packet::{Atomic, Malformed, Opcode, PORT, Packet, Remote, Syndrome};

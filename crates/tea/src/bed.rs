@@ -37,8 +37,9 @@ const SETUP: u16 = 4790;
 const METRICS: u16 = 9404;
 /// The key of the set-up channel's digests: it is worth nothing outside of the namespaces.
 pub const SECRET: [u8; 8] = *b"tea-bed!";
-/// How long a program may take to start.
+/// How long a program may take to start; a memory server may be a virtual machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+const SERVER_PATIENCE: Duration = Duration::from_secs(200);
 
 /// Everything that runs.
 pub struct Bed {
@@ -100,6 +101,7 @@ impl Bed {
         let digits: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
         fs::write(&secret, digits).map_err(failed("write", &secret))?;
         let binary = options.binary.display().to_string();
+        let memory = options.memory.as_ref().map_or(binary.clone(), |m| m.display().to_string());
         let mut servers = Vec::new();
         for i in 0..count {
             let (own, controller) = management(i);
@@ -110,7 +112,7 @@ impl Bed {
                 ["memory", "-i", "0@eth0", "-i", "1@eth1", "--listen"].map(String::from).into();
             arguments.push(SocketAddr::from((own, SETUP)).to_string());
             arguments.extend(["--size".into(), bytes.to_string(), "--metrics".into()]);
-            arguments.push(format!("127.0.0.1:{METRICS}"));
+            arguments.push(SocketAddr::from((own, METRICS)).to_string());
             arguments.extend(["--secret".into(), secret.display().to_string()]);
             if options.adverse {
                 arguments.push("--adverse".into());
@@ -120,8 +122,8 @@ impl Bed {
             }
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let namespace = &rack.host(&host(i))?.namespace;
-            let mut process = Process::start(namespace, &binary, &arguments, "")?;
-            process.wait_until_said("memory on ", PATIENCE)?;
+            let mut process = Process::start(namespace, &memory, &arguments, "")?;
+            process.wait_until_said("memory on ", SERVER_PATIENCE)?;
             servers.push(process);
         }
         let switch = start_switch(options, &rack, &binary)?;
@@ -153,15 +155,16 @@ impl Bed {
         self.rack.set_link(&host(server), up)
     }
 
-    /// READs that each server has answered, from its metrics.
-    pub fn reads(&self) -> Result<Vec<u64>> {
+    /// READs that each server has answered, from its metrics. A network adapter does not count them.
+    pub fn reads(&self) -> Result<Vec<Option<u64>>> {
         (0..self.servers.len())
             .map(|i| {
-                let page = self.rack.host(&host(i))?.namespace.enter(|| metrics(METRICS))??;
+                let at = SocketAddr::from((management(i).0, METRICS));
+                let page = self.rack.switch.enter(|| metrics(at))??;
                 let value = page.lines().find_map(|l| {
                     l.strip_prefix("pointsman_memory_messages_total{result=\"read\"} ")?.parse::<f64>().ok()
                 });
-                value.map(|n| n as u64).ok_or_else(|| Error::new(format!("server {i} has no count of READs")))
+                Ok(value.map(|n| n as u64))
             })
             .collect()
     }
@@ -200,12 +203,12 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
     Ok(process)
 }
 
-/// The page of metrics at a port of this namespace.
-fn metrics(port: u16) -> Result<String> {
+/// The page of metrics at an address.
+fn metrics(at: SocketAddr) -> Result<String> {
     use pointsman_node::http::client::{Ask, ask};
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let tokio = tokio.map_err(|e| Error::os("cannot start a client of HTTP", e))?;
-    let url = format!("http://127.0.0.1:{port}/metrics");
+    let url = format!("http://{at}/metrics");
     let asked = tokio.block_on(ask(Ask { method: "GET", url: &url, ..Ask::default() }, PATIENCE));
     let (_, body) = asked.map_err(|e| Error::new(format!("{url}: {e}")))?;
     Ok(String::from_utf8_lossy(&body).into_owned())

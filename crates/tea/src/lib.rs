@@ -151,6 +151,9 @@ pub struct Args {
     /// Memory servers do what InfiniBand allows and harms most.
     #[arg(long)]
     adverse: bool,
+    /// A program that is run in the place of `pointsman memory`, with the same arguments, in the network namespace of each memory server.
+    #[arg(long, value_name = "PROGRAM")]
+    memory: Option<PathBuf>,
     /// Between switch and memory servers, RoCEv2 is over IPv6.
     #[arg(long)]
     ipv6: bool,
@@ -200,6 +203,8 @@ pub struct Options {
     pub churn: bool,
     /// Whether memory servers do what InfiniBand allows.
     pub adverse: bool,
+    /// What is run as a memory server in the place of the program under test.
+    pub memory: Option<PathBuf>,
     /// Whether the switch asks memory servers over IPv6.
     pub ipv6: bool,
     /// Entries of the switch's cache; 0: it has none.
@@ -222,9 +227,10 @@ pub struct Options {
 
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let has_servers = args.churn || args.adverse || args.ipv6 || args.cache.is_some();
+    let has_servers =
+        args.churn || args.adverse || args.memory.is_some() || args.ipv6 || args.cache.is_some();
     if args.plain && (args.fault != Fault::None || has_servers) {
-        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse, --ipv6 and --cache".into());
+        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse, --memory, --ipv6 and --cache".into());
     }
     let is_full = args.fault == Fault::Congestion;
     if is_full && args.ipv6 {
@@ -262,6 +268,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         fault: args.fault,
         churn: args.churn,
         adverse: args.adverse,
+        memory: args.memory,
         ipv6: args.ipv6,
         cache: args.cache.unwrap_or(0),
         zipf: args.zipf,

@@ -185,7 +185,7 @@ fn disturb(
     Ok((calm, repaired))
 }
 
-fn finish(outcome: Outcome, found: Found, bed: &mut Bed, before: &[u64]) -> Result<Outcome> {
-    let reads = bed.reads()?.iter().zip(before).map(|(now, before)| now - before).collect();
+fn finish(outcome: Outcome, found: Found, bed: &mut Bed, before: &[Option<u64>]) -> Result<Outcome> {
+    let reads = bed.reads()?.iter().zip(before).map(|(now, before)| Some((*now)? - (*before)?)).collect();
     Ok(Outcome { found, reads, deaths: bed.deaths(), ..outcome })
 }

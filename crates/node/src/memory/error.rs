@@ -1,5 +1,6 @@
 //! Why a memory server cannot run.
 
+use super::verbs::VerbsError;
 use pointsman_ports::PortError;
 use pointsman_roce::HostError;
 use std::error::Error;
@@ -19,6 +20,8 @@ pub enum MemoryError {
     TooLarge(u64, u64),
     /// Another program receives RoCEv2 at this address.
     Taken(IpAddr, io::Error),
+    /// The network adapter cannot lend memory.
+    Verbs(VerbsError),
     /// The kernel does not let it wait.
     Wait(io::Error),
 }
@@ -40,6 +43,7 @@ impl fmt::Display for MemoryError {
             MemoryError::Taken(address, e) => {
                 write!(f, "cannot keep the kernel from answering at {address}: {e}")
             }
+            MemoryError::Verbs(e) => e.fmt(f),
             MemoryError::Wait(e) => write!(f, "cannot wait: {e}"),
         }
     }

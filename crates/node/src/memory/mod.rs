@@ -3,15 +3,17 @@
 mod client;
 mod error;
 mod setup;
+mod verbs;
 
 pub use client::{Client, ClientError};
 pub use error::MemoryError;
+pub use verbs::{CallError, VerbsError};
 
 use crate::clock::Clock;
 use crate::interfaces::{addresses_of, mac_of};
 use crate::listen::{address, listen};
 use crate::log::{self, Level, Log};
-use crate::metrics::memory::{Figures, serve};
+use crate::metrics::memory::{Figures, Work, serve};
 use crate::service::{self, Stopper};
 use crate::switch::Interface;
 use crate::switch::args::PortKind;
@@ -19,12 +21,12 @@ use pointsman_ports::{
     FaultConfig, Faults, Frame, FramePool, PollMode, PollStrategy, Poller, Port, Step, Want, mtu,
     open_interface,
 };
-use pointsman_roce::setup::{self as channel};
+use pointsman_roce::setup::{self as channel, Memory};
 use pointsman_roce::{Host, HostConfig, PORT};
 use pointsman_v1model::Time;
 use pointsman_v1model::units::{bytes, with_unit};
 use pointsman_wire::Mac;
-use setup::lock;
+use setup::{Served, lock};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::error::Error;
@@ -33,6 +35,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 
 /// How often the figures behind the metrics are renewed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -41,7 +45,7 @@ const ADVERSE_NS: u64 = 100_000;
 /// The least memory.
 const SMALLEST: u64 = 4096;
 
-/// Lend memory of this machine to switches: a network adapter for RDMA (RoCEv2), in software.
+/// Lend memory of this machine to switches: a network adapter for RDMA (RoCEv2), in software; with --verbs a real one.
 ///
 /// A controller gets queue pairs over the set-up channel. Then switches read and write the memory by packets, without programs on this
 /// machine but this one.
@@ -62,6 +66,10 @@ pub struct Args {
     /// reaches the address can read and change the memory.
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
+    /// Let this RDMA device answer, such as `mlx5_0` or `rxe0`, in the place of this program. The interfaces of -i are its ports; needs
+    /// libibverbs.
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["adverse", "lose", "port_kind"])]
+    verbs: Option<String>,
     /// Do what InfiniBand allows an adapter and harms most: READs take up to 100 us, and read eight bytes at a time. For tests.
     #[arg(long)]
     adverse: bool,
@@ -97,6 +105,24 @@ fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
+/// Numbers and names are used once, and the memory is free.
+fn check(interfaces: &[Interface], bytes: u64) -> Result<(), MemoryError> {
+    for (n, Interface { number, name }) in interfaces.iter().enumerate() {
+        if let Some(other) = interfaces[..n].iter().find(|i| i.number == *number || i.name == *name) {
+            let what = if other.name == *name {
+                format!("the interface {name}")
+            } else {
+                format!("number {number}")
+            };
+            return Err(MemoryError::Twice(what));
+        }
+    }
+    match free_memory().filter(|free| bytes > *free) {
+        Some(free) => Err(MemoryError::TooLarge(bytes, free)),
+        None => Ok(()),
+    }
 }
 
 /// A memory server that is ready to run.
@@ -136,19 +162,10 @@ impl Running {
     /// # Errors
     /// The kernel refuses one of them, or the machine has too little memory.
     pub fn open(settings: Settings, mut log: impl FnMut(Level, &str)) -> Result<Self, MemoryError> {
+        check(&settings.interfaces, settings.bytes)?;
         let mut poller = Poller::new().map_err(MemoryError::Wait)?;
         let (mut ports, mut facts, mut held) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (n, Interface { number, name }) in settings.interfaces.iter().enumerate() {
-            if let Some(other) =
-                settings.interfaces[..n].iter().find(|i| i.number == *number || i.name == *name)
-            {
-                let what = if other.name == *name {
-                    format!("the interface {name}")
-                } else {
-                    format!("number {number}")
-                };
-                return Err(MemoryError::Twice(what));
-            }
             let longest = mtu(name).map_err(MemoryError::Port)?;
             let addresses = addresses_of(name);
             let mac = mac_of(name).unwrap_or(Mac([0; 6]));
@@ -167,9 +184,6 @@ impl Running {
                 poller.add(n, fd);
             }
             ports.push((*number, port));
-        }
-        if let Some(free) = free_memory().filter(|free| settings.bytes > *free) {
-            return Err(MemoryError::TooLarge(settings.bytes, free));
         }
         let config = HostConfig {
             bytes: usize::try_from(settings.bytes).unwrap_or(usize::MAX),
@@ -268,7 +282,8 @@ impl Running {
             (host.stats(), host.deadline())
         };
         let ports = self.ports.iter_mut().map(|(n, p)| (*n, p.name().to_string(), p.counters())).collect();
-        *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = Figures { stats, ports };
+        let figures = Figures { channel: stats.channel, work: Work::Software(stats, ports) };
+        *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
         deadline
     }
 }
@@ -288,6 +303,38 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     log.end(serve_memory(args, &log))
 }
 
+/// What a memory server has besides its queue pairs.
+struct Front<'a> {
+    tokio: &'a Runtime,
+    log: &'a Log,
+    /// The set-up channel.
+    listener: TcpListener,
+    at: SocketAddr,
+    metrics: Option<SocketAddr>,
+}
+
+impl Front<'_> {
+    /// Serves the set-up channel and metrics.
+    fn start<S: Served>(
+        self,
+        server: &Arc<Mutex<S>>,
+        memory: &Memory,
+        figures: &Arc<Mutex<Figures>>,
+        stopper: Stopper,
+    ) -> Result<(), Box<dyn Error>> {
+        let Front { tokio, log, listener, at, metrics } = self;
+        service::stop_at_signals(tokio, move || stopper.stop());
+        if let Some(at) = metrics {
+            let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
+            log.info(&format!("metrics on http://{at}/metrics"));
+            tokio.spawn(serve(listener, figures.clone()));
+        }
+        tokio.spawn(setup::serve(listener, server.clone()));
+        log.info(&format!("memory on {at}: {} bytes, path MTU {}", memory.bytes, memory.mtu));
+        Ok(())
+    }
+}
+
 fn serve_memory(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
     let line = |level: Level, text: &str| log.line(level, text, &[]);
     let tokio = service::runtime()?;
@@ -298,26 +345,29 @@ fn serve_memory(args: Args, log: &Log) -> Result<ExitCode, Box<dyn Error>> {
             args.listen
         ));
     }
-    let settings = Settings {
-        interfaces: args.interface,
-        port_kind: args.port_kind.into(),
-        bytes: args.size,
-        secret,
-        adverse: args.adverse,
-        lose: args.lose,
-    };
     let (listener, at) = tokio.block_on(listen(args.listen, "--listen"))?;
-    let running = Running::open(settings, line)?;
-    let stopper = running.stopper();
-    service::stop_at_signals(&tokio, move || stopper.stop());
-    if let Some(at) = args.metrics {
-        let (listener, at) = tokio.block_on(listen(at, "--metrics"))?;
-        log.info(&format!("metrics on http://{at}/metrics"));
-        tokio.spawn(serve(listener, running.figures.clone()));
-    }
-    tokio.spawn(setup::serve(listener, running.host.clone()));
-    let memory = lock(&running.host).memory().clone();
-    log.info(&format!("memory on {at}: {} bytes, path MTU {}", memory.bytes, memory.mtu));
-    log.info(&running.run(line)?.summary());
+    let front = Front { tokio: &tokio, log, listener, at, metrics: args.metrics };
+    let figures = if let Some(device) = args.verbs {
+        let (interfaces, bytes) = (args.interface, args.size);
+        let settings = verbs::Settings { device, interfaces, bytes, secret, seed: service::seed() };
+        let running = verbs::Running::open(settings, line)?;
+        let memory = lock(&running.server).memory().clone();
+        front.start(&running.server, &memory, &running.figures, running.stopper.clone())?;
+        running.run(line)?
+    } else {
+        let settings = Settings {
+            interfaces: args.interface,
+            port_kind: args.port_kind.into(),
+            bytes: args.size,
+            secret,
+            adverse: args.adverse,
+            lose: args.lose,
+        };
+        let running = Running::open(settings, line)?;
+        let memory = lock(&running.host).memory().clone();
+        front.start(&running.host, &memory, &running.figures, running.stopper())?;
+        running.run(line)?
+    };
+    log.info(&figures.summary());
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! The set-up channel: connections of controllers.
 
 use pointsman_roce::Host;
-use pointsman_roce::setup::MAX_LINE;
+use pointsman_roce::setup::{MAX_LINE, Reply};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,34 @@ const CONNECTIONS: usize = 16;
 /// A controller that says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// A server with a set-up channel: see [`pointsman_roce::Channel`].
+pub(super) trait Served: Send + 'static {
+    fn connect(&mut self, connection: u64) -> String;
+    fn disconnect(&mut self, connection: u64);
+    fn line(&mut self, connection: u64, line: &str) -> (Reply, bool);
+}
+
+impl Served for Host {
+    fn connect(&mut self, connection: u64) -> String {
+        self.connect(connection)
+    }
+
+    fn disconnect(&mut self, connection: u64) {
+        self.disconnect(connection);
+    }
+
+    fn line(&mut self, connection: u64, line: &str) -> (Reply, bool) {
+        self.line(connection, line)
+    }
+}
+
 /// Locks the server's state.
-pub(super) fn lock(host: &Mutex<Host>) -> MutexGuard<'_, Host> {
-    host.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock<S>(server: &Mutex<S>) -> MutexGuard<'_, S> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves controllers.
-pub(super) async fn serve(listener: TcpListener, host: Arc<Mutex<Host>>) {
+pub(super) async fn serve<S: Served>(listener: TcpListener, host: Arc<Mutex<S>>) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     for number in 0.. {
         let Ok(permit) = free.clone().acquire_owned().await else { return };
@@ -37,7 +58,8 @@ pub(super) async fn serve(listener: TcpListener, host: Arc<Mutex<Host>>) {
             let greeting = lock(&host).connect(number);
             // A controller that is gone, whatever the reason, has no queue pairs to set up.
             let _ = talk(stream, &greeting, |line| {
-                let (reply, goes_on) = lock(&host).line(number, line);
+                // An adapter looks for the requester's Ethernet address meanwhile.
+                let (reply, goes_on) = tokio::task::block_in_place(|| lock(&host).line(number, line));
                 (reply.to_string(), goes_on)
             })
             .await;

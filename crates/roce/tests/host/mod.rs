@@ -111,14 +111,14 @@ fn one_controller_at_a_time() {
     assert!(refused(host.line(1, "pair 0x90 0x1000000 10.0.0.1")).contains("24 bits"));
     // Queue pairs outlive the connection, until another controller sets up its own.
     host.disconnect(1);
-    assert_eq!((host.stats().pairs, host.stats().controlled), (1, false));
+    assert_eq!((host.stats().channel.pairs, host.stats().channel.controlled), (1, false));
     assert!(matches!(host.line(2, "pair 0x91 7 10.0.0.1"), (Reply::Pair(n), true) if n != first));
-    assert_eq!((host.stats().pairs, host.stats().controlled), (1, true));
+    assert_eq!((host.stats().channel.pairs, host.stats().channel.controlled), (1, true));
     for n in 1..4096 {
         assert!(matches!(host.line(2, "pair 0x91 7 10.0.0.1"), (Reply::Pair(_), true)), "{n}");
     }
     assert!(refused(host.line(2, "pair 0x91 7 10.0.0.1")).contains("4096 queue pairs"));
-    assert_eq!(host.stats().setups, [4098, 6]);
+    assert_eq!(host.stats().channel.setups, [4098, 6]);
 }
 
 #[test]

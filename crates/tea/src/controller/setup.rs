@@ -169,9 +169,8 @@ impl Server {
         let data = port(0).and_then(|p| Some((p.mac, bed::of_family(&p.addresses, ipv6)?)));
         let family = if ipv6 { "IPv6" } else { "IPv4" };
         let (mac, address) = data.ok_or_else(|| failed(format!("port 0 has no {family} address")))?;
-        let way = port(1)
-            .filter(|p| p.addresses.contains(&to))
-            .ok_or_else(|| failed(format!("port 1 is not {to}")))?;
+        let way = memory.ports.iter().find(|p| p.addresses.contains(&to));
+        let way = way.ok_or_else(|| failed(format!("none of its ports has the address {to}")))?;
         let interface = format!("veth{}-1", SERVER + i as u16);
         let (opened, _) =
             open_interface(&interface, Want::AfPacket).map_err(|e| Error::new(e.to_string()))?;
