@@ -26,6 +26,15 @@ fn state_outlives_the_store() {
 }
 
 #[test]
+fn switches_may_ask_over_ipv6() {
+    let dir = Scratch::new("store-ipv6");
+    let store = StoreProcess::start(&dir, &["--listen", "[::1]:0"]);
+    assert!(store.greeting.contains("store on [::1]:"), "{}", store.greeting);
+    assert_eq!(store.ask(&request(Kind::New, 7, 0, 0, 5)), (1, 0, 5));
+    assert_eq!(store.ask(&request(Kind::Write, 7, 1, 1, 6)), (1, 1, 6));
+}
+
+#[test]
 fn mistakes_have_a_remedy() {
     let dir = Scratch::new("store-mistakes");
     let fails = |more: &[&str], parts: &[&str]| {
@@ -45,6 +54,7 @@ fn mistakes_have_a_remedy() {
     fails(&["--pool", "1.1.1.1:5-9", "--pool", "1.1.1.1:9-10"], &["two pools have a port in common"]);
     fails(&["--idle-udp-s", "0"], &["--idle-udp-s"]);
     fails(&["--listen", "192.0.2.1:1"], &["--listen"]);
+    fails(&["--listen", "[2001:db8::1]:1"], &["cannot listen on [2001:db8::1]:1", "--listen"]);
     fails(&["--metrics", "nonsense"], &["write ADDRESS:PORT, such as 127.0.0.1:9559"]);
     fails(&["--data", "/proc/none"], &["cannot make /proc/none"]);
     fails(&["--name", "a"], &["--replicate chain"]);

@@ -156,6 +156,8 @@ impl Error for ProgramError {}
 pub struct Build {
     pub(crate) app: App,
     pub(crate) plain: bool,
+    /// Messages are sent over IPv6.
+    pub(crate) ipv6: bool,
     pub(crate) program: Arc<Program>,
     pub(crate) loader: Loader<Engine>,
 }
@@ -206,6 +208,7 @@ impl Build {
         let compiled = compile("main.p4", &text, &sources, &[]);
         let program =
             compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(rendered(&e)))?;
-        Ok(Build { app, plain, program, loader: Loader::default() })
+        let ipv6 = defines.contains("REDPLANE_IPV6");
+        Ok(Build { app, plain, ipv6, program, loader: Loader::default() })
     }
 }

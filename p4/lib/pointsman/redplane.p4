@@ -6,7 +6,7 @@
 //     #define REDPLANE_VALUE_WORDS 1
 //     #include <pointsman/redplane.p4>
 //
-// It declares the headers `redplane_v4_t` and `redplane_t`, which it emits before all others, and `redplane_meta_t` in its metadata. Its parser
+// It declares the headers `redplane_outer_t` and `redplane_t`, which it emits before all others, and `redplane_meta_t` in its metadata. Its parser
 // begins with RedPlaneParser; its ingress is
 //
 //     RedPlaneArrive.apply(...)              // answers of the store
@@ -19,7 +19,7 @@
 //         }
 //     }
 //
-// its egress is RedPlaneDepart. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
+// its egress is RedPlaneDepart; REDPLANE_COMPUTE is the last line of the control that computes checksums. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
 // again. Its depth must be at least REDPLANE_BUFFER. With REDPLANE_RESEND, in ticks of timestamps, that delay is the time between two looks at a write:
 // one that is acknowledged leaves the buffer, and one that is older than REDPLANE_RESEND is sent again.
 //
@@ -27,6 +27,8 @@
 // RedPlaneFind if the packet probably changes the state, and says between computing the new state and changing the packet
 //
 //     RedPlaneClaim.apply(...)               // redplane.held is false if the packet has to come again
+//
+// With `#define REDPLANE_IPV6` messages are sent over IPv6 in the place of IPv4.
 
 #ifndef POINTSMAN_REDPLANE_P4
 #define POINTSMAN_REDPLANE_P4
@@ -73,7 +75,7 @@ control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
 
 // Makes the packet a request, with the number of a new one. A packet that is too long with the headers is lost, and its request goes without it: when the packet
 // is sent again, the state is here.
-control RedPlaneRequest(inout redplane_v4_t outer,
+control RedPlaneRequest(inout redplane_outer_t outer,
                         inout redplane_t message,
                         inout redplane_meta_t m,
                         inout standard_metadata_t sm,
@@ -87,18 +89,13 @@ control RedPlaneRequest(inout redplane_v4_t outer,
         outer.setValid();
         outer.mac_dst = m.mac_dst;
         outer.mac_src = m.mac_src;
-        outer.ethertype = 0x0800;
-        outer.version_ihl_tos = 0x4500;
-        outer.id = 0;
-        outer.fragment = 0;
-        outer.ttl = 64;
-        outer.proto = 17;
+        REDPLANE_SET_IP(outer);
         outer.src = m.address;
         bit<16> shard = 0;
 #if REDPLANE_SHARDS > 1
         hash(shard, HashAlgorithm.crc16, 16w0, { REDPLANE_SHARD_OF(m.key) }, (bit<32>)REDPLANE_SHARDS);
 #endif
-        outer.dst = m.store + (bit<32>)shard;
+        outer.dst = m.store + (redplane_address_t)shard;
         outer.sport = REDPLANE_PORT;
         outer.dport = REDPLANE_PORT;
         outer.udp_checksum = 0;
@@ -136,7 +133,7 @@ control RedPlaneRequest(inout redplane_v4_t outer,
 }
 
 // Makes the packet a request for a state that is not here.
-control RedPlaneAsk(inout redplane_v4_t outer,
+control RedPlaneAsk(inout redplane_outer_t outer,
                     inout redplane_t message,
                     inout redplane_meta_t m,
                     inout standard_metadata_t sm,
@@ -195,7 +192,7 @@ control RedPlaneExtend(in redplane_t message, inout redplane_meta_t m, in bit<48
 }
 
 // An answer of the store, whose digest is right.
-control RedPlaneAnswer(inout redplane_v4_t outer,
+control RedPlaneAnswer(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
@@ -235,7 +232,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
         outer.mac_src = m.mac_src;
         outer.ttl = 64;
         outer.src = m.address;
-        outer.dst = m.store + (bit<32>)message.shard;
+        outer.dst = m.store + (redplane_address_t)message.shard;
         // The sum of the store's datagram.
         outer.udp_checksum = 0;
         m.step = REDPLANE_SEND;
@@ -325,7 +322,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
 }
 
 // First in ingress: takes the store's answers.
-control RedPlaneArrive(inout redplane_v4_t outer,
+control RedPlaneArrive(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
@@ -337,8 +334,8 @@ control RedPlaneArrive(inout redplane_v4_t outer,
     action configure(bit<16> switch_id,
                      bit<32> incarnation,
                      bit<64> secret,
-                     bit<32> address,
-                     bit<32> store,
+                     redplane_address_t address,
+                     redplane_address_t store,
                      bit<48> mac_src,
                      bit<48> mac_dst,
                      bit<9> port,
@@ -385,7 +382,7 @@ control RedPlaneArrive(inout redplane_v4_t outer,
                 if (expected != message.digest || message.version != REDPLANE_VERSION || message.kind[7:7] == 0
                     || message.switch_id != m.switch_id || message.incarnation != m.incarnation
                     || message.object != REDPLANE_OBJECT || message.key_bytes != 4 * REDPLANE_KEY_WORDS
-                    || message.value_bytes != 4 * REDPLANE_VALUE_WORDS) {
+                    || message.value_bytes != 4 * REDPLANE_VALUE_WORDS REDPLANE_OR_UNSUMMED(outer)) {
                     redplane_counts.count(REDPLANE_COUNT_BAD);
                     m.step = REDPLANE_DROP;
                 } else {
@@ -402,7 +399,7 @@ control RedPlaneArrive(inout redplane_v4_t outer,
 }
 
 // Finds the state of `key`, or asks the store for it.
-control RedPlaneFind(inout redplane_v4_t outer,
+control RedPlaneFind(inout redplane_outer_t outer,
                      inout redplane_t message,
                      inout redplane_meta_t m,
                      inout standard_metadata_t sm) {
@@ -448,7 +445,7 @@ control RedPlaneFind(inout redplane_v4_t outer,
 }
 
 // Replicates what the program changed. Its output, to `egress_spec`, leaves after the acknowledgement.
-control RedPlaneSave(inout redplane_v4_t outer,
+control RedPlaneSave(inout redplane_outer_t outer,
                      inout redplane_t message,
                      inout redplane_meta_t m,
                      inout standard_metadata_t sm) {
@@ -502,7 +499,7 @@ control RedPlaneSave(inout redplane_v4_t outer,
 #endif
 
 // Egress: signs requests, and keeps writes until they are acknowledged.
-control RedPlaneDepart(inout redplane_v4_t outer,
+control RedPlaneDepart(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
@@ -545,8 +542,8 @@ control RedPlaneDepart(inout redplane_v4_t outer,
                 length = REDPLANE_BYTES;
                 truncate(length);
             }
-            outer.len = length[15:0] - 14;
-            outer.udp_len = length[15:0] - 34;
+            outer.len = length[15:0] - REDPLANE_UNCOUNTED;
+            outer.udp_len = length[15:0] - REDPLANE_IP_BYTES;
             digest_of.apply(m.secret, message, message.digest);
             if (message.kind == REDPLANE_WRITE) {
                 clone(CloneType.E2E, REDPLANE_SESSION);

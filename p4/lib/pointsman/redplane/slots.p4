@@ -37,42 +37,42 @@ struct redplane_slot_t {
 }
 
 struct redplane_meta_t {
-    bit<8>           step;
+    bit<8>             step;
     // The packet was processed before its state was here: do not ask twice.
-    bool             answered;
+    bool               answered;
     // Set by the program before RedPlaneFind.
-    redplane_key_t   key;
+    redplane_key_t     key;
     // Set by the program before RedPlaneFind: a key that the store does not know is not added, and its packet ends.
-    bool             existing;
+    bool               existing;
     // Set by the program before RedPlaneFind: a key that the store does not know gets a port of the store's pools.
-    bool             allocate;
+    bool               allocate;
 #ifdef REDPLANE_SHARED_READS
     // Set by the program before RedPlaneFind: the packet probably changes the state. Not set, a packet that does costs a request more.
-    bool             writes;
+    bool               writes;
 #endif
     // Set by the program before RedPlaneSave, as the state says: the key is needed for a short time only.
-    bool             ending;
+    bool               ending;
     // The state is here, under a lease.
-    bool             held;
+    bool               held;
     // The state. The program may change it.
-    redplane_value_t value;
+    redplane_value_t   value;
     // Bytes of the packet without the message's headers. A program that adds or removes headers changes this number, too.
-    bit<32>          bytes;
+    bit<32>            bytes;
     // The port that the packet came in by, before it went to the store.
-    bit<9>           in_port;
-    bit<32>          index;
-    redplane_slot_t  slot;
+    bit<9>             in_port;
+    bit<32>            index;
+    redplane_slot_t    slot;
     // Of the configuration.
-    bit<16>          switch_id;
-    bit<32>          incarnation;
-    bit<64>          secret;
-    bit<32>          address;
-    bit<32>          store;
-    bit<48>          mac_src;
-    bit<48>          mac_dst;
-    bit<9>           store_port;
-    bit<48>          ticks;
-    bit<48>          renew;
+    bit<16>            switch_id;
+    bit<32>            incarnation;
+    bit<64>            secret;
+    redplane_address_t address;
+    redplane_address_t store;
+    bit<48>            mac_src;
+    bit<48>            mac_dst;
+    bit<9>             store_port;
+    bit<48>            ticks;
+    bit<48>            renew;
 }
 
 register<redplane_key_t>(REDPLANE_SLOTS) redplane_keys;
