@@ -453,6 +453,8 @@ mod asymmetric;
 #[cfg(test)]
 mod balancer;
 #[cfg(test)]
+mod objects;
+#[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@
 // Reads the slot of a key.
 control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
     apply {
-        hash(m.index, HashAlgorithm.crc32, 32w0, { key }, (bit<64>)REDPLANE_SLOTS);
+        hash(m.index, HashAlgorithm.crc32, REDPLANE_FIRST_SLOT(m), { key }, (bit<64>)REDPLANE_SLOTS);
         redplane_keys.read(m.slot.key, m.index);
         redplane_values.read(m.slot.value, m.index);
         redplane_grants.read(m.slot.grant, m.index);
@@ -112,7 +112,7 @@ control RedPlaneRequest(inout redplane_outer_t outer,
         message.flags = message.flags | REDPLANE_SESSION_LEASE;
 #endif
         message.status = REDPLANE_OK;
-        message.object = REDPLANE_OBJECT;
+        message.object = REDPLANE_NUMBER(m);
         message.shard = shard;
         message.switch_id = m.switch_id;
         message.port = port;
@@ -146,7 +146,7 @@ control RedPlaneAsk(inout redplane_outer_t outer,
         m.slot.value = 0;
         bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0)
             | (m.allocate ? REDPLANE_ALLOCATE : 8w0);
-        request.apply(outer, message, m, sm, kind, flags, (bit<16>)m.in_port);
+        request.apply(outer, message, m, sm, kind, flags, REDPLANE_INPUT_PORT(m));
     }
 }
 
@@ -241,6 +241,7 @@ control RedPlaneAnswer(inout redplane_outer_t outer,
 
     apply {
         m.step = REDPLANE_DROP;
+        REDPLANE_SET_OBJECT(m, message);
         read.apply(message.key, m);
         bit<48> now = sm.ingress_global_timestamp;
         bool same = m.slot.key == message.key && m.slot.grant != 0;
@@ -295,6 +296,9 @@ control RedPlaneAnswer(inout redplane_outer_t outer,
                 extend.apply(message, m, end, now);
                 take = true;
                 m.answered = true;
+#if REDPLANE_OBJECTS > 1
+                m.answered_object = m.object;
+#endif
             } else {
                 redplane_counts.count(REDPLANE_COUNT_LATE);
             }
@@ -305,13 +309,16 @@ control RedPlaneAnswer(inout redplane_outer_t outer,
             bit<64> bit_of = 64w1 << age[5:0];
             if (age < 64 && (m.slot.taken & bit_of) == 0) {
                 redplane_taken.write(m.index, m.slot.taken | bit_of);
-                if (message.flags[1:1] == 1) {
+                if (REDPLANE_COMES_BACK(message)) {
                     m.step = REDPLANE_PROGRAM;
                 } else {
                     m.step = REDPLANE_OUT;
                     sm.egress_spec = message.port[8:0];
                 }
                 m.in_port = message.port[8:0];
+#if REDPLANE_OBJECTS > 1
+                m.stage = message.port[15:9];
+#endif
                 outer.setInvalid();
                 message.setInvalid();
             } else {
@@ -381,7 +388,7 @@ control RedPlaneArrive(inout redplane_outer_t outer,
                 digest_of.apply(m.secret, message, expected);
                 if (expected != message.digest || message.version != REDPLANE_VERSION || message.kind[7:7] == 0
                     || message.switch_id != m.switch_id || message.incarnation != m.incarnation
-                    || message.object != REDPLANE_OBJECT || message.key_bytes != 4 * REDPLANE_KEY_WORDS
+                    || REDPLANE_IS_FOREIGN(message) || message.key_bytes != 4 * REDPLANE_KEY_WORDS
                     || message.value_bytes != 4 * REDPLANE_VALUE_WORDS REDPLANE_OR_UNSUMMED(outer)) {
                     redplane_counts.count(REDPLANE_COUNT_BAD);
                     m.step = REDPLANE_DROP;
@@ -430,10 +437,10 @@ control RedPlaneFind(inout redplane_outer_t outer,
 #endif
             if (m.slot.grant != 0 && leased) {
                 redplane_counts.count(REDPLANE_COUNT_COLLISION);
-            } else if (m.answered) {
+            } else if (REDPLANE_WAS_ANSWERED(m)) {
                 redplane_counts.count(REDPLANE_COUNT_EXPIRED);
             } else if (same) {
-                request.apply(outer, message, m, sm, REDPLANE_LEASE_KIND(m, REDPLANE_RENEW), REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
+                request.apply(outer, message, m, sm, REDPLANE_LEASE_KIND(m, REDPLANE_RENEW), REDPLANE_PACKET | REDPLANE_INPUT, REDPLANE_INPUT_PORT(m));
             } else {
                 ask.apply(outer, message, m, sm, new);
             }
@@ -452,11 +459,21 @@ control RedPlaneSave(inout redplane_outer_t outer,
     RedPlaneRequest() request;
 
     apply {
+#if REDPLANE_OBJECTS > 1
+        bit<16> port = (bit<16>)sm.egress_spec;
+        bit<8> flags = REDPLANE_PACKET;
+        if (port == 511) {
+            flags = 0;
+        } else if (m.stage != 0) {
+            port = REDPLANE_INPUT_PORT(m);
+        }
+#else
         bit<9> port = sm.egress_spec;
         bit<8> flags = REDPLANE_PACKET;
         if (port == 511) {
             flags = 0;
         }
+#endif
         bit<48> now = sm.ingress_global_timestamp;
 #ifdef REDPLANE_SHARED_READS
         if (m.value != m.slot.value && m.slot.shared == 1) {
@@ -510,6 +527,7 @@ control RedPlaneDepart(inout redplane_outer_t outer,
         if (sm.instance_type == 2 && message.isValid()) {
             // A write has waited in the buffer.
             @atomic {
+                REDPLANE_SET_OBJECT(m, message);
                 read.apply(message.key, m);
                 // A later write has a copy of its own in the buffer.
                 if (m.slot.key == message.key && m.slot.grant == message.grant && m.slot.sent == message.sequence

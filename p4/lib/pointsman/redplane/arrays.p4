@@ -7,6 +7,10 @@
 #include <pointsman/generator.p4>
 #include <pointsman/redplane/message.p4>
 
+#if REDPLANE_OBJECTS > 1
+#error "snapshots are one object: REDPLANE_OBJECTS must be 1"
+#endif
+
 #ifndef REDPLANE_GENERATOR
 #define REDPLANE_GENERATOR 68
 #endif

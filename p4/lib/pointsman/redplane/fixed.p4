@@ -26,6 +26,10 @@
 
 #include <pointsman/redplane/message.p4>
 
+#if REDPLANE_OBJECTS > 1
+#error "fixed keys are one object: REDPLANE_OBJECTS must be 1"
+#endif
+
 const bit<8> REDPLANE_FIXED = 128;
 
 const bit<8> REDPLANE_FULL = 2;

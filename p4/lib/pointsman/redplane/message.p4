@@ -18,6 +18,10 @@
 #ifndef REDPLANE_OBJECT
 #define REDPLANE_OBJECT 0
 #endif
+// Protected objects of the program: messages for its N-th one have the number REDPLANE_OBJECT plus N, from 0 on.
+#ifndef REDPLANE_OBJECTS
+#define REDPLANE_OBJECTS 1
+#endif
 // Stores, each with some of the keys. That of shard N has the configured address plus N.
 #ifndef REDPLANE_SHARDS
 #define REDPLANE_SHARDS 1
@@ -39,7 +43,7 @@
 #define REDPLANE_LEASES 1
 #define REDPLANE_LEASE(m) 32w0
 #else
-#define REDPLANE_LEASES REDPLANE_SLOTS
+#define REDPLANE_LEASES (REDPLANE_SLOTS * REDPLANE_OBJECTS)
 #define REDPLANE_LEASE(m) m.index
 #endif
 // The kind of a message apart from the bit for a shared lease; a kind with this bit, if a message has it; and if the lease of the slot is shared.
