@@ -71,7 +71,8 @@ impl App {
         if self == App::Balancer {
             return balanced(inside, outside);
         }
-        let mac = if matches!(self, App::Counter | App::Guard | App::HeavyHitters) { "" } else { ", mac=0x22" };
+        let mac =
+            if matches!(self, App::Counter | App::Guard | App::HeavyHitters) { "" } else { ", mac=0x22" };
         let mut all = vec![
             format!("routes prefix=10.0.0.0/9 -> forward(port={inside}{mac})"),
             format!("routes prefix=10.128.0.0/9 -> forward(port={outside}{mac})"),

@@ -127,7 +127,7 @@ control GuardIngress(inout headers_t hdr,
 
     // The first object.
     action admit(out bool admitted) {
-        bit<32> own = 23w0 ++ meta.redplane.in_port + 1;
+        bit<32> own = (23w0 ++ meta.redplane.in_port) + 1;
         meta.redplane.value = meta.redplane.value == 0 ? own : meta.redplane.value;
         admitted = meta.redplane.value == own;
     }

@@ -58,17 +58,23 @@ fn pass(testbed: &mut Testbed<'_>, packets: &mut [Passing]) {
     const FAILS: u64 = 60 * MS;
     const RETURNS: u64 = 120 * MS;
     packets.sort_by_key(|p| p.sent);
-    for (n, p) in packets.iter_mut().enumerate() {
-        p.frame = frame_of(p.flow, n);
-        let switch = usize::from((FAILS..RETURNS).contains(&p.sent));
-        testbed.send(p.sent, (switch, p.port), p.frame.clone(), 0);
-    }
+    packets.iter_mut().enumerate().for_each(|(n, p)| p.frame = frame_of(p.flow, n));
+    let send = |testbed: &mut Testbed<'_>, packets: &[Passing], returned: bool| {
+        for p in packets.iter().filter(|p| (p.sent >= RETURNS) == returned) {
+            let switch = usize::from((FAILS..RETURNS).contains(&p.sent));
+            testbed.send(p.sent, (switch, p.port), p.frame.clone(), 0);
+        }
+    };
+    send(testbed, packets, false);
     testbed.timer(FAILS, 0);
     testbed.timer(RETURNS - MS, 1);
     while let Some(happened) = testbed.next(400 * MS) {
         match happened {
             Happened::Timer(0) => testbed.crash(0),
-            Happened::Timer(_) => testbed.start(0).expect("a switch"),
+            Happened::Timer(_) => {
+                testbed.start(0).expect("a switch");
+                send(testbed, packets, true);
+            }
             Happened::AtHost { port, frame, .. } => {
                 let n = trace::number(&frame).expect("a number") as usize;
                 assert_eq!(packets[n].left, None, "packet {n} left twice");
@@ -89,9 +95,20 @@ fn both_states_outlive_their_switch() {
     for (defines, seed) in [("", 1), ("", 4), (of_session, 1), ("#define REDPLANE_IPV6\n", 1)] {
         let build = build(defines, &[]);
         let mut testbed = Testbed::new(setup(&build, seed)).expect("a testbed");
-        let at = |(ms, port): (u64, u32)| Passing { flow: 1, port, sent: ms * MS, frame: Vec::new(), left: None };
+        let at =
+            |(ms, port): (u64, u32)| Passing { flow: 1, port, sent: ms * MS, frame: Vec::new(), left: None };
         // At the first switch; at the second one, after the lease; and at the first one again.
-        let times = [(1, OWN), (3, OWN), (4, OTHER), (90, OTHER), (100, OWN), (110, OTHER), (130, OTHER), (150, OWN), (152, OTHER)];
+        let times = [
+            (1, OWN),
+            (3, OWN),
+            (4, OTHER),
+            (90, OTHER),
+            (100, OWN),
+            (110, OTHER),
+            (130, OTHER),
+            (150, OWN),
+            (152, OTHER),
+        ];
         let mut packets: Vec<_> = times.into_iter().map(at).collect();
         pass(&mut testbed, &mut packets);
         let expected = [Some(1), Some(2), None, None, Some(3), None, None, Some(4), None];
@@ -117,7 +134,8 @@ fn faulty(build: &Build, seed: u64) -> Result<(usize, usize), String> {
     }
     pass(&mut testbed, &mut packets);
     let text = format!("#define PLAIN\n#define REDPLANE_SLOTS 1\n{}", App::Guard.text());
-    let mut plain = Plain::new(&text, "add routes prefix:10.128.0.0/9 forward(port:1)\n").map_err(|e| e.to_string())?;
+    let mut plain =
+        Plain::new(&text, "add routes prefix:10.128.0.0/9 forward(port:1)\n").map_err(|e| e.to_string())?;
     for flow in 0..flows {
         let ours = packets.iter().filter(|p| p.flow == flow);
         let operation = |p: &Passing| Operation {
