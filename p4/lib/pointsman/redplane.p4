@@ -29,6 +29,9 @@
 //     RedPlaneClaim.apply(...)               // redplane.held is false if the packet has to come again
 //
 // With `#define REDPLANE_IPV6` messages are sent over IPv6 in the place of IPv4.
+//
+// With `#define REDPLANE_OBJECTS 2` a program protects two objects, or more, which a packet passes one after the other: it sets `object` before RedPlaneFind, and
+// `stage` before RedPlaneSave (docs/redplane.md, "Several objects").
 
 #ifndef POINTSMAN_REDPLANE_P4
 #define POINTSMAN_REDPLANE_P4
