@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An address belongs to the port by which its first packet came: packets from it by other ports are refused. Packets between two addresses are counted, and carry
 // their number in the identification of the IPv4 header. Two protected objects: a state that changes once, and one that every packet changes.
-// With `-D PLAIN` both are lost with the switch; otherwise RedPlane keeps them (docs/redplane.md).
+// With `-D PLAIN` both are lost with the switch; otherwise RedPlane keeps them (docs/redplane.md). With `-D REDPLANE_SHARED_READS` several switches may know the port
+// of an address at the same time.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -103,6 +104,9 @@ control GuardIngress(inout headers_t hdr,
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
+#ifdef REDPLANE_SHARED_READS
+    RedPlaneClaim() claim;
+#endif
 #else
     PlainObject() ports;
     PlainObject() packets;
@@ -151,6 +155,9 @@ control GuardIngress(inout headers_t hdr,
             if (!admitted) {
                 meta.redplane.object = PORTS;
                 meta.redplane.key = 32w0 ++ hdr.ipv4.src;
+#ifdef REDPLANE_SHARED_READS
+                meta.redplane.writes = false;
+#endif
 #ifdef PLAIN
                 ports.apply(meta.redplane);
 #else
@@ -158,6 +165,11 @@ control GuardIngress(inout headers_t hdr,
 #endif
                 if (meta.redplane.held) {
                     admit(admitted);
+#ifdef REDPLANE_SHARED_READS
+                    claim.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
+                }
+                if (meta.redplane.held) {
+#endif
                     if (!admitted) {
                         refused.count(0);
                         drop();
@@ -175,6 +187,9 @@ control GuardIngress(inout headers_t hdr,
             if (admitted && meta.redplane.step == REDPLANE_PROGRAM) {
                 meta.redplane.object = PACKETS;
                 meta.redplane.key = hdr.ipv4.src ++ hdr.ipv4.dst;
+#ifdef REDPLANE_SHARED_READS
+                meta.redplane.writes = true;
+#endif
 #ifdef PLAIN
                 packets.apply(meta.redplane);
 #else
