@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Judges captures of RoCEv2 (`pointsman tea --pcap DIR`): tshark finds no malformed frame, and scapy the same check value (iCRC) in every N-th one.
-With --tunnels, captures of packets in tunnels (GRE with a key): scapy builds every N-th one again, with the same lengths and checksums.
+With --tunnels, captures of packets in tunnels (GRE with a key), with --messages those of RedPlane's messages (`pointsman failover --pcap DIR`): scapy builds every
+N-th one again, with the same lengths and checksums.
 
-    check_captures.py [--every N] [--first N] [--tunnels] FILE.pcap...     exit code 1: a frame is wrong, or there are none
+    check_captures.py [--every N] [--first N] [--tunnels | --messages] FILE.pcap...     exit code 1: a frame is wrong, or there are none
     check_captures.py --self-test"""
 
 import argparse
@@ -23,9 +24,9 @@ WRONG = "_ws.malformed || _ws.expert.severity >= 8388608"
 PORT = 4791
 
 
-def tshark(path, display_filter, first):
+def tshark(path, display_filter, first, options):
     """Numbers of the frames that fit a filter, among so many."""
-    command = ["tshark", "-n", "-r", str(path), "-c", str(first), "-Y", display_filter, "-T", "fields", "-e", "frame.number"]
+    command = ["tshark", "-n", *options, "-r", str(path), "-c", str(first), "-Y", display_filter, "-T", "fields", "-e", "frame.number"]
     result = subprocess.run(command, capture_output=True, text=True)
     # The last frame of a switch that was stopped may not be there as a whole.
     if result.returncode and "cut short" not in result.stderr:
@@ -62,15 +63,42 @@ def is_in_tunnel(packet):
     return GRE in packet
 
 
-# What frames are judged, how scapy judges one, and tshark's filter for them.
-ROCE = (is_roce, icrc_is_right, "infiniband")
-TUNNELS = (is_in_tunnel, is_built_again, "gre")
+def is_message(packet):
+    return UDP in packet and packet[UDP].dport == packet[UDP].sport == PORT
+
+
+def is_summed(frame):
+    """Whether scapy gives a datagram the same lengths and checksums. Over IPv4 it may have none."""
+    packet = Ether(frame)
+    ip = packet.payload
+    datagram = bytes(ip.payload)
+    if isinstance(ip, IPv6):
+        ip.delfieldval("plen")
+    else:
+        ip.delfieldval("len")
+        ip.delfieldval("chksum")
+    udp = UDP(sport=packet[UDP].sport, dport=packet[UDP].dport)
+    if isinstance(ip, IP) and packet[UDP].chksum == 0:
+        udp.chksum = 0
+    ip.remove_payload()
+    return bytes(Ether(frame[:14]) / ip / udp / Raw(datagram[8:])) == frame
+
+
+# What frames are judged, how scapy judges one, tshark's filter for them, and its options: messages have the port of RoCEv2, and are not taken apart.
+ROCE = (is_roce, icrc_is_right, "infiniband", [])
+TUNNELS = (is_in_tunnel, is_built_again, "gre", [])
+MESSAGES = (
+    is_message,
+    is_summed,
+    f"udp.srcport == {PORT} && udp.dstport == {PORT}",
+    ["-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-d", f"udp.port=={PORT},data"],
+)
 
 
 def check(path, every, first=1000000, kind=ROCE):
     """Frames of a kind among so many, those that scapy saw, and sentences about what is wrong."""
-    is_judged, is_right, display_filter = kind
-    wrong = [f"{path}: frame {n}: tshark: malformed" for n in tshark(path, WRONG, first)]
+    is_judged, is_right, display_filter, options = kind
+    wrong = [f"{path}: frame {n}: tshark: malformed" for n in tshark(path, WRONG, first, options)]
     judged, seen = 0, 0
     with PcapReader(str(path)) as reader:
         for n, packet in enumerate(reader, 1):
@@ -83,7 +111,7 @@ def check(path, every, first=1000000, kind=ROCE):
                 seen += 1
                 if not is_right(bytes(packet.original)):
                     wrong.append(f"{path}: frame {n}: scapy: wrong check value, length or checksum")
-    dissected = len(tshark(path, display_filter, first))
+    dissected = len(tshark(path, display_filter, first, options))
     if dissected != judged:
         wrong.append(f"{path}: tshark knows {dissected} of {judged} frames ({display_filter})")
     return judged, seen, wrong
@@ -105,7 +133,7 @@ def self_test():
             assert (roce, seen) == (len(frames), len(frames)), (name, roce, seen)
             assert bool(wrong) == bool(expected), (name, wrong)
         inner = IPv6(src="fd00::5", dst="fd10::1") / UDP(sport=50000, dport=50001) / Raw(b"number")
-        tunnel = bytes(Ether() / IP(src="192.0.2.1", dst="11.0.0.1", flags="DF") / GRE(key_present=1, key=7, proto=0x86DD) / inner)
+        tunnel = bytes(Ether(dst="02:00:00:00:00:02") / IP(src="192.0.2.1", dst="11.0.0.1", flags="DF") / GRE(key_present=1, key=7, proto=0x86DD) / inner)
         for name, at in [("right", None), ("length", 17), ("checksum", 25), ("inside", -7)]:
             frame = bytearray(tunnel)
             if at is not None:
@@ -114,6 +142,14 @@ def self_test():
             wrpcap(str(path), [Ether(bytes(frame))])
             judged, _, wrong = check(path, 1, kind=TUNNELS)
             assert judged == 1 and bool(wrong) == (at is not None), (name, judged, wrong)
+        for source, target, least in [("10.9.1.2", "10.9.1.1", 0), ("fd09::2", "fd09::1", 1)]:
+            ip = IPv6(src=source, dst=target) if ":" in source else IP(src=source, dst=target)
+            for name, checksum, length, expected in [("right", None, None, 0), ("none", 0, None, least), ("checksum", 7, None, 1), ("length", None, 9, 1)]:
+                frame = Ether(dst="02:00:00:00:00:02") / ip / UDP(sport=PORT, dport=PORT, chksum=checksum, len=length) / Raw(b"\x01\x01 message")
+                path = Path(folder) / f"{name}.pcap"
+                wrpcap(str(path), [frame])
+                judged, _, wrong = check(path, 1, kind=MESSAGES)
+                assert judged == 1 and bool(wrong) == bool(expected), (source, name, judged, wrong)
         path = Path(folder) / "good.pcap"
         whole = path.read_bytes()
         path.write_bytes(whole + whole[24:-1])
@@ -125,15 +161,18 @@ def main():
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="let scapy judge every N-th frame")
     parser.add_argument("--first", type=int, default=1000000, metavar="N", help="only so many frames of each file")
-    parser.add_argument("--tunnels", action="store_true", help="the frames are packets in tunnels")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--tunnels", action="store_true", help="the frames are packets in tunnels")
+    kinds.add_argument("--messages", action="store_true", help="the frames are RedPlane's messages")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()
     if args.self_test:
         self_test()
         return 0
+    kind = TUNNELS if args.tunnels else MESSAGES if args.messages else ROCE
     total, total_seen, all_wrong = 0, 0, []
     for path in args.files:
-        judged, seen, wrong = check(path, max(args.every, 1), args.first, TUNNELS if args.tunnels else ROCE)
+        judged, seen, wrong = check(path, max(args.every, 1), args.first, kind)
         total, total_seen, all_wrong = total + judged, total_seen + seen, all_wrong + wrong
     for line in all_wrong[:20]:
         print(line)

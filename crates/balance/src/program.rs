@@ -76,8 +76,9 @@ impl ServerDevices {
 
 /// The macros (arguments of `-D`) with which a rack's program is compiled.
 pub fn defines(rack: &Rack) -> Vec<&'static str> {
-    let store = rack.switch.store.as_ref().map(|_| "BALANCER_STORE");
-    ServerDevices::of(rack).define().into_iter().chain(store).collect()
+    let store = rack.switch.store.as_ref();
+    let ipv6 = store.filter(|store| store.address.is_ipv6()).map(|_| "REDPLANE_IPV6");
+    ServerDevices::of(rack).define().into_iter().chain(store.map(|_| "BALANCER_STORE")).chain(ipv6).collect()
 }
 
 impl fmt::Display for ServerDevices {

@@ -39,6 +39,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/redplane/claim.p4" => "../../../p4/lib/pointsman/redplane/claim.p4",
     "pointsman/redplane/fixed.p4" => "../../../p4/lib/pointsman/redplane/fixed.p4",
     "pointsman/redplane/arrays.p4" => "../../../p4/lib/pointsman/redplane/arrays.p4",
+    "pointsman/redplane/ip.p4" => "../../../p4/lib/pointsman/redplane/ip.p4",
     "pointsman/redplane/message.p4" => "../../../p4/lib/pointsman/redplane/message.p4",
     "pointsman/redplane/slots.p4" => "../../../p4/lib/pointsman/redplane/slots.p4",
     "pointsman/redplane/snapshot.p4" => "../../../p4/lib/pointsman/redplane/snapshot.p4",

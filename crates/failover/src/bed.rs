@@ -7,7 +7,7 @@ use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, R
 use pointsman_lab::{Error, Namespace, Result};
 use std::fmt::Write;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,6 +47,8 @@ pub struct Bed {
     pub lease_ms: u32,
     lease: Lease,
     protected: bool,
+    ipv6: bool,
+    pcap: Option<PathBuf>,
     switches: [Option<Process>; 2],
     /// The store, or the nodes of the chain.
     pub stores: Stores,
@@ -73,10 +75,12 @@ fn spec() -> RackSpec {
     }
 }
 
-/// The subnet between a switch and the store: its own address, and the store's.
-fn store_subnet(switch: usize) -> (Ipv4Addr, Ipv4Addr) {
+/// The subnet between a switch and the store: its own address, the store's, and the length of their prefix.
+fn store_subnet(switch: usize, ipv6: bool) -> (IpAddr, IpAddr, u8) {
     let subnet = switch as u8 + 1;
-    (Ipv4Addr::new(10, 9, subnet, 2), Ipv4Addr::new(10, 9, subnet, 1))
+    let v4 = |host| IpAddr::from(Ipv4Addr::new(10, 9, subnet, host));
+    let v6 = |host| IpAddr::from(Ipv6Addr::new(0xfd09, 0, 0, subnet.into(), 0, 0, 0, host));
+    if ipv6 { (v6(2), v6(1), 64) } else { (v4(2), v4(1), 24) }
 }
 
 /// The MAC address of a switch towards the store.
@@ -94,8 +98,8 @@ impl Bed {
     pub fn start(options: &Options) -> Result<Self> {
         let rack = Rack::build(&spec())?;
         for switch in 0..2 {
-            let (own, store) = store_subnet(switch);
-            rack.add_neighbour(STORE, switch as u16, (store.into(), 24), (own.into(), switch_mac(switch)))?;
+            let (own, store, prefix) = store_subnet(switch, options.ipv6);
+            rack.add_neighbour(STORE, switch as u16, (store, prefix), (own, switch_mac(switch)))?;
         }
         let folder = options.folder.clone();
         let write = |name: &str, text: &str| {
@@ -114,6 +118,8 @@ impl Bed {
             lease_ms: options.lease_ms,
             lease: options.lease,
             protected: !options.plain,
+            ipv6: options.ipv6,
+            pcap: options.pcap.clone(),
             switches: [None, None],
             stores: Stores::new(options),
             _server: server,
@@ -145,7 +151,7 @@ impl Bed {
         let links = (&self.rack.host(CLIENT)?.link, &self.rack.host(SERVER)?.link);
         let mut text = self.app.entries(switch, links, !self.protected);
         if self.protected {
-            let (own, store) = store_subnet(switch);
+            let (own, store, _) = store_subnet(switch, self.ipv6);
             // Half of a lease is left when it is renewed.
             let renew_ns = u64::from(self.lease_ms) * 500_000;
             let mac = switch_mac(switch);
@@ -181,8 +187,14 @@ impl Bed {
             if self.lease == Lease::Session {
                 arguments.extend(["-D", "REDPLANE_SESSION_LEASES"].map(String::from));
             }
+            if self.ipv6 {
+                arguments.extend(["-D", "REDPLANE_IPV6"].map(String::from));
+            }
         } else {
             arguments.extend(["-D", "PLAIN"].map(String::from));
+        }
+        if let Some(dir) = &self.pcap {
+            arguments.push(format!("--pcap={}", dir.display()));
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut process = Process::start(&self.rack.switch, &self.binary, &arguments, "")?;

@@ -122,6 +122,12 @@ pub struct Args {
     /// The nodes of the chain agree on views in etcd (three nodes of Debian's etcd-server, started here) instead of a file.
     #[arg(long)]
     etcd: bool,
+    /// Messages between switches and store are sent over IPv6.
+    #[arg(long)]
+    ipv6: bool,
+    /// Record the frames of the switches' ports in this folder.
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
     /// Write what the packets of `counter`, `gateway` or `kvstore` showed, for `pointsman history check`.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -151,6 +157,10 @@ pub struct Options {
     pub node: Node,
     /// The program of etcd, if views or the state are in it.
     pub etcd: Option<String>,
+    /// Messages are sent over IPv6.
+    pub ipv6: bool,
+    /// Folder for captures.
+    pub pcap: Option<PathBuf>,
     /// Short.
     pub quick: bool,
     /// Where the history is written.
@@ -176,6 +186,9 @@ fn checked(args: &Args) -> Result<Option<String>, Box<dyn Error>> {
     }
     if args.plain && args.replicate != Replicate::Local {
         return Err("--replicate: the application without RedPlane has no store; omit --plain".into());
+    }
+    if args.plain && args.ipv6 {
+        return Err("--ipv6: the application without RedPlane sends no messages; omit --plain".into());
     }
     if args.etcd && args.replicate != Replicate::Chain {
         return Err("--etcd: only the nodes of a chain agree on views; give --replicate chain".into());
@@ -229,6 +242,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "lease": format!("{:?}", args.lease).to_lowercase(),
         "replicate": format!("{:?}", args.replicate).to_lowercase(),
         "etcd": args.etcd,
+        "ipv6": args.ipv6,
         "node": args.node.map(|node| format!("{node:?}").to_lowercase()),
     });
     let options = Options {
@@ -240,6 +254,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         replicate: args.replicate,
         node: args.node.unwrap_or_default(),
         etcd,
+        ipv6: args.ipv6,
+        pcap: args.pcap,
         quick: args.quick,
         history: args.history,
         binary: own.clone(),

@@ -7,15 +7,15 @@ use pointsman_lab::process::Process;
 use pointsman_lab::rack::Mac;
 use pointsman_lab::{Error, Result};
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Names of nodes, in the order of the first view.
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// Where the nodes get the requests of switches.
-const GROUP: Ipv4Addr = Ipv4Addr::new(239, 9, 1, 1);
-/// The Ethernet address of the group (RFC 1112).
-const GROUP_MAC: Mac = Mac([1, 0, 0x5e, 9, 1, 1]);
+/// Where the nodes get the requests of switches: a group, and its Ethernet address (RFC 1112, RFC 2464).
+const GROUP_V4: (IpAddr, Mac) = (IpAddr::V4(Ipv4Addr::new(239, 9, 1, 1)), Mac([1, 0, 0x5e, 9, 1, 1]));
+const GROUP_V6: (IpAddr, Mac) =
+    (IpAddr::V6(Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 9, 0x101)), Mac([0x33, 0x33, 0, 9, 1, 1]));
 /// The port of switches' messages, and the first one of those between nodes.
 const PORT: u16 = 4791;
 const PEERS: u16 = 4801;
@@ -23,6 +23,7 @@ const PEERS: u16 = 4801;
 /// The processes of the store.
 pub struct Stores {
     replicate: Replicate,
+    ipv6: bool,
     /// Those that run.
     pub processes: Vec<Option<Process>>,
     /// How often each was started.
@@ -58,6 +59,7 @@ impl Stores {
         };
         Stores {
             replicate: options.replicate,
+            ipv6: options.ipv6,
             processes: (0..count).map(|_| None).collect(),
             runs: vec![0; count],
             etcd: None,
@@ -70,8 +72,15 @@ impl Stores {
     }
 
     /// Where switches send their messages, if they cannot know which process answers.
-    pub fn group(&self) -> Option<(Ipv4Addr, Mac)> {
-        (self.replicate != Replicate::Local).then_some((GROUP, GROUP_MAC))
+    pub fn group(&self) -> Option<(IpAddr, Mac)> {
+        let group = if self.ipv6 { GROUP_V6 } else { GROUP_V4 };
+        (self.replicate != Replicate::Local).then_some(group)
+    }
+
+    /// The value of `--listen`.
+    fn listen(&self) -> String {
+        let any = if self.ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        SocketAddr::new(self.group().map_or(any, |(group, _)| group), PORT).to_string()
     }
 }
 
@@ -86,12 +95,12 @@ impl Bed {
         arguments.extend(self.app.store_options());
         match self.stores.replicate {
             Replicate::Local => {
-                let listen = format!("0.0.0.0:{PORT}");
+                let listen = self.stores.listen();
                 arguments.extend(["--listen", &listen, "--data", &self.path("data")].map(String::from));
             }
             Replicate::Chain => arguments.extend(self.of_node(node)?),
             Replicate::Etcd => {
-                let (listen, urls) = (format!("{GROUP}:{PORT}"), Etcd::urls());
+                let (listen, urls) = (self.stores.listen(), Etcd::urls());
                 let flags =
                     ["--listen", &listen, "--replicate", "etcd", "--name", NAMES[node], "--etcd", &urls];
                 arguments.extend(flags.map(String::from));
@@ -111,7 +120,7 @@ impl Bed {
             let failed = |e| Error::os(format!("cannot write {views}"), e);
             fs::write(&views, format!("1: {}\n", all.join(" "))).map_err(failed)?;
         }
-        let listen = format!("{GROUP}:{PORT}");
+        let listen = self.stores.listen();
         let run = run.to_string();
         let flags = ["--listen", &listen, "--replicate", "chain", "--name", NAMES[node], "--run", &run];
         let urls = Etcd::urls();

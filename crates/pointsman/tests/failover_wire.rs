@@ -1,5 +1,6 @@
 //! `pointsman failover`: switches and a store as processes, connections of the kernel's TCP, histories checked.
 
+use crate::support::captures::judge;
 use crate::support::store::StoreProcess;
 use crate::support::{Scratch, pointsman};
 use pointsman_lab::harness::Test;
@@ -18,6 +19,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
     ("a_state_in_etcd_outlives_stores_and_nodes", a_state_in_etcd_outlives_stores_and_nodes),
+    ("messages_go_over_ipv6", messages_go_over_ipv6),
     ("without_protection_both_break", without_protection_both_break),
     ("a_full_disk_has_room_again", a_full_disk_has_room_again),
 ];
@@ -159,6 +161,19 @@ fn a_state_in_etcd_outlives_stores_and_nodes() -> Outcome {
         ensure!(recovery < 3000.0, "{node}: {result:#}");
     }
     Ok(())
+}
+
+/// The kernel of the store takes only datagrams whose checksum is right. Then to a chain, by a multicast group.
+fn messages_go_over_ipv6() -> Outcome {
+    let dir = Scratch::new("failover-ipv6");
+    let captures = dir.path("captures");
+    let flags = ["--app", "nat", "--fault", "switch", "--ipv6", "--pcap", &captures];
+    let (fine, result) = failover(&dir, &flags)?;
+    ensure!(fine && result["ipv6"] == true && result["connections"]["established"] == 200, "{result:#}");
+    // The ports of both switches to the store.
+    judge("failover_wire", &captures, &["3_in", "3_out", "3-1_in", "3-1_out"], &["--messages"])?;
+    let flags = ["--app", "counter", "--fault", "store", "--replicate", "chain", "--node", "head", "--ipv6"];
+    outlives(&dir, "head", &flags)
 }
 
 /// A node of the chain fails, is removed, and its next run joins the chain.

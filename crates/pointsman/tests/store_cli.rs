@@ -26,6 +26,18 @@ fn state_outlives_the_store() {
 }
 
 #[test]
+fn switches_may_ask_over_ipv6() {
+    let dir = Scratch::new("store-ipv6");
+    let store = StoreProcess::start(&dir, &["--listen", "[::1]:0"]);
+    assert!(store.greeting.contains("store on [::1]:"), "{}", store.greeting);
+    assert_eq!(store.ask(&request(Kind::New, 7, 0, 0, 5)), (1, 0, 5));
+    assert_eq!(store.ask(&request(Kind::Write, 7, 1, 1, 6)), (1, 1, 6));
+    let elsewhere = finish(pointsman(&["store", "--listen", "[2001:db8::1]:1"]));
+    assert_eq!(elsewhere.code, Some(1), "{elsewhere:?}");
+    assert!(elsewhere.stderr.contains("cannot listen on [2001:db8::1]:1"), "{}", elsewhere.stderr);
+}
+
+#[test]
 fn mistakes_have_a_remedy() {
     let dir = Scratch::new("store-mistakes");
     let fails = |more: &[&str], parts: &[&str]| {

@@ -1,5 +1,6 @@
 //! `pointsman tea`: a switch, memory servers and their controller as processes; every packet checked, every look-up accounted for.
 
+use crate::support::captures::judge;
 use crate::support::{Scratch, pointsman};
 use pointsman_lab::ensure;
 use pointsman_lab::harness::Test;
@@ -50,28 +51,11 @@ fn entries_change_under_look_ups() -> Outcome {
     // Both servers answer their share.
     let shares = result["per_server"].as_array().cloned().unwrap_or_default();
     ensure!(shares.len() == 2 && shares.iter().all(|n| number(n) > 200), "{result:#}");
-    judge(&captures, &ROCE, &[])
+    judge("tea_wire", &captures, &ROCE, &[])
 }
 
 /// Captures of the ports to both memory servers.
 const ROCE: [&str; 4] = ["10_in", "10_out", "11_in", "11_out"];
-
-/// tshark takes the frames of these captures apart, and scapy gives them the same check values, or lengths and checksums.
-fn judge(captures: &str, files: &[&str], flags: &[&str]) -> Outcome {
-    let test = "tea_wire";
-    let (Some(python), true) =
-        (pointsman_needs::python(test, "roce"), pointsman_needs::programs(test, &["tshark"]))
-    else {
-        return Ok(());
-    };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/check_captures.py");
-    let files = files.iter().map(|name| format!("{captures}/veth{name}.pcap"));
-    let mut judge = std::process::Command::new(python);
-    judge.args([script, "--first", "2000", "--every", "20"]).args(flags).args(files);
-    let output = judge.output()?;
-    ensure!(output.status.success(), "{output:?}");
-    Ok(())
-}
 
 fn a_load_balancer_with_one_copy() -> Outcome {
     let dir = Scratch::new("tea-lb");
@@ -93,8 +77,8 @@ fn a_vpn_gateway_with_entries_for_ipv6() -> Outcome {
     ensure!(number(&result["lookups"]["cache"]) > 100, "{result:#}");
     // Cells of 48 bytes, at 0.6 entries each, twice.
     ensure!(number(&result["dram_bytes"]) > 2 * 48 * 5000 * 10 / 6, "{result:#}");
-    judge(&captures, &ROCE, &[])?;
-    judge(&captures, &["2_out"], &["--tunnels"])
+    judge("tea_wire", &captures, &ROCE, &[])?;
+    judge("tea_wire", &captures, &["2_out"], &["--tunnels"])
 }
 
 fn the_cache_answers_for_popular_entries() -> Outcome {

@@ -16,7 +16,9 @@ impl App {
         let to = Ipv4Addr::new(10, 0, 0, 1);
         let (port, mut payload) = match self {
             App::Counter => return trace::frame(sent, number, to, !writes),
-            App::Firewall | App::Nat | App::Balancer => return trace::frame(sent, number, to, false),
+            App::Firewall | App::Nat | App::Guard | App::Balancer => {
+                return trace::frame(sent, number, to, false);
+            }
             App::Dispatch => return trace::frame(sent, number, SERVICE, false),
             App::HeavyHitters => return tagged(sent, trace::frame(sent, number, to, false)),
             App::Gateway if writes => (GTP_C, modify_bearer(sent.flow, number, to)),

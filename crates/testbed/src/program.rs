@@ -34,6 +34,8 @@ pub enum App {
     Gateway,
     /// Updates change the value of a key, which others read.
     KeyValue,
+    /// Two objects: an address has the port of its first packet, and packets between two addresses are numbered.
+    Guard,
     /// Every packet is counted in the sketch of its VLAN, which is replicated by snapshots.
     HeavyHitters,
     /// The balancer: the store keeps the device of each connection.
@@ -49,6 +51,7 @@ impl App {
             App::Dispatch => include_str!("../../../p4/programs/dispatch/main.p4"),
             App::Gateway => include_str!("../../../p4/programs/gateway/main.p4"),
             App::KeyValue => include_str!("../../../p4/programs/kvstore/main.p4"),
+            App::Guard => include_str!("../../../p4/programs/guard/main.p4"),
             App::HeavyHitters => include_str!("../../../p4/programs/heavyhitters/main.p4"),
             App::Balancer => return balancer(),
         };
@@ -68,13 +71,14 @@ impl App {
         if self == App::Balancer {
             return balanced(inside, outside);
         }
-        let mac = if matches!(self, App::Counter | App::HeavyHitters) { "" } else { ", mac=0x22" };
+        let mac =
+            if matches!(self, App::Counter | App::Guard | App::HeavyHitters) { "" } else { ", mac=0x22" };
         let mut all = vec![
             format!("routes prefix=10.0.0.0/9 -> forward(port={inside}{mac})"),
             format!("routes prefix=10.128.0.0/9 -> forward(port={outside}{mac})"),
         ];
         let more: &[String] = &match self {
-            App::Counter | App::KeyValue | App::Balancer => Vec::new(),
+            App::Counter | App::Guard | App::KeyValue | App::Balancer => Vec::new(),
             App::Firewall => vec!["sides prefix=10.0.0.0/9 -> inside()".into()],
             App::Nat => vec![
                 "sides prefix=10.0.0.0/9 -> inside()".into(),
@@ -156,6 +160,8 @@ impl Error for ProgramError {}
 pub struct Build {
     pub(crate) app: App,
     pub(crate) plain: bool,
+    /// Messages are sent over IPv6.
+    pub(crate) ipv6: bool,
     pub(crate) program: Arc<Program>,
     pub(crate) loader: Loader<Engine>,
 }
@@ -206,6 +212,7 @@ impl Build {
         let compiled = compile("main.p4", &text, &sources, &[]);
         let program =
             compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(rendered(&e)))?;
-        Ok(Build { app, plain, program, loader: Loader::default() })
+        let ipv6 = defines.contains("REDPLANE_IPV6");
+        Ok(Build { app, plain, ipv6, program, loader: Loader::default() })
     }
 }

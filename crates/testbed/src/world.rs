@@ -1,5 +1,6 @@
 //! Switches, stores and what is on its way between them.
 
+mod datagrams;
 mod settings;
 
 use crate::program::{App, Build};
@@ -10,18 +11,15 @@ use pointsman_net::random::{Part, Stream};
 use pointsman_stf::Rig;
 use pointsman_store::{Config, FRONT as HEAD, Stats};
 use pointsman_v1model::{Arrived, Output, Switch, SwitchConfig, Time};
-use pointsman_wire::Mac;
-use pointsman_wire::frame::{USUAL, packet, udp};
 pub use settings::{Faults, Snapshots};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// Ports of a switch.
 const STORE: u32 = 2;
 const BUFFER: u32 = 3;
-/// Bytes of Ethernet, IPv4 and UDP in front of a message.
+/// Bytes of Ethernet, IPv4 and UDP in front of a message between stores.
 const FRONT: usize = 42;
 /// Room in front of a packet.
 const ROOM: usize = 32;
@@ -379,16 +377,17 @@ impl<'a> Testbed<'a> {
             }
             self.bytes.stores += frame.len() as u64;
             self.requests.0 += 1;
-            if self.random.happens(self.setup.loss) {
+            let lost = self.random.happens(self.setup.loss);
+            let Some((store, message)) = datagrams::request(&frame).filter(|_| !lost) else {
                 self.requests.1 += 1;
                 continue;
-            }
+            };
             let at = self.in_order(Way::ToStore(n), at);
             // The address says which shard.
-            let shard = usize::from(frame[33].saturating_sub(1)).min(usize::from(self.setup.shards) - 1);
+            let shard = store.min(usize::from(self.setup.shards) - 1);
             for _ in 0..self.copies() {
                 let at = at + self.late();
-                self.enter(at, Event::AtStore(shard, Input::Request(n, frame[FRONT..].to_vec())));
+                self.enter(at, Event::AtStore(shard, Input::Request(n, message.to_vec())));
             }
         }
     }
@@ -426,7 +425,7 @@ impl<'a> Testbed<'a> {
             self.enter(at, Event::AtStore(to, Input::Between(bytes)));
         }
         for (switch, bytes) in sent.switches {
-            let frame = answer(switch, &bytes);
+            let frame = datagrams::answer(self.setup.build.ipv6, switch, &bytes);
             let at = self.now + times.end(&mut self.random) + times.near_ns(frame.len());
             let at = self.in_order(Way::FromStore(n, switch), at);
             let start = self.nodes[switch].incarnation;
@@ -441,14 +440,6 @@ impl<'a> Testbed<'a> {
     }
 }
 
-/// The frame with an answer of the store.
-fn answer(switch: usize, payload: &[u8]) -> Vec<u8> {
-    let mac = Mac([2, 0, 0, 0, 0, 1]);
-    let to = IpAddr::V4(Ipv4Addr::new(10, 9, 0, switch as u8 + 1));
-    let from = IpAddr::V4(Ipv4Addr::new(10, 9, 1, 1));
-    packet((mac, mac), from, to, 17, udp(4791, 4791, payload), USUAL)
-}
-
 /// The core that handles an input: a key has one.
 fn core_of(input: &Input, cores: usize) -> usize {
     let Input::Request(_, bytes) = input else { return 0 };
@@ -461,6 +452,8 @@ fn core_of(input: &Input, cores: usize) -> usize {
 mod asymmetric;
 #[cfg(test)]
 mod balancer;
+#[cfg(test)]
+mod objects;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]

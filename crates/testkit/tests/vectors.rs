@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 28] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 32] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -36,13 +36,17 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 28] = [
     ("dispatch", &["PLAIN"], &["tests/plain"]),
     ("ecmp", &[], &["tests"]),
     ("gateway", &["PLAIN"], &["tests/plain"]),
+    ("guard", &[], &["tests"]),
+    ("guard", &["PLAIN"], &["tests/plain"]),
     ("heavyhitters", &[], &["tests"]),
     ("heavyhitters", &["PLAIN"], &["tests/plain"]),
+    ("heavyhitters", &["REDPLANE_IPV6"], &["tests/ipv6"]),
     ("hula", &[], &["tests"]),
     ("kvstore", &["PLAIN"], &["tests/plain"]),
     ("letflow", &[], &["tests"]),
     ("napt", &[], &["tests"]),
     ("napt", &["PLAIN"], &["tests/plain"]),
+    ("napt", &["REDPLANE_IPV6"], &["tests/ipv6"]),
     ("nat", &[], &["tests"]),
     ("nat", &["TEA_CACHE=4"], &["tests", "tests/cache"]),
     ("ours", &[], &["tests"]),

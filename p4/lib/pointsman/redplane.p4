@@ -6,7 +6,7 @@
 //     #define REDPLANE_VALUE_WORDS 1
 //     #include <pointsman/redplane.p4>
 //
-// It declares the headers `redplane_v4_t` and `redplane_t`, which it emits before all others, and `redplane_meta_t` in its metadata. Its parser
+// It declares the headers `redplane_outer_t` and `redplane_t`, which it emits before all others, and `redplane_meta_t` in its metadata. Its parser
 // begins with RedPlaneParser; its ingress is
 //
 //     RedPlaneArrive.apply(...)              // answers of the store
@@ -19,7 +19,7 @@
 //         }
 //     }
 //
-// its egress is RedPlaneDepart. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
+// its egress is RedPlaneDepart; REDPLANE_COMPUTE is the last line of the control that computes checksums. Clone session REDPLANE_SESSION leads to a port whose queue delays packets: the time after which a write is sent
 // again. Its depth must be at least REDPLANE_BUFFER. With REDPLANE_RESEND, in ticks of timestamps, that delay is the time between two looks at a write:
 // one that is acknowledged leaves the buffer, and one that is older than REDPLANE_RESEND is sent again.
 //
@@ -27,6 +27,11 @@
 // RedPlaneFind if the packet probably changes the state, and says between computing the new state and changing the packet
 //
 //     RedPlaneClaim.apply(...)               // redplane.held is false if the packet has to come again
+//
+// With `#define REDPLANE_IPV6` messages are sent over IPv6 in the place of IPv4.
+//
+// With `#define REDPLANE_OBJECTS 2` a program protects two objects, or more, which a packet passes one after the other: it sets `object` before RedPlaneFind, and
+// `stage` before RedPlaneSave (docs/redplane.md, "Several objects").
 
 #ifndef POINTSMAN_REDPLANE_P4
 #define POINTSMAN_REDPLANE_P4
@@ -46,7 +51,7 @@
 // Reads the slot of a key.
 control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
     apply {
-        hash(m.index, HashAlgorithm.crc32, 32w0, { key }, (bit<64>)REDPLANE_SLOTS);
+        hash(m.index, HashAlgorithm.crc32, REDPLANE_FIRST_SLOT(m), { key }, (bit<64>)REDPLANE_SLOTS);
         redplane_keys.read(m.slot.key, m.index);
         redplane_values.read(m.slot.value, m.index);
         redplane_grants.read(m.slot.grant, m.index);
@@ -73,7 +78,7 @@ control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
 
 // Makes the packet a request, with the number of a new one. A packet that is too long with the headers is lost, and its request goes without it: when the packet
 // is sent again, the state is here.
-control RedPlaneRequest(inout redplane_v4_t outer,
+control RedPlaneRequest(inout redplane_outer_t outer,
                         inout redplane_t message,
                         inout redplane_meta_t m,
                         inout standard_metadata_t sm,
@@ -87,18 +92,13 @@ control RedPlaneRequest(inout redplane_v4_t outer,
         outer.setValid();
         outer.mac_dst = m.mac_dst;
         outer.mac_src = m.mac_src;
-        outer.ethertype = 0x0800;
-        outer.version_ihl_tos = 0x4500;
-        outer.id = 0;
-        outer.fragment = 0;
-        outer.ttl = 64;
-        outer.proto = 17;
+        REDPLANE_SET_IP(outer);
         outer.src = m.address;
         bit<16> shard = 0;
 #if REDPLANE_SHARDS > 1
         hash(shard, HashAlgorithm.crc16, 16w0, { REDPLANE_SHARD_OF(m.key) }, (bit<32>)REDPLANE_SHARDS);
 #endif
-        outer.dst = m.store + (bit<32>)shard;
+        outer.dst = m.store + (redplane_address_t)shard;
         outer.sport = REDPLANE_PORT;
         outer.dport = REDPLANE_PORT;
         outer.udp_checksum = 0;
@@ -115,7 +115,7 @@ control RedPlaneRequest(inout redplane_v4_t outer,
         message.flags = message.flags | REDPLANE_SESSION_LEASE;
 #endif
         message.status = REDPLANE_OK;
-        message.object = REDPLANE_OBJECT;
+        message.object = REDPLANE_NUMBER(m);
         message.shard = shard;
         message.switch_id = m.switch_id;
         message.port = port;
@@ -136,7 +136,7 @@ control RedPlaneRequest(inout redplane_v4_t outer,
 }
 
 // Makes the packet a request for a state that is not here.
-control RedPlaneAsk(inout redplane_v4_t outer,
+control RedPlaneAsk(inout redplane_outer_t outer,
                     inout redplane_t message,
                     inout redplane_meta_t m,
                     inout standard_metadata_t sm,
@@ -149,7 +149,7 @@ control RedPlaneAsk(inout redplane_v4_t outer,
         m.slot.value = 0;
         bit<8> flags = REDPLANE_PACKET | REDPLANE_INPUT | (m.existing ? REDPLANE_EXISTING : 8w0)
             | (m.allocate ? REDPLANE_ALLOCATE : 8w0);
-        request.apply(outer, message, m, sm, kind, flags, (bit<16>)m.in_port);
+        request.apply(outer, message, m, sm, kind, flags, REDPLANE_INPUT_PORT(m));
     }
 }
 
@@ -195,7 +195,7 @@ control RedPlaneExtend(in redplane_t message, inout redplane_meta_t m, in bit<48
 }
 
 // An answer of the store, whose digest is right.
-control RedPlaneAnswer(inout redplane_v4_t outer,
+control RedPlaneAnswer(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
@@ -235,7 +235,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
         outer.mac_src = m.mac_src;
         outer.ttl = 64;
         outer.src = m.address;
-        outer.dst = m.store + (bit<32>)message.shard;
+        outer.dst = m.store + (redplane_address_t)message.shard;
         // The sum of the store's datagram.
         outer.udp_checksum = 0;
         m.step = REDPLANE_SEND;
@@ -244,6 +244,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
 
     apply {
         m.step = REDPLANE_DROP;
+        REDPLANE_SET_OBJECT(m, message);
         read.apply(message.key, m);
         bit<48> now = sm.ingress_global_timestamp;
         bool same = m.slot.key == message.key && m.slot.grant != 0;
@@ -298,6 +299,9 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
                 extend.apply(message, m, end, now);
                 take = true;
                 m.answered = true;
+#if REDPLANE_OBJECTS > 1
+                m.answered_object = m.object;
+#endif
             } else {
                 redplane_counts.count(REDPLANE_COUNT_LATE);
             }
@@ -308,13 +312,16 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
             bit<64> bit_of = 64w1 << age[5:0];
             if (age < 64 && (m.slot.taken & bit_of) == 0) {
                 redplane_taken.write(m.index, m.slot.taken | bit_of);
-                if (message.flags[1:1] == 1) {
+                if (REDPLANE_COMES_BACK(message)) {
                     m.step = REDPLANE_PROGRAM;
                 } else {
                     m.step = REDPLANE_OUT;
                     sm.egress_spec = message.port[8:0];
                 }
                 m.in_port = message.port[8:0];
+#if REDPLANE_OBJECTS > 1
+                m.stage = message.port[15:9];
+#endif
                 outer.setInvalid();
                 message.setInvalid();
             } else {
@@ -325,7 +332,7 @@ control RedPlaneAnswer(inout redplane_v4_t outer,
 }
 
 // First in ingress: takes the store's answers.
-control RedPlaneArrive(inout redplane_v4_t outer,
+control RedPlaneArrive(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
@@ -337,8 +344,8 @@ control RedPlaneArrive(inout redplane_v4_t outer,
     action configure(bit<16> switch_id,
                      bit<32> incarnation,
                      bit<64> secret,
-                     bit<32> address,
-                     bit<32> store,
+                     redplane_address_t address,
+                     redplane_address_t store,
                      bit<48> mac_src,
                      bit<48> mac_dst,
                      bit<9> port,
@@ -384,8 +391,8 @@ control RedPlaneArrive(inout redplane_v4_t outer,
                 digest_of.apply(m.secret, message, expected);
                 if (expected != message.digest || message.version != REDPLANE_VERSION || message.kind[7:7] == 0
                     || message.switch_id != m.switch_id || message.incarnation != m.incarnation
-                    || message.object != REDPLANE_OBJECT || message.key_bytes != 4 * REDPLANE_KEY_WORDS
-                    || message.value_bytes != 4 * REDPLANE_VALUE_WORDS) {
+                    || REDPLANE_IS_FOREIGN(message) || message.key_bytes != 4 * REDPLANE_KEY_WORDS
+                    || message.value_bytes != 4 * REDPLANE_VALUE_WORDS REDPLANE_OR_UNSUMMED(outer)) {
                     redplane_counts.count(REDPLANE_COUNT_BAD);
                     m.step = REDPLANE_DROP;
                 } else {
@@ -402,7 +409,7 @@ control RedPlaneArrive(inout redplane_v4_t outer,
 }
 
 // Finds the state of `key`, or asks the store for it.
-control RedPlaneFind(inout redplane_v4_t outer,
+control RedPlaneFind(inout redplane_outer_t outer,
                      inout redplane_t message,
                      inout redplane_meta_t m,
                      inout standard_metadata_t sm) {
@@ -433,10 +440,10 @@ control RedPlaneFind(inout redplane_v4_t outer,
 #endif
             if (m.slot.grant != 0 && leased) {
                 redplane_counts.count(REDPLANE_COUNT_COLLISION);
-            } else if (m.answered) {
+            } else if (REDPLANE_WAS_ANSWERED(m)) {
                 redplane_counts.count(REDPLANE_COUNT_EXPIRED);
             } else if (same) {
-                request.apply(outer, message, m, sm, REDPLANE_LEASE_KIND(m, REDPLANE_RENEW), REDPLANE_PACKET | REDPLANE_INPUT, (bit<16>)m.in_port);
+                request.apply(outer, message, m, sm, REDPLANE_LEASE_KIND(m, REDPLANE_RENEW), REDPLANE_PACKET | REDPLANE_INPUT, REDPLANE_INPUT_PORT(m));
             } else {
                 ask.apply(outer, message, m, sm, new);
             }
@@ -448,18 +455,28 @@ control RedPlaneFind(inout redplane_v4_t outer,
 }
 
 // Replicates what the program changed. Its output, to `egress_spec`, leaves after the acknowledgement.
-control RedPlaneSave(inout redplane_v4_t outer,
+control RedPlaneSave(inout redplane_outer_t outer,
                      inout redplane_t message,
                      inout redplane_meta_t m,
                      inout standard_metadata_t sm) {
     RedPlaneRequest() request;
 
     apply {
+#if REDPLANE_OBJECTS > 1
+        bit<16> port = (bit<16>)sm.egress_spec;
+        bit<8> flags = REDPLANE_PACKET;
+        if (port == 511) {
+            flags = 0;
+        } else if (m.stage != 0) {
+            port = REDPLANE_INPUT_PORT(m);
+        }
+#else
         bit<9> port = sm.egress_spec;
         bit<8> flags = REDPLANE_PACKET;
         if (port == 511) {
             flags = 0;
         }
+#endif
         bit<48> now = sm.ingress_global_timestamp;
 #ifdef REDPLANE_SHARED_READS
         if (m.value != m.slot.value && m.slot.shared == 1) {
@@ -502,7 +519,7 @@ control RedPlaneSave(inout redplane_v4_t outer,
 #endif
 
 // Egress: signs requests, and keeps writes until they are acknowledged.
-control RedPlaneDepart(inout redplane_v4_t outer,
+control RedPlaneDepart(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,
                        inout standard_metadata_t sm) {
@@ -513,6 +530,7 @@ control RedPlaneDepart(inout redplane_v4_t outer,
         if (sm.instance_type == 2 && message.isValid()) {
             // A write has waited in the buffer.
             @atomic {
+                REDPLANE_SET_OBJECT(m, message);
                 read.apply(message.key, m);
                 // A later write has a copy of its own in the buffer.
                 if (m.slot.key == message.key && m.slot.grant == message.grant && m.slot.sent == message.sequence
@@ -545,8 +563,8 @@ control RedPlaneDepart(inout redplane_v4_t outer,
                 length = REDPLANE_BYTES;
                 truncate(length);
             }
-            outer.len = length[15:0] - 14;
-            outer.udp_len = length[15:0] - 34;
+            outer.len = length[15:0] - REDPLANE_UNCOUNTED;
+            outer.udp_len = length[15:0] - REDPLANE_IP_BYTES;
             digest_of.apply(m.secret, message, message.digest);
             if (message.kind == REDPLANE_WRITE) {
                 clone(CloneType.E2E, REDPLANE_SESSION);

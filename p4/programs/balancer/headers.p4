@@ -249,33 +249,33 @@ const bit<2> PROBE_WIDE = 2;
 
 struct headers_t {
 #ifdef BALANCER_STORE
-    redplane_v4_t  store_outer;
-    redplane_t     store;
+    redplane_outer_t store_outer;
+    redplane_t       store;
 #endif
-    packet_in_t    packet_in;
-    packet_out_t   packet_out;
-    ethernet_t     ethernet;
-    arp_t          arp;
-    ipv4_base_t    ipv4;
-    ipv4_options_t ipv4_options;
-    ipv6_base_t    ipv6;
-    ipv6_fragment_t ipv6_fragment;
-    icmp_t         icmp;
-    icmp_t         icmpv6;
-    nd_t           nd;
-    ipv4_base_t    quoted_ipv4;
-    ipv6_base_t    quoted_ipv6;
-    quoted_t       quoted;
-    tcp_t          tcp;
-    udp_t          udp;
+    packet_in_t      packet_in;
+    packet_out_t     packet_out;
+    ethernet_t       ethernet;
+    arp_t            arp;
+    ipv4_base_t      ipv4;
+    ipv4_options_t   ipv4_options;
+    ipv6_base_t      ipv6;
+    ipv6_fragment_t  ipv6_fragment;
+    icmp_t           icmp;
+    icmp_t           icmpv6;
+    nd_t             nd;
+    ipv4_base_t      quoted_ipv4;
+    ipv6_base_t      quoted_ipv6;
+    quoted_t         quoted;
+    tcp_t            tcp;
+    udp_t            udp;
     // Looked at only; see report_t.
-    report_t        report;
-    plain_report_t  plain_report;
-    signed_report_t signed_report;
-    frame_report_t  frame_report;
+    report_t         report;
+    plain_report_t   plain_report;
+    signed_report_t  signed_report;
+    frame_report_t   frame_report;
     // In front of `ipv4` or `ipv6`, on the way to a device.
-    ipv4_base_t    outer_ipv4;
-    ipv6_base_t    outer_ipv6;
+    ipv4_base_t      outer_ipv4;
+    ipv6_base_t      outer_ipv6;
 }
 
 // Which connection a packet belongs to, seen from the client: the VIP, its protocol and port are what `service` names,

@@ -302,7 +302,9 @@ control BalancerVerify(inout headers_t hdr, inout metadata_t meta) {
 control BalancerCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
 #ifdef BALANCER_STORE
-        update_checksum(hdr.store_outer.isValid(), REDPLANE_SUMMED(hdr.store_outer), hdr.store_outer.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.store_outer, hdr.store, meta.store, hdr.packet_in, hdr.ethernet, hdr.arp, hdr.outer_ipv4, hdr.outer_ipv6, hdr.ipv4,
+                         hdr.ipv4_options, hdr.ipv6, hdr.ipv6_fragment, hdr.icmp, hdr.icmpv6, hdr.nd, hdr.quoted_ipv4, hdr.quoted_ipv6,
+                         hdr.quoted, hdr.tcp, hdr.udp);
 #endif
     }
 }

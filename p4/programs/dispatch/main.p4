@@ -51,12 +51,12 @@ header tcp_t {
 }
 
 struct headers_t {
-    redplane_v4_t outer;
-    redplane_t    redplane;
-    ethernet_t    ethernet;
-    ipv4_t        ipv4;
-    ports_t       ports;
-    tcp_t         tcp;
+    redplane_outer_t outer;
+    redplane_t       redplane;
+    ethernet_t       ethernet;
+    ipv4_t           ipv4;
+    ports_t          ports;
+    tcp_t            tcp;
 }
 
 struct metadata_t {
@@ -244,7 +244,7 @@ control DispatchEgress(inout headers_t hdr,
 
 control DispatchCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer.isValid(), REDPLANE_SUMMED(hdr.outer), hdr.outer.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports, hdr.tcp);
     }
 }
 

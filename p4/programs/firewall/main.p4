@@ -60,12 +60,12 @@ header tcp_t {
 }
 
 struct headers_t {
-    redplane_v4_t outer;
-    redplane_t    redplane;
-    ethernet_t    ethernet;
-    ipv4_t        ipv4;
-    ports_t       ports;
-    tcp_t         tcp;
+    redplane_outer_t outer;
+    redplane_t       redplane;
+    ethernet_t       ethernet;
+    ipv4_t           ipv4;
+    ports_t          ports;
+    tcp_t            tcp;
 }
 
 struct metadata_t {
@@ -264,7 +264,7 @@ control FirewallEgress(inout headers_t hdr,
 
 control FirewallCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer.isValid(), REDPLANE_SUMMED(hdr.outer), hdr.outer.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports, hdr.tcp);
     }
 }
 

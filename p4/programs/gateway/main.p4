@@ -66,13 +66,13 @@ header bearer_t {
 }
 
 struct headers_t {
-    redplane_v4_t outer;
-    redplane_t    redplane;
-    ethernet_t    ethernet;
-    ipv4_t        ipv4;
-    udp_t         udp;
-    gtp_t         gtp;
-    bearer_t      bearer;
+    redplane_outer_t outer;
+    redplane_t       redplane;
+    ethernet_t       ethernet;
+    ipv4_t           ipv4;
+    udp_t            udp;
+    gtp_t            gtp;
+    bearer_t         bearer;
 }
 
 struct metadata_t {
@@ -281,11 +281,11 @@ control GatewayEgress(inout headers_t hdr,
 
 control GatewayCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer.isValid(), REDPLANE_SUMMED(hdr.outer), hdr.outer.checksum, HashAlgorithm.csum16);
         update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
                         { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
                           hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
                         hdr.ipv4.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.udp, hdr.gtp, hdr.bearer);
     }
 }
 

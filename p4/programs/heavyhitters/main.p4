@@ -48,13 +48,13 @@ header ports_t {
 }
 
 struct headers_t {
-    generated_t   generated;
-    redplane_v4_t outer;
-    redplane_t    redplane;
-    ethernet_t    ethernet;
-    tag_t         tag;
-    ipv4_t        ipv4;
-    ports_t       ports;
+    generated_t      generated;
+    redplane_outer_t outer;
+    redplane_t       redplane;
+    ethernet_t       ethernet;
+    tag_t            tag;
+    ipv4_t           ipv4;
+    ports_t          ports;
 }
 
 struct metadata_t {
@@ -262,11 +262,11 @@ control HeavyEgress(inout headers_t hdr,
 
 control HeavyCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer.isValid(), REDPLANE_SUMMED(hdr.outer), hdr.outer.checksum, HashAlgorithm.csum16);
         update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
                         { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
                           hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
                         hdr.ipv4.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane);
     }
 }
 

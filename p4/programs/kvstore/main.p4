@@ -51,12 +51,12 @@ header request_t {
 }
 
 struct headers_t {
-    redplane_v4_t outer;
-    redplane_t    redplane;
-    ethernet_t    ethernet;
-    ipv4_t        ipv4;
-    udp_t         udp;
-    request_t     request;
+    redplane_outer_t outer;
+    redplane_t       redplane;
+    ethernet_t       ethernet;
+    ipv4_t           ipv4;
+    udp_t            udp;
+    request_t        request;
 }
 
 struct metadata_t {
@@ -221,7 +221,7 @@ control KvEgress(inout headers_t hdr,
 
 control KvCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer.isValid(), REDPLANE_SUMMED(hdr.outer), hdr.outer.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.udp, hdr.request);
     }
 }
 

@@ -66,13 +66,13 @@ header udp_t {
 }
 
 struct headers_t {
-    redplane_v4_t outer;
-    redplane_t    redplane;
-    ethernet_t    ethernet;
-    ipv4_t        ipv4;
-    ports_t       ports;
-    tcp_t         tcp;
-    udp_t         udp;
+    redplane_outer_t outer;
+    redplane_t       redplane;
+    ethernet_t       ethernet;
+    ipv4_t           ipv4;
+    ports_t          ports;
+    tcp_t            tcp;
+    udp_t            udp;
 }
 
 struct metadata_t {
@@ -351,7 +351,7 @@ control NatEgress(inout headers_t hdr,
 
 control NatCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.outer.isValid(), REDPLANE_SUMMED(hdr.outer), hdr.outer.checksum, HashAlgorithm.csum16);
+        REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports, hdr.tcp, hdr.udp);
     }
 }
 

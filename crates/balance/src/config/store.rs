@@ -4,21 +4,21 @@ use super::read::port;
 use super::reader::{Problems, Table};
 use super::{Rack, Switch};
 use crate::trust::ReportKey;
-use crate::types::Mac;
+use crate::types::{Mac, address_bits};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// How switches reach a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLink {
-    /// Its address.
-    pub address: Ipv4Addr,
+    /// Its address, of IPv4 or IPv6.
+    pub address: IpAddr,
     /// The port of each switch behind which it is.
     pub port: u16,
     /// MAC address of the next hop there.
     pub mac: Mac,
-    /// The address of each switch towards it, in the order of `switch.p4runtime`.
-    pub switches: Vec<Ipv4Addr>,
+    /// The address of each switch towards it, in the order of `switch.p4runtime`, of the same version of IP.
+    pub switches: Vec<IpAddr>,
     /// Path of the file with its secret, as written.
     pub secret_file: String,
     /// The secret, from that file: see [`Rack::take_store_secret`].
@@ -27,8 +27,8 @@ pub struct StoreLink {
 
 impl StoreLink {
     /// The MAC address from which a switch with this address sends to the store.
-    pub fn mac_of(address: Ipv4Addr) -> Mac {
-        let [a, b, c, d] = address.octets();
+    pub fn mac_of(address: IpAddr) -> Mac {
+        let [a, b, c, d] = (address_bits(address) as u32).to_be_bytes();
         Mac([2, 0, a, b, c, d])
     }
 }
@@ -51,9 +51,10 @@ impl Rack {
 /// Reads the table, in a rack with so many switches.
 pub(super) fn store(mut t: Table<'_, '_>, switches: usize, problems: &mut Problems<'_>) -> Option<StoreLink> {
     let before = problems.count();
-    let address = t.text::<Ipv4Addr>("address", "write the store's IPv4 address: 10.9.1.1", problems);
+    let wanted = "write the store's address: 10.9.1.1 or fd09::1";
+    let address = t.text::<IpAddr>("address", wanted, problems);
     if address.is_none() && problems.count() == before {
-        t.missing("address", "write the store's IPv4 address: 10.9.1.1", problems);
+        t.missing("address", wanted, problems);
     }
     let port = port(&mut t, problems);
     let mac_before = problems.count();
@@ -68,17 +69,7 @@ pub(super) fn store(mut t: Table<'_, '_>, switches: usize, problems: &mut Proble
             "this is not the MAC address of a station, nor of a group of stores",
         );
     }
-    let (place, wanted) = (
-        t.place_of("switches"),
-        "write the IPv4 address of each switch towards the store, in the order of `p4runtime`",
-    );
-    let own = t.list::<Ipv4Addr>("switches", wanted, problems).unwrap_or_default();
-    let all: Vec<Ipv4Addr> = own.into_iter().map(|a| a.value).collect();
-    let distinct: BTreeSet<&Ipv4Addr> = all.iter().collect();
-    if all.len() != switches || distinct.len() != all.len() {
-        let message = format!("{} different addresses for {switches} switches: {wanted}", distinct.len());
-        problems.add(&place, t.field("switches"), message);
-    }
+    let all = addresses(&mut t, switches, address.as_ref().map(|a| a.value), problems);
     let secret_before = problems.count();
     let secret = t.text::<String>(
         "secret",
@@ -103,9 +94,35 @@ pub(super) fn store(mut t: Table<'_, '_>, switches: usize, problems: &mut Proble
     })
 }
 
+/// The addresses of the switches.
+fn addresses(
+    t: &mut Table<'_, '_>,
+    switches: usize,
+    store: Option<IpAddr>,
+    problems: &mut Problems<'_>,
+) -> Vec<IpAddr> {
+    let wanted = "write the address of each switch towards the store, in the order of `p4runtime`";
+    let place = t.place_of("switches");
+    let own = t.list::<IpAddr>("switches", wanted, problems).unwrap_or_default();
+    let all: Vec<IpAddr> = own.into_iter().map(|a| a.value).collect();
+    let distinct: BTreeSet<&IpAddr> = all.iter().collect();
+    let macs: BTreeSet<Mac> = all.iter().map(|a| StoreLink::mac_of(*a)).collect();
+    let message = if all.len() != switches || distinct.len() != all.len() {
+        format!("{} different addresses for {switches} switches: {wanted}", distinct.len())
+    } else if store.is_some_and(|store| all.iter().any(|own| own.is_ipv6() != store.is_ipv6())) {
+        "addresses of IPv4 and IPv6: the store and all switches need addresses of the same version".into()
+    } else if macs.len() != all.len() {
+        "two switches would send from the same MAC address: their addresses must differ in the last four bytes".into()
+    } else {
+        return all;
+    };
+    problems.add(&place, t.field("switches"), message);
+    all
+}
+
 impl Switch {
     /// The store, and the address of the switch with this number towards it.
-    pub(crate) fn store_of(&self, switch: usize) -> Option<(&StoreLink, Ipv4Addr)> {
+    pub(crate) fn store_of(&self, switch: usize) -> Option<(&StoreLink, IpAddr)> {
         let store = self.store.as_ref()?;
         Some((store, *store.switches.get(switch)?))
     }

@@ -474,6 +474,24 @@ fn a_store() {
     let mut rack = good(&with(text));
     assert_eq!(crate::program::defines(&rack), ["BALANCER_STORE"]);
     assert!(crate::program::defines(&good(SMALL)).is_empty());
+    let ipv6 = text.replace("10.9.1.", "fd09::a09:10");
+    let rack6 = good(&with(&ipv6));
+    assert_eq!(crate::program::defines(&rack6), ["BALANCER_STORE", "REDPLANE_IPV6"]);
+    let own = rack6.switch.store.expect("a store").switches[1];
+    assert_eq!(
+        (own.to_string().as_str(), StoreLink::mac_of(own).to_string().as_str()),
+        ("fd09::a09:103", "02:00:0a:09:01:03")
+    );
+    let wrong6 = |from: &str, to: &str, expected: &str| {
+        let errors = Rack::parse("rack.toml", &with(&ipv6.replacen(from, to, 1))).expect_err(to);
+        assert!(errors.0.len() == 1 && errors.to_string().contains(expected), "{errors}");
+    };
+    wrong6(
+        "fd09::a09:103",
+        "fd09::1:0a09:102",
+        "switch.store.switches: two switches would send from the same MAC address",
+    );
+    wrong6("fd09::a09:103", "10.9.1.3", "switch.store.switches: addresses of IPv4 and IPv6");
     let store = |rack: &Rack| rack.switch.store.clone().expect("a store");
     assert_eq!((store(&rack).port, store(&rack).switches.len(), store(&rack).secret), (9, 2, None));
     assert_eq!(StoreLink::mac_of(store(&rack).switches[1]).to_string(), "02:00:0a:09:01:03");
@@ -488,7 +506,8 @@ fn a_store() {
         assert!(errors.to_string().contains(expected), "{errors}\nlacks `{expected}`");
     };
     wrong("address = \"10.9.1.1\"\n", "", "switch.store.address: missing");
-    wrong("10.9.1.1", "fd00::1", "switch.store.address");
+    wrong("10.9.1.1", "10.9.1", "switch.store.address");
+    wrong("10.9.1.1", "fd00::1", "switch.store.switches: addresses of IPv4 and IPv6");
     wrong("port = 9\n", "", "switch.store.port: missing");
     wrong("port = 9", "port = 510", "switch.store.port: port 510 is the controller's");
     wrong("mac = \"02:00:0a:00:5a:02\"\n", "", "switch.store.mac: missing");

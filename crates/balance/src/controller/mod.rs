@@ -252,10 +252,10 @@ impl Controller {
     pub fn of_switch(rack: Rack, program: Program, switch: usize) -> Result<Self, String> {
         let schema = Schema::new(&program.p4info)?;
         schema.suits(&rack).map_err(|e| format!("{e}: compile it with -D SERVER_DEVICES=16"))?;
-        if rack.switch.store.is_some() != schema.has_store() {
-            return Err(
-                "a program compiled with -D BALANCER_STORE needs [switch.store], and the reverse".into()
-            );
+        if !schema.has_store_of(&rack) {
+            return Err("a program compiled with -D BALANCER_STORE needs [switch.store], and the reverse; one with -D REDPLANE_IPV6 needs IPv6 \
+                        addresses there"
+                .into());
         }
         // Maps in protobuf messages have no order, so the ids represent the P4Info.
         let cookie = fnv(program.device_config.iter().copied()) ^ fnv(format!("{schema:?}").into_bytes());

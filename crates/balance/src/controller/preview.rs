@@ -23,9 +23,9 @@ impl Controller {
         if rack.switch.program != self.rack.switch.program {
             Err("switch.program cannot change while connections are alive: restart the controller with it"
                 .into())
-        } else if rack.switch.store.is_some() != self.schema.has_store() {
-            Err("[switch.store] needs another program: to add or remove it, restart the controller, which then gives the switch that \
-                 program (this ends the connections that exist)"
+        } else if !self.schema.has_store_of(rack) {
+            Err("[switch.store] needs another program: to add or remove it, or to change between IPv4 and IPv6, restart the controller, which \
+                 then gives the switch that program (this ends the connections that exist)"
                 .into())
         } else if let Err(reason) = self.schema.suits(rack) {
             Err(format!(

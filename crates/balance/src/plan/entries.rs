@@ -179,8 +179,8 @@ pub enum Action {
     Configure {
         number: u16,
         secret: ReportKey,
-        address: Ipv4Addr,
-        store: Ipv4Addr,
+        address: IpAddr,
+        store: IpAddr,
         port: u16,
         mac: Mac,
     },

@@ -202,9 +202,11 @@ fn a_device_leaves_and_the_controller_restarts() {
     assert!(!w.controller.entries().contains_key(&gone));
 }
 
-/// The example with a store, whose secret is known.
-fn with_store() -> Rack {
-    let store = "[switch.store]\naddress = \"10.9.1.1\"\nport = 9\nmac = \"02:00:0a:00:5a:02\"\nswitches = [\"10.9.1.2\"]\nsecret = \"s\"\n";
+/// The example with a store, whose secret is known, at an address, and the switch's address.
+fn with_store((store, own): (&str, &str)) -> Rack {
+    let store = format!(
+        "[switch.store]\naddress = \"{store}\"\nport = 9\nmac = \"02:00:0a:00:5a:02\"\nswitches = [\"{own}\"]\nsecret = \"s\"\n"
+    );
     let text = example().replacen("[api]", &format!("{store}\n[api]"), 1);
     let mut rack = with_keys(&text);
     rack.take_store_secret("6120736563726574\n").expect("a secret");
@@ -214,7 +216,14 @@ fn with_store() -> Rack {
 /// New connections go to the store, signed, from the switch's address; without the other parts of the rack's file having changed.
 #[test]
 fn the_controller_sets_up_the_store() {
-    let rack = with_store();
+    let (v4, v6) = (("10.9.1.1", "10.9.1.2"), ("fd09::1", "fd09::a09:102"));
+    sets_up_the_store(v4, "10.9.1.7", v6);
+    sets_up_the_store(v6, "fd09::7", v4);
+}
+
+/// With the addresses of store and switch, another address of the store, and those of the other version of IP.
+fn sets_up_the_store(ends: (&str, &str), other: &str, foreign: (&str, &str)) {
+    let rack = with_store(ends);
     let mut w = World::of(rack.clone());
     w.run_for(Duration::from_secs(1));
     assert_eq!(w.controller.status(), Status::InSync);
@@ -227,7 +236,7 @@ fn the_controller_sets_up_the_store() {
     let (port, packet) = w.left.pop().expect("a request");
     assert_eq!((port, packet.src_mac, packet.dst_mac), (9, [2, 0, 10, 9, 1, 2], [2, 0, 10, 0, 0x5a, 2]));
     let Body::Ip(ip) = &packet.body else { panic!("{packet:?}") };
-    assert_eq!((ip.src.to_string().as_str(), ip.dst.to_string().as_str()), ("10.9.1.2", "10.9.1.1"));
+    assert_eq!((ip.dst.to_string().as_str(), ip.src.to_string().as_str()), ends);
     let L4::Udp(udp) = &ip.l4 else { panic!("{packet:?}") };
     // 48 bytes, key, value, digest; the first switch is number 1.
     let (signed, rest) = udp.payload.split_at(48 + 40 + 4);
@@ -245,13 +254,13 @@ fn the_controller_sets_up_the_store() {
     assert_eq!((w.controller.status(), w.controller.entries()), (Status::InSync, &held));
     let found = format!("entries on the switch: {}", held.len());
     assert!(w.told.iter().any(|t| t.ends_with(&found)), "{found}: {:?}", w.told);
-    w.input(Input::Config(Box::new(with_keys(&example()))));
-    assert!(w.told.iter().any(|t| t.contains("[switch.store] needs another program")), "{:?}", w.told);
+    for without in [with_keys(&example()), with_store(foreign)] {
+        w.told.clear();
+        w.input(Input::Config(Box::new(without)));
+        assert!(w.told.iter().any(|t| t.contains("[switch.store] needs another program")), "{:?}", w.told);
+    }
     // Another store has the same program.
-    let mut other = rack;
-    let store = other.switch.store.as_mut().expect("a store");
-    store.address = "10.9.1.7".parse().expect("an address");
-    w.input(Input::Config(Box::new(other)));
+    w.input(Input::Config(Box::new(with_store((other, ends.1)))));
     w.run_for(Duration::from_millis(100));
     assert_ne!(w.controller.entries().get(&Key::StoreConfig), held.get(&Key::StoreConfig));
     assert_eq!(w.controller.status(), Status::InSync);

@@ -33,8 +33,8 @@ pub enum Replicate {
 /// Switches keep the state of their programs here, and get leases on it, so that it outlives them. Without --data it is in memory only.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Address for the messages of switches. With --replicate chain or etcd it may be an IPv4 multicast group: then all nodes or stores get
-    /// the messages, and switches need not know which one answers.
+    /// Address for the messages of switches. With --replicate chain or etcd it may be a multicast group: then all nodes or stores get the
+    /// messages, and switches need not know which one answers.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4791", value_parser = address)]
     pub listen: SocketAddr,
     /// Keep the state in this folder over a restart. Answers are sent when their changes are on disk.

@@ -73,9 +73,10 @@ impl fmt::Display for StoreError {
                 )
             }
             StoreError::Group(at) => {
+                let family = if at.is_ipv6() { "IPv6" } else { "IPv4" };
                 write!(
                     f,
-                    "--listen {at}: no interface of this machine can join the group; give one an IPv4 address"
+                    "--listen {at}: no interface of this machine can join the group; give one an {family} address"
                 )
             }
             StoreError::Listen(at, e) => {

@@ -7,34 +7,38 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type}
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// Opens the socket. With the address of an IPv4 multicast group it joins the group on all interfaces, and others of this machine may use the
-/// same address.
+/// Opens the socket. With the address of a multicast group it joins the group on all interfaces, and others of this machine may use the same
+/// address.
 pub(super) fn listen(at: SocketAddr) -> Result<UdpSocket, StoreError> {
     let failed = |e| StoreError::Listen(at, e);
-    let socket = match at.ip() {
-        IpAddr::V4(group) if group.is_multicast() => {
-            let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(failed)?;
-            socket.set_reuse_address(true).map_err(failed)?;
-            socket.bind(&SockAddr::from(at)).map_err(failed)?;
-            let join =
-                |n: &u32| socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(*n)).is_ok();
-            let joined = interfaces().into_iter().filter(join);
-            if joined.count() == 0 {
-                return Err(StoreError::Group(at));
-            }
-            socket.into()
-        }
-        _ => UdpSocket::bind(at).map_err(failed)?,
-    };
+    let socket = if at.ip().is_multicast() { of_group(at)? } else { UdpSocket::bind(at).map_err(failed)? };
     socket.set_nonblocking(true).map_err(failed)?;
     Ok(socket)
 }
 
-/// Interfaces that are up and have an IPv4 address. Several may have the same one.
-fn interfaces() -> BTreeSet<u32> {
+fn of_group(at: SocketAddr) -> Result<UdpSocket, StoreError> {
+    let failed = |e| StoreError::Listen(at, e);
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP)).map_err(failed)?;
+    socket.set_reuse_address(true).map_err(failed)?;
+    socket.bind(&SockAddr::from(at)).map_err(failed)?;
+    let joined = |n: &u32| match at.ip() {
+        IpAddr::V4(group) => socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(*n)).is_ok(),
+        IpAddr::V6(group) => socket.join_multicast_v6(&group, *n).is_ok(),
+    };
+    if interfaces(at.is_ipv6()).into_iter().filter(joined).count() == 0 {
+        return Err(StoreError::Group(at));
+    }
+    Ok(socket.into())
+}
+
+/// Interfaces that are up and have an address of this version of IP. Several may have the same one.
+fn interfaces(ipv6: bool) -> BTreeSet<u32> {
     let all = getifaddrs().ok().into_iter().flatten();
     let usable = all.filter(|i| {
-        let has_address = i.address.as_ref().is_some_and(|a| a.as_sockaddr_in().is_some());
+        let has_address = i
+            .address
+            .as_ref()
+            .is_some_and(|a| if ipv6 { a.as_sockaddr_in6().is_some() } else { a.as_sockaddr_in().is_some() });
         has_address && i.flags.contains(InterfaceFlags::IFF_UP)
     });
     usable.filter_map(|i| if_nametoindex(i.interface_name.as_str()).ok()).collect()

@@ -1,6 +1,7 @@
 //! Real `pointsman` processes for tests.
 #![allow(dead_code)]
 
+pub mod captures;
 pub mod certificates;
 pub mod controller;
 pub mod etcd;

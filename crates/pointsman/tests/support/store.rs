@@ -64,7 +64,10 @@ pub fn request_of(switch: u16, kind: Kind, key: u32, (grant, sequence, value): (
 impl StoreProcess {
     pub fn start(dir: &Scratch, more: &[&str]) -> StoreProcess {
         let secret = dir.write("secret", "3820627974657321\n");
-        let mut command = pointsman(&["store", "--listen", "127.0.0.1:0"]);
+        let mut command = pointsman(&["store"]);
+        if !more.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !more.contains(&"--lease-ms") {
             command.args(["--lease-ms", "50"]);
         }
@@ -106,7 +109,7 @@ impl StoreProcess {
 
     /// Asks again and again, for some time: grant, sequence number and value of the answer.
     pub fn answer(&self, bytes: &[u8], patience: Duration) -> Option<(u32, u32, u32)> {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let socket = UdpSocket::bind(SocketAddr::new(self.at.ip(), 0)).expect("a socket");
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a time");
         let mut buffer = [0; 2048];
         for _ in 0..patience.as_millis() / 50 {

@@ -4,8 +4,9 @@
 use super::*;
 use crate::program::App;
 use pointsman_history::{Operation, Plain, Verdict, search};
-use pointsman_wire::Random;
-use pointsman_wire::frame::{ACK, FIN, SYN, tcp};
+use pointsman_wire::frame::{ACK, FIN, SYN, USUAL, packet, tcp};
+use pointsman_wire::{Mac, Random};
+use std::net::{IpAddr, Ipv4Addr};
 
 const MS: u64 = 1_000_000;
 const SHARED: &str = "#define REDPLANE_SHARED_READS\n";
@@ -177,6 +178,11 @@ fn a_firewall_with_asymmetric_routes_is_like_one_switch() {
     }
     println!("{left} of {all} packets left, {shared} shared grants");
     assert!(left * 2 > all && shared > 500, "{left} of {all}, {shared}");
+    let ipv6 = format!("{SHARED}#define REDPLANE_IPV6\n");
+    let build = Build::new(App::Firewall, false, &ipv6, &[]).expect("a program");
+    let over_ipv6 = |seed| faulty(&build, seed).unwrap_or_else(|e| panic!("over IPv6, seed {seed}: {e}"));
+    let left: usize = (0..4).map(|seed| over_ipv6(seed).left).sum();
+    assert!(left > 300, "over IPv6 {left} packets left");
     // With a reader that changes the state by itself, an end is lost.
     let change = (
         "            m.held = false;\n            give_up.apply(m);\n            ask.apply(outer, message, m, sm, REDPLANE_NEW);\n",

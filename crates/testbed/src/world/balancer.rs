@@ -7,7 +7,9 @@ mod packets;
 use super::*;
 use crate::program::{App, SERVICE};
 use packets::{begins_again, either_side, long_packets, taken};
-use pointsman_wire::frame::{ACK, FIN, RST, SYN, tcp};
+use pointsman_wire::Mac;
+use pointsman_wire::frame::{ACK, FIN, RST, SYN, USUAL, packet, tcp};
+use std::net::Ipv4Addr;
 
 const SWITCH: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 1]);
 const MS: u64 = 1_000_000;
@@ -157,6 +159,10 @@ fn build(plain: bool, changes: &[(&str, &str)]) -> Build {
     Build::new(App::Balancer, plain, "", changes).unwrap_or_else(|e| panic!("{e}"))
 }
 
+fn over_ipv6() -> Build {
+    Build::new(App::Balancer, false, "#define REDPLANE_IPV6\n", &[]).unwrap_or_else(|e| panic!("{e}"))
+}
+
 fn setup(build: &Build) -> Setup<'_> {
     Setup {
         build,
@@ -222,6 +228,14 @@ fn connections_keep_their_devices_when_switches_fail() {
     // An eighth to a quarter of the idle time, for packets of both sides, and a question at each takeover.
     let asked = testbed.store_stats().fixed_known;
     assert!((20_000..60_000).contains(&asked), "{asked}");
+}
+
+#[test]
+fn messages_go_over_ipv6() {
+    let short =
+        Run { clients: 200, takeovers: &[40 * S], pause: (16 * S, 38 * S), until: 52 * S, ..USUAL_RUN };
+    let (verdict, _) = run(setup(&over_ipv6()), short, &mut |_| ());
+    assert_eq!(verdict, Verdict { broken: 0, unanswered: 0, spread: (25, 25) });
 }
 
 #[test]

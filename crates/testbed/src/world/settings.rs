@@ -1,6 +1,6 @@
 //! A switch's settings.
 
-use super::{BUFFER, SECRET, START_NS, STORE, Setup, TestbedError, refused};
+use super::{BUFFER, SECRET, START_NS, STORE, Setup, TestbedError, datagrams, refused};
 use crate::program::App;
 use pointsman_engine::Engine;
 use pointsman_stf::Rig;
@@ -69,10 +69,10 @@ pub(super) fn configure(
         format!("renew={renew_ns}")
     };
     let ticks = if build.app == App::Balancer { "" } else { "ticks=1000, " };
+    let [own, store] = datagrams::ends(build.ipv6, n);
     let settings = format!(
-        "configure(switch_id={n}, incarnation={incarnation}, secret=0x{secret}, address=10.9.0.{}, store=10.9.1.1, mac_src=0x02, \
-         mac_dst=0x04, port={STORE}, {ticks}{last})",
-        n + 1,
+        "configure(switch_id={n}, incarnation={incarnation}, secret=0x{secret}, address={own}, store={store}, mac_src=0x02, mac_dst=0x04, \
+         port={STORE}, {ticks}{last})",
     );
     rig.set_default("redplane_config", &settings).map_err(refused)?;
     if has_snapshots {

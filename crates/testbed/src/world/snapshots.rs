@@ -129,8 +129,10 @@ impl Run<'_> {
     }
 }
 
+const DEFINES: &str = "#define REDPLANE_PLACES 2\n";
+
 fn build(changes: &[(&str, &str)]) -> Build {
-    Build::new(App::HeavyHitters, false, "#define REDPLANE_PLACES 2\n", changes).expect("a program")
+    Build::new(App::HeavyHitters, false, DEFINES, changes).expect("a program")
 }
 
 fn setup(build: &Build, seed: u64) -> Setup<'_> {
@@ -187,6 +189,11 @@ fn a_switch_that_takes_over_has_the_counts_of_one_instant() {
     }
     println!("{snapshots} snapshots, {given_back} cells given back");
     assert!(snapshots > 500 && given_back > 12 * 5 * 2 * CELLS, "{snapshots}, {given_back}");
+    let defines = format!("{DEFINES}#define REDPLANE_IPV6\n");
+    let build = Build::new(App::HeavyHitters, false, &defines, &[]).expect("a program");
+    for seed in [0, 1] {
+        turns(&build, seed, 6).unwrap_or_else(|e| panic!("over IPv6, seed {seed}: {e}"));
+    }
 }
 
 /// Mistakes in the library, each of which the test above finds.

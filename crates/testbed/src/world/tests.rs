@@ -3,6 +3,10 @@
 use super::*;
 use crate::program::App;
 use crate::trace::{Sent, frame};
+use std::net::Ipv4Addr;
+
+/// Messages over IPv6.
+const IPV6: &str = "#define REDPLANE_IPV6\n";
 
 fn setup(build: &Build, stores: usize) -> Setup<'_> {
     Setup {
@@ -83,8 +87,9 @@ fn a_count_outlives_its_switch() {
 }
 
 /// What comes back of a state that is made, read and changed: at one switch, or at two of which the other one asks for it, and the first fails then.
-fn answers(app: App, plain: bool) -> Vec<Vec<u8>> {
-    let build = Build::new(app, plain, "#define REDPLANE_SHARDS 3\n", &[]).expect("a program");
+fn answers(app: App, plain: bool, more: &str) -> Vec<Vec<u8>> {
+    let defines = format!("#define REDPLANE_SHARDS 3\n{more}");
+    let build = Build::new(app, plain, &defines, &[]).expect("a program");
     let mut testbed = Testbed::new(Setup { shards: 3, ..setup(&build, 1) }).expect("a testbed");
     let mut number = 0;
     for (ms, switch, writes) in [
@@ -127,11 +132,26 @@ fn answers(app: App, plain: bool) -> Vec<Vec<u8>> {
 #[test]
 fn applications_are_like_one_switch_that_never_fails() {
     for app in [App::Counter, App::Firewall, App::Dispatch, App::Gateway, App::KeyValue] {
-        let (plain, protected) = (answers(app, true), answers(app, false));
-        for (n, (a, b)) in plain.iter().zip(&protected).enumerate() {
-            assert_eq!(a, b, "{app:?}, packet {n}");
+        let plain = answers(app, true, "");
+        for more in ["", IPV6] {
+            let protected = answers(app, false, more);
+            for (n, (a, b)) in plain.iter().zip(&protected).enumerate() {
+                assert_eq!(a, b, "{app:?}, packet {n}, {more}");
+            }
         }
     }
+}
+
+#[test]
+fn a_request_over_ipv6_without_the_right_checksum_is_lost() {
+    let back = |defines: &str, changes: &[(&str, &str)]| {
+        let build = Build::new(App::Counter, false, defines, changes).expect("a program");
+        counts(&build, 1, &[(0, 0), (1, 0), (2, 0)]).len()
+    };
+    assert_eq!(back(IPV6, &[]), 3);
+    // The program forgets a header.
+    let headers = ("meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports)", "meta.redplane, hdr.ethernet)");
+    assert_eq!((back(IPV6, &[headers]), back("", &[headers])), (0, 3));
 }
 
 #[test]

@@ -7,6 +7,10 @@
 #include <pointsman/generator.p4>
 #include <pointsman/redplane/message.p4>
 
+#if REDPLANE_OBJECTS > 1
+#error "snapshots are one object: REDPLANE_OBJECTS must be 1"
+#endif
+
 #ifndef REDPLANE_GENERATOR
 #define REDPLANE_GENERATOR 68
 #endif
@@ -51,35 +55,35 @@ struct redplane_cells_t {
 }
 
 struct redplane_snapshot_t {
-    bit<8>           step;
+    bit<8>             step;
     // Set by the program to REDPLANE_COUNT, with the next four: the structure's key, its place among those of the switch, a cell in
     // each array, and what to add to it. A key has one place as long as the switch runs.
-    bit<8>           work;
-    redplane_key_t   key;
-    bit<32>          place;
-    redplane_cells_t cells;
-    redplane_cells_t values;
+    bit<8>             work;
+    redplane_key_t     key;
+    bit<32>            place;
+    redplane_cells_t   cells;
+    redplane_cells_t   values;
     // The structure is here, under a lease.
-    bool             held;
+    bool               held;
     // It is not, or its last acknowledged snapshot is older than the bound.
-    bool             old;
-    bit<8>           op;
-    bit<32>          cell;
-    bit<1>           active;
-    bit<48>          now;
+    bool               old;
+    bit<8>             op;
+    bit<32>            cell;
+    bit<1>             active;
+    bit<48>            now;
     // Of the configuration.
-    bit<16>          switch_id;
-    bit<32>          incarnation;
-    bit<64>          secret;
-    bit<32>          address;
-    bit<32>          store;
-    bit<48>          mac_src;
-    bit<48>          mac_dst;
-    bit<9>           store_port;
-    bit<48>          ticks;
-    bit<48>          period;
-    bit<48>          bound;
-    bit<1>           strict;
+    bit<16>            switch_id;
+    bit<32>            incarnation;
+    bit<64>            secret;
+    redplane_address_t address;
+    redplane_address_t store;
+    bit<48>            mac_src;
+    bit<48>            mac_dst;
+    bit<9>             store_port;
+    bit<48>            ticks;
+    bit<48>            period;
+    bit<48>            bound;
+    bit<1>             strict;
 }
 
 // A structure.
@@ -120,7 +124,7 @@ counter(7, CounterType.packets) redplane_counts;
 // The generator's header, or a message of RedPlane. `more` says whether the program's own headers follow.
 parser RedPlaneSnapshotParser(packet_in packet,
                               out generated_t generated,
-                              out redplane_v4_t outer,
+                              out redplane_outer_t outer,
                               out redplane_t message,
                               out bool more,
                               in bit<9> port) {

@@ -8,7 +8,7 @@
 //     #define REDPLANE_VALUE_WORDS 1
 //     #include <pointsman/redplane/fixed.p4>
 //
-// It declares the headers `redplane_v4_t` and `redplane_t`, which it emits before all others, and `redplane_fixed_t` in its metadata. Its parser begins with
+// It declares the headers `redplane_outer_t` and `redplane_t`, which it emits before all others, and `redplane_fixed_t` in its metadata. Its parser begins with
 // RedPlaneFixedParser. Its ingress is
 //
 //     RedPlaneFixedArrive.apply(...)         // answers of the store
@@ -18,12 +18,17 @@
 //         RedPlaneFixedAsk.apply(...)        // a request, which takes the packet with it; the ingress ends here
 //     }
 //
-// its egress is RedPlaneFixedDepart.
+// its egress is RedPlaneFixedDepart; REDPLANE_COMPUTE is the last line of the control that computes checksums. With `#define REDPLANE_IPV6` messages are sent
+// over IPv6 in the place of IPv4.
 
 #ifndef POINTSMAN_REDPLANE_FIXED_P4
 #define POINTSMAN_REDPLANE_FIXED_P4
 
 #include <pointsman/redplane/message.p4>
+
+#if REDPLANE_OBJECTS > 1
+#error "fixed keys are one object: REDPLANE_OBJECTS must be 1"
+#endif
 
 const bit<8> REDPLANE_FIXED = 128;
 
@@ -39,64 +44,64 @@ const bit<32> REDPLANE_FIXED_LATE = 4;    // too late
 const bit<32> REDPLANE_FIXED_LONG = 5;    // packets that are too long with the headers of a message: asked for without them, and lost
 
 struct redplane_fixed_t {
-    bit<8>           step;     // REDPLANE_*
+    bit<8>             step;     // REDPLANE_*
     // What the store said, if `answered`.
-    bool             answered;
-    bool             known;    // the value is that of the key
-    bool             full;     // the store has no room: the value is the proposed one
-    bool             created;  // the value is the proposed one
-    bool             lost;     // the packet was too long to go with its request
-    redplane_key_t   key;
-    redplane_value_t value;
-    bit<32>          proposed; // the first word that was proposed
-    bit<32>          grant;
-    bit<32>          lease;    // milliseconds
-    bit<32>          number;   // the program's
+    bool               answered;
+    bool               known;    // the value is that of the key
+    bool               full;     // the store has no room: the value is the proposed one
+    bool               created;  // the value is the proposed one
+    bool               lost;     // the packet was too long to go with its request
+    redplane_key_t     key;
+    redplane_value_t   value;
+    bit<32>            proposed; // the first word that was proposed
+    bit<32>            grant;
+    bit<32>            lease;    // milliseconds
+    bit<32>            number;   // the program's
     // The port that the packet came in by, before it went to the store.
-    bit<9>           in_port;
+    bit<9>             in_port;
     // Bytes of the packet without a message's headers.
-    bit<32>          bytes;
+    bit<32>            bytes;
     // Of the configuration.
-    bit<16>          switch_id;
-    bit<32>          incarnation;
-    bit<64>          secret;
-    bit<32>          address;
-    bit<32>          store;
-    bit<48>          mac_src;
-    bit<48>          mac_dst;
-    bit<9>           store_port;
-    bit<48>          late;
+    bit<16>            switch_id;
+    bit<32>            incarnation;
+    bit<64>            secret;
+    redplane_address_t address;
+    redplane_address_t store;
+    bit<48>            mac_src;
+    bit<48>            mac_dst;
+    bit<9>             store_port;
+    bit<48>            late;
 }
 
 // Extracts an answer with a key and a value of the program's sizes. `more` says whether the program's own headers follow. Everything else is left to the program,
 // also other datagrams to the same port.
-parser RedPlaneFixedParser(packet_in packet, out redplane_v4_t outer, out redplane_t message, out bool more) {
+parser RedPlaneFixedParser(packet_in packet, out redplane_outer_t outer, out redplane_t message, out bool more) {
     state start {
         more = true;
         transition select(packet.lookahead<bit<112>>()[15:0]) {
-            0x0800: proto;
+            REDPLANE_ETHERTYPE: proto;
             default: accept;
         }
     }
 
     state proto {
-        bit<192> front = packet.lookahead<bit<192>>();
-        transition select(front[79:72], front[7:0]) {
-            (0x45, 17): udp;
+        REDPLANE_TO_PROTO front = packet.lookahead<REDPLANE_TO_PROTO>();
+        transition select(REDPLANE_FORM(front), front[7:0]) {
+            (REDPLANE_PLAIN_FORM, 17): udp;
             default: accept;
         }
     }
 
     state udp {
-        bit<336> front = packet.lookahead<bit<336>>();
+        bit<(8 * REDPLANE_OUTER_BYTES)> front = packet.lookahead<bit<(8 * REDPLANE_OUTER_BYTES)>>();
         transition select(front[63:48], front[47:32], front[31:16]) {
-            (REDPLANE_PORT, REDPLANE_PORT, REDPLANE_BYTES - 34 .. 65535): kind;
+            (REDPLANE_PORT, REDPLANE_PORT, REDPLANE_BYTES - REDPLANE_IP_BYTES .. 65535): kind;
             default: accept;
         }
     }
 
     state kind {
-        bit<720> front = packet.lookahead<bit<720>>();
+        bit<(8 * REDPLANE_OUTER_BYTES + 384)> front = packet.lookahead<bit<(8 * REDPLANE_OUTER_BYTES + 384)>>();
         transition select(front[383:368], front[31:0]) {
             ((bit<16>)(REDPLANE_VERSION ++ (REDPLANE_NEW | 0x80)), (bit<32>)(4 * REDPLANE_KEY_WORDS * 65536 + 4 * REDPLANE_VALUE_WORDS)): message;
             default: accept;
@@ -114,7 +119,7 @@ parser RedPlaneFixedParser(packet_in packet, out redplane_v4_t outer, out redpla
 counter(6, CounterType.packets) redplane_fixed_counts;
 
 // First in ingress: takes the store's answers.
-control RedPlaneFixedArrive(inout redplane_v4_t outer,
+control RedPlaneFixedArrive(inout redplane_outer_t outer,
                             inout redplane_t message,
                             inout redplane_fixed_t m,
                             inout standard_metadata_t sm) {
@@ -125,8 +130,8 @@ control RedPlaneFixedArrive(inout redplane_v4_t outer,
     action configure(bit<16> switch_id,
                      bit<32> incarnation,
                      bit<64> secret,
-                     bit<32> address,
-                     bit<32> store,
+                     redplane_address_t address,
+                     redplane_address_t store,
                      bit<48> mac_src,
                      bit<48> mac_dst,
                      bit<9> port,
@@ -163,7 +168,8 @@ control RedPlaneFixedArrive(inout redplane_v4_t outer,
             bit<48> age = sm.ingress_global_timestamp - message.stamp[47:0];
             m.bytes = sm.packet_length - REDPLANE_BYTES;
             if (expected != message.digest || (message.flags & REDPLANE_FIXED) == 0 || message.switch_id != m.switch_id
-                || message.incarnation != m.incarnation || message.object != REDPLANE_OBJECT || sm.ingress_port != m.store_port) {
+                || message.incarnation != m.incarnation || message.object != REDPLANE_OBJECT || sm.ingress_port != m.store_port
+                REDPLANE_OR_UNSUMMED(outer)) {
                 redplane_fixed_counts.count(REDPLANE_FIXED_FORGED);
                 m.step = REDPLANE_DROP;
             } else if (age > m.late) {
@@ -200,7 +206,7 @@ control RedPlaneFixedArrive(inout redplane_v4_t outer,
 
 // Makes the packet a request, or sends one without it if `flags` do not have REDPLANE_PACKET. `grant` is 0, or that under which the value is to be replaced; `lease`
 // says for how many milliseconds the key is to be kept. `number` comes back with the answer, and so does the first word of `value`.
-control RedPlaneFixedAsk(inout redplane_v4_t outer,
+control RedPlaneFixedAsk(inout redplane_outer_t outer,
                          inout redplane_t message,
                          inout redplane_fixed_t m,
                          inout standard_metadata_t sm,
@@ -215,12 +221,7 @@ control RedPlaneFixedAsk(inout redplane_v4_t outer,
         outer.setValid();
         outer.mac_dst = m.mac_dst;
         outer.mac_src = m.mac_src;
-        outer.ethertype = 0x0800;
-        outer.version_ihl_tos = 0x4500;
-        outer.id = 0;
-        outer.fragment = 0;
-        outer.ttl = 64;
-        outer.proto = 17;
+        REDPLANE_SET_IP(outer);
         outer.src = m.address;
         outer.dst = m.store;
         outer.sport = REDPLANE_PORT;
@@ -256,7 +257,7 @@ control RedPlaneFixedAsk(inout redplane_v4_t outer,
 }
 
 // Egress: signs requests. Headers behind a message without a packet are cut off.
-control RedPlaneFixedDepart(inout redplane_v4_t outer, inout redplane_t message, in redplane_fixed_t m) {
+control RedPlaneFixedDepart(inout redplane_outer_t outer, inout redplane_t message, in redplane_fixed_t m) {
     RedPlaneDigest() digest_of;
 
     apply {
@@ -266,8 +267,8 @@ control RedPlaneFixedDepart(inout redplane_v4_t outer, inout redplane_t message,
                 length = REDPLANE_BYTES;
                 truncate(length);
             }
-            outer.len = length[15:0] - 14;
-            outer.udp_len = length[15:0] - 34;
+            outer.len = length[15:0] - REDPLANE_UNCOUNTED;
+            outer.udp_len = length[15:0] - REDPLANE_IP_BYTES;
             digest_of.apply(m.secret, message, message.digest);
         }
     }

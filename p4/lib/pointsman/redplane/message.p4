@@ -4,6 +4,8 @@
 #ifndef POINTSMAN_REDPLANE_MESSAGE_P4
 #define POINTSMAN_REDPLANE_MESSAGE_P4
 
+#include <pointsman/redplane/ip.p4>
+
 #ifndef REDPLANE_SLOTS
 #define REDPLANE_SLOTS 65536
 #endif
@@ -15,6 +17,10 @@
 #endif
 #ifndef REDPLANE_OBJECT
 #define REDPLANE_OBJECT 0
+#endif
+// Protected objects of the program: messages for its N-th one have the number REDPLANE_OBJECT plus N, from 0 on.
+#ifndef REDPLANE_OBJECTS
+#define REDPLANE_OBJECTS 1
 #endif
 // Stores, each with some of the keys. That of shard N has the configured address plus N.
 #ifndef REDPLANE_SHARDS
@@ -37,7 +43,7 @@
 #define REDPLANE_LEASES 1
 #define REDPLANE_LEASE(m) 32w0
 #else
-#define REDPLANE_LEASES REDPLANE_SLOTS
+#define REDPLANE_LEASES (REDPLANE_SLOTS * REDPLANE_OBJECTS)
 #define REDPLANE_LEASE(m) m.index
 #endif
 // The kind of a message apart from the bit for a shared lease; a kind with this bit, if a message has it; and if the lease of the slot is shared.
@@ -91,26 +97,6 @@ const bit<8> REDPLANE_OTHER = 4;   // a message to another address: the program 
 typedef bit<(32 * REDPLANE_KEY_WORDS)> redplane_key_t;
 typedef bit<(32 * REDPLANE_VALUE_WORDS)> redplane_value_t;
 
-// Ethernet, IPv4 without options, UDP.
-header redplane_v4_t {
-    bit<48> mac_dst;
-    bit<48> mac_src;
-    bit<16> ethertype;
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-    bit<16> sport;
-    bit<16> dport;
-    bit<16> udp_len;
-    bit<16> udp_checksum;
-}
-
 header redplane_t {
     bit<8>           version;
     bit<8>           kind;
@@ -135,10 +121,7 @@ header redplane_t {
 }
 
 // Bytes of both headers.
-#define REDPLANE_BYTES (42 + 56 + 4 * REDPLANE_KEY_WORDS + 4 * REDPLANE_VALUE_WORDS)
-
-#define REDPLANE_SUMMED(outer) \
-    { outer.version_ihl_tos, outer.len, outer.id, outer.fragment, outer.ttl, outer.proto, outer.src, outer.dst }
+#define REDPLANE_BYTES (REDPLANE_OUTER_BYTES + 56 + 4 * REDPLANE_KEY_WORDS + 4 * REDPLANE_VALUE_WORDS)
 
 // Serial arithmetic (RFC 1982): whether `a` is later than `b`.
 bool redplane_later(in bit<32> a, in bit<32> b) {
@@ -151,25 +134,25 @@ bit<32> redplane_swapped(in bit<32> word) {
 }
 
 // Extracts a message of RedPlane. `more` says whether the program's own headers follow.
-parser RedPlaneParser(packet_in packet, out redplane_v4_t outer, out redplane_t message, out bool more) {
+parser RedPlaneParser(packet_in packet, out redplane_outer_t outer, out redplane_t message, out bool more) {
     state start {
         more = true;
         transition select(packet.lookahead<bit<112>>()[15:0]) {
-            0x0800: proto;
+            REDPLANE_ETHERTYPE: proto;
             default: accept;
         }
     }
 
     state proto {
-        bit<192> front = packet.lookahead<bit<192>>();
-        transition select(front[79:72], front[7:0]) {
-            (0x45, 17): udp;
+        REDPLANE_TO_PROTO front = packet.lookahead<REDPLANE_TO_PROTO>();
+        transition select(REDPLANE_FORM(front), front[7:0]) {
+            (REDPLANE_PLAIN_FORM, 17): udp;
             default: accept;
         }
     }
 
     state udp {
-        transition select(packet.lookahead<bit<304>>()[15:0]) {
+        transition select(packet.lookahead<bit<(8 * REDPLANE_IP_BYTES + 32)>>()[15:0]) {
             REDPLANE_PORT: message;
             default: accept;
         }

@@ -22,8 +22,9 @@
 //     }
 //     send.apply(...)                        // RedPlaneSnapshotSend
 //
-// and its egress is RedPlaneSnapshotDepart. If redplane.held, redplane.values are those of the cells after the change. A packet generator makes
-// REDPLANE_PLACES * 2^REDPLANE_CELL_BITS packets at a time, as port REDPLANE_GENERATOR.
+// its egress is RedPlaneSnapshotDepart, and REDPLANE_COMPUTE is the last line of the control that computes checksums. If redplane.held, redplane.values are those of the cells after the change. A packet generator makes
+// REDPLANE_PLACES * 2^REDPLANE_CELL_BITS packets at a time, as port REDPLANE_GENERATOR. With `#define REDPLANE_IPV6` messages are sent over IPv6 in the
+// place of IPv4.
 
 #ifndef POINTSMAN_REDPLANE_SNAPSHOT_P4
 #define POINTSMAN_REDPLANE_SNAPSHOT_P4
@@ -32,7 +33,7 @@
 
 // First in ingress: what the packet is.
 control RedPlaneSnapshotArrive(inout generated_t generated,
-                               inout redplane_v4_t outer,
+                               inout redplane_outer_t outer,
                                inout redplane_t message,
                                inout redplane_snapshot_t m,
                                inout standard_metadata_t sm) {
@@ -44,8 +45,8 @@ control RedPlaneSnapshotArrive(inout generated_t generated,
     action configure(bit<16> switch_id,
                      bit<32> incarnation,
                      bit<64> secret,
-                     bit<32> address,
-                     bit<32> store,
+                     redplane_address_t address,
+                     redplane_address_t store,
                      bit<48> mac_src,
                      bit<48> mac_dst,
                      bit<9> port,
@@ -100,7 +101,8 @@ control RedPlaneSnapshotArrive(inout generated_t generated,
             if (expected != message.digest || message.version != REDPLANE_VERSION || message.kind[7:7] == 0
                 || message.switch_id != m.switch_id || message.incarnation != m.incarnation
                 || message.object != REDPLANE_OBJECT || message.key_bytes != 4 * REDPLANE_KEY_WORDS
-                || message.value_bytes != 4 * REDPLANE_VALUE_WORDS || m.place >= REDPLANE_PLACES || m.cell >= REDPLANE_CELLS) {
+                || message.value_bytes != 4 * REDPLANE_VALUE_WORDS || m.place >= REDPLANE_PLACES || m.cell >= REDPLANE_CELLS
+                REDPLANE_OR_UNSUMMED(outer)) {
                 redplane_counts.count(REDPLANE_COUNT_BAD);
             } else {
                 m.work = REDPLANE_ANSWER;
@@ -147,7 +149,7 @@ control RedPlaneSnapshotCount(inout redplane_snapshot_t m, inout redplane_place_
 }
 
 // Makes the packet a request. The values of a cell follow.
-control RedPlaneSnapshotRequest(inout redplane_v4_t outer,
+control RedPlaneSnapshotRequest(inout redplane_outer_t outer,
                                 inout redplane_t message,
                                 inout redplane_snapshot_t m,
                                 in redplane_place_t p,
@@ -158,12 +160,7 @@ control RedPlaneSnapshotRequest(inout redplane_v4_t outer,
         outer.setValid();
         outer.mac_dst = m.mac_dst;
         outer.mac_src = m.mac_src;
-        outer.ethertype = 0x0800;
-        outer.version_ihl_tos = 0x4500;
-        outer.id = 0;
-        outer.fragment = 0;
-        outer.ttl = 64;
-        outer.proto = 17;
+        REDPLANE_SET_IP(outer);
         outer.src = m.address;
         outer.dst = m.store;
         outer.sport = REDPLANE_PORT;
@@ -211,7 +208,7 @@ control RedPlaneSnapshotFill(inout redplane_snapshot_t m, inout redplane_place_t
 }
 
 // A packet of the generator: sends a cell of the snapshot that the store does not have yet, or asks for one.
-control RedPlaneSnapshotGenerated(inout redplane_v4_t outer,
+control RedPlaneSnapshotGenerated(inout redplane_outer_t outer,
                                   inout redplane_t message,
                                   inout redplane_snapshot_t m,
                                   inout redplane_place_t p) {
@@ -258,7 +255,7 @@ control RedPlaneSnapshotGenerated(inout redplane_v4_t outer,
 }
 
 // An answer of the store, whose digest is right.
-control RedPlaneSnapshotAnswer(inout redplane_v4_t outer,
+control RedPlaneSnapshotAnswer(inout redplane_outer_t outer,
                                inout redplane_t message,
                                inout redplane_snapshot_t m,
                                inout redplane_place_t p) {
@@ -382,7 +379,7 @@ control RedPlaneSnapshotAnswer(inout redplane_v4_t outer,
 }
 
 // What the packet does to the arrays.
-control RedPlaneSnapshotTurn(inout redplane_v4_t outer, inout redplane_t message, inout redplane_snapshot_t m) {
+control RedPlaneSnapshotTurn(inout redplane_outer_t outer, inout redplane_t message, inout redplane_snapshot_t m) {
     RedPlaneSnapshotCount() count;
     RedPlaneSnapshotGenerated() generated;
     RedPlaneSnapshotAnswer() answer;
@@ -446,14 +443,14 @@ control RedPlaneSnapshotSend(inout redplane_t message, inout redplane_snapshot_t
 }
 
 // Egress: signs requests.
-control RedPlaneSnapshotDepart(inout redplane_v4_t outer, inout redplane_t message, in redplane_snapshot_t m) {
+control RedPlaneSnapshotDepart(inout redplane_outer_t outer, inout redplane_t message, in redplane_snapshot_t m) {
     RedPlaneDigest() digest_of;
 
     apply {
         if (m.step == REDPLANE_SEND) {
             truncate(REDPLANE_BYTES);
-            outer.len = REDPLANE_BYTES - 14;
-            outer.udp_len = REDPLANE_BYTES - 34;
+            outer.len = REDPLANE_BYTES - REDPLANE_UNCOUNTED;
+            outer.udp_len = REDPLANE_BYTES - REDPLANE_IP_BYTES;
             digest_of.apply(m.secret, message, message.digest);
         }
     }

@@ -144,7 +144,7 @@ fn policy(n: &Numbers) -> Option<BlockNumbers> {
 }
 
 /// An action by its parameters, in a program with so many slots.
-fn action(call: Call, n: &Numbers, slots: usize) -> Option<Action> {
+fn action(call: Call, n: &Numbers, slots: usize, store_v6: bool) -> Option<Action> {
     let per_slot = |first: usize| {
         let mut out = [0; MAX_DEVICES];
         for (i, value) in out.iter_mut().take(slots).enumerate() {
@@ -159,13 +159,13 @@ fn action(call: Call, n: &Numbers, slots: usize) -> Option<Action> {
     Some(match call {
         Call::SetSwitch => Action::SetSwitch { mac: n.mac(0)? },
         Call::Configure => {
-            let v4 = |i| Some(Ipv4Addr::from_bits(n.get(i)?));
-            let (secret, address) = (ReportKey::new(n.get::<u64>(2)?.to_be_bytes()), v4(3)?);
+            let secret = ReportKey::new(n.get::<u64>(2)?.to_be_bytes());
+            let (address, store) = (n.address(3, store_v6)?, n.address(4, store_v6)?);
             let fixed = (n.get(1)?, n.mac(5)?, n.get(8)?);
             if fixed != (STORE_INCARNATION, StoreLink::mac_of(address), STORE_LATE_US) {
                 return None;
             }
-            let (number, store, mac, port) = (n.get(0)?, v4(4)?, n.mac(6)?, n.get(7)?);
+            let (number, mac, port) = (n.get(0)?, n.mac(6)?, n.get(7)?);
             Action::Configure { number, secret, address, store, port, mac }
         }
         Call::Forward => Action::Forward { port: n.get(0)? },
@@ -249,6 +249,6 @@ impl Schema {
     fn decode_action(&self, message: &p4rt::Action) -> Option<Action> {
         let (call, param_ids) = self.call_of(message.action_id)?;
         let of = |id: &u32| Some((number(&message.params.iter().find(|p| p.param_id == *id)?.value)?, 0));
-        action(call, &Numbers(param_ids.iter().map(of).collect()), self.slots())
+        action(call, &Numbers(param_ids.iter().map(of).collect()), self.slots(), self.store_v6 == Some(true))
     }
 }

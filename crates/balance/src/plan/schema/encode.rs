@@ -171,7 +171,7 @@ impl Schema {
         let (call, params): (Call, Vec<u128>) = match action {
             Action::SetSwitch { mac } => (Call::SetSwitch, vec![mac.to_u64().into()]),
             Action::Configure { number, secret, address, store, port, mac } => {
-                let ends = [*address, *store].map(|a| u128::from(a.to_bits()));
+                let ends = [*address, *store].map(bits);
                 let macs = [StoreLink::mac_of(*address), *mac].map(|m| u128::from(m.to_u64()));
                 let first = [u128::from(*number), STORE_INCARNATION, secret.bits().into()];
                 let last = [u128::from(*port), STORE_LATE_US];

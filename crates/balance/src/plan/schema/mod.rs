@@ -33,6 +33,8 @@ pub struct Schema {
     tables: Vec<(u32, Fields)>,
     /// In the order of [`Call`].
     actions: Vec<(u32, Vec<u32>)>,
+    /// Of a program that keeps connections in a store: whether its messages go over IPv6.
+    store_v6: Option<bool>,
     /// Register `last_heard` of the devices in each slot: of as many as a server can have in this program.
     pub last_heard: Vec<u32>,
     /// Registers `in_flight` and `reported` of the devices in each slot.
@@ -120,6 +122,13 @@ fn actions(info: &P4Info, slots: usize) -> Result<Vec<(u32, Vec<u32>)>, String> 
     Call::ALL.iter().map(one).collect()
 }
 
+/// Whether the messages to a store go over IPv6, if the program has one.
+fn store_v6(info: &P4Info) -> Option<bool> {
+    let (_, name, _) = Call::ALL.iter().find(|(kind, ..)| *kind == Call::Configure)?;
+    let action = info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.name == *name))?;
+    Some(action.params.iter().any(|p| p.name == "address" && p.bitwidth == 128))
+}
+
 impl Schema {
     /// Finds all names in a P4Info.
     ///
@@ -170,6 +179,7 @@ impl Schema {
         Ok(Schema {
             tables,
             actions,
+            store_v6: store_v6(info),
             last_heard,
             live,
             device_connections: counter("BalancerIngress.device_connections")?,
@@ -243,9 +253,9 @@ impl Schema {
         ids.into_iter().filter(|id| *id != 0)
     }
 
-    /// Whether the program keeps connections in a store.
-    pub fn has_store(&self) -> bool {
-        self.table(Table::StoreConfig).0 != 0
+    /// Whether the program keeps connections in a store that is reached as that of a rack, or neither has one.
+    pub fn has_store_of(&self, rack: &Rack) -> bool {
+        self.store_v6 == rack.switch.store.as_ref().map(|store| store.address.is_ipv6())
     }
 
     /// The id of the table whose entries have a direct meter.

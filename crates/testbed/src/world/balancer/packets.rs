@@ -1,6 +1,7 @@
 //! Single packets at two switches.
 
 use super::*;
+use pointsman_wire::frame::udp;
 
 /// Two switches and single packets.
 struct Bench<'a>(Testbed<'a>);
