@@ -5,6 +5,7 @@ pub use super::figure::Ran;
 use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
+use pointsman_console::say;
 use pointsman_sim::{Outcome, Scenario, scenario};
 use pointsman_trials::network::{self, Point};
 use pointsman_trials::validate::load_average;
@@ -241,12 +242,18 @@ impl Bench {
             let violations = result["checks"]["violations"].as_u64().unwrap_or(0);
             self.simulations.fetch_add(1, Ordering::Relaxed);
             self.violations.fetch_add(violations, Ordering::Relaxed);
+            for text in result["checks"]["first"].as_array().into_iter().flatten() {
+                say(&format!("{}, seed {}: {text}", result["point"], result["seed"]));
+            }
         }
         Ok(results)
     }
 
-    /// Counts a completed simulation.
+    /// Counts a completed simulation, and names the violations that its checkers found.
     pub fn finished(&self, outcome: Outcome) -> Outcome {
+        for text in &outcome.violations.first {
+            say(&format!("seed {}: {text}", outcome.seed));
+        }
         self.simulations.fetch_add(1, Ordering::Relaxed);
         self.violations.fetch_add(outcome.violations.total(), Ordering::Relaxed);
         outcome
