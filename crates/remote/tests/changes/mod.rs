@@ -1,10 +1,12 @@
 //! A table against a plain map, with memory that is written at once.
 
-use pointsman_remote::{Action, ChangeError, Config, Layout, LayoutError, LoadError, Part, Table, WINDOW};
+use pointsman_remote::{
+    Action, ChangeError, Config, Layout, LayoutError, LoadError, Part, Scratchpads, Table, WINDOW,
+};
 use pointsman_wire::Random;
 use std::collections::BTreeMap;
 
-const LAYOUT: Layout = Layout { key: 4, value: 4 };
+const LAYOUT: Layout = Layout { key: 4, value: 4, scratchpads: Scratchpads::Ring };
 
 fn table(cells: &[u32], stash: usize) -> Table {
     Table::new(Config {
@@ -174,8 +176,14 @@ fn bad_input_is_refused() {
         cache: 0,
     };
     let error = |layout, cells: &[u32]| Table::new(config(layout, cells)).err();
-    assert_eq!(error(Layout { key: 6, value: 4 }, &[1, 1]), Some(LayoutError::Size(6)));
-    assert_eq!(error(Layout { key: 4, value: 0 }, &[1, 1]), Some(LayoutError::Size(0)));
+    assert_eq!(
+        error(Layout { key: 6, value: 4, scratchpads: Scratchpads::Ring }, &[1, 1]),
+        Some(LayoutError::Size(6))
+    );
+    assert_eq!(
+        error(Layout { key: 4, value: 0, scratchpads: Scratchpads::Ring }, &[1, 1]),
+        Some(LayoutError::Size(0))
+    );
     assert_eq!(error(LAYOUT, &[100]), Some(LayoutError::Replica));
     for cells in [&[][..], &[4, 0], &[1 << 30, 1 << 30]] {
         assert_eq!(Part::divide(cells), Err(LayoutError::Cells), "{cells:?}");
