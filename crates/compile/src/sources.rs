@@ -47,6 +47,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/tea/cache.p4" => "../../../p4/lib/pointsman/tea/cache.p4",
     "pointsman/tea/flow_switch.p4" => "../../../p4/lib/pointsman/tea/flow_switch.p4",
     "pointsman/tea/flows.p4" => "../../../p4/lib/pointsman/tea/flows.p4",
+    "pointsman/tea/inline.p4" => "../../../p4/lib/pointsman/tea/inline.p4",
     "pointsman/tea/message.p4" => "../../../p4/lib/pointsman/tea/message.p4",
     "pointsman/tea/roce.p4" => "../../../p4/lib/pointsman/tea/roce.p4",
     "pointsman/tea.p4" => "../../../p4/lib/pointsman/tea.p4",

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("entries_change_under_look_ups", entries_change_under_look_ups),
+    ("rows_have_the_packet_with_the_cells", rows_have_the_packet_with_the_cells),
     ("a_load_balancer_with_one_copy", a_load_balancer_with_one_copy),
     ("a_vpn_gateway_with_entries_for_ipv6", a_vpn_gateway_with_entries_for_ipv6),
     ("the_cache_answers_for_popular_entries", the_cache_answers_for_popular_entries),
@@ -56,6 +57,22 @@ fn entries_change_under_look_ups() -> Outcome {
 
 /// Captures of the ports to both memory servers.
 const ROCE: [&str; 4] = ["10_in", "10_out", "11_in", "11_out"];
+
+/// A scratchpad in each row: popular flows share it often.
+fn rows_have_the_packet_with_the_cells() -> Outcome {
+    let dir = Scratch::new("tea-rows");
+    let captures = dir.path("captures");
+    std::fs::create_dir(&captures)?;
+    let flags = ["--layout", "inline", "--churn", "--adverse", "--zipf", "1.2", "--pcap", &captures];
+    let result = tea(&dir, "nat", &flags)?;
+    ensure!(result["layout"] == "inline", "{result:#}");
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    // Rows of 1,792 bytes for four cells, at 0.5 entries each, twice.
+    ensure!(number(&result["dram_bytes"]) > 2 * 1792 * 5000 / 2, "{result:#}");
+    let answered = result["per_server"].as_array().into_iter().flatten().map(number).sum::<u64>();
+    ensure!(answered >= number(&result["lookups"]["remote"]), "{result:#}");
+    judge("tea_wire", &captures, &ROCE, &[])
+}
 
 fn a_load_balancer_with_one_copy() -> Outcome {
     let dir = Scratch::new("tea-lb");
@@ -126,6 +143,7 @@ fn flags_that_do_not_go_together() -> Outcome {
         &["--ipv6"],
         &["--fault", "port"],
         &["--cache"],
+        &["--layout", "inline"],
     ] {
         let output = pointsman(&[&["tea", "--app", "nat", "--plain"], more].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -4,7 +4,7 @@
 
 use pointsman_engine::Engine;
 use pointsman_ir::Executor;
-use pointsman_remote::{Config, Layout, RING, SLOT, Table};
+use pointsman_remote::{Config, Layout, RING, SLOT, Scratchpads, Table};
 use pointsman_roce::{Packet, Region, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_testkit::compile::{compile_with, own_includes, own_libraries, own_program};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const CELLS: u32 = 1 << 20;
 const ENTRIES: u32 = 600_000;
 const BASE: u64 = 1 << 32;
-const LAYOUT: Layout = Layout { key: 16, value: 8 };
+const LAYOUT: Layout = Layout { key: 16, value: 8, scratchpads: Scratchpads::Ring };
 const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 1, 1));
 const PACKETS: u32 = 4_000;

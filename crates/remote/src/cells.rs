@@ -1,6 +1,6 @@
 //! What every cell is to hold, and the way to a free one.
 
-use crate::layout::{Layout, Part, WINDOW, home};
+use crate::layout::{Layout, Part, WINDOW};
 
 /// How far from its window the search for a free cell goes, in cells to each side.
 const REACH: usize = 256;
@@ -30,7 +30,7 @@ impl Cells {
 
     /// The first place of a key's window.
     pub fn window(&self, key: &[u8]) -> usize {
-        let home = home(key, self.total);
+        let home = self.layout.home(key, self.total);
         let part = self.parts.partition_point(|p| p.start <= home) - 1;
         home as usize + part * (WINDOW as usize - 1)
     }

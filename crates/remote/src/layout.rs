@@ -10,6 +10,10 @@ pub const WINDOW: u32 = 8;
 pub const RING: u32 = 64;
 /// Bytes of a scratchpad (`TEA_SLOT`).
 pub const SLOT: u32 = 2048;
+/// Bytes of a scratchpad in a row (`TEA_SLOT` with `TEA_INLINE`).
+pub const ROW_SLOT: u32 = 1536;
+/// Cells of a row's bucket: half of a window.
+pub(crate) const BUCKET: u32 = WINDOW / 2;
 /// Bytes of a cell besides key and value: index and check.
 const EXTRA: usize = 8;
 
@@ -20,6 +24,8 @@ pub enum LayoutError {
     Size(usize),
     /// No server has cells, or all together have too many.
     Cells,
+    /// Rows have four cells of their own, which so many cells of a server do not fill.
+    Rows(u32),
     /// A replica of a server's cells needs another server.
     Replica,
 }
@@ -33,6 +39,9 @@ impl fmt::Display for LayoutError {
             LayoutError::Cells => {
                 f.write_str("the servers together need between 1 and 2^31 - 1 cells, and each at least one")
             }
+            LayoutError::Rows(n) => {
+                write!(f, "{n} cells of a server: with a scratchpad in each row, use a multiple of {BUCKET}")
+            }
             LayoutError::Replica => {
                 f.write_str("replicas need at least two servers: add one, or use one copy of the entries")
             }
@@ -42,13 +51,25 @@ impl fmt::Display for LayoutError {
 
 impl Error for LayoutError {}
 
-/// Sizes of keys and values, in bytes.
+/// Where packets wait for their entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scratchpads {
+    /// Scratchpads of a queue pair, behind all cells, used in turn. A window begins at any cell.
+    Ring,
+    /// A row for each bucket of four cells (`TEA_INLINE`): the bucket, a *shadow*, which is a copy of the next bucket, and a scratchpad. A window begins with a
+    /// bucket.
+    Inline,
+}
+
+/// Sizes of keys and values, in bytes, and the place of scratchpads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// `TEA_KEY_BYTES`.
     pub key: usize,
     /// `TEA_VALUE_BYTES`.
     pub value: usize,
+    /// Where packets wait.
+    pub scratchpads: Scratchpads,
 }
 
 impl Layout {
@@ -56,13 +77,13 @@ impl Layout {
     ///
     /// # Errors
     /// Not a multiple of four from 4 to 64.
-    pub fn new(key: usize, value: usize) -> Result<Self, LayoutError> {
+    pub fn new(key: usize, value: usize, scratchpads: Scratchpads) -> Result<Self, LayoutError> {
         for n in [key, value] {
             if !n.is_multiple_of(4) || !(4..=64).contains(&n) {
                 return Err(LayoutError::Size(n));
             }
         }
-        Ok(Layout { key, value })
+        Ok(Layout { key, value, scratchpads })
     }
 
     /// Bytes of a cell.
@@ -70,9 +91,51 @@ impl Layout {
         EXTRA + self.key + self.value
     }
 
-    /// Bytes of a server's cells: those of its range, and the rest of the last one's window.
+    /// Bytes of a server's cells: those of its range, and the rest of the last one's window; with rows, their shadows and scratchpads, too.
     pub fn region_bytes(&self, cells: u32) -> u64 {
-        u64::from(cells + WINDOW - 1) * self.cell_bytes() as u64
+        match self.scratchpads {
+            Scratchpads::Ring => u64::from(cells + WINDOW - 1) * self.cell_bytes() as u64,
+            Scratchpads::Inline => u64::from(cells / BUCKET) * self.row_bytes(),
+        }
+    }
+
+    /// Bytes of the scratchpads behind all cells, of so many queue pairs.
+    pub fn ring_bytes(&self, pairs: u32) -> u64 {
+        match self.scratchpads {
+            Scratchpads::Ring => u64::from(pairs) * u64::from(RING * SLOT),
+            Scratchpads::Inline => 0,
+        }
+    }
+
+    /// Bytes of a row (`TEA_ROW_BYTES`).
+    pub fn row_bytes(&self) -> u64 {
+        u64::from(WINDOW) * self.cell_bytes() as u64 + u64::from(ROW_SLOT)
+    }
+
+    /// Where a cell is in the memory of a server with so many cells: its number there, in bytes from the first cell on. With rows, cells of most buckets
+    /// are in two places.
+    pub(crate) fn offsets(&self, number: u32, cells: u32) -> impl Iterator<Item = u64> + use<> {
+        let cell = self.cell_bytes() as u64;
+        let places = match self.scratchpads {
+            Scratchpads::Ring => [Some(u64::from(number) * cell), None],
+            Scratchpads::Inline => {
+                let (bucket, place) = (number / BUCKET, number % BUCKET);
+                let row = |row: u32, place: u32| u64::from(row) * self.row_bytes() + u64::from(place) * cell;
+                let own = (bucket < cells / BUCKET).then(|| row(bucket, place));
+                let shadow = (1..=cells / BUCKET).contains(&bucket).then(|| row(bucket - 1, BUCKET + place));
+                [own, shadow]
+            }
+        };
+        places.into_iter().flatten()
+    }
+
+    /// The first cell of a key's window, of so many cells.
+    pub(crate) fn home(&self, key: &[u8], cells: u32) -> u32 {
+        let hash = crc32_after(0, key);
+        match self.scratchpads {
+            Scratchpads::Ring => hash % cells,
+            Scratchpads::Inline => hash % (cells / BUCKET) * BUCKET,
+        }
     }
 
     /// Writes a cell: number `index` with key and value, one after the other, or nothing.
@@ -86,11 +149,6 @@ impl Layout {
             None => out.resize(out.len() + self.key + self.value + 4, 0),
         }
     }
-}
-
-/// The first cell of a key's window, of so many cells.
-pub(crate) fn home(key: &[u8], cells: u32) -> u32 {
-    crc32_after(0, key) % cells
 }
 
 /// A server's share: consecutive cells.

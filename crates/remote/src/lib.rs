@@ -19,7 +19,7 @@ mod zipf;
 
 pub use cache::LEAST;
 pub use error::{ChangeError, LoadError};
-pub use layout::{Layout, LayoutError, Part, RING, SLOT, WINDOW};
+pub use layout::{Layout, LayoutError, Part, RING, ROW_SLOT, SLOT, Scratchpads, WINDOW};
 pub use table::{Action, Config, Entry, Table};
 pub use writer::{Writer, WriterError};
 pub use zipf::Zipf;

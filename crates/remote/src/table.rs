@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::cells::Cells;
 use crate::error::{ChangeError, LoadError};
-use crate::layout::{Layout, Part, WINDOW};
+use crate::layout::{BUCKET, Layout, Part, Scratchpads, WINDOW};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What the switch answers for a key: a value, or that it has none.
@@ -93,7 +93,12 @@ impl Table {
         if config.replicas && parts.len() < 2 {
             return Err(crate::LayoutError::Replica);
         }
-        let layout = Layout::new(config.layout.key, config.layout.value)?;
+        let Layout { key, value, scratchpads } = config.layout;
+        let layout = Layout::new(key, value, scratchpads)?;
+        let broken = parts.iter().map(|p| p.cells).find(|n| !n.is_multiple_of(BUCKET));
+        if let Some(n) = broken.filter(|_| scratchpads == Scratchpads::Inline) {
+            return Err(crate::LayoutError::Rows(n));
+        }
         Ok(Table {
             cells: Cells::new(layout, parts),
             replicas: config.replicas,
@@ -194,7 +199,8 @@ impl Table {
         Ok(())
     }
 
-    /// The bytes of a server's cells in pieces of up to `cells` of them, each with its offset; its replica of another one's cells follows.
+    /// The bytes of a server's cells in pieces of up to `cells` of them, or of one row without its scratchpad, each with its offset; its replica of another
+    /// one's cells follows.
     pub fn images(&self, server: usize, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
         let replica = self.replicas.then(|| {
             let own = self.cells.layout.region_bytes(self.cells.parts()[server].cells);
@@ -206,13 +212,17 @@ impl Table {
     fn image(&self, part: usize, start: u64, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
         let (layout, range) = (self.cells.layout, self.cells.parts()[part]);
         let first = range.start as usize + part * (WINDOW as usize - 1);
-        let all = range.cells + WINDOW - 1;
-        (0..all).step_by(cells.max(1) as usize).map(move |number| {
+        // A row's cells are eight consecutive ones, of which the next row has four, too.
+        let (all, step, piece) = match layout.scratchpads {
+            Scratchpads::Ring => (range.cells + WINDOW - 1, cells.max(1), cells.max(1)),
+            Scratchpads::Inline => (range.cells, BUCKET, WINDOW),
+        };
+        (0..all).step_by(step as usize).map(move |number| {
             let mut bytes = Vec::new();
-            for n in number..all.min(number + cells.max(1)) {
+            for n in number..(number + piece).min(range.cells + WINDOW - 1) {
                 layout.encode(range.start + n, self.cells.get(first + n as usize), &mut bytes);
             }
-            (start + u64::from(number) * layout.cell_bytes() as u64, bytes)
+            (start + layout.offsets(number, range.cells).next().unwrap_or(0), bytes)
         })
     }
 
@@ -445,14 +455,17 @@ impl Table {
             let (server, index, number) = self.cells.locate(place);
             let mut bytes = Vec::new();
             self.cells.layout.encode(index, self.cells.get(place), &mut bytes);
-            let offset = u64::from(number) * self.cells.layout.cell_bytes() as u64;
             let keys = [before, after];
-            if let Some((replica, start)) = self.replica(server) {
-                // A write of its own, for which the switch holds the keys as well.
-                keys.iter().flatten().for_each(|k| self.reopen(k, true));
-                self.write(keys.clone(), replica, start + offset, bytes.clone());
+            let copies = [self.replica(server), Some((server, 0))];
+            let cells = self.cells.parts()[server].cells;
+            for (at, start) in copies.into_iter().flatten() {
+                for offset in self.cells.layout.offsets(number, cells) {
+                    // Writes of their own, for all of which the switch holds the keys.
+                    keys.iter().flatten().for_each(|k| self.reopen(k, true));
+                    self.write(keys.clone(), at, start + offset, bytes.clone());
+                }
             }
-            self.write(keys, server, offset, bytes);
+            keys.iter().flatten().for_each(|k| self.reopen(k, false));
         }
         self.wake(now);
     }

@@ -6,12 +6,12 @@ mod switch;
 
 pub use setup::{PAIRS, dram_bytes};
 
-use crate::App;
 use crate::checker::{Checker, State};
+use crate::{App, Place};
 use pointsman_control::proto::p4rt;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{FramePool, Port};
-use pointsman_remote::{Action, ChangeError, Table, Writer};
+use pointsman_remote::{Action, ChangeError, Layout, Table, Writer};
 use pointsman_roce::Packet;
 use pointsman_wire::{Mac, Random};
 use setup::{Memories, Server, server_bytes};
@@ -88,6 +88,8 @@ pub struct Plan {
     pub switch: String,
     /// Without TEA.
     pub plain: bool,
+    /// Where packets wait.
+    pub layout: Place,
     /// Memory servers.
     pub servers: usize,
     /// Copies of the entries.
@@ -104,6 +106,13 @@ pub struct Plan {
     pub ipv6: bool,
     /// Random numbers.
     pub seed: u64,
+}
+
+impl Plan {
+    /// The layout of the servers' memory.
+    fn table_layout(&self) -> Layout {
+        self.app.layout(self.layout.scratchpads())
+    }
 }
 
 /// What the controller found at the end.
@@ -222,8 +231,8 @@ impl Controller {
         for (i, cells) in cells.into_iter().enumerate() {
             let (server, port, requester) = Server::set_up(
                 (i, self.plan.ipv6),
-                self.plan.app.layout(),
-                server_bytes(self.plan.app, cells, self.plan.copies),
+                self.plan.table_layout(),
+                server_bytes(self.plan.table_layout(), cells, self.plan.copies),
                 &mut self.random,
             )?;
             self.writer.add(requester, server.memory.key, server.memory.address);

@@ -15,7 +15,7 @@ use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
-use pointsman_remote::Layout;
+use pointsman_remote::{Layout, Scratchpads};
 use serde_json::json;
 use std::error::Error;
 use std::path::PathBuf;
@@ -77,14 +77,49 @@ impl App {
         }
     }
 
-    /// Sizes of its keys and values.
-    fn layout(self) -> Layout {
+    /// Sizes of its keys and values, with this place of scratchpads.
+    fn layout(self, scratchpads: Scratchpads) -> Layout {
         let (key, value) = match self {
             App::Nat | App::Lb => (16, 8),
             App::Firewall => (16, 4),
             App::Vpn => (20, 20),
         };
-        Layout { key, value }
+        Layout { key, value, scratchpads }
+    }
+}
+
+/// Where packets wait for their entries, in the memory of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Place {
+    /// In scratchpads of a queue pair, used in turn: one WRITE and two READs for a look-up.
+    Ring,
+    /// In a row with the cells, as in the paper: one WRITE and one READ. Packets of a bucket share a scratchpad.
+    Inline,
+}
+
+impl Place {
+    /// Its name in the command line.
+    fn name(self) -> &'static str {
+        match self {
+            Place::Ring => "ring",
+            Place::Inline => "inline",
+        }
+    }
+
+    /// READs of a look-up.
+    fn reads(self) -> u64 {
+        match self {
+            Place::Ring => 2,
+            Place::Inline => 1,
+        }
+    }
+
+    /// As the table has it.
+    fn scratchpads(self) -> Scratchpads {
+        match self {
+            Place::Ring => Scratchpads::Ring,
+            Place::Inline => Scratchpads::Inline,
+        }
     }
 }
 
@@ -133,6 +168,9 @@ pub struct Args {
     /// The application with its table in the switch.
     #[arg(long)]
     plain: bool,
+    /// Where packets wait for their entries, in the memory of servers.
+    #[arg(long, value_enum, default_value = "ring")]
+    layout: Place,
     /// Entries of the table.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     entries: u32,
@@ -191,6 +229,8 @@ pub struct Options {
     pub app: App,
     /// Without TEA.
     pub plain: bool,
+    /// Where packets wait.
+    pub layout: Place,
     /// Entries.
     pub entries: u32,
     /// Memory servers.
@@ -227,10 +267,14 @@ pub struct Options {
 
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let has_servers =
-        args.churn || args.adverse || args.memory.is_some() || args.ipv6 || args.cache.is_some();
+    let has_servers = args.churn
+        || args.adverse
+        || args.memory.is_some()
+        || args.ipv6
+        || args.cache.is_some()
+        || args.layout != Place::Ring;
     if args.plain && (args.fault != Fault::None || has_servers) {
-        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse, --memory, --ipv6 and --cache".into());
+        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse, --memory, --ipv6, --cache and --layout".into());
     }
     let is_full = args.fault == Fault::Congestion;
     if is_full && args.ipv6 {
@@ -250,6 +294,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let asked = json!({
         "app": args.app.name(),
         "plain": args.plain,
+        "layout": args.layout.name(),
         "servers": args.servers,
         "copies": copies,
         "fault": format!("{:?}", args.fault).to_lowercase(),
@@ -262,6 +307,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let options = Options {
         app: args.app,
         plain: args.plain,
+        layout: args.layout,
         entries: args.entries,
         servers: args.servers.into(),
         copies,

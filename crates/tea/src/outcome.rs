@@ -28,8 +28,8 @@ pub struct Outcome {
     pub latencies: Vec<u64>,
     /// Look-ups a second, in the time without a fault.
     pub per_s: f64,
-    /// READs that each server has answered, if it counts them.
-    pub reads: Vec<Option<u64>>,
+    /// Look-ups that each server has answered, if it counts READs.
+    pub answered: Vec<Option<u64>>,
     /// Packets lost by the fault until the repair, and the time from the fault until the last one of them was sent, in nanoseconds.
     pub in_fault: [u64; 2],
     /// Packets that were sent after the repair, and those of them that were lost.
@@ -105,7 +105,6 @@ impl Outcome {
         });
         let mut all = json!({
             "schema": 1,
-            "layout": "ring",
             "lookups": lookups,
             "latency_us": {
                 "p10": self.percentile(10),
@@ -114,8 +113,7 @@ impl Outcome {
                 "p99": self.percentile(99),
             },
             "per_s": self.per_s.round(),
-            // Two READs make a look-up.
-            "per_server": self.reads.iter().map(|n| n.map(|n| n / 2)).collect::<Vec<_>>(),
+            "per_server": self.answered,
             "entries": self.found.entries,
             "collisions": self.found.collisions,
             "dram_bytes": self.found.dram_bytes,

@@ -69,6 +69,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         switch: bed.p4runtime.clone(),
         app: options.app,
         plain: options.plain,
+        layout: options.layout,
         servers: options.servers,
         copies: options.copies,
         entries: options.entries,
@@ -105,7 +106,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let reads_before = bed.reads()?;
     let outcome = measure(options, &mut bed, &shared, traffic, say)?;
     let found = controller.join().map_err(|_| Error::new("the controller panicked"))??;
-    finish(outcome, found, &mut bed, &reads_before)
+    finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
 }
 
 /// Sends packets, causes the fault and repairs it.
@@ -185,7 +186,13 @@ fn disturb(
     Ok((calm, repaired))
 }
 
-fn finish(outcome: Outcome, found: Found, bed: &mut Bed, before: &[Option<u64>]) -> Result<Outcome> {
-    let reads = bed.reads()?.iter().zip(before).map(|(now, before)| Some((*now)? - (*before)?)).collect();
-    Ok(Outcome { found, reads, deaths: bed.deaths(), ..outcome })
+fn finish(
+    outcome: Outcome,
+    found: Found,
+    bed: &mut Bed,
+    (before, each): (&[Option<u64>], u64),
+) -> Result<Outcome> {
+    let answered = |now: &Option<u64>, before: &Option<u64>| Some(((*now)? - (*before)?) / each);
+    let answered = bed.reads()?.iter().zip(before).map(|(now, before)| answered(now, before)).collect();
+    Ok(Outcome { found, answered, deaths: bed.deaths(), ..outcome })
 }

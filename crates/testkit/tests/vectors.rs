@@ -49,6 +49,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 32] = [
     ("napt", &["REDPLANE_IPV6"], &["tests/ipv6"]),
     ("nat", &[], &["tests"]),
     ("nat", &["TEA_CACHE=4"], &["tests", "tests/cache"]),
+    ("nat", &["TEA_INLINE"], &["tests/inline"]),
     ("ours", &[], &["tests"]),
     ("p4te", &[], &["tests"]),
     ("router", &[], &["tests"]),

@@ -22,6 +22,8 @@
 // A packet whose entry is in a server passes at least twice: what the program does before TeaFind happens again when the packet has waited for a credit, and
 // when the entry is here. The port that the packet came in by is `tea.in_port`.
 //
+// With `#define TEA_INLINE` the servers' memory has the paper's layout, where a look-up takes one WRITE and one READ; else it has scratchpads in turn.
+//
 // With `#define TEA_IPV6` the way to the servers is RoCEv2 over IPv6 in the place of IPv4.
 //
 // With `#define TEA_CACHE 1024` the switch also has a cache of so many entries; the control plane fills it with the keys that the data plane reports.
@@ -76,7 +78,7 @@ control TeaServes(in bit<48> begun,
             is_out = 1;
         }
         serves = dead == 0 && is_out == 0 && probed == 0;
-        has_credit = in_flight <= 3 * (TEA_CREDITS - 1);
+        has_credit = in_flight <= TEA_REQUESTS * (TEA_CREDITS - 1);
     }
 }
 
@@ -148,7 +150,7 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
             in_flight = 0;
             m.ask = 1;
         }
-        if (in_flight > 3 * (TEA_CREDITS - 1)) {
+        if (in_flight > TEA_REQUESTS * (TEA_CREDITS - 1)) {
             if (m.waits < TEA_WAITS && m.wait_port != 0) {
                 tea_counts.count(TEA_COUNT_WAITED);
                 m.waits = m.waits + 1;
@@ -169,7 +171,7 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
             tea_tag.write(slot, tag);
             tea_keys.write(slot, m.key);
             tea_homes.write(slot, m.home);
-            tea_next.write(m.pair, (bit<32>)(psn + 3));
+            tea_next.write(m.pair, (bit<32>)(psn + TEA_REQUESTS));
             if (in_flight == 0) {
                 tea_progress.write(m.pair, m.begun);
             }
@@ -222,6 +224,10 @@ control TeaSearch(in tea_cells_t c, in tea_key_t key, out bit<8> state, out tea_
     }
 }
 
+#ifdef TEA_INLINE
+#include <pointsman/tea/inline.p4>
+#endif
+
 // A server's answer ends that it is out.
 control TeaAlive(in bit<32> pair, in bit<9> port) {
     apply {
@@ -232,7 +238,11 @@ control TeaAlive(in bit<32> pair, in bit<9> port) {
 
 // An answer of a server, with the right check value.
 control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
+#ifdef TEA_INLINE
+    TeaTakeRow() take_row;
+#else
     TeaSearch() search;
+#endif
     TeaAlive() alive;
 
     apply {
@@ -266,7 +276,11 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             tea_done.write(m.pair, (bit<32>)end);
             tea_progress.write(m.pair, sm.ingress_global_timestamp);
         } else {
+#ifdef TEA_INLINE
+            bit<24> first = h.roce.psn - 1;
+#else
             bit<24> first = h.roce.psn - (h.cells.isValid() ? 24w1 : 2);
+#endif
             bit<32> slot = (m.pair << 6) + (bit<32>)first[5:0];
             bit<32> lookup;
             bit<48> begun;
@@ -282,6 +296,9 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 alive.apply(m.pair, m.peer_port);
                 tea_done.write(m.pair, (bit<32>)end);
                 tea_progress.write(m.pair, sm.ingress_global_timestamp);
+#ifdef TEA_INLINE
+                take_row.apply(h, m, slot, first, tag[30:0]);
+#else
                 if (h.cells.isValid()) {
                     bit<32> home;
                     tea_key_t key;
@@ -308,6 +325,7 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                         m.step = TEA_BACK;
                     }
                 }
+#endif
             }
         }
     }
@@ -376,8 +394,9 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
         size = 64;
     }
 
-    // The server's queue pair, MAC address and IP address; the port to the server; a multicast group with three replicas for this
-    // port, of instances 1, 2 and 3; the key of its region; the addresses of its cells and of this queue pair's scratchpads; its first cell.
+    // The server's queue pair, MAC address and IP address; the port to the server; a multicast group with a replica for each request
+    // to this port, of instances 1, 2 and, without TEA_INLINE, 3; the key of its region; the addresses of its cells and of this queue pair's scratchpads, which
+    // TEA_INLINE does not use; its first cell.
     action peer(bit<24> pair,
                 bit<48> mac,
                 tea_address_t address,
@@ -424,9 +443,9 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
         } else {
             if (asks) {
                 tea_servers.apply();
-                m.pair = m.first_pair + (m.home & m.pair_mask);
+                m.pair = m.first_pair + (TEA_PLACE(m.home) & m.pair_mask);
                 if (m.replicated) {
-                    bit<32> other = m.replica_pair + (m.home & m.pair_mask);
+                    bit<32> other = m.replica_pair + (TEA_PLACE(m.home) & m.pair_mask);
                     bool serves;
                     bool has_credit;
                     bit<2> colour = 0;
@@ -506,6 +525,7 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 m.bytes = (bit<32>)h.scratch.bytes;
                 h.roce.setInvalid();
                 h.syndrome.setInvalid();
+                h.cells.setInvalid();
                 h.scratch.setInvalid();
                 h.fill1.setInvalid();
                 h.fill2.setInvalid();
@@ -599,23 +619,30 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
                 popular.apply(m.key, m.begun);
             }
 #endif
-            hash(m.home, HashAlgorithm.crc32, 32w0, { m.key }, (bit<64>)m.all_cells);
+            hash(m.home, HashAlgorithm.crc32, 32w0, { m.key }, (bit<64>)TEA_PLACE(m.all_cells));
+#ifdef TEA_INLINE
+            m.home = m.home << 2;
+#endif
             m.step = TEA_SEND;
             resubmit_preserving_field_list(TEA_LIST);
         }
     }
 }
 
-// Egress: makes the three requests of a look-up, or a probe; packets that came back, or have waited, return to the parser.
+// Egress: makes the requests of a look-up, or a probe; packets that came back, or have waited, return to the parser.
 control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     apply {
         if (m.step == TEA_SEND || m.step == TEA_PROBE) {
             bit<2> fill = 0 - m.bytes[1:0];
             bit<32> data = TEA_SCRATCH_BYTES + (bit<32>)fill + m.bytes;
-            // Not by sequence number: a number is used again while a READ of its earlier use may be under way.
-            bit<64> slot = m.ring + (bit<64>)m.tag[5:0] * TEA_SLOT;
             h.remote.setValid();
-            h.remote.address = slot;
+#ifdef TEA_INLINE
+            bit<64> row = m.cells + (bit<64>)TEA_PLACE((m.home - m.start)) * TEA_ROW_BYTES;
+            h.remote.address = row + TEA_WINDOW * TEA_CELL_BYTES;
+#else
+            // Not by sequence number: a number is used again while a READ of its earlier use may be under way.
+            h.remote.address = m.ring + (bit<64>)m.tag[5:0] * TEA_SLOT;
+#endif
             h.remote.key = m.region;
             h.remote.bytes = data;
             h.roce.setValid();
@@ -623,6 +650,9 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             h.roce.ask = 0;
             bit<32> length = TEA_ROCE_BYTES + 16 + 4;
             if (m.step == TEA_PROBE) {
+#ifdef TEA_INLINE
+                h.remote.address = m.cells;
+#endif
                 h.remote.bytes = 0;
                 h.roce.opcode = TEA_WRITE;
                 h.roce.psn = m.psn;
@@ -646,7 +676,18 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     h.fill2.setValid();
                     h.fill2.zero = 0;
                 }
+#ifdef TEA_INLINE
+                hash(h.scratch.sum, HashAlgorithm.crc32, 32w0, { TEA_KEPT(h) }, 64w0x100000000);
+#endif
                 length = length + data;
+#ifdef TEA_INLINE
+            } else {
+                h.packet.setInvalid();
+                h.roce.psn = m.psn + 1;
+                h.remote.address = row;
+                h.remote.bytes = TEA_WINDOW * TEA_CELL_BYTES + data;
+            }
+#else
             } else if (sm.egress_rid == 2) {
                 h.packet.setInvalid();
                 h.roce.psn = m.psn + 1;
@@ -656,6 +697,7 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 h.packet.setInvalid();
                 h.roce.psn = m.psn + 2;
             }
+#endif
             h.roce.mac_dst = m.peer_mac;
             h.roce.mac_src = m.mac;
             TEA_SET_IP(h.roce, length[15:0]);

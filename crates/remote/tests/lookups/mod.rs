@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "the command has more applications")]
 #[path = "../../../tea/src/checker.rs"]
 mod checker;
+mod rows;
 mod setup;
 mod world;
 
@@ -27,6 +28,7 @@ fn settings() -> Settings {
         cells: vec![20, 15],
         stash: 64,
         hold_ns: HOLD,
+        stale_shadows: false,
         replicas: false,
         away: None,
         breaks: None,

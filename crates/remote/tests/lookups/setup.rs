@@ -3,7 +3,7 @@
 use super::world::Settings;
 use pointsman_ir::{Executor, Program};
 use pointsman_net::Loader;
-use pointsman_remote::Layout;
+use pointsman_remote::{Layout, Scratchpads};
 use pointsman_roce::Packet;
 use pointsman_stf::Rig;
 use pointsman_stf::generator::Numbered;
@@ -25,7 +25,8 @@ pub const PAIRS: u32 = 2;
 /// The longest time of a look-up, as the switch has it, and of a frame under way.
 pub const TIMEOUT: u64 = 200 * US;
 pub const LIFE: u64 = 50 * US;
-pub const LAYOUT: Layout = Layout { key: 16, value: 8 };
+pub const RING_LAYOUT: Layout = Layout { key: 16, value: 8, scratchpads: Scratchpads::Ring };
+pub const INLINE_LAYOUT: Layout = Layout { scratchpads: Scratchpads::Inline, ..RING_LAYOUT };
 /// Long enough for everything that is under way.
 pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
 /// After this time without an answer the replica serves.
@@ -39,9 +40,14 @@ pub const AGE: u64 = 1 << 20;
 pub const CACHE: usize = 8;
 
 /// The program; every replacement in the library must apply.
-fn program(changes: &[(&str, &str)], has_cache: bool) -> Arc<Program> {
+fn program(changes: &[(&str, &str)], has_cache: bool, layout: Layout) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let mut library = read(own_libraries().join("pointsman/tea.p4"));
+    if layout.scratchpads == Scratchpads::Inline {
+        let rows = read(own_libraries().join("pointsman/tea/inline.p4"));
+        library =
+            format!("#define TEA_INLINE\n{}", library.replace("#include <pointsman/tea/inline.p4>", &rows));
+    }
     if has_cache {
         library = format!("#define TEA_CACHE {CACHE}\n{library}");
     }
@@ -57,15 +63,22 @@ fn program(changes: &[(&str, &str)], has_cache: bool) -> Arc<Program> {
 pub struct App<E> {
     pub program: Arc<Program>,
     pub loader: Loader<E>,
+    pub layout: Layout,
 }
 
 impl<E> App<E> {
     pub fn new(changes: &[(&str, &str)]) -> Self {
-        App { program: program(changes, false), loader: Loader::default() }
+        App { program: program(changes, false, RING_LAYOUT), loader: Loader::default(), layout: RING_LAYOUT }
+    }
+
+    /// With a scratchpad in each row.
+    pub fn with_rows(changes: &[(&str, &str)]) -> Self {
+        let layout = INLINE_LAYOUT;
+        App { program: program(changes, false, layout), loader: Loader::default(), layout }
     }
 
     pub fn with_cache(changes: &[(&str, &str)]) -> Self {
-        App { program: program(changes, true), loader: Loader::default() }
+        App { program: program(changes, true, RING_LAYOUT), loader: Loader::default(), layout: RING_LAYOUT }
     }
 }
 
@@ -98,12 +111,13 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
     for i in 0..settings.cells.len() {
         text += &format!("mc_mgrp_create {}\n", i + 1);
-        for n in 1..=3 {
+        let requests = if app.layout.scratchpads == Scratchpads::Inline { 2 } else { 3 };
+        for n in 1..=requests {
             text += &format!(
                 "mc_node_create {n} {}\nmc_node_associate {} {}\n",
                 SERVER + i as u32,
                 i + 1,
-                3 * i + n - 1
+                requests * i + n - 1
             );
         }
     }

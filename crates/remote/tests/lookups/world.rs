@@ -9,7 +9,9 @@ pub use settings::{Away, Keeps, Settings};
 use super::checker::{App, Checker, State};
 use super::setup::{App as Program, *};
 use pointsman_ir::Executor;
-use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, WINDOW, Writer};
+use pointsman_remote::{
+    Action, ChangeError, Config, Layout, ROW_SLOT, SLOT, Scratchpads, Table, WINDOW, Writer,
+};
 use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_v1model::{Arrived, Output, Time};
@@ -54,6 +56,7 @@ pub struct World<E: Executor> {
     entered: u64,
     random: Random,
     pub settings: Settings,
+    layout: Layout,
     pub rig: Rig<E>,
     servers: Vec<Responder>,
     pub table: Table,
@@ -80,7 +83,7 @@ pub struct World<E: Executor> {
 impl<E: Executor + Send + Sync> World<E> {
     pub fn new(app: &Program<E>, settings: Settings, seed: u64) -> Self {
         let config = Config {
-            layout: LAYOUT,
+            layout: app.layout,
             cells: settings.cells.clone(),
             stash: settings.stash,
             hold_ns: settings.hold_ns,
@@ -99,6 +102,7 @@ impl<E: Executor + Send + Sync> World<E> {
             now: 1000 * US,
             calendar: BTreeMap::new(),
             entered: 0,
+            layout: app.layout,
             random: Random::new(seed),
             rig: rig(app, &settings),
             servers: Vec::new(),
@@ -133,7 +137,7 @@ impl<E: Executor + Send + Sync> World<E> {
     fn add_server(&mut self, i: usize) {
         let part = self.table.parts()[i];
         let ring = ring(self.table.server_bytes(i));
-        let bytes = (ring - BASE) + u64::from(PAIRS * RING * SLOT);
+        let bytes = (ring - BASE) + self.layout.ring_bytes(PAIRS);
         let rights = Rights { read: true, write: true, atomic: false };
         let mut server = Responder::new(MTU).expect("a path MTU");
         let region = Region::new(BASE, bytes as usize, rights).expect("a region");
@@ -345,6 +349,10 @@ impl<E: Executor + Send + Sync> World<E> {
     fn act(&mut self) {
         while let Some(action) = self.table.take_action() {
             if let Action::Write(number, server, offset, bytes) = action {
+                if self.settings.stale_shadows && self.is_shadow(offset) {
+                    self.table.written(self.now, number);
+                    continue;
+                }
                 self.write((number, server, offset, bytes));
             } else {
                 self.stash_at = self.stash_at.max(self.now) + 1 + self.random.below(self.settings.control_ns);
@@ -352,6 +360,12 @@ impl<E: Executor + Send + Sync> World<E> {
                 self.enter(after, Event::Stash(action));
             }
         }
+    }
+
+    /// Whether bytes of a server's rows are a copy of a cell.
+    fn is_shadow(&self, offset: u64) -> bool {
+        let cells = u64::from(WINDOW / 2) * self.layout.cell_bytes() as u64;
+        offset % self.layout.row_bytes() >= cells
     }
 
     fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
@@ -426,8 +440,16 @@ impl<E: Executor + Send + Sync> World<E> {
         let remote = packet.remote;
         let window = remote.address < BASE + all;
         let at = remote.address.wrapping_sub(if window { BASE } else { ring(all) });
-        let fits = if window {
-            let bytes = LAYOUT.cell_bytes() as u64;
+        let bytes = self.layout.cell_bytes() as u64;
+        let fits = if self.layout.scratchpads == Scratchpads::Inline {
+            let cells = u64::from(WINDOW) * bytes;
+            let (place, bytes) = (at % self.layout.row_bytes(), u64::from(remote.bytes));
+            let row = match packet.opcode {
+                Opcode::Read => place == 0 && bytes > cells && bytes <= cells + u64::from(ROW_SLOT),
+                _ => bytes == 0 || (place == cells && bytes <= u64::from(ROW_SLOT)),
+            };
+            window && row
+        } else if window {
             packet.opcode == Opcode::Read
                 && at % bytes == 0
                 && u64::from(remote.bytes) == u64::from(WINDOW) * bytes

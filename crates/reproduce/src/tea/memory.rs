@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
-use pointsman_remote::{Config, Layout, RING, SLOT, Table};
+use pointsman_remote::{Config, Layout, RING, SLOT, Scratchpads, Table};
 use pointsman_testbed::tables::Function;
 use pointsman_wire::Random;
 
@@ -21,9 +21,9 @@ const PAIRS: u32 = 4;
 /// Applications: name, bytes of key and value over IPv6 (multiples of four), and the paper's table in MB. A key is addresses, ports and protocol; that of the VPN
 /// gateway, whose program has this table, a network and an address.
 const APPS: [(&str, Layout, f64); 4] = [
-    ("nat", Layout { key: 40, value: 20 }, 525.0),
-    ("firewall", Layout { key: 40, value: 4 }, 353.0),
-    ("lb", Layout { key: 40, value: 20 }, 525.0),
+    ("nat", Layout { key: 40, value: 20, scratchpads: Scratchpads::Ring }, 525.0),
+    ("firewall", Layout { key: 40, value: 4, scratchpads: Scratchpads::Ring }, 353.0),
+    ("lb", Layout { key: 40, value: 20, scratchpads: Scratchpads::Ring }, 525.0),
     ("vpn", Function::Vpn6.layout(), 343.0),
 ];
 /// Claims about all memory of a copy of the entries.
@@ -135,7 +135,7 @@ fn matching(cells: u32, step: u32, n: u32, seed: u64) -> u32 {
 /// The same for our table.
 fn ours(cells: u32, n: u32, seed: u64) -> Result<u32, String> {
     let mut random = Random::new(seed);
-    let layout = Layout { key: 8, value: 4 };
+    let layout = Layout { key: 8, value: 4, scratchpads: Scratchpads::Ring };
     let config =
         Config { layout, cells: vec![cells], stash: n as usize, hold_ns: 0, replicas: false, cache: 0 };
     let mut table = Table::new(config).map_err(|e| e.to_string())?;

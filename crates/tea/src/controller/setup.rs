@@ -1,12 +1,12 @@
 //! Memory servers: how much of their memory is used for what, and their queue pairs.
 
 use super::{Management, Plan, STASH};
+use crate::Options;
 use crate::bed::{self, Bed, SERVER, management};
-use crate::{App, Options};
 use pointsman_lab::{Error, Result};
 use pointsman_node::memory::{Client, ClientError};
 use pointsman_ports::{Want, open_interface};
-use pointsman_remote::{Config, Layout, RING, SLOT, WINDOW};
+use pointsman_remote::{Config, Layout, RING, SLOT, Scratchpads, WINDOW};
 use pointsman_roce::Requester;
 use pointsman_roce::setup::Memory;
 use pointsman_wire::Random;
@@ -21,18 +21,18 @@ const FIRST_PAIR: u32 = 0x100;
 const SWITCH: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 9, 0, 1), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1));
 /// The controller's queue pair with each server.
 const OWN_PAIR: u32 = 0x90;
-/// The longest packet that is looked up (`TEA_PACKET`), with its head and filling in a scratchpad.
-const ROW: usize = 1514 + 8 + 3;
-/// Entries for each cell: below the load at which entries collide.
+/// The longest packet that is looked up (`TEA_PACKET`), with filling, and its head in a scratchpad of each kind.
+const PACKET: usize = 1514 + 3;
+const HEAD: usize = 8;
+const ROW_HEAD: usize = 12;
+/// Entries for each cell: below the load at which entries collide, which is smaller with windows that begin with a bucket.
 const LOAD: f64 = 0.6;
+const ROW_LOAD: f64 = 0.5;
 /// How long a WRITE may be without an answer, and how often it is repeated: a server may hang for 100 s.
 const RETRY_NS: u64 = 100_000_000;
 const RETRIES: u32 = 1000;
 /// Time between two signs of life.
 const ALIVE: Duration = Duration::from_secs(10);
-
-/// Bytes of the scratchpads, which are at the end.
-const RINGS: u64 = (PAIRS * RING * SLOT) as u64;
 
 /// The switch's address in requests over IPv4 or IPv6.
 pub fn switch_address(ipv6: bool) -> IpAddr {
@@ -40,29 +40,36 @@ pub fn switch_address(ipv6: bool) -> IpAddr {
 }
 
 /// Bytes of memory that a server needs for so many cells of each copy, and the scratchpads.
-pub fn server_bytes(app: App, cells: u32, copies: u32) -> u64 {
-    (app.layout().region_bytes(cells) * u64::from(copies)).next_multiple_of(4096) + RINGS
+pub fn server_bytes(layout: Layout, cells: u32, copies: u32) -> u64 {
+    (layout.region_bytes(cells) * u64::from(copies)).next_multiple_of(4096) + layout.ring_bytes(PAIRS)
 }
 
 /// Cells of each server.
-pub fn cells(entries: u32, servers: usize) -> Vec<u32> {
-    let all = (f64::from(entries) / LOAD) as u32 + WINDOW;
-    vec![all.div_ceil(servers.max(1) as u32); servers]
+pub fn cells(scratchpads: Scratchpads, entries: u32, servers: usize) -> Vec<u32> {
+    let (load, multiple) = match scratchpads {
+        Scratchpads::Ring => (LOAD, 1),
+        Scratchpads::Inline => (ROW_LOAD, WINDOW),
+    };
+    let all = (f64::from(entries) / load) as u32 + WINDOW;
+    vec![all.div_ceil(servers.max(1) as u32).next_multiple_of(multiple); servers]
 }
 
 /// Bytes of memory that each server of a plan needs.
 pub fn dram_bytes(options: &Options) -> u64 {
-    let cells = cells(options.entries, options.servers);
-    cells.first().map_or(0, |cells| server_bytes(options.app, *cells, options.copies))
+    let scratchpads = options.layout.scratchpads();
+    let cells = cells(scratchpads, options.entries, options.servers);
+    let layout = options.app.layout(scratchpads);
+    cells.first().map_or(0, |cells| server_bytes(layout, *cells, options.copies))
 }
 
 /// The settings of the table.
 pub(super) fn table(plan: &Plan, hold_ns: u64) -> (Vec<u32>, Config) {
-    let cells = cells(plan.entries, plan.servers);
+    let layout = plan.table_layout();
+    let cells = cells(layout.scratchpads, plan.entries, plan.servers);
     (
         cells.clone(),
         Config {
-            layout: plan.app.layout(),
+            layout,
             cells,
             stash: STASH,
             hold_ns,
@@ -109,9 +116,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Address of a queue pair's scratchpads.
+    /// Address of a queue pair's scratchpads, which rows have in their place.
     pub fn ring(&self, pair: usize) -> u64 {
-        self.memory.address + self.bytes - RINGS + pair as u64 * u64::from(RING * SLOT)
+        let after = u64::from(PAIRS - pair as u32) * u64::from(RING * SLOT);
+        (self.memory.address + self.bytes).saturating_sub(after)
     }
 
     /// The number of a server's queue pair in the switch.
@@ -195,7 +203,11 @@ fn fits(memory: &Memory, layout: Layout, needed: u64) -> std::result::Result<(),
             memory.bytes
         ));
     }
-    let row = ROW.max(WINDOW as usize * layout.cell_bytes());
+    let window = WINDOW as usize * layout.cell_bytes();
+    let row = match layout.scratchpads {
+        Scratchpads::Ring => window.max(HEAD + PACKET),
+        Scratchpads::Inline => window + ROW_HEAD + PACKET,
+    };
     if memory.mtu < row {
         return Err(format!(
             "a path MTU of {} bytes, and an answer has up to {row}: give its interfaces an MTU of at least {}",
@@ -209,17 +221,26 @@ fn fits(memory: &Memory, layout: Layout, needed: u64) -> std::result::Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::App;
 
     #[test]
     fn memory_and_mtu_are_checked() {
         let memory = |bytes, mtu| Memory { address: 0, bytes, key: 1, mtu, ports: Vec::new() };
-        let needed = server_bytes(App::Nat, 1000, 1);
-        let layout = App::Nat.layout();
+        let layout = App::Nat.layout(Scratchpads::Ring);
+        let needed = server_bytes(layout, 1000, 1);
         assert_eq!(fits(&memory(needed, 2048), layout, needed), Ok(()));
         let few = fits(&memory(needed - 1, 2048), layout, needed).expect_err("too few");
         assert!(few.contains("larger --size"), "{few}");
         let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short");
         assert!(short.contains("MTU of at least 2128"), "{short}");
-        assert_eq!(cells(600, 2), [504, 504]);
+        assert_eq!(cells(Scratchpads::Ring, 600, 2), [504, 504]);
+        assert_eq!(cells(Scratchpads::Inline, 600, 2), [608, 608]);
+        // Rows of 8 cells of 48 bytes and a scratchpad, for four cells each; no ring. The longest answer fits a path MTU of 2,048.
+        let layout = App::Vpn.layout(Scratchpads::Inline);
+        let needed = server_bytes(layout, 608, 2);
+        assert_eq!(needed, (2 * 152 * (8 * 48 + 1536u64)).next_multiple_of(4096));
+        assert_eq!(fits(&memory(needed, 2048), layout, needed), Ok(()));
+        let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short");
+        assert!(short.contains("an answer has up to 1913"), "{short}");
     }
 }

@@ -3,10 +3,10 @@
 use super::popular::{self, Hits};
 use super::setup::{Memories, PAIRS, Server, switch_address};
 use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
-use crate::App;
 use crate::bed::{FOUND, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
 use crate::checker::tunnels::{GATEWAY, NETWORK};
 use crate::checker::{self, ROUTED};
+use crate::{App, Place};
 use p4rt::entity::Entity as Kind;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
@@ -30,8 +30,9 @@ pub const COUNTERS: usize = 21;
 const STASHED: [&str; 3] =
     ["FlowIngress.find.tea_stash", "FlowIngress.find.stashed", "FlowIngress.find.removed"];
 const CACHED: [&str; 3] = [popular::CACHE, "FlowIngress.find.cached", "FlowIngress.find.absent"];
-/// Replicas of a look-up.
-const REPLICAS: [u32; 3] = [1, 2, 3];
+/// Replicas of a look-up: a request each.
+const RING_REPLICAS: &[u32] = &[1, 2, 3];
+const INLINE_REPLICAS: &[u32] = &[1, 2];
 
 mod pairs;
 
@@ -44,6 +45,9 @@ fn program(plan: &Plan) -> Result<Program> {
     } else {
         String::new()
     };
+    if plan.layout == Place::Inline {
+        defines += "#define TEA_INLINE\n";
+    }
     if plan.ipv6 {
         defines += "#define TEA_IPV6\n";
     }
@@ -95,6 +99,7 @@ pub struct Done {
 /// A session with the switch. One request is under way at a time.
 pub struct Switch {
     app: App,
+    layout: Place,
     session: Session<Purpose>,
     link: Link,
     book: Book,
@@ -120,6 +125,7 @@ impl Switch {
             SessionConfig { address: plan.switch.clone(), device_id: 1, election_id: 1, preempt: false };
         Ok(Switch {
             app: plan.app,
+            layout: plan.layout,
             book: Book::new(&program.p4info),
             info: program.p4info.clone(),
             session: Session::new(config, program, 1),
@@ -243,7 +249,12 @@ impl Switch {
     ) -> std::result::Result<(), UnknownName> {
         let (server, part) = (&memories.servers[i], table.parts()[i]);
         let group = i as u16 + 1;
-        all.push(replicated(group, &REPLICAS.map(|instance| (server.port, instance))));
+        let replicas = match self.layout {
+            Place::Ring => RING_REPLICAS,
+            Place::Inline => INLINE_REPLICAS,
+        };
+        let copies: Vec<_> = replicas.iter().map(|instance| (server.port, *instance)).collect();
+        all.push(replicated(group, &copies));
         let first = Server::pair_number(i, 0);
         let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];
         let action = match table.replica(i) {
@@ -391,7 +402,7 @@ impl Switch {
                 }
             }
             Notice::Message(p4rt::stream_message_response::Update::Digest(list)) => {
-                let popular = popular::reported(&list, self.app.layout().key);
+                let popular = popular::reported(&list, self.app.layout(self.layout.scratchpads()).key);
                 return Ok(Some(Done { popular, ..Done::default() }));
             }
             Notice::Message(_) => {}
@@ -408,7 +419,7 @@ impl Switch {
                     }
                     Purpose::Hits => {
                         let entities = response.entities().unwrap_or_default();
-                        let hits = popular::hits(entities, self.app.layout().key);
+                        let hits = popular::hits(entities, self.app.layout(self.layout.scratchpads()).key);
                         return Ok(Some(Done { hits: Some(hits), ..Done::default() }));
                     }
                     Purpose::Counts => self.counts = response.entities().ok(),

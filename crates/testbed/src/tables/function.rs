@@ -1,7 +1,7 @@
 //! The network functions whose entries are in the memory of servers: programs, keys, values, and what a packet shows of its entry.
 
 use super::{OUT, TARGET, hex, hop};
-use pointsman_remote::Layout;
+use pointsman_remote::{Layout, Scratchpads};
 use pointsman_wire::frame::{USUAL, packet, udp};
 use std::net::Ipv4Addr;
 
@@ -56,7 +56,7 @@ impl Function {
             Function::Vpn => (8, 8),
             Function::Vpn6 => (20, 20),
         };
-        Layout { key, value }
+        Layout { key, value, scratchpads: Scratchpads::Ring }
     }
 
     /// Statements that fill its other tables: all packets leave by one port.

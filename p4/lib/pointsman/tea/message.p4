@@ -17,13 +17,21 @@
 #ifndef TEA_PACKET
 #define TEA_PACKET 1514
 #endif
-// Bytes of a scratchpad: a header of 8, up to 3 of filling, the packet.
+// Bytes of a scratchpad: a header of 8 (12 with TEA_INLINE), up to 3 of filling, the packet.
 #ifndef TEA_SLOT
+#ifdef TEA_INLINE
+#define TEA_SLOT 1536
+#else
 #define TEA_SLOT 2048
 #endif
-// Look-ups in flight in a queue pair: two READs for each, where network adapters allow 16.
+#endif
+// Look-ups in flight in a queue pair: two READs for each, with TEA_INLINE one, where network adapters allow 16.
 #ifndef TEA_CREDITS
+#ifdef TEA_INLINE
+#define TEA_CREDITS 16
+#else
 #define TEA_CREDITS 8
+#endif
 #endif
 // How often a packet waits when a queue pair has no credit.
 #ifndef TEA_WAITS
@@ -61,7 +69,19 @@
 // Scratchpads of a queue pair, and look-ups that it remembers: the lower 6 bits of a tag, and of a packet sequence number.
 #define TEA_RING 64
 #define TEA_CELL_BYTES (8 + TEA_KEY_BYTES + TEA_VALUE_BYTES)
+
+// Bytes of a scratchpad's header; requests of a look-up; what chooses the queue pair and, with TEA_INLINE, the row.
+#ifdef TEA_INLINE
+#define TEA_SCRATCH_BYTES 12
+#define TEA_REQUESTS 2
+#define TEA_PLACE(home) (home >> 2)
+// A row: a bucket of four cells, a copy of the next bucket, a scratchpad.
+#define TEA_ROW_BYTES (TEA_WINDOW * TEA_CELL_BYTES + TEA_SLOT)
+#else
 #define TEA_SCRATCH_BYTES 8
+#define TEA_REQUESTS 3
+#define TEA_PLACE(home) home
+#endif
 
 const bit<16> TEA_PORT = 4791;
 // The switch's queue pair of number 0.
@@ -137,6 +157,10 @@ header tea_scratch_t {
     bit<7>  unused;
     bit<9>  port;
     bit<16> bytes;
+#ifdef TEA_INLINE
+    // CRC-32 of this header up to here, and of the packet.
+    bit<32> sum;
+#endif
 }
 
 // They make a scratchpad's bytes a multiple of four.
@@ -209,10 +233,20 @@ struct tea_headers_t {
 }
 
 // In the control that verifies checksums: the CRC over an answer with its own check value is a constant.
+#ifdef TEA_INLINE
+#define TEA_VERIFY(h, m)                                                                                             \
+    verify_checksum_with_payload(h.roce.isValid(),                                                                   \
+                                 { TEA_COVERED(h.roce), h.syndrome, h.cells, h.scratch, h.fill1, h.fill2, h.packet }, \
+                                 m.residue, HashAlgorithm.crc32)
+
+// What the check value of a scratchpad covers.
+#define TEA_KEPT(h) 1w1, h.scratch.tag, h.scratch.unused, h.scratch.port, h.scratch.bytes, h.packet
+#else
 #define TEA_VERIFY(h, m)                                                                                   \
     verify_checksum_with_payload(h.roce.isValid(),                                                         \
                                  { TEA_COVERED(h.roce), h.syndrome, h.scratch, h.fill1, h.fill2, h.cells }, \
                                  m.residue, HashAlgorithm.crc32)
+#endif
 
 struct tea_meta_t {
     @field_list(TEA_LIST)
@@ -410,6 +444,22 @@ parser TeaParser(packet_in packet,
         transition accept;
     }
 
+#ifdef TEA_INLINE
+    // A row: all that is behind the filling, except for the check value, is the packet, whatever its scratchpad says.
+    state data {
+        packet.extract(h.syndrome);
+        packet.extract(h.cells);
+        transition scratch;
+    }
+
+    state kept {
+        bit<2> fill = 0 - h.scratch.bytes[1:0];
+        bit<32> front = TEA_ROCE_BYTES + 4 + TEA_WINDOW * TEA_CELL_BYTES + TEA_SCRATCH_BYTES + 4;
+        packet.extract(h.packet, (sm.packet_length - front - (bit<32>)fill) << 3);
+        transition accept;
+    }
+#define TEA_FILLED kept
+#else
     state data {
         packet.extract(h.syndrome);
         transition select(packet.lookahead<bit<1>>()) {
@@ -422,11 +472,13 @@ parser TeaParser(packet_in packet,
         packet.extract(h.cells);
         transition accept;
     }
+#define TEA_FILLED accept
+#endif
 
     state scratch {
         packet.extract(h.scratch);
         transition select(h.scratch.bytes[1:0]) {
-            0: accept;
+            0: TEA_FILLED;
             1: fill3;
             2: fill2;
             3: fill1;
@@ -440,12 +492,12 @@ parser TeaParser(packet_in packet,
 
     state fill2 {
         packet.extract(h.fill2);
-        transition accept;
+        transition TEA_FILLED;
     }
 
     state fill1 {
         packet.extract(h.fill1);
-        transition accept;
+        transition TEA_FILLED;
     }
 }
 

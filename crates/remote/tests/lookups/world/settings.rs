@@ -22,6 +22,8 @@ pub struct Settings {
     pub cells: Vec<u32>,
     pub stash: usize,
     pub hold_ns: u64,
+    /// A fault: copies of cells in the rows in front of theirs are not written.
+    pub stale_shadows: bool,
     /// Whether each server has a replica of another one's cells.
     pub replicas: bool,
     /// The first server does not answer between these times from the start of the traffic.
