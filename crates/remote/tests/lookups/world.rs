@@ -9,7 +9,7 @@ pub use settings::{Away, Keeps, Settings};
 use super::checker::{App, Checker, State};
 use super::setup::{App as Program, *};
 use pointsman_ir::Executor;
-use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, WINDOW, Writer};
+use pointsman_remote::{Action, ChangeError, Config, Layout, RING, SLOT, Table, WINDOW, Writer};
 use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_v1model::{Arrived, Output, Time};
@@ -49,6 +49,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 pub struct World<E: Executor> {
+    app: App,
+    layout: Layout,
     pub now: u64,
     calendar: BTreeMap<(u64, u64), Event>,
     entered: u64,
@@ -80,7 +82,7 @@ pub struct World<E: Executor> {
 impl<E: Executor + Send + Sync> World<E> {
     pub fn new(app: &Program<E>, settings: Settings, seed: u64) -> Self {
         let config = Config {
-            layout: LAYOUT,
+            layout: app.layout(),
             cells: settings.cells.clone(),
             stash: settings.stash,
             hold_ns: settings.hold_ns,
@@ -91,11 +93,13 @@ impl<E: Executor + Send + Sync> World<E> {
         // Half of the flows have entries from the start.
         let start =
             |flow: u32| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
-        let checker = Checker::new(App::Nat, (0..settings.flows).map(|f| vec![start(f)]).collect());
+        let checker = Checker::new(app.shown, (0..settings.flows).map(|f| vec![start(f)]).collect());
         let entries: Vec<_> =
-            (0..settings.flows).step_by(2).map(|f| (App::Nat.key(f), App::Nat.value(f, 0))).collect();
+            (0..settings.flows).step_by(2).map(|f| (app.shown.key(f), app.shown.value(f, 0))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         let mut world = World {
+            app: app.shown,
+            layout: app.layout(),
             now: 1000 * US,
             calendar: BTreeMap::new(),
             entered: 0,
@@ -283,7 +287,7 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::Stashed(number) => {
                 self.table.stashed(self.now, number);
                 while let Some(key) = self.table.take_acknowledged() {
-                    let flow = App::Nat.flow(&key) as usize;
+                    let flow = self.app.flow(&key) as usize;
                     let state = self.checker.flows[flow].last_mut().expect("a first state");
                     assert!(state.acked.replace(self.now).is_none());
                 }
@@ -324,9 +328,9 @@ impl<E: Executor + Send + Sync> World<E> {
             let version = (!delete).then_some(versions);
             let result = match version {
                 Some(version) => {
-                    self.table.put(self.now, &App::Nat.key(flow), &App::Nat.value(flow, version))
+                    self.table.put(self.now, &self.app.key(flow), &self.app.value(flow, version))
                 }
-                None => self.table.delete(self.now, &App::Nat.key(flow)),
+                None => self.table.delete(self.now, &self.app.key(flow)),
             };
             match result {
                 Ok(()) => {
@@ -427,7 +431,7 @@ impl<E: Executor + Send + Sync> World<E> {
         let window = remote.address < BASE + all;
         let at = remote.address.wrapping_sub(if window { BASE } else { ring(all) });
         let fits = if window {
-            let bytes = LAYOUT.cell_bytes() as u64;
+            let bytes = self.layout.cell_bytes() as u64;
             packet.opcode == Opcode::Read
                 && at % bytes == 0
                 && u64::from(remote.bytes) == u64::from(WINDOW) * bytes
