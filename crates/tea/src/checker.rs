@@ -123,7 +123,7 @@ impl App {
             App::Vpn => return tunnels::left(flow, number, padding, frame),
             App::Nat | App::Nat6 | App::Lb => {
                 let shown = end(frame, changed);
-                // One of the other family is none of the flow's.
+                // An address of the other family is not the flow's.
                 if shown.0.is_ipv4() == shape.ends[changed].0.is_ipv4() {
                     shape.ends[changed] = shown;
                 }
