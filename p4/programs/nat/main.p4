@@ -32,11 +32,12 @@ control FlowApply(inout headers_t hdr, inout metadata_t meta) {
     apply {
         flow_address_t address = meta.tea.value[NAT_ADDRESS_BITS - 1:0];
         if (meta.tea.found) {
-            meta.passes = FLOW_FITS(hdr, address);
-        }
-        if (meta.tea.found && meta.passes) {
-            translate.apply(hdr, meta.tea.value[NAT_ADDRESS_BITS + 16:NAT_ADDRESS_BITS + 16] == 1,
-                            meta.tea.value[NAT_ADDRESS_BITS + 15:NAT_ADDRESS_BITS], address);
+            if (FLOW_FITS(hdr, address)) {
+                translate.apply(hdr, meta.tea.value[NAT_ADDRESS_BITS + 16:NAT_ADDRESS_BITS + 16] == 1,
+                                meta.tea.value[NAT_ADDRESS_BITS + 15:NAT_ADDRESS_BITS], address);
+            } else {
+                meta.passes = false;
+            }
         }
     }
 }
