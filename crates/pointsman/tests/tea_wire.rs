@@ -11,6 +11,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("rows_have_the_packet_with_the_cells", rows_have_the_packet_with_the_cells),
     ("a_load_balancer_with_one_copy", a_load_balancer_with_one_copy),
     ("a_vpn_gateway_with_entries_for_ipv6", a_vpn_gateway_with_entries_for_ipv6),
+    ("a_nat_of_both_families", a_nat_of_both_families),
     ("the_cache_answers_for_popular_entries", the_cache_answers_for_popular_entries),
     ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
     ("look_ups_avoid_a_full_link", look_ups_avoid_a_full_link),
@@ -96,6 +97,18 @@ fn a_vpn_gateway_with_entries_for_ipv6() -> Outcome {
     ensure!(number(&result["dram_bytes"]) > 2 * 48 * 5000 * 10 / 6, "{result:#}");
     judge("tea_wire", &captures, &ROCE, &[])?;
     judge("tea_wire", &captures, &["2_out"], &["--tunnels"])
+}
+
+/// Half of the flows are of IPv6; entries change, and memory servers do what InfiniBand allows.
+fn a_nat_of_both_families() -> Outcome {
+    let dir = Scratch::new("tea-nat6");
+    let captures = dir.path("captures");
+    std::fs::create_dir(&captures)?;
+    let result = tea(&dir, "nat6", &["--churn", "--adverse", "--pcap", &captures])?;
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    // Cells of 68 bytes, at 0.6 entries each, twice, and 512 KiB of scratchpads in each server.
+    ensure!(number(&result["dram_bytes"]) > 2 * 68 * 5000 * 10 / 6 + (1 << 20), "{result:#}");
+    judge("tea_wire", &captures, &ROCE, &[])
 }
 
 fn the_cache_answers_for_popular_entries() -> Outcome {

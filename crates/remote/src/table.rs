@@ -158,6 +158,11 @@ impl Table {
         self.stash.len()
     }
 
+    /// Where a key's window begins, in the order of the servers' memory.
+    pub fn window(&self, key: &[u8]) -> usize {
+        self.cells.window(key)
+    }
+
     /// The value of a key, as of the latest change.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         match self.stash.get(key) {

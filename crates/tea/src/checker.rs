@@ -4,7 +4,7 @@
 pub mod tunnels;
 
 use pointsman_wire::{Mac, frame};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Prefix of the senders.
 pub const SOURCES: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 0), 8);
@@ -12,6 +12,10 @@ pub const SOURCES: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 0), 8);
 pub const TARGETS: (Ipv4Addr, u32) = (Ipv4Addr::new(198, 51, 0, 0), 16);
 /// Of what the switch writes in the place of one.
 pub const TRANSLATED: (Ipv4Addr, u32) = (Ipv4Addr::new(11, 0, 0, 0), 8);
+/// Of all addresses of IPv6, each of which stands for one of IPv4.
+pub const TWINS: (Ipv6Addr, u32) = (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 16);
+/// With more bytes besides its number, a packet of IPv6 has more than 1,514.
+const MOST: usize = 1514 - 70;
 /// The receiver's address and port.
 pub const TARGET: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 1), 80);
 /// Where translated packets go.
@@ -24,6 +28,8 @@ pub enum App {
     /// Another source.
     #[default]
     Nat,
+    /// The same for flows of IPv4 and IPv6.
+    Nat6,
     /// Another DSCP.
     Firewall,
     /// Another destination.
@@ -38,18 +44,66 @@ impl App {
         match self {
             App::Vpn => tunnels::value(flow, version),
             App::Nat | App::Lb => [&[0, 0][..], &version.to_be_bytes(), &translated(flow).octets()].concat(),
+            App::Nat6 => {
+                let address = tunnels::mapped(self.address(flow, translated(flow)));
+                [&[0, 0][..], &version.to_be_bytes(), &address].concat()
+            }
             App::Firewall => vec![0x80, 0, 0, self.shown(flow, version) as u8],
         }
     }
 
     /// The key of a flow, below 2^24.
     pub fn key(self, flow: u32) -> Vec<u8> {
-        if self == App::Vpn { tunnels::key(flow) } else { key(flow) }
+        let [from, to] = self.ends(flow);
+        let address = |address: IpAddr| match (self, address) {
+            (App::Nat6, _) => tunnels::mapped(address).to_vec(),
+            (_, IpAddr::V4(a)) => a.octets().to_vec(),
+            (_, IpAddr::V6(a)) => a.octets().to_vec(),
+        };
+        match self {
+            App::Vpn => tunnels::key(flow),
+            // Source, destination, ports, protocol.
+            _ => [
+                &address(from.0)[..],
+                &address(to.0),
+                &from.1.to_be_bytes(),
+                &to.1.to_be_bytes(),
+                &[0, 0, 0, frame::UDP],
+            ]
+            .concat(),
+        }
     }
 
     /// The flow of a key.
     pub fn flow(self, key: &[u8]) -> u32 {
-        if self == App::Vpn { tunnels::flow(key) } else { flow(key) }
+        let number = |at: usize| u32::from_be_bytes([0, key[at + 1], key[at + 2], key[at + 3]]);
+        let port = |at: usize| u32::from(u16::from_be_bytes([key[at], key[at + 1]]));
+        match self {
+            App::Vpn => tunnels::flow(key),
+            App::Nat6 => number(if key[0] == 0 { 12 } else { 4 }) * 8 + port(32) - 4000,
+            _ => number(0) * 8 + port(8) - 4000,
+        }
+    }
+
+    /// An address of the flow's packets, which stands for this one if they are of IPv6.
+    fn address(self, flow: u32, address: Ipv4Addr) -> IpAddr {
+        let twin = Ipv6Addr::from(TWINS.0.to_bits() | u128::from(address.to_bits()) << 64 | 1);
+        if self == App::Nat6 && flow & 2 != 0 { twin.into() } else { address.into() }
+    }
+
+    /// Source and destination of a flow.
+    fn ends(self, flow: u32) -> [End; 2] {
+        let end = |(address, port)| (self.address(flow, address), port);
+        [end(source(flow)), end(TARGET)]
+    }
+
+    /// Bytes that a packet may have besides its number.
+    fn most(self) -> usize {
+        match self {
+            App::Vpn => tunnels::MOST,
+            App::Nat6 => MOST,
+            _ => usize::MAX,
+        }
     }
 
     /// A packet of a flow as it is sent.
@@ -57,24 +111,30 @@ impl App {
         if self == App::Vpn {
             tunnels::sent(flow, number, padding)
         } else {
-            Shape::of(flow).packet(number, padding)
+            Shape::of(self, flow).packet(number, padding)
         }
     }
 
     /// What a packet with an entry is that shows what a frame does; the version that it shows, and whether the entry is its flow's.
     fn changed(self, flow: u32, number: u64, padding: usize, frame: &[u8]) -> (Vec<u8>, Option<u16>, bool) {
-        let mut shape = Shape { to: ROUTED, ..Shape::of(flow) };
+        let mut shape = Shape { to: ROUTED, ..Shape::of(self, flow) };
+        let changed = usize::from(self == App::Lb);
         match self {
             App::Vpn => return tunnels::left(flow, number, padding, frame),
-            App::Nat => shape.ends[0] = end(frame, 26, 34),
-            App::Lb => shape.ends[1] = end(frame, 30, 36),
+            App::Nat | App::Nat6 | App::Lb => {
+                let shown = end(frame, changed);
+                // An address of the other family is not the flow's.
+                if shown.0.is_ipv4() == shape.ends[changed].0.is_ipv4() {
+                    shape.ends[changed] = shown;
+                }
+            }
             App::Firewall => shape.dscp = frame[15] >> 2,
         }
-        let (address, version) = shape.ends[usize::from(self == App::Lb)];
+        let (address, version) = shape.ends[changed];
         let (shown, is_own) = if self == App::Firewall {
             (shape.dscp.into(), true)
         } else {
-            (version, address == translated(flow))
+            (version, address == self.address(flow, translated(flow)))
         };
         (shape.packet(number, padding), Some(shown), is_own)
     }
@@ -151,21 +211,8 @@ fn translated(flow: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0b00_0000 + flow)
 }
 
-/// Source, destination, ports, protocol.
-fn key(flow: u32) -> Vec<u8> {
-    let (address, port) = source(flow);
-    let ports = [port.to_be_bytes(), TARGET.1.to_be_bytes()].concat();
-    [&address.octets()[..], &TARGET.0.octets(), &ports, &[0, 0, 0, frame::UDP]].concat()
-}
-
-/// The flow of such a key.
-fn flow(key: &[u8]) -> u32 {
-    let address = u32::from_be_bytes([0, key[1], key[2], key[3]]);
-    address * 8 + u32::from(u16::from_be_bytes([key[8], key[9]])) - 4000
-}
-
 /// Address and port.
-type End = (Ipv4Addr, u16);
+type End = (IpAddr, u16);
 
 /// What the switch may change.
 #[derive(Clone, Copy)]
@@ -177,16 +224,18 @@ struct Shape {
 
 impl Shape {
     /// As sent.
-    fn of(flow: u32) -> Shape {
-        Shape { to: HOP.0, ends: [source(flow), TARGET], dscp: 0 }
+    fn of(app: App, flow: u32) -> Shape {
+        Shape { to: HOP.0, ends: app.ends(flow), dscp: 0 }
     }
 
     fn packet(self, number: u64, padding: usize) -> Vec<u8> {
         let payload = [&number.to_be_bytes()[..], &vec![number as u8; padding]].concat();
         let [from, to] = self.ends;
         let udp = frame::udp(from.1, to.1, &payload);
-        let mut packet =
-            frame::packet((self.to, HOP.1), from.0.into(), to.0.into(), frame::UDP, udp, frame::USUAL);
+        let mut packet = frame::packet((self.to, HOP.1), from.0, to.0, frame::UDP, udp, frame::USUAL);
+        if from.0.is_ipv6() {
+            return packet;
+        }
         packet[15] = self.dscp << 2;
         packet[24..26].fill(0);
         let sum = packet[14..34].chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum::<u32>();
@@ -213,10 +262,17 @@ fn number(frame: &[u8]) -> Option<u64> {
     }
 }
 
-/// Address and port in a frame, at these places.
-fn end(frame: &[u8], address: usize, port: usize) -> End {
-    let a = &frame[address..];
-    (Ipv4Addr::new(a[0], a[1], a[2], a[3]), u16::from_be_bytes([frame[port], frame[port + 1]]))
+/// The source (0) or destination (1) of a frame with a number.
+fn end(frame: &[u8], which: usize) -> End {
+    let port = |at: usize| u16::from_be_bytes([frame[at + 2 * which], frame[at + 2 * which + 1]]);
+    if frame[12..14] == frame::IPV6.to_be_bytes() {
+        let mut address = [0; 16];
+        address.copy_from_slice(&frame[22 + 16 * which..][..16]);
+        (address.into(), port(54))
+    } else {
+        let a = &frame[26 + 4 * which..];
+        ([a[0], a[1], a[2], a[3]].into(), port(34))
+    }
 }
 
 impl Checker {
@@ -228,7 +284,7 @@ impl Checker {
     /// The next packet of a flow, with so many bytes besides its number.
     pub fn send(&mut self, now: u64, flow: u32, padding: usize) -> Vec<u8> {
         let number = self.packets.len() as u64;
-        let padding = if self.app == App::Vpn { padding.min(tunnels::MOST) } else { padding };
+        let padding = padding.min(self.app.most());
         self.packets.push(Sent { flow, at: now, padding, seen: false });
         self.verdict.sent += 1;
         self.app.packet(flow, number, padding)
@@ -287,17 +343,21 @@ mod tests {
             state(None, 50, None),
         ];
         let run_as = |app: App, sent: u64, now: u64, shown: Option<u16>, change: &dyn Fn(&mut Vec<u8>)| {
-            let mut checker = Checker::new(app, vec![Vec::new(), states.clone()]);
-            let mut frame = checker.send(sent, 1, 3);
+            // Of IPv6, with the NAT for both families.
+            let flow = if app == App::Nat6 { 2 } else { 1 };
+            let mut checker = Checker::new(app, vec![states.clone(); 3]);
+            let mut frame = checker.send(sent, flow, 3);
             if let Some(version) = shown {
-                let mut shape = Shape { to: ROUTED, ..Shape::of(1) };
+                let mut shape = Shape { to: ROUTED, ..Shape::of(app, flow) };
+                let translated = (app.address(flow, translated(flow)), version);
                 match app {
-                    App::Nat => shape.ends[0] = (translated(1), version),
-                    App::Lb => shape.ends[1] = (translated(1), version),
+                    App::Nat | App::Nat6 => shape.ends[0] = translated,
+                    App::Lb => shape.ends[1] = translated,
                     App::Firewall => shape.dscp = version as u8 + 1,
                     App::Vpn => {}
                 }
-                frame = if app == App::Vpn { tunnels::of_version(1, version, 3) } else { shape.packet(0, 3) };
+                frame =
+                    if app == App::Vpn { tunnels::of_version(flow, version, 3) } else { shape.packet(0, 3) };
             }
             change(&mut frame);
             checker.receive(now, shown.is_some(), &frame);
@@ -317,7 +377,7 @@ mod tests {
             (60, 61, Some(2)),
         ];
         for (sent, now, shown) in good {
-            for app in [App::Nat, App::Firewall, App::Lb, App::Vpn] {
+            for app in [App::Nat, App::Nat6, App::Firewall, App::Lb, App::Vpn] {
                 assert_eq!(
                     run_as(app, sent, now, shown, &|_| {}),
                     (0, 0, 0),
@@ -331,7 +391,7 @@ mod tests {
             (41, 45, Some(1), (1, 0, 0)),
             (41, 45, None, (0, 1, 0)),
         ] {
-            for app in [App::Nat, App::Firewall, App::Lb, App::Vpn] {
+            for app in [App::Nat, App::Nat6, App::Firewall, App::Lb, App::Vpn] {
                 assert_eq!(
                     run_as(app, sent, now, shown, &|_| {}),
                     expected,
@@ -343,6 +403,12 @@ mod tests {
         assert_eq!(run(60, 61, Some(2), &|f| f.truncate(52)), (0, 0, 1));
         // Another flow's entry.
         assert_eq!(run(60, 61, Some(2), &|f| f[29] ^= 2).0, 1);
+        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &|f| f[29] ^= 2).0, 1);
+        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &|f| f[37] ^= 2).0, 1);
+        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &|f| f[61] ^= 1), (0, 0, 1));
+        // A packet of the other family.
+        let other = |f: &mut Vec<u8>| *f = Shape::of(App::Nat, 2).packet(0, 3);
+        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &other), (1, 0, 1));
         assert_eq!(run_as(App::Lb, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
         assert_eq!(run_as(App::Firewall, 60, 61, Some(2), &|f| f[15] ^= 8).0, 1);
         assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
@@ -358,6 +424,25 @@ mod tests {
         assert_eq!(checker.receive(8, false, &frame), Some((0, 7)));
         assert_eq!(checker.receive(9, false, &frame), None);
         assert_eq!((checker.verdict.absent, checker.verdict.doubled), (1, 1));
-        assert_eq!(flow(&key(12345)), 12345);
+    }
+
+    #[test]
+    fn keys_name_their_flow() {
+        let mut keys = std::collections::BTreeSet::new();
+        for (app, bytes) in [(App::Nat, 16), (App::Nat6, 40)] {
+            for flow in (0..2000).chain([12345, 0xff_ffff]) {
+                let key = app.key(flow);
+                assert_eq!((app.flow(&key), key.len()), (flow, bytes), "{app:?}");
+                assert!(keys.insert(key), "{app:?} {flow}");
+            }
+        }
+        assert_eq!(
+            App::Nat6.value(1, 5)[..],
+            [0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 11, 0, 0, 1]
+        );
+        assert_eq!(
+            App::Nat6.value(2, 5)[..],
+            [0, 0, 0, 5, 0xfd, 0, 0, 0, 11, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1]
+        );
     }
 }

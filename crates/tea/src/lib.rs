@@ -26,6 +26,8 @@ use std::process::ExitCode;
 pub enum App {
     /// Address translation: an entry for each direction of a connection.
     Nat,
+    /// The same for flows of IPv4 and IPv6, with entries of 60 bytes.
+    Nat6,
     /// A stateful firewall: an entry for each connection.
     Firewall,
     /// A load balancer: an entry for each flow.
@@ -39,6 +41,7 @@ impl App {
     fn name(self) -> &'static str {
         match self {
             App::Nat => "nat",
+            App::Nat6 => "nat6",
             App::Firewall => "firewall",
             App::Lb => "lb",
             App::Vpn => "vpn",
@@ -49,6 +52,9 @@ impl App {
     fn program(self) -> &'static str {
         match self {
             App::Nat => include_str!("../../../p4/programs/nat/main.p4"),
+            App::Nat6 => {
+                concat!("#define NAT_IPV6\n", include_str!("../../../p4/programs/nat/main.p4"))
+            }
             App::Firewall => include_str!("../../../p4/programs/tea-firewall/main.p4"),
             App::Lb => include_str!("../../../p4/programs/tea-lb/main.p4"),
             App::Vpn => include_str!("../../../p4/programs/tea-vpn/main.p4"),
@@ -59,6 +65,7 @@ impl App {
     fn shown(self) -> checker::App {
         match self {
             App::Nat => checker::App::Nat,
+            App::Nat6 => checker::App::Nat6,
             App::Firewall => checker::App::Firewall,
             App::Lb => checker::App::Lb,
             App::Vpn => checker::App::Vpn,
@@ -69,11 +76,17 @@ impl App {
     fn routed(self) -> [(u128, u32); 2] {
         let (translated, bits) = checker::TRANSLATED;
         let (ends, ends_bits) = checker::tunnels::ENDS;
-        if self == App::Vpn {
-            // Addresses of IPv4 have 96 bits in front.
-            [(translated.to_ipv6_mapped().to_bits(), 96 + bits), (ends.to_bits(), ends_bits)]
-        } else {
-            [checker::TARGETS, checker::TRANSLATED].map(|(prefix, bits)| (prefix.to_bits().into(), bits))
+        let (targets, targets_bits) = checker::TARGETS;
+        let (twins, twins_bits) = checker::TWINS;
+        // Addresses of IPv4 have 96 bits in front, where those of IPv6 have a place.
+        match self {
+            App::Vpn => [(translated.to_ipv6_mapped().to_bits(), 96 + bits), (ends.to_bits(), ends_bits)],
+            App::Nat6 => {
+                [(targets.to_ipv6_mapped().to_bits(), 96 + targets_bits), (twins.to_bits(), twins_bits)]
+            }
+            _ => {
+                [checker::TARGETS, checker::TRANSLATED].map(|(prefix, bits)| (prefix.to_bits().into(), bits))
+            }
         }
     }
 
@@ -81,6 +94,7 @@ impl App {
     fn layout(self, scratchpads: Scratchpads) -> Layout {
         let (key, value) = match self {
             App::Nat | App::Lb => (16, 8),
+            App::Nat6 => (40, 20),
             App::Firewall => (16, 4),
             App::Vpn => (20, 20),
         };

@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 32] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 34] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -50,6 +50,8 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 32] = [
     ("nat", &[], &["tests"]),
     ("nat", &["TEA_CACHE=4"], &["tests", "tests/cache"]),
     ("nat", &["TEA_INLINE"], &["tests/inline"]),
+    ("nat", &["NAT_IPV6"], &["tests/ipv6"]),
+    ("nat", &["NAT_IPV6", "PLAIN"], &["tests/plain"]),
     ("ours", &[], &["tests"]),
     ("p4te", &[], &["tests"]),
     ("router", &[], &["tests"]),

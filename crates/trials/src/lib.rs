@@ -353,7 +353,7 @@ fn in_lab(
     let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
     let (lines, violations) = validate::run(scenarios, simulator, &seeds, args.threads.max(1))?;
     if let Some(path) = &args.json {
-        write(path, &(lines.join("\n") + "\n"))?;
+        write(path, lines.join("\n") + "\n")?;
     }
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -420,7 +420,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         steps_csv(path, &mine)?;
     }
     if let Some(path) = &args.html {
-        write(path, &page::page(&first.name, &mine, &Origin::here()))?;
+        write(path, page::page(&first.name, &mine, &Origin::here()))?;
     }
     if let Some(path) = &args.save_table {
         save_table(path, &mine)?;

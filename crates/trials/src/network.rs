@@ -158,7 +158,7 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let Some(results) = simulate(args, threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.html {
-        write(path, &page::page(&first.scenario.name, &mine, &Origin::here()))?;
+        write(path, page::page(&first.scenario.name, &mine, &Origin::here()))?;
     }
     Ok(verdict(&mine))
 }

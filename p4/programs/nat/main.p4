@@ -1,29 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates addresses and ports of IPv4 connections, with an entry for each direction of a connection: the entries are in the memory of servers
+// Translates addresses and ports of IPv4 connections, and with `-D NAT_IPV6` those of IPv6, too, with an entry for each direction of a connection: the entries are in the memory of servers
 // (docs/tea.md), or with `-D PLAIN` in a table of the switch.
 
 #include <core.p4>
 #include <v1model.p4>
 
+#ifdef NAT_IPV6
+#define FLOW_IPV6
+#define TEA_KEY_BYTES 40
+#define TEA_VALUE_BYTES 20
+#else
 #define TEA_KEY_BYTES 16
 #define TEA_VALUE_BYTES 8
+#endif
 #include <pointsman/tea.p4>
 #include <pointsman/tea/flows.p4>
 
 control FlowKey(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        meta.tea.key = hdr.ipv4.src ++ hdr.ipv4.dst ++ hdr.ports.src ++ hdr.ports.dst ++ 24w0 ++ hdr.ipv4.proto;
+        meta.tea.key = FLOW_SOURCE(hdr) ++ FLOW_DESTINATION(hdr) ++ hdr.ports.src ++ hdr.ports.dst ++ 24w0 ++ FLOW_PROTOCOL(hdr);
         meta.looks_up = true;
     }
 }
 
-// A value: 1 if the destination is replaced, 0 if the source; the new port; the new address.
+#define NAT_ADDRESS_BITS (8 * TEA_VALUE_BYTES - 32)
+
+// A value: 1 if the destination is replaced, 0 if the source; the new port; the new address, which must be of the packet's family.
 control FlowApply(inout headers_t hdr, inout metadata_t meta) {
     FlowTranslate() translate;
 
     apply {
+        flow_address_t address = meta.tea.value[NAT_ADDRESS_BITS - 1:0];
         if (meta.tea.found) {
-            translate.apply(hdr, meta.tea.value[48:48] == 1, meta.tea.value[47:0]);
+            if (FLOW_FITS(hdr, address)) {
+                translate.apply(hdr, meta.tea.value[NAT_ADDRESS_BITS + 16:NAT_ADDRESS_BITS + 16] == 1,
+                                meta.tea.value[NAT_ADDRESS_BITS + 15:NAT_ADDRESS_BITS], address);
+            } else {
+                meta.passes = false;
+            }
         }
     }
 }

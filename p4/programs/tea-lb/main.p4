@@ -57,7 +57,7 @@ control FlowApply(inout headers_t hdr, inout metadata_t meta) {
             translates = servers.apply().hit;
         }
         if (translates) {
-            translate.apply(hdr, meta.looks_up, meta.tea.value[47:0]);
+            translate.apply(hdr, meta.looks_up, meta.tea.value[47:32], meta.tea.value[31:0]);
         }
     }
 }

@@ -7,10 +7,12 @@ mod rows;
 mod setup;
 mod world;
 
+use checker::App as Shown;
 use checker::Verdict;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
+use pointsman_remote::Scratchpads;
 use setup::{App, HOLD, US};
 use world::{Away, Keeps, Settings, World};
 
@@ -90,6 +92,31 @@ fn random_faults_break_nothing() {
     }
     println!("{passed} of {sent} packets passed");
     assert!(passed * 10 > sent * 6, "{passed} of {sent}");
+}
+
+/// Flows of IPv4 and IPv6, with entries of 60 bytes.
+#[test]
+fn random_faults_break_nothing_of_ipv6() {
+    let of = |has_cache| App::<Engine>::of(Shown::Nat6, &[], Scratchpads::Ring, has_cache);
+    let verdict = run(&of(false), settings(), 1, 20_000 * US);
+    assert_eq!((verdict.violations(), verdict.found + verdict.absent), (0, verdict.sent), "{verdict:?}");
+    assert!(verdict.found > 1500 && verdict.absent > 1500, "{verdict:?}");
+    let (app, cached) = (of(false), of(true));
+    let interpreted = App::<Interp>::of(Shown::Nat6, &[], Scratchpads::Ring, false);
+    let (mut passed, mut sent) = (0, 0);
+    for seed in 0..12 {
+        let verdict = run(&app, faults(seed), seed, 20_000 * US);
+        assert_eq!(verdict.violations(), 0, "seed {seed}: {verdict:?}");
+        passed += verdict.found + verdict.absent;
+        sent += verdict.sent;
+        let settings = Settings { cache: Some(Keeps::All), gap_ns: 2 * US, ..faults(seed) };
+        let verdict = run(&cached, settings, seed, 10_000 * US);
+        assert_eq!(verdict.violations(), 0, "seed {seed}, with a cache: {verdict:?}");
+    }
+    assert!(passed * 10 > sent * 6, "{passed} of {sent}");
+    let duration = 4000 * US;
+    let verdicts = (run(&interpreted, faults(5), 5, duration), run(&app, faults(5), 5, duration));
+    assert_eq!(verdicts.0, verdicts.1, "the executors differ");
 }
 
 /// With replicas a server that is away costs only what it had, and nothing when it answers again.
@@ -253,6 +280,18 @@ fn every_fault_that_is_put_in_is_found() {
         ("a missing window counts as absent", in_switch(&missing)),
         ("a returned packet is not looked up in the switch", in_switch(&[own_table])),
         ("the last byte is lost", in_switch(&[("truncate(m.bytes);", "truncate(m.bytes - 1);")])),
+        (
+            "addresses of IPv6 are compared in part",
+            found_by(
+                &App::of(
+                    Shown::Nat6,
+                    &[("c.key0 == key", "c.key0[255:0] == key[255:0]"), check],
+                    Scratchpads::Ring,
+                    false,
+                ),
+                |_| {},
+            ),
+        ),
         ("keys are given up at once", found(&[], |s| s.hold_ns = 0)),
         ("nothing, with a cache", in_cache(&[], Keeps::All).map_or(Some((0, Verdict::default())), |_| None)),
         ("the cache keeps old values", in_cache(&[], Keeps::OldValues)),

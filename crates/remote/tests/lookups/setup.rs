@@ -1,5 +1,6 @@
 //! The program, its switch, and addresses.
 
+use super::checker::{App as Shown, TWINS};
 use super::world::Settings;
 use pointsman_ir::{Executor, Program};
 use pointsman_net::Loader;
@@ -25,8 +26,6 @@ pub const PAIRS: u32 = 2;
 /// The longest time of a look-up, as the switch has it, and of a frame under way.
 pub const TIMEOUT: u64 = 200 * US;
 pub const LIFE: u64 = 50 * US;
-pub const RING_LAYOUT: Layout = Layout { key: 16, value: 8, scratchpads: Scratchpads::Ring };
-pub const INLINE_LAYOUT: Layout = Layout { scratchpads: Scratchpads::Inline, ..RING_LAYOUT };
 /// Long enough for everything that is under way.
 pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
 /// After this time without an answer the replica serves.
@@ -40,10 +39,15 @@ pub const AGE: u64 = 1 << 20;
 pub const CACHE: usize = 8;
 
 /// The program; every replacement in the library must apply.
-fn program(changes: &[(&str, &str)], has_cache: bool, layout: Layout) -> Arc<Program> {
+fn program(
+    changes: &[(&str, &str)],
+    shown: Shown,
+    scratchpads: Scratchpads,
+    has_cache: bool,
+) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let mut library = read(own_libraries().join("pointsman/tea.p4"));
-    if layout.scratchpads == Scratchpads::Inline {
+    if scratchpads == Scratchpads::Inline {
         let rows = read(own_libraries().join("pointsman/tea/inline.p4"));
         library =
             format!("#define TEA_INLINE\n{}", library.replace("#include <pointsman/tea/inline.p4>", &rows));
@@ -55,30 +59,43 @@ fn program(changes: &[(&str, &str)], has_cache: bool, layout: Layout) -> Arc<Pro
         assert_eq!(library.matches(from).count(), 1, "{from}");
         library = library.replace(from, to);
     }
-    let text = read(own_program("nat")).replace("#include <pointsman/tea.p4>", &library);
+    let defines = if shown == Shown::Nat6 { "#define NAT_IPV6\n" } else { "" };
+    let text =
+        format!("{defines}{}", read(own_program("nat"))).replace("#include <pointsman/tea.p4>", &library);
     compile_text("nat.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 /// A program with its executor, which all switches share.
 pub struct App<E> {
+    /// The NAT, of IPv4 or of both families.
+    pub shown: Shown,
     pub program: Arc<Program>,
     pub loader: Loader<E>,
-    pub layout: Layout,
+    pub scratchpads: Scratchpads,
 }
 
 impl<E> App<E> {
     pub fn new(changes: &[(&str, &str)]) -> Self {
-        App { program: program(changes, false, RING_LAYOUT), loader: Loader::default(), layout: RING_LAYOUT }
+        App::of(Shown::Nat, changes, Scratchpads::Ring, false)
     }
 
     /// With a scratchpad in each row.
     pub fn with_rows(changes: &[(&str, &str)]) -> Self {
-        let layout = INLINE_LAYOUT;
-        App { program: program(changes, false, layout), loader: Loader::default(), layout }
+        App::of(Shown::Nat, changes, Scratchpads::Inline, false)
     }
 
     pub fn with_cache(changes: &[(&str, &str)]) -> Self {
-        App { program: program(changes, true, RING_LAYOUT), loader: Loader::default(), layout: RING_LAYOUT }
+        App::of(Shown::Nat, changes, Scratchpads::Ring, true)
+    }
+
+    pub fn of(shown: Shown, changes: &[(&str, &str)], scratchpads: Scratchpads, has_cache: bool) -> Self {
+        let program = program(changes, shown, scratchpads, has_cache);
+        App { shown, program, loader: Loader::default(), scratchpads }
+    }
+
+    pub fn layout(&self) -> Layout {
+        let (key, value) = if self.shown == Shown::Nat6 { (40, 20) } else { (16, 8) };
+        Layout { key, value, scratchpads: self.scratchpads }
     }
 }
 
@@ -111,7 +128,7 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
     for i in 0..settings.cells.len() {
         text += &format!("mc_mgrp_create {}\n", i + 1);
-        let requests = if app.layout.scratchpads == Scratchpads::Inline { 2 } else { 3 };
+        let requests = if app.scratchpads == Scratchpads::Inline { 2 } else { 3 };
         for n in 1..=requests {
             text += &format!(
                 "mc_node_create {n} {}\nmc_node_associate {} {}\n",
@@ -128,8 +145,15 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
         format!("configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout={TIMEOUT}, wait_port={WAIT})");
     rig.set_default("tea_config", &configure).expect("the settings");
     rig.set_default("unknown", &format!("to_port(port={UNKNOWN})")).expect("a port");
-    rig.add(&format!("routes prefix=198.51.0.0/16 -> forward(port={OUT}, mac=0x020000000022)"))
-        .expect("a route");
+    let twins = format!("{}/{}", TWINS.0, TWINS.1);
+    let prefixes = match app.shown {
+        Shown::Nat6 => vec!["::ffff:198.51.0.0/112", &twins],
+        _ => vec!["198.51.0.0/16"],
+    };
+    for prefix in prefixes {
+        rig.add(&format!("routes prefix={prefix} -> forward(port={OUT}, mac=0x020000000022)"))
+            .expect("a route");
+    }
     let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
     rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
     for text in GENERATORS.iter().filter(|_| settings.replicas) {

@@ -51,12 +51,13 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 pub struct World<E: Executor> {
+    app: App,
+    layout: Layout,
     pub now: u64,
     calendar: BTreeMap<(u64, u64), Event>,
     entered: u64,
     random: Random,
     pub settings: Settings,
-    layout: Layout,
     pub rig: Rig<E>,
     servers: Vec<Responder>,
     pub table: Table,
@@ -83,7 +84,7 @@ pub struct World<E: Executor> {
 impl<E: Executor + Send + Sync> World<E> {
     pub fn new(app: &Program<E>, settings: Settings, seed: u64) -> Self {
         let config = Config {
-            layout: app.layout,
+            layout: app.layout(),
             cells: settings.cells.clone(),
             stash: settings.stash,
             hold_ns: settings.hold_ns,
@@ -94,15 +95,16 @@ impl<E: Executor + Send + Sync> World<E> {
         // Half of the flows have entries from the start.
         let start =
             |flow: u32| State { version: (flow.is_multiple_of(2)).then_some(0), asked: 0, acked: Some(0) };
-        let checker = Checker::new(App::Nat, (0..settings.flows).map(|f| vec![start(f)]).collect());
+        let checker = Checker::new(app.shown, (0..settings.flows).map(|f| vec![start(f)]).collect());
         let entries: Vec<_> =
-            (0..settings.flows).step_by(2).map(|f| (App::Nat.key(f), App::Nat.value(f, 0))).collect();
+            (0..settings.flows).step_by(2).map(|f| (app.shown.key(f), app.shown.value(f, 0))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         let mut world = World {
+            app: app.shown,
+            layout: app.layout(),
             now: 1000 * US,
             calendar: BTreeMap::new(),
             entered: 0,
-            layout: app.layout,
             random: Random::new(seed),
             rig: rig(app, &settings),
             servers: Vec::new(),
@@ -287,7 +289,7 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::Stashed(number) => {
                 self.table.stashed(self.now, number);
                 while let Some(key) = self.table.take_acknowledged() {
-                    let flow = App::Nat.flow(&key) as usize;
+                    let flow = self.app.flow(&key) as usize;
                     let state = self.checker.flows[flow].last_mut().expect("a first state");
                     assert!(state.acked.replace(self.now).is_none());
                 }
@@ -328,9 +330,9 @@ impl<E: Executor + Send + Sync> World<E> {
             let version = (!delete).then_some(versions);
             let result = match version {
                 Some(version) => {
-                    self.table.put(self.now, &App::Nat.key(flow), &App::Nat.value(flow, version))
+                    self.table.put(self.now, &self.app.key(flow), &self.app.value(flow, version))
                 }
-                None => self.table.delete(self.now, &App::Nat.key(flow)),
+                None => self.table.delete(self.now, &self.app.key(flow)),
             };
             match result {
                 Ok(()) => {

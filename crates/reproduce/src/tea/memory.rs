@@ -19,9 +19,9 @@ const PAPER_BUCKET: f64 = 4.0;
 const PAIRS: u32 = 4;
 
 /// Applications: name, bytes of key and value over IPv6 (multiples of four), and the paper's table in MB. A key is addresses, ports and protocol; that of the VPN
-/// gateway, whose program has this table, a network and an address.
+/// gateway a network and an address. The programs of NAT and VPN gateway have these tables.
 const APPS: [(&str, Layout, f64); 4] = [
-    ("nat", Layout { key: 40, value: 20, scratchpads: Scratchpads::Ring }, 525.0),
+    ("nat", Function::Nat6.layout(), 525.0),
     ("firewall", Layout { key: 40, value: 4, scratchpads: Scratchpads::Ring }, 353.0),
     ("lb", Layout { key: 40, value: 20, scratchpads: Scratchpads::Ring }, 525.0),
     ("vpn", Function::Vpn6.layout(), 343.0),
@@ -61,7 +61,7 @@ pub const BYTES: Figure = Figure {
         "`all`: cells with index and check value, at the load at which one entry in 1,000 collides (measured for each seed), and the scratchpads of a server with four queue pairs",
         "`the paper's structure` is computed: two buckets of four cells, a copy of each bucket, a scratchpad of 1,500 bytes for each, at the best possible load of such a \
          table, with the paper's bytes of an entry",
-        "the VPN gateway's table is that of `p4/programs/tea-vpn`; the other programs are for IPv4",
+        "the tables of NAT and VPN gateway are those of `p4/programs/nat` with `-D NAT_IPV6` and `p4/programs/tea-vpn`; the programs of firewall and load balancer are for IPv4",
     ],
     claims: &[
         size("nat", "keys and values of the NAT", 525.0),

@@ -32,7 +32,7 @@ fn of_family((v4, v6): (Ipv4Addr, Ipv6Addr), is_v6: bool) -> IpAddr {
 }
 
 /// As keys and values have it.
-fn mapped(address: IpAddr) -> [u8; 16] {
+pub fn mapped(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
         IpAddr::V6(a) => a.octets(),

@@ -157,7 +157,7 @@ impl Switch {
             all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward.clone()))?);
         }
         match self.app {
-            App::Nat => {}
+            App::Nat | App::Nat6 => {}
             App::Vpn => self.tunnels(&mut all)?,
             App::Firewall => {
                 let inside = self.book.action("FlowIngress.key.inside", &[])?;

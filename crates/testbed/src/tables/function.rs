@@ -3,22 +3,32 @@
 use super::{OUT, TARGET, hex, hop};
 use pointsman_remote::{Layout, Scratchpads};
 use pointsman_wire::frame::{USUAL, packet, udp};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The port of the load balancer's service.
 const SERVICE_PORT: u16 = 80;
 
-/// Bytes of headers in front of a packet's data: Ethernet, IPv4, UDP; and those of a tunnel over IPv4.
-pub(super) const HEADERS: usize = 42;
+/// Bytes of headers in front of a packet's data: Ethernet, IPv4, UDP.
+const HEADERS: usize = 42;
+/// An IPv6 header has so many bytes more.
+const WIDE: usize = 20;
+/// Those of a tunnel over IPv4.
 const TUNNEL: usize = 28;
 /// The network of the packets to the gateway.
 const NETWORK: u32 = 7;
+
+/// The address of IPv6 that stands for one of IPv4.
+fn wide(address: Ipv4Addr) -> Ipv6Addr {
+    Ipv6Addr::from(0xfd00 << 112 | u128::from(address.to_bits()))
+}
 
 /// A network function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// A flow gets the address and port of its entry as its source.
     Nat,
+    /// The same with room for IPv6 addresses in its entries; the flows are of IPv6.
+    Nat6,
     /// A flow from outside passes if it has an entry, and gets the DSCP of its entry.
     Firewall,
     /// A flow to a service gets the address and port of its entry as its destination.
@@ -31,12 +41,18 @@ pub enum Function {
 
 impl Function {
     /// All.
-    pub const ALL: [Function; 5] =
-        [Function::Nat, Function::Firewall, Function::Balancer, Function::Vpn, Function::Vpn6];
+    pub const ALL: [Function; 6] = [
+        Function::Nat,
+        Function::Firewall,
+        Function::Balancer,
+        Function::Vpn,
+        Function::Vpn6,
+        Function::Nat6,
+    ];
 
     pub(super) fn text(self) -> &'static str {
         match self {
-            Function::Nat => include_str!("../../../../p4/programs/nat/main.p4"),
+            Function::Nat | Function::Nat6 => include_str!("../../../../p4/programs/nat/main.p4"),
             Function::Firewall => include_str!("../../../../p4/programs/tea-firewall/main.p4"),
             Function::Balancer => include_str!("../../../../p4/programs/tea-lb/main.p4"),
             Function::Vpn | Function::Vpn6 => include_str!("../../../../p4/programs/tea-vpn/main.p4"),
@@ -45,7 +61,11 @@ impl Function {
 
     /// Lines in front of the program.
     pub(super) fn defines(self) -> &'static str {
-        if self == Function::Vpn { "#define VPN_IPV4\n" } else { "" }
+        match self {
+            Function::Vpn => "#define VPN_IPV4\n",
+            Function::Nat6 => "#define NAT_IPV6\n",
+            _ => "",
+        }
     }
 
     /// Sizes of its keys and values.
@@ -55,6 +75,7 @@ impl Function {
             Function::Firewall => (16, 4),
             Function::Vpn => (8, 8),
             Function::Vpn6 => (20, 20),
+            Function::Nat6 => (40, 20),
         };
         Layout { key, value, scratchpads: Scratchpads::Ring }
     }
@@ -63,6 +84,7 @@ impl Function {
     pub(super) fn entries(self) -> String {
         let (prefix, more) = match self {
             Function::Nat | Function::Firewall => ("198.51.0.0/16", String::new()),
+            Function::Nat6 => ("fd00::/16", String::new()),
             Function::Balancer => {
                 ("11.0.0.0/8", format!("add virtual address:{TARGET} port:{SERVICE_PORT} balanced()\n"))
             }
@@ -90,6 +112,10 @@ impl Function {
     /// The key of a flow in the table.
     pub(super) fn key(self, key: u64) -> Vec<u8> {
         let (address, from, to) = self.parts(key);
+        if self == Function::Nat6 {
+            let ends = [wide(address).octets(), wide(TARGET).octets()].concat();
+            return [&ends[..], &from.to_be_bytes(), &to.to_be_bytes(), &[0, 0, 0, 17]].concat();
+        }
         if matches!(self, Function::Vpn | Function::Vpn6) {
             return [NETWORK.to_be_bytes().to_vec(), self.address(address.octets())].concat();
         }
@@ -105,6 +131,11 @@ impl Function {
             Function::Nat | Function::Balancer => {
                 [&[0, 0, 0x13, 0x88, 11][..], &flow.to_be_bytes()[1..]].concat()
             }
+            Function::Nat6 => {
+                let [_, rest @ ..] = flow.to_be_bytes();
+                let address = wide(Ipv4Addr::new(11, rest[0], rest[1], rest[2]));
+                [&[0, 0, 0x13, 0x88][..], &address.octets()].concat()
+            }
             Function::Firewall => vec![0x80, 0, 0, flow as u8 & 0x3f],
             Function::Vpn | Function::Vpn6 => {
                 let [_, rest @ ..] = flow.to_be_bytes();
@@ -119,12 +150,22 @@ impl Function {
         // A flow of the gateway is a host to which packets go.
         let is_vpn = matches!(self, Function::Vpn | Function::Vpn6);
         let [source, target] = if is_vpn { [TARGET, address] } else { [address, TARGET] };
-        packet(hop(), source.into(), target.into(), 17, udp(from, to, data), USUAL)
+        let [source, target]: [IpAddr; 2] = if self == Function::Nat6 {
+            [wide(source).into(), wide(target).into()]
+        } else {
+            [source.into(), target.into()]
+        };
+        packet(hop(), source, target, 17, udp(from, to, data), USUAL)
     }
 
-    /// Bytes of headers in front of the data of a packet that leaves.
+    /// Bytes of headers in front of the data of a packet that comes.
     pub(super) fn headers(self) -> usize {
-        HEADERS + if matches!(self, Function::Vpn | Function::Vpn6) { TUNNEL } else { 0 }
+        HEADERS + if self == Function::Nat6 { WIDE } else { 0 }
+    }
+
+    /// The same when it leaves.
+    pub(super) fn headers_behind(self) -> usize {
+        self.headers() + if matches!(self, Function::Vpn | Function::Vpn6) { TUNNEL } else { 0 }
     }
 
     /// Whether a packet that leaves shows its flow's entry.
@@ -136,6 +177,9 @@ impl Function {
         };
         match self {
             Function::Nat => has(26, 34),
+            Function::Nat6 => {
+                frame.get(22..38) == Some(&value[4..]) && frame.get(54..56) == Some(&value[2..4])
+            }
             Function::Balancer => has(30, 36),
             Function::Firewall => frame.get(15).map(|tos| tos >> 2) == Some(value[3]),
             Function::Vpn | Function::Vpn6 => {

@@ -1,6 +1,5 @@
 //! The same with delays: links of a rate and network adapters of servers ([`Rnic`]), in virtual time. Ordinary packets can fill a link, and links can be cut.
 
-use super::function::HEADERS;
 use super::{
     FIRST_PAIR, Function, LOAD, LONGEST, OUT, ROOM, SERVER, SWITCH, Settings, hex, hop, server,
     server_address, stashed, switch,
@@ -84,6 +83,7 @@ pub struct Timed {
     rig: Rig<Engine>,
     servers: Vec<Server>,
     keys: Vec<u64>,
+    in_order: Vec<u32>,
     flows: Vec<u32>,
     passed: Vec<Passed>,
     wrong: u64,
@@ -114,7 +114,7 @@ fn statements(shape: &Shape, rnic: &Rnic) -> String {
 fn keys(shape: &Shape) -> Vec<u64> {
     let mut random = Random::new(shape.seed);
     let constant = match shape.function {
-        Function::Nat | Function::Firewall => 0,
+        Function::Nat | Function::Nat6 | Function::Firewall => 0,
         Function::Balancer => 16,
         Function::Vpn | Function::Vpn6 => 32,
     };
@@ -182,6 +182,8 @@ impl Timed {
             })
         };
         let servers = (0..shape.servers as usize).map(server).collect::<Result<_, TestbedError>>()?;
+        let mut in_order: Vec<u32> = (0..shape.entries).collect();
+        in_order.sort_by_cached_key(|flow| table.window(&function.key(keys[*flow as usize])));
         let mut bed = Timed {
             now: rig.now.0,
             rnic,
@@ -192,6 +194,7 @@ impl Timed {
             rig,
             servers,
             keys,
+            in_order,
             flows: Vec::new(),
             passed: Vec::new(),
             wrong: 0,
@@ -209,6 +212,11 @@ impl Timed {
     /// The time, in nanoseconds.
     pub fn now(&self) -> u64 {
         self.now
+    }
+
+    /// All flows, in the order of the memory that is read for them.
+    pub fn in_order(&self) -> &[u32] {
+        &self.in_order
     }
 
     /// A packet of a flow, of so many bytes without check sequence, comes to the switch.
@@ -287,7 +295,7 @@ impl Timed {
     fn happens(&mut self, event: Event) {
         match event {
             Event::LookUp { flow, bytes } => {
-                let mut data = vec![0; bytes.saturating_sub(HEADERS).max(8)];
+                let mut data = vec![0; bytes.saturating_sub(self.function.headers()).max(8)];
                 data[..8].copy_from_slice(&(self.passed.len() as u64).to_be_bytes());
                 self.flows.push(flow);
                 self.passed.push(Passed { came: self.now, found: None });
@@ -295,7 +303,8 @@ impl Timed {
                 self.at_switch(Some((0, frame)));
             }
             Event::Ordinary { bytes } => {
-                let frame = self.function.frame(ORDINARY, &vec![0; bytes.saturating_sub(HEADERS)]);
+                let frame =
+                    self.function.frame(ORDINARY, &vec![0; bytes.saturating_sub(self.function.headers())]);
                 self.at_switch(Some((0, frame)));
             }
             Event::Cable { server, up } => {
@@ -332,7 +341,7 @@ impl Timed {
 
     /// A packet leaves with an entry.
     fn left(&mut self, frame: &[u8]) {
-        let front = self.function.headers();
+        let front = self.function.headers_behind();
         let number = frame.get(front..front + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
         let place =
             number.and_then(|n| Some((*self.flows.get(n as usize)?, self.passed.get_mut(n as usize)?)));
@@ -411,6 +420,22 @@ mod tests {
             assert!((bare + 50..bare + 300).contains(&took), "{took} and {bare}");
         }
         assert_eq!(bed.most_reads(), 2);
+    }
+
+    #[test]
+    fn the_order_of_the_memory_is_another_one_of_all_flows() {
+        let bed = bed(SHAPE);
+        let mut all = bed.in_order().to_vec();
+        let places: Vec<u32> =
+            all.iter().map(|flow| home(&SHAPE.function.key(bed.keys[*flow as usize]))).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        all.sort_unstable();
+        assert_eq!(all, (0..SHAPE.entries).collect::<Vec<u32>>());
+    }
+
+    /// The first cell of a key's window (docs/tea.md), of the cells for 1,000 entries.
+    fn home(key: &[u8]) -> u32 {
+        pointsman_wire::crc::crc32_after(0, key) % 1666
     }
 
     #[test]

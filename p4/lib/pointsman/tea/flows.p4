@@ -1,5 +1,6 @@
 // For programs that look up TCP and UDP flows over IPv4: headers, parser, checksums, and what changes addresses. A program includes it behind
-// <pointsman/tea.p4>, and then defines FlowKey and FlowApply, and includes <pointsman/tea/flow_switch.p4>, which says what they do.
+// <pointsman/tea.p4>, and then defines FlowKey and FlowApply, and includes <pointsman/tea/flow_switch.p4>, which says what they do. With FLOW_IPV6 flows are of
+// IPv4 and IPv6.
 
 #ifndef POINTSMAN_TEA_FLOWS_P4
 #define POINTSMAN_TEA_FLOWS_P4
@@ -22,6 +23,18 @@ header ipv4_t {
     bit<32> dst;
 }
 
+#ifdef FLOW_IPV6
+header ipv6_t {
+    bit<4>   version;
+    bit<28>  tos_flow;
+    bit<16>  len;
+    bit<8>   proto;
+    bit<8>   hops;
+    bit<128> src;
+    bit<128> dst;
+}
+#endif
+
 header ports_t {
     bit<16> src;
     bit<16> dst;
@@ -42,6 +55,9 @@ struct headers_t {
     tea_headers_t tea;
     ethernet_t    ethernet;
     ipv4_t        ipv4;
+#ifdef FLOW_IPV6
+    ipv6_t        ipv6;
+#endif
     ports_t       ports;
     tcp_t         tcp;
     udp_t         udp;
@@ -54,8 +70,24 @@ struct metadata_t {
     bool       inside;
 }
 
+// Addresses of a flow, and the new one in the place of one. With FLOW_IPV6 they have 128 bits, and those of IPv4 are those of ::ffff:0:0/96.
+#ifdef FLOW_IPV6
+typedef bit<128> flow_address_t;
+#define FLOW_SOURCE(hdr) (hdr.ipv4.isValid() ? 96w0xffff ++ hdr.ipv4.src : hdr.ipv6.src)
+#define FLOW_DESTINATION(hdr) (hdr.ipv4.isValid() ? 96w0xffff ++ hdr.ipv4.dst : hdr.ipv6.dst)
+#define FLOW_PROTOCOL(hdr) (hdr.ipv4.isValid() ? hdr.ipv4.proto : hdr.ipv6.proto)
+// Whether an address is of the packet's family.
+#define FLOW_FITS(hdr, address) (hdr.ipv4.isValid() == ((address)[127:32] == 0xffff))
+#else
+typedef bit<32> flow_address_t;
+#define FLOW_SOURCE(hdr) hdr.ipv4.src
+#define FLOW_DESTINATION(hdr) hdr.ipv4.dst
+#define FLOW_PROTOCOL(hdr) hdr.ipv4.proto
+#define FLOW_FITS(hdr, address) true
+#endif
+
 #define FLOW_KNOWN(hdr) hdr.ports.isValid()
-#define FLOW_TARGET(hdr, meta) hdr.ipv4.dst
+#define FLOW_TARGET(hdr, meta) FLOW_DESTINATION(hdr)
 
 parser FlowParser(packet_in packet,
                   out headers_t hdr,
@@ -76,6 +108,9 @@ parser FlowParser(packet_in packet,
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
             0x0800: parse_ipv4;
+#ifdef FLOW_IPV6
+            0x86dd: parse_ipv6;
+#endif
             default: accept;
         }
     }
@@ -88,6 +123,23 @@ parser FlowParser(packet_in packet,
             default: accept;
         }
     }
+
+#ifdef FLOW_IPV6
+    // Packets to and from addresses of the link, and to groups, stay on their link (RFC 4291), and no packet of IPv6 has addresses that are those of IPv4 here.
+    state parse_ipv6 {
+        packet.extract(hdr.ipv6);
+        transition select(hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.version, hdr.ipv6.proto) {
+            (128w0xfe80 << 112 &&& 128w0xffc0 << 112, _, _, _): accept;
+            (128w0xffff << 32 &&& ~128w0xffffffff, _, _, _): accept;
+            (_, 128w0xfe80 << 112 &&& 128w0xffc0 << 112, _, _): accept;
+            (_, 128w0xff00 << 112 &&& 128w0xff00 << 112, _, _): accept;
+            (_, 128w0xffff << 32 &&& ~128w0xffffffff, _, _): accept;
+            (_, _, 6, 6): parse_tcp;
+            (_, _, 6, 17): parse_udp;
+            default: accept;
+        }
+    }
+#endif
 
     state parse_tcp {
         packet.extract(hdr.ports);
@@ -117,34 +169,48 @@ control FlowDeparser(packet_out packet, in headers_t hdr) {
         TEA_EMIT(packet, hdr.tea);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.ipv4);
+#ifdef FLOW_IPV6
+        packet.emit(hdr.ipv6);
+#endif
         packet.emit(hdr.ports);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);
     }
 }
 
-// Replaces destination or source by a port and an address.
-control FlowTranslate(inout headers_t hdr, in bool destination, in bit<48> end) {
+#ifdef FLOW_IPV6
+#define FLOW_REPLACE(hdr, field, address) \
+    if (hdr.ipv4.isValid()) { \
+        hdr.ipv4.field = (address)[31:0]; \
+    } else { \
+        hdr.ipv6.field = address; \
+    }
+#else
+#define FLOW_REPLACE(hdr, field, address) hdr.ipv4.field = address
+#endif
+
+// Replaces destination or source by a port and an address of the packet's family.
+control FlowTranslate(inout headers_t hdr, in bool destination, in bit<16> port, in flow_address_t address) {
     apply {
-        bit<32> old_address = hdr.ipv4.src;
+        flow_address_t old_address = FLOW_SOURCE(hdr);
         bit<16> old_port = hdr.ports.src;
         if (destination) {
-            old_address = hdr.ipv4.dst;
+            old_address = FLOW_DESTINATION(hdr);
             old_port = hdr.ports.dst;
-            hdr.ipv4.dst = end[31:0];
-            hdr.ports.dst = end[47:32];
+            FLOW_REPLACE(hdr, dst, address);
+            hdr.ports.dst = port;
         } else {
-            hdr.ipv4.src = end[31:0];
-            hdr.ports.src = end[47:32];
+            FLOW_REPLACE(hdr, src, address);
+            hdr.ports.src = port;
         }
-        // RFC 1624: the complement of the old sum, less the old fields, plus the new ones.
+        // RFC 1624: the complement of the old sum, less the old fields, plus the new ones. A datagram without a checksum stays so, over IPv6, too (RFC 6936).
         if (hdr.tcp.isValid()) {
             hash(hdr.tcp.checksum, HashAlgorithm.csum16, 16w0,
-                 { ~hdr.tcp.checksum, ~old_address, ~old_port, end }, 32w0x10000);
+                 { ~hdr.tcp.checksum, ~old_address, ~old_port, port, address }, 32w0x10000);
         }
         if (hdr.udp.isValid() && hdr.udp.checksum != 0) {
             hash(hdr.udp.checksum, HashAlgorithm.csum16, 16w0,
-                 { ~hdr.udp.checksum, ~old_address, ~old_port, end }, 32w0x10000);
+                 { ~hdr.udp.checksum, ~old_address, ~old_port, port, address }, 32w0x10000);
             if (hdr.udp.checksum == 0) {
                 hdr.udp.checksum = 0xffff;
             }
