@@ -304,11 +304,13 @@ impl Checker {
         }
     }
 
-    /// An answer with wrong addresses reached a client, from a switch in this life. Whether that is allowed, because the request
-    /// came from another one: this one does not know the connection. The client refuses the answer, so the request is lost.
-    pub fn is_refused(&mut self, request: u32, life: u16) -> bool {
+    /// An answer with wrong addresses reached a client, from a switch in this life, `waited` ns after its request. Whether that is allowed, because
+    /// this switch does not know the connection: the request came over another one, or the connection was silent for so long that it was
+    /// forgotten. The client refuses the answer, so the request is lost.
+    pub fn is_refused(&mut self, request: u32, life: u16, waited: u64) -> bool {
+        let forgotten = waited > self.idle_ns;
         match self.requests.get_mut(request as usize) {
-            Some(stage @ Stage::AtDevice(_)) if *stage != Stage::AtDevice(life) => {
+            Some(stage @ Stage::AtDevice(_)) if forgotten || *stage != Stage::AtDevice(life) => {
                 *stage = Stage::Refused;
                 true
             }
@@ -436,7 +438,7 @@ mod tests {
         assert_eq!(found(&checker), (1, 3));
     }
 
-    /// An answer from a wrong address violates nothing only if it came over another switch than its request.
+    /// An answer from a wrong address violates nothing only if it came over another switch than its request, or late.
     #[test]
     fn answers_that_are_refused() {
         let mut checker = Checker::new(1, 1, 1_000, None);
@@ -444,9 +446,9 @@ mod tests {
             checker.sent(0, 0);
             checker.reached(1, 0, 4, (request, 0), true);
         }
-        assert!(!checker.is_refused(0, 4), "the same way");
-        assert!(checker.is_refused(1, 5) && !checker.is_refused(1, 5), "once");
-        assert!(!checker.is_refused(7, 5), "never sent");
+        assert!(!checker.is_refused(0, 4, 1_000), "the same way");
+        assert!(checker.is_refused(1, 5, 1) && !checker.is_refused(1, 5, 1), "once");
+        assert!(!checker.is_refused(7, 5, 1), "never sent");
         checker.answered(2, 0, true);
         checker.answered(2, 1, true);
         checker.answered(2, 2, true);

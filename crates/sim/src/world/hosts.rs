@@ -194,12 +194,14 @@ impl<E: Executor> World<E> {
     #[inline(always)]
     pub(super) fn client_answer(&mut self, client: usize, seen: &Seen, life: u16) {
         // The client of an already answered request is unknown: the checker will report it.
+        let request = self.requests.get(seen.marks.request as usize);
         let right = seen.intact
-            && self.requests.get(seen.marks.request as usize).is_none_or(|request| {
+            && request.is_none_or(|request| {
                 request.client as usize == client
                     && seen.addresses == self.expected_answer(client, seen.marks.connection)
             });
-        if !right && seen.intact && self.checker.is_refused(seen.marks.request, life) {
+        let waited = request.map_or(0, |request| self.network.now() - request.sent);
+        if !right && seen.intact && self.checker.is_refused(seen.marks.request, life, waited) {
             self.tally.lost.refused += 1;
             self.tally.open = self.tally.open.saturating_sub(1);
             return;
