@@ -93,7 +93,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("\"s10-p7\", \"s2-p2\"", "\"s10-p7\", \"s10-p8\"", "links[1]: both ends are at s10"),
     ("\"s10-p7\", \"s2-p2\"", "\"s10-p7\", \"s3-p2\"", "links[1][1]: no switch or host is called `s3`"),
     ("\"s10-p7\"", "\"s10\"", "links[1][0]: `s10`: write SWITCH-pPORT"),
-    ("\"s10-p7\"", "\"s10-p0\"", "links[1][0]: port 0 does not exist: write 1 to 509"),
+    ("\"s10-p7\"", "\"s10-p0\"", "links[1][0]: port 0 does not exist: write 1 to 508"),
     ("\"s10-p7\"", "\"s10-p99999999999\"", "links[1][0]: `s10-p99999999999`: write SWITCH-pPORT"),
     ("\"s10-p7\"", "\"s10-p1\"", "links[2]: port 1 of s10 has two links"),
     ("\"s10-p7\"", "\"h2\"", "links[2]: host h2 has two links"),

@@ -305,8 +305,8 @@ impl Checker {
     }
 
     /// An answer with wrong addresses reached a client, from a switch in this life, `waited` ns after its request. Whether that is allowed, because
-    /// this switch does not know the connection: the request came over another one, or the connection was silent for so long that it was
-    /// forgotten. The client refuses the answer, so the request is lost.
+    /// this switch does not know the connection: the request came over another one, or the connection was silent for so long that another
+    /// one took its place. The client refuses the answer, so the request is lost.
     pub fn is_refused(&mut self, request: u32, life: u16, waited: u64) -> bool {
         let forgotten = waited > self.idle_ns;
         match self.requests.get_mut(request as usize) {
@@ -442,13 +442,14 @@ mod tests {
     #[test]
     fn answers_that_are_refused() {
         let mut checker = Checker::new(1, 1, 1_000, None);
-        for request in 0..3 {
+        for request in 0..4 {
             checker.sent(0, 0);
             checker.reached(1, 0, 4, (request, 0), true);
         }
         assert!(!checker.is_refused(0, 4, 1_000), "the same way");
         assert!(checker.is_refused(1, 5, 1) && !checker.is_refused(1, 5, 1), "once");
         assert!(!checker.is_refused(7, 5, 1), "never sent");
+        assert!(checker.is_refused(3, 4, 1_001), "the switch has forgotten the connection");
         checker.answered(2, 0, true);
         checker.answered(2, 1, true);
         checker.answered(2, 2, true);

@@ -61,17 +61,6 @@ fn a_sound_world_has_none() {
     check(None, &[]);
 }
 
-/// Services that take longer than a connection may be silent: the switch has forgotten it when the answer comes.
-#[test]
-fn answers_after_the_idle_timeout() {
-    let slow = "workers = 1000\nservice_time = { distribution = \"deterministic\", mean_ms = 1500 }";
-    let rack =
-        RACK.replace("service_time = { distribution = \"log-normal\", mean_ms = 2, sigma = 0.5 }", slow);
-    let outcome = run_with(&scenarios(&rack)[0], 5, None);
-    assert_eq!(outcome.violations.total(), 0, "{:?}", outcome.violations);
-    assert!(outcome.requests.lost_in_switch > 100, "{}", outcome.json());
-}
-
 #[test]
 fn a_request_at_the_wrong_device() {
     // Some of them at devices that are out.
