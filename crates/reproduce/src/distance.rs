@@ -1,6 +1,6 @@
 //! How far whole curves are from a paper's: over all of its published points, not only those that a claim names.
 
-use super::figure::{Chart, Curve, Point};
+use super::figure::{Chart, Curve, Point, Quantity};
 use super::verdict::CENSORED_PERCENT;
 use pointsman_trials::stats::{ci95, mean};
 use serde_json::{Value, json};
@@ -24,8 +24,13 @@ pub struct Distance {
     pub worst: Option<(f64, f64)>,
 }
 
-/// Our mean at a place with its interval: measured, or between two neighbours in proportion, on the scale of the axis.
-fn at(ours: &Curve, x: f64, log: bool) -> Option<[f64; 3]> {
+/// A value as far along its axis.
+fn along(axis: &Quantity, value: f64) -> f64 {
+    if axis.log && value > 0.0 { libm::log(value) } else { value }
+}
+
+/// Our mean at a place with its interval: measured, or between two neighbours in proportion, on the scales of the axes.
+fn at(chart: &Chart, ours: &Curve, x: f64) -> Option<[f64; 3]> {
     let whole = |p: &&Point| {
         let lost = p.loss_percent.is_some_and(|loss| loss > CENSORED_PERCENT);
         !lost && mean(&p.samples).mean.is_finite()
@@ -37,8 +42,9 @@ fn at(ours: &Curve, x: f64, log: bool) -> Option<[f64; 3]> {
     let below = ours.points.iter().filter(|p| p.x <= x).max_by(|a, b| a.x.total_cmp(&b.x)).filter(whole)?;
     let above = ours.points.iter().filter(|p| p.x >= x).min_by(|a, b| a.x.total_cmp(&b.x)).filter(whole)?;
     let (from, to) = (values(below), values(above));
-    let share = if above.x > below.x { (x - below.x) / (above.x - below.x) } else { 0.0 };
-    let between = |(a, b): (f64, f64)| match log && a > 0.0 && b > 0.0 {
+    let [place, first, last] = [x, below.x, above.x].map(|x| along(&chart.x, x));
+    let share = if last > first { (place - first) / (last - first) } else { 0.0 };
+    let between = |(a, b): (f64, f64)| match chart.y.log && a > 0.0 && b > 0.0 {
         true => a * libm::pow(b / a, share),
         false => a + share * (b - a),
     };
@@ -61,7 +67,7 @@ pub fn distances(chart: &Chart) -> Vec<Distance> {
         let mut logs = 0.0;
         for point in &paper.points {
             let published = mean(&point.samples).mean;
-            let Some([mean, low, high]) = at(ours, point.x, chart.y.log).filter(|v| v[0] > 0.0) else {
+            let Some([mean, low, high]) = at(chart, ours, point.x).filter(|v| v[0] > 0.0) else {
                 continue;
             };
             if published <= 0.0 {
@@ -112,6 +118,16 @@ mod tests {
         assert_eq!((d.published, d.compared, d.within), (3, 2, 0));
         assert!((d.factor - 8f64.sqrt()).abs() < 1e-9, "{d:?}");
         assert!(d.worst.is_some_and(|(x, ratio)| x == 15.0 && (ratio - 0.25).abs() < 1e-9), "{d:?}");
+    }
+
+    /// A place between two others on an axis with decades: 10 is in the middle of 1 and 100.
+    #[test]
+    fn places_between() {
+        let mut chart =
+            chart(vec![Point::new(1.0, vec![100.0]), Point::new(100.0, vec![400.0])], &[(10.0, 200.0)]);
+        assert!(distances(&chart)[0].factor > 1.1);
+        chart.x.log = true;
+        assert!((distances(&chart)[0].factor - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -294,12 +294,12 @@ fn curves(all: &[Distance]) -> String {
     let mut table = Table::new(&[
         ("Chart", left),
         ("Curve", left),
-        ("Published points", right),
+        ("Published", right),
         ("Compared", right),
-        ("Within our interval", right),
+        ("In our interval", right),
         ("Times off, mean", right),
         ("Farthest at", right),
-        ("Ours there, times the paper's", right),
+        ("Ours over the paper's", right),
     ]);
     for d in all {
         table.row([
