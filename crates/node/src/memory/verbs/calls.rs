@@ -32,7 +32,7 @@ const FOR_ANSWERS: c_int = 1 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 15 | 1 << 17 | 1
 const ACTIVE: u32 = 4;
 /// The hop limit of answers.
 const HOPS: u8 = 64;
-/// A code for 0.64 ms, which a requester waits if there is no receive buffer. Requests of tables need none.
+/// The code of 0.64 ms: how long a requester waits when the responder has no receive buffer. READ and WRITE use no receive buffer.
 const WAIT: u8 = 12;
 const PAGE: usize = 4096;
 
@@ -441,7 +441,7 @@ impl Device {
         }
     }
 
-    /// Queue pairs that answer no more, because a requester did what it must not.
+    /// Queue pairs in the error state, after a request that is not allowed. They do not answer.
     pub fn dead(&self) -> Vec<u32> {
         let is_dead = |pair: *mut Pair| {
             let mut state = PairState::default();
