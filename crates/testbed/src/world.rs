@@ -62,6 +62,27 @@ pub struct Setup<'a> {
     pub seed: u64,
 }
 
+impl<'a> Setup<'a> {
+    /// One store without faults; writes are sent again after 2 ms, and leases renewed half a second before they end.
+    pub fn new(build: &'a Build, seed: u64) -> Self {
+        Setup {
+            build,
+            store: Config::default(),
+            stores: 1,
+            shards: 1,
+            times: Times::default(),
+            resend_ns: 2_000_000,
+            renew_ns: 500_000_000,
+            buffer: 8192,
+            loss: 0.0,
+            disorder_ns: 0,
+            snapshots: Snapshots::default(),
+            faults: Faults::default(),
+            seed,
+        }
+    }
+}
+
 /// Bytes at the ports of the programmable switches, in and out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {

@@ -12,7 +12,7 @@ use crate::bench::Bench;
 use crate::figure::{Figure, Quantity};
 use pointsman_store::Config;
 use pointsman_testbed::trace::Sent;
-use pointsman_testbed::{App, Build, Faults, Setup, Snapshots, Times};
+use pointsman_testbed::{App, Build, Setup};
 use std::sync::Arc;
 
 /// In the order of the thesis.
@@ -59,21 +59,7 @@ fn build(bench: &Bench, app: App, plain: bool) -> Result<Arc<Build>, String> {
 /// The usual run of a program, with so many stores.
 fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, String> {
     let pools = vec!["203.0.113.1:1024-65535".parse().map_err(|e| format!("{e:?}"))?];
-    Ok(Setup {
-        build,
-        store: Config { pools, ..Config::default() },
-        stores,
-        shards: 1,
-        times: Times::default(),
-        resend_ns: 2_000_000,
-        renew_ns: 500_000_000,
-        buffer: 8192,
-        loss: 0.0,
-        disorder_ns: 0,
-        snapshots: Snapshots::default(),
-        faults: Faults::default(),
-        seed,
-    })
+    Ok(Setup { store: Config { pools, ..Config::default() }, stores, ..Setup::new(build, seed) })
 }
 
 /// A percentile of samples, which are sorted here.

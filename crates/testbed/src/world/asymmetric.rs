@@ -49,21 +49,7 @@ fn key(flow: usize) -> Vec<u8> {
 }
 
 fn setup(build: &Build, seed: u64) -> Setup<'_> {
-    Setup {
-        build,
-        store: Config::default(),
-        stores: 1,
-        shards: 1,
-        times: Times::default(),
-        resend_ns: 2 * MS,
-        renew_ns: 500 * MS,
-        buffer: 8192,
-        loss: 0.0,
-        disorder_ns: 0,
-        snapshots: Snapshots::default(),
-        faults: Faults::default(),
-        seed,
-    }
+    Setup::new(build, seed)
 }
 
 /// Lets packets pass; `routes`: the switches of those from inside and from outside.

@@ -164,21 +164,7 @@ fn over_ipv6() -> Build {
 }
 
 fn setup(build: &Build) -> Setup<'_> {
-    Setup {
-        build,
-        store: Config::default(),
-        stores: 1,
-        shards: 1,
-        times: Times::default(),
-        resend_ns: 0,
-        renew_ns: 0,
-        buffer: 0,
-        loss: 0.0,
-        disorder_ns: 0,
-        snapshots: Snapshots::default(),
-        faults: Faults::default(),
-        seed: 1,
-    }
+    Setup { resend_ns: 0, renew_ns: 0, buffer: 0, ..Setup::new(build, 1) }
 }
 
 fn run<'a>(

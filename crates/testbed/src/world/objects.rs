@@ -32,19 +32,11 @@ fn build(defines: &str, changes: &[(&str, &str)]) -> Build {
 
 fn setup(build: &Build, seed: u64) -> Setup<'_> {
     Setup {
-        build,
         store: Config { lease_us: 20_000, ..Config::default() },
         stores: if seed.is_multiple_of(4) { 3 } else { 1 },
-        shards: 1,
-        times: Times::default(),
         resend_ns: MS,
         renew_ns: 5 * MS,
-        buffer: 8192,
-        loss: 0.0,
-        disorder_ns: 0,
-        snapshots: Snapshots::default(),
-        faults: Faults::default(),
-        seed,
+        ..Setup::new(build, seed)
     }
 }
 

@@ -137,11 +137,8 @@ fn build(changes: &[(&str, &str)]) -> Build {
 
 fn setup(build: &Build, seed: u64) -> Setup<'_> {
     Setup {
-        build,
         store: Config { lease_us: 20_000, ..Config::default() },
         stores: if seed.is_multiple_of(4) { 3 } else { 1 },
-        shards: 1,
-        times: Times::default(),
         resend_ns: 250_000,
         renew_ns: 0,
         buffer: 0,
@@ -149,7 +146,7 @@ fn setup(build: &Build, seed: u64) -> Setup<'_> {
         disorder_ns: 300_000,
         snapshots: Snapshots { bound_ns: 100 * MS, ..Snapshots::default() },
         faults: Faults { answers_lost: 0.1, doubled: 0.2 },
-        seed,
+        ..Setup::new(build, seed)
     }
 }
 

@@ -9,21 +9,7 @@ use std::net::Ipv4Addr;
 const IPV6: &str = "#define REDPLANE_IPV6\n";
 
 fn setup(build: &Build, stores: usize) -> Setup<'_> {
-    Setup {
-        build,
-        store: Config::default(),
-        stores,
-        shards: 1,
-        times: Times::default(),
-        resend_ns: 2_000_000,
-        renew_ns: 500_000_000,
-        buffer: 8192,
-        loss: 0.0,
-        disorder_ns: 0,
-        snapshots: Snapshots::default(),
-        faults: Faults::default(),
-        seed: 1,
-    }
+    Setup { stores, ..Setup::new(build, 1) }
 }
 
 /// The counts that packets show, each of which is sent to a switch at a time in milliseconds, and when they came back. The first switch fails
