@@ -150,13 +150,69 @@ fn p4info_is_that_of_p4c() {
     assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
 }
 
-/// Programs of ours: P4Info exactly as p4c writes it, apart from an empty or missing `type_info`.
-const OURS: [&str; 4] = [
-    "p4/programs/balancer/main.p4",
-    "examples/forwarder/main.p4",
-    "tests/programs/controlled.p4",
-    "crates/v1model/tests/selector.p4",
-];
+/// Programs of ours besides those in `p4/programs`.
+const OTHERS_OF_OURS: [&str; 3] =
+    ["examples/forwarder/main.p4", "tests/programs/controlled.p4", "crates/v1model/tests/selector.p4"];
+
+/// Programs with the library for state in a store, whose macros are independent of each other.
+const WITH_STORE: [&str; 7] = ["dispatch", "firewall", "flowcount", "gateway", "guard", "kvstore", "napt"];
+
+/// Programs with the library for tables in memory servers.
+const WITH_MEMORY: [&str; 4] = ["nat", "tea-firewall", "tea-lb", "tea-vpn"];
+
+/// The sets of macros that a program of `p4/programs` is compiled with, as arguments of `-D`.
+fn variants(program: &str) -> Vec<Vec<&'static str>> {
+    let plain = |sets: Vec<Vec<&'static str>>| sets.into_iter().chain([vec!["PLAIN"]]).collect();
+    match program {
+        "balancer" => all_of(&["BALANCER_STORE", "SERVER_DEVICES=16"])
+            .into_iter()
+            .chain([vec!["BALANCER_STORE", "REDPLANE_IPV6"]])
+            .collect(),
+        "heavyhitters" => plain(all_of(&["REDPLANE_IPV6"])),
+        _ if WITH_STORE.contains(&program) => {
+            let leases = [None, Some("REDPLANE_SESSION_LEASES"), Some("REDPLANE_SHARED_READS")];
+            let sets = all_of(&["REDPLANE_IPV6"]).into_iter();
+            plain(sets.flat_map(|set| leases.map(|kind| set.iter().copied().chain(kind).collect())).collect())
+        }
+        _ if WITH_MEMORY.contains(&program) => {
+            let own: &[&str] = match program {
+                "nat" => &["NAT_IPV6"],
+                "tea-vpn" => &["VPN_IPV4"],
+                _ => &[],
+            };
+            let sets = all_of(&["TEA_CACHE=1024", "TEA_INLINE", "TEA_IPV6"]);
+            let without = all_of(own).into_iter().map(|set| [set, vec!["PLAIN"]].concat());
+            let with = sets.iter().flat_map(|set| all_of(own).into_iter().map(|o| [set.clone(), o].concat()));
+            with.chain(without).collect()
+        }
+        _ => vec![vec![]],
+    }
+}
+
+/// All sets of some of these macros.
+fn all_of(macros: &[&'static str]) -> Vec<Vec<&'static str>> {
+    let mut sets = vec![vec![]];
+    for one in macros {
+        let with: Vec<_> = sets.iter().map(|set: &Vec<_>| [set.clone(), vec![*one]].concat()).collect();
+        sets.extend(with);
+    }
+    sets
+}
+
+/// All programs of ours, each with its macros.
+fn ours(root: &Path) -> Vec<(PathBuf, Vec<&'static str>)> {
+    let folder = root.join("p4/programs");
+    let mut names: Vec<String> = std::fs::read_dir(folder.clone())
+        .expect("our programs")
+        .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    let named = names.iter().flat_map(|name| {
+        let program = folder.join(name).join("main.p4");
+        variants(name).into_iter().map(move |macros| (program.clone(), macros))
+    });
+    named.chain(OTHERS_OF_OURS.map(|path| (root.join(path), vec![]))).collect()
+}
 
 /// Programs of p4c that between them have every kind of object.
 const SAMPLES: [&str; 20] = [
@@ -183,14 +239,17 @@ const SAMPLES: [&str; 20] = [
 ];
 
 /// The P4Info of a program by the given p4c.
-fn by_p4c(p4c: &Path, program: &Path) -> Result<P4Info, String> {
-    let stem = program.to_string_lossy().replace(['/', '.'], "_");
+fn by_p4c(p4c: &Path, program: &Path, libraries: &Path, macros: &[&str]) -> Result<P4Info, String> {
+    let stem = format!("{} {}", program.display(), macros.join(" ")).replace(['/', '.', ' ', '='], "_");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}.txtpb"));
     let output = std::process::Command::new(p4c)
         .arg("--p4runtime-files")
         .arg(&out)
         .arg("-o")
         .arg(out.with_extension("json"))
+        .arg("-I")
+        .arg(libraries)
+        .args(macros.iter().map(|m| format!("-D{m}")))
         .arg(program)
         .output()
         .map_err(|e| format!("{} does not start: {e}", p4c.display()))?;
@@ -201,13 +260,10 @@ fn by_p4c(p4c: &Path, program: &Path) -> Result<P4Info, String> {
     from_text(&text).map_err(|e| e.to_string())
 }
 
-fn with_types(info: &P4Info) -> P4Info {
-    P4Info { type_info: Some(info.type_info.clone().unwrap_or_default()), ..info.clone() }
-}
-
-fn by_us(include: Vec<PathBuf>, program: &Path) -> Result<P4Info, String> {
+fn by_us(include: Vec<PathBuf>, program: &Path, macros: &[&str]) -> Result<P4Info, String> {
     let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
-    let compiled = pointsman_frontend::compile(&program.to_string_lossy(), &text, &Dirs(include), &[])
+    let defines: Vec<Define> = macros.iter().map(|m| Define::set(m)).collect();
+    let compiled = pointsman_frontend::compile(&program.to_string_lossy(), &text, &Dirs(include), &defines)
         .map_err(|_| "it does not compile here")?;
     p4info(&compiled.program).map_err(|e| e.to_string())
 }
@@ -217,27 +273,25 @@ fn p4info_is_that_of_the_p4c_that_runs() {
     let Some(bin) = variable("p4info_is_that_of_the_p4c_that_runs", "POINTSMAN_P4C_BIN") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut bad = Vec::new();
-    for program in OURS.map(|p| root.join(p)) {
-        let theirs = by_p4c(&bin, &program);
-        let ours = by_us(vec![root.join("p4/include")], &program);
-        match (ours, theirs) {
-            (Ok(ours), Ok(theirs)) if with_types(&ours) == with_types(&theirs) => {}
-            (Ok(ours), Ok(theirs)) => {
-                let found = differences(&ours, &theirs);
-                bad.push(format!("{}: differs {}", program.display(), found.join("\n")));
-            }
-            (ours, theirs) => {
-                let error = ours.err().or(theirs.err()).unwrap_or_default();
-                bad.push(format!("{}: {error}", program.display()));
-            }
+    let libraries = root.join("p4/lib");
+    // The same objects as p4c's, in any order.
+    for (program, macros) in ours(&root) {
+        let theirs = by_p4c(&bin, &program, &libraries, &macros);
+        let ours = by_us(vec![root.join("p4/include"), libraries.clone()], &program, &macros);
+        let found = match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => [differences(&ours, &theirs), differences(&theirs, &ours)].concat(),
+            (ours, theirs) => vec![ours.err().or(theirs.err()).unwrap_or_default()],
+        };
+        if !found.is_empty() {
+            bad.push(format!("{} {}: {}", program.display(), macros.join(" "), found.join("\n")));
         }
     }
     if let Some(checkout) = p4c("p4info_is_that_of_the_p4c_that_runs, samples") {
         let samples = checkout.join("testdata/p4_16_samples");
         for name in SAMPLES {
             let program = samples.join(name);
-            let ours = by_us(vec![checkout.join("p4include"), samples.clone()], &program);
-            let found = match (ours, by_p4c(&bin, &program)) {
+            let ours = by_us(vec![checkout.join("p4include"), samples.clone()], &program, &[]);
+            let found = match (ours, by_p4c(&bin, &program, &libraries, &[])) {
                 (Ok(ours), Ok(theirs)) => differences(&ours, &theirs),
                 (ours, theirs) => vec![ours.err().or(theirs.err()).unwrap_or_default()],
             };

@@ -222,8 +222,10 @@ control GatewayIngress(inout headers_t hdr,
             bool signalling = hdr.bearer.isValid() && hdr.bearer.element == F_TEID && hdr.bearer.bytes == F_TEID_BYTES
                 && hdr.bearer.family[7:6] == 2;
             addresses.apply();
-            if (meta.ours && (user || signalling)) {
-                @atomic {
+            bool tunnelled = meta.ours && (user || signalling);
+            bool routed = !tunnelled;
+            @atomic {
+                if (tunnelled) {
                     key_of_packet();
 #ifdef PLAIN
                     hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
@@ -240,24 +242,27 @@ control GatewayIngress(inout headers_t hdr,
                     if (meta.redplane.held) {
                         if (signalling) {
                             modify();
-                            routes.apply();
+                            routed = true;
                         } else if (meta.redplane.value != 0) {
                             relay();
-                            routes.apply();
+                            routed = true;
                         } else {
                             refused.count(0);
                             drop();
                         }
-#ifdef PLAIN
-                        keys.write(meta.redplane.index, meta.redplane.key);
-                        values.write(meta.redplane.index, meta.redplane.value);
-#else
-                        save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     }
                 }
-            } else {
-                routes.apply();
+                if (routed) {
+                    routes.apply();
+                }
+                if (tunnelled && meta.redplane.held) {
+#ifdef PLAIN
+                    keys.write(meta.redplane.index, meta.redplane.key);
+                    values.write(meta.redplane.index, meta.redplane.value);
+#else
+                    save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
+#endif
+                }
             }
         } else if (meta.redplane.step == REDPLANE_OTHER) {
             drop();

@@ -20,6 +20,9 @@ impl Checker<'_> {
             } else if let Some(first) = kept.iter().find(|o| o.name.name == s.name.name) {
                 self.duplicate(&s.name, first.name.span);
             } else {
+                if let Some(first) = self.in_block(&s.name) {
+                    self.duplicate(&s.name, first);
+                }
                 kept.push(s);
             }
         }

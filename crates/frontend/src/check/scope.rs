@@ -130,6 +130,11 @@ impl Checker<'_> {
         kind(&found.def).then_some(found.span)
     }
 
+    /// Where the parser or control that is being checked declares `name`, be it as a parameter.
+    pub fn in_block(&self, name: &ast::Ident) -> Option<Span> {
+        self.scopes.iter().skip(1).rev().find_map(|s| s.names.get(&name.name)).map(|b| b.span)
+    }
+
     /// Reports that `name` was declared at `first` already.
     pub fn duplicate(&mut self, name: &ast::Ident, first: Span) {
         self.report(

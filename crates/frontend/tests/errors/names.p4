@@ -76,3 +76,22 @@ control Later() {
     action second() {}
     apply {}
 }
+
+parser Named(packet_in packet, out S s) {
+    bit<8> count;
+
+    state start {
+        transition select(count) {
+            0: s;
+            default: count;
+        }
+    }
+
+    state s { //~ ERROR P0302 `s` is declared twice
+        transition accept;
+    }
+
+    state count { //~ ERROR P0302 `count` is declared twice
+        transition accept;
+    }
+}

@@ -103,12 +103,12 @@ parser RedPlaneFixedParser(packet_in packet, out redplane_outer_t outer, out red
     state kind {
         bit<(8 * REDPLANE_OUTER_BYTES + 384)> front = packet.lookahead<bit<(8 * REDPLANE_OUTER_BYTES + 384)>>();
         transition select(front[383:368], front[31:0]) {
-            ((bit<16>)(REDPLANE_VERSION ++ (REDPLANE_NEW | 0x80)), (bit<32>)(4 * REDPLANE_KEY_WORDS * 65536 + 4 * REDPLANE_VALUE_WORDS)): message;
+            ((bit<16>)(REDPLANE_VERSION ++ (REDPLANE_NEW | 0x80)), (bit<32>)(4 * REDPLANE_KEY_WORDS * 65536 + 4 * REDPLANE_VALUE_WORDS)): ours;
             default: accept;
         }
     }
 
-    state message {
+    state ours {
         packet.extract(outer);
         packet.extract(message);
         more = message.flags[0:0] == 1;

@@ -153,12 +153,12 @@ parser RedPlaneParser(packet_in packet, out redplane_outer_t outer, out redplane
 
     state udp {
         transition select(packet.lookahead<bit<(8 * REDPLANE_IP_BYTES + 32)>>()[15:0]) {
-            REDPLANE_PORT: message;
+            REDPLANE_PORT: ours;
             default: accept;
         }
     }
 
-    state message {
+    state ours {
         packet.extract(outer);
         packet.extract(message);
         more = message.flags[0:0] == 1;
