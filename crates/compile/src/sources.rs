@@ -44,12 +44,18 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/redplane/slots.p4" => "../../../p4/lib/pointsman/redplane/slots.p4",
     "pointsman/redplane/snapshot.p4" => "../../../p4/lib/pointsman/redplane/snapshot.p4",
     "pointsman/redplane.p4" => "../../../p4/lib/pointsman/redplane.p4",
+    "pointsman/tea/answer.p4" => "../../../p4/lib/pointsman/tea/answer.p4",
     "pointsman/tea/cache.p4" => "../../../p4/lib/pointsman/tea/cache.p4",
+    "pointsman/tea/find.p4" => "../../../p4/lib/pointsman/tea/find.p4",
     "pointsman/tea/flow_switch.p4" => "../../../p4/lib/pointsman/tea/flow_switch.p4",
     "pointsman/tea/flows.p4" => "../../../p4/lib/pointsman/tea/flows.p4",
     "pointsman/tea/inline.p4" => "../../../p4/lib/pointsman/tea/inline.p4",
     "pointsman/tea/message.p4" => "../../../p4/lib/pointsman/tea/message.p4",
+    "pointsman/tea/parser.p4" => "../../../p4/lib/pointsman/tea/parser.p4",
+    "pointsman/tea/request.p4" => "../../../p4/lib/pointsman/tea/request.p4",
     "pointsman/tea/roce.p4" => "../../../p4/lib/pointsman/tea/roce.p4",
+    "pointsman/tea/servers.p4" => "../../../p4/lib/pointsman/tea/servers.p4",
+    "pointsman/tea/settings.p4" => "../../../p4/lib/pointsman/tea/settings.p4",
     "pointsman/tea.p4" => "../../../p4/lib/pointsman/tea.p4",
 };
 
