@@ -49,6 +49,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/tea/find.p4" => "../../../p4/lib/pointsman/tea/find.p4",
     "pointsman/tea/flow_switch.p4" => "../../../p4/lib/pointsman/tea/flow_switch.p4",
     "pointsman/tea/flows.p4" => "../../../p4/lib/pointsman/tea/flows.p4",
+    "pointsman/tea/icmp.p4" => "../../../p4/lib/pointsman/tea/icmp.p4",
     "pointsman/tea/inline.p4" => "../../../p4/lib/pointsman/tea/inline.p4",
     "pointsman/tea/message.p4" => "../../../p4/lib/pointsman/tea/message.p4",
     "pointsman/tea/parser.p4" => "../../../p4/lib/pointsman/tea/parser.p4",
