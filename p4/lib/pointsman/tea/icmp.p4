@@ -92,7 +92,7 @@ control FlowTranslateError(inout headers_t hdr, in bool destination, in bit<16> 
                 hdr.quoted.second = port;
             }
             bool is_udp = hdr.quoted_ip.proto == FLOW_UDP_NUMBER;
-            if (is_udp && hdr.quoted.fourth != 0) {
+            if (is_udp) {
                 old_sum = hdr.quoted.fourth;
             } else if (hdr.quoted_tcp.isValid()) {
                 old_sum = hdr.quoted_tcp.checksum;
