@@ -174,6 +174,8 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     bool serves;
                     bool has_credit;
                     bit<2> colour = 0;
+                    tea_metered.write((bit<32>)m.first_port, 1);
+                    tea_metered.write((bit<32>)m.replica_port, 1);
                     pair_serves.apply(m.begun, m.patience, m.pair, m.first_port, serves, has_credit);
                     bool is_ready = serves && has_credit;
                     bit<48> now = sm.ingress_global_timestamp;

@@ -202,6 +202,8 @@ register<bit<8>>(TEA_PAIRS) tea_probed;
 
 // By port: the load of the link, in bytes, by two rates. Without rates it is green, as if there were none.
 meter(512, MeterType.bytes) tea_load;
+// By port: 1 once a look-up could choose by the load there. Before, ordinary packets are not counted for it.
+register<bit<1>>(512) tea_metered;
 // By port: when an ordinary packet was yellow or red, and red.
 register<bit<48>>(512) tea_yellow;
 register<bit<48>>(512) tea_red;

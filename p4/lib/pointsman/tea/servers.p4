@@ -89,17 +89,21 @@ control TeaAlive(in bit<32> pair, in bit<9> port) {
     }
 }
 
-// Counts a packet for the load of the port by which it leaves.
+// Counts a packet for the load of the port by which it leaves, if look-ups choose by it.
 control TeaLoad(in standard_metadata_t sm) {
     apply {
+        bit<1> is_metered;
         bit<2> colour;
         bit<32> port = (bit<32>)sm.egress_spec;
-        tea_load.execute_meter(port, colour);
-        if (colour != 0) {
-            tea_yellow.write(port, sm.ingress_global_timestamp);
-        }
-        if (colour == 2) {
-            tea_red.write(port, sm.ingress_global_timestamp);
+        tea_metered.read(is_metered, port);
+        if (is_metered == 1) {
+            tea_load.execute_meter(port, colour);
+            if (colour != 0) {
+                tea_yellow.write(port, sm.ingress_global_timestamp);
+            }
+            if (colour == 2) {
+                tea_red.write(port, sm.ingress_global_timestamp);
+            }
         }
     }
 }
