@@ -62,8 +62,12 @@ fn shared_scratchpads_lose_packets_and_mix_none() {
 #[test]
 fn the_cache_before_rows_is_never_stale() {
     let app = App::<Engine>::of(Shown::Nat, &[], Scratchpads::Inline, true);
-    let cached =
-        |cache, settings| Settings { cache: Some(cache), change_ns: 100 * US, gap_ns: 2 * US, ..rows(settings) };
+    let cached = |cache, settings| Settings {
+        cache: Some(cache),
+        change_ns: 100 * US,
+        gap_ns: 2 * US,
+        ..rows(settings)
+    };
     for seed in 0..4 {
         let fault = if seed == 0 { settings() } else { faults(seed) };
         let mut world = World::new(&app, cached(Keeps::All, fault), seed);
