@@ -1,6 +1,7 @@
 //! Time of a look-up in servers' memory, in memory, on one core: `cargo run --release -p pointsman-remote --example lookup`.
 //!
-//! The switch runs the NAT as native code; the server is `roce`'s responder. Rounds of packets of 60, 64 and 1,500 bytes, with and without TEA, in turns.
+//! The switch runs the NAT as native code; the server is `roce`'s responder. Rounds of packets of 60 and 1,500 bytes, with and without TEA, in turns. With `-- cache` instead: packets whose entries are
+//! in the switch's cache, and the same packets by the plain program, in turns.
 
 use pointsman_engine::Engine;
 use pointsman_ir::Executor;
@@ -21,6 +22,12 @@ const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 1, 1));
 const PACKETS: u32 = 4_000;
 const ROUNDS: usize = 55;
+const ROUTES: &str = "add routes prefix:198.51.0.0/16 forward(port:1, mac:02:00:00:00:00:22)\n";
+/// Entries of the cache, packets that come at once, and rounds, short so that a busy machine disturbs few of them.
+const CACHE: u32 = 1024;
+const BATCH: usize = 32;
+const SHORT: u32 = 500;
+const SHORT_ROUNDS: usize = 501;
 
 fn source(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0000 + n)
@@ -41,8 +48,7 @@ fn packet(n: u32, bytes: usize) -> Vec<u8> {
     frame::packet((Mac::from_u64(1), Mac::from_u64(2)), source(n).into(), to, frame::UDP, udp, frame::USUAL)
 }
 
-fn rig(plain: bool, statements: &str) -> Rig<Engine> {
-    let macros: &[&str] = if plain { &["PLAIN"] } else { &[] };
+fn rig(macros: &[&str], statements: &str) -> Rig<Engine> {
     let program =
         compile_with(&own_program("nat"), &[&own_includes(), &own_libraries()], macros).expect("compiles");
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
@@ -116,7 +122,76 @@ fn median(mut all: Vec<f64>) -> String {
     format!("{:8.0} ({:.0} to {:.0})", all[all.len() / 2], all[0], all[all.len() - 1])
 }
 
+fn middle(mut all: Vec<f64>) -> String {
+    all.sort_by(f64::total_cmp);
+    let at = |quarters: usize| all[all.len() * quarters / 4];
+    format!("{:8.0} ({:.0} to {:.0})", at(2), at(1), at(3))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Nanoseconds a packet, while so many come at once; all must leave.
+fn pass(rig: &mut Rig<Engine>, frames: &[Vec<u8>], at_once: usize, out: &mut Left) -> f64 {
+    let mut buffers = vec![vec![0; 4096]; at_once];
+    let mut left = 0;
+    let start = Instant::now();
+    for batch in frames.chunks(at_once) {
+        rig.now = Time(rig.now.0 + 1000);
+        out.count = 0;
+        let fill = |(buffer, frame): (&'_ mut Vec<u8>, &Vec<u8>)| {
+            buffer[128..128 + frame.len()].copy_from_slice(frame);
+        };
+        buffers.iter_mut().zip(batch).for_each(fill);
+        let mut arrived: Vec<_> = buffers
+            .iter_mut()
+            .zip(batch)
+            .map(|(buffer, frame)| Arrived { port: 0, buffer: &mut buffer[..128 + frame.len()], start: 128 })
+            .collect();
+        rig.switch.process(rig.now, 1000, &mut arrived, out);
+        left += out.count;
+    }
+    let spent = start.elapsed();
+    assert_eq!(left, frames.len(), "packets that left");
+    spent.as_nanos() as f64 / frames.len() as f64
+}
+
+/// A packet whose entry is in the cache, and the same packet in the plain program with as many entries.
+fn cache() {
+    let settings = "value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:8, timeout:1000, wait_port:0)\n";
+    let mut cached = rig(&[&format!("TEA_CACHE={CACHE}")], &format!("{ROUTES}{settings}"));
+    let mut plain = rig(&["PLAIN"], ROUTES);
+    for n in 0..CACHE {
+        let (key, value) = (hex(&key(n)), hex(&value(n)));
+        cached.add(&format!("tea_cache key=0x{key} -> cached(value=0x{value})")).expect("an entry");
+        plain.add(&format!("entries key=0x{key} -> entry(value=0x{value})")).expect("an entry");
+    }
+    let (mut random, mut left) = (Random::new(1), Left::default());
+    for bytes in [60, 1500] {
+        for at_once in [1, BATCH] {
+            let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..SHORT_ROUNDS {
+                let flow = |_| packet(random.below(CACHE.into()) as u32, bytes);
+                let frames: Vec<_> = (0..SHORT).map(flow).collect();
+                ours.push(pass(&mut cached, &frames, at_once, &mut left));
+                theirs.push(pass(&mut plain, &frames, at_once, &mut left));
+                ratios.push(1000.0 * ours[ours.len() - 1] / theirs[theirs.len() - 1]);
+            }
+            println!(
+                "{bytes} bytes, {at_once} at once, ns a packet, median of {SHORT_ROUNDS} (range of the middle half):\n  cache   {}\n  plain   {}\n  ratio, thousandths {}",
+                middle(ours),
+                middle(theirs),
+                middle(ratios)
+            );
+        }
+    }
+}
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("cache") {
+        return cache();
+    }
     let config =
         Config { layout: LAYOUT, cells: vec![CELLS], stash: 4096, hold_ns: 0, replicas: false, cache: 0 };
     let mut table = Table::new(config).expect("settings");
@@ -129,9 +204,8 @@ fn main() {
         start.elapsed()
     );
     let (mut server, ring) = server(&table);
-    let routes = "add routes prefix:198.51.0.0/16 forward(port:1, mac:02:00:00:00:00:22)\n";
     let mut text = format!(
-        "{routes}value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:{CELLS}, timeout:1000000000, \
+        "{ROUTES}value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:{CELLS}, timeout:1000000000, \
          wait_port:0)\nadd tea_servers 1 cell:0->{} server(first_pair:0, pair_mask:0)\nadd tea_pairs pair:0 peer(pair:32, mac:2, address:10.9.1.1, port:3, \
          group:1, region:1, cells:{BASE}, ring:{ring}, start:0)\nmc_mgrp_create 1\n",
         CELLS - 1
@@ -139,10 +213,9 @@ fn main() {
     for n in 1..=3 {
         text += &format!("mc_node_create {n} 3\nmc_node_associate 1 {}\n", n - 1);
     }
-    let mut tea = rig(false, &text);
-    let mut plain = rig(true, routes);
+    let mut tea = rig(&[], &text);
+    let mut plain = rig(&["PLAIN"], ROUTES);
     for (k, v) in &entries {
-        let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
         plain.add(&format!("entries key=0x{} -> entry(value=0x{})", hex(k), hex(v))).expect("an entry");
     }
     let mut random = Random::new(1);

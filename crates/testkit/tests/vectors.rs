@@ -28,7 +28,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 35] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 37] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -50,6 +50,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 35] = [
     ("nat", &[], &["tests"]),
     ("nat", &["TEA_CACHE=4"], &["tests", "tests/cache"]),
     ("nat", &["TEA_INLINE"], &["tests/inline"]),
+    ("nat", &["TEA_INLINE", "TEA_CACHE=4"], &["tests/inline"]),
     ("nat", &["NAT_IPV6"], &["tests/ipv6"]),
     ("nat", &["NAT_IPV6", "PLAIN"], &["tests/plain"]),
     ("ours", &[], &["tests"]),
@@ -62,6 +63,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 35] = [
     ("tea-lb", &["PLAIN"], &["tests/plain"]),
     ("tea-vpn", &[], &["tests"]),
     ("tea-vpn", &["PLAIN"], &["tests/plain"]),
+    ("tea-vpn", &["PLAIN", "VPN_ERRORS=2", "VPN_ERROR_TICKS=1000000"], &["tests/errors"]),
     ("tea-vpn", &["TEA_IPV6"], &["tests/ipv6"]),
     ("tea-vpn", &["VPN_IPV4"], &[]),
 ];

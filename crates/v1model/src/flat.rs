@@ -40,6 +40,12 @@ impl BlockEnv<'_> {
             (Function::Count, [index]) => {
                 return cells().is_some_and(|c| c.count(saturated(*index), self.bytes));
             }
+            (Function::ExecuteMeter, [index, color]) => {
+                match self.state.mark(call.instance, saturated(*index), (self.now, self.bytes)) {
+                    Some(marked) => *color = [marked as u64, 0],
+                    None => return false,
+                }
+            }
             (Function::DirectCount, _) => {}
             (Function::AtomicBegin, _) => self.begin_atomic(),
             (Function::AtomicEnd, _) => self.end_atomic(),

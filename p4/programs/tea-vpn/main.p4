@@ -20,6 +20,15 @@
 #endif
 #include <pointsman/tea.p4>
 
+// How many errors the gateway sends (RFC 1812, section 4.3.2.8; RFC 4443, section 2.4 f), over IPv4 and IPv6 together: one for each VPN_ERROR_TICKS of the time stamp, of the
+// 1 us that v1model's ticks usually have, and up to VPN_ERRORS at once after a quiet time.
+#ifndef VPN_ERROR_TICKS
+#define VPN_ERROR_TICKS 1000
+#endif
+#ifndef VPN_ERRORS
+#define VPN_ERRORS 50
+#endif
+
 // IPv4 addresses are those of ::ffff:0:0/96.
 typedef bit<VPN_ADDRESS_BITS> address_t;
 #define VPN_OF_IPV4(address) (address_t)(96w0xffff ++ (address))
@@ -324,10 +333,34 @@ control LeaveTunnel(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
+// Whether one more error may be sent now.
+control MaySend(in bit<48> now, out bool may) {
+    // From when on there is room for all errors again.
+    register<bit<48>>(1) error_room;
+
+    apply {
+        bit<48> full;
+        @atomic {
+            error_room.read(full, 0);
+            bit<48> ahead = full - now;
+            if (ahead[47:47] == 1) {
+                ahead = 0;
+            }
+            may = ahead <= (VPN_ERRORS - 1) * VPN_ERROR_TICKS;
+            if (may) {
+                error_room.write(0, now + ahead + VPN_ERROR_TICKS);
+            }
+        }
+    }
+}
+
 // Puts the packet into the tunnel of its entry, or makes the error that it is too long for it.
 control EnterTunnel(inout headers_t hdr, inout metadata_t meta) {
     // Packets that would be too long in their tunnel.
     counter(1, CounterType.packets) too_long;
+    // Of them, those whose senders are not told because too many were told just before.
+    counter(1, CounterType.packets) not_told;
+    MaySend() may_send;
     bit<32> own4;
     bit<128> own6;
     bit<16> most;
@@ -420,12 +453,20 @@ control EnterTunnel(inout headers_t hdr, inout metadata_t meta) {
         if (bytes > room) {
             too_long.count(0);
             bool quotes = hdr.lead.isValid() || hdr.tunnel.isValid();
-            if (quotes && hdr.ipv4.isValid() && hdr.ipv4.fragment[14:14] == 1) {
-                too_long4(room);
-            } else if (quotes && hdr.ipv6.isValid()) {
-                too_long6(room);
-            } else {
+            bool asks4 = hdr.ipv4.isValid() && hdr.ipv4.fragment[14:14] == 1;
+            bool may = false;
+            if (quotes && (asks4 || hdr.ipv6.isValid())) {
+                may_send.apply(meta.tea.begun, may);
+                if (!may) {
+                    not_told.count(0);
+                }
+            }
+            if (!may) {
                 meta.passes = false;
+            } else if (asks4) {
+                too_long4(room);
+            } else {
+                too_long6(room);
             }
         } else {
             hdr.new_tunnel.setValid();

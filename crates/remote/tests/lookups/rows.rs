@@ -1,11 +1,13 @@
 //! The layout with a scratchpad in each row, under the same faults. Packets of a bucket share a scratchpad: they may be lost, and never mixed.
 
+use super::Shown;
 use super::checker::Verdict;
 use super::setup::{App, US};
-use super::world::{Settings, World};
+use super::world::{Keeps, Settings, World};
 use super::{faults, found_by, run, settings};
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
+use pointsman_remote::Scratchpads;
 
 /// Cells of rows: two servers of five and four buckets.
 fn rows(settings: Settings) -> Settings {
@@ -54,6 +56,30 @@ fn shared_scratchpads_lose_packets_and_mix_none() {
             (run(&interpreted, settings.clone(), seed, 4000 * US), run(&app, settings, seed, 4000 * US));
         assert_eq!(verdicts.0, verdicts.1, "seed {seed}: the executors differ");
     }
+}
+
+/// The switch's cache before rows: popular flows, which are others after a while; entries change meanwhile, and everything goes wrong.
+#[test]
+fn the_cache_before_rows_is_never_stale() {
+    let app = App::<Engine>::of(Shown::Nat, &[], Scratchpads::Inline, true);
+    let cached = |cache, settings| Settings {
+        cache: Some(cache),
+        change_ns: 100 * US,
+        gap_ns: 2 * US,
+        ..rows(settings)
+    };
+    for seed in 0..4 {
+        let fault = if seed == 0 { settings() } else { faults(seed) };
+        let mut world = World::new(&app, cached(Keeps::All, fault), seed);
+        assert!(world.rig.switch.goes_through(), "packets leave native code");
+        world.run(20_000 * US);
+        let (verdict, wrong) = (world.checker.verdict, std::mem::take(&mut world.wrong));
+        let hits = world.rig.counter("tea_counts", 19).expect("a counter").packets;
+        assert_eq!((verdict.violations(), wrong), (0, Vec::new()), "seed {seed}: {verdict:?}");
+        assert!(hits * 4 > verdict.sent, "seed {seed}: {hits} of {}", verdict.sent);
+    }
+    let old = found_by(&app, |s| *s = cached(Keeps::OldValues, s.clone()));
+    assert!(old.is_some(), "a cache that keeps old values is not found");
 }
 
 /// Each protection that is taken away shows.

@@ -47,10 +47,19 @@ fn program(
 ) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let mut library = read(own_libraries().join("pointsman/tea.p4"));
+    // Its parts are where it includes them, so that a replacement finds them; that of the other layout is left out.
+    let inline = "#include <pointsman/tea/inline.p4>\n";
+    while let Some((front, (part, rest))) = library
+        .split_once("#include <pointsman/tea/")
+        .and_then(|(front, rest)| Some((front, rest.split_once(">\n")?)))
+    {
+        library = format!("{front}{}{rest}", read(own_libraries().join("pointsman/tea").join(part)));
+        if scratchpads == Scratchpads::Ring {
+            library = library.replace(inline, "");
+        }
+    }
     if scratchpads == Scratchpads::Inline {
-        let rows = read(own_libraries().join("pointsman/tea/inline.p4"));
-        library =
-            format!("#define TEA_INLINE\n{}", library.replace("#include <pointsman/tea/inline.p4>", &rows));
+        library = format!("#define TEA_INLINE\n{library}");
     }
     if has_cache {
         library = format!("#define TEA_CACHE {CACHE}\n{library}");

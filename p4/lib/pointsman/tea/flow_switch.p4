@@ -78,6 +78,7 @@ control FlowIngress(inout headers_t hdr,
 #ifdef PLAIN
         bool here = true;
         meta.tea.in_port = standard_metadata.ingress_port;
+        meta.tea.begun = standard_metadata.ingress_global_timestamp;
 #else
         arrive.apply(hdr.tea, meta.tea, standard_metadata);
         bool here = meta.tea.step == TEA_PROGRAM;

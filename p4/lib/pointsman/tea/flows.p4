@@ -1,6 +1,6 @@
 // For programs that look up TCP and UDP flows over IPv4: headers, parser, checksums, and what changes addresses. A program includes it behind
 // <pointsman/tea.p4>, and then defines FlowKey and FlowApply, and includes <pointsman/tea/flow_switch.p4>, which says what they do. With FLOW_IPV6 flows are of
-// IPv4 and IPv6.
+// IPv4 and IPv6. With FLOW_ICMP the program also takes echoes, and errors of ICMP; <pointsman/tea/icmp.p4> has their key, and what translates them.
 
 #ifndef POINTSMAN_TEA_FLOWS_P4
 #define POINTSMAN_TEA_FLOWS_P4
@@ -51,6 +51,22 @@ header udp_t {
     bit<16> checksum;
 }
 
+#ifdef FLOW_ICMP
+// The first eight bytes behind an IP header: those of an echo, of an error, and of the packet that an error quotes.
+header lead_t {
+    bit<16> first;
+    bit<16> second;
+    bit<16> third;
+    bit<16> fourth;
+}
+
+// The rest of a quoted TCP header up to its checksum.
+header quoted_tcp_t {
+    bit<64> front;
+    bit<16> checksum;
+}
+#endif
+
 struct headers_t {
     tea_headers_t tea;
     ethernet_t    ethernet;
@@ -61,6 +77,13 @@ struct headers_t {
     ports_t       ports;
     tcp_t         tcp;
     udp_t         udp;
+#ifdef FLOW_ICMP
+    lead_t        echo;
+    lead_t        problem;
+    ipv4_t        quoted_ip;
+    lead_t        quoted;
+    quoted_tcp_t  quoted_tcp;
+#endif
 }
 
 struct metadata_t {
@@ -73,6 +96,7 @@ struct metadata_t {
 // Addresses of a flow, and the new one in the place of one. With FLOW_IPV6 they have 128 bits, and those of IPv4 are those of ::ffff:0:0/96.
 #ifdef FLOW_IPV6
 typedef bit<128> flow_address_t;
+#define FLOW_OF_IPV4(address) (96w0xffff ++ (address))
 #define FLOW_SOURCE(hdr) (hdr.ipv4.isValid() ? 96w0xffff ++ hdr.ipv4.src : hdr.ipv6.src)
 #define FLOW_DESTINATION(hdr) (hdr.ipv4.isValid() ? 96w0xffff ++ hdr.ipv4.dst : hdr.ipv6.dst)
 #define FLOW_PROTOCOL(hdr) (hdr.ipv4.isValid() ? hdr.ipv4.proto : hdr.ipv6.proto)
@@ -80,13 +104,18 @@ typedef bit<128> flow_address_t;
 #define FLOW_FITS(hdr, address) (hdr.ipv4.isValid() == ((address)[127:32] == 0xffff))
 #else
 typedef bit<32> flow_address_t;
+#define FLOW_OF_IPV4(address) (address)
 #define FLOW_SOURCE(hdr) hdr.ipv4.src
 #define FLOW_DESTINATION(hdr) hdr.ipv4.dst
 #define FLOW_PROTOCOL(hdr) hdr.ipv4.proto
 #define FLOW_FITS(hdr, address) true
 #endif
 
+#ifdef FLOW_ICMP
+#define FLOW_KNOWN(hdr) (hdr.ports.isValid() || hdr.echo.isValid() || hdr.quoted.isValid())
+#else
 #define FLOW_KNOWN(hdr) hdr.ports.isValid()
+#endif
 #define FLOW_TARGET(hdr, meta) FLOW_DESTINATION(hdr)
 
 parser FlowParser(packet_in packet,
@@ -120,6 +149,9 @@ parser FlowParser(packet_in packet,
         transition select(hdr.ipv4.version_ihl_tos[15:8], hdr.ipv4.fragment[13:0], hdr.ipv4.proto) {
             (0x45, 0, 6): parse_tcp;
             (0x45, 0, 17): parse_udp;
+#ifdef FLOW_ICMP
+            (0x45, 0, 1): parse_icmp;
+#endif
             default: accept;
         }
     }
@@ -136,6 +168,9 @@ parser FlowParser(packet_in packet,
             (_, 128w0xffff << 32 &&& ~128w0xffffffff, _, _): accept;
             (_, _, 6, 6): parse_tcp;
             (_, _, 6, 17): parse_udp;
+#ifdef FLOW_ICMP
+            (_, _, 6, 58): parse_icmpv6;
+#endif
             default: accept;
         }
     }
@@ -152,6 +187,74 @@ parser FlowParser(packet_in packet,
         packet.extract(hdr.udp);
         transition accept;
     }
+
+#ifdef FLOW_ICMP
+    // Echoes, and the errors that a packet cannot be delivered, lived too long, or has a bad header.
+    state parse_icmp {
+        transition select(packet.lookahead<bit<8>>()) {
+            0: parse_echo;
+            8: parse_echo;
+            3: parse_problem;
+            11: parse_problem;
+            12: parse_problem;
+            default: accept;
+        }
+    }
+
+#ifdef FLOW_IPV6
+    state parse_icmpv6 {
+        transition select(packet.lookahead<bit<8>>()) {
+            128: parse_echo;
+            129: parse_echo;
+            default: accept;
+        }
+    }
+#endif
+
+    state parse_echo {
+        packet.extract(hdr.echo);
+        transition accept;
+    }
+
+    state parse_problem {
+        packet.extract(hdr.problem);
+        packet.extract(hdr.quoted_ip);
+        transition select(hdr.quoted_ip.version_ihl_tos[15:8], hdr.quoted_ip.fragment[12:0], hdr.quoted_ip.proto) {
+            (0x45, 0, 1): parse_quoted_icmp;
+            (0x45, 0, 6): parse_quoted_tcp;
+            (0x45, 0, 17): parse_quoted;
+            default: accept;
+        }
+    }
+
+    // An error is not the answer to an error.
+    state parse_quoted_icmp {
+        transition select(packet.lookahead<bit<8>>()) {
+            0: parse_quoted;
+            8: parse_quoted;
+            default: accept;
+        }
+    }
+
+    state parse_quoted {
+        packet.extract(hdr.quoted);
+        transition accept;
+    }
+
+    // Of its header there may be eight bytes alone (RFC 792), without the checksum.
+    state parse_quoted_tcp {
+        packet.extract(hdr.quoted);
+        transition select(hdr.ipv4.len[15:6]) {
+            0: accept;
+            default: parse_quoted_checksum;
+        }
+    }
+
+    state parse_quoted_checksum {
+        packet.extract(hdr.quoted_tcp);
+        transition accept;
+    }
+#endif
 }
 
 control FlowCompute(inout headers_t hdr, inout metadata_t meta) {
@@ -175,6 +278,13 @@ control FlowDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ports);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);
+#ifdef FLOW_ICMP
+        packet.emit(hdr.echo);
+        packet.emit(hdr.problem);
+        packet.emit(hdr.quoted_ip);
+        packet.emit(hdr.quoted);
+        packet.emit(hdr.quoted_tcp);
+#endif
     }
 }
 

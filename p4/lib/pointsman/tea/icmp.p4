@@ -1,0 +1,116 @@
+// ICMP in a translator of addresses (RFC 5508): an echo has its identifier in the place of a port; an error is translated by the entry of the packets in the other
+// direction, and so is the packet that it quotes. A program includes it behind <pointsman/tea/flows.p4>, with FLOW_ICMP defined. A key is both addresses, both
+// ports, two bytes of 0, an echo's type, the protocol.
+
+#ifndef POINTSMAN_TEA_ICMP_P4
+#define POINTSMAN_TEA_ICMP_P4
+
+const bit<8> FLOW_ICMP_NUMBER = 1;
+const bit<8> FLOW_UDP_NUMBER = 17;
+
+// The key of an echo, or of the packets in the other direction of the one that an error quotes. The identifier of a request is its source port, that of an
+// answer its destination port; the other port is 0.
+control FlowIcmpKey(in headers_t hdr, out tea_key_t key) {
+    apply {
+        flow_address_t source = FLOW_SOURCE(hdr);
+        flow_address_t destination = FLOW_DESTINATION(hdr);
+        bit<8> proto = FLOW_PROTOCOL(hdr);
+        bit<8> type = hdr.echo.first[15:8];
+        bit<16> id = hdr.echo.third;
+        if (hdr.quoted.isValid()) {
+            source = FLOW_OF_IPV4(hdr.quoted_ip.dst);
+            destination = FLOW_OF_IPV4(hdr.quoted_ip.src);
+            proto = hdr.quoted_ip.proto;
+            // A request's answer, and the other way round.
+            type = hdr.quoted.first[15:8] ^ 8;
+            id = hdr.quoted.third;
+        }
+        bit<32> ports = 16w0 ++ id;
+        if (hdr.quoted.isValid() && proto != FLOW_ICMP_NUMBER) {
+            ports = hdr.quoted.second ++ hdr.quoted.first;
+            type = 0;
+        } else if (type == 8 || type == 128) {
+            ports = id ++ 16w0;
+        }
+        key = source ++ destination ++ ports ++ 16w0 ++ type ++ proto;
+    }
+}
+
+// Replaces source or destination of an echo, and its identifier.
+control FlowTranslateEcho(inout headers_t hdr, in bool destination, in bit<16> id, in flow_address_t address) {
+    apply {
+        flow_address_t old_address = FLOW_SOURCE(hdr);
+        bit<16> old_id = hdr.echo.third;
+        hdr.echo.third = id;
+        if (destination) {
+            old_address = FLOW_DESTINATION(hdr);
+            FLOW_REPLACE(hdr, dst, address);
+        } else {
+            FLOW_REPLACE(hdr, src, address);
+        }
+        // RFC 1624. The addresses are in the sum of ICMPv6 alone.
+        if (hdr.ipv4.isValid()) {
+            hash(hdr.echo.second, HashAlgorithm.csum16, 16w0, { ~hdr.echo.second, ~old_id, id }, 32w0x10000);
+        } else {
+            hash(hdr.echo.second, HashAlgorithm.csum16, 16w0,
+                 { ~hdr.echo.second, ~old_address, ~old_id, id, address }, 32w0x10000);
+        }
+    }
+}
+
+// Translates an error, and the packet that it quotes, by the entry of the packets in the other direction: what this replaces as their destination is the source of the
+// quoted packet, and the other way round. An error of a router on the way from there then comes from the new address, too.
+control FlowTranslateError(inout headers_t hdr, in bool destination, in bit<16> port, in bit<32> address) {
+    apply {
+        bit<32> old_address = hdr.quoted_ip.dst;
+        bit<16> old_ip_sum = hdr.quoted_ip.checksum;
+        bit<16> old_port = hdr.quoted.second;
+        // The sum behind the quoted IP header, if there is one.
+        bit<16> old_sum = 0;
+        bit<16> sum = 0;
+        if (destination) {
+            old_address = hdr.quoted_ip.src;
+            hdr.quoted_ip.src = address;
+            hdr.ipv4.dst = address;
+        } else {
+            hdr.quoted_ip.dst = address;
+            hdr.ipv4.src = address;
+        }
+        // RFC 1624, for each sum.
+        hash(hdr.quoted_ip.checksum, HashAlgorithm.csum16, 16w0, { ~old_ip_sum, ~old_address, address }, 32w0x10000);
+        if (hdr.quoted_ip.proto == FLOW_ICMP_NUMBER) {
+            old_port = hdr.quoted.third;
+            hdr.quoted.third = port;
+            old_sum = hdr.quoted.second;
+            hash(sum, HashAlgorithm.csum16, 16w0, { ~old_sum, ~old_port, port }, 32w0x10000);
+            hdr.quoted.second = sum;
+        } else {
+            if (destination) {
+                old_port = hdr.quoted.first;
+                hdr.quoted.first = port;
+            } else {
+                hdr.quoted.second = port;
+            }
+            bool is_udp = hdr.quoted_ip.proto == FLOW_UDP_NUMBER;
+            if (is_udp) {
+                old_sum = hdr.quoted.fourth;
+            } else if (hdr.quoted_tcp.isValid()) {
+                old_sum = hdr.quoted_tcp.checksum;
+            }
+            hash(sum, HashAlgorithm.csum16, 16w0, { ~old_sum, ~old_address, ~old_port, port, address }, 32w0x10000);
+            if (is_udp && old_sum != 0) {
+                hdr.quoted.fourth = sum == 0 ? 16w0xffff : sum;
+                sum = hdr.quoted.fourth;
+            } else if (hdr.quoted_tcp.isValid()) {
+                hdr.quoted_tcp.checksum = sum;
+            } else {
+                sum = 0;
+            }
+        }
+        hash(hdr.problem.second, HashAlgorithm.csum16, 16w0,
+             { ~hdr.problem.second, ~old_address, ~old_ip_sum, ~old_port, ~old_sum, address, hdr.quoted_ip.checksum,
+               port, sum }, 32w0x10000);
+    }
+}
+
+#endif

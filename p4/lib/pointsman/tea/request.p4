@@ -1,0 +1,170 @@
+// The requests of a look-up: their numbers and scratchpad in ingress, their frames in egress. Part of <pointsman/tea.p4>.
+
+#ifndef POINTSMAN_TEA_REQUEST_P4
+#define POINTSMAN_TEA_REQUEST_P4
+
+// Takes numbers and a scratchpad for a look-up, or lets the packet wait.
+control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
+    apply {
+        bit<32> next;
+        bit<32> done;
+        bit<48> progress;
+        tea_next.read(next, m.pair);
+        tea_done.read(done, m.pair);
+        tea_progress.read(progress, m.pair);
+        bit<24> psn = next[23:0];
+        bit<24> in_flight = psn - done[23:0];
+        // Packets that have waited have an earlier time.
+        bit<48> silent = m.begun - progress;
+        m.ask = 0;
+        if (in_flight != 0 && silent > m.timeout && silent[47:47] == 0) {
+            // A request, an answer, or the report of a gap is lost. The numbers begin again behind the last answer; the server's acknowledgment
+            // to a number that it already has shows which one it expects.
+            tea_counts.count(TEA_COUNT_TIMEOUT);
+            psn = done[23:0];
+            in_flight = 0;
+            m.ask = 1;
+        }
+        if (in_flight > TEA_REQUESTS * (TEA_CREDITS - 1)) {
+            if (m.waits < TEA_WAITS && m.wait_port != 0) {
+                tea_counts.count(TEA_COUNT_WAITED);
+                m.waits = m.waits + 1;
+                m.step = TEA_WAIT;
+                sm.egress_spec = m.wait_port;
+            } else {
+                tea_counts.count(TEA_COUNT_CREDIT);
+                m.step = TEA_DROP;
+            }
+        } else {
+            bit<32> slot = (m.pair << 6) + (bit<32>)psn[5:0];
+            bit<32> tag;
+            tea_tags.read(tag, m.pair);
+            tag = tag + 1;
+            tea_tags.write(m.pair, tag);
+            tea_lookups.write(slot, TEA_ASKED ++ psn);
+            tea_begun.write(slot, m.begun);
+            tea_tag.write(slot, tag);
+            tea_keys.write(slot, m.key);
+            tea_homes.write(slot, m.home);
+            tea_next.write(m.pair, (bit<32>)(psn + TEA_REQUESTS));
+            if (in_flight == 0) {
+                tea_progress.write(m.pair, m.begun);
+            }
+            m.psn = psn;
+            m.tag = tag[30:0];
+            m.bytes = sm.packet_length;
+            sm.mcast_grp = m.group;
+            tea_counts.count(TEA_COUNT_SENT);
+        }
+    }
+}
+
+// Egress: makes the requests of a look-up, or a probe; packets that came back, or have waited, return to the parser.
+control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
+    apply {
+        if (m.step == TEA_SEND || m.step == TEA_PROBE) {
+            bit<2> fill = 0 - m.bytes[1:0];
+            bit<32> data = TEA_SCRATCH_BYTES + (bit<32>)fill + m.bytes;
+            h.remote.setValid();
+#ifdef TEA_INLINE
+            bit<64> row = m.cells + (bit<64>)TEA_PLACE((m.home - m.start)) * TEA_ROW_BYTES;
+            h.remote.address = row + TEA_WINDOW * TEA_CELL_BYTES;
+#else
+            // Not by sequence number: a number is used again while a READ of its earlier use may be under way.
+            h.remote.address = m.ring + (bit<64>)m.tag[5:0] * TEA_SLOT;
+#endif
+            h.remote.key = m.region;
+            h.remote.bytes = data;
+            h.roce.setValid();
+            h.roce.opcode = TEA_READ;
+            h.roce.ask = 0;
+            bit<32> length = TEA_ROCE_BYTES + 16 + 4;
+            if (m.step == TEA_PROBE) {
+#ifdef TEA_INLINE
+                h.remote.address = m.cells;
+#endif
+                h.remote.bytes = 0;
+                h.roce.opcode = TEA_WRITE;
+                h.roce.psn = m.psn;
+                h.roce.ask = 0x80;
+                truncate(length);
+            } else if (sm.egress_rid == 1) {
+                h.roce.opcode = TEA_WRITE;
+                h.roce.psn = m.psn;
+                h.roce.ask = m.ask ++ 7w0;
+                h.scratch.setValid();
+                h.scratch.is_scratch = 1;
+                h.scratch.tag = m.tag;
+                h.scratch.unused = 0;
+                h.scratch.port = m.in_port;
+                h.scratch.bytes = m.bytes[15:0];
+                if (fill[0:0] == 1) {
+                    h.fill1.setValid();
+                    h.fill1.zero = 0;
+                }
+                if (fill[1:1] == 1) {
+                    h.fill2.setValid();
+                    h.fill2.zero = 0;
+                }
+#ifdef TEA_INLINE
+                hash(h.scratch.sum, HashAlgorithm.crc32, 32w0, { TEA_KEPT(h) }, 64w0x100000000);
+#endif
+                length = length + data;
+#ifdef TEA_INLINE
+            } else {
+                h.packet.setInvalid();
+                h.roce.psn = m.psn + 1;
+                h.remote.address = row;
+                h.remote.bytes = TEA_WINDOW * TEA_CELL_BYTES + data;
+            }
+#else
+            } else if (sm.egress_rid == 2) {
+                h.packet.setInvalid();
+                h.roce.psn = m.psn + 1;
+                h.remote.address = m.cells + (bit<64>)(m.home - m.start) * TEA_CELL_BYTES;
+                h.remote.bytes = TEA_WINDOW * TEA_CELL_BYTES;
+            } else {
+                h.packet.setInvalid();
+                h.roce.psn = m.psn + 2;
+            }
+#endif
+            h.roce.mac_dst = m.peer_mac;
+            h.roce.mac_src = m.mac;
+            TEA_SET_IP(h.roce, length[15:0]);
+            h.roce.ttl = 64;
+            h.roce.proto = 17;
+            h.roce.src = m.address;
+            h.roce.dst = m.peer_address;
+            h.roce.sport = 0xc000 | m.pair[15:0];
+            h.roce.dport = TEA_PORT;
+            h.roce.udp_len = length[15:0] - TEA_IP_BYTES;
+            h.roce.udp_checksum = 0;
+            h.roce.padding = 0;
+            h.roce.partition = 0xffff;
+            h.roce.marks = 0;
+            h.roce.pair = m.peer;
+            bit<32> sum;
+            hash(sum, HashAlgorithm.crc32, 32w0,
+                 { TEA_COVERED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet }, 64w0x100000000);
+            h.check.setValid();
+            h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];
+#ifdef TEA_IPV6
+            // The check value does not depend on it.
+            hash(h.roce.udp_checksum, HashAlgorithm.csum16, 16w0,
+                 { TEA_SUMMED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet, h.check }, 32w0x10000);
+            if (h.roce.udp_checksum == 0) {
+                h.roce.udp_checksum = 0xffff;
+            }
+#endif
+        } else if (m.step == TEA_BACK || m.step == TEA_WAIT) {
+            if (m.step == TEA_BACK) {
+                truncate(m.bytes);
+            }
+            m.step = TEA_PROGRAM;
+            m.begun = sm.egress_global_timestamp;
+            recirculate_preserving_field_list(TEA_LIST);
+        }
+    }
+}
+
+#endif
