@@ -195,7 +195,7 @@ fn check_lease(args: &Args, lease: Lease) -> Result<(), String> {
             "--lease: the store's keys of `{}` are fixed, and have no leases; omit --lease",
             args.app.name()
         ),
-        _ => format!("--lease: only {} can have such leases; give one of these to --app", able.join(", ")),
+        _ => format!("--lease: only {} can have such leases; give one of these to --app", able.join(" and ")),
     })
 }
 
@@ -295,4 +295,55 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         results::write(path, "--json", text + "\n")?;
     }
     Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(flags: &str) -> Args {
+        Cli::try_parse_from(["failover"].into_iter().chain(flags.split(' '))).expect("flags").args
+    }
+
+    #[test]
+    fn flags_that_do_not_fit_are_refused_with_a_remedy() {
+        for (flags, parts) in [
+            ("--app balancer --fault switch --lease flow", ["keys of `balancer` are fixed", "omit --lease"]),
+            (
+                "--app balancer --fault switch --lease shared",
+                ["keys of `balancer` are fixed", "omit --lease"],
+            ),
+            (
+                "--app balancer --fault switch --history h",
+                ["--history: only", "`counter`, `gateway` and `kvstore`"],
+            ),
+            ("--app balancer --fault store --plain", ["has no store", "omit --plain"]),
+            ("--app nat --fault switch --lease shared", ["only `counter` and `firewall`", "--app"]),
+            ("--app counter --fault link --lease session --plain", ["has no leases", "omit --plain"]),
+            ("--app counter --fault link --lease shared --plain", ["has no leases", "omit --plain"]),
+        ] {
+            let why = checked(&args(flags)).expect_err(flags).to_string();
+            assert!(parts.iter().all(|part| why.contains(part)), "{flags}: {why}");
+            assert_eq!(
+                format!("{:?}", run(args(flags)).expect("an exit code")),
+                format!("{:?}", ExitCode::from(BAD_INPUT))
+            );
+        }
+        for flags in [
+            "--app balancer --fault partition --lease-ms 300 --ipv6 --replicate chain",
+            "--app balancer --fault switch --plain",
+            "--app firewall --fault switch --lease shared",
+            "--app counter --fault link --lease session",
+            "--app counter --fault link --lease flow --plain",
+        ] {
+            assert!(checked(&args(flags)).is_ok(), "{flags}");
+        }
+    }
 }
