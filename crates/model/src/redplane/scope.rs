@@ -204,11 +204,10 @@ pub const SCOPES: &[Scope] = &[
     },
     Scope {
         name: "objects",
-        what: "two objects, which packets pass one after the other: two packets by two ports; a restart, messages are lost and reordered",
+        what: "two objects, which packets pass one after the other: three packets by two ports; a restart, messages are lost and reordered",
         kind: Kind::Objects,
-        packets: (1, 1),
         restarts: 1,
-        settle_every: 16,
+        settle_every: 4,
         ..BASE
     },
     Scope {

@@ -116,9 +116,10 @@ impl World<'_> {
 
     /// A client sends a packet to a switch, and repeats it until it has an answer.
     fn probe(&mut self, state: State, switch: u8, writes: bool) -> Result<State, Wrong> {
-        let (mut now, writes) = (state, self.admitted(&state).unwrap_or(writes));
+        let mut now = state;
         let first = self.histories.get(now.history).packets.len();
         for _ in 0..TRIES {
+            let writes = self.admitted(&now).unwrap_or(writes);
             now = self.follow_on(&now, Action::Packet { switch, writes })?;
             for _ in 0..STEPS {
                 if self.histories.get(now.history).packets[first..].iter().any(|p| p.has_left()) {

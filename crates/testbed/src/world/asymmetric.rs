@@ -170,7 +170,10 @@ fn a_firewall_with_asymmetric_routes_is_like_one_switch() {
     let left: usize = (0..4).map(|seed| over_ipv6(seed).left).sum();
     assert!(left > 300, "over IPv6 {left} packets left");
     // With a header missing in UDP's checksum the store gets no packet.
-    let headers = ("meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports, hdr.tcp)", "meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports)");
+    let headers = (
+        "meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports, hdr.tcp)",
+        "meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports)",
+    );
     let build = Build::new(App::Firewall, false, &ipv6, &[headers]).expect("a program");
     assert_eq!(faulty(&build, 0).map(|run| run.left), Ok(0));
     // With a reader that changes the state by itself, an end is lost.
