@@ -1,6 +1,8 @@
 //! The applications: programs that RedPlane protects.
 
+use crate::Lease;
 use crate::probes::Seen;
+use clap::ValueEnum;
 use pointsman_lab::rack::Link;
 use pointsman_testbed::payloads::{GTP_C, GTP_U, KEY_VALUE, modify_bearer, request, user_packet};
 use std::net::Ipv4Addr;
@@ -20,6 +22,8 @@ pub enum App {
     Gateway,
     /// Key-value store: every other request is an update.
     Kvstore,
+    /// Our balancer with a controller: connections get one of two servers when they begin, and the store keeps it.
+    Balancer,
 }
 
 /// What the outside sees of the clients, with address translation; and the gateway's address.
@@ -29,16 +33,42 @@ const PORTS: (u16, u16) = (1024, 65535);
 pub const ECHO: u16 = 7;
 
 impl App {
-    /// The P4 program.
-    pub fn program(self) -> &'static str {
-        match self {
+    /// The P4 program with which switches start. The balancer's comes from its controller, with all entries.
+    pub fn program(self) -> Option<&'static str> {
+        Some(match self {
             App::Counter => include_str!("../../../p4/programs/flowcount/main.p4"),
             App::Firewall => include_str!("../../../p4/programs/firewall/main.p4"),
             App::Nat => include_str!("../../../p4/programs/napt/main.p4"),
             App::Dispatch => include_str!("../../../p4/programs/dispatch/main.p4"),
             App::Gateway => include_str!("../../../p4/programs/gateway/main.p4"),
             App::Kvstore => include_str!("../../../p4/programs/kvstore/main.p4"),
+            App::Balancer => return None,
+        })
+    }
+
+    /// Its name, as a flag's value.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
+    }
+
+    /// What a lease may hold.
+    pub fn leases(self) -> &'static [Lease] {
+        match self {
+            App::Counter | App::Firewall => &[Lease::Flow, Lease::Session, Lease::Shared],
+            App::Nat | App::Dispatch | App::Gateway | App::Kvstore => &[Lease::Flow, Lease::Session],
+            // Its keys are fixed.
+            App::Balancer => &[],
         }
+    }
+
+    /// Servers.
+    pub fn servers(self) -> &'static [&'static str] {
+        if self == App::Balancer { &["server", "server2"] } else { &["server"] }
+    }
+
+    /// Connections of a run that is not quick.
+    pub fn connections(self) -> usize {
+        if self == App::Balancer { 10_000 } else { 2_000 }
     }
 
     /// Statements that fill the tables of a switch, 0 or 1, for a client and a server; `plain`: without RedPlane.
@@ -53,7 +83,7 @@ impl App {
         let routes = route(client) + &route(server);
         let inside = || format!("add sides prefix:{}/{} inside()\n", client.ipv4, client.prefix_ipv4);
         let more = match self {
-            App::Counter | App::Kvstore => String::new(),
+            App::Counter | App::Kvstore | App::Balancer => String::new(),
             App::Firewall => inside(),
             App::Nat => inside() + &public(plain),
             App::Gateway => format!("add addresses address:{PUBLIC} ours()\n"),
@@ -79,7 +109,7 @@ impl App {
     pub fn seen(self) -> Seen {
         match self {
             App::Counter | App::Gateway | App::Kvstore => Seen::Watched,
-            App::Firewall | App::Nat | App::Dispatch => Seen::Echoed,
+            App::Firewall | App::Nat | App::Dispatch | App::Balancer => Seen::Echoed,
         }
     }
 
@@ -88,10 +118,12 @@ impl App {
         self.seen() == Seen::Watched
     }
 
-    /// The number-th packet of a flow to a server, both from 0: its address, UDP port, and the payload in front of what identifies it.
+    /// The number-th packet of a flow to a server, or the service, both from 0: its address, UDP port, and the payload in front of what identifies it.
     pub fn probe(self, flow: u32, number: u32, server: Ipv4Addr) -> (Ipv4Addr, u16, Vec<u8>) {
         match self {
-            App::Counter | App::Firewall | App::Nat | App::Dispatch => (server, ECHO, Vec::new()),
+            App::Counter | App::Firewall | App::Nat | App::Dispatch | App::Balancer => {
+                (server, ECHO, Vec::new())
+            }
             App::Gateway if number.is_multiple_of(18) => {
                 (PUBLIC, GTP_C, modify_bearer(flow, 1 + number, server))
             }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod balancer;
 mod bed;
 mod etcd;
 mod outcome;
@@ -13,6 +14,7 @@ mod stores;
 pub use app::App;
 pub use outcome::Outcome;
 
+use clap::ValueEnum;
 use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
@@ -90,6 +92,8 @@ pub enum Lease {
     Flow,
     /// All keys of a switch.
     Session,
+    /// One key, which several switches may read at the same time.
+    Shared,
 }
 
 /// Let a switch, a link or the store of a protected program fail, and check the connections through it.
@@ -110,9 +114,9 @@ pub struct Args {
     /// Length of a lease.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(20..=60_000))]
     lease_ms: u32,
-    /// What a lease holds: the key of a flow, or all keys of a switch.
-    #[arg(long, value_enum, default_value_t)]
-    lease: Lease,
+    /// What a lease holds: the key of a flow, or all keys of a switch [default: flow].
+    #[arg(long, value_enum)]
+    lease: Option<Lease>,
     /// How the state outlives the store.
     #[arg(long, value_enum, default_value_t)]
     replicate: Replicate,
@@ -176,6 +180,25 @@ pub struct Options {
 /// Exit code of bad input.
 const BAD_INPUT: u8 = 2;
 
+/// Checks that the application can have leases of this kind.
+fn check_lease(args: &Args, lease: Lease) -> Result<(), String> {
+    if args.app.leases().contains(&lease) {
+        return match args.plain && lease != Lease::Flow {
+            true => Err("--lease: the application without RedPlane has no leases; omit --plain".into()),
+            false => Ok(()),
+        };
+    }
+    let able = App::value_variants().iter().filter(|app| app.leases().contains(&lease));
+    let able: Vec<String> = able.map(|app| format!("`{}`", app.name())).collect();
+    Err(match args.app.leases() {
+        [] => format!(
+            "--lease: the store's keys of `{}` are fixed, and have no leases; omit --lease",
+            args.app.name()
+        ),
+        _ => format!("--lease: only {} can have such leases; give one of these to --app", able.join(" and ")),
+    })
+}
+
 /// Checks the flags; returns the program `etcd` if one is needed.
 fn checked(args: &Args) -> Result<Option<String>, Box<dyn Error>> {
     if args.history.is_some() && !args.app.shows_state() {
@@ -189,6 +212,9 @@ fn checked(args: &Args) -> Result<Option<String>, Box<dyn Error>> {
     }
     if args.plain && args.ipv6 {
         return Err("--ipv6: the application without RedPlane sends no messages; omit --plain".into());
+    }
+    if let Some(lease) = args.lease {
+        check_lease(args, lease)?;
     }
     if args.etcd && args.replicate != Replicate::Chain {
         return Err("--etcd: only the nodes of a chain agree on views; give --replicate chain".into());
@@ -235,11 +261,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     folder.remove_at_signals()?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let asked = json!({
-        "app": format!("{:?}", args.app).to_lowercase(),
+        "app": args.app.name(),
         "fault": format!("{:?}", args.fault).to_lowercase(),
         "protected": !args.plain,
         "lease_ms": args.lease_ms,
-        "lease": format!("{:?}", args.lease).to_lowercase(),
+        "lease": args.app.leases().first().map(|first| format!("{:?}", args.lease.unwrap_or(*first)).to_lowercase()),
         "replicate": format!("{:?}", args.replicate).to_lowercase(),
         "etcd": args.etcd,
         "ipv6": args.ipv6,
@@ -250,7 +276,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         fault: args.fault,
         plain: args.plain,
         lease_ms: args.lease_ms,
-        lease: args.lease,
+        lease: args.lease.unwrap_or_default(),
         replicate: args.replicate,
         node: args.node.unwrap_or_default(),
         etcd,
@@ -269,4 +295,55 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         results::write(path, "--json", text + "\n")?;
     }
     Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(flags: &str) -> Args {
+        Cli::try_parse_from(["failover"].into_iter().chain(flags.split(' '))).expect("flags").args
+    }
+
+    #[test]
+    fn flags_that_do_not_fit_are_refused_with_a_remedy() {
+        for (flags, parts) in [
+            ("--app balancer --fault switch --lease flow", ["keys of `balancer` are fixed", "omit --lease"]),
+            (
+                "--app balancer --fault switch --lease shared",
+                ["keys of `balancer` are fixed", "omit --lease"],
+            ),
+            (
+                "--app balancer --fault switch --history h",
+                ["--history: only", "`counter`, `gateway` and `kvstore`"],
+            ),
+            ("--app balancer --fault store --plain", ["has no store", "omit --plain"]),
+            ("--app nat --fault switch --lease shared", ["only `counter` and `firewall`", "--app"]),
+            ("--app counter --fault link --lease session --plain", ["has no leases", "omit --plain"]),
+            ("--app counter --fault link --lease shared --plain", ["has no leases", "omit --plain"]),
+        ] {
+            let why = checked(&args(flags)).expect_err(flags).to_string();
+            assert!(parts.iter().all(|part| why.contains(part)), "{flags}: {why}");
+            assert_eq!(
+                format!("{:?}", run(args(flags)).expect("an exit code")),
+                format!("{:?}", ExitCode::from(BAD_INPUT))
+            );
+        }
+        for flags in [
+            "--app balancer --fault partition --lease-ms 300 --ipv6 --replicate chain",
+            "--app balancer --fault switch --plain",
+            "--app firewall --fault switch --lease shared",
+            "--app counter --fault link --lease session",
+            "--app counter --fault link --lease flow --plain",
+        ] {
+            assert!(checked(&args(flags)).is_ok(), "{flags}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Small packets over UDP, sent all the time: how long none passes, and what those that pass show.
 
 use crate::app::{App, ECHO};
+use pointsman_lab::rack::Host;
 use pointsman_lab::{Error, Namespace, Result};
 use pointsman_ports::{Observer, Way};
 use std::io::ErrorKind;
@@ -70,23 +71,24 @@ pub struct Plan {
     pub every: Duration,
     /// The application that they pass.
     pub app: App,
+    /// Where they go: a server, or the service of several.
+    pub to: Ipv4Addr,
 }
 
 impl Probes {
-    /// Starts them from the client's address to the server's.
-    pub fn start(
-        (client, from): (&Namespace, Ipv4Addr),
-        (server, to): (&Namespace, Ipv4Addr),
-        plan: Plan,
-    ) -> Result<Self> {
+    /// Starts them from the client to the servers.
+    pub fn start(client: &Host, servers: &[&Host], plan: Plan) -> Result<Self> {
         let start = Instant::now();
         let flows = Arc::new(Mutex::new(vec![Vec::new(); usize::from(plan.flows)]));
         let mut probes = Probes { start, stop: Arc::default(), flows, threads: Vec::new() };
+        let (from, client) = (client.link.ipv4, &client.namespace);
         let sockets = client.enter(|| sockets(from, plan.flows))??;
         match plan.app.seen() {
             Seen::Echoed => {
-                let socket = server.enter(|| bound((to, ECHO).into()))??;
-                probes.run(server, "echo", move |stop, _, _| echo(&socket, stop))?;
+                for host in servers {
+                    let socket = host.namespace.enter(|| bound((host.link.ipv4, ECHO).into()))??;
+                    probes.run(&host.namespace, "echo", move |stop, _, _| echo(&socket, stop))?;
+                }
                 let receivers = copies(&sockets)?;
                 probes.run(client, "probe answers", move |stop, start, flows| {
                     receive(&receivers, stop, start, flows);
@@ -94,19 +96,19 @@ impl Probes {
             }
             Seen::Watched => {
                 // Every link, because packets pass over both switches.
-                for (host, is_client) in [(client, true), (server, false)] {
+                let servers = servers.iter().map(|host| (&host.namespace, false));
+                for (host, is_client) in [(client, true)].into_iter().chain(servers) {
                     for interface in ["eth0", "eth1"] {
                         let observer = host.enter(|| Observer::open(interface))?;
                         let observer = observer.map_err(|e| Error::new(e.to_string()))?;
                         probes.run(host, "observer", move |stop, start, flows| {
-                            observe(observer, is_client, (plan, to), stop, start, flows);
+                            observe(observer, is_client, plan, stop, start, flows);
                         })?;
                     }
                 }
             }
         }
-        probes
-            .run(client, "probes", move |stop, start, flows| send(&sockets, to, plan, stop, start, flows))?;
+        probes.run(client, "probes", move |stop, start, flows| send(&sockets, plan, stop, start, flows))?;
         Ok(probes)
     }
 
@@ -189,14 +191,7 @@ fn echo(socket: &UdpSocket, stop: &AtomicBool) {
 }
 
 /// Sends a packet of each flow, flow by flow, at regular times.
-fn send(
-    sockets: &[UdpSocket],
-    server: Ipv4Addr,
-    plan: Plan,
-    stop: &AtomicBool,
-    start: Instant,
-    flows: &Mutex<Flows>,
-) {
+fn send(sockets: &[UdpSocket], plan: Plan, stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
     let gap = plan.every / u32::from(plan.flows.max(1));
     let mut due = start;
     for turn in 0u64.. {
@@ -213,7 +208,7 @@ fn send(
             flows[flow].push(Packet { sent: start.elapsed(), ..Packet::default() });
             flows[flow].len() as u32 - 1
         };
-        let (to, port, front) = plan.app.probe(flow as u32, number, server);
+        let (to, port, front) = plan.app.probe(flow as u32, number, plan.to);
         let payload = [&front[..], &(flow as u32).to_be_bytes(), &number.to_be_bytes()].concat();
         match sockets[flow].send_to(&payload, (to, port)) {
             Ok(_) => {}
@@ -260,14 +255,14 @@ fn receive(sockets: &[UdpSocket], stop: &AtomicBool, start: Instant, flows: &Mut
 fn observe(
     mut observer: Observer,
     is_client: bool,
-    (plan, server): (Plan, Ipv4Addr),
+    plan: Plan,
     stop: &AtomicBool,
     start: Instant,
     flows: &Mutex<Flows>,
 ) {
     // What the first two packets of a flow are sent to: of each kind there is one.
     let ends = [0, 1].map(|number| {
-        let (to, port, _) = plan.app.probe(0, number, server);
+        let (to, port, _) = plan.app.probe(0, number, plan.to);
         (to.octets(), port.to_be_bytes())
     });
     while !stop.load(Relaxed) {
@@ -277,7 +272,7 @@ fn observe(
             }
             // Destinations at the server are what the program made of them.
             let to = |(address, port): &([u8; 4], [u8; 2])| {
-                frame[36..38] == *port && (frame[30..34] == *address || frame[30..34] == server.octets())
+                frame[36..38] == *port && (frame[30..34] == *address || frame[30..34] == plan.to.octets())
             };
             let from =
                 |(address, port): &([u8; 4], [u8; 2])| frame[26..30] == *address && frame[34..36] == *port;

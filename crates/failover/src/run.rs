@@ -1,16 +1,17 @@
 //! A run: load, fault, repair, judgement.
 
-use crate::bed::{Bed, CLIENT, SEED, SERVER};
+use crate::bed::{Bed, CLIENT, SEED, SERVER, SERVICE};
 use crate::outcome::{Connections, History, Outcome, silence};
 use crate::probes::{Flows, Plan, Probes, Sight};
-use crate::{Fault, Node, Options, Replicate};
+use crate::{App, Fault, Node, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
 use pointsman_history::file::{Header, Operations, SCHEMA, write};
 use pointsman_history::{CheckError, Operation, check};
 use pointsman_lab::load::{ConsistencyConfig, ConsistencyResult, SourcePorts, check_consistency};
+use pointsman_lab::rack::Host;
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Error, Result};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -41,7 +42,7 @@ impl Scale {
             }
         } else {
             Scale {
-                connections: 2000,
+                connections: options.app.connections(),
                 before: Duration::from_secs(10),
                 broken: lease * 4 + Duration::from_secs(5),
             }
@@ -56,20 +57,21 @@ impl Scale {
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let scale = Scale::of(options);
     let mut bed = Bed::start(options)?;
-    let address = |host| bed.rack.host(host).map(|h| h.link.ipv4);
-    let plan = Plan { flows: 8, every: Duration::from_millis(8), app: options.app };
-    let (from, to) = (address(CLIENT)?, address(SERVER)?);
-    let probes = Probes::start((bed.namespace(CLIENT)?, from), (bed.namespace(SERVER)?, to), plan)?;
+    let plan = Plan { flows: 8, every: Duration::from_millis(8), app: options.app, to: bed.target()? };
+    let (client, servers): (_, Vec<&Host>) = (bed.rack.host(CLIENT)?, bed.server_hosts().collect());
+    let (from, names) = (client.link.ipv4, servers.iter().map(|host| host.name.clone()).collect::<Vec<_>>());
+    let probes = Probes::start(client, &servers, plan)?;
     wait(|| probes.all_pass(), "no packet passes the switch")?;
     let ready = probes.elapsed();
     say("packets pass");
     let stop = AtomicBool::new(false);
-    let client = bed.namespace(CLIENT)?.clone();
-    let target = bed.target()?;
+    let client = client.namespace.clone();
+    let keys = Keyring::derive(SEED, names)?;
+    let ends = (SocketAddr::from((plan.to, SERVICE)), from.into());
     let (moments, connections) = std::thread::scope(|scope| -> Result<_> {
         let load = scope.spawn(|| match options.app.shows_state() {
             true => Ok(ConsistencyResult::default()),
-            false => client.enter(|| connections(target, from.into(), scale.connections, &stop))?,
+            false => client.enter(|| connections(ends, scale.connections, &keys, &stop))?,
         });
         std::thread::sleep(scale.before);
         let moments = disturb(&mut bed, options, &scale, &probes, say);
@@ -104,20 +106,20 @@ fn wait(mut ready: impl FnMut() -> bool, what: &str) -> Result<()> {
 
 /// TCP connections with a request every second, until the load is stopped.
 fn connections(
-    target: std::net::SocketAddr,
-    from: IpAddr,
+    (target, from): (SocketAddr, IpAddr),
     count: usize,
+    keys: &Keyring,
     stop: &AtomicBool,
 ) -> Result<ConsistencyResult> {
     let mut ports = SourcePorts::new(vec![from], PORTS, Duration::from_secs(60))?;
-    let keys = Keyring::derive(SEED, [SERVER])?;
     let config = ConsistencyConfig {
         tcp_share: 1.0,
         interval: Duration::from_secs(1),
         grace: Duration::from_secs(1),
+        own_devices: false,
         ..ConsistencyConfig::new(target, target, count, Duration::from_secs(3600), SEED)
     };
-    check_consistency(&config, &mut ports, &keys, stop, |_| {})
+    check_consistency(&config, &mut ports, keys, stop, |_| {})
 }
 
 /// When the fault and the repair happened, and when the load ended.
@@ -195,6 +197,10 @@ fn disturb(
             bed.set_traffic(true)?;
         }
     }
+    if options.fault == Fault::Store && options.app == App::Balancer {
+        // A switch that has a connection does not ask for it: the other one shows that the store still knows all of them.
+        bed.set_traffic(false)?;
+    }
     say("repaired");
     std::thread::sleep(SETTLE + lease);
     Ok(Moments { fault, repair, end: probes.elapsed() })
@@ -217,10 +223,11 @@ fn judge(flows: &Flows, ready: Duration, moments: &Moments) -> Outcome {
 fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
     let client = &bed.rack.host(CLIENT)?.link;
     let server = &bed.rack.host(SERVER)?.link;
+    let text = options.app.program().unwrap_or_default();
     // Each key has a switch of its own, which needs room for one.
     let defines = ["PLAIN", "REDPLANE_SLOTS=1"].map(parse_define);
     let defines = defines.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(Error::new)?;
-    let program = directives(&defines) + options.app.program();
+    let program = directives(&defines) + text;
     let header = Header { schema: SCHEMA, program, entries: options.app.entries(0, (client, server), true) };
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let mut operations = Operations::new();

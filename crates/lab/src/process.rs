@@ -150,6 +150,11 @@ impl Process {
         self.output().contains(words)
     }
 
+    /// How many lines of its latest output have these words.
+    pub fn lines_with(&self, words: &str) -> usize {
+        self.output().lines().filter(|l| l.contains(words)).count()
+    }
+
     /// The first line of its latest output with these words.
     pub fn line_with(&self, words: &str) -> Option<String> {
         self.output().lines().find(|l| l.contains(words)).map(String::from)
@@ -162,8 +167,13 @@ impl Process {
 
     /// Waits until these words are in its output. If the program ends before, its output is the error.
     pub fn wait_until_said(&mut self, words: &str, patience: Duration) -> Result<()> {
+        self.wait_until_said_again(words, 0, patience)
+    }
+
+    /// The same, until more than so many lines have them.
+    pub fn wait_until_said_again(&mut self, words: &str, times: usize, patience: Duration) -> Result<()> {
         let end = Instant::now() + patience;
-        while !self.has_said(words) {
+        while self.lines_with(words) <= times {
             if let Some(status) = self.ended() {
                 return Err(Error::new(format!("{} ended ({status}): {}", self.name, self.said())));
             }

@@ -18,7 +18,7 @@ fn print(name: &str, outcome: &Outcome) {
 
 #[test]
 fn small_scopes_have_no_violation() {
-    for name in ["order", "restarts", "wrap", "readers", "two-writers", "chain-middle"] {
+    for name in ["order", "ipv6", "objects", "restarts", "wrap", "readers", "two-writers", "chain-middle"] {
         let outcome = check(scope(name), None, |_| {}).expect("it runs");
         print(name, &outcome);
         assert!(outcome.complete && outcome.violation.is_none(), "{name}");

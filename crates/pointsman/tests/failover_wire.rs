@@ -12,10 +12,12 @@ use std::process::Command;
 pub const TESTS: &[(&str, Test)] = &[
     ("connections_outlive_their_switch", connections_outlive_their_switch),
     ("translations_outlive_their_switch", translations_outlive_their_switch),
+    ("readers_outlive_their_switch", readers_outlive_their_switch),
     ("counts_have_an_order", counts_have_an_order),
     ("values_and_tunnels_have_an_order", values_and_tunnels_have_an_order),
     ("a_switch_that_is_cut_off_gives_its_keys_up", a_switch_that_is_cut_off_gives_its_keys_up),
     ("servers_of_connections_outlive_their_switch", servers_of_connections_outlive_their_switch),
+    ("connections_of_the_balancer_outlive_its_switch", connections_of_the_balancer_outlive_its_switch),
     ("a_chain_outlives_each_of_its_nodes", a_chain_outlives_each_of_its_nodes),
     ("a_chain_with_etcd_outlives_each_of_its_nodes", a_chain_with_etcd_outlives_each_of_its_nodes),
     ("a_state_in_etcd_outlives_stores_and_nodes", a_state_in_etcd_outlives_stores_and_nodes),
@@ -111,11 +113,30 @@ fn a_switch_that_is_cut_off_gives_its_keys_up() -> Outcome {
     Ok(())
 }
 
+/// Both switches may have a shared lease at the same time.
+fn readers_outlive_their_switch() -> Outcome {
+    let dir = Scratch::new("failover-shared");
+    let (fine, result) = failover(&dir, &["--app", "firewall", "--fault", "switch", "--lease", "shared"])?;
+    ensure!(fine && result["lease"] == "shared" && result["connections"]["established"] == 200, "{result:#}");
+    Ok(())
+}
+
 /// The second switch has another server for new connections, to which the old ones must not go.
 fn servers_of_connections_outlive_their_switch() -> Outcome {
     let dir = Scratch::new("failover-dispatch");
     let (fine, result) = failover(&dir, &["--app", "dispatch", "--fault", "switch"])?;
     ensure!(fine && result["connections"]["established"] == 200, "{result:#}");
+    Ok(())
+}
+
+/// A rack with two servers and a controller. A switch that does not know the connections asks the store, also one that was started again.
+fn connections_of_the_balancer_outlive_its_switch() -> Outcome {
+    let dir = Scratch::new("failover-balancer");
+    for more in [&["--fault", "switch"][..], &["--fault", "store", "--ipv6"]] {
+        let (fine, result) = failover(&dir, &[&["--app", "balancer"], more].concat())?;
+        ensure!(fine && result["connections"]["established"] == 200, "{more:?}: {result:#}");
+        ensure!(result["lease"].is_null(), "{more:?}: {result:#}");
+    }
     Ok(())
 }
 
@@ -195,8 +216,10 @@ fn without_protection_both_break() -> Outcome {
     ensure!(!fine && result["connections"]["broken"] == 200, "{result:#}");
     let (fine, result) = failover(&dir, &["--app", "counter", "--fault", "switch", "--plain"])?;
     ensure!(!fine && result["history"]["violations"] == 8, "{result:#}");
-    let (fine, result) = failover(&dir, &["--app", "dispatch", "--fault", "switch", "--plain"])?;
-    ensure!(!fine && result["connections"]["broken"] == 200, "{result:#}");
+    for app in ["dispatch", "balancer"] {
+        let (fine, result) = failover(&dir, &["--app", app, "--fault", "switch", "--plain"])?;
+        ensure!(!fine && result["connections"]["broken"] == 200, "{app}: {result:#}");
+    }
     Ok(())
 }
 

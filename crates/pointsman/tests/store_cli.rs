@@ -41,7 +41,8 @@ fn switches_may_ask_over_ipv6() {
 fn mistakes_have_a_remedy() {
     let dir = Scratch::new("store-mistakes");
     let fails = |more: &[&str], parts: &[&str]| {
-        let finished = finish(pointsman(&[&["store", "--listen", "127.0.0.1:0"], more].concat()));
+        let listen = if more.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        let finished = finish(pointsman(&[&["store"], listen, more].concat()));
         assert!(matches!(finished.code, Some(1 | 2)), "{more:?}: {finished:?}");
         assert_no_panic(&finished);
         for part in parts {
@@ -56,7 +57,8 @@ fn mistakes_have_a_remedy() {
     fails(&["--pool", "203.0.113.1"], &["--pool", "203.0.113.1:1024-65535"]);
     fails(&["--pool", "1.1.1.1:5-9", "--pool", "1.1.1.1:9-10"], &["two pools have a port in common"]);
     fails(&["--idle-udp-s", "0"], &["--idle-udp-s"]);
-    fails(&["--listen", "192.0.2.1:1"], &["--listen"]);
+    fails(&["--listen", "192.0.2.1:1"], &["cannot listen on 192.0.2.1:1", "--listen"]);
+    fails(&["--listen", "nonsense"], &["--listen", "write ADDRESS:PORT, such as"]);
     fails(&["--metrics", "nonsense"], &["write ADDRESS:PORT, such as 127.0.0.1:9559"]);
     fails(&["--data", "/proc/none"], &["cannot make /proc/none"]);
     fails(&["--name", "a"], &["--replicate chain"]);

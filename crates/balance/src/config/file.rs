@@ -106,6 +106,20 @@ pub struct SwitchSection {
     pub probes: Option<&'static str>,
     pub report_timeout_ms: Option<u32>,
     pub poll_interval_ms: Option<u32>,
+    pub store: Option<StoreSection>,
+}
+
+/// `[switch.store]`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // as in `StoreLink`
+pub struct StoreSection {
+    pub address: IpAddr,
+    pub port: u16,
+    #[serde(serialize_with = "mac")]
+    pub mac: Mac,
+    pub switches: Vec<IpAddr>,
+    /// The path of the secret.
+    pub secret: String,
 }
 
 impl Default for SwitchSection {
@@ -121,6 +135,7 @@ impl Default for SwitchSection {
             probes: None,
             report_timeout_ms: None,
             poll_interval_ms: None,
+            store: None,
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct ConsistencyConfig {
     pub seed: u64,
     /// [`Kind::Probe`] only asks for the device's name; [`Kind::Work`] occupies the device.
     pub kind: Kind,
+    /// Whether the devices' ends of TCP connections are open files of this process, too.
+    pub own_devices: bool,
 }
 
 impl ConsistencyConfig {
@@ -50,6 +52,7 @@ impl ConsistencyConfig {
             grace: Duration::from_secs(2),
             seed,
             kind: Kind::Probe,
+            own_devices: true,
         }
     }
 
@@ -82,8 +85,8 @@ impl ConsistencyConfig {
                 ports.len()
             ));
         }
-        // The devices' ends of the TCP connections are usually also files of this process.
-        let needed = open_files + (self.connections + self.tcp_connections() + 100) as u64;
+        let at_devices = if self.own_devices { self.tcp_connections() } else { 0 };
+        let needed = open_files + (self.connections + at_devices + 100) as u64;
         if needed > file_limit {
             return fail(format!(
                 "{} connections need some {needed} open files, and the limit is {file_limit}; \

@@ -65,19 +65,19 @@ impl History {
         }
     }
 
-    /// Whether one switch that never fails can explain it.
+    /// Whether one switch that never fails can explain it. `input` gives the port and the bytes of a packet, `out` is the port by which packets leave.
     pub fn is_linearizable(
         &self,
         plain: &mut Plain,
-        port: (u32, u32),
-        frame: impl Fn(u8, bool) -> Vec<u8>,
+        out: u32,
+        input: impl Fn(u8, bool) -> (u32, Vec<u8>),
     ) -> bool {
         let operations: Vec<_> = (0u8..)
             .zip(&self.packets)
             .map(|(n, packet)| Operation {
                 call: packet.call.into(),
-                input: (port.0, frame(n, packet.writes)),
-                result: packet.left.as_ref().map(|(at, bytes)| (u64::from(*at), (port.1, bytes.clone()))),
+                input: input(n, packet.writes),
+                result: packet.left.as_ref().map(|(at, bytes)| (u64::from(*at), (out, bytes.clone()))),
             })
             .collect();
         search(plain, &operations, BUDGET) == Verdict::Linearizable

@@ -4,11 +4,11 @@ use super::program::{LEASE_US, SECRET};
 use pointsman_store::{Kind, Malformed, Message, Status};
 use pointsman_wire::Mac;
 use pointsman_wire::checksum;
-use pointsman_wire::frame::{USUAL, packet, udp};
+use pointsman_wire::frame::{Ip, USUAL, packet, udp};
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of Ethernet, IPv4 and UDP in front of a message.
+/// Bytes of Ethernet, IPv4 and UDP in front of a client's payload.
 const FRONT: usize = 42;
 const PORT: u16 = 4791;
 
@@ -89,11 +89,9 @@ impl Letter {
     }
 
     /// The frame that brings it to its switch.
-    pub fn frame(&self, now: u64) -> Vec<u8> {
-        let (from, to) = ([10, 9, 1, 1], [10, 9, 0, self.switch + 1]);
-        let mac = Mac([2, 0, 0, 0, 0, 1]);
-        let address = |a: [u8; 4]| IpAddr::V4(Ipv4Addr::from(a));
-        packet((mac, mac), address(from), address(to), 17, udp(PORT, PORT, &self.payload(now)), USUAL)
+    pub fn frame(&self, now: u64, ipv6: bool) -> Vec<u8> {
+        let (own, store) = ends(self.switch, ipv6);
+        datagram(store, own, &self.payload(now), USUAL)
     }
 
     /// The message.
@@ -162,19 +160,47 @@ pub fn older(bytes: &[u8], now: u64, ns: u64) -> Vec<u8> {
     moved.unwrap_or_default()
 }
 
-/// The payload of a frame for the store, if its headers are right.
+/// The addresses of a switch and of the store for messages.
+pub fn ends(switch: u8, ipv6: bool) -> (IpAddr, IpAddr) {
+    let v6 = |subnet, host| IpAddr::from(Ipv6Addr::new(0xfd09, subnet, 0, 0, 0, 0, 0, host));
+    let v4 = |subnet, host| IpAddr::from(Ipv4Addr::new(10, 9, subnet, host));
+    match ipv6 {
+        true => (v6(0, u16::from(switch) + 1), v6(1, 1)),
+        false => (v4(0, switch + 1), v4(1, 1)),
+    }
+}
+
+/// A message in its headers.
+fn datagram(from: IpAddr, to: IpAddr, payload: &[u8], ip: Ip) -> Vec<u8> {
+    let mac = Mac([2, 0, 0, 0, 0, 1]);
+    packet((mac, mac), from, to, 17, udp(PORT, PORT, payload), ip)
+}
+
+/// The payload of a frame of a switch for the store, if its headers are right.
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn payload_of(frame: &[u8]) -> Result<&[u8], String> {
-    let Some((front, payload)) = frame.split_at_checked(FRONT) else {
+pub fn payload_of(frame: &[u8], switch: u8, ipv6: bool) -> Result<&[u8], String> {
+    let bytes = if ipv6 { 62 } else { FRONT };
+    let Some((front, payload)) = frame.split_at_checked(bytes) else {
         return Err(format!("a frame of {} bytes for the store", frame.len()));
     };
-    let word = |at: usize| usize::from(front[at]) << 8 | usize::from(front[at + 1]);
-    let lengths = (word(16), word(38)) == (frame.len() - 14, frame.len() - 34);
-    let sum = checksum::folded(checksum::sum(&front[14..34])) == 0xffff;
-    let ports = word(36) == usize::from(PORT);
-    if lengths && sum && ports { Ok(payload) } else { Err(format!("wrong headers in {front:02x?}")) }
+    let (own, store) = ends(switch, ipv6);
+    // Over IPv4 with any number, in one piece.
+    let word = |at: usize| u16::from_be_bytes([front[at], front[at + 1]]);
+    let ip = Ip { fragment: (word(18), word(20) & 0x4000), ..USUAL };
+    let mut expected = datagram(own, store, payload, ip);
+    expected.truncate(bytes);
+    // Stations do not matter. UDP over IPv4 needs no checksum.
+    expected[..12].copy_from_slice(&front[..12]);
+    if !ipv6 && front[bytes - 2..] == [0, 0] {
+        expected[bytes - 2..].fill(0);
+    }
+    if front == expected {
+        Ok(payload)
+    } else {
+        Err(format!("it sends the headers {front:02x?} and not {expected:02x?}"))
+    }
 }
 
 /// The key of the packets of [`client`].

@@ -58,8 +58,10 @@ pub fn check(
 ) -> Result<Outcome, ProgramError> {
     let change = mutation.map(|m| m.change);
     let changes: Vec<(&str, &str)> = change.and_then(Change::library).into_iter().collect();
-    let app = App::new(scope.kind, program(scope.kind, scope.defines, &changes)?)?;
-    let mut world = World::new(&app, scope, plain()?, change);
+    let defines =
+        if scope.ipv6 { format!("#define REDPLANE_IPV6\n{}", scope.defines) } else { scope.defines.into() };
+    let app = App::new(scope.kind, scope.ipv6, program(scope.kind, &defines, &changes)?)?;
+    let mut world = World::new(&app, scope, plain(scope.kind)?, change);
     let found = search(&mut world, MOST, progress);
     let violation = found.violation.map(|v| {
         let lines = world.trace(&v.start, &v.actions);

@@ -129,6 +129,26 @@ pub const MUTATIONS: &[Mutation] = &[
         scope: "order",
     },
     Mutation {
+        name: "early-stage",
+        rule: "R5",
+        what: "a packet continues with the second object before its change of the first one is stored",
+        change: Change::Library(
+            "request.apply(outer, message, m, sm, REDPLANE_WRITE, flags, (bit<16>)port);",
+            "if (m.stage == 0) { request.apply(outer, message, m, sm, REDPLANE_WRITE, flags, (bit<16>)port); }",
+        ),
+        scope: "objects",
+    },
+    Mutation {
+        name: "no-checksum",
+        rule: "IPv6",
+        what: "messages over IPv6 have no checksum, so that the store's host drops them",
+        change: Change::Library(
+            "REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports);",
+            "",
+        ),
+        scope: "ipv6",
+    },
+    Mutation {
         name: "early-reads",
         rule: "R6",
         what: "a packet that reads does not wait for the writes that it saw",

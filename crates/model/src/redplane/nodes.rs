@@ -3,7 +3,7 @@
 //! Every step is made at the same time of the node's clock. Times in states are distances from it.
 
 use super::letter::{Letter, OLD_NS, Place, older, payload_of};
-use super::program::{App, BUFFER, Meaning, OUT, RESEND_NS, STORE};
+use super::program::{App, BUFFER, Meaning, OBJECTS, OUT, RESEND_NS, STORE};
 use super::stores::StoreState;
 use pointsman_ir::{Bits, ExternInstanceId};
 use pointsman_stf::Rig;
@@ -27,10 +27,10 @@ pub struct Local {
     pub incarnation: u32,
     /// All cells of the registers; those with times are 0.
     cells: Vec<Bits>,
-    /// Until the lease ends.
-    pub until_ns: u64,
+    /// Until the lease ends, for each object.
+    pub until_ns: [u64; OBJECTS],
     /// Since the last renewal, up to a limit.
-    asked_ns: u64,
+    asked_ns: [u64; OBJECTS],
     /// Writes in the buffer.
     pub waiting: Vec<WaitingPacket>,
 }
@@ -39,8 +39,8 @@ impl Local {
     /// The state after some time of the switch's clock in which it does nothing.
     pub fn later(&self, ns: u64) -> Local {
         let mut later = self.clone();
-        later.until_ns = self.until_ns.saturating_sub(ns);
-        later.asked_ns = (self.asked_ns + ns).min(OLD_NS);
+        later.until_ns = self.until_ns.map(|until| until.saturating_sub(ns));
+        later.asked_ns = self.asked_ns.map(|asked| (asked + ns).min(OLD_NS));
         for packet in &mut later.waiting {
             packet.ready_ns = (packet.ready_ns - ns as i64).max(0);
             packet.received_ns = (packet.received_ns - ns as i64).max(-(OLD_NS as i64));
@@ -52,11 +52,6 @@ impl Local {
     /// Whether a write in the buffer is due.
     pub fn is_due(&self) -> bool {
         self.waiting.first().is_some_and(|packet| packet.ready_ns <= 0)
-    }
-
-    /// The value of a register.
-    pub fn value(&self, app: &App, register: ExternInstanceId) -> u64 {
-        self.cell(app, register, 0)
     }
 
     /// The value of a cell of a register.
@@ -118,7 +113,14 @@ impl<'a> Switches<'a> {
         let rig = self.rig(number, incarnation);
         let cells = app.registers.iter().flat_map(|r| (0..r.cells).map(|at| (r.id, at)));
         let cells = cells.filter_map(|(id, at)| cell(rig, id, at).ok()).collect();
-        Local { number, incarnation, cells, until_ns: 0, asked_ns: OLD_NS, waiting: Vec::new() }
+        Local {
+            number,
+            incarnation,
+            cells,
+            until_ns: [0; OBJECTS],
+            asked_ns: [OLD_NS; OBJECTS],
+            waiting: Vec::new(),
+        }
     }
 
     /// One step.
@@ -138,7 +140,7 @@ impl<'a> Switches<'a> {
         let time = Time(now);
         let frame = match input {
             Input::Packet(port, frame) => Some((port, frame.to_vec())),
-            Input::Letter(letter) => Some((STORE, letter.frame(now))),
+            Input::Letter(letter) => Some((STORE, letter.frame(now, app.ipv6))),
             Input::Poll => None,
         };
         if let Some((port, frame)) = frame {
@@ -155,7 +157,7 @@ impl<'a> Switches<'a> {
         let mut after = take_registers(rig, app, local, now);
         // In the order in which they leave the buffer: new ones are last.
         after.waiting = waiting;
-        (after, effects(local, now, out))
+        (after, effects(local, app.ipv6, now, out))
     }
 }
 
@@ -167,8 +169,8 @@ fn put_registers(rig: &mut Rig, app: &App, local: &Local, now: u64) {
             let Some(cell) = cells.next() else { break };
             let time = |value: u64| Bits::new(cell.width(), value.into());
             let cell = match register.meaning {
-                Meaning::Until => &time(now + local.until_ns),
-                Meaning::Asked => &time(now - local.asked_ns),
+                Meaning::Until => &time(now + local.until_ns[at as usize]),
+                Meaning::Asked => &time(now - local.asked_ns[at as usize]),
                 Meaning::Values | Meaning::Unused => cell,
             };
             let written = rig.state().write_register(register.id, at, cell);
@@ -185,8 +187,8 @@ fn take_registers(rig: &mut Rig, app: &App, before: &Local, now: u64) -> Local {
             let Ok(cell) = rig.state().read_register(register.id, at) else { continue };
             let time = cell.low_u64();
             match register.meaning {
-                Meaning::Until => after.until_ns = time.saturating_sub(now),
-                Meaning::Asked => after.asked_ns = now.saturating_sub(time).min(OLD_NS),
+                Meaning::Until => after.until_ns[at as usize] = time.saturating_sub(now),
+                Meaning::Asked => after.asked_ns[at as usize] = now.saturating_sub(time).min(OLD_NS),
                 Meaning::Unused => {}
                 Meaning::Values => {
                     after.cells.push(cell);
@@ -200,7 +202,7 @@ fn take_registers(rig: &mut Rig, app: &App, before: &Local, now: u64) -> Local {
 }
 
 /// Sorts what left a switch.
-fn effects(local: &Local, now: u64, out: Vec<Output>) -> Effects {
+fn effects(local: &Local, ipv6: bool, now: u64, out: Vec<Output>) -> Effects {
     let mut effects = Effects::default();
     for output in out {
         let wrong = match output {
@@ -208,7 +210,7 @@ fn effects(local: &Local, now: u64, out: Vec<Output>) -> Effects {
                 effects.left.push(frame);
                 continue;
             }
-            Output::Port(STORE, frame) => payload_of(&frame).and_then(|payload| {
+            Output::Port(STORE, frame) => payload_of(&frame, local.number, ipv6).and_then(|payload| {
                 let letter = Letter::sent(Place::Store, local.number, now, payload);
                 letter.map(|letter| effects.letters.push(letter)).map_err(|e| e.to_string())
             }),

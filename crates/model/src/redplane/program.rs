@@ -1,5 +1,6 @@
 //! The programs in the switches, with the library, perhaps with a rule switched off.
 
+use super::letter::ends;
 use pointsman_compile::sources::Sources;
 use pointsman_compile::{compile, rendered};
 use pointsman_frontend::source::Loader as _;
@@ -32,6 +33,11 @@ pub const RENEW_NS: u64 = 5_000_000;
 /// The time after which a write is sent again.
 pub const RESEND_NS: u64 = 4_000_000;
 
+/// Another port of clients.
+pub const OTHER: u32 = 4;
+/// Protected objects of a program at most.
+pub const OBJECTS: usize = 2;
+
 /// The port of the packet generator.
 pub const GENERATOR: u32 = 68;
 /// Cells in each array of the sketch.
@@ -50,6 +56,8 @@ pub enum Kind {
     Count,
     /// `heavyhitters`, with two arrays of two cells, replicated by snapshots.
     Sketch,
+    /// `guard`: the port of an address, which its first packet decides, and a state that every packet of this port changes and shows.
+    Objects,
 }
 
 impl Kind {
@@ -57,6 +65,7 @@ impl Kind {
         match self {
             Kind::Count => "flowcount",
             Kind::Sketch => "heavyhitters",
+            Kind::Objects => "guard",
         }
     }
 
@@ -64,12 +73,28 @@ impl Kind {
         match self {
             Kind::Count => include_str!("../../../../p4/programs/flowcount/main.p4"),
             Kind::Sketch => include_str!("../../../../p4/programs/heavyhitters/main.p4"),
+            Kind::Objects => include_str!("../../../../p4/programs/guard/main.p4"),
         }
+    }
+
+    /// Its protected objects.
+    pub fn objects(self) -> usize {
+        if self == Kind::Objects { OBJECTS } else { 1 }
+    }
+
+    /// What the store has room for: a key of each object. The cells of a sketch are keys, too.
+    pub fn keys(self) -> u32 {
+        self.objects() as u32 + if self == Kind::Sketch { CELLS.into() } else { 0 }
+    }
+
+    /// The port by which a client's packet arrives that is counted, or another one.
+    pub fn port(self, writes: bool) -> u32 {
+        if self == Kind::Objects && !writes { OTHER } else { IN }
     }
 
     fn defines(self) -> String {
         let of_kind = match self {
-            Kind::Count => "#define REDPLANE_SLOTS 1\n".to_string(),
+            Kind::Count | Kind::Objects => "#define REDPLANE_SLOTS 1\n".to_string(),
             Kind::Sketch => format!(
                 "#define REDPLANE_PLACES 1\n#define REDPLANE_CELL_BITS {}\n#define REDPLANE_VALUE_WORDS {ARRAYS}\n",
                 CELLS.ilog2()
@@ -81,7 +106,7 @@ impl Kind {
     /// Settings after those that all programs have.
     fn settings(self) -> String {
         match self {
-            Kind::Count => format!("renew={RENEW_NS}"),
+            Kind::Count | Kind::Objects => format!("renew={RENEW_NS}"),
             // Snapshots follow each other, and none is ever too old: their times do not matter.
             Kind::Sketch => "period=0, bound=0xffffffffffff, strict=0".to_string(),
         }
@@ -90,7 +115,7 @@ impl Kind {
     /// Statements that fill its tables.
     fn entries(self) -> &'static [&'static str] {
         match self {
-            Kind::Count => &["routes prefix=10.1.0.0/16 -> forward(port=1)"],
+            Kind::Count | Kind::Objects => &["routes prefix=10.1.0.0/16 -> forward(port=1)"],
             Kind::Sketch => &[
                 "routes prefix=10.1.0.0/16 -> forward(port=1)",
                 "vlans vlan=5 -> detect(place=0, threshold=0xffffffff)",
@@ -132,7 +157,7 @@ impl Error for ProgramError {}
 pub fn program(kind: Kind, defines: &str, changes: &[(&str, &str)]) -> Result<Arc<Program>, ProgramError> {
     let sources = Sources::default();
     let parts = match kind {
-        Kind::Count => LIBRARY,
+        Kind::Count | Kind::Objects => LIBRARY,
         Kind::Sketch => SNAPSHOTS,
     };
     let mut text = kind.text().to_string();
@@ -153,12 +178,13 @@ pub fn program(kind: Kind, defines: &str, changes: &[(&str, &str)]) -> Result<Ar
     compiled.map(|c| Arc::new(c.program)).map_err(|e| ProgramError::Compile(kind, rendered(&e)))
 }
 
-/// `flowcount` without RedPlane, as the specification.
+/// A program without RedPlane, as the specification; `flowcount` for sketches, which need none.
 ///
 /// # Errors
 /// It does not run.
-pub fn plain() -> Result<Plain, ProgramError> {
-    let text = format!("#define PLAIN\n#define REDPLANE_SLOTS 1\n{}", Kind::Count.text());
+pub fn plain(kind: Kind) -> Result<Plain, ProgramError> {
+    let kind = if kind == Kind::Sketch { Kind::Count } else { kind };
+    let text = format!("#define PLAIN\n#define REDPLANE_SLOTS 1\n{}", kind.text());
     let route = "add routes prefix:10.1.0.0/16 forward(port:1)\n";
     Plain::new(&text, route).map_err(ProgramError::Plain)
 }
@@ -201,8 +227,8 @@ pub struct Named {
 /// The registers of one kind of program that the checker knows by name.
 #[derive(Clone, Copy, Debug)]
 pub enum Own {
-    /// Of [`Kind::Count`].
-    Count {
+    /// Of [`Kind::Count`] and [`Kind::Objects`]: a cell for each object.
+    Slots {
         /// The state.
         value: ExternInstanceId,
         /// The number of the last write.
@@ -233,6 +259,8 @@ pub struct Sketch {
 pub struct App {
     /// Which one.
     pub kind: Kind,
+    /// Its messages are sent over IPv6.
+    pub ipv6: bool,
     program: Arc<Program>,
     /// All registers: what the program remembers.
     pub registers: Vec<Register>,
@@ -245,14 +273,16 @@ impl App {
     ///
     /// # Errors
     /// The switch refuses it, or it keeps state elsewhere than in registers.
-    pub fn new(kind: Kind, program: Arc<Program>) -> Result<App, ProgramError> {
+    pub fn new(kind: Kind, ipv6: bool, program: Arc<Program>) -> Result<App, ProgramError> {
         let switch = |why: String| ProgramError::Switch(kind, why);
         let named = |name: &str| find_extern(&program, "register", name).map_err(|e| switch(e.to_string()));
         let of_arrays = |name: &str| -> Result<[ExternInstanceId; ARRAYS], ProgramError> {
             Ok([named(&format!("arrays.array0.{name}"))?, named(&format!("arrays.array1.{name}"))?])
         };
         let own = match kind {
-            Kind::Count => Own::Count { value: named("redplane_values")?, sent: named("redplane_sent")? },
+            Kind::Count | Kind::Objects => {
+                Own::Slots { value: named("redplane_values")?, sent: named("redplane_sent")? }
+            }
             Kind::Sketch => Own::Sketch(Sketch {
                 stage: named("redplane_stages")?,
                 number: named("redplane_numbers")?,
@@ -263,7 +293,9 @@ impl App {
             }),
         };
         let times = match kind {
-            Kind::Count => &[("redplane_until", Meaning::Until), ("redplane_asked", Meaning::Asked)][..],
+            Kind::Count | Kind::Objects => {
+                &[("redplane_until", Meaning::Until), ("redplane_asked", Meaning::Asked)][..]
+            }
             Kind::Sketch => &[
                 ("redplane_until", Meaning::Until),
                 ("redplane_taken", Meaning::Unused),
@@ -273,7 +305,7 @@ impl App {
         let times = times.iter().map(|(name, meaning)| Ok((named(name)?, *meaning)));
         let times = times.collect::<Result<BTreeMap<_, _>, ProgramError>>()?;
         let named = Named { grant: named("redplane_grants")?, shared: named("redplane_shared").ok(), own };
-        let mut app = App { kind, program: program.clone(), registers: Vec::new(), named };
+        let mut app = App { kind, ipv6, program: program.clone(), registers: Vec::new(), named };
         let rig = app.rig(0, 1)?;
         for (n, object) in app.program.externs.iter().enumerate() {
             let id = ExternInstanceId(n as u32);
@@ -302,18 +334,18 @@ impl App {
         let switch = |why: String| ProgramError::Switch(self.kind, why);
         let refused = |e: RigError| switch(e.to_string());
         let mut rig = Rig::new(self.program.clone(), config).map_err(refused)?;
+        let (own, store) = ends(number, self.ipv6);
         let settings = format!(
-            "configure(switch_id={number}, incarnation={incarnation}, secret=0x{}, address=10.9.0.{}, store=10.9.1.1, \
+            "configure(switch_id={number}, incarnation={incarnation}, secret=0x{}, address={own}, store={store}, \
              mac_src=0x02, mac_dst=0x04, port={STORE}, ticks=1000, {})",
             SECRET.iter().map(|b| format!("{b:02x}")).collect::<String>(),
-            number + 1,
             self.kind.settings(),
         );
         rig.set_default("redplane_config", &settings).map_err(refused)?;
         for entry in self.kind.entries() {
             rig.add(entry).map_err(refused)?;
         }
-        if self.kind == Kind::Count {
+        if self.kind != Kind::Sketch {
             let queue = QueueConfig { delay_ns: RESEND_NS, depth_packets: 64, ..QueueConfig::default() };
             rig.switch.configure_queue(BUFFER, None, queue).map_err(|e| switch(e.to_string()))?;
             let replicas = vec![Replica { port: BUFFER, instance: 0 }];

@@ -20,7 +20,7 @@ pub const SLOW_SWITCHES: Clocks = Clocks { name: "slow switches, fast store", sw
 /// The other end.
 pub const FAST_SWITCHES: Clocks = Clocks { name: "fast switches, slow store", switches: [9, 9], store: 7 };
 
-/// Bounds of a search. Two switches and one key are in all of them.
+/// Bounds of a search. Two switches and one key of each object are in all of them.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Its name.
@@ -29,7 +29,7 @@ pub struct Scope {
     pub what: &'static str,
     /// What the switches run.
     pub kind: Kind,
-    /// Packets of clients that are counted, and those that only show the count, at any switch in any order. Of a sketch: of two flows.
+    /// Packets of clients that are counted, and those that only show the count, at any switch in any order. Of a sketch: of two flows; of two objects: by two ports.
     pub packets: (u8, u8),
     /// Snapshots that switches begin.
     pub snapshots: u8,
@@ -51,6 +51,8 @@ pub struct Scope {
     pub known: bool,
     /// Lines of `#define` for the library.
     pub defines: &'static str,
+    /// Whether messages are sent over IPv6.
+    pub ipv6: bool,
     /// Views of the store's nodes `a/1`, `b/1`, `c/1`, one after the other. None: one store, alone.
     pub views: &'static [&'static str],
     /// One of so many states is followed without faults until packets of both switches have answers.
@@ -72,6 +74,7 @@ const BASE: Scope = Scope {
     recall: true,
     known: false,
     defines: "",
+    ipv6: false,
     views: &[],
     settle_every: 1,
 };
@@ -192,6 +195,20 @@ pub const SCOPES: &[Scope] = &[
         under_way: 2,
         views: &["1: a/1 b/1", "2: b/1"],
         ..READERS
+    },
+    Scope {
+        name: "ipv6",
+        what: "three packets; messages over IPv6 are lost and reordered",
+        ipv6: true,
+        ..BASE
+    },
+    Scope {
+        name: "objects",
+        what: "two objects, which packets pass one after the other: three packets by two ports; a restart, messages are lost and reordered",
+        kind: Kind::Objects,
+        restarts: 1,
+        settle_every: 4,
+        ..BASE
     },
     Scope {
         name: "snapshots",

@@ -83,19 +83,19 @@ impl World<'_> {
     /// The store has the state of the switch that it says is the owner.
     fn check_stored(&self, state: &State) -> Result<(), Wrong> {
         let named = &self.app.named;
-        let Own::Count { value, .. } = named.own else { return Ok(()) };
+        let Own::Slots { value, .. } = named.own else { return Ok(()) };
         for key in &self.stores.get(state.stores[self.head(state)]).image().keys {
             for number in state.switches {
                 let local = self.switches.get(number);
                 let owns = key.owner.is_some_and(|o| {
                     (o.switch, o.incarnation) == (u16::from(local.number), local.incarnation)
                 });
-                let same = owns && local.value(self.app, named.grant) == u64::from(key.grant);
-                let (here, stored) =
-                    (local.value(self.app, value), u64::from(super::letter::number(&key.value)));
+                let cell = |register| local.cell(self.app, register, key.object.into());
+                let same = owns && cell(named.grant) == u64::from(key.grant);
+                let (here, stored) = (cell(value), u64::from(super::letter::number(&key.value)));
                 if same && here != stored {
                     let why = format!(
-                        "switch {} counted {here}, and the store keeps {stored} although no message is lost any more",
+                        "switch {} has {here}, and the store keeps {stored} although no message is lost any more",
                         local.number + 1
                     );
                     return Err(Wrong { property: STORED, why });
@@ -105,11 +105,21 @@ impl World<'_> {
         Ok(())
     }
 
+    /// Whether packets that are counted are those that are not refused, if the store knows.
+    fn admitted(&self, state: &State) -> Option<bool> {
+        let keys = &self.stores.get(state.stores[self.head(state)]).image().keys;
+        let port = keys.iter().find(|key| self.app.kind == Kind::Objects && key.object == 0)?;
+        [true, false]
+            .into_iter()
+            .find(|writes| self.app.kind.port(*writes) + 1 == super::letter::number(&port.value))
+    }
+
     /// A client sends a packet to a switch, and repeats it until it has an answer.
     fn probe(&mut self, state: State, switch: u8, writes: bool) -> Result<State, Wrong> {
         let mut now = state;
         let first = self.histories.get(now.history).packets.len();
         for _ in 0..TRIES {
+            let writes = self.admitted(&now).unwrap_or(writes);
             now = self.follow_on(&now, Action::Packet { switch, writes })?;
             for _ in 0..STEPS {
                 if self.histories.get(now.history).packets[first..].iter().any(|p| p.has_left()) {

@@ -249,7 +249,7 @@ impl Kind {
     /// A client's packet, by its number and what it does.
     pub fn client(self, number: u8, writes: bool) -> Vec<u8> {
         match self {
-            Kind::Count => super::letter::client(number, writes),
+            Kind::Count | Kind::Objects => super::letter::client(number, writes),
             Kind::Sketch => client(writes),
         }
     }

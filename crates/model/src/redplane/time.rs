@@ -45,11 +45,9 @@ impl World<'_> {
         let (mut all, mut leases) = (BTreeSet::new(), BTreeSet::new());
         for (n, rate) in clocks.switches.into_iter().enumerate() {
             let local = self.switches.get(state.switches[n]);
-            if local.until_ns > 0 {
-                leases.insert(when(local.until_ns, rate));
-                all.extend(
-                    local.until_ns.checked_sub(RENEW_NS).filter(|ns| *ns > 0).map(|ns| when(ns, rate)),
-                );
+            for until_ns in local.until_ns.into_iter().filter(|ns| *ns > 0) {
+                leases.insert(when(until_ns, rate));
+                all.extend(until_ns.checked_sub(RENEW_NS).filter(|ns| *ns > 0).map(|ns| when(ns, rate)));
             }
             all.extend(
                 local.waiting.iter().filter(|p| p.ready_ns > 0).map(|p| when(p.ready_ns as u64, rate)),

@@ -51,8 +51,12 @@ impl World<'_> {
             }
             Action::Packet { switch, writes } => {
                 let number = self.histories.get(state.history).packets.len();
-                let what = if writes { "is counted" } else { "shows the count" };
-                format!("packet {number}, which {what}, arrives at switch {}", switch + 1)
+                let what = match (self.app.kind, writes) {
+                    (Kind::Objects, _) => format!("by port {}", self.app.kind.port(writes)),
+                    (_, true) => "which is counted".to_string(),
+                    (_, false) => "which shows the count".to_string(),
+                };
+                format!("packet {number}, {what}, arrives at switch {}", switch + 1)
             }
             Action::Deliver(l) => format!("{} arrives", letter(l)),
             Action::Double(l) => format!("{} arrives, and is under way once more", letter(l)),
@@ -94,7 +98,12 @@ impl World<'_> {
                 let owner =
                     key.owner.map_or("free".to_string(), |o| format!("owned by switch {}", o.switch + 1));
                 lines.push(format!(
-                    "{name}: {}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
+                    "{name}: {}{}, {owner}, grant {}, sequence {}, for {}, {} requests wait",
+                    if self.app.kind == Kind::Objects {
+                        format!("object {}, ", key.object)
+                    } else {
+                        String::new()
+                    },
                     self.value_of(&key.value),
                     key.grant,
                     key.sequence,
@@ -118,16 +127,18 @@ impl World<'_> {
     /// A switch's state, in short.
     fn state_of(&self, number: u32) -> String {
         let local = self.switches.get(number);
-        let of = |register| local.value(self.app, register);
-        let (grant, lease) = (of(self.app.named.grant), millis(local.until_ns));
-        match (self.seen(number), self.app.named.own) {
-            (None, Own::Count { value, sent }) => format!(
-                "count {}, grant {grant}, sequence {}, lease {lease}, {} in the buffer",
-                of(value),
-                of(sent),
-                local.waiting.len(),
-            ),
+        let of = |register, object| local.cell(self.app, register, object as u64);
+        let named = self.app.named;
+        match (self.seen(number), named.own) {
+            (None, Own::Slots { value, sent }) => {
+                let slots = (0..self.app.kind.objects()).map(|n| {
+                    let (grant, lease) = (of(named.grant, n), millis(local.until_ns[n]));
+                    format!("count {}, grant {grant}, sequence {}, lease {lease}", of(value, n), of(sent, n))
+                });
+                format!("{}, {} in the buffer", slots.collect::<Vec<_>>().join("; "), local.waiting.len())
+            }
             (seen, _) => {
+                let (grant, lease) = (of(named.grant, 0), millis(local.until_ns[0]));
                 let text = seen.map(|seen| {
                     let stage = if seen.live { "here" } else { "not here" };
                     let whole = if seen.complete { "complete" } else { "not complete" };
@@ -141,7 +152,7 @@ impl World<'_> {
     /// A value in the store.
     fn value_of(&self, value: &[u8]) -> String {
         match self.app.kind {
-            Kind::Count => format!("count {}", number(value)),
+            Kind::Count | Kind::Objects => format!("count {}", number(value)),
             Kind::Sketch => {
                 let words = value.chunks(4).map(|word| format!("{:x}", number(word)));
                 format!("words {}", words.collect::<Vec<_>>().join(" "))

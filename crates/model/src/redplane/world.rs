@@ -2,10 +2,10 @@
 
 use super::history::History;
 use super::interned::Interned;
-use super::letter::{Letter, OLD_NS, Place, client, shown};
+use super::letter::{Letter, OLD_NS, Place, shown};
 use super::mutations::Change;
 use super::nodes::{Effects, Input, Local, StoreInput, Switches};
-use super::program::{App, CELLS, DRIFT_SHIFT, GENERATOR, IN, Kind, LEASE_US, OUT, SECRET};
+use super::program::{App, CELLS, DRIFT_SHIFT, GENERATOR, Kind, LEASE_US, OUT, SECRET};
 use super::scope::{Clocks, Scope};
 use super::sketch::generated;
 use super::stores::{self, NODES, StoreState};
@@ -143,8 +143,7 @@ impl<'a> World<'a> {
             secret: SECRET,
             lease_us: LEASE_US,
             drift_shift: DRIFT_SHIFT,
-            // The cells of a sketch are keys, too.
-            max_keys: 1 + if app.kind == Kind::Sketch { CELLS.into() } else { 0 },
+            max_keys: app.kind.keys(),
             recall: scope.recall,
             ..Config::default()
         };
@@ -189,7 +188,8 @@ impl<'a> World<'a> {
             let local = self.switches.get(before).clone();
             let (after, effects) = match event {
                 Event::Packet(number, writes) => {
-                    self.nodes.step(&local, Input::Packet(IN, &self.app.kind.client(number, writes)))
+                    let kind = self.app.kind;
+                    self.nodes.step(&local, Input::Packet(kind.port(writes), &kind.client(number, writes)))
                 }
                 Event::Generate(cell) => self.nodes.step(&local, Input::Packet(GENERATOR, &generated(cell))),
                 Event::Letter(letter) => self.nodes.step(&local, Input::Letter(self.letters.get(letter))),
@@ -249,7 +249,7 @@ impl<'a> World<'a> {
             all.sort_unstable();
             state.under_way = self.under_way.add(all);
         }
-        if self.app.kind == Kind::Count && !effects.left.is_empty() {
+        if self.app.kind != Kind::Sketch && !effects.left.is_empty() {
             let mut history = History::clone(self.histories.get(state.history));
             for frame in &effects.left {
                 let Some((number, _)) = shown(frame) else {
@@ -268,7 +268,9 @@ impl<'a> World<'a> {
         let known = self.verdicts.get(&number).copied();
         let fine = known.unwrap_or_else(|| {
             let history = self.histories.get(number).clone();
-            let fine = history.is_linearizable(&mut self.plain, (IN, OUT), client);
+            let kind = self.app.kind;
+            let input = |number, writes| (kind.port(writes), kind.client(number, writes));
+            let fine = history.is_linearizable(&mut self.plain, OUT, input);
             self.verdicts.insert(number, fine);
             fine
         });
@@ -374,21 +376,20 @@ impl<'a> World<'a> {
         *local == self.nodes.fresh(switch, local.incarnation)
     }
 
-    /// Whether both switches use the state, and not both under shared leases.
+    /// Whether both switches use the state of an object, and not both under shared leases.
     fn check_owners(&self, state: &State) -> Result<(), Wrong> {
         let named = self.app.named;
-        let uses = |number: u32| {
-            let local = self.switches.get(number);
-            local.until_ns > 0 && local.value(self.app, named.grant) != 0
-        };
-        let shares = |number: u32| {
-            named.shared.is_some_and(|shared| self.switches.get(number).value(self.app, shared) != 0)
-        };
-        let all = || state.switches.iter();
-        if all().all(|n| uses(*n)) && !all().all(|n| shares(*n)) {
-            let why =
-                "both switches have the key under leases that have not ended and are not shared".to_string();
-            return Err(Wrong { property: ONE_OWNER, why });
+        for object in 0..self.app.kind.objects() {
+            let cell = |number, register| self.switches.get(number).cell(self.app, register, object as u64);
+            let uses = |number: u32| {
+                self.switches.get(number).until_ns[object] > 0 && cell(number, named.grant) != 0
+            };
+            let shares = |number: u32| named.shared.is_some_and(|shared| cell(number, shared) != 0);
+            let all = || state.switches.iter();
+            if all().all(|n| uses(*n)) && !all().all(|n| shares(*n)) {
+                let why = "both switches have the key under leases that have not ended and are not shared";
+                return Err(Wrong { property: ONE_OWNER, why: why.to_string() });
+            }
         }
         Ok(())
     }

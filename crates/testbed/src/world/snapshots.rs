@@ -191,6 +191,10 @@ fn a_switch_that_takes_over_has_the_counts_of_one_instant() {
     for seed in [0, 1] {
         turns(&build, seed, 6).unwrap_or_else(|e| panic!("over IPv6, seed {seed}: {e}"));
     }
+    // Without UDP's checksum the store gets nothing.
+    let sums = ("REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane);", "");
+    let build = Build::new(App::HeavyHitters, false, &defines, &[sums]).expect("a program");
+    assert!(turns(&build, 0, 6).is_err());
 }
 
 /// Mistakes in the library, each of which the test above finds.
