@@ -217,9 +217,8 @@ pub fn run(
     for part in scenarios.chunks(racks.max(1)) {
         let results: Vec<Result<(Value, u64), CompareError>> = std::thread::scope(|scope| {
             let started: Vec<_> = part.iter().map(|s| scope.spawn(|| compare(s, simulator, seeds))).collect();
-            let ended = |t: std::thread::ScopedJoinHandle<'_, _>| {
-                t.join().unwrap_or(Err(CompareError::Panicked))
-            };
+            let ended =
+                |t: std::thread::ScopedJoinHandle<'_, _>| t.join().unwrap_or(Err(CompareError::Panicked));
             started.into_iter().map(ended).collect()
         });
         let load = load_average();
