@@ -29,15 +29,10 @@ pub enum ExperimentError {
     NoScheme(String),
     /// No thread has the name of this host.
     NoThread(String),
-    /// This seed has tuned what it is to judge, together with others.
-    Tuned {
-        /// What was tuned.
-        what: &'static str,
-        /// The seed.
-        seed: u64,
-        /// All that have tuned it.
-        all: Vec<u64>,
-    },
+    /// A seed has tuned the schemes that it is to judge; all that have.
+    TunedSchemes(u64, Vec<u64>),
+    /// A seed has tuned the bound's scheduler.
+    TunedBound(u64),
     /// A file of tuned schemes is damaged; the file, the scheme if it is about one.
     TunedFile(&'static str, Option<String>, serde_json::Error),
     /// The limit of open files cannot be raised.
@@ -66,9 +61,13 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Unmeasured(policy) => write!(f, "no measurements of {policy}"),
             ExperimentError::NoScheme(name) => write!(f, "no scheme `{name}`"),
             ExperimentError::NoThread(host) => write!(f, "{host} has no thread"),
-            ExperimentError::Tuned { what, seed, all } => write!(
+            ExperimentError::TunedSchemes(seed, all) => write!(
                 f,
-                "seed {seed} has tuned {what} and cannot judge: choose seeds without {all:?} by --seed and --seeds"
+                "seed {seed} has tuned the schemes and cannot judge them: choose seeds without {all:?} by --seed and --seeds"
+            ),
+            ExperimentError::TunedBound(seed) => write!(
+                f,
+                "seed {seed} has tuned the bound's scheduler, so it cannot judge: choose other seeds with --seed"
             ),
             ExperimentError::TunedFile(file, None, e) => write!(f, "{file}: {e}"),
             ExperimentError::TunedFile(file, Some(scheme), e) => {

@@ -91,10 +91,7 @@ const MEAN: Quantity = Quantity { name: "mean", unit: "ms", label: "mean, ms", l
 /// Seeds that would judge what they have tuned.
 fn check_seeds(bench: &Bench) -> Result<(), ExperimentError> {
     match bench.seeds().find(|s| TUNING.contains(s)) {
-        Some(seed) => {
-            let all = TUNING.to_vec();
-            Err(ExperimentError::Tuned { what: "the bound's scheduler", seed, all })
-        }
+        Some(seed) => Err(ExperimentError::TunedBound(seed)),
         None => Ok(()),
     }
 }

@@ -172,7 +172,7 @@ impl Tuning {
         let seeds: Vec<u64> =
             file["seeds"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
         if let Some(seed) = judging.iter().copied().find(|seed| seeds.contains(seed)) {
-            return Err(ExperimentError::Tuned { what: "the schemes", seed, all: seeds });
+            return Err(ExperimentError::TunedSchemes(seed, seeds));
         }
         let settings_of = |scheme: &str| -> Result<BTreeMap<String, Value>, ExperimentError> {
             let settings = file["schemes"][scheme].clone();
