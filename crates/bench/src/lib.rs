@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod experiment;
 mod frame;
 mod measure;

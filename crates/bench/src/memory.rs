@@ -1,5 +1,6 @@
 //! In-memory packets through the complete switch.
 
+use super::error::FlagError;
 use super::experiment::{Experiment, config};
 use super::program::{Load, Program};
 use super::reference::Reference;
@@ -85,24 +86,18 @@ fn available() -> Option<u64> {
 }
 
 /// Checks that this many flows can be measured.
-fn check_flows(flows: u64) -> Result<(), String> {
+fn check_flows(flows: u64) -> Result<(), FlagError> {
     if flows == 0 {
-        return Err("--flows 0: give at least 1".into());
+        return Err(FlagError::Zero("--flows"));
     }
     let needed = u128::from(flows) * u128::from(FLOW_BYTES);
-    let gib = |bytes: u128| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
     let most = available().unwrap_or(u64::MAX) / 10 * 9;
     if needed > u128::from(most) {
-        let most = gib(most.into());
-        return Err(format!(
-            "--flows {flows} needs about {} of memory, and this machine has {most} available: choose at most {}",
-            gib(needed),
-            available().unwrap_or(u64::MAX) / 10 * 9 / FLOW_BYTES
-        ));
+        return Err(FlagError::Memory { flows, needed, most, fit: most / FLOW_BYTES });
     }
     // Flows are numbers of 32 bits, and there must be some left for new ones.
     if flows > 1 << 30 {
-        return Err(format!("--flows {flows}: at most {} are supported", 1 << 30));
+        return Err(FlagError::Flows(flows, 1 << 30));
     }
     Ok(())
 }
@@ -115,27 +110,21 @@ fn places(flows: u64) -> Option<Define> {
 
 impl MemoryArgs {
     /// Checks the flags alone.
-    fn review(&self) -> Result<&Path, String> {
-        let file = self
-            .file
-            .as_deref()
-            .ok_or("no program: give its main file, or `balancer` for the built-in one")?;
+    fn review(&self) -> Result<&Path, FlagError> {
+        let file = self.file.as_deref().ok_or(FlagError::NoProgram)?;
         check_flows(self.flows)?;
         if self.workers == 0 {
-            return Err("--workers 0: give at least 1".into());
+            return Err(FlagError::Zero("--workers"));
         }
         let most = self.flows.min(256);
         if self.workers as u64 > most {
-            return Err(format!(
-                "--workers {}: at most {most}, as each needs at least one flow; give fewer",
-                self.workers
-            ));
+            return Err(FlagError::Workers(self.workers, most));
         }
         if self.size == Some(0) {
-            return Err("--size 0: give at least 1".into());
+            return Err(FlagError::Zero("--size"));
         }
         if let Some(path) = &self.json {
-            check_writable(path, "--json")?;
+            check_writable(path, "--json").map_err(FlagError::Write)?;
         }
         Ok(file)
     }
@@ -168,11 +157,11 @@ impl MemoryArgs {
         load: Load,
         reference: &mut Reference,
     ) -> Result<Program<E>, Box<dyn Error>> {
-        let mut program =
-            Program::new(compiled, switch, lines, load, reference).map_err(|e| match &self.entries {
-                Some(path) => format!("{}: {e}", path.display()),
-                None => e,
-            })?;
+        let program = Program::new(compiled, switch, lines, load, reference);
+        let mut program = program.map_err(|e| match &self.entries {
+            Some(path) => format!("{}: {e}", path.display()).into(),
+            None => Box::<dyn Error>::from(e),
+        })?;
         if !self.queue.is_empty() {
             let config = SwitchConfig { ports: Some((0..PORTS).collect()), ..config() };
             queues::apply(program.switch(), &config, &self.queue)?;
@@ -191,8 +180,8 @@ impl MemoryArgs {
 pub fn run(args: MemoryArgs) -> Result<ExitCode, Box<dyn Error>> {
     let file = match args.review() {
         Ok(file) => file.to_path_buf(),
-        Err(message) => {
-            say(&message);
+        Err(e) => {
+            say(&e.to_string());
             return Ok(ExitCode::from(USAGE));
         }
     };
@@ -225,7 +214,7 @@ mod tests {
     #[test]
     fn flows_are_bounded() {
         let check = |flows, part: &str| {
-            let got = check_flows(flows).err().unwrap_or_default();
+            let got = check_flows(flows).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(got.contains(part) && part.is_empty() == got.is_empty(), "{flows}: {got}");
         };
         check(1, "");

@@ -1,5 +1,6 @@
 //! The program under test on a switch, with established connections.
 
+use super::error::ProgramError;
 use super::measure::Subject;
 use super::reference::Reference;
 use super::scenario::{self, Known};
@@ -89,8 +90,8 @@ impl<E: Executor> Program<E> {
         entries: Option<&[Line]>,
         load: Load,
         reference: &mut Reference,
-    ) -> Result<Self, String> {
-        let mut rig = Rig::with(Arc::new(compiled.program.clone()), switch).map_err(|e| e.to_string())?;
+    ) -> Result<Self, ProgramError> {
+        let mut rig = Rig::with(Arc::new(compiled.program.clone()), switch)?;
         let known = Known::find(&compiled.program).filter(|_| entries.is_none());
         let source = match (entries, known) {
             (Some(lines), _) => scenario::from_file(&mut rig, lines, load.flows)?,
@@ -118,7 +119,7 @@ impl<E: Executor> Program<E> {
     }
 
     /// Opens this many connections; those without a free place are omitted.
-    fn open(&mut self, load: Load, tick: u64, reference: &mut Reference) -> Result<(), String> {
+    fn open(&mut self, load: Load, tick: u64, reference: &mut Reference) -> Result<(), ProgramError> {
         let mut now = self.rig.now.0;
         let mut live = Vec::with_capacity(load.flows);
         let mut next = 0;
@@ -127,12 +128,8 @@ impl<E: Executor> Program<E> {
             Source::Connections(_) => {
                 while live.len() < load.flows {
                     if next as usize > 2 * load.flows + 1000 {
-                        return Err(format!(
-                            "only {} of {} connections could be opened: the program's table is too small for --flows {}",
-                            live.len(),
-                            next,
-                            load.flows
-                        ));
+                        let (opened, flows) = (live.len(), load.flows);
+                        return Err(ProgramError::Full { opened, tried: next, flows });
                     }
                     now += tick;
                     let step = Step::Opens(next);
@@ -150,11 +147,16 @@ impl<E: Executor> Program<E> {
     }
 
     /// Which device a new connection gets is the program's choice: the reference takes it over.
-    fn teach(&self, reference: &mut Reference, step: Step, sent: &[u8], now: u64) -> Result<(), String> {
+    fn teach(
+        &self,
+        reference: &mut Reference,
+        step: Step,
+        sent: &[u8],
+        now: u64,
+    ) -> Result<(), ProgramError> {
         let to = super::frame::get32(sent, super::frame::IPV4 + 16);
-        let device = scenario::devices().iter().position(|d| d.ipv4 == to).ok_or_else(|| {
-            format!("a new connection went to {}, which is not a device", std::net::Ipv4Addr::from(to))
-        })?;
+        let device = scenario::devices().iter().position(|d| d.ipv4 == to);
+        let device = device.ok_or(ProgramError::NotDevice(to.into()))?;
         let mut frame = [0; super::frame::SHORTEST];
         self.source.write(step, &mut frame);
         reference.learn(&frame, device as u16, (now / 1000) as u32);
@@ -170,7 +172,7 @@ impl<E: Executor> Program<E> {
     ///
     /// # Errors
     /// They do not.
-    pub fn compare(&mut self, reference: &mut Reference, n: usize) -> Result<(), String> {
+    pub fn compare(&mut self, reference: &mut Reference, n: usize) -> Result<(), ProgramError> {
         if !matches!(self.source, Source::Connections(_)) {
             return Ok(());
         }
@@ -189,11 +191,7 @@ impl<E: Executor> Program<E> {
                 false => sent.is_none(),
             };
             if !same {
-                return Err(format!(
-                    "program and reference differ: output for {step:?}\n  {}\n  {}",
-                    sent.map_or("nothing".to_string(), |s| hex(&s)),
-                    hex(&frame)
-                ));
+                return Err(ProgramError::Differs { step, sent, wanted: frame.to_vec() });
             }
         }
         self.sequence = sequence;
@@ -234,10 +232,6 @@ fn tick(load: Load, idle_ns: u64) -> u64 {
         Mix::Miss => (idle_ns / flows).max(1),
         Mix::Churn => (idle_ns / (4 * flows)).max(1),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 impl<E: Executor> Subject for Program<E> {

@@ -1,5 +1,6 @@
 //! Entries and packets of a program: included programs by their tables, others by an entries file.
 
+use super::error::ProgramError;
 use super::frame::{Fields, SHORTEST, TCP};
 use super::reference::Device;
 use super::traffic::{CLIENT_MAC, CLIENT_PORT, Service, Source, plain};
@@ -180,14 +181,14 @@ pub fn fill<E: Executor>(
     rig: &mut Rig<E>,
     size: usize,
     flows: usize,
-) -> Result<Source, String> {
+) -> Result<Source, ProgramError> {
     let entries = match known {
         Known::Balancer => balancer(),
         Known::Router => router(size),
         Known::Acl => acl(size),
     };
     for entry in &entries {
-        rig.add(entry).map_err(|e| e.to_string())?;
+        rig.add(entry)?;
     }
     match known {
         Known::Balancer => Ok(Source::Connections(SERVICE)),
@@ -201,14 +202,18 @@ pub fn fill<E: Executor>(
 ///
 /// # Errors
 /// A statement does not fit the program.
-pub fn from_file<E: Executor>(rig: &mut Rig<E>, lines: &[Line], flows: usize) -> Result<Source, String> {
+pub fn from_file<E: Executor>(
+    rig: &mut Rig<E>,
+    lines: &[Line],
+    flows: usize,
+) -> Result<Source, ProgramError> {
     let (packets, others): (Vec<&Line>, Vec<&Line>) =
         lines.iter().partition(|l| matches!(l.command, Command::Packet { .. }));
     let tells = |l: &&Line| !matches!(l.command, Command::Expect { .. } | Command::NoPacket);
     let others: Vec<Line> = others.into_iter().filter(tells).cloned().collect();
-    let report = run_lines(rig, &others).map_err(|e| e.to_string())?;
-    if let Some(failure) = report.failures.first() {
-        return Err(failure.to_string());
+    let report = run_lines(rig, &others).map_err(ProgramError::Statement)?;
+    if let Some(failure) = report.failures.into_iter().next() {
+        return Err(ProgramError::Failed(failure));
     }
     if packets.is_empty() {
         return derive(rig, None, flows);
@@ -295,9 +300,9 @@ fn matching(key: &KeyMatch, random: u64) -> Option<u64> {
 
 /// Packets for this many flows, each matching an entry of every table (or of one), as far as the names of the keys
 /// determine the header field; if two tables match a field, the first one counts.
-fn derive<E: Executor>(rig: &mut Rig<E>, only: Option<&str>, flows: usize) -> Result<Source, String> {
+fn derive<E: Executor>(rig: &mut Rig<E>, only: Option<&str>, flows: usize) -> Result<Source, ProgramError> {
     let program = rig.program().clone();
-    let only = only.map(|name| find_table(&program, name)).transpose().map_err(|e| e.to_string())?;
+    let only = only.map(|name| find_table(&program, name)).transpose().map_err(ProgramError::Text)?;
     let mut taken = Vec::new();
     let mut tables = Vec::new();
     for (i, table) in program.tables.iter().enumerate() {

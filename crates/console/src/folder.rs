@@ -1,6 +1,6 @@
 //! A folder for the files of one run.
 
-use crate::signals;
+use crate::signals::{self, SignalError};
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -43,7 +43,7 @@ impl Folder {
     ///
     /// # Errors
     /// As of [`signals::end_process`].
-    pub fn remove_at_signals(&self) -> Result<(), String> {
+    pub fn remove_at_signals(&self) -> Result<(), SignalError> {
         let path = self.0.clone();
         signals::end_process(move || remove(&path))
     }

@@ -1,7 +1,10 @@
 //! Result files of commands, and what made them.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// What made a file of results: enough to make it again, together with its seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +55,13 @@ fn quoted(argument: &str) -> String {
 }
 
 /// Whether `path`, named by `flag`, can be written. Checked before work that takes minutes; the file stays unchanged.
-pub fn check_writable(path: &Path, flag: &str) -> Result<(), String> {
+///
+/// # Errors
+/// It cannot.
+pub fn check_writable(path: &Path, flag: &'static str) -> Result<(), WriteError> {
     let existed = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| refused(path, flag, &e))?;
+    opened.map_err(|e| WriteError(path.to_path_buf(), flag, e))?;
     if !existed {
         // Empty: not left behind if the run fails.
         let _ = std::fs::remove_file(path);
@@ -64,13 +70,25 @@ pub fn check_writable(path: &Path, flag: &str) -> Result<(), String> {
 }
 
 /// Writes the whole file that `flag` names.
-pub fn write(path: &Path, flag: &str, text: impl AsRef<[u8]>) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| refused(path, flag, &e))
+///
+/// # Errors
+/// The system refuses.
+pub fn write(path: &Path, flag: &'static str, text: impl AsRef<[u8]>) -> Result<(), WriteError> {
+    std::fs::write(path, text).map_err(|e| WriteError(path.to_path_buf(), flag, e))
 }
 
-fn refused(path: &Path, flag: &str, error: &std::io::Error) -> String {
-    format!("cannot write {}: {error}; choose another file with {flag}", path.display())
+/// The file that a flag names cannot be written.
+#[derive(Debug)]
+pub struct WriteError(pub PathBuf, pub &'static str, pub io::Error);
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WriteError(path, flag, error) = self;
+        write!(f, "cannot write {}: {error}; choose another file with {flag}", path.display())
+    }
 }
+
+impl Error for WriteError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,23 @@
 //! Signals that stop a command or make it reload its file.
 
 use crate::show;
+use std::error::Error;
+use std::fmt;
 use std::future::Future;
+use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What cannot be done about signals, and why.
+#[derive(Debug)]
+pub struct SignalError(pub &'static str, pub io::Error);
+
+impl fmt::Display for SignalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}: {}", self.0, self.1)
+    }
+}
+
+impl Error for SignalError {}
 
 /// Catches SIGINT and SIGTERM from now on; the returned future is ready at the first one. Needs a tokio runtime.
 pub fn stop() -> impl Future<Output = ()> + Send + 'static {
@@ -23,16 +38,16 @@ pub fn stop() -> impl Future<Output = ()> + Send + 'static {
 ///
 /// # Errors
 /// The kernel does not let it.
-pub fn hangup() -> Result<Signal, String> {
-    signal(SignalKind::hangup()).map_err(|e| format!("cannot catch SIGHUP: {e}"))
+pub fn hangup() -> Result<Signal, SignalError> {
+    signal(SignalKind::hangup()).map_err(|e| SignalError("catch SIGHUP", e))
 }
 
 /// Catches SIGUSR1 from now on, which would end the process. Needs a tokio runtime.
 ///
 /// # Errors
 /// The kernel does not let it.
-pub fn user() -> Result<Signal, String> {
-    signal(SignalKind::user_defined1()).map_err(|e| format!("cannot catch SIGUSR1: {e}"))
+pub fn user() -> Result<Signal, SignalError> {
+    signal(SignalKind::user_defined1()).map_err(|e| SignalError("catch SIGUSR1", e))
 }
 
 /// Returns at SIGINT or SIGTERM.
@@ -42,9 +57,12 @@ pub async fn wait_for_stop() {
 
 /// Ends the process at SIGINT or SIGTERM. `first` removes the resources that outlive the process (namespaces, and
 /// programs that were started in them, end with it).
-pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    let text = |e: std::io::Error| format!("cannot wait for signals: {e}");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
+///
+/// # Errors
+/// No thread can be started for it.
+pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), SignalError> {
+    let failed = |e| SignalError("wait for signals", e);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let wait = move || {
         runtime.block_on(wait_for_stop());
         first();
@@ -52,5 +70,5 @@ pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), String> 
         // A shell's exit status for SIGINT.
         std::process::exit(130);
     };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(text)
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(failed)
 }

@@ -4,7 +4,7 @@
 //! best known weight and its two neighbours are drawn for.
 
 use super::lines::{Lines, MAX_UPDATES, numbers, wrong};
-use super::{Knowledge, Observation, Parameters, Step, TableError, Verdict, Weigher, Weights};
+use super::{Knowledge, LearnerError, Observation, Parameters, Step, TableError, Verdict, Weigher, Weights};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -202,7 +202,7 @@ impl Bandit {
     ///
     /// # Errors
     /// A parameter is wrong.
-    pub fn new(parameters: Parameters) -> Result<Self, String> {
+    pub fn new(parameters: Parameters) -> Result<Self, LearnerError> {
         Bandit::with(parameters, Guesses::new(&parameters))
     }
 
@@ -210,14 +210,10 @@ impl Bandit {
     ///
     /// # Errors
     /// A parameter is wrong, or the knowledge is about other weights.
-    pub fn with(parameters: Parameters, known: Guesses) -> Result<Self, String> {
+    pub fn with(parameters: Parameters, known: Guesses) -> Result<Self, LearnerError> {
         parameters.validate()?;
         if known.max_weight() != parameters.max_weight as usize {
-            return Err(format!(
-                "it has weights up to {}, but max_weight is {}: use the same number",
-                known.max_weight(),
-                parameters.max_weight
-            ));
+            return Err(LearnerError::MaxWeight(known.max_weight(), parameters.max_weight));
         }
         Ok(Bandit { parameters, weights: parameters.first_weights(), known })
     }

@@ -18,7 +18,7 @@ use super::bandit::{self, Guesses};
 use super::lines::{Lines, wrong};
 use super::rates::{self, ServiceRates};
 use super::table;
-use super::{LearnerKind, Parameters, QTable, TableError};
+use super::{LearnerError, LearnerKind, Parameters, QTable, TableError};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -93,25 +93,15 @@ impl Knowledge {
     ///
     /// # Errors
     /// It is another learner's, or of another size; the message names the remedy.
-    pub fn fits(&self, learner: LearnerKind, p: &Parameters) -> Result<(), String> {
+    pub fn fits(&self, learner: LearnerKind, p: &Parameters) -> Result<(), LearnerError> {
         if self.learner() != learner {
-            return Err(format!(
-                "it belongs to \"{}\", but learn.learner is \"{}\": name another file",
-                self.learner().name(),
-                learner.name()
-            ));
+            return Err(LearnerError::Kind(self.learner(), learner));
         }
         match self {
-            Knowledge::Table(t) if t.ranges() != p.ranges => Err(format!(
-                "the table has {} ranges of utilisation, but learn.ranges is {}: use the same number",
-                t.ranges(),
-                p.ranges
-            )),
-            Knowledge::Guesses(g) if g.max_weight() != p.max_weight as usize => Err(format!(
-                "it has weights up to {}, but learn.max_weight is {}: use the same number",
-                g.max_weight(),
-                p.max_weight
-            )),
+            Knowledge::Table(t) if t.ranges() != p.ranges => Err(LearnerError::Ranges(t.ranges(), p.ranges)),
+            Knowledge::Guesses(g) if g.max_weight() != p.max_weight as usize => {
+                Err(LearnerError::MaxWeight(g.max_weight(), p.max_weight))
+            }
             _ => Ok(()),
         }
     }
@@ -164,10 +154,12 @@ impl Kept {
     ///
     /// # Errors
     /// As [`Knowledge::fits`], with the name of the class.
-    pub fn fits(&self, learner: LearnerKind, p: &Parameters) -> Result<(), String> {
+    pub fn fits(&self, learner: LearnerKind, p: &Parameters) -> Result<(), LearnerError> {
         self.parts().into_iter().try_for_each(|(class, k)| {
-            let before = class.map_or_else(String::new, |c| format!("class {c}: "));
-            k.fits(learner, p).map_err(|e| before + &e)
+            k.fits(learner, p).map_err(|e| match class {
+                Some(class) => LearnerError::Class(class.to_string(), Box::new(e)),
+                None => e,
+            })
         })
     }
 

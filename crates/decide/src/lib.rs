@@ -19,6 +19,7 @@
 
 pub mod ahp;
 mod bandit;
+mod error;
 mod guard;
 mod knowledge;
 mod lines;
@@ -30,10 +31,11 @@ mod table;
 mod tests;
 
 pub use bandit::{Bandit, Guesses};
+pub use error::LearnerError;
 pub use guard::{Bounds, Guard};
 pub use knowledge::{Kept, Knowledge};
 pub use rates::{Rates, ServiceRates};
-pub use settings::{LearnerKind, Settings, read_settings};
+pub use settings::{LearnerKind, Settings, UnknownLearner, read_settings};
 pub use table::{QTable, TableError};
 
 use std::fmt;
@@ -216,10 +218,10 @@ impl Parameters {
     ///
     /// # Errors
     /// Says which is wrong and what to write.
-    pub fn validate(&self) -> Result<(), String> {
-        let within = |name: &str, v: f64, min: f64, max: f64| {
+    pub fn validate(&self) -> Result<(), LearnerError> {
+        let within = |name, v: f64, min: f64, max: f64| {
             let good = v.is_finite() && v >= min && v <= max;
-            if good { Ok(()) } else { Err(format!("{name} is {v}: write a number from {min} to {max}")) }
+            if good { Ok(()) } else { Err(LearnerError::Parameter { name, value: v, bounds: (min, max) }) }
         };
         within("ranges", self.ranges as f64, 1.0, 1000.0)?;
         within("alpha", self.alpha, 1e-6, 1.0)?;
@@ -369,7 +371,7 @@ impl Learner {
     ///
     /// # Errors
     /// A parameter is wrong.
-    pub fn new(parameters: Parameters) -> Result<Self, String> {
+    pub fn new(parameters: Parameters) -> Result<Self, LearnerError> {
         parameters.validate()?;
         let table = QTable::with_values(parameters.ranges, parameters.initial_value);
         Learner::with_table(parameters, table)
@@ -379,14 +381,10 @@ impl Learner {
     ///
     /// # Errors
     /// A parameter is wrong, or the table has other ranges.
-    pub fn with_table(parameters: Parameters, table: QTable) -> Result<Self, String> {
+    pub fn with_table(parameters: Parameters, table: QTable) -> Result<Self, LearnerError> {
         parameters.validate()?;
         if table.ranges() != parameters.ranges {
-            return Err(format!(
-                "the table has {} ranges of utilisation, but {} are configured: use the same number",
-                table.ranges(),
-                parameters.ranges
-            ));
+            return Err(LearnerError::Ranges(table.ranges(), parameters.ranges));
         }
         let weights = parameters.first_weights();
         Ok(Learner { parameters, table, weights, pending: None, settled: None, epsilon: parameters.epsilon })

@@ -87,14 +87,10 @@ impl Preference {
     /// Whether its parameters make sense: above 0, and `q` at most `p`.
     ///
     /// # Errors
-    /// The message names the valid values.
-    pub fn check(self) -> Result<Self, String> {
-        let positive = |name: &str, x: f64| {
-            if x.is_finite() && x > 0.0 {
-                Ok(())
-            } else {
-                Err(format!("`{name}` is {x}: write a number above 0"))
-            }
+    /// A parameter is out of bounds.
+    pub fn check(self) -> Result<Self, PreferenceError> {
+        let positive = |name, x: f64| {
+            if x.is_finite() && x > 0.0 { Ok(()) } else { Err(PreferenceError::NotPositive(name, x)) }
         };
         match self {
             Preference::Usual => {}
@@ -103,7 +99,7 @@ impl Preference {
             Preference::Level { q, p } | Preference::Linear { q, p } => {
                 positive("p", p)?;
                 if !(q.is_finite() && q >= 0.0 && q < p) {
-                    return Err(format!("`q` is {q} and `p` {p}: write a `q` from 0 and below `p`"));
+                    return Err(PreferenceError::Order { q, p });
                 }
             }
             Preference::Gaussian { s } => positive("s", s)?,
@@ -111,6 +107,33 @@ impl Preference {
         Ok(self)
     }
 }
+
+/// Why a preference function makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PreferenceError {
+    /// This parameter is not above 0.
+    NotPositive(&'static str, f64),
+    /// `q` is not from 0 and below `p`.
+    Order {
+        /// The greatest difference that means nothing.
+        q: f64,
+        /// The least difference that means everything.
+        p: f64,
+    },
+}
+
+impl fmt::Display for PreferenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PreferenceError::NotPositive(name, x) => write!(f, "`{name}` is {x}: write a number above 0"),
+            PreferenceError::Order { q, p } => {
+                write!(f, "`q` is {q} and `p` {p}: write a `q` from 0 and below `p`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PreferenceError {}
 
 /// Whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,16 +145,28 @@ pub enum Goal {
 }
 
 impl FromStr for Goal {
-    type Err = String;
+    type Err = UnknownGoal;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, UnknownGoal> {
         match s {
             "benefit" => Ok(Goal::Benefit),
             "cost" => Ok(Goal::Cost),
-            _ => Err(format!("`{s}`: write \"benefit\" where more is better, \"cost\" where less is")),
+            _ => Err(UnknownGoal(s.to_string())),
         }
     }
 }
+
+/// Not a goal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownGoal(pub String);
+
+impl fmt::Display for UnknownGoal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: write \"benefit\" where more is better, \"cost\" where less is", self.0)
+    }
+}
+
+impl std::error::Error for UnknownGoal {}
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,7 +247,13 @@ mod tests {
         at(Preference::Level { q: 1.0, p: 3.0 }, &[(1.0, 0.0), (1.1, 0.5), (3.0, 0.5), (3.1, 1.0)]);
         at(Preference::Linear { q: 1.0, p: 3.0 }, &[(1.0, 0.0), (2.0, 0.5), (3.0, 1.0), (7.0, 1.0)]);
         at(Preference::Gaussian { s: 2.0 }, &[(0.0, 0.0), (2.0, 1.0 - (-0.5f64).exp()), (-2.0, 0.0)]);
-        assert!(Preference::Linear { q: 3.0, p: 3.0 }.check().expect_err("equal").contains("below `p`"));
+        assert!(
+            Preference::Linear { q: 3.0, p: 3.0 }
+                .check()
+                .expect_err("equal")
+                .to_string()
+                .contains("below `p`")
+        );
         assert!(
             Preference::VShape { p: 0.0 }.check().is_err()
                 && Preference::Gaussian { s: f64::NAN }.check().is_err()

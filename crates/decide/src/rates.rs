@@ -7,7 +7,7 @@
 //! acceptable target is learnt from latency.
 
 use super::lines::{Lines, MAX_UPDATES, wrong};
-use super::{Knowledge, Observation, Parameters, Step, TableError, Weigher, Weights};
+use super::{Knowledge, LearnerError, Observation, Parameters, Step, TableError, Weigher, Weights};
 use std::fmt;
 
 /// A device that is busier than this is saturated. Its measured rate then differs from its capacity.
@@ -160,7 +160,7 @@ impl Rates {
     ///
     /// # Errors
     /// A parameter is wrong.
-    pub fn new(parameters: Parameters) -> Result<Self, String> {
+    pub fn new(parameters: Parameters) -> Result<Self, LearnerError> {
         Rates::with(parameters, ServiceRates::default())
     }
 
@@ -168,7 +168,7 @@ impl Rates {
     ///
     /// # Errors
     /// A parameter is wrong.
-    pub fn with(parameters: Parameters, known: ServiceRates) -> Result<Self, String> {
+    pub fn with(parameters: Parameters, known: ServiceRates) -> Result<Self, LearnerError> {
         parameters.validate()?;
         Ok(Rates { parameters, weights: parameters.first_weights(), known })
     }

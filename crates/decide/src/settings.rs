@@ -1,8 +1,12 @@
 //! How a learner is described, in a scenario and in `rack.toml` alike: the table `[learn]`.
 
-use super::{Bandit, Bounds, Fixed, Guard, Knowledge, Learner, Parameters, QTable, Rates, Weigher, Weights};
+use super::{
+    Bandit, Bounds, Fixed, Guard, Knowledge, Learner, LearnerError, Parameters, QTable, Rates, Weigher,
+    Weights,
+};
 use pointsman_topology::reader::{Problems, Table};
 use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// A kind of learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +44,26 @@ impl Serialize for LearnerKind {
 }
 
 impl std::str::FromStr for LearnerKind {
-    type Err = String;
+    type Err = UnknownLearner;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownLearner> {
         let found = LearnerKind::ALL.iter().find(|(_, name)| *name == text);
-        found.map(|(kind, _)| *kind).ok_or_else(|| {
-            let names: Vec<&str> = LearnerKind::ALL.iter().map(|(_, n)| *n).collect();
-            format!("unknown learner `{text}`: write one of {}", names.join(", "))
-        })
+        found.map(|(kind, _)| *kind).ok_or_else(|| UnknownLearner(text.to_string()))
     }
 }
+
+/// No learner has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownLearner(pub String);
+
+impl fmt::Display for UnknownLearner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = LearnerKind::ALL.iter().map(|(_, n)| *n).collect();
+        write!(f, "unknown learner `{}`: write one of {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownLearner {}
 
 /// A learner and its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +93,7 @@ impl Settings {
     ///
     /// # Errors
     /// Its parameters do not fit.
-    pub fn weigher(&self) -> Result<Box<dyn Weigher>, String> {
+    pub fn weigher(&self) -> Result<Box<dyn Weigher>, LearnerError> {
         let table = self.table.as_ref().filter(|_| self.learner == LearnerKind::QLearning);
         self.weigher_with(table.map(|t| Knowledge::Table(t.clone())).as_ref())
     }
@@ -88,7 +102,7 @@ impl Settings {
     ///
     /// # Errors
     /// Its parameters do not fit, or the knowledge does not fit them.
-    pub fn weigher_with(&self, known: Option<&Knowledge>) -> Result<Box<dyn Weigher>, String> {
+    pub fn weigher_with(&self, known: Option<&Knowledge>) -> Result<Box<dyn Weigher>, LearnerError> {
         let p = self.parameters;
         if let Some(known) = known {
             known.fits(self.learner, &p)?;

@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod rack;
 mod stress;
 mod watch;
 
+pub use error::DemoError;
 pub use rack::{PORT, SERVICE, Work, description, devices};
 
 use pointsman_balance::Policy;
@@ -178,7 +180,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         pointsman_lab::device::release_cpu_groups();
         secret.map(std::fs::remove_file);
     })?;
-    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    raise_open_file_limit().map_err(DemoError::OpenFiles)?;
     let scale = if args.quick { &QUICK } else { &FULL };
     let spec = RackSpec { offloads: true, ..RackSpec::demo() };
     let configs = devices(&spec, args.work, args.seed);
@@ -266,7 +268,7 @@ fn ramp_of(
     scale: &Scale,
     yardsticks: (f64, Duration),
     bar: &Progress,
-) -> Result<Ramp<LoadResult>, Box<dyn Error>> {
+) -> Result<Ramp<LoadResult>, DemoError> {
     let (cpus, unloaded) = yardsticks;
     bar.message(format!("{}: setting the policy", policy.name()));
     live.set_policy(SERVICE, policy)?;
@@ -291,13 +293,8 @@ fn ramp_of(
 }
 
 /// The client of a rack that runs.
-fn client_of(
-    live: &Live,
-    spec: &RackSpec,
-    configs: &[DeviceConfig],
-    seed: u64,
-) -> Result<Client, Box<dyn Error>> {
-    let client = spec.clients.first().ok_or("the rack has no client")?;
+fn client_of(live: &Live, spec: &RackSpec, configs: &[DeviceConfig], seed: u64) -> Result<Client, DemoError> {
+    let client = spec.clients.first().ok_or(DemoError::NoClient)?;
     Ok(Client {
         namespace: live.rack.host(&client.name)?.namespace.clone(),
         target: SocketAddr::new(spec.vip_ipv4.into(), PORT),
@@ -313,8 +310,8 @@ fn client_of(
 ///
 /// # Errors
 /// The rack does not come up.
-pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<Vec<f64>>, Box<dyn Error>> {
-    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<Vec<f64>>, DemoError> {
+    raise_open_file_limit().map_err(DemoError::OpenFiles)?;
     let scale = if quick { &QUICK } else { &FULL };
     let first = seeds.first().copied().unwrap_or(1);
     let spec = RackSpec { offloads: true, ..RackSpec::demo() };
@@ -346,19 +343,16 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
 
 /// The latency of a request in an otherwise idle rack: the yardstick of all policies. Other load on the machine
 /// inflates it, so the best of a few short runs counts.
-fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, Box<dyn Error>> {
-    let mut best: Option<Duration> = None;
+fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, DemoError> {
+    let mut best = Duration::MAX;
     for _ in 0..3 {
         let run = client.measure(rate_rps, Duration::from_millis(500), Arrivals::Constant)?;
         if run.answered == 0 {
-            return Err(
-                format!("none of {} requests was answered on an idle rack; see --verbose", run.sent).into()
-            );
+            return Err(DemoError::NoAnswer(run.sent));
         }
-        let median = run.latencies.percentile(50.0);
-        best = Some(best.map_or(median, |b| b.min(median)));
+        best = best.min(run.latencies.percentile(50.0));
     }
-    best.ok_or_else(|| "nothing was measured".into())
+    Ok(best)
 }
 
 /// Details for repeating the experiment.

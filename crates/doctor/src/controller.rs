@@ -7,6 +7,8 @@ use pointsman_node::etcd::flags::TlsArgs;
 use pointsman_node::http::client::{Ask, ask_leader};
 use pointsman_node::http::credentials::{Files, token};
 use serde_json::Value;
+use std::error::Error;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,18 +68,15 @@ impl Asking {
     /// Each node of etcd, and what it answered to a read, which takes a leader.
     pub fn etcd(&self) -> Vec<Trial> {
         let settings = self.etcd_tls.settings(&self.etcd);
-        let asked = |at: usize| -> Result<(), String> {
-            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            tokio.map_err(|e| e.to_string())?.block_on(async {
-                let link = Link::new(&settings).map_err(|e| e.to_string())?;
-                link.probe(at).await.map_err(|e| e.to_string())
-            })
+        let asked = |at: usize| -> Result<(), Box<dyn Error>> {
+            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            tokio.block_on(async { Ok(Link::new(&settings)?.probe(at).await?) })
         };
         let one = |(at, url): (usize, &String)| Trial {
             whom: Whom::Etcd,
             name: String::new(),
             address: url.clone(),
-            contact: asked(at).map_or_else(Contact::Silent, |()| Contact::Accepted),
+            contact: asked(at).map_or_else(|e| Contact::Silent(e.to_string()), |()| Contact::Accepted),
         };
         self.etcd.iter().enumerate().map(one).collect()
     }
@@ -86,27 +85,43 @@ impl Asking {
 /// What the first of these controllers that answers says; `None` without a token, or a URL.
 pub fn report(urls: &[String], asking: &Asking, wait: Duration) -> Option<Result<Report, String>> {
     let file = asking.token_file.as_ref()?;
-    let asked = |url: &String| told_by(url, file, asking, wait);
+    let asked = |url: &String| told_by(url, file, asking, wait).map_err(|e| e.to_string());
     let mut all = urls.iter().map(asked);
     let first = all.next()?;
     Some(first.or_else(|why| all.find(Result::is_ok).unwrap_or(Err(why))))
 }
 
-fn told_by(url: &String, file: &Path, asking: &Asking, wait: Duration) -> Result<Report, String> {
-    let ask = |path: &str| -> Result<Value, String> {
+/// The controller refuses to answer.
+#[derive(Debug)]
+struct Refused {
+    target: String,
+    status: u16,
+    reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: status {}: {}", self.target, self.status, self.reason)
+    }
+}
+
+impl Error for Refused {}
+
+fn told_by(url: &String, file: &Path, asking: &Asking, wait: Duration) -> Result<Report, Box<dyn Error>> {
+    let ask = |path: &str| -> Result<Value, Box<dyn Error>> {
         let target = format!("{url}{path}");
-        let token = token(file).map_err(|e| e.to_string())?;
+        let token = token(file)?;
         let files = Files { ca: asking.ca.clone(), identity: None };
-        let tls = files.tls(std::slice::from_ref(url)).map_err(|e| e.to_string())?;
+        let tls = files.tls(std::slice::from_ref(url))?;
         let asked = Ask { method: "GET", url: &target, tls, token: Some(&token), body: None };
-        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let tokio = tokio.map_err(|e| e.to_string())?;
-        let (status, body) = tokio.block_on(ask_leader(asked, wait)).map_err(|e| e.to_string())?;
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (status, body) = tokio.block_on(ask_leader(asked, wait))?;
         let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         match status {
             200 => Ok(answer),
             _ => {
-                Err(format!("{target}: status {status}: {}", answer["error"].as_str().unwrap_or("no reason")))
+                let reason = answer["error"].as_str().unwrap_or("no reason").to_string();
+                Err(Refused { target, status, reason }.into())
             }
         }
     };

@@ -1,5 +1,7 @@
 //! Facts about a machine and its rack, without a judgement.
 
+use std::error::Error;
+use std::fmt;
 use std::net::IpAddr;
 
 /// The rack description.
@@ -108,11 +110,23 @@ pub struct Way {
     pub device: String,
     /// A route of the rack.
     pub prefix: String,
-    /// The next hop; `None`: directly. An error: no route, or unknown.
-    pub via: Result<Option<IpAddr>, String>,
+    /// The next hop; `None`: directly.
+    pub via: Result<Option<IpAddr>, NoRoute>,
     /// Next hops that lead through the switch, first the one for a remedy: the nearest.
     pub gateways: Vec<IpAddr>,
 }
+
+/// The machine has no route, or does not tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoute;
+
+impl fmt::Display for NoRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`ip route get` finds no route")
+    }
+}
+
+impl Error for NoRoute {}
 
 /// What answers at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Collects the facts: files, interfaces, routes, and who answers.
 
 use crate::controller::{self, Asking, place};
-use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, Trial, Way, Whom};
+use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, NoRoute, Trial, Way, Whom};
 use nix::ifaddrs::getifaddrs;
 use pointsman_balance::Rack;
 use pointsman_balance::agent::source::{Gpu as Choice, SourceKind, SourceSettings};
@@ -202,7 +202,7 @@ fn ways(rack: &Rack, device: &str, from: IpAddr) -> Vec<Way> {
         let to = prefix.split('/').next().unwrap_or_default().to_string();
         let found = output("ip", &["route", "get", &to, "from", &from.to_string()]);
         let via = match &found {
-            None => Err("`ip route get` finds no route".to_string()),
+            None => Err(NoRoute),
             Some(text) => {
                 let mut words = text.split_whitespace().skip_while(|w| *w != "via");
                 Ok(words.nth(1).and_then(|w| w.parse().ok()))

@@ -364,6 +364,7 @@ fn trial(t: &Trial, server_only: bool) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::NoRoute;
 
     fn good() -> Facts {
         let address = "10.0.1.1".parse().expect("an address");
@@ -548,7 +549,7 @@ mod tests {
             "route",
             &["via 10.9.9.9"],
         );
-        is(bad(|f| f.ways[0].via = Err("no route".into())), fail, "route", &["no route"]);
+        is(bad(|f| f.ways[0].via = Err(NoRoute)), fail, "route", &["no route"]);
         is(bad(|f| f.clock = Some(false)), warn, "clock", &["set-ntp"]);
         is(bad(|f| f.clock = None), warn, "clock", &["unknown"]);
         is(

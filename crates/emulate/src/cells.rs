@@ -1,5 +1,6 @@
 //! Commands of simple_switch_CLI on registers, counters and meters, as P4Runtime's updates.
 
+use crate::commands::CommandError;
 use crate::entries::{Names, number_of_text, of_name, preamble, update, width};
 use crate::runtime::Placed;
 use pointsman_control::bytestring::of_number;
@@ -23,7 +24,7 @@ pub(crate) fn command(
     names: &Names<'_>,
     words: &[&str],
     before: &[Placed],
-) -> Option<Result<Vec<p4rt::Update>, String>> {
+) -> Option<Result<Vec<p4rt::Update>, CommandError>> {
     let info = names.0;
     Some(match words {
         ["register_write", name, index, value] => register(info, name, Some(index), value),
@@ -45,7 +46,7 @@ fn id(of: &Option<p4info::Preamble>) -> u32 {
 }
 
 /// A cell; without one, all of them.
-fn cell(index: Option<&str>) -> Result<Option<p4rt::Index>, String> {
+fn cell(index: Option<&str>) -> Result<Option<p4rt::Index>, CommandError> {
     let number = |text| Ok(p4rt::Index { index: number_of_text(text, 31)? as i64 });
     index.map(number).transpose()
 }
@@ -55,7 +56,7 @@ fn register(
     name: &str,
     index: Option<&str>,
     value: &str,
-) -> Result<Vec<p4rt::Update>, String> {
+) -> Result<Vec<p4rt::Update>, CommandError> {
     let register = of_name("register", &info.registers, |r| &r.preamble, name)?;
     let value = number_of_text(value, register_width(register)?)?;
     let data = p4rt::P4Data { data: Some(p4rt::p4_data::Data::Bitstring(of_number(value))) };
@@ -65,17 +66,17 @@ fn register(
 }
 
 /// The width of a register's cells, in bits.
-fn register_width(register: &p4info::Register) -> Result<u32, String> {
+fn register_width(register: &p4info::Register) -> Result<u32, CommandError> {
     use p4info::p4_bitstring_like_type_spec::TypeSpec as Bits;
     use p4info::p4_data_type_spec::TypeSpec;
     let spec = register.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref());
     let Some(TypeSpec::Bitstring(spec)) = spec else {
-        return Err("registers of numbers only can be written here".to_string());
+        return Err(CommandError::NotNumbers);
     };
     match &spec.type_spec {
-        Some(Bits::Bit(bits)) => width(bits.bitwidth),
-        Some(Bits::Int(bits)) => width(bits.bitwidth),
-        _ => Err("registers of numbers with a fixed width only can be written here".to_string()),
+        Some(Bits::Bit(bits)) => Ok(width(bits.bitwidth)?),
+        Some(Bits::Int(bits)) => Ok(width(bits.bitwidth)?),
+        _ => Err(CommandError::NoWidth),
     }
 }
 
@@ -84,7 +85,7 @@ fn counter(
     name: &str,
     index: Option<&str>,
     values: [&str; 2],
-) -> Result<Vec<p4rt::Update>, String> {
+) -> Result<Vec<p4rt::Update>, CommandError> {
     let counter = of_name("counter", &info.counters, |c| &c.preamble, name)?;
     let number = |text| number_of_text(text, 63).map(|n| n as i64);
     let data = p4rt::CounterData { packet_count: number(values[0])?, byte_count: number(values[1])? };
@@ -99,7 +100,7 @@ fn meter(
     index: Option<&str>,
     rates: &[&str],
     before: &[Placed],
-) -> Result<Vec<p4rt::Update>, String> {
+) -> Result<Vec<p4rt::Update>, CommandError> {
     let config = Some(config(rates)?);
     let is_direct = of_name("meter", &info.direct_meters, |m| &m.preamble, name);
     let Ok(direct) = is_direct else {
@@ -114,9 +115,7 @@ fn meter(
         None => &entries[..],
         Some(text) => {
             let at = number_of_text(text, 31)? as usize;
-            entries.get(at..=at).ok_or_else(|| {
-                format!("entry {at} of the table does not exist: {} were added above, from 0", entries.len())
-            })?
+            entries.get(at..=at).ok_or(CommandError::NoEntry(at, entries.len()))?
         }
     };
     let of = |entry: &&p4rt::TableEntry| {
@@ -136,7 +135,7 @@ fn entry_of(update: &p4rt::Update, table: u32) -> Option<&p4rt::TableEntry> {
 }
 
 /// `RATE:BURST RATE:BURST`: the committed rate and the peak rate, in units per microsecond.
-fn config(rates: &[&str]) -> Result<p4rt::MeterConfig, String> {
+fn config(rates: &[&str]) -> Result<p4rt::MeterConfig, CommandError> {
     let one = |word: &str| {
         let (rate, burst) = word.split_once(':')?;
         let rate: f64 = rate.parse().ok().filter(|r: &f64| (0.0..=1e12).contains(r))?;
@@ -144,11 +143,13 @@ fn config(rates: &[&str]) -> Result<p4rt::MeterConfig, String> {
     };
     let read: Option<Vec<(i64, i64)>> = rates.iter().map(|word| one(word)).collect();
     match read.as_deref() {
-        Some([(cir, cburst), (pir, pburst)]) => {
-            Ok(p4rt::MeterConfig { cir: *cir, cburst: *cburst, pir: *pir, pburst: *pburst, ..Default::default() })
-        }
-        _ => Err("a meter takes two rates, the committed one and the peak: write RATE:BURST RATE:BURST, with rates in units per \
-                  microsecond"
-            .to_string()),
+        Some([(cir, cburst), (pir, pburst)]) => Ok(p4rt::MeterConfig {
+            cir: *cir,
+            cburst: *cburst,
+            pir: *pir,
+            pburst: *pburst,
+            ..Default::default()
+        }),
+        _ => Err(CommandError::Rates),
     }
 }

@@ -1,8 +1,12 @@
 //! `cli_input`: commands of simple_switch_CLI that fill tables, as P4Runtime's updates. Pure: text in, updates or problems out.
 
+mod error;
+
+pub(crate) use error::CommandError;
+
 use crate::cells;
 use crate::entries::{
-    Entry, Names, Values, clone_session, match_type, matched, multicast_group, needs_priority,
+    Entry, EntryError, Names, Values, clone_session, match_type, matched, multicast_group, needs_priority,
     number_of_text, replica, width,
 };
 use crate::fields::{Problem, Problems};
@@ -44,7 +48,7 @@ pub fn read(text: &str, info: &P4Info) -> Result<Vec<Placed>, Problems> {
         });
         match read {
             Ok(updates) => out.extend(updates.into_iter().map(|update| (place.clone(), update))),
-            Err(what) => problems.push(Problem { place, what }),
+            Err(e) => problems.push(Problem { place, what: e.to_string() }),
         }
     }
     for (id, (place, nodes)) in groups.groups {
@@ -66,7 +70,7 @@ fn command(
     words: &[&str],
     place: &str,
     groups: &mut Groups,
-) -> Result<Option<p4rt::Update>, String> {
+) -> Result<Option<p4rt::Update>, CommandError> {
     let number = |text: &str, width| number_of_text(text, width).map(|n| n as u32);
     match words {
         [] => Ok(None),
@@ -93,40 +97,39 @@ fn command(
         ["mc_node_associate", group, node] => {
             let (group, node) = (number(group, 16)?, number(node, 32)? as usize);
             if node >= groups.nodes.len() {
-                return Err(format!("no node {node} was made: nodes are numbered from 0"));
+                return Err(CommandError::NoNode(node));
             }
-            let (_, nodes) = groups
-                .groups
-                .get_mut(&group)
-                .ok_or_else(|| format!("group {group} was not made: write mc_mgrp_create {group} above"))?;
+            let (_, nodes) = groups.groups.get_mut(&group).ok_or(CommandError::NoGroup(group))?;
             nodes.push(node);
             Ok(None)
         }
         [word, ..]
             if [COMMANDS, cells::COMMANDS].iter().any(|all| all.split(", ").any(|known| known == *word)) =>
         {
-            Err(format!("{word} has other arguments: see BMv2's simple_switch_CLI"))
+            Err(CommandError::Arguments(word.to_string()))
         }
-        [word, ..] => {
-            Err(format!("`{word}` is not supported: the commands here are {COMMANDS}, {}", cells::COMMANDS))
-        }
+        [word, ..] => Err(CommandError::Unknown(word.to_string())),
     }
 }
 
 /// `KEYS => PARAMETERS [PRIORITY]`.
-fn table_add(names: &Names<'_>, table: &str, action: &str, rest: &[&str]) -> Result<p4rt::Update, String> {
+fn table_add(
+    names: &Names<'_>,
+    table: &str,
+    action: &str,
+    rest: &[&str],
+) -> Result<p4rt::Update, CommandError> {
     let table = names.table(table)?;
     let action = names.action(table, action)?;
     let arrow = rest.iter().position(|w| *w == "=>").unwrap_or(rest.len());
     let (keys, after) = (&rest[..arrow], rest.get(arrow + 1..).unwrap_or_default());
     let fields = &table.match_fields;
     if keys.len() != fields.len() {
-        let all: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
-        return Err(format!("{} keys for {} fields ({})", keys.len(), fields.len(), all.join(", ")));
+        return Err(CommandError::Keys(keys.len(), fields.iter().map(|f| f.name.clone()).collect()));
     }
     let mut matches = Vec::new();
     for (field, key) in fields.iter().zip(keys) {
-        let in_field = |what: String| format!("field {}: {what}", field.name);
+        let in_field = |e| CommandError::Field(field.name.clone(), e);
         let kind = match_type(field).map_err(in_field)?;
         let width = width(field.bitwidth).map_err(in_field)?;
         let made = values(key, kind, width).and_then(|v| matched(kind, width, v)).map_err(in_field)?;
@@ -139,37 +142,33 @@ fn table_add(names: &Names<'_>, table: &str, action: &str, rest: &[&str]) -> Res
         (false, _) => 0,
         (true, [text]) => match text.parse() {
             Ok(p @ 0..GREATEST_PRIORITY) => GREATEST_PRIORITY - p,
-            _ => {
-                return Err(format!(
-                    "\"{text}\" is not a priority: write a number below {GREATEST_PRIORITY}"
-                ));
-            }
+            _ => return Err(CommandError::Priority(text.to_string())),
         },
-        (true, _) => return Err("the priority is missing: write it at the end".to_string()),
+        (true, _) => return Err(CommandError::NoPriority),
     };
     let values = parameters(action, params)?;
     Ok(Entry { table, matches, action, values, priority, default: false }.update())
 }
 
 /// `VALUE`, `VALUE/LENGTH`, `VALUE&&&MASK` or `LOW->HIGH`.
-fn values(key: &str, kind: MatchType, width: u32) -> Result<Values, String> {
+fn values(key: &str, kind: MatchType, width: u32) -> Result<Values, EntryError> {
     let (mark, second_width) = match kind {
         MatchType::Lpm => ("/", 32),
         MatchType::Ternary => ("&&&", width),
         MatchType::Range => ("->", width),
         _ => return Ok((number_of_text(key, width)?, None)),
     };
-    let (a, b) = key.split_once(mark).ok_or_else(|| format!("\"{key}\" has no `{mark}`"))?;
+    let (a, b) = key.split_once(mark).ok_or_else(|| EntryError::NoMark(key.to_string(), mark))?;
     Ok((number_of_text(a, width)?, Some(number_of_text(b, second_width)?)))
 }
 
-fn parameters(action: &p4info::Action, words: &[&str]) -> Result<Vec<u128>, String> {
+fn parameters(action: &p4info::Action, words: &[&str]) -> Result<Vec<u128>, CommandError> {
     if words.len() != action.params.len() {
-        let all: Vec<&str> = action.params.iter().map(|p| p.name.as_str()).collect();
-        return Err(format!("{} values for {} parameters ({})", words.len(), all.len(), all.join(", ")));
+        let all = action.params.iter().map(|p| p.name.clone()).collect();
+        return Err(CommandError::Values(words.len(), all));
     }
     let value = |(p, word): (&p4info::action::Param, &&str)| {
-        let in_param = |what| format!("parameter {}: {what}", p.name);
+        let in_param = |e| CommandError::Parameter(p.name.clone(), e);
         width(p.bitwidth).and_then(|w| number_of_text(word, w)).map_err(in_param)
     };
     action.params.iter().zip(words).map(value).collect()

@@ -3,11 +3,13 @@
 use crate::load::Start;
 use crate::plan::{LinkPlan, Plan, cpu_interfaces};
 use pointsman_compile::sources::{as_json, is_carrier};
-use pointsman_control::text::to_text;
+use pointsman_control::text::{TextError, to_text};
 use pointsman_topology::{End, HostId, Line, Link, SwitchId};
 use pointsman_wire::Mac;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf, absolute};
 
 /// The graph's file, in the folder where the network runs.
@@ -16,11 +18,40 @@ const GRAPH: &str = "topology.json";
 /// A file and its text.
 pub type File = (PathBuf, String);
 
+/// Why controllers of p4-utils do not get a file.
+#[derive(Debug)]
+pub enum DatabaseError {
+    /// The P4Info of this file cannot be written as text.
+    P4Info(PathBuf, TextError),
+    /// Another file has this name.
+    Other(PathBuf),
+    /// The file cannot be written.
+    Write(PathBuf, io::Error),
+}
+
+impl fmt::Display for DatabaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DatabaseError::P4Info(path, e) => write!(f, "{}: {e}", path.display()),
+            DatabaseError::Other(path) => write!(
+                f,
+                "{} is not written, because another file of this name is there: move it for controllers of p4-utils",
+                path.display()
+            ),
+            DatabaseError::Write(path, e) => {
+                write!(f, "cannot write {} for controllers of p4-utils: {e}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for DatabaseError {}
+
 /// The files of a plan whose switches start like this.
 ///
 /// # Errors
 /// P4Info that cannot be written as text.
-pub fn files(plan: &Plan, starts: &[Start]) -> Result<Vec<File>, String> {
+pub fn files(plan: &Plan, starts: &[Start]) -> Result<Vec<File>, DatabaseError> {
     let Some(database) = plan.database else { return Ok(Vec::new()) };
     let mut files = BTreeMap::new();
     let mut outputs = Vec::new();
@@ -33,7 +64,7 @@ pub fn files(plan: &Plan, starts: &[Start]) -> Result<Vec<File>, String> {
         let stem = source.file_stem().unwrap_or_default().to_string_lossy();
         let [json, info] =
             [format!("{stem}.json"), format!("{stem}_p4rt.txt")].map(|n| source.with_file_name(n));
-        let text = to_text(&start.info).map_err(|e| format!("{}: {e}", info.display()))?;
+        let text = to_text(&start.info).map_err(|e| DatabaseError::P4Info(info.clone(), e))?;
         files.extend([(json.clone(), as_json(program)), (info.clone(), text)]);
         outputs.push(Some([json, info]));
     }
@@ -45,18 +76,13 @@ pub fn files(plan: &Plan, starts: &[Start]) -> Result<Vec<File>, String> {
 ///
 /// # Errors
 /// It cannot be written, or another file is there.
-pub fn write((path, text): &File) -> Result<(), String> {
-    let shown = path.display();
+pub fn write((path, text): &File) -> Result<(), DatabaseError> {
     match std::fs::read(path) {
         Ok(old) if old == text.as_bytes() => return Ok(()),
-        Ok(old) if !is_ours(path, &old) => {
-            return Err(format!(
-                "{shown} is not written, because another file of this name is there: move it for controllers of p4-utils"
-            ));
-        }
+        Ok(old) if !is_ours(path, &old) => return Err(DatabaseError::Other(path.clone())),
         _ => {}
     }
-    std::fs::write(path, text).map_err(|e| format!("cannot write {shown} for controllers of p4-utils: {e}"))
+    std::fs::write(path, text).map_err(|e| DatabaseError::Write(path.clone(), e))
 }
 
 /// Whether a file may be replaced: graphs, P4Info, and what compilers write.

@@ -1,5 +1,9 @@
 //! Entries by name, as P4Runtime's updates: what the two kinds of files for control planes have in common.
 
+mod error;
+
+pub use error::EntryError;
+
 use crate::json::Json;
 use pointsman_control::bytestring::of_number;
 use pointsman_control::proto::p4info::match_field::{Match, MatchType};
@@ -18,21 +22,12 @@ pub(crate) fn preamble(p: &Option<p4info::Preamble>) -> (&str, &str, u32) {
     p.as_ref().map_or(("", "", 0), |p| (p.name.as_str(), p.alias.as_str(), p.id))
 }
 
-fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let all: Vec<&str> = names.collect();
-    match all.len() {
-        0 => "none".to_string(),
-        n if n > MOST_NAMES => format!("{}, and {} more", all[..MOST_NAMES].join(", "), n - MOST_NAMES),
-        _ => all.join(", "),
-    }
-}
-
 impl<'p> Names<'p> {
     /// A table.
     ///
     /// # Errors
     /// The program has none of this name.
-    pub fn table(&self, name: &str) -> Result<&'p p4info::Table, String> {
+    pub fn table(&self, name: &str) -> Result<&'p p4info::Table, EntryError> {
         of_name("table", &self.0.tables, |t| &t.preamble, name)
     }
 
@@ -40,7 +35,7 @@ impl<'p> Names<'p> {
     ///
     /// # Errors
     /// The table has none of this name.
-    pub fn action(&self, table: &p4info::Table, name: &str) -> Result<&'p p4info::Action, String> {
+    pub fn action(&self, table: &p4info::Table, name: &str) -> Result<&'p p4info::Action, EntryError> {
         let own = |a: &&p4info::Action| {
             let id = preamble(&a.preamble).2;
             table.action_refs.iter().any(|r| r.id == id)
@@ -51,9 +46,9 @@ impl<'p> Names<'p> {
             name == full || name == alias
         };
         actions.clone().find(is).ok_or_else(|| {
-            let table = preamble(&table.preamble).0;
-            let all = listed(actions.by_ref().map(|a| preamble(&a.preamble).0));
-            format!("table {table} has no action `{name}`: its actions are {all}")
+            let table = preamble(&table.preamble).0.to_string();
+            let known = actions.by_ref().map(|a| preamble(&a.preamble).0.to_string()).collect();
+            EntryError::NoAction { table, name: name.to_string(), known }
         })
     }
 }
@@ -63,18 +58,18 @@ impl<'p> Names<'p> {
 /// # Errors
 /// There is none.
 pub fn of_name<'p, T>(
-    kind: &str,
+    kind: &'static str,
     all: &'p [T],
     preamble_of: impl Fn(&T) -> &Option<p4info::Preamble>,
     name: &str,
-) -> Result<&'p T, String> {
+) -> Result<&'p T, EntryError> {
     let is = |object: &&T| {
         let (full, alias, _) = preamble(preamble_of(object));
         name == full || name == alias
     };
     all.iter().find(is).ok_or_else(|| {
-        let names = listed(all.iter().map(|object| preamble(preamble_of(object)).0));
-        format!("the program has no {kind} `{name}`: its {kind}s are {names}")
+        let known = all.iter().map(|object| preamble(preamble_of(object)).0.to_string()).collect();
+        EntryError::Unknown { kind, name: name.to_string(), known }
     })
 }
 
@@ -82,11 +77,11 @@ pub fn of_name<'p, T>(
 ///
 /// # Errors
 /// In a way that these files have no words for.
-pub fn match_type(field: &p4info::MatchField) -> Result<MatchType, String> {
+pub fn match_type(field: &p4info::MatchField) -> Result<MatchType, EntryError> {
     match &field.r#match {
-        Some(Match::MatchType(n)) => MatchType::try_from(*n).map_err(|_| "unknown match kind".to_string()),
-        Some(Match::OtherMatchType(name)) => Err(format!("match kind {name} is not supported here")),
-        None => Err("the field has no match kind".to_string()),
+        Some(Match::MatchType(n)) => MatchType::try_from(*n).map_err(|_| EntryError::MatchKind(None)),
+        Some(Match::OtherMatchType(name)) => Err(EntryError::MatchKind(Some(name.clone()))),
+        None => Err(EntryError::NoMatchKind),
     }
 }
 
@@ -100,10 +95,10 @@ pub fn needs_priority(table: &p4info::Table) -> bool {
 ///
 /// # Errors
 /// It is not from 1 to 128.
-pub fn width(bits: i32) -> Result<u32, String> {
+pub fn width(bits: i32) -> Result<u32, EntryError> {
     match u32::try_from(bits) {
         Ok(width @ 1..=128) => Ok(width),
-        _ => Err("fields without a width of 1 to 128 bits are not supported here".to_string()),
+        _ => Err(EntryError::Width),
     }
 }
 
@@ -122,7 +117,7 @@ pub fn matched(
     kind: MatchType,
     width: u32,
     (value, second): Values,
-) -> Result<Option<p4rt::field_match::FieldMatchType>, String> {
+) -> Result<Option<p4rt::field_match::FieldMatchType>, EntryError> {
     use p4rt::field_match as f;
     let bytes = of_number;
     let made = match (kind, second) {
@@ -133,21 +128,15 @@ pub fn matched(
             let kept = mask(width) & !mask(width - len as u32);
             f::FieldMatchType::Lpm(f::Lpm { value: bytes(value & kept), prefix_len: len as i32 })
         }
-        (MatchType::Lpm, Some(len)) => {
-            return Err(format!("prefix length {len} is more than the {width} bits"));
-        }
+        (MatchType::Lpm, Some(len)) => return Err(EntryError::LongPrefix(len, width)),
         (MatchType::Ternary, Some(bits)) => {
             f::FieldMatchType::Ternary(f::Ternary { value: bytes(value & bits), mask: bytes(bits) })
         }
         (MatchType::Range, Some(high)) if value <= high => {
             f::FieldMatchType::Range(f::Range { low: bytes(value), high: bytes(high) })
         }
-        (MatchType::Range, Some(high)) => return Err(format!("the range is empty: {value} is above {high}")),
-        (MatchType::Exact | MatchType::Optional, Some(_)) => return Err("takes one value".to_string()),
-        (MatchType::Lpm, None) => return Err("takes a value and a prefix length".to_string()),
-        (MatchType::Ternary, None) => return Err("takes a value and a mask".to_string()),
-        (MatchType::Range, None) => return Err("takes the lowest and the highest value".to_string()),
-        (MatchType::Unspecified, _) => return Err("the field has no match kind".to_string()),
+        (MatchType::Range, Some(high)) => return Err(EntryError::EmptyRange(value, high)),
+        (kind, _) => return Err(EntryError::Values(kind)),
     };
     Ok(Some(made))
 }
@@ -229,7 +218,7 @@ pub fn clone_session(id: u32, replicas: Vec<p4rt::Replica>, length: i32) -> p4rt
 ///
 /// # Errors
 /// It has another form, or is too large.
-pub fn number_of_text(text: &str, width: u32) -> Result<u128, String> {
+pub fn number_of_text(text: &str, width: u32) -> Result<u128, EntryError> {
     let hex = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let number = if let Some(hex) = hex {
         u128::from_str_radix(hex, 16).ok()
@@ -242,13 +231,13 @@ pub fn number_of_text(text: &str, width: u32) -> Result<u128, String> {
     } else {
         text.parse::<Ipv6Addr>().ok().map(u128::from)
     };
-    let number = number.ok_or_else(|| format!("\"{text}\" is not a number, an Ethernet or an IP address"))?;
+    let number = number.ok_or_else(|| EntryError::NotNumber(format!("\"{text}\"")))?;
     fits(number, width)
 }
 
-fn fits(number: u128, width: u32) -> Result<u128, String> {
+fn fits(number: u128, width: u32) -> Result<u128, EntryError> {
     if number > mask(width) {
-        return Err(format!("{number:#x} does not fit in {width} bits"));
+        return Err(EntryError::TooLarge(number, width));
     }
     Ok(number)
 }
@@ -257,19 +246,19 @@ fn fits(number: u128, width: u32) -> Result<u128, String> {
 ///
 /// # Errors
 /// It is not a number or a string with one, or too large.
-pub fn number_of_json(json: &Json, width: u32) -> Result<u128, String> {
+pub fn number_of_json(json: &Json, width: u32) -> Result<u128, EntryError> {
     match json {
         Json::Number(n) => match (n.as_u64(), n.as_i64()) {
             (Some(n), _) => fits(n.into(), width),
             (None, Some(n)) if width >= 64 || n >= -(1i64 << (width.max(1) - 1)) => {
                 Ok(i128::from(n) as u128 & mask(width))
             }
-            (None, Some(n)) => Err(format!("{n} does not fit in {width} bits")),
-            (None, None) => Err(format!("{n} is not a whole number")),
+            (None, Some(n)) => Err(EntryError::TooSmall(n, width)),
+            (None, None) => Err(EntryError::NotWhole(n.to_string())),
         },
         Json::Text(text) => number_of_text(text, width),
         Json::List(list) if list.len() == 1 => number_of_json(&list[0], width),
-        other => Err(format!("{other} is not a number, an Ethernet or an IP address")),
+        other => Err(EntryError::NotNumber(other.to_string())),
     }
 }
 

@@ -37,6 +37,7 @@ use schedule::Schedule;
 use session::{Session, dump};
 use std::error::Error;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,15 +47,23 @@ use tasks::Task;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The argument of a flag whose folder may be omitted, so that the topology behind the flag would be taken for it.
-fn folder(text: &str) -> Result<PathBuf, String> {
+fn folder(text: &str) -> Result<PathBuf, IsFile> {
     let path = PathBuf::from(text);
     let is_file = path.is_file() || path.extension().is_some_and(|e| e == "p4" || e == "json");
-    if is_file {
-        Err("that is a file; write FILE before this flag, or =DIR behind it".into())
-    } else {
-        Ok(path)
+    if is_file { Err(IsFile) } else { Ok(path) }
+}
+
+/// The argument of a flag that takes a folder is a file.
+#[derive(Debug, PartialEq, Eq)]
+struct IsFile;
+
+impl fmt::Display for IsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("that is a file; write FILE before this flag, or =DIR behind it")
     }
 }
+
+impl Error for IsFile {}
 
 /// Run a network of hosts and switches on this machine, from a topology file of p4lang/tutorials or p4-utils.
 #[derive(clap::Args)]
@@ -207,7 +216,7 @@ mod tests {
     fn a_file_is_not_taken_for_a_folder() {
         let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/net/pair.json");
         for file in [topology, "none.json", "none.p4"] {
-            assert!(folder(file).is_err_and(|why| why.contains("=DIR")), "{file}");
+            assert!(folder(file).is_err_and(|why| why.to_string().contains("=DIR")), "{file}");
         }
         assert_eq!(folder("logs"), Ok("logs".into()));
     }

@@ -1,7 +1,7 @@
 //! `runtime_json`: a switch's program and its entries, as p4lang/tutorials write them. Pure: text in, updates or problems out.
 
 use crate::entries::{
-    Entry, Names, Values, clone_session, match_type, matched, multicast_group, needs_priority,
+    Entry, EntryError, Names, Values, clone_session, match_type, matched, multicast_group, needs_priority,
     number_of_json, replica, width,
 };
 use crate::fields::{Part, Problem, Problems};
@@ -138,8 +138,8 @@ fn is_exact(field: &p4info::MatchField) -> bool {
     matches!(match_type(field), Ok(p4info::match_field::MatchType::Exact))
 }
 
-fn found<T>(result: Result<T, String>, part: &Part<'_>, problems: &mut Problems) -> Option<T> {
-    result.map_err(|what| part.problem(what, problems)).ok()
+fn found<T>(result: Result<T, EntryError>, part: &Part<'_>, problems: &mut Problems) -> Option<T> {
+    result.map_err(|e| part.problem(e.to_string(), problems)).ok()
 }
 
 fn matches(
@@ -174,7 +174,7 @@ fn matches(
 }
 
 /// One value, or two of them.
-fn values(json: &Json, kind: p4info::match_field::MatchType, width: u32) -> Result<Values, String> {
+fn values(json: &Json, kind: p4info::match_field::MatchType, width: u32) -> Result<Values, EntryError> {
     use p4info::match_field::MatchType;
     match json {
         Json::List(list) if list.len() == 2 => {

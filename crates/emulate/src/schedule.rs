@@ -4,6 +4,7 @@ use crate::network::Network;
 use crate::tasks::{Step, Task, steps};
 use pointsman_lab::process::Process;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -71,12 +72,28 @@ fn run(network: &Network, tasks: &[Task], stopped: &Receiver<()>) -> Vec<String>
     failed
 }
 
-fn start(network: &Network, task: &Task) -> Result<Process, String> {
-    let [program, arguments @ ..] = &task.words[..] else { return Err("no command".to_string()) };
+/// Why a task does not start.
+enum StartError {
+    NoCommand,
+    NoNode(String),
+    Lab(pointsman_lab::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::NoCommand => f.write_str("no command"),
+            StartError::NoNode(node) => write!(f, "no node is called {node}"),
+            StartError::Lab(e) => e.fmt(f),
+        }
+    }
+}
+
+fn start(network: &Network, task: &Task) -> Result<Process, StartError> {
+    let [program, arguments @ ..] = &task.words[..] else { return Err(StartError::NoCommand) };
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let namespace =
-        network.namespace(&task.node).ok_or_else(|| format!("no node is called {}", task.node))?;
-    Process::start(namespace, program, &arguments, "").map_err(|e| e.to_string())
+    let namespace = network.namespace(&task.node).ok_or_else(|| StartError::NoNode(task.node.clone()))?;
+    Process::start(namespace, program, &arguments, "").map_err(StartError::Lab)
 }
 
 /// What a task that has ended says, if it has failed.

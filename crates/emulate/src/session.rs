@@ -3,12 +3,13 @@
 use crate::network::{Network, describe, package};
 use crate::ping::ping;
 use crate::ports::interfaces;
-use crate::prompt::{Command, HELP, parse};
+use crate::prompt::{Command, HELP, Mistake, parse};
 use pointsman_console::{print, say};
 use pointsman_lab::process::{Process, installed};
 use pointsman_topology::{HostId, SwitchId};
 use pointsman_wire::Mac;
-use std::io::{BufRead, Write};
+use std::fmt;
+use std::io::{self, BufRead, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Stdio;
@@ -25,6 +26,41 @@ const IPERF_PATIENCE: Duration = Duration::from_secs(5);
 /// Whether iperf's server listens in the namespace of this thread.
 fn listens() -> bool {
     std::fs::read_to_string("/proc/thread-self/net/tcp").is_ok_and(|text| text.contains(IPERF_LISTENS))
+}
+
+/// Why a command fails.
+enum Failure {
+    /// The command itself has said so.
+    Shown,
+    /// It is not a command.
+    Mistake(Mistake),
+    /// This program is not installed.
+    NotInstalled(String),
+    /// No shell can be started.
+    Shell(io::Error),
+    /// The node is not a host.
+    NotHost(String),
+    /// The lab refuses.
+    Lab(pointsman_lab::Error),
+    /// No link joins these nodes.
+    NoLink(String, String),
+    /// This host cannot send echo requests.
+    Ping(String, io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Shown => Ok(()),
+            Failure::Mistake(e) => e.fmt(f),
+            Failure::NotInstalled(program) => write!(f, "{program} is not installed{}", package(program)),
+            Failure::Shell(e) => write!(f, "cannot start a shell: {e}"),
+            Failure::NotHost(node) => write!(f, "{node} is not a host"),
+            Failure::Lab(e) => e.fmt(f),
+            Failure::NoLink(a, b) => write!(f, "no link joins {a} and {b}: `links` lists all"),
+            Failure::Ping(host, e) => write!(f, "{host} cannot send echo requests: {e}"),
+        }
+    }
 }
 
 /// The prompt of a network.
@@ -68,7 +104,7 @@ impl<'n> Session<'n> {
         let address = |name: &str| self.network.address(name).map(|a| a.to_string());
         let command = parse(line, |name| self.network.namespace(name).is_some(), address);
         let done = match command {
-            Err(mistake) => Err(mistake.to_string()),
+            Err(mistake) => Err(Failure::Mistake(mistake)),
             Ok(Command::Exit) => return false,
             Ok(Command::Source(path)) => return self.source(Path::new(&path), depth),
             Ok(Command::Nothing) => Ok(()),
@@ -83,8 +119,8 @@ impl<'n> Session<'n> {
         };
         if let Err(what) = done {
             self.failed += 1;
-            if !what.is_empty() {
-                say(&what);
+            if !matches!(what, Failure::Shown) {
+                say(&what.to_string());
             }
         }
         true
@@ -111,42 +147,38 @@ impl<'n> Session<'n> {
     }
 
     /// Runs a line, whose failure it has reported itself.
-    fn shell(&self, node: Option<&str>, line: &str) -> Result<(), String> {
+    fn shell(&self, node: Option<&str>, line: &str) -> Result<(), Failure> {
         let input = if self.interactive { Stdio::inherit() } else { Stdio::null() };
         match self.network.shell(node, line, input) {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
                 let program = line.split_whitespace().next().unwrap_or_default();
-                let package = if status.code() == Some(127) { package(program) } else { "" };
-                Err(if package.is_empty() {
-                    String::new()
-                } else {
-                    format!("{program} is not installed{package}")
-                })
+                let missing = status.code() == Some(127) && !package(program).is_empty();
+                Err(if missing { Failure::NotInstalled(program.to_string()) } else { Failure::Shown })
             }
-            Err(e) => Err(format!("cannot start a shell: {e}")),
+            Err(e) => Err(Failure::Shell(e)),
         }
     }
 
     /// TCP from one host to another for a few seconds. The server ends with it.
-    fn iperf(&self, from: &str, to: &str) -> Result<(), String> {
+    fn iperf(&self, from: &str, to: &str) -> Result<(), Failure> {
         let Some(program) = installed("iperf") else {
-            return Err(format!("iperf is not installed{}", package("iperf")));
+            return Err(Failure::NotInstalled("iperf".to_string()));
         };
         let (Some(place), Some(address)) = (self.network.namespace(to), self.network.address(to)) else {
-            return Err(format!("{to} is not a host"));
+            return Err(Failure::NotHost(to.to_string()));
         };
-        let failed = |e: pointsman_lab::Error| e.to_string();
-        let mut server = Process::start(place, &program, &["-s", "-p", IPERF_PORT], "").map_err(failed)?;
-        server.wait_until(IPERF_PATIENCE, || place.enter(listens)).map_err(failed)?;
+        let mut server =
+            Process::start(place, &program, &["-s", "-p", IPERF_PORT], "").map_err(Failure::Lab)?;
+        server.wait_until(IPERF_PATIENCE, || place.enter(listens)).map_err(Failure::Lab)?;
         self.shell(Some(from), &format!("{program} -c {address} -p {IPERF_PORT} -t 5"))
     }
 
-    fn set_links(&self, a: &str, b: &str, up: bool) -> Result<(), String> {
+    fn set_links(&self, a: &str, b: &str, up: bool) -> Result<(), Failure> {
         match self.network.set_links(a, b, up) {
-            Ok(0) => Err(format!("no link joins {a} and {b}: `links` lists all")),
+            Ok(0) => Err(Failure::NoLink(a.to_string(), b.to_string())),
             Ok(_) => Ok(()),
-            Err(e) => Err(e.to_string()),
+            Err(e) => Err(Failure::Lab(e)),
         }
     }
 
@@ -173,14 +205,14 @@ impl<'n> Session<'n> {
     }
 
     /// Every host to every other one, as Mininet prints it.
-    fn ping_all(&self) -> Result<(), String> {
+    fn ping_all(&self) -> Result<(), Failure> {
         let hosts = self.network.plan.topology.hosts();
         let (mut sent, mut received, mut duplicates) = (0, 0, 0);
         for (i, host) in hosts.iter().enumerate() {
             let others: Vec<usize> = (0..hosts.len()).filter(|j| *j != i).collect();
             let to: Vec<Ipv4Addr> = others.iter().map(|j| hosts[*j].address).collect();
             let answers = ping(&self.network.wiring.hosts[i], &to, i as u16 + 1)
-                .map_err(|e| format!("{} cannot send echo requests: {e}", host.name))?;
+                .map_err(|e| Failure::Ping(host.name.clone(), e))?;
             let shown = others.iter().map(|j| match answers.from.contains(&hosts[*j].address) {
                 true => hosts[*j].name.as_str(),
                 false => "X",
@@ -193,11 +225,11 @@ impl<'n> Session<'n> {
         let dropped = (100 * (sent - received)).checked_div(sent).unwrap_or(0);
         let more = if duplicates > 0 { format!(", {duplicates} duplicates") } else { String::new() };
         print(&format!("{dropped}% dropped ({received}/{sent} received){more}\n"));
-        if received == sent { Ok(()) } else { Err(String::new()) }
+        if received == sent { Ok(()) } else { Err(Failure::Shown) }
     }
 }
 
-fn shown(text: &str) -> Result<(), String> {
+fn shown(text: &str) -> Result<(), Failure> {
     print(text);
     Ok(())
 }

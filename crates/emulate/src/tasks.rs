@@ -2,6 +2,7 @@
 
 use crate::fields::{Problem, Problems};
 use serde_json::{Map, Value};
+use std::fmt;
 use std::time::Duration;
 
 /// Functions of [`TRAFFIC`] that may be named without it.
@@ -30,6 +31,38 @@ pub struct Task {
     /// The line in the file.
     pub line: usize,
 }
+
+/// What is wrong with the line of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TaskError {
+    /// Too few words.
+    Words,
+    /// No node has this name.
+    NoNode(String),
+    /// Not a time.
+    Time(String),
+    /// A quote without its end.
+    Open,
+    /// An argument of a function without a value.
+    NoValue(String),
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskError::Words => f.write_str("write NODE START DURATION COMMAND, with times in seconds"),
+            TaskError::NoNode(node) => write!(f, "no host or switch is called `{node}`: correct the name"),
+            TaskError::Time(text) => write!(
+                f,
+                "`{text}` is not a time: write a number of seconds, at most {MOST_S}; a duration of 0 has no end"
+            ),
+            TaskError::Open => f.write_str("a `\"` is never closed: add one"),
+            TaskError::NoValue(word) => write!(f, "`{word}` has no value: write one behind it"),
+        }
+    }
+}
+
+impl std::error::Error for TaskError {}
 
 /// Something to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,39 +99,37 @@ pub fn read(text: &str, has: impl Fn(&str) -> bool) -> Result<Vec<Task>, Problem
         }
         match task(line, text, &has) {
             Ok(task) => tasks.push(task),
-            Err(what) => problems.push(Problem { place: format!("line {line}"), what }),
+            Err(e) => {
+                problems.push(Problem { place: format!("line {line}"), what: e.to_string() });
+            }
         }
     }
     if problems.is_empty() { Ok(tasks) } else { Err(problems) }
 }
 
-fn task(line: usize, text: &str, has: &impl Fn(&str) -> bool) -> Result<Task, String> {
+fn task(line: usize, text: &str, has: &impl Fn(&str) -> bool) -> Result<Task, TaskError> {
     let words = words(text)?;
     let [node, start, duration, command, more @ ..] = &words[..] else {
-        return Err("write NODE START DURATION COMMAND, with times in seconds".to_string());
+        return Err(TaskError::Words);
     };
     if !has(node) {
-        return Err(format!("no host or switch is called `{node}`: correct the name"));
+        return Err(TaskError::NoNode(node.clone()));
     }
     let [start, duration] = [start, duration].map(|text| seconds(text));
     let duration = Some(duration?).filter(|d| !d.is_zero());
     Ok(Task { node: node.clone(), start: start?, duration, words: program(command, more)?, line })
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(text: &str) -> Result<Duration, TaskError> {
     let number = text.parse().ok().filter(|s| (0.0..=MOST_S).contains(s));
-    number.map(Duration::from_secs_f64).ok_or_else(|| {
-        format!(
-            "`{text}` is not a time: write a number of seconds, at most {MOST_S}; a duration of 0 has no end"
-        )
-    })
+    number.map(Duration::from_secs_f64).ok_or_else(|| TaskError::Time(text.to_string()))
 }
 
 /// Words between spaces. Double quotes hold several words together.
-fn words(text: &str) -> Result<Vec<String>, String> {
+fn words(text: &str) -> Result<Vec<String>, TaskError> {
     let parts: Vec<&str> = text.split('"').collect();
     if parts.len().is_multiple_of(2) {
-        return Err("a `\"` is never closed: add one".to_string());
+        return Err(TaskError::Open);
     }
     let mut out = Vec::new();
     for (i, part) in parts.into_iter().enumerate() {
@@ -111,7 +142,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// A command line for a shell, or a Python function with `--mod MODULE` among its arguments.
-fn program(command: &str, more: &[String]) -> Result<Vec<String>, String> {
+fn program(command: &str, more: &[String]) -> Result<Vec<String>, TaskError> {
     if !FUNCTIONS.contains(&command) && !more.iter().any(|word| word == "--mod") {
         let line = std::iter::once(command).chain(more.iter().map(String::as_str));
         return Ok(["sh".to_string(), "-c".to_string(), line.collect::<Vec<_>>().join(" ")].into());
@@ -122,8 +153,7 @@ fn program(command: &str, more: &[String]) -> Result<Vec<String>, String> {
         match word.strip_prefix("--").filter(|key| !key.is_empty()) {
             None => values.push(Value::from(word.as_str())),
             Some(key) => {
-                let value =
-                    rest.next().ok_or_else(|| format!("`{word}` has no value: write one behind it"))?;
+                let value = rest.next().ok_or_else(|| TaskError::NoValue(word.clone()))?;
                 if key == "mod" {
                     module = value;
                 } else {

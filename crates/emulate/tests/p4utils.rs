@@ -230,5 +230,5 @@ fn parallel_links_have_keys() {
     assert_eq!((&graph["multigraph"], keys), (&json!(true), vec![json!(0), json!(0), json!(1)]));
     // Tutorials have no such file.
     let tutorial = r#"{"hosts": {"h1": {"ip": "10.0.0.1/24", "mac": "02:00:00:00:00:01"}}, "switches": {"s1": {}}, "links": [["h1", "s1-p1"]]}"#;
-    assert_eq!(database::files(&plan(tutorial), &[Start::default()]), Ok(Vec::new()));
+    assert!(database::files(&plan(tutorial), &[Start::default()]).is_ok_and(|files| files.is_empty()));
 }

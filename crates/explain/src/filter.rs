@@ -131,14 +131,14 @@ pub struct FilterError {
     text: String,
     /// The byte at which the wrong word begins.
     at: usize,
-    message: String,
+    wrong: parse::Wrong,
 }
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let column = self.text.get(..self.at).map_or(0, |t| t.chars().count());
         let shown: String = self.text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        write!(f, "filter, column {}: {}\n  {shown}\n  {}^", column + 1, self.message, " ".repeat(column))
+        write!(f, "filter, column {}: {}\n  {shown}\n  {}^", column + 1, self.wrong, " ".repeat(column))
     }
 }
 

@@ -31,16 +31,28 @@ const DENIED: u16 = 8007;
 pub struct Name(String);
 
 impl std::str::FromStr for Name {
-    type Err = String;
+    type Err = NotName;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, NotName> {
         let valid = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         if !valid || text.is_empty() || text.len() > MAX_NAME {
-            return Err(format!("a protocol's name has 1 to {MAX_NAME} letters, digits and underscores"));
+            return Err(NotName);
         }
         Ok(Name(text.to_string()))
     }
 }
+
+/// The text is not the name of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotName;
+
+impl fmt::Display for NotName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a protocol's name has 1 to {MAX_NAME} letters, digits and underscores")
+    }
+}
+
+impl std::error::Error for NotName {}
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ mod metrics;
 pub mod watch;
 
 use bird::{Done, Name};
-use check::Check;
+use check::{Check, CheckError};
 use clap::builder::RangedU64ValueParser;
 use metrics::Figures;
 use pointsman_console::signals;
@@ -169,7 +169,8 @@ async fn watch(args: &Args, speaker: &mut Speaker) -> Result<(), Box<dyn Error>>
         let (results, first) =
             tokio::join!(check::all(&args.check, timeout), check::all(&args.first, timeout));
         let drained = args.drain.as_ref().is_some_and(|file| file.exists());
-        let failures: Vec<String> = results.iter().filter_map(|r| r.clone().err()).collect();
+        let failures: Vec<String> =
+            results.iter().filter_map(|r| r.as_ref().err().map(CheckError::to_string)).collect();
         let is_news = watch.round(&failures, first.iter().all(Result::is_ok), drained);
         if let Some(announce) = watch.announce() {
             speaker.set(announce).await;

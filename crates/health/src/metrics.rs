@@ -1,7 +1,7 @@
 //! Metrics of the command.
 
 use crate::bird::Name;
-use crate::check::Check;
+use crate::check::{Check, CheckError};
 use pointsman_node::http::Task;
 use pointsman_node::metrics::{Labels, Page, labelled, serve as serve_page};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,7 @@ impl Figures {
     /// Takes the results of a round.
     pub fn round(
         &mut self,
-        results: &[Result<(), String>],
+        results: &[Result<(), CheckError>],
         announce: Option<bool>,
         drained: bool,
         errors: &[Option<String>],

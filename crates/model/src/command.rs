@@ -57,8 +57,8 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    if let Some(Err(why)) = args.json.as_deref().map(|path| check_writable(path, "--json")) {
-        say(&why);
+    if let Some(Err(e)) = args.json.as_deref().map(|path| check_writable(path, "--json")) {
+        say(&e.to_string());
         return Ok(ExitCode::from(BAD_INPUT));
     }
     let progress = Progress::new(true);

@@ -13,6 +13,7 @@ mod reach;
 mod siege;
 mod tools;
 mod top;
+mod value;
 mod workload;
 
 use clap::error::{ContextKind, ContextValue};

@@ -3,6 +3,7 @@
 pub mod show;
 
 use crate::reach::{Question, Reach, encoded};
+use crate::value::Expected;
 use pointsman_balance::api::Document;
 use serde_json::Value;
 use show::{dry_run, history, list, outcome, show, status};
@@ -137,10 +138,10 @@ struct Set {
     apply: Apply,
 }
 
-fn pair(text: &str) -> Result<(String, u64), String> {
-    let wrong = || "write SERVER/DEVICE=NUMBER, such as s1/cpu=5".to_string();
-    let (name, number) = text.split_once('=').ok_or_else(wrong)?;
-    Ok((name.to_string(), number.parse().map_err(|_| wrong())?))
+fn pair(text: &str) -> Result<(String, u64), Expected> {
+    let wrong = Expected("SERVER/DEVICE=NUMBER, such as s1/cpu=5");
+    let (name, number) = text.split_once('=').ok_or(wrong)?;
+    Ok((name.to_string(), number.parse().map_err(|_| wrong)?))
 }
 
 impl Set {

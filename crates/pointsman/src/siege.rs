@@ -6,6 +6,7 @@ use pointsman_console::signals::end_process;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_siege::{FOLDER, Options, cases, list, prepare};
 use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,13 +30,23 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
+/// A file is in the siege's own folder.
+#[derive(Debug)]
+struct Hidden(PathBuf);
+
+impl fmt::Display for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.0.display();
+        write!(f, "{path}: {FOLDER} is reserved for the siege's own files; choose another folder")
+    }
+}
+
+impl Error for Hidden {}
+
 /// Existing files there are hidden once the siege has begun.
-fn refuse_hidden(path: &Path) -> Result<(), String> {
+fn refuse_hidden(path: &Path) -> Result<(), Hidden> {
     if path.starts_with(FOLDER) {
-        return Err(format!(
-            "{}: {FOLDER} is reserved for the siege's own files; choose another folder",
-            path.display()
-        ));
+        return Err(Hidden(path.to_path_buf()));
     }
     Ok(())
 }

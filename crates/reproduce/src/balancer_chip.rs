@@ -3,8 +3,9 @@
 use super::bench::Bench;
 use super::chip::{Row, at_most, paper, taken};
 use super::figure::{Chart, Claim, Figure, Found, Place, Quantity};
+use crate::error::{ExperimentError, Failed};
 use pointsman_compile::sources::{Sources, balancer};
-use pointsman_compile::{compile, rendered};
+use pointsman_compile::{FileError, compile};
 use pointsman_pisa::arch::V1MODEL;
 use pointsman_pisa::{BUDGET, Report, Resource, Target, resources};
 
@@ -99,33 +100,34 @@ const fn figure(
     Figure { id, title, source, place, remarks: &[ESTIMATED, SIZE, MORE], claims }
 }
 
-fn p4mite(bench: &Bench) -> Result<Found, String> {
+fn p4mite(bench: &Bench) -> Result<Found, Failed> {
     table(bench, &ROWS_4, KIND_4)
 }
 
-fn p4hauler(bench: &Bench) -> Result<Found, String> {
+fn p4hauler(bench: &Bench) -> Result<Found, Failed> {
     table(bench, &ROWS_5, KIND_5)
 }
 
 /// The balancer with changes of its text, and with tables of at most so many entries.
-fn report(changes: &[(&str, &str)], entries: u64) -> Result<Report, String> {
+fn report(changes: &[(&str, &str)], entries: u64) -> Result<Report, Failed> {
     let mut text = balancer();
     for (from, to) in changes {
         if !text.contains(from) {
-            return Err(format!("the balancer does not contain `{from}`"));
+            return Err(ExperimentError::NotInBalancer((*from).to_string()).into());
         }
         text = text.replace(from, to);
     }
-    let mut compiled = compile("main.p4", &text, &Sources::default(), &[]).map_err(|e| rendered(&e))?;
+    let mut compiled = compile("main.p4", &text, &Sources::default(), &[])
+        .map_err(|e| FileError::Program("main.p4".into(), e))?;
     for table in &mut compiled.program.tables {
         table.size = table.size.map(|size| size.min(entries));
     }
-    let target = Target::named("tofino").ok_or("no chip `tofino`")?;
+    let target = Target::named("tofino").ok_or(ExperimentError::None("chip"))?;
     Ok(resources("balancer", &compiled.program, &V1MODEL, &target, BUDGET))
 }
 
 /// Reports by name; the first is that of the claims. Both tables share them.
-fn reports() -> Result<Vec<(&'static str, Report)>, String> {
+fn reports() -> Result<Vec<(&'static str, Report)>, Failed> {
     Ok(vec![
         ("ours", report(&SIZED, ENTRIES)?),
         ("ours without digests", report(&[&SIZED[..], &NO_DIGESTS].concat(), ENTRIES)?),
@@ -133,7 +135,7 @@ fn reports() -> Result<Vec<(&'static str, Report)>, String> {
     ])
 }
 
-fn table(bench: &Bench, rows: &[Row], kind: Quantity) -> Result<Found, String> {
+fn table(bench: &Bench, rows: &[Row], kind: Quantity) -> Result<Found, Failed> {
     let reports = bench.once("the balancer on a chip", reports)?;
     let seeds = bench.seeds().count();
     let mut found = Found::default();

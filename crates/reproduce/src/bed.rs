@@ -1,5 +1,6 @@
 //! A small rack in the lab for measuring this machine: a client, one server's devices, and a balancer, ours or nginx.
 
+use crate::error::Failed;
 use pointsman_balance::config::file::RackFile;
 use pointsman_compile::executor::Choice;
 use pointsman_lab::device::{Device, DeviceConfig};
@@ -39,10 +40,6 @@ pub struct Bed {
     pub rack: Rack,
 }
 
-pub fn text(e: impl ToString) -> String {
-    e.to_string()
-}
-
 /// Runs `make` on the processor of balancers, if there are two, and returns to the other one. Threads and processes stay where they were started.
 pub fn apart<T>(make: impl FnOnce() -> T) -> T {
     let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
@@ -59,15 +56,15 @@ impl Bed {
         middle: Middle,
         configs: &[DeviceConfig],
         seed: u64,
-    ) -> Result<Bed, String> {
+    ) -> Result<Bed, Failed> {
         let mut devices = Vec::new();
-        let keys = Keyring::derive(seed, configs.iter().map(|d| d.name.clone())).map_err(text)?;
+        let keys = Keyring::derive(seed, configs.iter().map(|d| d.name.clone()))?;
         for config in configs {
-            let host = rack.host(&config.name).map_err(text)?;
-            devices.push(Device::start(&host.namespace, config.clone()).map_err(text)?);
+            let host = rack.host(&config.name)?;
+            devices.push(Device::start(&host.namespace, config.clone())?);
         }
         let sources = rack.spec.clients.iter().flat_map(|c| c.ipv4_addresses()).collect();
-        let ports = SourcePorts::new(sources, 1024..=65535, REST).map_err(text)?;
+        let ports = SourcePorts::new(sources, 1024..=65535, REST)?;
         Ok(Bed { _middle: middle, _devices: devices, target, ports, keys, rack })
     }
 
@@ -78,7 +75,7 @@ impl Bed {
         configs: &[DeviceConfig],
         seed: u64,
         prepare: impl FnOnce(&mut Live) -> Result<(), pointsman_live::Error>,
-    ) -> Result<Bed, String> {
+    ) -> Result<Bed, Failed> {
         let silent: Log = Arc::new(Mutex::new(|_: &str| {}));
         let start = || {
             let mut live =
@@ -86,9 +83,9 @@ impl Bed {
             prepare(&mut live)?;
             live.start_controller()?;
             live.wait_in_sync(PATIENCE)?;
-            Ok(live)
+            Ok::<_, pointsman_live::Error>(live)
         };
-        let live = apart(start).map_err(|e: pointsman_live::Error| e.to_string())?;
+        let live = apart(start)?;
         let port = configs.first().map_or(0, |c| c.port);
         let target = SocketAddr::new(spec.vip_ipv4.into(), port);
         Self::of(live.rack.clone(), target, Middle::Switch(Box::new(live)), configs, seed)
@@ -101,25 +98,25 @@ impl Bed {
         cores: Option<f64>,
         configs: &[DeviceConfig],
         seed: u64,
-    ) -> Result<Bed, String> {
-        let mut rack = Rack::build(spec).map_err(text)?;
-        rack.route_by_kernel().map_err(text)?;
-        let host = rack.host(on).map_err(text)?;
+    ) -> Result<Bed, Failed> {
+        let mut rack = Rack::build(spec)?;
+        rack.route_by_kernel()?;
+        let host = rack.host(on)?;
         let at = SocketAddrV4::new(host.link.ipv4, port);
         let servers = spec.devices().zip(configs).map(|((_, device), config)| {
             let weight = (device.speed * 5.0).round().max(1.0) as u32;
             (SocketAddrV4::new(device.link.ipv4, config.port), weight)
         });
         let front = Front { at, datagrams: true, servers: servers.collect(), patience_s: 1 };
-        let mut process = apart(|| nginx(&host.namespace, &front)).map_err(text)?;
+        let mut process = apart(|| nginx(&host.namespace, &front))?;
         if let Some(cores) = cores {
-            process.limit(cores).map_err(text)?;
+            process.limit(cores)?;
         }
         Self::of(rack, at.into(), Middle::Nginx(process), configs, seed)
     }
 
     /// The client's namespace.
-    pub fn client(&self) -> Result<Namespace, String> {
-        self.rack.host("client").map(|host| host.namespace.clone()).map_err(text)
+    pub fn client(&self) -> Result<Namespace, pointsman_lab::Error> {
+        self.rack.host("client").map(|host| host.namespace.clone())
     }
 }

@@ -2,15 +2,16 @@
 
 pub use super::factors::{Coming, Factor, Where};
 pub use super::figure::Ran;
+use crate::error::{ExperimentError, Failed};
 use pointsman_balance::config::Program;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
 use pointsman_console::say;
-use pointsman_sim::{Outcome, Scenario, scenario};
+use pointsman_sim::{Outcome, Scenario, StartError, scenario};
 use pointsman_trials::network::{self, Point};
 use pointsman_trials::validate::load_average;
-use pointsman_trials::wire::{Behind, OnWire, WireError, stretched};
-use pointsman_trials::{Session, Shard, Simulator, parallel};
+use pointsman_trials::wire::{Behind, OnWire, stretched};
+use pointsman_trials::{ProgramError, Session, Shard, Simulator, TrialError, parallel};
 use serde_json::Value;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,9 +96,9 @@ impl Bench {
         coming: Coming,
         place: Where,
         threads: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProgramError> {
         // No paper has servers with more.
-        let simulator = Simulator::new(&Program::BuiltIn, ServerDevices::Eight).map_err(|e| e.to_string())?;
+        let simulator = Simulator::new(&Program::BuiltIn, ServerDevices::Eight)?;
         let threads = match (threads, place) {
             (0, Where::Lab) => RACKS,
             (threads, _) => threads,
@@ -177,13 +178,16 @@ impl Bench {
         name: &str,
         text: &str,
         files: &BTreeMap<String, String>,
-    ) -> Result<Arc<Scenario>, String> {
-        let load = |file: &str| files.get(file).cloned().ok_or_else(|| format!("{file} does not exist"));
-        let all = scenario::read(name, text, &load).map_err(|e| format!("{e}\n{text}"))?;
+    ) -> Result<Arc<Scenario>, ExperimentError> {
+        let load = |file: &str| {
+            Ok(files.get(file).cloned().ok_or_else(|| ExperimentError::NoFile(file.to_string()))?)
+        };
+        let all =
+            scenario::read(name, text, &load).map_err(|e| ExperimentError::Scenario(e, text.to_string()))?;
         let mut all = all.into_iter();
         match (all.next(), all.next()) {
             (Some(one), None) => Ok(Arc::new(one)),
-            _ => Err(format!("{name}: expected a scenario without a sweep")),
+            _ => Err(ExperimentError::Sweep(name.to_string())),
         }
     }
 
@@ -191,11 +195,11 @@ impl Bench {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn once<T: Any + Send + Sync>(
+    pub fn once<T: Any + Send + Sync, E>(
         &self,
         what: &str,
-        make: impl FnOnce() -> Result<T, String>,
-    ) -> Result<Arc<T>, String> {
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
         let lock = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let there = lock().get(what).cloned();
         if let Some(made) = there.and_then(|t| t.downcast::<T>().ok()) {
@@ -210,7 +214,7 @@ impl Bench {
     ///
     /// # Errors
     /// The rack does not come up.
-    pub fn simulate(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, String> {
+    pub fn simulate(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, StartError> {
         self.simulator.run(scenario, seed).map(|outcome| self.finished(outcome))
     }
 
@@ -218,7 +222,7 @@ impl Bench {
     ///
     /// # Errors
     /// The rack does not come up.
-    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session, String> {
+    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session, StartError> {
         self.simulator.session(scenario, seed)
     }
 
@@ -236,7 +240,7 @@ impl Bench {
     ///
     /// # Errors
     /// A simulation does not come up, or the file of kept results cannot be used.
-    pub fn fly(&self, points: &[Point], seeds: &[u64]) -> Result<Vec<Vec<Value>>, String> {
+    pub fn fly(&self, points: &[Point], seeds: &[u64]) -> Result<Vec<Vec<Value>>, TrialError> {
         let results = network::simulate_all(points, seeds, self.threads, (self.kept.as_deref(), self.shard))?;
         for result in results.iter().flatten().filter(|r| !r.is_null()) {
             let violations = result["checks"]["violations"].as_u64().unwrap_or(0);
@@ -267,8 +271,8 @@ impl Bench {
         &self,
         what: &str,
         items: &[I],
-        one: impl Fn(&I, u64) -> Result<T, String> + Sync,
-    ) -> Result<Vec<Vec<T>>, String> {
+        one: impl Fn(&I, u64) -> Result<T, Failed> + Sync,
+    ) -> Result<Vec<Vec<T>>, Failed> {
         self.begin(what, items.len());
         let jobs: Vec<(usize, u64)> =
             (0..items.len()).flat_map(|i| self.seeds().map(move |s| (i, s))).collect();
@@ -297,7 +301,7 @@ impl Bench {
     ///
     /// # Errors
     /// A rack does not come up, or the lab does not support the scenario.
-    pub fn run_all(&self, what: &str, scenarios: &[Arc<Scenario>]) -> Result<Vec<Vec<Ran>>, String> {
+    pub fn run_all(&self, what: &str, scenarios: &[Arc<Scenario>]) -> Result<Vec<Vec<Ran>>, Failed> {
         self.run_each(what, scenarios, |scenario, _| Ok(scenario.clone()))
     }
 
@@ -309,8 +313,8 @@ impl Bench {
         &self,
         what: &str,
         items: &[I],
-        scenario: impl Fn(&I, u64) -> Result<Arc<Scenario>, String> + Sync,
-    ) -> Result<Vec<Vec<Ran>>, String> {
+        scenario: impl Fn(&I, u64) -> Result<Arc<Scenario>, Failed> + Sync,
+    ) -> Result<Vec<Vec<Ran>>, Failed> {
         match self.place {
             Where::Simulator => self.each(what, items, |item, seed| {
                 let scenario = scenario(item, seed)?;
@@ -338,7 +342,7 @@ impl Bench {
     ///
     /// # Errors
     /// As of [`Bench::run_all`]; nginx is not installed, or the machine has no quotas.
-    pub fn run_behind(&self, what: &str, items: &[Balanced]) -> Result<Vec<Vec<Ran>>, String> {
+    pub fn run_behind(&self, what: &str, items: &[Balanced]) -> Result<Vec<Vec<Ran>>, Failed> {
         self.begin(what, items.len());
         let one = |(scenario, behind): &Balanced| self.on_the_wire(behind.as_ref(), |_| Ok(scenario.clone()));
         let done = parallel::map(self.threads, items, one);
@@ -350,7 +354,7 @@ impl Bench {
     ///
     /// # Errors
     /// The first that `one` gives.
-    pub fn alone(&self, what: &str, mut one: impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
+    pub fn alone(&self, what: &str, mut one: impl FnMut(u64) -> Result<(), Failed>) -> Result<(), Failed> {
         self.begin(what, 1);
         for seed in self.seeds() {
             one(seed)?;
@@ -364,20 +368,19 @@ impl Bench {
     fn on_the_wire(
         &self,
         behind: Option<&Behind>,
-        scenario: impl Fn(u64) -> Result<Arc<Scenario>, String>,
-    ) -> Result<Vec<Ran>, String> {
+        scenario: impl Fn(u64) -> Result<Arc<Scenario>, Failed>,
+    ) -> Result<Vec<Ran>, Failed> {
         let first = scenario(self.first_seed)?;
         let factor = stretch(&first);
-        let text = |e: WireError| e.to_string();
         let (scaled, seed) = (on_wire(&first, factor), self.first_seed);
         let rack = behind.map_or_else(
             || OnWire::start(&scaled, seed),
             |behind| OnWire::start_behind(&scaled, seed, behind),
         );
-        let mut rack = rack.map_err(text)?;
+        let mut rack = rack?;
         let mut out = Vec::new();
         for seed in self.seeds() {
-            let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed).map_err(text)?;
+            let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed)?;
             let mut tally = self.lab.lock().unwrap_or_else(PoisonError::into_inner);
             tally.runs += 1;
             tally.late += u64::from(r.late);
@@ -422,8 +425,8 @@ impl Bench {
     ///
     /// # Errors
     /// As of [`Bench::simulate`].
-    pub fn simulate_all(&self, what: &str, scenarios: &[Arc<Scenario>]) -> Result<Vec<Vec<Outcome>>, String> {
-        self.each(what, scenarios, |scenario, seed| self.simulate(scenario, seed))
+    pub fn simulate_all(&self, what: &str, scenarios: &[Arc<Scenario>]) -> Result<Vec<Vec<Outcome>>, Failed> {
+        self.each(what, scenarios, |scenario, seed| Ok(self.simulate(scenario, seed)?))
     }
 
     /// Number of simulations, and of violations found by their checkers.

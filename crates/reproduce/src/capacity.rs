@@ -6,6 +6,7 @@ use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
 use super::setup::{Setup, Unit, agents, by_outstanding, poisson};
+use crate::error::Failed;
 use pointsman_balance::Policy;
 use pointsman_trials::stats::mean;
 
@@ -122,7 +123,7 @@ struct Case<'a> {
 }
 
 /// Finds the load that every policy sustains; adds the chart, the claims and a line for each policy.
-fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), String> {
+fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), Failed> {
     let policies: Vec<&'static str> = std::iter::once("server-only").chain(POLICIES).collect();
     let what = format!("sustained loads, {}", case.title);
     let sustained = bench.each(&what, &policies, |policy, seed| {
@@ -169,7 +170,7 @@ fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), Stri
     Ok(())
 }
 
-fn fifth(bench: &Bench) -> Result<Found, String> {
+fn fifth(bench: &Bench) -> Result<Found, Failed> {
     let processor = processor();
     let setup = |policy: &str, load: f64| {
         let mut s = rack(1, policy, load * processor.capacity_per_s());
@@ -232,7 +233,7 @@ fn application(bench: &Bench, app: &App, policy: &str, load: f64) -> Setup {
     s
 }
 
-fn applications(bench: &Bench) -> Result<Found, String> {
+fn applications(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     for app in [&apps::AD, &apps::BM25, &apps::VGG, &apps::KNN] {
         let of = app.name.to_lowercase() + "-";
@@ -256,9 +257,9 @@ fn applications(bench: &Bench) -> Result<Found, String> {
 const IN_LAB: [Policy; 4] =
     [Policy::ServerOnly, Policy::Wrr, Policy::P4mite, Policy::WeightedLeastConnections];
 
-fn fifth_in_lab(bench: &Bench) -> Result<Found, String> {
+fn fifth_in_lab(bench: &Bench) -> Result<Found, Failed> {
     let seeds: Vec<u64> = bench.seeds().collect();
-    let sustained = pointsman_demo::sustained(&IN_LAB, &seeds, bench.quick).map_err(|e| e.to_string())?;
+    let sustained = pointsman_demo::sustained(&IN_LAB, &seeds, bench.quick)?;
     let base = sustained.first().cloned().unwrap_or_default();
     let mut found = Found { partial: true, ..Found::default() };
     for (policy, samples) in IN_LAB.iter().zip(&sustained).skip(1) {

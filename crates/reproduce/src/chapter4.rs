@@ -7,6 +7,7 @@ use super::figure::{
     Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, RATE, Rule, Source, ratios,
 };
 use super::setup::{Setup, Unit, coming};
+use crate::error::Failed;
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::Threshold;
 use pointsman_balance::config::file::AgentSection;
@@ -179,7 +180,7 @@ fn swept(
     x: Quantity,
     points: &[f64],
     at: impl Fn(f64) -> (f64, f64),
-) -> Result<(Chart, Vec<Vec<bool>>), String> {
+) -> Result<(Chart, Vec<Vec<bool>>), Failed> {
     let mut scenarios = Vec::new();
     let kinds: Vec<(&str, Option<f64>)> =
         THRESHOLDS.iter().map(|(n, t)| (*n, Some(*t))).chain([("server-only", None)]).collect();
@@ -212,7 +213,7 @@ fn swept(
     Ok((Chart { title: what.into(), x, y: P99, ours, paper: vec![] }, carried))
 }
 
-fn rates(bench: &Bench) -> Result<Found, String> {
+fn rates(bench: &Bench) -> Result<Found, Failed> {
     let points: &[f64] = bench
         .choose(&[20.0, 25.0, 30.0, 35.0, 40.0, 42.0, 45.0, 47.0, 50.0, 55.0], &[20.0, 35.0, 45.0, 50.0]);
     let (chart, _) = swept(bench, "2 GFLOP per request", RATE, points, |rate| (rate, 2.0))?;
@@ -225,7 +226,7 @@ fn rates(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn sizes(bench: &Bench) -> Result<Found, String> {
+fn sizes(bench: &Bench) -> Result<Found, Failed> {
     let size = Quantity { name: "size", unit: "gflop", label: "GFLOP per request", log: false };
     let fine: Vec<f64> = (28..=44).map(|n| f64::from(n) / 2.0).collect();
     let coarse = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0];
@@ -323,7 +324,7 @@ fn claims_of(found: &mut Found, app: &str, chart: &Chart, carried: &[Vec<f64>]) 
     }
 }
 
-fn applications(bench: &Bench) -> Result<Found, String> {
+fn applications(bench: &Bench) -> Result<Found, Failed> {
     let load = Quantity {
         name: "load",
         unit: "percent",

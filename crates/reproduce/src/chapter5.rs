@@ -9,6 +9,7 @@ use super::lines;
 use super::papers;
 use super::setup::{agents, by_readings};
 use super::targets;
+use crate::error::Failed;
 use pointsman_balance::blocks::Servers;
 use pointsman_sim::Scenario;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ struct Swept {
 }
 
 /// Runs an application over rates under the thesis's four policies.
-fn sweep(bench: &Bench, app: &App, rates: &[f64]) -> Result<Swept, String> {
+fn sweep(bench: &Bench, app: &App, rates: &[f64]) -> Result<Swept, Failed> {
     let mut scenarios: Vec<Arc<Scenario>> = Vec::new();
     for policy in POLICIES {
         for rate in rates {
@@ -149,7 +150,7 @@ impl Swept {
 
 pub(super) const POLICIES: [&str; 4] = ["server-only", "least-utilised", "prt", "wrr"];
 
-fn delays(bench: &Bench) -> Result<Found, String> {
+fn delays(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     let mut charts = Vec::new();
     for app in [&apps::AD, &apps::BM25, &apps::VGG, &apps::KNN] {
@@ -229,7 +230,7 @@ const INTERVALS: Figure = Figure {
 const REPORTS: super::figure::Quantity =
     super::figure::Quantity { name: "reports", unit: "per_s", label: "reports per second", log: true };
 
-fn intervals(bench: &Bench) -> Result<Found, String> {
+fn intervals(bench: &Bench) -> Result<Found, Failed> {
     let reports_per_s: &[f64] = bench
         .choose(&[0.5, 1e3 / 1500.0, 1.0, 2.0, 5.0, 10.0, 20.0, 100.0, 200.0], &[1.0, 10.0, 100.0, 200.0]);
     let ours =
@@ -273,7 +274,7 @@ const CHEETAH: Figure = Figure {
     ],
 };
 
-fn cheetah(bench: &Bench) -> Result<Found, String> {
+fn cheetah(bench: &Bench) -> Result<Found, Failed> {
     let rates: &[f64] = bench.choose(
         &[20.0, 22.0, 24.0, 26.0, 28.0, 30.0, 32.0, 34.0, 36.0, 38.0, 40.0],
         &[20.0, 26.0, 32.0, 38.0],

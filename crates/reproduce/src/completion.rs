@@ -5,6 +5,7 @@ use super::bench::{Bench, Coming, Ran};
 use super::chapter5::{POLICIES, effect};
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, Source};
 use super::papers;
+use crate::error::{ExperimentError, Failed};
 use pointsman_sim::Scenario;
 use pointsman_sim::random::{Part, Stream};
 use std::fmt::Write;
@@ -105,7 +106,7 @@ impl Batch {
         times(bench, self.rate_per_s, self.requests, seed).last().copied().unwrap_or(0.0)
     }
 
-    fn scenario(&self, bench: &Bench, seed: u64) -> Result<Arc<Scenario>, String> {
+    fn scenario(&self, bench: &Bench, seed: u64) -> Result<Arc<Scenario>, ExperimentError> {
         let times = times(bench, self.rate_per_s, self.requests, seed);
         let last = times.last().copied().unwrap_or(0.0);
         let mut s = self.app.setup(bench, 1, self.policy, self.rate_per_s);
@@ -127,8 +128,8 @@ fn run(
     what: &str,
     batches: &[Batch],
     x: impl Fn(&Batch) -> f64,
-) -> Result<Vec<Curve>, String> {
-    let runs = bench.run_each(what, batches, |b, seed| b.scenario(bench, seed))?;
+) -> Result<Vec<Curve>, Failed> {
+    let runs = bench.run_each(what, batches, |b, seed| Ok(b.scenario(bench, seed)?))?;
     let mut curves: Vec<Curve> =
         POLICIES.iter().map(|p| Curve { name: (*p).to_string(), points: Vec::new() }).collect();
     for (batch, seeds) in batches.iter().zip(runs) {
@@ -157,7 +158,7 @@ fn all(app: &'static App, points: &[(f64, u32)]) -> Vec<Batch> {
     POLICIES.into_iter().flat_map(of).collect()
 }
 
-fn rates(bench: &Bench) -> Result<Found, String> {
+fn rates(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     for (app, requests, full, quick, paper) in [
         (
@@ -190,7 +191,7 @@ fn rates(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn batches(bench: &Bench) -> Result<Found, String> {
+fn batches(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     let sizes = |full: &[u32], quick: &[u32], rate: f64| -> Vec<(f64, u32)> {
         bench.choose(full, quick).iter().map(|n| (rate, *n)).collect()

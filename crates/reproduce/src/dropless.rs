@@ -1,9 +1,10 @@
 //! Figure 4.5 of the thesis: the highest rate without loss of our switch, and of a balancer on a core of a SmartNIC, in the lab.
 
-use super::bed::{Bed, apart, text};
+use super::bed::{Bed, apart};
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::targets::SLOW_CORE;
+use crate::error::{ExperimentError, Failed};
 use pointsman_balance::Policy;
 use pointsman_demo::{Work, description, devices};
 use pointsman_lab::load::{self, LoadConfig, LoadResult};
@@ -77,7 +78,7 @@ fn spec() -> RackSpec {
 }
 
 /// Our switch, nginx on the SmartNIC's core, and nginx on a core of this machine.
-fn beds(seed: u64) -> Result<[Bed; 3], String> {
+fn beds(seed: u64) -> Result<[Bed; 3], Failed> {
     let spec = spec();
     let configs = devices(&spec, Work::Timed, seed);
     let mut file = description(&spec, Policy::Wrr, None);
@@ -87,7 +88,12 @@ fn beds(seed: u64) -> Result<[Bed; 3], String> {
 }
 
 /// Requests at a rate.
-fn offer(bed: &mut Bed, rate_rps: f64, duration: Duration, seed: u64) -> Result<LoadResult, String> {
+fn offer(
+    bed: &mut Bed,
+    rate_rps: f64,
+    duration: Duration,
+    seed: u64,
+) -> Result<LoadResult, pointsman_lab::Error> {
     let config = LoadConfig {
         kind: Kind::Probe,
         timeout: TIMEOUT,
@@ -95,18 +101,18 @@ fn offer(bed: &mut Bed, rate_rps: f64, duration: Duration, seed: u64) -> Result<
     };
     let client = bed.client()?;
     let (ports, keys) = (&mut bed.ports, &bed.keys);
-    client.enter(|| load::run(&config, ports, keys, |_| {})).map_err(text)?.map_err(text)
+    client.enter(|| load::run(&config, ports, keys, |_| {})).flatten()
 }
 
 /// Waits until a balancer has worked off what an earlier run left in its buffers.
-fn drain(bed: &mut Bed, seed: u64) -> Result<(), String> {
+fn drain(bed: &mut Bed, seed: u64) -> Result<(), Failed> {
     for _ in 0..DRAINS {
         let rest = offer(bed, LOW_PER_S, Duration::from_millis(100), seed)?;
         if rest.lost == 0 {
             return Ok(());
         }
     }
-    Err("the balancer answers nothing more".into())
+    Err(ExperimentError::NoAnswers.into())
 }
 
 /// How a rate is searched for.
@@ -120,8 +126,8 @@ struct Search {
 impl Search {
     /// The highest rate at which `passes` says yes: doubled from [`LOW_PER_S`] on, up to [`MOST_PER_S`], because a balancer that gets far too much may answer
     /// less than it can. 0: it loses requests at the lowest one.
-    fn highest(&self, mut passes: impl FnMut(f64) -> Result<bool, String>) -> Result<f64, String> {
-        let mut once = |rate: f64| -> Result<bool, String> {
+    fn highest(&self, mut passes: impl FnMut(f64) -> Result<bool, Failed>) -> Result<f64, Failed> {
+        let mut once = |rate: f64| -> Result<bool, Failed> {
             for _ in 0..self.tries {
                 if passes(rate)? {
                     return Ok(true);
@@ -146,12 +152,12 @@ impl Search {
 }
 
 /// The highest rate without loss, and the median latency at a low one in milliseconds.
-fn measure(bed: &mut Bed, search: &Search, duration: Duration, seed: u64) -> Result<(f64, f64), String> {
+fn measure(bed: &mut Bed, search: &Search, duration: Duration, seed: u64) -> Result<(f64, f64), Failed> {
     // Addresses are resolved by it.
     let low = offer(bed, LOW_PER_S, duration, seed)?;
     let highest = search.highest(|rate| {
         drain(bed, seed)?;
-        offer(bed, rate, duration, seed).map(|result| passes(rate, &result))
+        Ok(passes(rate, &offer(bed, rate, duration, seed)?))
     })?;
     Ok((highest, low.latencies.percentile(50.0).as_secs_f64() * 1e3))
 }
@@ -163,9 +169,8 @@ fn passes(rate: f64, result: &LoadResult) -> bool {
     offered >= 0.97 * rate && result.answered as f64 >= (1.0 - MAX_LOSS) * result.sent as f64
 }
 
-fn rates(bench: &Bench) -> Result<Found, String> {
-    pointsman_lab::raise_open_file_limit()
-        .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+fn rates(bench: &Bench) -> Result<Found, Failed> {
+    pointsman_lab::raise_open_file_limit().map_err(ExperimentError::OpenFiles)?;
     let first = bench.seeds().next().unwrap_or(1);
     // From here on, what is not a balancer has the other processor.
     apart(|| ());
@@ -231,8 +236,8 @@ mod tests {
             let found = search.highest(|rate| Ok(rate <= limit)).expect("no error");
             assert!(found <= limit && found > 0.97 * limit, "{limit}: {found}");
         }
-        assert_eq!(search.highest(|_| Ok(true)), Ok(MOST_PER_S));
-        assert_eq!(search.highest(|_| Ok(false)), Ok(0.0));
+        assert_eq!(search.highest(|_| Ok(true)).ok(), Some(MOST_PER_S));
+        assert_eq!(search.highest(|_| Ok(false)).ok(), Some(0.0));
         // Chance decides once in three times.
         let mut tries = 0;
         let lucky = |rate: f64| {

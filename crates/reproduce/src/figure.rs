@@ -2,6 +2,7 @@
 
 use super::bench::Bench;
 pub use super::verdict::{Evidence, Rule, Source, Verdict};
+use crate::error::{Failed, JudgeError};
 use pointsman_trials::stats::{mean, median, spread};
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ pub enum Place {
 }
 
 /// An experiment.
-pub type Run = fn(&Bench) -> Result<Found, String>;
+pub type Run = fn(&Bench) -> Result<Found, Failed>;
 
 /// A claim of a figure, as one number.
 #[derive(Clone, Copy)]
@@ -282,17 +283,15 @@ impl Figure {
     ///
     /// # Errors
     /// The experiment gave no samples for a claim, or some for none: that is a mistake of ours.
-    pub fn judge(&self, found: &Found) -> Result<Vec<Judged>, String> {
+    pub fn judge(&self, found: &Found) -> Result<Vec<Judged>, JudgeError> {
         let known = |id: &str| self.claims.iter().any(|c| c.id == id);
         if let Some((id, _)) = found.values.iter().find(|(id, _)| !known(id)) {
-            return Err(format!("{}: the experiment reports `{id}`, which is not a claim", self.id));
+            return Err(JudgeError::NotClaim(self.id, id.to_string()));
         }
         let said = |claim: &&Claim| !found.partial || found.values.iter().any(|(id, _)| *id == claim.id);
         let judge = |claim: &Claim| {
             let found = found.values.iter().find(|(id, _)| *id == claim.id);
-            let (_, evidence) = found.ok_or_else(|| {
-                format!("{}: the experiment does not report the claim `{}`", self.id, claim.id)
-            })?;
+            let (_, evidence) = found.ok_or(JudgeError::NoValues(self.id, claim.id))?;
             let verdict = evidence.judge(claim.rule, claim.paper);
             Ok(Judged { claim: *claim, evidence: evidence.clone(), verdict })
         };

@@ -6,6 +6,7 @@ use super::capacity;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use super::lines;
 use super::setup::{SECOND_CLIENT, Setup, Unit, agents, by_outstanding, poisson};
+use crate::error::{ExperimentError, Failed};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::blocks::{Metric, Tuning};
 use pointsman_balance::config::Threshold;
@@ -94,7 +95,7 @@ const TAIL: Figure = Figure {
 pub(super) const OWN_COUNTERS: [&str; 6] =
     ["least-connections", "weighted-least-connections", "jsq", "jiq", "power-of-two", PRT_IN_FLIGHT];
 
-fn tail(bench: &Bench) -> Result<Found, String> {
+fn tail(bench: &Bench) -> Result<Found, Failed> {
     let policies: Vec<&'static str> = std::iter::once("wrr").chain(OWN_COUNTERS).collect();
     let loads: &[f64] = bench.choose(&[0.3, 0.5, 0.7, 0.8, 0.9, 0.95], &[0.5, 0.9]);
     let mut found = Found::default();
@@ -116,7 +117,9 @@ fn tail(bench: &Bench) -> Result<Found, String> {
         };
         found.charts.push(Chart { title: title.into(), x, y: super::figure::P99, ours, paper: vec![] });
     }
-    let [fresh, old] = found.charts.as_slice() else { return Err("two charts were made".into()) };
+    let [fresh, old] = found.charts.as_slice() else {
+        return Err(ExperimentError::None("second chart").into());
+    };
     let mean = |policy: &str| pointsman_trials::stats::mean(fresh.samples(policy, 0.9)).mean;
     let best = OWN_COUNTERS.into_iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or("jsq");
     let against = fresh.over((best, 0.9), ("wrr", 0.9));
@@ -156,7 +159,7 @@ const CHANGE: Figure = Figure {
     ],
 };
 
-fn change(bench: &Bench) -> Result<Found, String> {
+fn change(bench: &Bench) -> Result<Found, Failed> {
     let duration_s = bench.choose(60.0, 20.0);
     // With those that choose badly, the queues would fill at 80 % load: they are in force for a moment only.
     let policies: Vec<&str> = std::iter::once("server-only")

@@ -15,6 +15,7 @@ mod chip;
 mod completion;
 mod distance;
 mod dropless;
+pub mod error;
 mod fabric;
 mod factors;
 pub mod figure;
@@ -32,6 +33,7 @@ mod tea;
 pub mod verdict;
 
 use bench::{Bench, Coming, Factor, Where};
+use error::ChooseError;
 use figure::{Figure, Found, Place, Run};
 use output::Finished;
 use pointsman_console::results::{self, Origin, check_writable};
@@ -136,13 +138,13 @@ fn list() -> String {
 }
 
 /// The figures asked for, each once.
-fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>, String> {
+fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>, ChooseError> {
     let mut out: Vec<(&'static Figure, Run)> = Vec::new();
     for name in names {
         let everything = name == "all";
         let fits: Vec<&Figure> = all().filter(|f| everything || f.id == name.as_str()).collect();
         if fits.is_empty() {
-            return Err(format!("unknown figure or table `{name}`: see `pointsman reproduce --list`"));
+            return Err(ChooseError::Unknown(name.clone()));
         }
         for f in fits {
             let run = match (f.place, place) {
@@ -151,12 +153,12 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
                 (Place::Both { lab, .. } | Place::Lab(lab), Where::Lab) => lab,
                 _ if everything => continue,
                 (Place::Simulator(_) | Place::Network(_) | Place::Fabric(_), Where::Lab) => {
-                    return Err(format!("{name} runs only in the simulator: omit --in lab"));
+                    return Err(ChooseError::NotInLab(name.clone()));
                 }
                 (Place::Lab(_), Where::Simulator) => {
-                    return Err(format!("{name} runs only in the lab: add --in lab"));
+                    return Err(ChooseError::OnlyInLab(name.clone()));
                 }
-                (Place::Nowhere(why), _) => return Err(format!("{name} cannot be run: {why}")),
+                (Place::Nowhere(why), _) => return Err(ChooseError::Nowhere(name.clone(), why)),
             };
             if !out.iter().any(|(o, _)| o.id == f.id) {
                 out.push((f, run));
@@ -173,23 +175,20 @@ const PUBLISHED: [&str; 18] = [
 ];
 
 /// Whether the figures can run with the settings asked for.
-fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), String> {
+fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), ChooseError> {
     if args.as_published.is_empty() {
         return Ok(());
     }
     if args.place == Where::Lab {
-        return Err("--as-published: only in the simulator: omit --in lab".into());
+        return Err(ChooseError::PublishedInLab);
     }
     for (figure, _) in wanted {
         let network = matches!(figure.place, Place::Network(_));
         if !network && !PUBLISHED.contains(&figure.id) {
-            return Err(format!("{} has no settings as published: omit --as-published", figure.id));
+            return Err(ChooseError::NotPublished(figure.id));
         }
         if network && args.as_published != [Factor::All] {
-            return Err(format!(
-                "{}: the settings of networks are as published or not, all together: write --as-published without a list",
-                figure.id
-            ));
+            return Err(ChooseError::AllPublished(figure.id));
         }
     }
     Ok(())
@@ -200,7 +199,7 @@ fn tune(args: &Args, path: &Path) -> Result<ExitCode, Box<dyn Error>> {
     check_writable(path, "--fabric-tune")?;
     let mut bench = Bench::new(1, 1, false, Coming::Poisson, args.place, args.threads)?;
     bench.kept.clone_from(&args.keep);
-    let tuned = fabric::tune(&bench, args.fabric_network.tuning())?;
+    let tuned = fabric::tune(&bench, args.fabric_network.tuning()).map_err(|e| e as Box<dyn Error>)?;
     results::write(path, "--fabric-tune", tuned)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -348,10 +347,10 @@ mod tests {
         let names = |n: &[&str]| n.iter().map(|n| n.to_string()).collect::<Vec<_>>();
         let ask = |n: &[&str], place| wanted(&names(n), place).map(|w| w.len());
         assert_eq!(ask(&["fig-5.7", "fig-5.7"], Where::Simulator), Ok(1));
-        assert!(ask(&["fig-9.9"], Where::Simulator).is_err_and(|e| e.contains("--list")));
-        assert!(ask(&["fig-5.1"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
+        assert!(ask(&["fig-9.9"], Where::Simulator).is_err_and(|e| e.to_string().contains("--list")));
+        assert!(ask(&["fig-5.1"], Where::Simulator).is_err_and(|e| e.to_string().contains("cannot be run")));
         assert!(ask(&["fig-5.12"], Where::Lab).is_err());
-        assert!(ask(&["table-5.4"], Where::Simulator).is_err_and(|e| e.contains("add --in lab")));
+        assert!(ask(&["table-5.4"], Where::Simulator).is_err_and(|e| e.to_string().contains("add --in lab")));
         assert_eq!(ask(&["table-5.4"], Where::Lab), Ok(1));
         assert_eq!(ask(&["fig-5.7", "goal-capacity"], Where::Lab), Ok(2));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));

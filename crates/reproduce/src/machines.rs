@@ -5,6 +5,7 @@ mod load;
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Run, Source};
 use super::verdict::Evidence;
+use crate::error::Failed;
 use load::{By, MACHINES, Seen, measure};
 use std::sync::Arc;
 
@@ -147,7 +148,7 @@ fn spread(values: impl Iterator<Item = f64>) -> f64 {
     high / low
 }
 
-fn by_period(bench: &Bench) -> Result<Arc<Axis>, String> {
+fn by_period(bench: &Bench) -> Result<Arc<Axis>, Failed> {
     bench.once("machines by period", || {
         let at: Vec<f64> =
             bench.choose(vec![0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0], vec![0.5, 5.0, 10.0]);
@@ -157,7 +158,7 @@ fn by_period(bench: &Bench) -> Result<Arc<Axis>, String> {
     })
 }
 
-fn by_clients(bench: &Bench, by: By) -> Result<Arc<Axis>, String> {
+fn by_clients(bench: &Bench, by: By) -> Result<Arc<Axis>, Failed> {
     bench.once(&format!("machines by clients, {by:?}"), || {
         let clients: Vec<u32> = bench.choose(vec![100, 200, 300, 400, 500], vec![100, 500]);
         let runs: Vec<(f64, u32)> = clients.iter().map(|n| (PERIOD_S, *n)).collect();
@@ -175,7 +176,7 @@ fn machines(axis: &Axis, value: impl Fn(&Seen, usize) -> f64) -> Vec<Curve> {
     (0..MACHINES).map(|n| axis.curve(&format!("machine {}", n + 1), |seen| value(seen, n))).collect()
 }
 
-fn throughputs(bench: &Bench) -> Result<Found, String> {
+fn throughputs(bench: &Bench) -> Result<Found, Failed> {
     let axis = by_period(bench)?;
     let mut found = Found::default();
     let ratios: Vec<Evidence> =
@@ -193,7 +194,7 @@ fn mean_kbit_per_s(seen: &Seen) -> f64 {
     seen.kbit_per_s.iter().sum::<f64>() / MACHINES as f64
 }
 
-fn throughput(bench: &Bench) -> Result<Found, String> {
+fn throughput(bench: &Bench) -> Result<Found, Failed> {
     let axis = by_period(bench)?;
     let mut found = Found::default();
     found.claim("less", axis.over((0.5, PERIOD_S), mean_kbit_per_s));
@@ -203,7 +204,7 @@ fn throughput(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn makespan(bench: &Bench) -> Result<Found, String> {
+fn makespan(bench: &Bench) -> Result<Found, Failed> {
     let axis = by_period(bench)?;
     let mut found = Found::default();
     found.claim("longest", axis.over((10.0, 0.5), |seen| seen.max_ms));
@@ -211,7 +212,7 @@ fn makespan(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn responses(bench: &Bench) -> Result<Found, String> {
+fn responses(bench: &Bench) -> Result<Found, Failed> {
     let axis = by_clients(bench, By::Probes)?;
     let mut found = Found::default();
     found.claim("mean", axis.over((500.0, 100.0), |seen| seen.mean_ms));
@@ -224,7 +225,7 @@ fn responses(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn connections(bench: &Bench) -> Result<Found, String> {
+fn connections(bench: &Bench) -> Result<Found, Failed> {
     let axis = by_clients(bench, By::Probes)?;
     let mut found = Found::default();
     let uneven = |seen: &Seen| spread(seen.connections.iter().copied());
@@ -233,7 +234,7 @@ fn connections(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn promethee(bench: &Bench) -> Result<Found, String> {
+fn promethee(bench: &Bench) -> Result<Found, Failed> {
     let (probes, ranks) = (by_clients(bench, By::Probes)?, by_clients(bench, By::Promethee)?);
     let mut found = Found::default();
     let mean = |axis: &Axis| axis.across(0.0, |places| places.map(|seen| seen.mean_ms).sum());

@@ -4,6 +4,7 @@
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::setup::{Setup, Unit};
+use crate::error::Failed;
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
 use pointsman_decide::promethee::Goal;
@@ -155,7 +156,7 @@ pub fn prometheus(machines: usize, network: bool) -> PrometheusSection {
 }
 
 /// Each balancer without stress, then with it.
-fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, String> {
+fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, Failed> {
     let machine =
         |name, kind| Unit { name, kind, weight: 1, workers: 1, mean_ms: 1.0, sigma: 0.5, speed: 1.0 };
     // Of different kinds, so that results distinguish them.
@@ -194,7 +195,7 @@ fn share_of_first(o: &Outcome) -> f64 {
     100.0 * stressed as f64 / all.max(1) as f64
 }
 
-fn compared(bench: &Bench) -> Result<Found, String> {
+fn compared(bench: &Bench) -> Result<Found, Failed> {
     let outcomes = bench.simulate_all("two machines", &scenarios(bench)?)?;
     let mut found = Found::default();
     let mean = |i: usize| -> Vec<f64> { outcomes[i].iter().map(|o| o.latency.mean_ms).collect() };

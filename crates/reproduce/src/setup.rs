@@ -1,6 +1,7 @@
 //! Racks and scenarios of experiments, as files that a user would write.
 
 use super::bench::{Bench, Coming, Factor};
+use crate::error::ExperimentError;
 use pointsman_balance::blocks::{Ties, Tuning};
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, PrometheusSection, RackFile, ServerSection, ServiceSection, SwitchSection,
@@ -208,7 +209,7 @@ impl Setup {
     ///
     /// # Errors
     /// No policy has that name: a bug of ours.
-    pub fn rack(&self) -> Result<RackFile, String> {
+    pub fn rack(&self) -> Result<RackFile, ExperimentError> {
         let servers = (0..self.servers as usize).map(|server| ServerSection {
             name: format!("s{}", server + 1),
             devices: self.devices(server),
@@ -238,7 +239,7 @@ impl Setup {
                 slots: Some((self.servers * 8).next_power_of_two().clamp(256, 65_536)),
                 idle_timeout_ms: Some((self.patience_s * 1e3) as u32 + 1000),
                 prometheus: self.prometheus.clone(),
-                ..ServiceSection::new("service", 8000, self.policy.parse()?)
+                ..ServiceSection::new("service", 8000, self.policy.parse().map_err(ExperimentError::Policy)?)
             }],
             ..RackFile::default()
         })
@@ -264,7 +265,7 @@ impl Setup {
     ///
     /// # Errors
     /// An error in the scenario: a bug of ours.
-    pub fn scenario(&self, bench: &Bench) -> Result<Arc<Scenario>, String> {
+    pub fn scenario(&self, bench: &Bench) -> Result<Arc<Scenario>, ExperimentError> {
         let mut t = format!(
             "name = \"experiment\"\nduration_s = {}\nwarmup_s = {}\npatience_s = {}\n",
             self.duration_s, self.warmup_s, self.patience_s

@@ -6,6 +6,7 @@ use super::figure::{Chart, Claim, Figure, Found, P99, Place, Point, Quantity, Ru
 use super::goals::{OWN_COUNTERS, named};
 use super::lines;
 use super::setup::{Setup, Unit, agents, bursts, by_outstanding};
+use crate::error::Failed;
 use pointsman_balance::DeviceKind;
 use pointsman_balance::blocks::{Metric, Tuning};
 
@@ -110,7 +111,7 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
     s
 }
 
-fn run(bench: &Bench) -> Result<Found, String> {
+fn run(bench: &Bench) -> Result<Found, Failed> {
     let ages: &[f64] = bench.choose(
         &[1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0],
         &[1.0, 100.0, 1000.0, 10_000.0],

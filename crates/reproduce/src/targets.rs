@@ -4,6 +4,7 @@ use super::apps;
 use super::bench::{Balanced, Bench};
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, Ran, Rule, Source};
 use super::verdict::Evidence;
+use crate::error::{ExperimentError, Failed};
 use pointsman_trials::wire::Behind;
 
 /// A SmartNIC's core next to this machine's: the thesis's ratio of the two kinds of devices.
@@ -86,7 +87,7 @@ const WHERE: Quantity =
 const MEAN: Quantity = Quantity { name: "mean", unit: "ms", label: "mean latency, ms", log: true };
 
 /// Each rack with our switch, then with nginx on the server, and on the SmartNIC.
-fn racks(bench: &Bench) -> Result<Vec<Balanced>, String> {
+fn racks(bench: &Bench) -> Result<Vec<Balanced>, Failed> {
     let nginx = |device: &str, cores| Some(Behind { device: device.into(), cores });
     let mut racks = Vec::new();
     for (_, servers) in RACKS {
@@ -98,10 +99,9 @@ fn racks(bench: &Bench) -> Result<Vec<Balanced>, String> {
     Ok(racks)
 }
 
-fn table(bench: &Bench) -> Result<Found, String> {
+fn table(bench: &Bench) -> Result<Found, Failed> {
     // Before processes are started, which have the limit of their time.
-    pointsman_lab::raise_open_file_limit()
-        .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    pointsman_lab::raise_open_file_limit().map_err(ExperimentError::OpenFiles)?;
     let runs = bench.run_behind("KNN on three targets", &racks(bench)?)?;
     let mut found = judged(&runs);
     found.notes.push(format!("nginx on the SmartNIC has {SLOW_CORE} of a core by cgroup quota, on the server a process of its own without a quota"));

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let file = arguments.first().ok_or("usage: network_rate SCENARIO [SEED [--json]]")?;
     let seed = arguments.get(1).map_or(Ok(1), |s| s.parse())?;
-    let nothing = |_: &str| Err("not read here".to_string());
+    let nothing = |_: &str| Err("not read here".into());
     let points = network::read(file, &std::fs::read_to_string(file)?, &nothing)?;
     let scenario = points.first().ok_or("the sweep has no points")?;
     let text = scenario.choice.scheme.program;

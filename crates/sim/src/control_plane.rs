@@ -1,5 +1,6 @@
 //! The control planes of switches in virtual time: P4Runtime servers, and controllers' connections to them.
 
+use crate::error::StartError;
 use pointsman_control::proto::p4rt::StreamMessageRequest;
 use pointsman_control::{ConnId, PacketInError, RpcError, Server, ServerConfig, SwitchDevice};
 use pointsman_ir::Executor;
@@ -23,9 +24,9 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// A server without clients; `program` is what every pipeline configuration compiles to.
-    pub fn new(device_id: u64, program: Arc<pointsman_ir::Program>) -> Result<Self, String> {
+    pub fn new(device_id: u64, program: Arc<pointsman_ir::Program>) -> Result<Self, StartError> {
         let config = ServerConfig { device_id, ..ServerConfig::default() };
-        Ok(ControlPlane { server: Server::new(config)?, program, writes: 0 })
+        Ok(ControlPlane { server: Server::new(config).map_err(StartError::Refused)?, program, writes: 0 })
     }
 
     /// Serves one request.
@@ -211,7 +212,7 @@ impl Channel {
 
 /// The last messages of controllers to their operator, one a line.
 #[derive(Debug, Default)]
-pub(crate) struct Told(VecDeque<String>);
+pub struct Told(VecDeque<String>);
 
 impl Told {
     const MOST: usize = 8;

@@ -18,6 +18,7 @@ pub mod check;
 mod control_plane;
 mod data_plane;
 pub mod device;
+mod error;
 mod fault;
 mod frame;
 pub mod network;
@@ -30,6 +31,7 @@ mod window;
 mod world;
 
 pub use data_plane::DataPlane;
+pub use error::StartError;
 pub use fault::Fault;
 pub use outcome::Outcome;
 pub use pointsman_net::{link, random};

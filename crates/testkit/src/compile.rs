@@ -1,8 +1,9 @@
 //! From a file to a program.
 
+use crate::error::{ProgramError, described};
 use pointsman_frontend::Define;
-use pointsman_frontend::diag::{Diagnostic, Severity};
-use pointsman_frontend::source::{Loader, SourceMap};
+use pointsman_frontend::diag::Severity;
+use pointsman_frontend::source::Loader;
 use pointsman_ir::Program;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +22,8 @@ impl Loader for Dirs {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+fn read(path: &Path) -> Result<String, ProgramError> {
+    let bytes = std::fs::read(path).map_err(|e| ProgramError::Read(path.to_path_buf(), e))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -41,15 +42,6 @@ pub fn own_program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/programs").join(name).join("main.p4")
 }
 
-fn describe(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
-    let one = |d: &Diagnostic| {
-        let (line, column) = map.line_column(d.span);
-        let path = map.path(d.span);
-        format!("{path}:{line}:{column}: {} {}", d.code, d.message)
-    };
-    diagnostics.iter().filter(|d| d.severity == Severity::Error).map(one).collect::<Vec<_>>().join("\n")
-}
-
 /// Compiles a program without a file; `includes` are searched for `#include`.
 ///
 /// # Errors
@@ -61,23 +53,29 @@ pub fn compile_text(name: &str, text: &str, includes: &[&Path]) -> Result<Arc<Pr
         Err(failure) => {
             let first = failure.diagnostics.iter().find(|d| d.severity == Severity::Error);
             let code = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.message));
-            Err((code, describe(&failure.source_map, &failure.diagnostics)))
+            Err((code, described(&failure)))
         }
     }
 }
 
-/// Compiles the program at `path`; `includes` are searched for `#include`. The text of the error has a line for each.
-pub fn compile(path: &Path, includes: &[&Path]) -> Result<Arc<Program>, String> {
+/// Compiles the program at `path`; `includes` are searched for `#include`.
+///
+/// # Errors
+/// The file cannot be read, or the program does not compile.
+pub fn compile(path: &Path, includes: &[&Path]) -> Result<Arc<Program>, ProgramError> {
     compile_with(path, includes, &[])
 }
 
 /// The same with macros, as the arguments of `-D`.
-pub fn compile_with(path: &Path, includes: &[&Path], macros: &[&str]) -> Result<Arc<Program>, String> {
+///
+/// # Errors
+/// As of [`compile`].
+pub fn compile_with(path: &Path, includes: &[&Path], macros: &[&str]) -> Result<Arc<Program>, ProgramError> {
     let text = read(path)?;
     let loader = Dirs(includes.iter().map(|p| p.to_path_buf()).collect());
     let defines: Vec<Define> = macros.iter().map(|m| Define::set(m)).collect();
     match pointsman_frontend::compile(&path.to_string_lossy(), &text, &loader, &defines) {
         Ok(compiled) => Ok(Arc::new(compiled.program)),
-        Err(failure) => Err(describe(&failure.source_map, &failure.diagnostics)),
+        Err(failure) => Err(ProgramError::Compile(Box::new(failure))),
     }
 }

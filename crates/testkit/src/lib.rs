@@ -4,6 +4,7 @@
 
 pub mod compile;
 pub mod differential;
+mod error;
 pub mod generate;
 pub mod packet;
 pub mod random;
@@ -12,4 +13,5 @@ pub mod rig;
 pub mod stf;
 pub mod ways;
 
+pub use error::ProgramError;
 pub use pointsman_stf::{Rig, entries};

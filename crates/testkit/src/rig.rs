@@ -2,11 +2,19 @@
 
 pub use pointsman_stf::Rig;
 
+use crate::error::ProgramError;
 use pointsman_ir::Executor;
 use pointsman_v1model::SwitchConfig;
 use std::path::Path;
 
 /// Compiles `path` and puts it on a switch with the executor `E`; `includes` are searched for `#include <...>`.
-pub fn load<E: Executor>(path: &Path, includes: &[&Path], config: SwitchConfig) -> Result<Rig<E>, String> {
-    Rig::on(crate::compile::compile(path, includes)?, config).map_err(|e| e.to_string())
+///
+/// # Errors
+/// The program does not compile, or the switch refuses it.
+pub fn load<E: Executor>(
+    path: &Path,
+    includes: &[&Path],
+    config: SwitchConfig,
+) -> Result<Rig<E>, ProgramError> {
+    Rig::on(crate::compile::compile(path, includes)?, config).map_err(ProgramError::Rig)
 }

@@ -6,6 +6,7 @@
 
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
+use pointsman_testkit::ProgramError;
 use pointsman_testkit::compile::own_includes;
 use pointsman_testkit::stf::{Report, run_stf};
 use std::collections::BTreeMap;
@@ -51,8 +52,8 @@ fn outcome(samples: &Path, stf: &Path) -> Result<(), String> {
     Err(format!("the executors differ: interp {interp:?}, engine {engine:?}"))
 }
 
-fn verdict(report: Result<Report, String>) -> Result<(), String> {
-    let report = report?;
+fn verdict(report: Result<Report, ProgramError>) -> Result<(), String> {
+    let report = report.map_err(|e| e.to_string())?;
     match report.failures.first() {
         None => Ok(()),
         Some(first) => Err(format!("{first} ({} failures)", report.failures.len())),

@@ -1,10 +1,11 @@
 //! The runner of packet tests: tests that pass, that fail with a reason, and that are refused.
 
+use pointsman_testkit::ProgramError;
 use pointsman_testkit::compile::own_includes;
 use pointsman_testkit::stf::{Report, run_stf};
 use std::path::Path;
 
-fn run(stf: &str) -> Result<Report, String> {
+fn run(stf: &str) -> Result<Report, ProgramError> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stf_runner.p4");
     run_stf::<pointsman_interp::Interp>(&program, &[&own_includes()], stf)
 }
@@ -26,7 +27,7 @@ fn fails(stf: &str, want: &str) {
 /// Cannot be run, and this is why.
 #[track_caller]
 fn refused(stf: &str, want: &str) {
-    let got = run(stf).map_or_else(|e| e, |r| format!("{r:?}"));
+    let got = run(stf).map_or_else(|e| e.to_string(), |r| format!("{r:?}"));
     assert!(got.contains(want), "{got}");
 }
 
@@ -167,7 +168,8 @@ fn copies() {
 
 #[test]
 fn programs_that_do_not_compile() {
-    let error =
-        run_stf::<pointsman_interp::Interp>(Path::new("/nonexistent.p4"), &[], "").expect_err("no such file");
+    let error = run_stf::<pointsman_interp::Interp>(Path::new("/nonexistent.p4"), &[], "")
+        .expect_err("no such file")
+        .to_string();
     assert!(error.contains("/nonexistent.p4"), "{error}");
 }

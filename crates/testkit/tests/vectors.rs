@@ -20,8 +20,9 @@ fn our_programs_in_one_go() {
     for (name, macros, _) in PROGRAMS {
         let config = pointsman_v1model::SwitchConfig::default();
         let program = compile_with(&own_program(name), &[&own_includes(), &own_libraries()], macros);
-        let rig =
-            program.and_then(|p| Rig::<pointsman_engine::Engine>::on(p, config).map_err(|e| e.to_string()));
+        let rig = program.and_then(|p| {
+            Rig::<pointsman_engine::Engine>::on(p, config).map_err(pointsman_testkit::ProgramError::Rig)
+        });
         assert!(rig.unwrap_or_else(|e| panic!("{name}: {e}")).switch.goes_through(), "{name}");
     }
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 pub mod network;
 mod network_lab;
 mod page;
@@ -14,15 +15,21 @@ pub mod validate;
 pub mod wire;
 mod wire_error;
 
+use error::{CaptureError, FileError, FlagError};
+pub use error::{PointError, TrialError};
+pub use network_lab::LabError;
+use pointsman_balance::ConfigErrors;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
 use pointsman_console::results::Origin;
 use pointsman_console::{print, say};
+pub use pointsman_node::controller::ProgramError;
 use pointsman_sim::{Scenario, scenario};
 use serde_json::Value;
 pub use simulator::{Session, Simulator};
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -104,16 +111,27 @@ impl Shard {
 ///
 /// # Errors
 /// It is another text, or I is not one of 1 to N.
-pub fn parse_shard(text: &str) -> Result<Shard, String> {
-    let wanted = || "write I/N with I from 1 to N, such as 2/8".to_string();
-    let (index, count) = text.split_once('/').ok_or_else(wanted)?;
-    let shard =
-        Shard { index: index.parse().map_err(|_| wanted())?, count: count.parse().map_err(|_| wanted())? };
-    if shard.index == 0 || shard.index > shard.count { Err(wanted()) } else { Ok(shard) }
+pub fn parse_shard(text: &str) -> Result<Shard, NotShard> {
+    let (index, count) = text.split_once('/').ok_or(NotShard)?;
+    let number = |text: &str| text.parse().map_err(|_| NotShard);
+    let shard = Shard { index: number(index)?, count: number(count)? };
+    if shard.index == 0 || shard.index > shard.count { Err(NotShard) } else { Ok(shard) }
 }
 
+/// The text does not name a part of the simulations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotShard;
+
+impl fmt::Display for NotShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write I/N with I from 1 to N, such as 2/8")
+    }
+}
+
+impl Error for NotShard {}
+
 /// Runs a simulation: the line of its results.
-type Simulate<'a> = Box<dyn Fn() -> Result<String, String> + Sync + 'a>;
+type Simulate<'a> = Box<dyn Fn() -> Result<String, TrialError> + Sync + 'a>;
 
 /// One simulation to run.
 struct Job<'a> {
@@ -157,63 +175,58 @@ fn key_of(result: &Value) -> Option<Key> {
 }
 
 /// Results that a file has already. A last line that was cut off by an interruption is removed from it.
-fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, String> {
-    let shown = path.display();
+fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, TrialError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(e) => return Err(format!("cannot read {shown}: {e}")),
+        Err(e) => return Err(TrialError::Read(path.to_path_buf(), e)),
     };
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     if whole < text.len() {
-        let cut = |e| format!("cannot remove the unfinished last line of {shown}: {e}");
+        let cut = |e| TrialError::Cut(path.to_path_buf(), e);
         OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(whole as u64)).map_err(cut)?;
     }
     let mut out = BTreeMap::new();
     for (i, line) in text[..whole].lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         let result: Value = serde_json::from_str(line).unwrap_or_default();
-        let key = key_of(&result).ok_or_else(|| {
-            format!("{shown}:{}: not a result of `pointsman sim`: choose another file for --json", i + 1)
-        })?;
+        let key = key_of(&result).ok_or_else(|| TrialError::NotResult(path.to_path_buf(), i + 1))?;
         out.insert(key, result);
     }
     Ok(out)
 }
 
 /// The text of a scenario.
-fn text_of(path: &Path) -> Result<String, String> {
-    let shown = path.display();
-    std::fs::read_to_string(path)
-        .map_err(|e| format!("cannot read {shown}: {e}; expected a scenario, such as those in scenarios/"))
+fn text_of(path: &Path) -> Result<String, FileError> {
+    std::fs::read_to_string(path).map_err(|e| FileError::Scenario(path.to_path_buf(), e))
 }
 
 /// Reads files that a scenario names, which are relative to its folder.
-fn loader(path: &Path) -> impl Fn(&str) -> Result<String, String> {
+fn loader(path: &Path) -> impl Fn(&str) -> Result<String, Box<dyn Error>> {
     let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
     move |name: &str| {
         let file = beside.join(name);
-        let bytes = std::fs::read(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+        let bytes = std::fs::read(&file).map_err(|e| FileError::Named(file.clone(), e))?;
         if name.ends_with(".pcap") || name.ends_with(".pcapng") {
-            return capture_times(&bytes).map_err(|e| format!("{}: {e}", file.display()));
+            return Ok(capture_times(&bytes).map_err(|e| FileError::Capture(file, e))?);
         }
-        String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", file.display()))
+        Ok(String::from_utf8(bytes).map_err(|_| FileError::NotText(file))?)
     }
 }
 
-fn read(path: &Path, text: &str) -> Result<Vec<Arc<Scenario>>, String> {
-    let read = scenario::read(&path.display().to_string(), text, &loader(path)).map_err(|e| e.to_string())?;
+fn read(path: &Path, text: &str) -> Result<Vec<Arc<Scenario>>, ConfigErrors> {
+    let read = scenario::read(&path.display().to_string(), text, &loader(path))?;
     Ok(read.into_iter().map(Arc::new).collect())
 }
 
 /// The times of a capture's frames since the first, in order, as a CSV file with the column `time_s`.
-fn capture_times(bytes: &[u8]) -> Result<String, String> {
-    let mut reader = pointsman_ports::pcap::Reader::new(bytes).map_err(|e| e.to_string())?;
+fn capture_times(bytes: &[u8]) -> Result<String, CaptureError> {
+    let mut reader = pointsman_ports::pcap::Reader::new(bytes)?;
     let (mut times, mut frame) = (Vec::new(), Vec::new());
-    while let Some(record) = reader.read(&mut frame).map_err(|e| e.to_string())? {
+    while let Some(record) = reader.read(&mut frame)? {
         times.push(record.time_ns);
     }
     times.sort_unstable();
-    let first = times.first().copied().ok_or("the capture contains no frame")?;
+    let first = times.first().copied().ok_or(CaptureError::Empty)?;
     let mut text = String::from("time_s\n");
     for t in times {
         let ns = t - first;
@@ -299,14 +312,14 @@ fn origin_json() -> Value {
 }
 
 impl Results {
-    fn add(&mut self, key: Key, line: &str) -> Result<(), String> {
-        let mut result: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+    fn add(&mut self, key: Key, line: &str) -> Result<(), TrialError> {
+        let mut result: Value = serde_json::from_str(line).map_err(TrialError::Outcome)?;
         result["origin"] = self.origin.clone();
         let line = result.to_string();
         if let Some(file) = &mut self.file {
             // In one piece: another process that appends to it does not get in between.
             file.write_all(format!("{line}\n").as_bytes())
-                .map_err(|e| format!("cannot write {}: {e}; make room, and run the same command again: results that it has are kept", self.path))?;
+                .map_err(|e| TrialError::Append(self.path.clone(), e))?;
         }
         if self.to_stdout {
             print(&format!("{line}\n"));
@@ -316,29 +329,29 @@ impl Results {
     }
 }
 
-fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), TrialError> {
+    std::fs::write(path, text).map_err(|e| TrialError::Write(path.to_path_buf(), e))
 }
 
 /// Every decision of every learner.
-fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
+fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), Box<dyn Error>> {
     if results.iter().all(|r| r["learning"].is_null()) {
-        return Err("--steps: this scenario has no learner: add a table [learn]".into());
+        return Err(FlagError::NoLearner.into());
     }
-    write(path, table::steps(results).csv())
+    Ok(write(path, table::steps(results).csv())?)
 }
 
 /// The Q-table learnt by the first simulation.
-fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
+fn save_table(path: &Path, results: &[&Value]) -> Result<(), Box<dyn Error>> {
     let mut tables = results.iter().filter_map(|r| r["learning"]["table"].as_str());
     let Some(first) = tables.next() else {
-        return Err("--save-table: no simulation has a Q-table: the learner must be q-learning".into());
+        return Err(FlagError::NoTable.into());
     };
     let more = tables.count();
     if more > 0 {
         say(&format!("{more} more simulations have a Q-table: only the first is kept"));
     }
-    write(path, first)
+    Ok(write(path, first)?)
 }
 
 /// Runs the scenarios in the simulator and in the lab, and compares.
@@ -369,7 +382,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         pointsman_lab::ensure_privileges()?;
     }
     if args.scenario.len() > 1 && !args.lab {
-        return Err("several scenarios are only allowed with --lab".into());
+        return Err(FlagError::OneRack.into());
     }
     let mut texts = Vec::new();
     for path in &args.scenario {
@@ -382,13 +395,13 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return network::run(&args, path, text);
     }
     if args.flows.is_some() {
-        return Err("--flows: this is the scenario of a rack, which has none: use one with tables [network] and [flows]".into());
+        return Err(FlagError::RackFlows.into());
     }
     let mut scenarios = Vec::new();
     for (path, text) in &texts {
         scenarios.extend(read(path, text)?);
     }
-    let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
+    let Some(first) = scenarios.first() else { return Err(FlagError::NoPoints.into()) };
     let devices = scenarios.iter().map(|s| ServerDevices::of(&s.rack)).max().unwrap_or_default();
     let simulator = Simulator::new(&first.rack.switch.program, devices)?;
     if args.serve {
@@ -442,7 +455,11 @@ fn verdict(results: &[&Value]) -> ExitCode {
 
 /// Runs the simulations that the file of results does not have yet, and prints a line for each: all results. `None` with `--check`,
 /// which only lists them. `threads` run at once; 0: one for each processor.
-fn simulate(args: &Args, threads: usize, jobs: &[Job<'_>]) -> Result<Option<BTreeMap<Key, Value>>, String> {
+fn simulate(
+    args: &Args,
+    threads: usize,
+    jobs: &[Job<'_>],
+) -> Result<Option<BTreeMap<Key, Value>>, TrialError> {
     if args.check {
         for job in jobs {
             let mib = job.memory_bytes / f64::from(1 << 20);
@@ -467,10 +484,10 @@ fn complete(
     to_stdout: bool,
     threads: usize,
     jobs: &[Job<'_>],
-) -> Result<BTreeMap<Key, Value>, String> {
+) -> Result<BTreeMap<Key, Value>, TrialError> {
     let done = file.map(finished).transpose()?.unwrap_or_default();
     let open = |path: &Path| {
-        let cannot = |e| format!("cannot write {}: {e}", path.display());
+        let cannot = |e| TrialError::Write(path.to_path_buf(), e);
         OpenOptions::new().create(true).append(true).open(path).map_err(cannot)
     };
     let todo: Vec<&Job<'_>> = jobs.iter().filter(|j| !done.contains_key(&j.key())).collect();
@@ -482,7 +499,7 @@ fn complete(
     let results = Mutex::new(Results { file, to_stdout, done, origin: origin_json(), path });
     let bar = Progress::new(true);
     bar.begin(todo.len() as u64, "simulations");
-    let one = |job: &&Job<'_>| -> Result<(), String> {
+    let one = |job: &&Job<'_>| -> Result<(), TrialError> {
         let line = (job.simulate)()?;
         let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         results.add(job.key(), &line)?;
@@ -508,8 +525,8 @@ mod tests {
         }
         writer.flush().expect("memory");
         drop(writer);
-        let text = capture_times(&file);
-        assert_eq!(text.as_deref(), Ok("time_s\n0.000000000\n0.499999999\n1.499999999\n"));
+        let text = capture_times(&file).expect("a capture");
+        assert_eq!(text, "time_s\n0.000000000\n0.499999999\n1.499999999\n");
         assert!(capture_times(&file[..30]).is_err() && capture_times(b"hello").is_err());
     }
 

@@ -1,6 +1,9 @@
 //! Scenarios of networks: `pointsman sim` with a file that has a table `[network]`.
 
-use super::{Args, Job, Key, Shard, complete, loader, network_lab, page, simulate, verdict, write};
+use super::{
+    Args, FlagError, Job, Key, PointError, Shard, TrialError, complete, loader, network_lab, page, simulate,
+    verdict, write,
+};
 use pointsman_console::results::Origin;
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Options that only simulations of racks have.
-fn check(args: &Args) -> Result<(), String> {
+fn check(args: &Args) -> Result<(), FlagError> {
     let given = [
         ("--csv", args.csv.is_some()),
         ("--parquet", args.parquet.is_some()),
@@ -26,10 +29,8 @@ fn check(args: &Args) -> Result<(), String> {
         ("--serve", args.serve),
     ];
     match given.iter().find(|(_, given)| *given) {
-        Some((option, _)) => {
-            Err(format!("{option}: not for a scenario with a table [network]: omit it, or use --json"))
-        }
-        None if args.scenario.len() > 1 => Err("only one scenario with a table [network] is allowed".into()),
+        Some((option, _)) => Err(FlagError::Network(option)),
+        None if args.scenario.len() > 1 => Err(FlagError::OneNetwork),
         None => Ok(()),
     }
 }
@@ -46,15 +47,16 @@ pub struct Point {
 ///
 /// # Errors
 /// A program does not compile.
-pub fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Point>, Box<dyn Error>> {
+pub fn points(scenarios: Vec<NetworkScenario>, beside: &Path) -> Result<Vec<Point>, PointError> {
     let mut programs = BTreeMap::new();
     let mut points = Vec::new();
     for scenario in scenarios {
-        let (name, text) = program(&scenario.choice, scenario.program.as_deref(), beside)?;
+        let text = program(&scenario.choice, scenario.program.as_deref(), beside);
+        let (name, text) = text.map_err(PointError::Unreadable)?;
         let data_plane = match programs.get(&name) {
             Some(known) => Arc::clone(known),
             None => {
-                let (program, switch) = compiled(&name, text)?;
+                let (program, switch) = compiled(&name, text).map_err(PointError::Program)?;
                 let made = Arc::new(DataPlane::new(program, Arc::new(switch)));
                 programs.insert(name, Arc::clone(&made));
                 made
@@ -73,7 +75,7 @@ fn job(point: &Point, seed: u64, lab: bool) -> Job<'_> {
     let simulate = move || {
         let began = Instant::now();
         let outcome = if lab {
-            network_lab::run(&point.scenario, &point.data_plane.program, seed).map_err(|e| e.to_string())?
+            network_lab::run(&point.scenario, &point.data_plane.program, seed).map_err(TrialError::Lab)?
         } else {
             network::run(&point.scenario, &point.data_plane, seed)?
         };
@@ -100,7 +102,7 @@ pub fn simulate_all(
     seeds: &[u64],
     threads: usize,
     (file, shard): (Option<&Path>, Option<Shard>),
-) -> Result<Vec<Vec<Value>>, String> {
+) -> Result<Vec<Vec<Value>>, TrialError> {
     let pairs = points.iter().flat_map(|p| seeds.iter().map(move |seed| job(p, *seed, false)));
     let mut jobs: Vec<Job<'_>> = pairs.collect();
     let keys: Vec<Key> = jobs.iter().map(Job::key).collect();
@@ -125,9 +127,9 @@ pub(super) fn schemes() -> String {
 }
 
 /// The flows of a run as CSV: start in seconds, numbers of the hosts, bytes.
-fn plan(scenario: &NetworkScenario, seed: u64) -> Result<String, String> {
+fn plan(scenario: &NetworkScenario, seed: u64) -> Result<String, FlagError> {
     let Work::Flows(flows) = &scenario.work else {
-        return Err("--flows: this scenario has none: add a table [flows]".into());
+        return Err(FlagError::NoFlows);
     };
     let mut text = String::from("start_s,from,to,bytes\n");
     for f in flows.plan(&scenario.topology, scenario.duration_ns, seed) {
@@ -141,7 +143,7 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     check(args)?;
     let scenarios = network::read(&path.display().to_string(), text, &loader(path))?;
     let points = points(scenarios, path.parent().unwrap_or(Path::new("")))?;
-    let Some(first) = points.first() else { return Err("the sweep has no points".into()) };
+    let Some(first) = points.first() else { return Err(FlagError::NoPoints.into()) };
     let first_seed = args.seed.unwrap_or(first.scenario.seed);
     if let Some(file) = &args.flows {
         write(file, &plan(&first.scenario, first_seed)?)?;

@@ -6,7 +6,7 @@ use pointsman_decide::Weights;
 use pointsman_engine::Engine;
 use pointsman_node::controller::{self, ProgramError};
 use pointsman_sim::outcome::LearnStep;
-use pointsman_sim::{DataPlane, Outcome, Question, Scenario};
+use pointsman_sim::{DataPlane, Outcome, Question, Scenario, StartError};
 use std::sync::Arc;
 
 /// Simulates racks that run one program.
@@ -31,7 +31,7 @@ impl Simulator {
     ///
     /// # Errors
     /// The program is not a balancer, or the rack does not come up.
-    pub fn run(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, String> {
+    pub fn run(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, StartError> {
         pointsman_sim::run(scenario, &self.0, seed, None)
     }
 
@@ -39,7 +39,7 @@ impl Simulator {
     ///
     /// # Errors
     /// As of [`Simulator::run`].
-    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session, String> {
+    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session, StartError> {
         pointsman_sim::Session::start(scenario, &self.0, seed, None).map(Session)
     }
 }

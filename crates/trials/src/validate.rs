@@ -1,13 +1,14 @@
 //! `pointsman sim SCENARIO --lab`: the same scenario in virtual time and on a rack of network namespaces, compared.
 
 use super::Simulator;
-use super::wire::{self, OnWire};
+use super::wire::{self, OnWire, WireError};
 use crate::stats::{mean, median, spread};
 use pointsman_console::{print, say};
-use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::ArrivalModel;
+use pointsman_sim::{Scenario, StartError};
 use serde_json::{Value, json};
 use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 /// Each run of the lab is simulated so often: requests come at the same times, all else that is random (when agents report, how long
@@ -43,7 +44,7 @@ fn simulated(
     simulator: &Simulator,
     seed: u64,
     weighed: &mut Weighed,
-) -> Result<(Vec<Measured>, u64), String> {
+) -> Result<(Vec<Measured>, u64), StartError> {
     let times_ns: Arc<[u64]> = wire::schedule(s, seed).iter().map(|t| t.as_nanos() as u64).collect();
     let mut same = s.as_ref().clone();
     for client in &mut same.clients {
@@ -69,11 +70,11 @@ fn on_the_wire(
     s: &Scenario,
     seeds: &[u64],
     weighed: &mut Weighed,
-) -> Result<(Vec<Measured>, u64, usize), String> {
-    let mut rack = OnWire::start(s, seeds.first().copied().unwrap_or(1)).map_err(|e| e.to_string())?;
+) -> Result<(Vec<Measured>, u64, usize), WireError> {
+    let mut rack = OnWire::start(s, seeds.first().copied().unwrap_or(1))?;
     let (mut out, mut requests, mut behind) = (Vec::new(), 0, 0);
     for seed in seeds {
-        let r = rack.run(s, *seed).map_err(|e| e.to_string())?;
+        let r = rack.run(s, *seed)?;
         requests += r.sent;
         behind += usize::from(r.late);
         if s.learn.is_some() {
@@ -154,15 +155,36 @@ pub fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
+/// Why a scenario cannot be compared.
+#[derive(Debug)]
+enum CompareError {
+    Start(StartError),
+    Wire(WireError),
+    Panicked,
+}
+
+impl fmt::Display for CompareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompareError::Start(e) => e.fmt(f),
+            CompareError::Wire(e) => e.fmt(f),
+            CompareError::Panicked => f.write_str("a comparison panicked"),
+        }
+    }
+}
+
+impl Error for CompareError {}
+
 /// One scenario, on both.
-fn compare(s: &Arc<Scenario>, simulator: &Simulator, seeds: &[u64]) -> Result<(Value, u64), String> {
+fn compare(s: &Arc<Scenario>, simulator: &Simulator, seeds: &[u64]) -> Result<(Value, u64), CompareError> {
     let (mut sim, mut violations, mut weighed) = (Vec::new(), 0, Weighed::default());
     for seed in seeds {
-        let (measured, violated) = simulated(s, simulator, *seed, &mut weighed)?;
+        let (measured, violated) =
+            simulated(s, simulator, *seed, &mut weighed).map_err(CompareError::Start)?;
         sim.extend(measured);
         violations += violated;
     }
-    let (lab, requests, late) = on_the_wire(s, seeds, &mut weighed)?;
+    let (lab, requests, late) = on_the_wire(s, seeds, &mut weighed).map_err(CompareError::Wire)?;
     let mut value = compared(s, &sim, &lab, requests, late);
     if s.learn.is_some() {
         value["accelerator_weight"] = json!({
@@ -193,11 +215,10 @@ pub fn run(
     ));
     let (mut lines, mut all, mut violations) = (Vec::new(), Vec::new(), 0);
     for part in scenarios.chunks(racks.max(1)) {
-        let results: Vec<Result<(Value, u64), String>> = std::thread::scope(|scope| {
+        let results: Vec<Result<(Value, u64), CompareError>> = std::thread::scope(|scope| {
             let started: Vec<_> = part.iter().map(|s| scope.spawn(|| compare(s, simulator, seeds))).collect();
-            let ended = |t: std::thread::ScopedJoinHandle<'_, _>| {
-                t.join().unwrap_or_else(|_| Err("a comparison panicked".into()))
-            };
+            let ended =
+                |t: std::thread::ScopedJoinHandle<'_, _>| t.join().unwrap_or(Err(CompareError::Panicked));
             started.into_iter().map(ended).collect()
         });
         let load = load_average();

@@ -262,7 +262,7 @@ fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, WireError> {
 
 fn learn_section(learn: &LearnModel) -> Result<LearnSection, WireError> {
     Ok(LearnSection {
-        first_weight: Some(learn.weigher().map_err(WireError::Settings)?.weights().accelerator),
+        first_weight: Some(learn.weigher().map_err(WireError::Learner)?.weights().accelerator),
         // Servers that are alike here may differ in the file: `plan` has checked that they form one class.
         per_class: false,
         ..LearnSection::new(learn, ClientsView::section())

@@ -10,8 +10,10 @@ pub enum WireError {
     Refused(&'static str, String),
     /// The rack has no service.
     NoService,
-    /// An agent or a learner does not take its settings.
+    /// An agent does not take its settings, in its own words.
     Settings(String),
+    /// A learner does not take its settings.
+    Learner(pointsman_decide::LearnerError),
     /// The lab refuses clients or devices.
     Lab(pointsman_lab::Error),
     /// The rack does not run.
@@ -28,6 +30,7 @@ impl fmt::Display for WireError {
             WireError::Refused(field, remedy) => write!(f, "in the lab: {field}: {remedy}"),
             WireError::NoService => f.write_str("the rack has no service"),
             WireError::Settings(why) => f.write_str(why),
+            WireError::Learner(e) => e.fmt(f),
             WireError::Lab(e) => e.fmt(f),
             WireError::Live(e) => e.fmt(f),
             WireError::OtherRack => f.write_str("the scenario has a different rack"),

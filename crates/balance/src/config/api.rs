@@ -174,8 +174,8 @@ fn preference(
     };
     match found.check() {
         Ok(found) => Some(found),
-        Err(message) => {
-            problems.add(&place, t.field("preference"), message);
+        Err(e) => {
+            problems.add(&place, t.field("preference"), e.to_string());
             None
         }
     }

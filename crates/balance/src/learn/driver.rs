@@ -255,7 +255,7 @@ impl Driver {
                 continue;
             }
             weights.accelerator = config.first_weight.unwrap_or(weights.accelerator);
-            let mut weigher = settings.weigher_with(kept.of(&class.name))?;
+            let mut weigher = settings.weigher_with(kept.of(&class.name)).map_err(|e| e.to_string())?;
             weigher.set_weights(weights);
             let members = own.members.iter().filter(|m| class.servers.contains(&m.server));
             let devices: BTreeSet<DeviceNumber> =

@@ -1,5 +1,6 @@
 //! Test beds: a client, a device under test, servers; all in namespaces of this process.
 
+use super::WireError;
 use super::forwarder::Forwarder;
 use pointsman_balance as balance;
 use pointsman_balance::config::file::{
@@ -8,12 +9,12 @@ use pointsman_balance::config::file::{
 use pointsman_balance::config::{NextHop, Route};
 use pointsman_compile::executor::Choice;
 use pointsman_console::show;
+use pointsman_lab::Namespace;
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{
     ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec, allow_many_connections, join,
     join_without_offloads,
 };
-use pointsman_lab::{Error, Namespace};
 use pointsman_live::{Live, Log, Ports};
 use pointsman_ports::{Port, PortError, Want, open_interface};
 use std::collections::BTreeSet;
@@ -110,10 +111,6 @@ fn threads() -> BTreeSet<u32> {
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn text(e: Error) -> String {
-    e.to_string()
-}
-
 /// A client with eight addresses on port 1 and this many servers with one device each.
 fn spec(servers: u8) -> RackSpec {
     let server = |n: u8| ServerSpec {
@@ -172,8 +169,8 @@ fn description(spec: &RackSpec, counted: bool) -> RackFile {
 }
 
 impl Bed {
-    fn of(name: &str, rack: &Rack, middle: Middle) -> Result<Self, String> {
-        let client = rack.host("client").map_err(text)?;
+    fn of(name: &str, rack: &Rack, middle: Middle) -> Result<Self, WireError> {
+        let client = rack.host("client")?;
         let servers: Vec<_> = rack
             .hosts
             .iter()
@@ -181,9 +178,9 @@ impl Bed {
             .map(|h| (h.namespace.clone(), h.interface.clone(), h.link.ipv4))
             .collect();
         let mut warnings = rack.warnings.clone();
-        let spec = rack.spec.clients.first().ok_or("the rack has no client")?;
+        let spec = rack.spec.clients.first().ok_or(WireError::Lacks("client"))?;
         for namespace in [&client.namespace, &rack.switch].into_iter().chain(servers.iter().map(|s| &s.0)) {
-            warnings.extend(allow_many_connections(namespace).map_err(text)?);
+            warnings.extend(allow_many_connections(namespace)?);
         }
         Ok(Self {
             name: name.to_string(),
@@ -201,18 +198,21 @@ impl Bed {
     }
 
     /// A cable between client and server.
-    pub fn direct(offloads: bool) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The kernel refuses namespaces or devices.
+    pub fn direct(offloads: bool) -> Result<Self, WireError> {
         let client_link = Link::in_subnet(1, 0);
         let mut server_link = client_link.clone();
         std::mem::swap(&mut server_link.ipv4, &mut server_link.gateway_ipv4);
         std::mem::swap(&mut server_link.ipv6, &mut server_link.gateway_ipv6);
         std::mem::swap(&mut server_link.mac, &mut server_link.gateway_mac);
-        let client = Namespace::new("client").map_err(text)?;
-        let server = Namespace::new("server").map_err(text)?;
+        let client = Namespace::new("client")?;
+        let server = Namespace::new("server")?;
         let cable = if offloads { join } else { join_without_offloads };
-        let mut warnings = cable((&client, &client_link), (&server, &server_link), 1500).map_err(text)?;
+        let mut warnings = cable((&client, &client_link), (&server, &server_link), 1500)?;
         for namespace in [&client, &server] {
-            warnings.extend(allow_many_connections(namespace).map_err(text)?);
+            warnings.extend(allow_many_connections(namespace)?);
         }
         Ok(Self {
             name: if offloads { "direct" } else { "direct without offloads" }.to_string(),
@@ -230,18 +230,24 @@ impl Bed {
     }
 
     /// Bare ports between a client and one server, for the measured traffic only: addresses are unchanged.
-    pub fn bare(kind: PortKind) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// As of [`Bed::direct`], or an interface cannot be a port.
+    pub fn bare(kind: PortKind) -> Result<Self, WireError> {
         let before = threads();
-        let rack = Rack::build(&spec(1)).map_err(text)?;
+        let rack = Rack::build(&spec(1))?;
         let interfaces: Vec<&str> = rack.ports.iter().map(|p| p.interface.as_str()).collect();
-        let [first, second] = interfaces[..] else { return Err("the rack does not have two ports".into()) };
+        let [first, second] = interfaces[..] else { return Err(WireError::Lacks("second port")) };
         let forwarder = Forwarder::start(&rack.switch, [first, second], kind)?;
         let bed = Self::of(&format!("bare {}", kind.name()), &rack, Middle::Forwarder(forwarder))?;
         Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })
     }
 
     /// Our switch with the balancer. `counted`: one server, which only counts; else two that answer.
-    pub fn balancer(kind: PortKind, counted: bool, verbose: bool) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// As of [`Bed::bare`], or switch or controller do not come up.
+    pub fn balancer(kind: PortKind, counted: bool, verbose: bool) -> Result<Self, WireError> {
         let spec = spec(if counted { 1 } else { 2 });
         let log: Log = Arc::new(Mutex::new(move |line: &str| {
             if verbose {
@@ -249,7 +255,6 @@ impl Bed {
             }
         }));
         let before = threads();
-        let failed = |e: pointsman_live::Error| e.to_string();
         let mut live = Live::start_on(
             &spec,
             Vec::new(),
@@ -257,22 +262,24 @@ impl Bed {
             Choice::default(),
             Ports { kind: kind.want(), workers: 1 },
             log,
-        )
-        .map_err(failed)?;
-        live.start_controller().map_err(failed)?;
-        live.wait_in_sync(PATIENCE).map_err(failed)?;
+        )?;
+        live.start_controller()?;
+        live.wait_in_sync(PATIENCE)?;
         let rack = live.rack.clone();
         let bed = Self::of(&format!("pointsman {}", kind.name()), &rack, Middle::Switch(Box::new(live)))?;
         Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })
     }
 
     /// A rack with a device under test set up by `set_up`, which gets the rack with the kernel as a router that has the VIP.
+    ///
+    /// # Errors
+    /// As of [`Bed::direct`], or of `set_up`.
     pub fn kernel(
         name: &str,
-        set_up: impl FnOnce(&Rack) -> Result<Vec<Process>, String>,
-    ) -> Result<Self, String> {
-        let mut rack = Rack::build(&spec(2)).map_err(text)?;
-        rack.serve_vip_by_kernel().map_err(text)?;
+        set_up: impl FnOnce(&Rack) -> Result<Vec<Process>, WireError>,
+    ) -> Result<Self, WireError> {
+        let mut rack = Rack::build(&spec(2))?;
+        rack.serve_vip_by_kernel()?;
         let processes = set_up(&rack)?;
         Self::of(name, &rack, Middle::Kernel(processes))
     }

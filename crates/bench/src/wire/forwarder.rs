@@ -1,5 +1,6 @@
 //! The bare forwarder: ports without processing in between.
 
+use super::WireError;
 use super::bed::PortKind;
 use pointsman_lab::Namespace;
 use pointsman_ports::{PollMode, PortError, forward};
@@ -15,14 +16,16 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Starts it on two interfaces of a namespace.
-    pub fn start(namespace: &Namespace, interfaces: [&str; 2], kind: PortKind) -> Result<Self, String> {
-        let text = |e: pointsman_lab::Error| e.to_string();
+    ///
+    /// # Errors
+    /// An interface cannot be a port.
+    pub fn start(namespace: &Namespace, interfaces: [&str; 2], kind: PortKind) -> Result<Self, WireError> {
         let open = || Ok::<_, PortError>([kind.open(interfaces[0])?, kind.open(interfaces[1])?]);
-        let mut ports = namespace.enter(open).map_err(text)?.map_err(|e| e.to_string())?;
+        let mut ports = namespace.enter(open)??;
         let stop = Arc::<AtomicBool>::default();
         let stopped = stop.clone();
         let run = move || forward(&mut ports, PollMode::Adaptive, &stopped);
-        let thread = namespace.spawn("bare forwarder", run).map_err(text)?;
+        let thread = namespace.spawn("bare forwarder", run)?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }

@@ -4,6 +4,7 @@
 //! the same run, so that ratios are meaningful on any machine.
 
 mod bed;
+mod error;
 mod forwarder;
 mod packets;
 pub mod peers;
@@ -12,6 +13,7 @@ mod tcp;
 mod text;
 
 use bed::{Bed, PortKind};
+use error::{ValueError, WireError};
 use packets::{Generator, Lane};
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::signals::end_process;
@@ -95,17 +97,17 @@ pub struct WireArgs {
 /// Bounds of `--seconds`: load is bounded in time.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.01..=60.0;
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+fn parse_seconds(text: &str) -> Result<f64, ValueError> {
     match text.parse::<f64>() {
         Ok(seconds) if SECONDS.contains(&seconds) => Ok(seconds),
-        _ => Err(format!("expected a number from {} to {}", SECONDS.start(), SECONDS.end())),
+        _ => Err(ValueError::Seconds),
     }
 }
 
-fn parse_share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, ValueError> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err("expected a number from 0 to below 1, such as 0.00001".into()),
+        _ => Err(ValueError::Share),
     }
 }
 
@@ -155,7 +157,7 @@ pub fn run(args: WireArgs) -> Result<ExitCode, Box<dyn Error>> {
 
 /// The bare forwarder and the switch in turn. With two processors, one is reserved for them: the generator, and the
 /// kernel on its behalf up to the forwarder's socket, uses the other.
-fn measure_packets(args: &WireArgs, kind: PortKind, generator: Generator) -> Result<Packets, String> {
+fn measure_packets(args: &WireArgs, kind: PortKind, generator: Generator) -> Result<Packets, WireError> {
     let duration = Duration::from_secs_f64(args.seconds);
     let length = usize::from(args.frame);
     let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
@@ -182,7 +184,7 @@ fn measure_packets(args: &WireArgs, kind: PortKind, generator: Generator) -> Res
     Ok(Packets::of(kind.name(), "balancer", args.flows, length, runs))
 }
 
-fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Throughput>, String> {
+fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Throughput>, WireError> {
     let mut beds = vec![Served::start(Bed::direct(true)?)?, Served::start(Bed::direct(false)?)?];
     for kind in args.ports.kinds() {
         match Bed::balancer(*kind, false, args.verbose) {
@@ -194,8 +196,8 @@ fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Through
     tcp::measure(&beds, &[1, 32], usize::from(args.runs), duration, say)
 }
 
-fn write_json(path: &Path, report: &impl Serialize) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(report).map_err(|e| e.to_string())? + "\n";
+fn write_json(path: &Path, report: &impl Serialize) -> Result<(), Box<dyn Error>> {
+    let text = serde_json::to_string_pretty(report)? + "\n";
     results::write(path, "--json", text)?;
     print(&format!("figures: {}\n", path.display()));
     Ok(())

@@ -1,5 +1,6 @@
 //! Packet rates and latencies: a lane is a test bed with a generator at its client and a sink at its server.
 
+use super::WireError;
 use super::bed::{Bed, PORT, SWITCH_MAC};
 use super::report::{LaneRun, LatencyRun, us};
 use pointsman_lab::frames::{
@@ -49,11 +50,10 @@ impl Generator {
 
     /// Resolves `Auto` for this machine.
     pub fn settle(self) -> Self {
-        let works = || {
+        let works = || -> Result<(), WireError> {
             let bed = Bed::direct(true)?;
             let frame = vec![0; MIN_LIVE_FRAME];
-            let open = || LiveFrames::new(&bed.client_interface, &[frame], None).map(drop);
-            bed.client.enter(open).map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+            Ok(bed.client.enter(|| LiveFrames::new(&bed.client_interface, &[frame], None).map(drop))??)
         };
         match self {
             Self::Auto if works().is_ok() => Self::Xdp,
@@ -67,7 +67,7 @@ impl Generator {
 pub const MIN_LIVE_FRAME: usize = 64;
 
 /// Maximum number of flows with prepared frames: the kernel keeps them all.
-const MAX_LIVE_FLOWS: u32 = 1 << 20;
+pub const MAX_LIVE_FLOWS: u32 = 1 << 20;
 
 /// One forwarder with its measuring equipment.
 pub struct Lane {
@@ -85,26 +85,23 @@ pub struct Lane {
 
 impl Lane {
     /// A lane with frames of `length` bytes (without frame check sequence), in this many flows to the service.
-    pub fn new(bed: Bed, generator: Generator, flows: u32, length: usize) -> Result<Self, String> {
-        let (server, interface, _) = bed.servers.first().ok_or("the test bed has no server")?;
-        let sink = Sink::open(server, interface).map_err(|e| e.to_string())?;
-        let socket = PacketSender::open(&bed.client, &bed.client_interface).map_err(|e| e.to_string())?;
+    ///
+    /// # Errors
+    /// The kernel refuses sockets, or the generator so many flows.
+    pub fn new(bed: Bed, generator: Generator, flows: u32, length: usize) -> Result<Self, WireError> {
+        let (server, interface, _) = bed.servers.first().ok_or(WireError::Lacks("server"))?;
+        let sink = Sink::open(server, interface)?;
+        let socket = PacketSender::open(&bed.client, &bed.client_interface)?;
         let live = generator == Generator::Xdp;
         if live && flows > MAX_LIVE_FLOWS {
-            return Err(format!(
-                "--generator xdp supports at most {MAX_LIVE_FLOWS} flows, not {flows}: use af_packet"
-            ));
+            return Err(WireError::Flows(flows));
         }
         let accepted = match bed.entrance().filter(|_| live) {
-            Some((namespace, interface)) => {
-                let accept = || accept_live_frames(&interface);
-                let accepted = namespace.enter(accept).map_err(|e| e.to_string())?;
-                Some(accepted.map_err(|e| e.to_string())?)
-            }
+            Some((namespace, interface)) => Some(namespace.enter(|| accept_live_frames(&interface))??),
             None => None,
         };
         let (Some(IpAddr::V4(source)), SocketAddr::V4(target)) = (bed.sources.first(), bed.target) else {
-            return Err("the test bed has no IPv4 addresses".into());
+            return Err(WireError::Lacks("IPv4 addresses"));
         };
         let template = Template {
             source_mac: Mac::from_ipv4(*source),
@@ -115,7 +112,7 @@ impl Lane {
             flows,
             length,
         };
-        template.validate().map_err(|e| e.to_string())?;
+        template.validate()?;
         Ok(Self { bed, live, _accepted: accepted, socket, sink, template, probe: 0 })
     }
 
@@ -125,38 +122,40 @@ impl Lane {
         duration: Duration,
         limit: u32,
         timed: u32,
-    ) -> Result<(Offered, pointsman_lab::frames::Arrived), String> {
+    ) -> Result<(Offered, pointsman_lab::frames::Arrived), WireError> {
         self.probe = (self.probe + 1) & 0x7fff;
-        let text = |e: pointsman_lab::Error| format!("{}: {e}", self.bed.name);
-        self.sink.begin(self.probe).map_err(text)?;
+        self.sink.begin(self.probe).map_err(WireError::of(&self.bed.name))?;
         let offered = if self.live && timed == 0 && limit == LIMIT {
             self.send_live(pace, duration)?
         } else {
             let plan = Plan { probe: self.probe, pace, duration, limit, timed };
-            generate(&self.template, &plan, &mut self.socket).map_err(text)?
+            generate(&self.template, &plan, &mut self.socket).map_err(WireError::of(&self.bed.name))?
         };
-        let arrived = self.sink.finish(PATIENCE).map_err(text)?;
+        let arrived = self.sink.finish(PATIENCE).map_err(WireError::of(&self.bed.name))?;
         Ok((offered, arrived))
     }
 
-    fn send_live(&self, pace: Pace, duration: Duration) -> Result<Offered, String> {
+    fn send_live(&self, pace: Pace, duration: Duration) -> Result<Offered, WireError> {
         let frames: Vec<Frame> =
             (0..self.template.flows).map(|flow| self.template.frame(self.probe, flow)).collect();
         let rate = match pace {
             Pace::Flood => 0,
             Pace::Rate(rate) => (rate as u64).max(1),
         };
-        let failed = |e: &dyn std::fmt::Display| format!("{}: generator: {e}", self.bed.name);
-        let run = || {
-            let live = LiveFrames::new(&self.bed.client_interface, &frames, None).map_err(|e| failed(&e))?;
-            live.run(rate, duration).map_err(|e| failed(&e))
+        let run = || -> Result<_, WireError> {
+            let live = LiveFrames::new(&self.bed.client_interface, &frames, None)?;
+            live.run(rate, duration).map_err(WireError::Generator)
         };
-        let run = self.bed.client.enter(run).map_err(|e| failed(&e))??;
+        let run = self.bed.client.enter(run).map_err(WireError::Lab).flatten();
+        let run = run.map_err(WireError::of(&format!("{}: generator", self.bed.name)))?;
         Ok(Offered { frames: run.frames, timed: 0, elapsed: Duration::from_nanos(run.elapsed_ns) })
     }
 
     /// Sends a frame of each flow, until any arrive at all: on a busy machine a port may be late.
-    pub fn introduce(&mut self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// No frame arrives.
+    pub fn introduce(&mut self) -> Result<(), WireError> {
         let flows = self.template.flows;
         let duration = Duration::from_secs_f64(f64::from(flows) / INTRODUCTION_PPS * 4.0 + 0.2);
         let mut frames = 0;
@@ -167,17 +166,21 @@ impl Lane {
             }
             frames += offered.frames;
         }
-        Err(format!("{}: none of {frames} frames arrived; {}", self.bed.name, self.bed.story()))
+        let nothing = WireError::Nothing { frames, story: self.bed.story() };
+        Err(WireError::of(&self.bed.name)(nothing))
     }
 
     /// One run: the search, then latencies at half of the rate found.
-    pub fn run(&mut self, rule: &LossRule, duration: Duration) -> Result<LaneRun, String> {
+    ///
+    /// # Errors
+    /// Frames cannot be sent or received.
+    pub fn run(&mut self, rule: &LossRule, duration: Duration) -> Result<LaneRun, WireError> {
         let search = loss_free(rule, |rate| {
             let pace = rate.map_or(Pace::Flood, Pace::Rate);
             let before = self.bed.cpu_time();
             let (offered, arrived) = self.send(pace, duration, LIMIT, 0)?;
             let cpu = self.bed.cpu_time().saturating_sub(before);
-            Ok::<_, String>(Probe {
+            Ok::<_, WireError>(Probe {
                 asked_pps: rate,
                 offered_pps: offered.rate_pps(),
                 sent: offered.frames,
@@ -190,7 +193,7 @@ impl Lane {
         Ok(LaneRun { search, latency })
     }
 
-    fn latency(&mut self, rate: f64, duration: Duration) -> Result<LatencyRun, String> {
+    fn latency(&mut self, rate: f64, duration: Duration) -> Result<LatencyRun, WireError> {
         let expected = (rate * duration.as_secs_f64()) as u32;
         let room = u32::try_from(self.sink.room()).unwrap_or(u32::MAX);
         let timed = (expected / 2).min(room).clamp(1, 20_000);

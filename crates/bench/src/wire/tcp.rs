@@ -1,5 +1,6 @@
 //! TCP throughput through the VIP, compared with direct cables.
 
+use super::WireError;
 use super::bed::{Bed, PORT};
 use super::report::{Spread, Throughput};
 use pointsman_lab::load::{EchoServer, EchoServers, StreamsConfig, streams};
@@ -16,7 +17,10 @@ pub struct Served {
 
 impl Served {
     /// Starts the servers of a bed.
-    pub fn start(bed: Bed) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A server cannot listen.
+    pub fn start(bed: Bed) -> Result<Self, WireError> {
         let servers: Vec<EchoServer> = bed
             .servers
             .iter()
@@ -25,35 +29,38 @@ impl Served {
                 address: SocketAddr::new((*address).into(), PORT),
             })
             .collect();
-        let servers = EchoServers::start(&servers).map_err(|e| format!("{}: {e}", bed.name))?;
+        let servers = EchoServers::start(&servers).map_err(WireError::of(&bed.name))?;
         Ok(Self { bed, servers })
     }
 
-    fn throughput(&self, connections: usize, duration: Duration) -> Result<f64, String> {
+    fn throughput(&self, connections: usize, duration: Duration) -> Result<f64, WireError> {
         let config = StreamsConfig {
             target: self.bed.target,
             connections,
             duration,
             warm_up: (duration / 4).min(Duration::from_millis(500)),
         };
-        let text = |e| format!("{}: {e}", self.bed.name);
         let run = || streams(&config, &self.servers.counters);
-        let result = self.bed.client.enter(run).map_err(text)?.map_err(text)?;
+        let result = self.bed.client.enter(run).flatten().map_err(WireError::of(&self.bed.name))?;
         if result.failed > 0 {
-            return Err(format!("{}: {} of {connections} connections failed", self.bed.name, result.failed));
+            let failed = WireError::Connections { failed: result.failed, of: connections };
+            return Err(WireError::of(&self.bed.name)(failed));
         }
         Ok(result.megabits_per_second())
     }
 }
 
 /// Measures all beds in turn, `runs` times. The first two are the cables, with and without offloads.
+///
+/// # Errors
+/// A connection fails.
 pub fn measure(
     beds: &[Served],
     connections: &[usize],
     runs: usize,
     duration: Duration,
     mut tell: impl FnMut(&str),
-) -> Result<Vec<Throughput>, String> {
+) -> Result<Vec<Throughput>, WireError> {
     let mut figures = Vec::new();
     for &connections in connections {
         let mut all: Vec<Vec<f64>> = vec![Vec::new(); beds.len()];

@@ -13,7 +13,7 @@ use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
 use pointsman_balance::{DeviceNumber, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
-use pointsman_decide::{Kept, TableError};
+use pointsman_decide::{Kept, LearnerError, TableError};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ pub enum KeptError {
     /// It is not such a file.
     Malformed(PathBuf, TableError),
     /// It belongs to a learner with other settings.
-    Unfit(PathBuf, String),
+    Unfit(PathBuf, LearnerError),
 }
 
 impl fmt::Display for KeptError {

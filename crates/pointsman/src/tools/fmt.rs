@@ -9,6 +9,8 @@ use pointsman_frontend::fmt::{WIDTHS, format};
 use pointsman_frontend::render;
 use pointsman_frontend::source::SourceMap;
 use std::error::Error;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,10 +35,33 @@ pub struct Args {
     stdin_name: Option<PathBuf>,
 }
 
-fn width(text: &str) -> Result<usize, String> {
-    let wrong = || format!("a width is a number of columns, {} to {}", WIDTHS.start(), WIDTHS.end());
-    text.parse::<usize>().ok().filter(|n| WIDTHS.contains(n)).ok_or_else(wrong)
+fn width(text: &str) -> Result<usize, NotWidth> {
+    text.parse::<usize>().ok().filter(|n| WIDTHS.contains(n)).ok_or(NotWidth)
 }
+
+/// The value of `--width` is not a width.
+#[derive(Clone, Copy, Debug)]
+struct NotWidth;
+
+impl fmt::Display for NotWidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a width is a number of columns, {} to {}", WIDTHS.start(), WIDTHS.end())
+    }
+}
+
+impl Error for NotWidth {}
+
+/// A file cannot be replaced by its formatted text.
+#[derive(Debug)]
+struct WriteError(PathBuf, io::Error);
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write {}: {}", self.0.display(), self.1)
+    }
+}
+
+impl Error for WriteError {}
 
 /// Formats.
 ///
@@ -90,8 +115,8 @@ fn shown(name: &str, text: &str, d: &Diagnostic) -> String {
 }
 
 /// Replaces a file by a complete new one or not at all.
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let wrong = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+fn write(path: &Path, text: &str) -> Result<(), WriteError> {
+    let wrong = |e| WriteError(path.to_path_buf(), e);
     // Through links, so that they stay links.
     let path = path.canonicalize().map_err(wrong)?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();

@@ -73,15 +73,27 @@ pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
+/// Standard output cannot be written.
+#[derive(Debug)]
+pub struct PrintError(io::Error);
+
+impl std::fmt::Display for PrintError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot write to standard output: {}", self.0)
+    }
+}
+
+impl Error for PrintError {}
+
 /// Writes to standard output. A closed pipe, such as with `head`, is not an error.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn print(text: &str) -> Result<(), String> {
+pub fn print(text: &str) -> Result<(), PrintError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(format!("cannot write to standard output: {e}")),
+        Err(e) => Err(PrintError(e)),
         Ok(()) => Ok(()),
     }
 }
@@ -122,17 +134,29 @@ pub fn read_input(file: &Path, stdin_name: Option<&Path>) -> Result<Input, Box<d
 /// Folders nested deeper are taken for endless.
 const MAX_DEPTH: usize = 32;
 
+/// A folder cannot be read.
+#[derive(Debug)]
+struct FolderError(PathBuf, io::Error);
+
+impl std::fmt::Display for FolderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&unreadable(&self.0, &self.1))
+    }
+}
+
+impl Error for FolderError {}
+
 /// Adds the files named `*.ENDING` in `dir` and below it, each folder sorted. Links to folders are not followed: they may
 /// lead back up.
 ///
 /// # Errors
 /// A folder that cannot be read.
-fn walk(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) -> Result<(), String> {
+fn walk(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) -> Result<(), FolderError> {
     walk_below(dir, ending, 0, files)
 }
 
-fn walk_below(dir: &Path, ending: &str, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let wrong = |e: io::Error| unreadable(dir, &e);
+fn walk_below(dir: &Path, ending: &str, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), FolderError> {
+    let wrong = |e| FolderError(dir.to_path_buf(), e);
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(wrong)? {
         entries.push(entry.map_err(wrong)?.path());

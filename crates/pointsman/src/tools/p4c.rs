@@ -10,6 +10,8 @@ use pointsman_control::text::to_text;
 use pointsman_frontend::Define;
 use prost::Message;
 use std::error::Error;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -97,8 +99,53 @@ struct Missing {
     p4runtime_entries_files: Option<String>,
 }
 
+/// Flags of p4c that cannot be followed here.
+#[derive(Debug)]
+enum FlagError {
+    /// What is not written, the flag first.
+    Unwritten(&'static str),
+    /// Not a target.
+    Target(String),
+    /// Not an architecture.
+    Architecture(String),
+    /// Not a language.
+    Language(String),
+    /// The folder of an output cannot be made.
+    Folder(PathBuf, io::Error),
+    /// P4Info is not written as JSON.
+    Json(PathBuf),
+    /// Not a format of P4Info.
+    Format(String),
+}
+
+impl fmt::Display for FlagError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlagError::Unwritten(why) => f.write_str(why),
+            FlagError::Target(target) => {
+                write!(f, "--target {target}: this switch is compatible with bmv2 only; give --target bmv2")
+            }
+            FlagError::Architecture(arch) => {
+                write!(f, "{arch}: only programs for v1model run here; `pointsman p4 check` checks others")
+            }
+            FlagError::Language(language) => {
+                write!(f, "--std {language}: only P4_16 is compiled here; {TRANSLATE}")
+            }
+            FlagError::Folder(path, e) => write!(f, "cannot make the folder {}: {e}", path.display()),
+            FlagError::Json(path) => write!(
+                f,
+                "{}: P4Info is written as text or binary, not as JSON: give a name that ends in .txtpb or .bin",
+                path.display()
+            ),
+            FlagError::Format(format) => write!(f, "--p4runtime-format {format}: give text or binary"),
+        }
+    }
+}
+
+impl Error for FlagError {}
+
 impl Missing {
-    fn refuse(&self) -> Result<(), String> {
+    fn refuse(&self) -> Result<(), FlagError> {
         let all = [
             (
                 self.preprocess,
@@ -114,7 +161,7 @@ impl Missing {
                  the program, so remove the flag and the step that writes them",
             ),
         ];
-        all.into_iter().find(|(given, _)| *given).map_or(Ok(()), |(_, why)| Err(why.to_string()))
+        all.into_iter().find(|(given, _)| *given).map_or(Ok(()), |(_, why)| Err(FlagError::Unwritten(why)))
     }
 }
 
@@ -175,23 +222,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// What this switch does not compile for.
-fn refuse(args: &Args) -> Result<(), String> {
+fn refuse(args: &Args) -> Result<(), FlagError> {
     let target = args.target.as_str();
     // `-b bmv2-v1model`, `--target bmv2-ss-p4org`: the older names.
     if target != "bmv2" && !target.starts_with("bmv2-") {
-        return Err(format!(
-            "--target {target}: this switch is compatible with bmv2 only; give --target bmv2"
-        ));
+        return Err(FlagError::Target(target.to_string()));
     }
     if target.contains("psa") || target.contains("pna") || args.arch != "v1model" {
         let arch = if args.arch == "v1model" { target } else { &args.arch };
-        return Err(format!(
-            "{arch}: only programs for v1model run here; `pointsman p4 check` checks others"
-        ));
+        return Err(FlagError::Architecture(arch.to_string()));
     }
     match args.language.to_ascii_lowercase().as_str() {
         "p4-16" | "p4_16" | "16" | "p416" => Ok(()),
-        _ => Err(format!("--std {}: only P4_16 is compiled here; {TRANSLATE}", args.language)),
+        _ => Err(FlagError::Language(args.language.clone())),
     }
 }
 
@@ -205,26 +248,23 @@ fn output(args: &Args) -> PathBuf {
 }
 
 /// Makes the folder of a file.
-fn folder(path: &Path) -> Result<(), String> {
+fn folder(path: &Path) -> Result<(), FlagError> {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => {
-            std::fs::create_dir_all(dir).map_err(|e| format!("cannot make the folder {}: {e}", dir.display()))
+            std::fs::create_dir_all(dir).map_err(|e| FlagError::Folder(dir.to_path_buf(), e))
         }
         _ => Ok(()),
     }
 }
 
 /// Whether a file of P4Info is binary.
-fn is_binary(path: &Path, format: Option<&str>) -> Result<bool, String> {
+fn is_binary(path: &Path, format: Option<&str>) -> Result<bool, FlagError> {
     match (path.extension().and_then(|e| e.to_str()), format) {
         (Some("bin"), _) => Ok(true),
         (Some("txt" | "txtpb" | "pb"), None) => Ok(false),
-        (Some("json"), _) | (_, Some("json")) => Err(format!(
-            "{}: P4Info is written as text or binary, not as JSON: give a name that ends in .txtpb or .bin",
-            path.display()
-        )),
+        (Some("json"), _) | (_, Some("json")) => Err(FlagError::Json(path.to_path_buf())),
         (_, Some("binary")) => Ok(true),
         (_, None | Some("text")) => Ok(false),
-        (_, Some(other)) => Err(format!("--p4runtime-format {other}: give text or binary")),
+        (_, Some(other)) => Err(FlagError::Format(other.to_string())),
     }
 }

@@ -8,10 +8,11 @@ use pointsman_compile::{compile, compile_file, rendered};
 use pointsman_explain::filter::{Filter, FilterError};
 use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;
-use pointsman_ports::pcap::Reader;
+use pointsman_ports::pcap::{ReadError, Reader};
 use pointsman_stf::{Rig, parse, run as run_lines};
 use pointsman_v1model::SwitchConfig;
 use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -140,16 +141,42 @@ fn followed(text: &str) -> Result<String, FilterError> {
     Filter::parse(text).map(|_| text.to_string())
 }
 
-fn packets(args: &Args) -> Result<Vec<Vec<u8>>, String> {
+/// Why there are no packets to trace.
+#[derive(Debug)]
+enum PacketsError {
+    /// The text is not bytes.
+    Digits(String),
+    /// The capture cannot be read.
+    Capture(PathBuf, ReadError),
+    /// The capture has too many.
+    Many(PathBuf),
+}
+
+impl fmt::Display for PacketsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PacketsError::Digits(text) => {
+                write!(f, "--packet {text}: write an even number of hexadecimal digits")
+            }
+            PacketsError::Capture(path, e) => write!(f, "cannot read {}: {e}", path.display()),
+            PacketsError::Many(path) => write!(
+                f,
+                "cannot read {}: it has more than {MAX_PACKETS} packets: extract those to trace",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl Error for PacketsError {}
+
+fn packets(args: &Args) -> Result<Vec<Vec<u8>>, PacketsError> {
     let mut all = Vec::new();
     for text in &args.packet {
-        all.push(
-            bytes(text)
-                .ok_or_else(|| format!("--packet {text}: write an even number of hexadecimal digits"))?,
-        );
+        all.push(bytes(text).ok_or_else(|| PacketsError::Digits(text.clone()))?);
     }
     if let Some(path) = &args.pcap {
-        captured(path, &mut all).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        captured(path, &mut all)?;
     }
     Ok(all)
 }
@@ -167,12 +194,13 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|p| p.iter().fold(0, |v, d| v << 4 | d)).collect())
 }
 
-fn captured(path: &Path, all: &mut Vec<Vec<u8>>) -> Result<(), String> {
-    let mut reader = Reader::open(path).map_err(|e| e.to_string())?;
+fn captured(path: &Path, all: &mut Vec<Vec<u8>>) -> Result<(), PacketsError> {
+    let unreadable = |e| PacketsError::Capture(path.to_path_buf(), e);
+    let mut reader = Reader::open(path).map_err(unreadable)?;
     let mut frame = Vec::new();
-    while reader.read(&mut frame).map_err(|e| e.to_string())?.is_some() {
+    while reader.read(&mut frame).map_err(unreadable)?.is_some() {
         if all.len() == MAX_PACKETS {
-            return Err(format!("it has more than {MAX_PACKETS} packets: extract those to trace"));
+            return Err(PacketsError::Many(path.to_path_buf()));
         }
         all.push(frame.clone());
     }

@@ -1,6 +1,7 @@
 //! `pointsman workload load`: an open-loop load generator.
 
 use super::seconds;
+use crate::value::Expected;
 use pointsman_console::print;
 use pointsman_console::results::{self, check_writable};
 use pointsman_lab::load::{self, LoadConfig, LoadResult, SourcePorts};
@@ -8,6 +9,8 @@ use pointsman_lab::raise_open_file_limit;
 use pointsman_lab::wire::Keyring;
 use serde_json::{Value, json};
 use std::error::Error;
+use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,23 +61,35 @@ enum Arrivals {
     Bursty,
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+fn rate(text: &str) -> Result<f64, Expected> {
     match text.parse::<f64>() {
         Ok(r) if r > 0.0 && r <= 1e6 => Ok(r),
-        _ => Err("expected requests per second above 0, at most 1000000".into()),
+        _ => Err(Expected("requests per second above 0, at most 1000000")),
     }
 }
 
+/// No packet can be sent to this address.
+#[derive(Debug)]
+struct NoRoute(SocketAddr, io::Error);
+
+impl fmt::Display for NoRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no route to {}: {}", self.0, self.1)
+    }
+}
+
+impl Error for NoRoute {}
+
 /// The address that packets to the target leave with.
-fn source(target: SocketAddr) -> Result<IpAddr, String> {
+fn source(target: SocketAddr) -> Result<IpAddr, NoRoute> {
     let any: SocketAddr = if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let find = || -> std::io::Result<IpAddr> {
+    let find = || -> io::Result<IpAddr> {
         let socket = UdpSocket::bind(any)?;
         // Sends nothing: it only looks up the route.
         socket.connect(target)?;
         Ok(socket.local_addr()?.ip())
     };
-    find().map_err(|e| format!("no route to {target}: {e}"))
+    find().map_err(|e| NoRoute(target, e))
 }
 
 fn json_of(args: &Args, r: &LoadResult) -> Value {

@@ -3,6 +3,7 @@
 mod load;
 mod serve;
 
+use crate::value::Expected;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -15,14 +16,11 @@ pub enum Command {
     Load(load::Args),
 }
 
-/// The longest that either runs.
-const LONGEST_S: u64 = 86_400;
-
 /// Reads seconds: above 0, at most a day.
-fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> Result<f64, Expected> {
     match text.parse::<f64>() {
-        Ok(s) if s > 0.0 && s <= LONGEST_S as f64 => Ok(s),
-        _ => Err(format!("expected seconds above 0, at most {LONGEST_S}")),
+        Ok(s) if s > 0.0 && s <= 86_400.0 => Ok(s),
+        _ => Err(Expected("seconds above 0, at most 86400")),
     }
 }
 

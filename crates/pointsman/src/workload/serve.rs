@@ -1,6 +1,7 @@
 //! `pointsman workload serve`: a device that runs an application.
 
 use super::seconds;
+use crate::value::Expected;
 use pointsman_console::print;
 use pointsman_lab::Namespace;
 use pointsman_lab::compute::{Application, Computation, Work};
@@ -57,10 +58,10 @@ pub struct Args {
     requests: Option<u64>,
 }
 
-fn cores(text: &str) -> Result<f64, String> {
+fn cores(text: &str) -> Result<f64, Expected> {
     match text.parse::<f64>() {
         Ok(c) if (0.001..=1024.0).contains(&c) => Ok(c),
-        _ => Err("expected a number of processors, 0.001 to 1024".into()),
+        _ => Err(Expected("a number of processors, 0.001 to 1024")),
     }
 }
 

@@ -6,6 +6,7 @@ use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Evidence, Figure, Found, Place, Point, Quantity, Rule, Source};
 use super::goals::{PRT_IN_FLIGHT, SOURCE, named, outstanding, processor, rack};
 use super::setup::{Setup, Unit, poisson};
+use crate::error::{ExperimentError, Failed};
 use ideal::{Ideal, Load, Times, floor, rules};
 use pointsman_balance::blocks::Servers;
 use pointsman_sim::Outcome;
@@ -88,11 +89,9 @@ const MEAN_OVER: Quantity =
 const MEAN: Quantity = Quantity { name: "mean", unit: "ms", label: "mean, ms", log: true };
 
 /// Seeds that would judge what they have tuned.
-fn check_seeds(bench: &Bench) -> Result<(), String> {
+fn check_seeds(bench: &Bench) -> Result<(), ExperimentError> {
     match bench.seeds().find(|s| TUNING.contains(s)) {
-        Some(seed) => Err(format!(
-            "seed {seed} has tuned the bound's scheduler, so it cannot judge: choose other seeds with --seed"
-        )),
+        Some(seed) => Err(ExperimentError::TunedBound(seed)),
         None => Ok(()),
     }
 }
@@ -136,11 +135,11 @@ fn bound(bench: &Bench, units: [&Unit; 2], per_s: f64, knowing: bool, value: fn(
 /// Results of policies at all loads, by policy and load.
 type Runs = Vec<(String, Vec<Vec<Outcome>>)>;
 
-fn simulate(bench: &Bench, policies: &[String], delay_ms: f64) -> Result<Runs, String> {
+fn simulate(bench: &Bench, policies: &[String], delay_ms: f64) -> Result<Runs, Failed> {
     let places = policies.iter().flat_map(|p| LOADS.iter().map(move |(load, _)| (p, *load)));
     let scenarios = places
         .map(|(policy, load)| setup(bench, policy, load, delay_ms).scenario(bench))
-        .collect::<Result<Vec<_>, String>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
     let mut runs = bench.simulate_all("policies against the bound", &scenarios)?.into_iter();
     Ok(policies.iter().map(|p| (p.clone(), runs.by_ref().take(LOADS.len()).collect())).collect())
 }
@@ -157,7 +156,7 @@ fn best_published(runs: &Runs, at: usize) -> Option<(&str, &[Outcome])> {
     Some((&best.0, &best.1[at]))
 }
 
-fn run(bench: &Bench) -> Result<Found, String> {
+fn run(bench: &Bench) -> Result<Found, Failed> {
     check_seeds(bench)?;
     let cpu = Unit { sigma: 0.0, ..processor() };
     let nic = Unit::accelerator(&cpu);
@@ -185,7 +184,7 @@ fn run(bench: &Bench) -> Result<Found, String> {
         found.claim(of_bound, evidence(&own, |o| o.latency.p99_ms).over(&p99));
         found.claim(of_mean, evidence(&own, |o| o.latency.mean_ms).over(&least));
         for (claim, runs) in [(of_best, &fresh), (of_old, &old)] {
-            let (name, best) = best_published(runs, at).ok_or("no policy was run")?;
+            let (name, best) = best_published(runs, at).ok_or(ExperimentError::None("run of a policy"))?;
             let own = evidence(&ours(runs, at), |o| o.latency.p99_ms);
             found.claim(claim, own.over(&evidence(best, |o| o.latency.p99_ms)));
             let age = if claim == of_old { ", reports 1 s old" } else { "" };
@@ -259,8 +258,8 @@ mod tests {
     fn seeds_that_tuned_do_not_judge() {
         let with =
             |first| Bench::new(first, 5, true, Coming::Poisson, Where::Simulator, 1).expect("it compiles");
-        assert_eq!(check_seeds(&with(1)), Ok(()));
-        let error = check_seeds(&with(997)).expect_err("1001 is among them");
+        assert!(check_seeds(&with(1)).is_ok());
+        let error = check_seeds(&with(997)).expect_err("1001 is among them").to_string();
         assert!(error.contains("seed 1001") && error.contains("--seed"), "{error}");
     }
 }

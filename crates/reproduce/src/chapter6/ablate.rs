@@ -3,6 +3,7 @@
 use super::adapt::{AFTER, BEFORE, DECISION, Experiment, FIGURE, RIGHT, by_network, lately};
 use super::fast::{percent, steps};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Found};
 use pointsman_sim::Outcome;
 use pointsman_sim::outcome::LearnStep;
@@ -70,7 +71,7 @@ const VARIANTS: [Variant; 7] = [
 ];
 
 /// Every variant's right decisions before and after T.
-pub fn factors(bench: &Bench) -> Result<Found, String> {
+pub fn factors(bench: &Bench) -> Result<Found, Failed> {
     let runs =
         bench.each("figure 6.8's network", &VARIANTS, |v, seed| by_network(bench, &v.experiment, seed))?;
     let all = BEFORE + AFTER;

@@ -4,6 +4,7 @@
 use super::fast::{Scale, TRAINING, decided_by, deciding, percent, right, setup, stepping, steps};
 use super::network::{Example, Network, inputs};
 use crate::bench::{Bench, Factor};
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
 use crate::papers;
 use pointsman_decide::{Learner, Observation, Parameters, Step, Weigher, Weights};
@@ -46,7 +47,7 @@ pub const FIGURE: Experiment =
     Experiment { seen: &[7.0, 8.5, 9.5, 10.5, 11.5, 12.5, 13.5, 14.5, 15.5], weights: 4, rates: &TRAINING };
 
 /// Records data, and trains a network on it.
-fn network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Network, String> {
+fn network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Network, Failed> {
     let scale = Scale::of(bench);
     let mut parameters = Parameters::default();
     let mut examples = Vec::new();
@@ -58,7 +59,7 @@ fn network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Network,
             s.arrivals = format!("process = \"poisson\", rate_per_s = {rate_per_s}");
             deciding(bench, &mut s, LearnerKind::Fixed, 8, &format!("weight = {weight}"));
             let scenario = s.scenario(bench)?;
-            let Some(model) = &scenario.learn else { return Err("no learner".into()) };
+            let Some(model) = &scenario.learn else { return Err(ExperimentError::None("learner").into()) };
             parameters = model.parameters;
             let mut session = bench.session(&scenario, seed)?;
             let (mut p99, mut of) = (0.0, Vec::new());
@@ -77,11 +78,11 @@ fn network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Network,
         let best = (0..seen.len()).fold(0, |best, i| if seen[i].0 < seen[best].0 { i } else { best });
         examples.extend(seen.iter().flat_map(|s| &s.1).map(|i| Example { inputs: *i, right: best as u32 }));
     }
-    Network::train(&examples, parameters, seed)
+    Ok(Network::train(&examples, parameters, seed)?)
 }
 
 /// The rack: its second SmartNIC is added after `BEFORE` decisions.
-fn rack(bench: &Bench, rates: &[f64], learner: LearnerKind) -> Result<Arc<Scenario>, String> {
+fn rack(bench: &Bench, rates: &[f64], learner: LearnerKind) -> Result<Arc<Scenario>, ExperimentError> {
     let mut s = setup(bench, servers(bench), 2, "wrr", 1.0);
     s.arrivals = stepping(bench, rates, s.servers);
     let scale = Scale::of(bench);
@@ -143,20 +144,20 @@ impl Weigher for Reset {
 }
 
 /// One simulation in which the table is emptied at T.
-fn reset(bench: &Bench, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, String> {
+fn reset(bench: &Bench, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, Failed> {
     let parameters = scenario.learn.as_ref().map(|l| l.parameters).unwrap_or_default();
     let mut p4wise = Reset { learner: Learner::new(parameters)?, parameters, decisions: 0 };
     decided_by(bench, scenario, seed, &mut p4wise)
 }
 
 /// One simulation decided by a network that was trained before.
-pub fn by_network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Outcome, String> {
+pub fn by_network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Outcome, Failed> {
     let mut network = network(bench, experiment, seed)?;
     decided_by(bench, &rack(bench, experiment.rates, LearnerKind::Fixed)?, seed, &mut network)
 }
 
 /// Results of each.
-fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
+fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, Failed> {
     bench.once("a second SmartNIC", || {
         let mut all = Vec::new();
         for (name, kind) in LEARNERS {
@@ -165,7 +166,7 @@ fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
         bench.each("a second SmartNIC", &all, |(name, scenario), seed| match *name {
             "network" => by_network(bench, &FIGURE, seed),
             "p4wise" if bench.as_published(Factor::Reset) => reset(bench, scenario, seed),
-            _ => bench.simulate(scenario, seed),
+            _ => Ok(bench.simulate(scenario, seed)?),
         })
     })
 }
@@ -206,7 +207,7 @@ fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-pub fn second_nic(bench: &Bench) -> Result<Found, String> {
+pub fn second_nic(bench: &Bench) -> Result<Found, Failed> {
     let runs = runs(bench)?;
     let ours = LEARNERS
         .iter()
@@ -232,7 +233,7 @@ pub fn second_nic(bench: &Bench) -> Result<Found, String> {
 }
 
 /// Goals for learners, by the experiments of figures 6.3 and 6.8.
-pub fn promises(bench: &Bench) -> Result<Found, String> {
+pub fn promises(bench: &Bench) -> Result<Found, Failed> {
     let (learnt, runs) = (super::learn::runs(bench)?, runs(bench)?);
     let mut found = Found::default();
     found.claim("right", super::learn::late_accuracy(&learnt));

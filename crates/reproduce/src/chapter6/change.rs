@@ -5,6 +5,7 @@ use super::adapt::{DECISION, RIGHT, guard, lately, part};
 use super::fast::{Scale, decided_by, deciding, setup, stepping};
 use super::scale::Threshold;
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Found, ratios};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
@@ -81,7 +82,12 @@ const DECIDERS: [(&str, Decider); 11] = [
 ];
 
 /// The rack, with or without what happens at T.
-fn rack(bench: &Bench, change: &Change, decider: Decider, whole: bool) -> Result<Arc<Scenario>, String> {
+fn rack(
+    bench: &Bench,
+    change: &Change,
+    decider: Decider,
+    whole: bool,
+) -> Result<Arc<Scenario>, ExperimentError> {
     let mut s = setup(bench, bench.choose(64, 32), change.nics, "wrr", 1.0);
     s.arrivals = stepping(bench, &change.rates, s.servers);
     let scale = Scale::of(bench);
@@ -102,7 +108,7 @@ fn rack(bench: &Bench, change: &Change, decider: Decider, whole: bool) -> Result
     s.scenario(bench)
 }
 
-fn run(bench: &Bench, change: &Change, decider: Decider, seed: u64) -> Result<Outcome, String> {
+fn run(bench: &Bench, change: &Change, decider: Decider, seed: u64) -> Result<Outcome, Failed> {
     let scenario = rack(bench, change, decider, true)?;
     match decider {
         Decider::Frozen => {
@@ -111,10 +117,10 @@ fn run(bench: &Bench, change: &Change, decider: Decider, seed: u64) -> Result<Ou
             if let Some(learn) = &mut own.learn {
                 learn.table = learnt.learning.and_then(|l| l.table);
             }
-            bench.simulate(&Arc::new(own), seed)
+            Ok(bench.simulate(&Arc::new(own), seed)?)
         }
         Decider::Threshold => decided_by(bench, &scenario, seed, &mut Threshold::new(60.0)),
-        _ => bench.simulate(&scenario, seed),
+        _ => Ok(bench.simulate(&scenario, seed)?),
     }
 }
 
@@ -124,7 +130,7 @@ fn regret(runs: &[Outcome]) -> Vec<f64> {
 }
 
 /// Evidence for the claims on one change, in the order of [`CHANGE_CLAIMS`](super::CHANGE_CLAIMS), and its chart.
-fn one(bench: &Bench, change: &Change) -> Result<(Chart, Vec<Vec<f64>>), String> {
+fn one(bench: &Bench, change: &Change) -> Result<(Chart, Vec<Vec<f64>>), Failed> {
     let runs =
         bench.each(change.title, &DECIDERS, |(_, decider), seed| run(bench, change, *decider, seed))?;
     let all = BEFORE + AFTER;
@@ -161,7 +167,7 @@ fn one(bench: &Bench, change: &Change) -> Result<(Chart, Vec<Vec<f64>>), String>
 }
 
 /// Both changes.
-pub fn changes(bench: &Bench) -> Result<Found, String> {
+pub fn changes(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     let mut claims = super::CHANGE_CLAIMS.iter();
     for change in [SLOWER, MORE] {

@@ -3,6 +3,7 @@
 
 use super::racks::units;
 use crate::bench::{Bench, Factor};
+use crate::error::Failed;
 use crate::setup::{Setup, Unit, agents, as_published, coming};
 use pointsman_decide::{QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
@@ -104,7 +105,7 @@ pub fn stepping(bench: &Bench, rates: &[f64], own_servers: u32) -> String {
 }
 
 /// A table learnt by P4Wise with this seed, in this many decisions.
-pub fn trained(bench: &Bench, seed: u64, decisions: u32) -> Result<Option<QTable>, String> {
+pub fn trained(bench: &Bench, seed: u64, decisions: u32) -> Result<Option<QTable>, Failed> {
     let mut s = setup(bench, 64, 2, "wrr", 1.0);
     s.arrivals = changing(bench, s.servers);
     deciding(bench, &mut s, LearnerKind::QLearning, decisions, "");
@@ -118,7 +119,7 @@ pub fn decided_by(
     scenario: &Arc<Scenario>,
     seed: u64,
     weigher: &mut dyn Weigher,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, Failed> {
     let mut session = bench.session(scenario, seed)?;
     let mut random = Stream::new(seed, Part::Learner, 2);
     while let Some(question) = session.advance() {

@@ -2,6 +2,7 @@
 
 use super::fast::{changing, deciding, right, setup, steps};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
 use pointsman_decide::Parameters;
 use pointsman_sim::Outcome;
@@ -24,7 +25,7 @@ fn sums(steps: &[LearnStep], until: usize) -> f64 {
 }
 
 /// Results of P4Wise with each pair.
-pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
+pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, Failed> {
     bench.once("convergence", || {
         let mut scenarios = Vec::new();
         for (alpha, gamma) in PAIRS {
@@ -48,7 +49,7 @@ pub fn late_accuracy(runs: &[Vec<Outcome>]) -> Vec<f64> {
     runs.first().map(|r| r.iter().map(late).collect()).unwrap_or_default()
 }
 
-pub fn convergence(bench: &Bench) -> Result<Found, String> {
+pub fn convergence(bench: &Bench) -> Result<Found, Failed> {
     let (runs, decisions) = (runs(bench)?, decisions(bench));
     let axis: Vec<f64> = (100..=decisions).step_by(20).map(f64::from).collect();
     let ours = PAIRS.iter().zip(runs.iter()).map(|((alpha, gamma), runs)| Curve {

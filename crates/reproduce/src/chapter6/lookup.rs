@@ -1,6 +1,7 @@
 //! The thesis's own simulator of racks, as its published programs compute figures 5.12 to 5.14: it has no time, no queues and no requests
 //! that wait. A server's latency is looked up in a table by the number of requests that it gets.
 
+use crate::error::ExperimentError;
 use crate::redplane::percentile;
 use pointsman_sim::random::{Part, Stream};
 
@@ -50,8 +51,16 @@ const TABLE: [Measured; 4] = [
 /// Throughput by the thesis's definition, and P99 in ms, of a rack at a rate. Requests come in pairs, each to a server by chance. A server's place in
 /// the table is half its requests, less one for each SmartNIC, under every policy. P99 is that over all devices of the latency averaged over
 /// rounds, with 0 for SmartNICs.
-pub fn looked_up(policy: &str, servers: u32, rate_per_s: f64, seed: u64) -> Result<(f64, f64), String> {
-    let measured = TABLE.iter().find(|m| m.policy == policy).ok_or(format!("no measurements of {policy}"))?;
+pub fn looked_up(
+    policy: &str,
+    servers: u32,
+    rate_per_s: f64,
+    seed: u64,
+) -> Result<(f64, f64), ExperimentError> {
+    let measured = TABLE
+        .iter()
+        .find(|m| m.policy == policy)
+        .ok_or_else(|| ExperimentError::Unmeasured(policy.to_string()))?;
     let servers = servers as usize;
     let mut random = Stream::new(seed, Part::Arrivals, 0);
     let mut latencies = vec![0.0; servers * (1 + NICS)];

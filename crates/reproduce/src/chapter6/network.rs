@@ -1,6 +1,7 @@
 //! The supervised learner of section 6.5.3: a neural network with three layers of ten nodes, which learns right weights from
 //! recorded data, once.
 
+use crate::error::ExperimentError;
 use pointsman_decide::{Observation, Parameters, Step, Weigher, Weights};
 use pointsman_sim::random::{Part, Stream};
 
@@ -106,9 +107,9 @@ impl Network {
     ///
     /// # Errors
     /// The examples are empty.
-    pub fn train(examples: &[Example], parameters: Parameters, seed: u64) -> Result<Self, String> {
+    pub fn train(examples: &[Example], parameters: Parameters, seed: u64) -> Result<Self, ExperimentError> {
         if examples.is_empty() {
-            return Err("the network has no examples to learn from".into());
+            return Err(ExperimentError::None("examples to learn from"));
         }
         let outputs = parameters.max_weight as usize + 1;
         let mut random = Stream::new(seed, Part::Learner, 1);

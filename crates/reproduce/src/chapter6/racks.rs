@@ -4,6 +4,7 @@ use super::lookup::{looked_up, variance};
 use crate::apps::KNN;
 use crate::bench::{Bench, Factor};
 use crate::chapter5::POLICIES;
+use crate::error::Failed;
 use crate::figure::{Chart, Curve, Found, Lossy, P99, Quantity, RATE, ratios};
 use crate::papers;
 use crate::setup::{Setup, Unit, agents, as_published, coming};
@@ -83,7 +84,7 @@ impl Ran {
     }
 
     /// Its score is all that a table gives.
-    fn looked_up(servers: u32, policy: &str, rate_per_s: f64, seed: u64) -> Result<Ran, String> {
+    fn looked_up(servers: u32, policy: &str, rate_per_s: f64, seed: u64) -> Result<Ran, Failed> {
         let (score, p99_ms) = looked_up(policy, servers, rate_per_s, seed)?;
         Ok(Ran { answers_per_s: score, score, p99_ms, loss_percent: None })
     }
@@ -111,7 +112,7 @@ impl Swept {
 }
 
 /// The racks that figures 5.12 and 5.13 show.
-fn sweep(bench: &Bench) -> Result<Arc<Vec<Swept>>, String> {
+fn sweep(bench: &Bench) -> Result<Arc<Vec<Swept>>, Failed> {
     bench.once("racks under four policies", || {
         let mut out = Vec::new();
         for (servers, rates) in bench.choose(RACKS, QUICK) {
@@ -157,7 +158,7 @@ fn over<'a>(lists: impl IntoIterator<Item = &'a [f64]>, pick: fn(f64, f64) -> f6
     out
 }
 
-pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
+pub(super) fn throughput(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     for swept in sweep(bench)?.iter() {
         let answers = swept.chart(ANSWERS, "", |r| r.answers_per_s);
@@ -192,7 +193,7 @@ pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-pub(super) fn delay(bench: &Bench) -> Result<Found, String> {
+pub(super) fn delay(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     for swept in sweep(bench)?.iter() {
         let chart = swept.chart(P99, "5.13", |r| r.p99_ms);
@@ -230,7 +231,7 @@ fn spread(o: &Outcome) -> f64 {
     (used().map(|(n, g)| n * square(g)).sum::<f64>() / all.max(1.0)).sqrt()
 }
 
-pub(super) fn evenness(bench: &Bench) -> Result<Found, String> {
+pub(super) fn evenness(bench: &Bench) -> Result<Found, Failed> {
     let racks = [(64u32, 1300.0), (128, 2600.0)];
     let mut asked = Vec::new();
     for policy in POLICIES {

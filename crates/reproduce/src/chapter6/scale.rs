@@ -2,6 +2,7 @@
 
 use super::fast::{self, Scale, decided_by, deciding, percent, right, setup, steps};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Curve, Found, Lossy, P99, Quantity, RATE, ratios};
 use crate::papers;
 use pointsman_decide::{Observation, Parameters, QTable, Step, Weigher, Weights};
@@ -70,7 +71,7 @@ fn by_seed(lists: &[&[f64]]) -> Vec<f64> {
     (0..seeds).map(|seed| mean(&lists.iter().map(|l| l[seed]).collect::<Vec<_>>()).mean).collect()
 }
 
-pub fn threshold(bench: &Bench) -> Result<Found, String> {
+pub fn threshold(bench: &Bench) -> Result<Found, Failed> {
     let rates: &[f64] = bench.choose(
         &[1000.0, 1200.0, 1300.0, 1400.0, 1500.0, 1600.0, 1700.0, 1800.0, 2000.0],
         &[1200.0, 1300.0, 1500.0, 1700.0, 1800.0],
@@ -129,10 +130,10 @@ impl Evaluated {
 }
 
 /// Racks of a size are shown by several figures, and training is the same for all.
-fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, String> {
+fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, Failed> {
     let tables = bench.once("training", || {
         let tables = bench.each("training", &[()], |(), seed| fast::trained(bench, seed, TRAINING))?;
-        Ok::<Vec<Option<QTable>>, String>(tables.into_iter().flatten().collect())
+        Ok::<Vec<Option<QTable>>, Failed>(tables.into_iter().flatten().collect())
     })?;
     bench.once(&format!("P4Wise on {servers} servers"), || {
         let scaled = bench.choose(RATES, QUICK).iter().map(|r| r * f64::from(servers) / 128.0);
@@ -149,7 +150,7 @@ fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, String> {
             if let Some(learn) = &mut own.learn {
                 learn.table = tables.get((seed - bench.first_seed) as usize).cloned().flatten();
             }
-            bench.simulate(&Arc::new(own), seed)
+            Ok(bench.simulate(&Arc::new(own), seed)?)
         })?;
         Ok(Evaluated { rates, outcomes })
     })
@@ -160,7 +161,7 @@ fn watched(outcome: &Outcome) -> &[pointsman_sim::outcome::LearnStep] {
     &all[all.len().saturating_sub(WATCHED)..]
 }
 
-fn weights(bench: &Bench, servers: u32) -> Result<Found, String> {
+fn weights(bench: &Bench, servers: u32) -> Result<Found, Failed> {
     let e = evaluate(bench, servers)?;
     let share = |name: &str, is: fn(u32) -> bool| {
         e.curve(name, &e.outcomes, |o| percent(watched(o), |s| is(s.next_weight)))
@@ -194,7 +195,7 @@ fn weights(bench: &Bench, servers: u32) -> Result<Found, String> {
     Ok(found(claims, vec![usage, accuracy]))
 }
 
-fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
+fn delay(bench: &Bench, servers: u32) -> Result<Found, Failed> {
     let e = evaluate(bench, servers)?;
     let policies = ["prt", "wrr"];
     let mut scenarios = Vec::new();
@@ -232,18 +233,18 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
     Ok(found(claims, vec![p99, answers]))
 }
 
-pub fn weights_128(bench: &Bench) -> Result<Found, String> {
+pub fn weights_128(bench: &Bench) -> Result<Found, Failed> {
     weights(bench, 128)
 }
 
-pub fn weights_256(bench: &Bench) -> Result<Found, String> {
+pub fn weights_256(bench: &Bench) -> Result<Found, Failed> {
     weights(bench, 256)
 }
 
-pub fn delay_64(bench: &Bench) -> Result<Found, String> {
+pub fn delay_64(bench: &Bench) -> Result<Found, Failed> {
     delay(bench, 64)
 }
 
-pub fn delay_256(bench: &Bench) -> Result<Found, String> {
+pub fn delay_256(bench: &Bench) -> Result<Found, Failed> {
     delay(bench, 256)
 }

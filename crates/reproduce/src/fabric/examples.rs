@@ -2,9 +2,10 @@
 
 use super::hardware::program;
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Claim, Figure, Found, Place, Rule, Source};
 use pointsman_compile::sources::Sources;
-use pointsman_compile::{compile, rendered};
+use pointsman_compile::{FileError, compile};
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4rt::{Entity, entity::Entity as Kind};
 use pointsman_fabric::{Book, Place as Tables, Reports, SCHEMES};
@@ -119,10 +120,6 @@ fn all(found: &mut Found, bench: &Bench, values: &[(&'static str, f64)]) {
     values.iter().for_each(|(id, value)| found.claim(id, vec![*value; seeds]));
 }
 
-fn text<E: std::fmt::Display>(e: E) -> String {
-    e.to_string()
-}
-
 /// Whether a program has: a copy of a packet with what egress measured, a choice by load, changed acknowledgments.
 fn has(program: &Program) -> [f64; 3] {
     let calls = |name: &str| program.extern_fns.iter().any(|f| f.name == name);
@@ -131,11 +128,11 @@ fn has(program: &Program) -> [f64; 3] {
     [copies, object("loads") || object("colours"), object("rate_acks")].map(|yes| f64::from(u8::from(yes)))
 }
 
-fn features(bench: &Bench) -> Result<Found, String> {
+fn features(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     for scheme in SCHEMES {
-        let compiled =
-            compile("main.p4", scheme.program, &Sources::default(), &[]).map_err(|e| rendered(&e))?;
+        let compiled = compile("main.p4", scheme.program, &Sources::default(), &[])
+            .map_err(|e| FileError::Program("main.p4".into(), e))?;
         let values = has(&compiled.program);
         let claimed = FEATURES.claims.iter().filter(|c| c.id.split('-').next() == Some(scheme.name));
         let values_of: Vec<(&'static str, f64)> = claimed.map(|c| c.id).zip(values).collect();
@@ -167,9 +164,9 @@ const PACKET_NS: u64 = 1_000_000;
 const FRAME: usize = 60;
 
 /// A switch whose upward ports send a packet each millisecond, with this `delta` and this threshold of marks.
-fn switch(delta: u32, mark_after: u64) -> Result<Rig, String> {
+fn switch(delta: u32, mark_after: u64) -> Result<Rig, Failed> {
     let config = SwitchConfig { nanoseconds: true, queue_depth_packets: 100, ..SwitchConfig::default() };
-    let mut rig = Rig::new(Arc::new(program()?), config).map_err(text)?;
+    let mut rig = Rig::new(Arc::new(program()?), config)?;
     let mut lines = PORTS.to_string();
     for port in [11, 12] {
         lines += &format!(
@@ -179,11 +176,11 @@ fn switch(delta: u32, mark_after: u64) -> Result<Rig, String> {
         lines += &format!("add watched port:{port} watch(delta:{delta}, range1:20, range2:40, range3:60)\n");
         let bits_per_s = FRAME as u64 * 8 * 1_000_000_000 / PACKET_NS;
         let rate = PortRate { bits_per_s, overhead_bytes: 0, burst_ns: 0 };
-        rig.switch.configure_port_rate(port, Some(rate)).map_err(text)?;
+        rig.switch.configure_port_rate(port, Some(rate))?;
     }
-    let lines = parse(&lines).map_err(text)?;
+    let lines = parse(&lines)?;
     let now = rig.now;
-    fill(rig.state(), now, &lines).map_err(text)?;
+    fill(rig.state(), now, &lines)?;
     // An empty place in the table of flowlets looks like one of time 0.
     rig.wait_ms(1000);
     Ok(rig)
@@ -228,7 +225,7 @@ fn depths(sent: &Sent, port: u16) -> Vec<u32> {
     told.filter_map(|(_, packet)| Some(u32::from_be_bytes(*packet.get(18..22)?.first_chunk()?))).collect()
 }
 
-fn threshold(bench: &Bench) -> Result<Found, String> {
+fn threshold(bench: &Bench) -> Result<Found, Failed> {
     let mut rig = switch(5, 60 * PACKET_NS)?;
     let mut sent = Sent::new();
     // The first one leaves at once; behind the second one are 65 and 90. The last one finds 60 or more before it in both.
@@ -246,7 +243,7 @@ fn threshold(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn events(bench: &Bench) -> Result<Found, String> {
+fn events(bench: &Bench) -> Result<Found, Failed> {
     let mut rig = switch(10, 0)?;
     let mut sent = Sent::new();
     (0..61).for_each(|_| send(&mut rig, &frame(1, false), &mut sent));
@@ -258,7 +255,7 @@ fn events(bench: &Bench) -> Result<Found, String> {
     // Of four upward ports of a leaf, one has another level; a level and a colour are one number, as the program reports them.
     let best = |level: u32| {
         let first = [(HALF + 1, 3 * level)];
-        Ok::<f64, String>(Leaf::new(&Reports::from(first))?.ports("low_depth_ports") as f64)
+        Ok::<f64, Failed>(Leaf::new(&Reports::from(first))?.ports("low_depth_ports") as f64)
     };
     let [before, after, again] = [best(0)?, best(3)?, best(0)?];
     let values = [
@@ -286,14 +283,15 @@ struct Leaf {
 
 impl Leaf {
     /// With what the leaf has reported of its ports.
-    fn new(reports: &Reports) -> Result<Leaf, String> {
-        let none = |_: &str| -> Result<String, String> { Err("no other files".into()) };
-        let scenarios = network::read("leaf.toml", LEAF, &none).map_err(text)?;
-        let NetworkScenario { topology, choice, .. } = scenarios.first().ok_or("no scenario")?;
-        let info = p4info(&program()?).map_err(text)?;
+    fn new(reports: &Reports) -> Result<Leaf, Failed> {
+        let none = |name: &str| Err(ExperimentError::NoFile(name.to_string()).into());
+        let scenarios = network::read("leaf.toml", LEAF, &none)?;
+        let NetworkScenario { topology, choice, .. } =
+            scenarios.first().ok_or(ExperimentError::None("scenario"))?;
+        let info = p4info(&program()?)?;
         let (book, routes) = (Book::new(&info), Routes::of(topology, &BTreeSet::new()));
         let place = Tables { book: &book, topology, routes: &routes, switch: SwitchId(0), choice };
-        let entities = choice.scheme.all(&place, reports).map_err(text)?;
+        let entities = choice.scheme.all(&place, reports)?;
         Ok(Leaf { entities, info })
     }
 
@@ -338,7 +336,7 @@ impl Leaf {
     }
 }
 
-fn configuration(bench: &Bench) -> Result<Found, String> {
+fn configuration(bench: &Bench) -> Result<Found, Failed> {
     let (mut found, leaf) = (Found::default(), Leaf::new(&Reports::new())?);
     let values = [
         ("up", leaf.ports("low_depth_ports") as f64),
@@ -351,7 +349,7 @@ fn configuration(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn choice(bench: &Bench) -> Result<Found, String> {
+fn choice(bench: &Bench) -> Result<Found, Failed> {
     let mut found = Found::default();
     for (flow, (id, large, busy)) in (1..).zip([
         ("short-green", false, None),
@@ -361,7 +359,7 @@ fn choice(bench: &Bench) -> Result<Found, String> {
     ]) {
         let mut rig = switch(1000, 0)?;
         if let Some(port) = busy {
-            rig.write_register("colours", port, if large { "2" } else { "1" }).map_err(text)?;
+            rig.write_register("colours", port, if large { "2" } else { "1" })?;
         }
         let mut sent = Sent::new();
         send(&mut rig, &frame(flow, large), &mut sent);

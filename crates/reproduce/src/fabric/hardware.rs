@@ -1,9 +1,10 @@
 //! Figure 7 and section 6.2 of the P4TE paper: what the program takes of a switch chip.
 
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_compile::sources::Sources;
-use pointsman_compile::{compile, rendered};
+use pointsman_compile::{FileError, compile};
 use pointsman_ir::Program;
 use pointsman_pisa::arch::V1MODEL;
 use pointsman_pisa::{Amounts, BUDGET, Report, Resource, Target, resources};
@@ -71,14 +72,15 @@ pub const SECTION: Figure = Figure {
 };
 
 /// The program of P4TE.
-pub fn program() -> Result<Program, String> {
+pub fn program() -> Result<Program, Failed> {
     let text = include_str!("../../../../p4/programs/p4te/main.p4");
-    let compiled = compile("main.p4", text, &Sources::default(), &[]).map_err(|e| rendered(&e))?;
+    let compiled = compile("main.p4", text, &Sources::default(), &[])
+        .map_err(|e| FileError::Program("main.p4".into(), e))?;
     Ok(compiled.program)
 }
 
-fn report() -> Result<Report, String> {
-    let target = Target::named(CHIP).ok_or("no such chip")?;
+fn report() -> Result<Report, Failed> {
+    let target = Target::named(CHIP).ok_or(ExperimentError::None("chip"))?;
     Ok(resources("p4te", &program()?, &V1MODEL, &target, BUDGET))
 }
 
@@ -87,7 +89,7 @@ fn bits(stage: &Amounts) -> [u64; 3] {
     [8 * stage[Resource::TernaryCrossbar], 8 * stage[Resource::ExactCrossbar], stage[Resource::ActionData]]
 }
 
-fn widths(bench: &Bench) -> Result<Found, String> {
+fn widths(bench: &Bench) -> Result<Found, Failed> {
     let (report, seeds) = (report()?, bench.seeds().count());
     let rows: Vec<[u64; 3]> = report.per_stage.iter().map(bits).collect();
     let mut found = Found::default();
@@ -110,7 +112,7 @@ fn share(target: &Target, cells: u64, bits: u64) -> f64 {
     100.0 * (cells * bits) as f64 / stage as f64
 }
 
-fn section(bench: &Bench) -> Result<Found, String> {
+fn section(bench: &Bench) -> Result<Found, Failed> {
     let (report, seeds) = (report()?, bench.seeds().count());
     let mut found = Found::default();
     let words = |n: usize| report.phv.words[n] as f64;

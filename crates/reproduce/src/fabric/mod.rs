@@ -9,6 +9,7 @@ mod run;
 mod tune;
 
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Curve, Figure, Found, Place, Point, Quantity, ratios};
 use run::{Class, Runs, Scheme, Workload};
 use serde_json::Value;
@@ -138,12 +139,12 @@ pub const FIGURES: &[Figure] = &[
     },
 ];
 
-fn schemes(bench: &Bench) -> Result<Vec<Scheme>, String> {
+fn schemes(bench: &Bench) -> Result<Vec<Scheme>, ExperimentError> {
     if bench.published { Ok(run::published()) } else { Tuned::Paper.tuning().tuned(&bench.network_seeds) }
 }
 
 /// By scheme, then load.
-fn runs(bench: &Bench, workload: Workload) -> Result<Vec<Vec<Runs>>, String> {
+fn runs(bench: &Bench, workload: Workload) -> Result<Vec<Vec<Runs>>, Failed> {
     run::simulate(bench, &workload.base(), &schemes(bench)?, &LOADS, &bench.network_seeds)
 }
 
@@ -201,7 +202,7 @@ fn again(found: &mut Found, runs: &[Vec<Runs>], id: &'static str, class: Class, 
 }
 
 /// P4TE without and with its rate adaptation.
-fn adaptation(bench: &Bench) -> Result<Found, String> {
+fn adaptation(bench: &Bench) -> Result<Found, Failed> {
     let with = schemes(bench)?.swap_remove(P4TE);
     let pair = [with.clone().with("rate_control", "none"), with];
     let mut found = Found::default();
@@ -231,7 +232,7 @@ fn adaptation(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn web_search(bench: &Bench) -> Result<Found, String> {
+fn web_search(bench: &Bench) -> Result<Found, Failed> {
     let runs = runs(bench, Workload::WebSearch)?;
     let mut found = Found { charts: by_load(&runs), ..Found::default() };
     longer(&mut found, &runs, claims::WEB_SEARCH_LONGER);
@@ -241,7 +242,7 @@ fn web_search(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn data_mining(bench: &Bench) -> Result<Found, String> {
+fn data_mining(bench: &Bench) -> Result<Found, Failed> {
     let runs = runs(bench, Workload::DataMining)?;
     let mut found = Found { charts: by_load(&runs), ..Found::default() };
     longer(&mut found, &runs, claims::DATA_MINING_LONGER);
@@ -250,7 +251,7 @@ fn data_mining(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn uplinks(bench: &Bench) -> Result<Found, String> {
+fn uplinks(bench: &Bench) -> Result<Found, Failed> {
     let runs = runs(bench, Workload::WebSearch)?;
     let last = |scheme: usize| runs[scheme].last().cloned().unwrap_or_default();
     let against = |a: usize, b: usize| {
@@ -264,7 +265,7 @@ fn uplinks(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn incast(bench: &Bench) -> Result<Found, String> {
+fn incast(bench: &Bench) -> Result<Found, Failed> {
     let runs = run::simulate(bench, &Workload::Incast.base(), &schemes(bench)?, &[], &bench.network_seeds)?;
     let of = |scheme: usize| runs[scheme][0].clone();
     let gain = |scheme, class| run::more_percent(&of(scheme), &of(P4TE), |r| mean_fct(r, class));
@@ -287,7 +288,7 @@ fn incast(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn gaps(bench: &Bench) -> Result<Found, String> {
+fn gaps(bench: &Bench) -> Result<Found, Failed> {
     let marks = ("ecn_kib", 2.0 * run::PACKET_KIB);
     let axis = claims::GAPS_MS.map(f64::from);
     let schemes: Vec<Scheme> =
@@ -306,15 +307,15 @@ fn gaps(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn mining_times(bench: &Bench) -> Result<Found, String> {
+fn mining_times(bench: &Bench) -> Result<Found, Failed> {
     distributions(bench, Workload::DataMining, claims::MINING_PERCENTILES)
 }
 
-fn search_times(bench: &Bench) -> Result<Found, String> {
+fn search_times(bench: &Bench) -> Result<Found, Failed> {
     distributions(bench, Workload::WebSearch, claims::SEARCH_PERCENTILES)
 }
 
-fn distributions(bench: &Bench, workload: Workload, claims: &[claims::Percentile]) -> Result<Found, String> {
+fn distributions(bench: &Bench, workload: Workload, claims: &[claims::Percentile]) -> Result<Found, Failed> {
     let runs = runs(bench, workload)?;
     let mut found = Found::default();
     for claim in claims {

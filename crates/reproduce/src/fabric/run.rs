@@ -1,7 +1,9 @@
 //! Simulations of the P4TE paper's network: schemes with their settings, workloads, loads, and what is measured.
 
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Evidence, ratios};
+use pointsman_balance::ConfigErrors;
 use pointsman_sim::network;
 use pointsman_trials::network::points;
 use serde_json::Value;
@@ -132,7 +134,7 @@ pub fn simulate(
     schemes: &[Scheme],
     loads: &[f64],
     seeds: &[u64],
-) -> Result<Vec<Vec<Runs>>, String> {
+) -> Result<Vec<Vec<Runs>>, Failed> {
     let key =
         |scheme: &Scheme, load: Option<f64>| format!("{} {} {load:?} {seeds:?}", base.text, scheme.toml());
     let places: Vec<Option<f64>> =
@@ -145,7 +147,7 @@ pub fn simulate(
     for (scheme, load) in &missing {
         scenarios.extend(scenario(base, scheme, *load)?);
     }
-    let points = points(scenarios, Path::new("")).map_err(|e| e.to_string())?;
+    let points = points(scenarios, Path::new(""))?;
     for ((scheme, load), lines) in missing.iter().zip(bench.fly(&points, seeds)?) {
         bench.keep_flown(key(scheme, *load), lines);
     }
@@ -158,11 +160,11 @@ fn scenario(
     base: &Base,
     scheme: &Scheme,
     load: Option<f64>,
-) -> Result<Vec<network::NetworkScenario>, String> {
+) -> Result<Vec<network::NetworkScenario>, ConfigErrors> {
     let load = load.map_or(String::new(), |load| format!("load = [{load}]\n"));
     let text = format!("{}[sweep]\nscheme = [{}]\n{load}", base.text, scheme.toml());
-    let none = |name: &str| Err(format!("{name} does not exist"));
-    network::read(&base.name, &text, &none).map_err(|e| e.to_string())
+    let none = |name: &str| Err(ExperimentError::NoFile(name.to_string()).into());
+    network::read(&base.name, &text, &none)
 }
 
 /// A class of flows, as the results have it.

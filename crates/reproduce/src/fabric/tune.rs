@@ -6,6 +6,7 @@
 use super::fair;
 use super::run::{Base, Class, PACKET_KIB, Scheme, Workload, of_class, published, simulate};
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use Level::{Name, Number};
 use pointsman_trials::stats::mean;
 use serde_json::{Map, Value, json};
@@ -107,7 +108,7 @@ const GRID: &[(&str, &str, &[Level])] = &[
 ///
 /// # Errors
 /// A simulation does not come up.
-pub fn tune(bench: &Bench, tuning: &Tuning) -> Result<String, String> {
+pub fn tune(bench: &Bench, tuning: &Tuning) -> Result<String, Failed> {
     let mut schemes = Map::new();
     let mut tried = Vec::new();
     for mut scheme in (tuning.schemes)() {
@@ -132,10 +133,10 @@ pub fn tune(bench: &Bench, tuning: &Tuning) -> Result<String, String> {
     }
     let load = json!(if tuning.loads.len() == 1 { json!(tuning.loads[0]) } else { json!(tuning.loads) });
     let file = json!({"seeds": tuning.seeds, "load": load, "schemes": schemes, "tried": tried});
-    serde_json::to_string_pretty(&file).map(|text| text + "\n").map_err(|e| e.to_string())
+    Ok(serde_json::to_string_pretty(&file)? + "\n")
 }
 
-fn slowdown(bench: &Bench, tuning: &Tuning, scheme: &Scheme) -> Result<f64, String> {
+fn slowdown(bench: &Bench, tuning: &Tuning, scheme: &Scheme) -> Result<f64, Failed> {
     let mut samples = Vec::new();
     for base in (tuning.places)() {
         let runs = simulate(bench, &base, std::slice::from_ref(scheme), tuning.loads, tuning.seeds)?;
@@ -160,23 +161,23 @@ impl Tuning {
     ///
     /// # Errors
     /// One of these seeds has tuned them; or the file is not one of [`tune`]'s.
-    pub fn tuned(&self, judging: &[u64]) -> Result<Vec<Scheme>, String> {
+    pub fn tuned(&self, judging: &[u64]) -> Result<Vec<Scheme>, ExperimentError> {
         self.read(self.text, judging)
     }
 
-    fn read(&self, text: &str, judging: &[u64]) -> Result<Vec<Scheme>, String> {
+    fn read(&self, text: &str, judging: &[u64]) -> Result<Vec<Scheme>, ExperimentError> {
         let name = self.file;
-        let file: Value = serde_json::from_str(text).map_err(|e| format!("{name}: {e}"))?;
+        let file: Value =
+            serde_json::from_str(text).map_err(|e| ExperimentError::TunedFile(name, None, e))?;
         let seeds: Vec<u64> =
             file["seeds"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
-        if let Some(twice) = judging.iter().find(|seed| seeds.contains(seed)) {
-            return Err(format!(
-                "seed {twice} has tuned the schemes and cannot judge them: choose seeds without {seeds:?} by --seed and --seeds"
-            ));
+        if let Some(seed) = judging.iter().copied().find(|seed| seeds.contains(seed)) {
+            return Err(ExperimentError::TunedSchemes(seed, seeds));
         }
-        let settings_of = |scheme: &str| -> Result<BTreeMap<String, Value>, String> {
+        let settings_of = |scheme: &str| -> Result<BTreeMap<String, Value>, ExperimentError> {
             let settings = file["schemes"][scheme].clone();
-            serde_json::from_value(settings).map_err(|e| format!("{name}: settings of {scheme}: {e}"))
+            serde_json::from_value(settings)
+                .map_err(|e| ExperimentError::TunedFile(name, Some(scheme.to_string()), e))
         };
         let names = (self.schemes)().into_iter().map(|scheme| scheme.name);
         names.map(|name| Ok(Scheme { name, settings: settings_of(name)? })).collect()
@@ -194,9 +195,9 @@ mod tests {
         let tuned = PAPER.read(&text, &(1..=20).collect::<Vec<_>>()).expect("other seeds");
         assert_eq!((tuned.len(), &tuned[1].settings["gap_us"]), (4, &json!(1)));
         assert!(tried(&text) && !tried("{}"));
-        let error = PAPER.read(&text, &[999, 1000, 1001]).expect_err("the third has tuned");
+        let error = PAPER.read(&text, &[999, 1000, 1001]).expect_err("the third has tuned").to_string();
         assert!(error.contains("seed 1001") && error.contains("--seed"), "{error}");
-        assert!(PAPER.read("{}", &[1]).is_err_and(|e| e.contains("settings of ecmp")));
+        assert!(PAPER.read("{}", &[1]).is_err_and(|e| e.to_string().contains("settings of ecmp")));
     }
 
     #[test]

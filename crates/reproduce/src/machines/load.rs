@@ -1,7 +1,8 @@
 //! The machines of the lab, what they say of their load, and the clients.
 
-use crate::bed::{Bed, text};
+use crate::bed::Bed;
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::Lossy;
 use crate::probes::prometheus;
 use pointsman_balance::Policy;
@@ -105,14 +106,14 @@ struct Machine {
 }
 
 impl Machine {
-    fn of(host: &Host) -> Result<Machine, String> {
+    fn of(host: &Host) -> Result<Machine, Failed> {
         let is = |task: &u32| {
             let name = read_to_string(format!("/proc/self/task/{task}/comm"));
             name.is_ok_and(|name| name.trim() == host.name)
         };
-        let tasks = read_dir("/proc/self/task").map_err(text)?.flatten();
+        let tasks = read_dir("/proc/self/task")?.flatten();
         let mut tasks = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
-        let thread = tasks.find(is).ok_or_else(|| format!("{} has no thread", host.name))?;
+        let thread = tasks.find(is).ok_or_else(|| ExperimentError::NoThread(host.name.clone()))?;
         Ok(Machine { namespace: host.namespace.clone(), interface: host.interface.clone(), thread })
     }
 
@@ -156,7 +157,7 @@ fn free_memory() -> f64 {
 }
 
 /// Probes of a machine with this number.
-fn prober(host: &Host, number: u8, period: Duration) -> Result<Prober, String> {
+fn prober(host: &Host, number: u8, period: Duration) -> Result<Prober, Failed> {
     let machine = Machine::of(host)?;
     let mut last = machine.used();
     let free = move || {
@@ -165,7 +166,7 @@ fn prober(host: &Host, number: u8, period: Duration) -> Result<Prober, String> {
         last = now;
         [1.0 - processor, free_memory(), 1.0 - link].map(|part| (10.0 * part).round() as u8)
     };
-    Prober::start(&host.namespace, host.link.gateway_ipv4, number, period, free).map_err(text)
+    Ok(Prober::start(&host.namespace, host.link.gateway_ipv4, number, period, free)?)
 }
 
 /// The values of the last window, as a Prometheus server has them.
@@ -234,7 +235,7 @@ impl Drop for Scraper {
     }
 }
 
-fn bed(by: By, scrapes: &Arc<Scrapes>, seed: u64) -> Result<Bed, String> {
+fn bed(by: By, scrapes: &Arc<Scrapes>, seed: u64) -> Result<Bed, Failed> {
     let spec = spec();
     let policy = if by == By::Probes { Policy::ProbeWrr } else { Policy::Chosen };
     let mut file = description(&spec, policy, None);
@@ -253,9 +254,8 @@ fn bed(by: By, scrapes: &Arc<Scrapes>, seed: u64) -> Result<Bed, String> {
 }
 
 /// Runs with every seed: periods of probes in seconds of the paper's time, and numbers of clients.
-pub fn measure(bench: &Bench, what: &str, by: By, runs: &[(f64, u32)]) -> Result<Vec<Vec<Seen>>, String> {
-    pointsman_lab::raise_open_file_limit()
-        .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+pub fn measure(bench: &Bench, what: &str, by: By, runs: &[(f64, u32)]) -> Result<Vec<Vec<Seen>>, Failed> {
+    pointsman_lab::raise_open_file_limit().map_err(ExperimentError::OpenFiles)?;
     let scrapes = Arc::<Scrapes>::default();
     let mut bed = bed(by, &scrapes, bench.first_seed)?;
     let hosts: Vec<Host> = bed.rack.hosts.iter().filter(|h| h.name != "client").cloned().collect();
@@ -278,7 +278,7 @@ pub fn measure(bench: &Bench, what: &str, by: By, runs: &[(f64, u32)]) -> Result
     Ok(seen)
 }
 
-fn one(bed: &mut Bed, clients: u32, seed: u64) -> Result<Seen, String> {
+fn one(bed: &mut Bed, clients: u32, seed: u64) -> Result<Seen, Failed> {
     let config = SessionsConfig {
         target: bed.target,
         clients,
@@ -292,9 +292,9 @@ fn one(bed: &mut Bed, clients: u32, seed: u64) -> Result<Seen, String> {
     };
     let client = bed.client()?;
     let (ports, keys) = (&mut bed.ports, &bed.keys);
-    let r = client.enter(|| sessions(&config, ports, keys)).map_err(text)?.map_err(text)?;
+    let r = client.enter(|| sessions(&config, ports, keys))??;
     if r.moved > 0 {
-        return Err(format!("{} connections changed their machine", r.moved));
+        return Err(ExperimentError::Moved(r.moved).into());
     }
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
     let of = |n: usize| format!("s1/{}", machine(n));

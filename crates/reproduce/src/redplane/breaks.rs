@@ -2,10 +2,11 @@
 
 use super::{TIMES, build, setup};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_store::Rule as StoreRule;
 use pointsman_testbed::trace::{self, Sent};
-use pointsman_testbed::{App, Build, Happened, Setup, Testbed};
+use pointsman_testbed::{App, Build, Happened, ProgramError, Setup, Testbed, TestbedError};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -150,8 +151,8 @@ fn flows(bench: &Bench) -> u32 {
     bench.choose(200, 50)
 }
 
-fn testbed(setup: Setup<'_>) -> Result<Testbed<'_>, String> {
-    Testbed::new(setup).map_err(|e| e.to_string())
+fn testbed(setup: Setup<'_>) -> Result<Testbed<'_>, TestbedError> {
+    Testbed::new(setup)
 }
 
 /// The share of flows for which something is the case, in per cent.
@@ -168,7 +169,7 @@ fn count(frame: &[u8]) -> u16 {
     word(frame, 18)
 }
 
-fn table(bench: &Bench) -> Result<Found, String> {
+fn table(bench: &Bench) -> Result<Found, Failed> {
     let mut steps = vec![
         Step { at: 0, switch: 0, place: 0, reads: false },
         Step { at: 5 * MS, switch: 0, place: 1, reads: false },
@@ -206,12 +207,12 @@ fn table(bench: &Bench) -> Result<Found, String> {
 }
 
 /// A counter with a change of the library.
-fn counter(bench: &Bench, name: &str, changes: &[(&str, &str)]) -> Result<Arc<Build>, String> {
-    let make = || Build::new(App::Counter, false, super::JUMBO, changes).map_err(|e| e.to_string());
+fn counter(bench: &Bench, name: &str, changes: &[(&str, &str)]) -> Result<Arc<Build>, ProgramError> {
+    let make = || Build::new(App::Counter, false, super::JUMBO, changes);
     bench.once(&format!("redplane counter {name}"), make)
 }
 
-fn sequencing(bench: &Bench) -> Result<Found, String> {
+fn sequencing(bench: &Bench) -> Result<Found, Failed> {
     let whole = build(bench, App::Counter, false)?;
     let silent =
         counter(bench, "no-resend", &[("recirculate_preserving_field_list(0);", "mark_to_drop(sm);")])?;
@@ -255,7 +256,7 @@ fn with_and_without(runs: &[Vec<f64>], names: &[&str]) -> Chart {
     Chart { title: "Flows with wrong counts".into(), x: RULES, y: WRONG, ours, paper: Vec::new() }
 }
 
-fn leases(bench: &Bench) -> Result<Found, String> {
+fn leases(bench: &Bench) -> Result<Found, Failed> {
     let whole = build(bench, App::Counter, false)?;
     let forever = counter(
         bench,

@@ -2,9 +2,10 @@
 
 use super::{JUMBO, TIMES, build, setup};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::trace::{self, Sent, Traffic};
-use pointsman_testbed::{App, Build, Testbed, Times};
+use pointsman_testbed::{App, Build, Testbed, TestbedError, Times};
 use std::net::Ipv4Addr;
 
 const APP: Quantity = Quantity { name: "application", unit: "", label: super::APPLICATIONS, log: false };
@@ -86,12 +87,12 @@ pub const OCCUPANCY: Figure = Figure {
     ],
 };
 
-fn testbed(setup: pointsman_testbed::Setup<'_>) -> Result<Testbed<'_>, String> {
-    Testbed::new(setup).map_err(|e| e.to_string())
+fn testbed(setup: pointsman_testbed::Setup<'_>) -> Result<Testbed<'_>, TestbedError> {
+    Testbed::new(setup)
 }
 
 /// The part of messages, in per cent.
-fn messages(bench: &Bench, build: &Build, seed: u64) -> Result<f64, String> {
+fn messages(bench: &Bench, build: &Build, seed: u64) -> Result<f64, Failed> {
     let mut testbed = testbed(setup(build, 1, seed)?)?;
     let packets = bench.choose(40_000, 20_000);
     let traffic = Traffic { packets, rate_per_s: 5e4, mean_packets: 1000.0, bytes: Some(64) };
@@ -113,7 +114,7 @@ fn messages(bench: &Bench, build: &Build, seed: u64) -> Result<f64, String> {
     Ok(100.0 * stores as f64 / (stores + hosts) as f64)
 }
 
-fn bandwidth(bench: &Bench) -> Result<Found, String> {
+fn bandwidth(bench: &Bench) -> Result<Found, Failed> {
     let builds = super::SYNCHRONOUS.iter().map(|app| build(bench, *app, false));
     let builds = builds.collect::<Result<Vec<_>, _>>()?;
     let runs = bench.each("messages of applications", &builds, |build, seed| messages(bench, build, seed))?;
@@ -146,7 +147,7 @@ fn most(
     (build, look_ns): (&Build, u64),
     (gbit_s, loss): (f64, f64),
     seed: u64,
-) -> Result<f64, String> {
+) -> Result<f64, Failed> {
     let mut run = setup(build, 1, seed)?;
     (run.loss, run.resend_ns, run.times) = (loss, look_ns, Times { cores: 40, ..run.times });
     let mut testbed = testbed(run)?;
@@ -171,12 +172,11 @@ fn most(
     Ok((most * WRITE_BYTES) as f64 / 1e3)
 }
 
-fn occupancy(bench: &Bench) -> Result<Found, String> {
+fn occupancy(bench: &Bench) -> Result<Found, Failed> {
     let once = build(bench, App::Counter, false)?;
     let defines = format!("{JUMBO}#define REDPLANE_RESEND {RESEND_NS}\n");
-    let looks = bench.once("redplane counter that looks", || {
-        Build::new(App::Counter, false, &defines, &[]).map_err(|e| e.to_string())
-    })?;
+    let looks =
+        bench.once("redplane counter that looks", || Build::new(App::Counter, false, &defines, &[]))?;
     let rates: &[f64] = bench.choose(&[20.0, 40.0, 60.0, 80.0, 100.0], &[100.0]);
     let curves = [
         ("no loss", (&*looks, LOOK_NS), 0.0),

@@ -2,6 +2,7 @@
 
 use super::{SHARE, TIMES, TRACE, build, percentile, setup};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{
     Chart, Claim, Curve, Evidence, Figure, Found, Lossy, Place, Point, Quantity, Rule, Source,
 };
@@ -152,8 +153,8 @@ fn ready(sent: &[Sent], entry_us: f64, random: &mut Stream) -> Vec<u64> {
     sent.iter().map(|s| if entry_us == 0.0 { 0 } else { at(s) }).collect()
 }
 
-fn run(bench: &Bench, case: &Case<'_>, seed: u64) -> Result<Ran, String> {
-    let mut testbed = Testbed::new(setup(case.build, case.stores, seed)?).map_err(|e| e.to_string())?;
+fn run(bench: &Bench, case: &Case<'_>, seed: u64) -> Result<Ran, Failed> {
+    let mut testbed = Testbed::new(setup(case.build, case.stores, seed)?)?;
     let sent = trace::packets(&traffic(bench), seed);
     let mut random = Stream::new(seed, Part::Service, 0);
     let waits = ready(&sent, case.entry_us, &mut random);
@@ -229,7 +230,7 @@ fn by_controller_us() -> f64 {
     CONTROL_US + 2.0 * way + SOFTWARE_US + 2.0 * (way + SOFTWARE_US)
 }
 
-fn nat(bench: &Bench) -> Result<Found, String> {
+fn nat(bench: &Bench) -> Result<Found, Failed> {
     let (plain, protected) = (build(bench, App::Nat, true)?, build(bench, App::Nat, false)?);
     let case = |build, stores, entry_us| Case { build, stores, write_one_in: 0, entry_us };
     let cases = [
@@ -267,8 +268,8 @@ fn nat(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn apps(bench: &Bench) -> Result<Found, String> {
-    let of = |app| Ok::<_, String>([build(bench, app, true)?, build(bench, app, false)?]);
+fn apps(bench: &Bench) -> Result<Found, Failed> {
+    let of = |app| Ok::<_, Failed>([build(bench, app, true)?, build(bench, app, false)?]);
     let names = ["nat", "firewall", "dispatch", "gateway", "counter"];
     let mut cases = Vec::new();
     let builds = super::SYNCHRONOUS.iter().map(|app| of(*app)).collect::<Result<Vec<_>, _>>()?;

@@ -10,9 +10,9 @@ mod throughput;
 
 use crate::bench::Bench;
 use crate::figure::{Figure, Quantity};
-use pointsman_store::Config;
+use pointsman_store::{Config, PoolError};
 use pointsman_testbed::trace::Sent;
-use pointsman_testbed::{App, Build, Setup};
+use pointsman_testbed::{App, Build, ProgramError, Setup};
 use std::sync::Arc;
 
 /// In the order of the thesis.
@@ -51,14 +51,14 @@ const TRACE: &str = "the paper replays 100,000 packets of recorded traffic; here
 const SHARE: Quantity = Quantity { name: "share", unit: "percent", label: "share of packets, %", log: false };
 
 /// A program, compiled once.
-fn build(bench: &Bench, app: App, plain: bool) -> Result<Arc<Build>, String> {
-    let make = || Build::new(app, plain, JUMBO, &[]).map_err(|e| e.to_string());
+fn build(bench: &Bench, app: App, plain: bool) -> Result<Arc<Build>, ProgramError> {
+    let make = || Build::new(app, plain, JUMBO, &[]);
     bench.once(&format!("redplane {app:?} {plain}"), make)
 }
 
 /// The usual run of a program, with so many stores.
-fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, String> {
-    let pools = vec!["203.0.113.1:1024-65535".parse().map_err(|e| format!("{e:?}"))?];
+fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, PoolError> {
+    let pools = vec!["203.0.113.1:1024-65535".parse()?];
     Ok(Setup { store: Config { pools, ..Config::default() }, stores, ..Setup::new(build, seed) })
 }
 

@@ -2,6 +2,7 @@
 
 use super::{TIMES, build, setup};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, TIME_OF_RUN};
 use pointsman_sim::random::{Part, Stream};
 use pointsman_testbed::{App, Build, Happened, Testbed};
@@ -198,12 +199,12 @@ impl Talk<'_> {
         }
     }
 
-    fn timer(&mut self, what: u64) -> Result<(), String> {
+    fn timer(&mut self, what: u64) -> Result<(), Failed> {
         let now = self.testbed.now();
         match what {
             TIMER_FAILS => self.testbed.crash(0),
             TIMER_REROUTED => self.switch = 1,
-            TIMER_RETURNS => self.testbed.start(0).map_err(|e| e.to_string())?,
+            TIMER_RETURNS => self.testbed.start(0)?,
             TIMER_BACK => self.switch = 0,
             end if self.timers[(end & 1) as usize] <= now => {
                 self.timers[(end & 1) as usize] = 0;
@@ -218,10 +219,10 @@ impl Talk<'_> {
     }
 }
 
-fn run(case: &Case<'_>, seed: u64) -> Result<Ran, String> {
+fn run(case: &Case<'_>, seed: u64) -> Result<Ran, Failed> {
     let mut run = setup(case.build, 3, seed)?;
     run.store.recall = case.recall;
-    let testbed = Testbed::new(run).map_err(|e| e.to_string())?;
+    let testbed = Testbed::new(run)?;
     let config = Arc::new(Config { mss: MSS, receive_buffer: WINDOW, ..Config::default() });
     let mut client = Connection::connect(config.clone(), 0, 1);
     client.write(1 << 40);
@@ -267,7 +268,7 @@ fn after(ran: &Ran) -> f64 {
     ran.received[((FAILS_NS + 600 * MS) / INTERVAL_NS) as usize..].iter().sum::<u64>() as f64
 }
 
-fn failover(bench: &Bench) -> Result<Found, String> {
+fn failover(bench: &Bench) -> Result<Found, Failed> {
     let (plain, protected) = (build(bench, App::Nat, true)?, build(bench, App::Nat, false)?);
     let case = |name, build, fails, recall| Case { name, build, fails, recall };
     let cases = [

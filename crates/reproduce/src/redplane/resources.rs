@@ -3,6 +3,7 @@
 use super::JUMBO;
 use crate::bench::Bench;
 use crate::chip::{Row, at_most, more, paper};
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Figure, Found, Place, Quantity};
 use pointsman_pisa::arch::V1MODEL;
 use pointsman_pisa::{BUDGET, Report, Resource, Target, resources};
@@ -61,14 +62,14 @@ pub const TABLE: Figure = Figure {
     ],
 };
 
-fn report(plain: bool, changes: &[(&str, &str)]) -> Result<Report, String> {
+fn report(plain: bool, changes: &[(&str, &str)]) -> Result<Report, Failed> {
     let defines = format!("{JUMBO}{SLOTS}");
-    let build = Build::new(App::Firewall, plain, &defines, changes).map_err(|e| e.to_string())?;
-    let target = Target::named("tofino").ok_or("no chip `tofino`")?;
+    let build = Build::new(App::Firewall, plain, &defines, changes)?;
+    let target = Target::named("tofino").ok_or(ExperimentError::None("chip"))?;
     Ok(resources("firewall", build.program(), &V1MODEL, &target, BUDGET))
 }
 
-fn table(bench: &Bench) -> Result<Found, String> {
+fn table(bench: &Bench) -> Result<Found, Failed> {
     let plain = report(true, &[])?;
     let all = [("ours", report(false, &[])?), ("ours without digests", report(false, &NO_DIGESTS)?)];
     let seeds = bench.seeds().count();

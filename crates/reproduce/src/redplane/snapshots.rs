@@ -2,6 +2,7 @@
 
 use super::setup;
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::trace::Sent;
 use pointsman_testbed::{App, Build, Setup, Snapshots, Testbed};
@@ -55,10 +56,10 @@ struct Case {
 }
 
 /// Mbit/s of messages, and their part of all bytes in per cent.
-fn measured(bench: &Bench, case: &Case, seed: u64) -> Result<(f64, f64), String> {
+fn measured(bench: &Bench, case: &Case, seed: u64) -> Result<(f64, f64), Failed> {
     let snapshots = Snapshots { period_ns: case.period_ns, ..Snapshots::default() };
     let run = Setup { snapshots, resend_ns: case.period_ns / 4, ..setup(&case.build, 1, seed)? };
-    let mut testbed = Testbed::new(run).map_err(|e| e.to_string())?;
+    let mut testbed = Testbed::new(run)?;
     let end = BEGIN_NS + bench.choose(128, 32) * MS;
     let gap = 1_000_000_000u64.checked_div(case.packets_s).unwrap_or(end);
     let mut before = None;
@@ -85,12 +86,12 @@ fn name(sketches: usize) -> String {
     format!("{sketches} {}", if sketches == 1 { "sketch" } else { "sketches" })
 }
 
-fn bandwidth(bench: &Bench) -> Result<Found, String> {
+fn bandwidth(bench: &Bench) -> Result<Found, Failed> {
     let periods: &[u64] = bench.choose(&[1, 2, 4, 8, 16], &[1, 8]);
     let build = |sketches: usize| {
         let defines = format!("#define REDPLANE_PLACES 2\n#define REDPLANE_VALUE_WORDS {sketches}\n");
         bench.once(&format!("redplane heavy hitters {sketches}"), || {
-            Build::new(App::HeavyHitters, false, &defines, &[]).map_err(|e| e.to_string())
+            Build::new(App::HeavyHitters, false, &defines, &[])
         })
     };
     let builds = (1..=5).map(build).collect::<Result<Vec<_>, _>>()?;
@@ -106,7 +107,7 @@ fn bandwidth(bench: &Bench) -> Result<Found, String> {
         };
         Curve { name: name(n + 1), points: periods.iter().zip(runs).map(point).collect() }
     };
-    let (last, curves) = runs.split_last().ok_or("no run")?;
+    let (last, curves) = runs.split_last().ok_or(ExperimentError::None("run"))?;
     let ours = curves.chunks(periods.len()).enumerate().map(curve).collect();
     let paper = vec![Curve::paper(&name(3), &[(1.0, 34.16)])];
     let chart = Chart { title: "Messages of snapshots".into(), x: PERIOD, y: RATE, ours, paper };

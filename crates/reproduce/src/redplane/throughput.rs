@@ -2,10 +2,11 @@
 
 use super::{APPLICATIONS, JUMBO, SYNCHRONOUS, setup};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Evidence, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_sim::random::{Part, Stream};
 use pointsman_testbed::trace::Sent;
-use pointsman_testbed::{App, Build, Happened, Testbed, Times};
+use pointsman_testbed::{App, Build, Happened, ProgramError, Testbed, Times};
 use std::sync::Arc;
 
 /// Packets a second that hosts send, and those that the link between switch and core takes (section 5.6.2).
@@ -99,11 +100,9 @@ pub const UPDATES: Figure = Figure {
 };
 
 /// A program for so many stores.
-fn build(bench: &Bench, app: App, plain: bool, shards: u16) -> Result<Arc<Build>, String> {
+fn build(bench: &Bench, app: App, plain: bool, shards: u16) -> Result<Arc<Build>, ProgramError> {
     let defines = format!("{JUMBO}#define REDPLANE_SHARDS {shards}\n#define REDPLANE_BUFFER 65536\n");
-    bench.once(&format!("redplane {app:?} {plain} {shards}"), || {
-        Build::new(app, plain, &defines, &[]).map_err(|e| e.to_string())
-    })
+    bench.once(&format!("redplane {app:?} {plain} {shards}"), || Build::new(app, plain, &defines, &[]))
 }
 
 /// What is measured.
@@ -115,11 +114,11 @@ struct Case {
 }
 
 /// Packets that reach hosts, in millions a second.
-fn throughput(bench: &Bench, case: &Case, seed: u64) -> Result<f64, String> {
+fn throughput(bench: &Bench, case: &Case, seed: u64) -> Result<f64, Failed> {
     let mut run = setup(&case.build, 1, seed)?;
     run.times = Times { cores: CORES, port: Some((LINK_PER_S, QUEUE)), ..run.times };
     (run.shards, run.buffer) = (case.shards, 65_536);
-    let mut testbed = Testbed::new(run).map_err(|e| e.to_string())?;
+    let mut testbed = Testbed::new(run)?;
     let mut random = Stream::new(seed, Part::Arrivals, 0);
     let app = case.build.app();
     let sent = |at, flow, place| Sent { at, flow, place, last: false, bytes: 64 };
@@ -154,7 +153,7 @@ fn curve(name: &str, axis: impl Iterator<Item = f64>, runs: &[Vec<f64>]) -> Curv
     Curve { name: name.into(), points: axis.zip(runs).map(|(x, s)| Point::new(x, s.clone())).collect() }
 }
 
-fn apps(bench: &Bench) -> Result<Found, String> {
+fn apps(bench: &Bench) -> Result<Found, Failed> {
     let mut cases = Vec::new();
     for plain in [true, false] {
         for app in SYNCHRONOUS {
@@ -177,7 +176,7 @@ fn apps(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-fn updates(bench: &Bench) -> Result<Found, String> {
+fn updates(bench: &Bench) -> Result<Found, Failed> {
     let shares: &[f64] = bench.choose(&[0.0, 20.0, 40.0, 60.0, 80.0, 100.0], &[0.0, 25.0, 50.0, 100.0]);
     let mut cases = Vec::new();
     for shards in 1..=STORES {

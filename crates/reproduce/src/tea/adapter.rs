@@ -2,6 +2,7 @@
 
 use super::RATE;
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::{Rnic, bare_read_ns};
 use pointsman_testbed::tables::Function;
@@ -91,11 +92,11 @@ impl Measured {
 }
 
 /// No packet had a wrong entry, and no queue pair more READs than the adapter takes.
-pub(super) fn check(bed: &Timed, rnic: &Rnic) -> Result<(), String> {
+pub(super) fn check(bed: &Timed, rnic: &Rnic) -> Result<(), ExperimentError> {
     match (bed.wrong(), bed.most_reads()) {
         (0, reads) if reads <= rnic.reads => Ok(()),
-        (0, reads) => Err(format!("{reads} READs of a queue pair at a time")),
-        (wrong, _) => Err(format!("{wrong} packets left without their entry")),
+        (0, reads) => Err(ExperimentError::Reads(reads)),
+        (wrong, _) => Err(ExperimentError::Wrong(wrong)),
     }
 }
 
@@ -105,7 +106,7 @@ fn crowded(
     bed: &mut Timed,
     bytes: usize,
     mut flow: impl FnMut() -> u32,
-) -> Result<f64, String> {
+) -> Result<f64, Failed> {
     let (first, start) = (bed.passed().len(), bed.now());
     let (warm, whole) = (200 * US, bench.choose(1000, 200) * US);
     (0..(warm + whole) / CROWDED_NS).for_each(|n| bed.look_up(start + n * CROWDED_NS, flow(), bytes));
@@ -117,7 +118,7 @@ fn crowded(
     Ok(rate)
 }
 
-fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, String> {
+fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, Failed> {
     let rnic = Rnic::default();
     let entries = bench.choose(50_000, 5_000);
     let shape = |pairs| Shape {
@@ -132,7 +133,7 @@ fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, String> {
     };
     let mut beds = Vec::new();
     for pairs in PAIRS {
-        beds.push(Timed::new(shape(pairs), rnic).map_err(|e| e.to_string())?);
+        beds.push(Timed::new(shape(pairs), rnic)?);
     }
     let mut random = Random::new(seed);
     let mut flow = || random.below(entries.into()) as u32;
@@ -145,7 +146,7 @@ fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, String> {
         beds[0].run_until(start + (count + 100) * APART_NS);
         let took = |p: &pointsman_testbed::tables::timed::Passed| Some((p.found? - p.came) as f64 / 1e3);
         let latencies: Option<Vec<f64>> = beds[0].passed()[first..].iter().map(took).collect();
-        let mut latencies = latencies.ok_or("a packet is lost although none else is under way")?;
+        let mut latencies = latencies.ok_or(ExperimentError::Lost)?;
         latencies.sort_by(f64::total_cmp);
         let mut rates = [0.0; 2];
         for (bed, rate) in beds.iter_mut().zip(&mut rates) {
@@ -159,7 +160,7 @@ fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, String> {
     Ok(all)
 }
 
-fn adapter(bench: &Bench) -> Result<Found, String> {
+fn adapter(bench: &Bench) -> Result<Found, Failed> {
     let all = bench.each("look-ups by size", &[()], |(), seed| measure(bench, seed))?.concat();
     let bare = |size: usize| bare_read_ns(&Rnic::default(), size - CHECK) as f64 / 1e3;
     let at = |place: usize, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {

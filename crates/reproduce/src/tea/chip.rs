@@ -2,9 +2,10 @@
 
 use crate::bench::Bench;
 use crate::chip::{Row, at_most, more, paper};
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Figure, Found, Place, Quantity};
 use pointsman_compile::sources::Sources;
-use pointsman_compile::{compile, rendered};
+use pointsman_compile::{FileError, compile};
 use pointsman_pisa::arch::V1MODEL;
 use pointsman_pisa::{BUDGET, Report, Resource, Target, resources};
 
@@ -50,14 +51,15 @@ pub const TABLE: Figure = Figure {
     ],
 };
 
-fn report(defines: &str) -> Result<Report, String> {
+fn report(defines: &str) -> Result<Report, Failed> {
     let text = [defines, include_str!("../../../../p4/programs/nat/main.p4")].concat();
-    let compiled = compile("main.p4", &text, &Sources::default(), &[]).map_err(|e| rendered(&e))?;
-    let target = Target::named("tofino").ok_or("no chip `tofino`")?;
+    let compiled = compile("main.p4", &text, &Sources::default(), &[])
+        .map_err(|e| FileError::Program("main.p4".into(), e))?;
+    let target = Target::named("tofino").ok_or(ExperimentError::None("chip"))?;
     Ok(resources("nat", &compiled.program, &V1MODEL, &target, BUDGET))
 }
 
-fn table(bench: &Bench) -> Result<Found, String> {
+fn table(bench: &Bench) -> Result<Found, Failed> {
     let (with, plain) = (report(TEA)?, report(PLAIN)?);
     let seeds = bench.seeds().count();
     let mut found = Found::default();

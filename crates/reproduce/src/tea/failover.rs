@@ -3,6 +3,7 @@
 use super::RATE;
 use super::adapter::{MODEL, check};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::Rnic;
 use pointsman_testbed::tables::Function;
@@ -99,11 +100,11 @@ impl Ran {
     }
 }
 
-fn play(entries: u32, load: Option<(f64, f64)>, seed: u64) -> Result<Ran, String> {
+fn play(entries: u32, load: Option<(f64, f64)>, seed: u64) -> Result<Ran, Failed> {
     let rnic = Rnic::default();
     let shape =
         Shape { function: Function::Nat, entries, servers: 2, pairs: 4, load, cache: 0, waits: true, seed };
-    let mut bed = Timed::new(shape, rnic).map_err(|e| e.to_string())?;
+    let mut bed = Timed::new(shape, rnic)?;
     let (start, mut random) = (bed.now(), Random::new(seed));
     let mut at = 0;
     while at < END {
@@ -121,7 +122,7 @@ fn play(entries: u32, load: Option<(f64, f64)>, seed: u64) -> Result<Ran, String
     Ok(Ran(bed.passed().iter().map(since).collect()))
 }
 
-fn failover(bench: &Bench) -> Result<Found, String> {
+fn failover(bench: &Bench) -> Result<Found, Failed> {
     let entries = bench.choose(50_000, 5_000);
     let cases = [Some(LOAD), None];
     let runs = bench

@@ -3,6 +3,7 @@
 use super::RATE;
 use super::adapter::{MODEL, check};
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_remote::Zipf;
 use pointsman_testbed::rnic::Rnic;
@@ -113,7 +114,7 @@ struct Flows {
 }
 
 impl Flows {
-    fn measure(&mut self, bench: &Bench) -> Result<Measured, String> {
+    fn measure(&mut self, bench: &Bench) -> Result<Measured, Failed> {
         let (first, start) = (self.bed.passed().len(), self.bed.now());
         let count = bench.choose(1000, 200);
         for n in 0..count {
@@ -122,7 +123,7 @@ impl Flows {
         self.bed.run_until(start + (count + 100) * APART_NS);
         let took = |p: &Passed| Some((p.found? - p.came) as f64 / 1e3);
         let latencies: Option<Vec<f64>> = self.bed.passed()[first..].iter().map(took).collect();
-        let latencies = latencies.ok_or("a packet is lost although none else is under way")?;
+        let latencies = latencies.ok_or(ExperimentError::Lost)?;
         let latency = latencies.iter().sum::<f64>() / latencies.len() as f64;
         let rates = OFFERED.map(|offered| self.rate(bench, offered)).to_vec();
         check(&self.bed, &Rnic::default())?;
@@ -144,17 +145,17 @@ impl Flows {
 }
 
 /// Without the cache and with it.
-fn measure(bench: &Bench, function: Function, seed: u64) -> Result<[Measured; 2], String> {
+fn measure(bench: &Bench, function: Function, seed: u64) -> Result<[Measured; 2], Failed> {
     let (entries, cache) = bench.choose((1_000_000, 1024), (62_500, 64));
     let shape = Shape { function, entries, servers: 1, pairs: 4, load: None, cache, waits: false, seed };
-    let bed = Timed::new(shape, Rnic::default()).map_err(|e| e.to_string())?;
+    let bed = Timed::new(shape, Rnic::default())?;
     let mut flows = Flows { bed, zipf: Zipf::new(entries, EXPONENT), random: Random::new(seed) };
     let without = flows.measure(bench)?;
-    flows.bed.fill_cache(cache).map_err(|e| e.to_string())?;
+    flows.bed.fill_cache(cache)?;
     Ok([without, flows.measure(bench)?])
 }
 
-fn functions(bench: &Bench) -> Result<Found, String> {
+fn functions(bench: &Bench) -> Result<Found, Failed> {
     let all =
         bench.each("network functions", &FUNCTIONS, |function, seed| measure(bench, *function, seed))?;
     let mut found = Found::default();

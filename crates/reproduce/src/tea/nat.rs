@@ -2,6 +2,7 @@
 
 use super::adapter::{LATENCY, MODEL, check};
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_remote::Zipf;
 use pointsman_testbed::rnic::Rnic;
@@ -102,13 +103,13 @@ fn percentile(sorted: &[f64], percent: usize) -> f64 {
 }
 
 /// Latencies of packets that come one by one.
-fn latencies(bed: &mut Timed, count: u64, mut flow: impl FnMut() -> u32) -> Result<Vec<f64>, String> {
+fn latencies(bed: &mut Timed, count: u64, mut flow: impl FnMut() -> u32) -> Result<Vec<f64>, Failed> {
     let (first, start) = (bed.passed().len(), bed.now());
     (0..count).for_each(|n| bed.look_up(start + n * APART_NS, flow(), SMALL));
     bed.run_until(start + (count + 100) * APART_NS);
     let took = |p: &Passed| Some((p.found? - p.came) as f64 / 1e3);
     let all: Option<Vec<f64>> = bed.passed()[first..].iter().map(took).collect();
-    let mut all = all.ok_or("a packet is lost although none else is under way")?;
+    let mut all = all.ok_or(ExperimentError::Lost)?;
     all.sort_by(f64::total_cmp);
     Ok(all)
 }
@@ -131,7 +132,7 @@ fn output(bed: &mut Timed, offered: f64, ns: u64, mut flow: impl FnMut() -> u32)
     bytes as f64 * 8.0 / ns as f64
 }
 
-fn measure(bench: &Bench, seed: u64) -> Result<Measured, String> {
+fn measure(bench: &Bench, seed: u64) -> Result<Measured, Failed> {
     let (entries, cache) = bench.choose((1_000_000, 1024), (62_500, 64));
     let shape = Shape {
         function: Function::Nat,
@@ -143,8 +144,8 @@ fn measure(bench: &Bench, seed: u64) -> Result<Measured, String> {
         waits: false,
         seed,
     };
-    let mut bed = Timed::new(shape, Rnic::default()).map_err(|e| e.to_string())?;
-    bed.fill_cache(cache).map_err(|e| e.to_string())?;
+    let mut bed = Timed::new(shape, Rnic::default())?;
+    bed.fill_cache(cache)?;
     let mut random = Random::new(seed);
     let count = bench.choose(2000, 200);
     let local = latencies(&mut bed, count, || random.below(cache.into()) as u32)?;
@@ -159,7 +160,7 @@ fn measure(bench: &Bench, seed: u64) -> Result<Measured, String> {
     Ok(Measured { local, latencies: by_traffic, output })
 }
 
-fn nat(bench: &Bench) -> Result<Found, String> {
+fn nat(bench: &Bench) -> Result<Found, Failed> {
     let all = bench.each("NAT by popularity of flows", &[()], |(), seed| measure(bench, seed))?.concat();
     let of = |value: &dyn Fn(&Measured) -> f64| -> Vec<f64> { all.iter().map(value).collect() };
     let median = |m: &Measured, place: usize| percentile(&m.latencies[place], 50);

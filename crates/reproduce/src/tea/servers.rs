@@ -2,6 +2,7 @@
 
 use super::RATE;
 use crate::bench::Bench;
+use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use pointsman_remote::Zipf;
 use pointsman_testbed::tables::{Count, Shape, Tables};
@@ -109,32 +110,32 @@ impl Shares {
 }
 
 /// For each exponent, without the cache and with it.
-fn measure(bench: &Bench, seed: u64) -> Result<Vec<[Shares; 2]>, String> {
+fn measure(bench: &Bench, seed: u64) -> Result<Vec<[Shares; 2]>, Failed> {
     let (entries, cache, age_bit) = bench.choose((1_000_000, 1024, 28), (62_500, 64, 25));
     let shape = Shape { entries, servers: SERVERS as u32, cache, age_bit, seed };
     let packets = bench.choose(400_000, 20_000);
     let age = (1u64 << age_bit) / 1000 + 1;
-    let mut bed = Tables::new(shape).map_err(|e| e.to_string())?;
+    let mut bed = Tables::new(shape)?;
     let counted = |bed: &mut Tables, zipf: &Zipf| {
-        let count = bed.run(zipf, packets).map_err(|e| e.to_string())?;
+        let count = bed.run(zipf, packets)?;
         match count.packets - count.right {
             0 => Ok(Shares::of(&count)),
-            lost => Err(format!("{lost} of {packets} packets left without their entry")),
+            lost => Err(Failed::from(ExperimentError::Wrong(lost))),
         }
     };
     let laws = EXPONENTS.map(|exponent| Zipf::new(entries, exponent));
-    let without: Result<Vec<_>, String> = laws.iter().map(|zipf| counted(&mut bed, zipf)).collect();
-    bed.use_cache().map_err(|e| e.to_string())?;
+    let without: Result<Vec<_>, Failed> = laws.iter().map(|zipf| counted(&mut bed, zipf)).collect();
+    bed.use_cache()?;
     let mut with = Vec::new();
     for (n, zipf) in laws.iter().enumerate() {
         let ages = if n == 0 { 6 } else { 3 };
-        bed.run(zipf, ages * age).map_err(|e| e.to_string())?;
+        bed.run(zipf, ages * age)?;
         with.push(counted(&mut bed, zipf)?);
     }
     Ok(without?.into_iter().zip(with).map(|(a, b)| [a, b]).collect())
 }
 
-fn servers(bench: &Bench) -> Result<Found, String> {
+fn servers(bench: &Bench) -> Result<Found, Failed> {
     let all = bench.each("look-ups", &[()], |(), seed| measure(bench, seed))?.concat();
     let mut found = Found::default();
     let skewed = EXPONENTS.len() - 1;

@@ -3,6 +3,7 @@
 use super::NetworkScenario;
 use crate::control_plane::{self, Channel, ControlPlane, Told};
 use crate::data_plane::DataPlane;
+use crate::error::StartError;
 use pointsman_control::proto::p4rt::{Entity, ReadRequest};
 use pointsman_fabric::{Action, Book, Controller, Input, Quantity, Tally, tallies};
 use pointsman_ir::Executor;
@@ -32,15 +33,15 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub fn new<E>(scenario: &NetworkScenario, data_plane: &DataPlane<E>) -> Result<Self, String> {
+    pub fn new<E>(scenario: &NetworkScenario, data_plane: &DataPlane<E>) -> Result<Self, StartError> {
         let NetworkScenario { topology, choice, control_delay_ns, .. } = scenario;
         let DataPlane { program, compiled, .. } = data_plane;
         let address = |s: SwitchId| format!("switch {}", s.0);
         let controller = Controller::new(topology.clone(), choice.clone(), program, address, 0)
-            .map_err(|e| e.to_string())?;
+            .map_err(StartError::Fabric)?;
         let channel = |_| Ok(Channel::new(ControlPlane::new(DEVICE, compiled.clone())?, *control_delay_ns));
-        let channels = topology.switches().iter().map(channel).collect::<Result<_, String>>()?;
-        let tallies = tallies(choice.scheme, &Book::new(&program.p4info)).map_err(|e| e.to_string())?;
+        let channels = topology.switches().iter().map(channel).collect::<Result<_, StartError>>()?;
+        let tallies = tallies(choice.scheme, &Book::new(&program.p4info)).map_err(StartError::Tally)?;
         Ok(Control { controller, channels, tallies, told: Told::default() })
     }
 

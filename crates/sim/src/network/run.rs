@@ -8,6 +8,7 @@ use super::requests::Requesters;
 use super::timeline::Timeline;
 use super::{LinkEvent, NetworkScenario, Work};
 use crate::data_plane::DataPlane;
+use crate::error::StartError;
 use pointsman_fabric::Input;
 use pointsman_ir::Executor;
 use pointsman_net::{Happened, Network, NetworkConfig};
@@ -59,7 +60,7 @@ pub fn run<E: Executor + Send + Sync>(
     scenario: &NetworkScenario,
     data_plane: &DataPlane<E>,
     seed: u64,
-) -> Result<NetworkOutcome, String> {
+) -> Result<NetworkOutcome, StartError> {
     match &scenario.work {
         Work::Requests(traffic) => {
             let hosts = Requesters::new(scenario, traffic, seed);
@@ -78,14 +79,14 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         data_plane: &DataPlane<E>,
         seed: u64,
         hosts: H,
-    ) -> Result<NetworkOutcome, String> {
+    ) -> Result<NetworkOutcome, StartError> {
         let config = NetworkConfig {
             latency_ns: scenario.switch_latency_ns,
             seed,
             queues: (scenario.choice.scheme.queues)(&scenario.choice),
         };
         let topology = &scenario.topology;
-        let network = Network::<E, _>::of(topology, config, &data_plane.loader).map_err(|e| e.to_string())?;
+        let network = Network::<E, _>::of(topology, config, &data_plane.loader)?;
         let mut world = World {
             scenario,
             counting: Counting::new(uplinks(topology, &network)),
@@ -107,7 +108,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     }
 
     /// Runs until all switches hold their entries, also those for the events at time 0, which happen before the hosts begin.
-    fn set_up(&mut self) -> Result<(), String> {
+    fn set_up(&mut self) -> Result<(), StartError> {
         self.generators()?;
         let sent = self.control.step(0, Input::Tick);
         self.deliver(sent);
@@ -126,17 +127,17 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
             self.start = self.network.now();
             return Ok(());
         }
-        let (limit, told) = (SETUP_LIMIT_NS / 1_000_000_000, &self.control.told);
-        Err(format!("the switches do not hold their entries within {limit} s of virtual time:{told}"))
+        let told = std::mem::take(&mut self.control.told);
+        Err(StartError::NetworkLate { limit_s: SETUP_LIMIT_NS / 1_000_000_000, told })
     }
 
     /// Sets the switches' generators.
-    fn generators(&mut self) -> Result<(), String> {
+    fn generators(&mut self) -> Result<(), StartError> {
         let NetworkScenario { topology, choice, .. } = self.scenario;
         for id in (0..topology.switches().len() as u32).map(SwitchId) {
             let switch = self.network.switch(id);
             for (number, generator) in (choice.scheme.generators)(topology, id, choice) {
-                switch.set_generator(Time(0), number, Some(generator)).map_err(|e| e.to_string())?;
+                switch.set_generator(Time(0), number, Some(generator))?;
             }
             self.network.touched(id, &mut self.hosts);
         }

@@ -77,9 +77,9 @@ impl EventTable {
             links.push(number);
         }
         if let Some(policy) = &self.policy
-            && let Err(message) = with_policy(rack, policy.value)
+            && let Err(e) = with_policy(rack, policy.value)
         {
-            problems.add(&policy.place, "event.policy", message);
+            problems.add(&policy.place, "event.policy", e.to_string());
         }
         devices.sort_unstable();
         devices.dedup();

@@ -4,6 +4,7 @@ use super::Load;
 use pointsman_balance::config::reader::{At, Problems, Table};
 use pointsman_decide::{Learner, QTable, read_settings};
 pub use pointsman_decide::{LearnerKind, Settings as LearnModel};
+use std::error::Error;
 
 pub(super) fn learn(
     mut t: Table<'_, '_>,
@@ -15,10 +16,12 @@ pub(super) fn learn(
     t.finish(problems);
     let settings = settings?;
     let table = file.and_then(|file| {
-        let read = load(&file.value)
-            .and_then(|text| QTable::load(&text).map_err(|e| format!("{}: {e}", file.value)))
-            .and_then(|table| Learner::with_table(settings.parameters, table.clone()).map(|_| table));
-        read.map_err(|e| problems.add(&file.place, "learn.table", e)).ok()
+        let read = || -> Result<QTable, Box<dyn Error>> {
+            let table = QTable::load(&load(&file.value)?).map_err(|e| format!("{}: {e}", file.value))?;
+            Learner::with_table(settings.parameters, table.clone())?;
+            Ok(table)
+        };
+        read().map_err(|e| problems.add(&file.place, "learn.table", e.to_string())).ok()
     });
     Some(LearnModel { table, ..settings })
 }

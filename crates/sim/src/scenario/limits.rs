@@ -2,6 +2,7 @@
 
 use super::{Connections, Scenario};
 use crate::arrivals::ArrivalModel;
+use std::fmt;
 
 /// A scenario that would need more is refused.
 const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
@@ -16,21 +17,36 @@ const DEVICE: f64 = 16_384.0;
 /// A switch with the balancer's tables and registers, whatever the rack.
 const BASE: f64 = 64.0 * 1024.0 * 1024.0;
 
+/// A scenario does not fit.
+pub(super) struct TooLarge {
+    requests: f64,
+    devices: usize,
+    bytes: f64,
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.3e} requests and {} devices would need {:.1} GiB of memory, more than {} GiB (and at most \
+             2.1e9 requests): shorten `duration_s`, or split it into several seeds",
+            self.requests,
+            self.devices,
+            self.bytes / (1u64 << 30) as f64,
+            MEMORY_LIMIT_BYTES >> 30
+        )
+    }
+}
+
 /// Whether a scenario fits.
 ///
 /// # Errors
 /// What it would need, and what to change.
-pub fn check(s: &Scenario) -> Result<(), String> {
+pub(super) fn check(s: &Scenario) -> Result<(), TooLarge> {
     let bytes = memory_bytes(s);
     let requests: f64 = s.clients.iter().map(|c| c.expected(s.duration_ns)).sum();
     if bytes > MEMORY_LIMIT_BYTES as f64 || requests > f64::from(u32::MAX) / 2.0 {
-        return Err(format!(
-            "{requests:.3e} requests and {} devices would need {:.1} GiB of memory, more than {} GiB (and at most \
-             2.1e9 requests): shorten `duration_s`, or split it into several seeds",
-            s.devices.len(),
-            bytes / (1u64 << 30) as f64,
-            MEMORY_LIMIT_BYTES >> 30
-        ));
+        return Err(TooLarge { requests, devices: s.devices.len(), bytes });
     }
     Ok(())
 }

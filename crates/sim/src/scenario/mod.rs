@@ -2,6 +2,7 @@
 //!
 //! [`read`] checks everything once and gives one [`Scenario`] for every point of the file's sweep.
 
+mod error;
 mod event;
 mod learn;
 mod limits;
@@ -22,10 +23,11 @@ use crate::device::DeviceModel;
 use crate::link::LinkModel;
 use pointsman_balance::{Policy, Protocol, Rack};
 use pointsman_wire::random::fnv;
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads a file that a scenario names: the path as written in, text or reason out.
-pub type Load<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+pub type Load<'a> = dyn Fn(&str) -> Result<String, Box<dyn Error>> + 'a;
 
 /// Settings of agents besides those in `rack.toml`.
 #[derive(Clone, Debug, PartialEq)]

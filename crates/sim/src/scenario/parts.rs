@@ -1,5 +1,6 @@
 //! Parts of scenarios that are the same everywhere: links, distributions, arrivals, columns of files.
 
+use super::error::ColumnError;
 use super::{AgentModel, Load, PrometheusModel};
 use crate::arrivals::ArrivalModel;
 use crate::frame::{MAX_PAYLOAD, MIN_PAYLOAD};
@@ -164,30 +165,28 @@ fn column(
     let column: Option<At<String>> = t.text("column", "write the name of a column", problems);
     let column = column.map_or_else(|| default.to_string(), |c| c.value);
     let field = t.field("file");
-    match load(&file.value).and_then(|text| parse_column(&file.value, &text, &column)) {
-        Ok(values) => Some(values),
-        Err(message) => {
-            problems.add(&file.place, field, message);
-            None
-        }
-    }
+    let text = load(&file.value).map_err(|e| e.to_string());
+    let read = text.and_then(|text| parse_column(&text, &column).map_err(|e| e.of(&file.value)));
+    read.map_err(|message| problems.add(&file.place, field, message)).ok()
 }
 
 /// The numbers of one column.
-fn parse_column(file: &str, text: &str, column: &str) -> Result<Vec<f64>, String> {
+fn parse_column(text: &str, column: &str) -> Result<Vec<f64>, ColumnError> {
     let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
-    let (_, head) = lines.next().ok_or_else(|| format!("{file} is empty"))?;
+    let (_, head) = lines.next().ok_or(ColumnError::Empty)?;
     let names: Vec<&str> = head.split(',').map(str::trim).collect();
     let at = names.iter().position(|n| *n == column).ok_or_else(|| {
-        format!("{file} has no column `{column}`; its first line names: {}", names.join(", "))
+        ColumnError::NoColumn(column.to_string(), names.iter().map(|n| n.to_string()).collect())
     })?;
     let mut out = Vec::new();
     for (i, line) in lines {
         let cell = line.split(',').nth(at).map_or("", str::trim);
         let value: Option<f64> = cell.parse().ok().filter(|v: &f64| v.is_finite());
-        out.push(
-            value.ok_or_else(|| format!("{file}:{}: `{cell}` is not a number (column {column})", i + 1))?,
-        );
+        out.push(value.ok_or_else(|| ColumnError::NotNumber {
+            line: i + 1,
+            cell: cell.to_string(),
+            column: column.to_string(),
+        })?);
     }
     Ok(out)
 }

@@ -1,5 +1,6 @@
 //! From a draft to its scenarios: one for every point of the sweep.
 
+use super::error::{CannotLearn, PolicyError};
 use super::read::Draft;
 use super::tables::{ClassTable, ClientTable, Source};
 use super::{ClientModel, Event, LearnModel, LearnerKind, Scenario, limits, rack};
@@ -104,9 +105,9 @@ impl Draft {
         let devices = self.models(&rack, problems)?;
         let (class_of, class_names) = self.classes_of(&rack, &devices);
         if let Some(learn) = &self.learn
-            && let Err(message) = self.can_learn(&rack, learn, class_names.len())
+            && let Err(e) = self.can_learn(&rack, learn, class_names.len())
         {
-            problems.add(&self.learn_place, "learn", message);
+            problems.add(&self.learn_place, "learn", e.to_string());
             return None;
         }
         let learn = self
@@ -136,8 +137,8 @@ impl Draft {
             learn,
             point: at.coordinates(),
         };
-        if let Err(message) = limits::check(&scenario) {
-            problems.add(&(0..0), "duration_s", message);
+        if let Err(e) = limits::check(&scenario) {
+            problems.add(&(0..0), "duration_s", e.to_string());
             return None;
         }
         Some(scenario)
@@ -162,7 +163,7 @@ impl Draft {
             Source::File { rack, policy: own } => {
                 let wanted = at.policy.map(|p| p.value).or(*own);
                 let rack = wanted.map_or(Ok(rack.as_ref().clone()), |p| with_policy(rack, p));
-                (policy_place, "policy", rack)
+                (policy_place, "policy", rack.map_err(|e| e.to_string()))
             }
         };
         let rack = match rack {
@@ -172,8 +173,8 @@ impl Draft {
                 return None;
             }
         };
-        if let Err(message) = rack.services.iter().try_for_each(|s| is_simulated(s.policy, s, &rack)) {
-            problems.add(policy_place, "policy", message);
+        if let Err(e) = rack.services.iter().try_for_each(|s| is_simulated(s.policy, s, &rack)) {
+            problems.add(policy_place, "policy", e.to_string());
             return None;
         }
         let by_probes = rack.services.iter().any(|s| s.policy == Policy::ProbeWrr);
@@ -265,30 +266,22 @@ impl Draft {
     }
 
     /// Checks that the rack has weights to learn, and the devices that learning needs.
-    fn can_learn(&self, rack: &Rack, learn: &LearnModel, classes: usize) -> Result<(), String> {
+    fn can_learn(&self, rack: &Rack, learn: &LearnModel, classes: usize) -> Result<(), CannotLearn> {
         let has = |cpu: bool| rack.devices().any(|(_, d)| (d.kind == DeviceKind::Cpu) == cpu);
         if let Some(s) = rack.services.iter().find(|s| s.policy != Policy::Wrr) {
-            let (name, policy) = (&s.name, s.policy);
-            return Err(format!(
-                "service {name} has policy {policy}, but learners set the weights of wrr: write that"
-            ));
+            return Err(CannotLearn::Policy(s.name.clone(), s.policy));
         }
         if rack.switch.p4runtime.len() > 1 {
-            let all = rack.switch.p4runtime.len();
-            return Err(format!(
-                "learners read the registers of one switch, but the rack has {all}: omit this, or the other switches"
-            ));
+            return Err(CannotLearn::Switches(rack.switch.p4runtime.len()));
         }
         if !has(true) || !has(false) {
-            return Err("the rack needs processors (kind \"cpu\") and accelerators (any other kind)".into());
+            return Err(CannotLearn::Kinds);
         }
         if !self.base.agents.enabled {
-            return Err("learners need agents' reports: omit agents.enabled".into());
+            return Err(CannotLearn::NoAgents);
         }
         if learn.per_class && classes > MAX_CLASSES {
-            return Err(format!(
-                "{classes} different kinds of servers: at most {MAX_CLASSES} can have their own weights; write per_class = false"
-            ));
+            return Err(CannotLearn::Classes(classes));
         }
         Ok(())
     }
@@ -419,30 +412,25 @@ fn client_of_file(
 }
 
 /// Whether a simulated rack has all that a service with this policy needs.
-fn is_simulated(policy: Policy, service: &Service, rack: &Rack) -> Result<(), String> {
+fn is_simulated(policy: Policy, service: &Service, rack: &Rack) -> Result<(), PolicyError> {
     let choice = rack.choices.iter().find(|c| c.service == service.name);
-    let missing = match (policy, choice) {
-        (Policy::ProbeWrr, _) if !rack.switch.believes_probes => "no probes are sent: choose another policy",
-        (Policy::Chosen, None) => {
-            "the controller has no source for the chosen device: write [service.prometheus], or choose another policy"
-        }
+    match (policy, choice) {
+        (Policy::ProbeWrr, _) if !rack.switch.believes_probes => Err(PolicyError::NoProbes(policy)),
+        (Policy::Chosen, None) => Err(PolicyError::NoSource(policy)),
         (Policy::Chosen, Some(choice)) => {
             let mut asked = choice.settings.criteria.iter().map(|(promql, _)| promql.as_str());
             let unknown = asked.find(|q| !SERIES.contains(q)).or(choice.settings.age.as_deref());
-            let Some(other) = unknown else { return Ok(()) };
-            let known = SERIES.join(", ");
-            return Err(format!(
-                "{policy}: a simulated rack has no metric `{other}`: as `promql` write one of {known}, without `age`"
-            ));
+            unknown.map_or(Ok(()), |name| Err(PolicyError::NoMetric(policy, name.to_string())))
         }
-        _ => return Ok(()),
-    };
-    Err(format!("{policy}: in a simulated rack {missing}"))
+        _ => Ok(()),
+    }
 }
 
 /// The rack with this policy for all its services.
-pub(super) fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, String> {
+pub(super) fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, PolicyError> {
     rack.services.iter().try_for_each(|s| is_simulated(policy, s, rack))?;
     let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
-    names.iter().try_fold(rack.clone(), |rack, name| rack.with_policy(name, policy))
+    names
+        .iter()
+        .try_fold(rack.clone(), |rack, name| rack.with_policy(name, policy).map_err(PolicyError::Rack))
 }

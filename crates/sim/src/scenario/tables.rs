@@ -63,7 +63,7 @@ pub(super) fn source(
         let text = match load(&file.value) {
             Ok(text) => text,
             Err(e) => {
-                problems.add(&file.place, "rack.file", e);
+                problems.add(&file.place, "rack.file", e.to_string());
                 return None;
             }
         };

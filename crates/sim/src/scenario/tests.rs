@@ -1,4 +1,5 @@
 use super::*;
+use std::error::Error;
 
 const GOOD: &str = r#"
 name = "x"
@@ -22,13 +23,13 @@ action = "fail"
 device = ["s1/nic", "s2"]
 "#;
 
-fn load(name: &str) -> Result<String, String> {
+fn load(name: &str) -> Result<String, Box<dyn Error>> {
     match name {
         "times.csv" => Ok("time_s,other\n0,1\n0.5,2\n".into()),
         "falling.csv" => Ok("time_s\n1\n0.5\n".into()),
         "words.csv" => Ok("time_s\n1\ntwo\n".into()),
         "rack.toml" => Ok(include_str!("../../../../examples/rack.toml").into()),
-        _ => Err(format!("cannot read {name}: no such file")),
+        _ => Err(format!("cannot read {name}: no such file").into()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::control::{duration, nanos};
 use super::{Event, World};
+use crate::error::StartError;
 use crate::frame::{self, Addresses, Packet};
 use crate::random::{Part, Stream};
 use pointsman_balance::Mac;
@@ -57,7 +58,7 @@ impl AgentHost {
 }
 
 impl<E: Executor> World<E> {
-    pub(super) fn make_agents(&mut self) -> Result<(), String> {
+    pub(super) fn make_agents(&mut self) -> Result<(), StartError> {
         let scenario = self.scenario.clone();
         let (s, rack) = (scenario.as_ref(), &scenario.rack);
         for (i, (server, device)) in rack.devices().enumerate() {
@@ -77,7 +78,8 @@ impl<E: Executor> World<E> {
                 probed_busy_ns: 0,
             };
             if s.agents.enabled {
-                let mut config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")?;
+                let mut config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")
+                    .map_err(StartError::Refused)?;
                 config.checks.clear();
                 config.others.iter_mut().for_each(|o| o.checks.clear());
                 host.agent = Some(Agent::new(config));

@@ -8,6 +8,7 @@ use crate::arrivals::Arrivals;
 use crate::check::Checker;
 use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
+use crate::error::StartError;
 use crate::fault::{Fault, Faults};
 use crate::random::{Part, Stream};
 use crate::scenario::Scenario;
@@ -79,14 +80,15 @@ impl Clients {
     }
 }
 
-fn places(rack: &Rack, stations: &mut Stations) -> Result<Vec<Place>, String> {
+fn places(rack: &Rack, stations: &mut Stations) -> Result<Vec<Place>, StartError> {
     let mut out = Vec::new();
     for server in &rack.servers {
         let first = out.len() as u32;
         let siblings = (first, first + server.devices.len() as u32);
         for d in &server.devices {
             let Some(address) = d.address else {
-                return Err(format!("device {}/{} has no IPv4 address: give it one", server.name, d.name));
+                let (server, device) = (server.name.clone(), d.name.clone());
+                return Err(StartError::NoAddress { server, device });
             };
             let host = Host::Device { device: out.len() as u32, address, address6: d.address6 };
             let kind = DeviceKind::ALL.iter().position(|k| *k == d.kind).unwrap_or(0) as u8;
@@ -124,7 +126,7 @@ impl<E: Executor + Send + Sync> World<E> {
         data_plane: &DataPlane<E>,
         seed: u64,
         fault: Option<Fault>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, StartError> {
         let s = scenario.as_ref();
         let (rack, program) = (&s.rack, &data_plane.program);
         let boot = switches::boot(rack, data_plane, seed);

@@ -2,6 +2,7 @@
 
 use super::{Event, World};
 use crate::control_plane::{Channel, ControlPlane, Sent, Told};
+use crate::error::StartError;
 use pointsman_balance::controller::{self, Controllers, Program};
 use pointsman_ir::Executor;
 use pointsman_topology::SwitchId;
@@ -30,9 +31,9 @@ impl Control {
         program: &Program,
         servers: Vec<ControlPlane>,
         delay_ns: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, StartError> {
         Ok(Control {
-            controllers: Controllers::new(rack.clone(), program.clone())?,
+            controllers: Controllers::new(rack.clone(), program.clone()).map_err(StartError::Refused)?,
             channels: servers.into_iter().map(|server| Channel::new(server, delay_ns)).collect(),
             tick_at: u64::MAX,
             told: Told::default(),

@@ -3,6 +3,7 @@
 //! Equal servers form a class, and every class has its own weights.
 
 use super::{Event, World};
+use crate::error::StartError;
 use crate::oracle::{DeviceNow, Oracle};
 use crate::outcome::{Latency, LearnStep, Learning};
 use crate::scenario::{LearnModel, Scenario};
@@ -59,7 +60,7 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    pub fn new(model: &LearnModel, scenario: &Scenario, program: &Program) -> Result<Self, String> {
+    pub fn new(model: &LearnModel, scenario: &Scenario, program: &Program) -> Result<Self, StartError> {
         let rack = &scenario.rack;
         let all: Vec<(u32, &pointsman_balance::config::Device)> = rack
             .servers
@@ -88,7 +89,8 @@ impl Learn {
             servers.dedup();
             classes.push(Class {
                 name: scenario.class_names.get(class).cloned().unwrap_or_default(),
-                telemetry: Telemetry::of(rack, &program.p4info, |n| numbers.contains(&n))?,
+                telemetry: Telemetry::of(rack, &program.p4info, |n| numbers.contains(&n))
+                    .map_err(StartError::Refused)?,
                 weights: model.weigher()?.weights(),
                 latencies_ns: Vec::new(),
                 oracle: Oracle::new(&models),

@@ -20,6 +20,7 @@ use crate::arrivals::Arrivals;
 use crate::check::Checker;
 use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
+use crate::error::StartError;
 use crate::fault::{Fault, Faults};
 use crate::frame::Addresses;
 use crate::outcome::{LearnStep, Outcome};
@@ -185,7 +186,7 @@ pub fn run<E: Executor + Send + Sync>(
     data_plane: &DataPlane<E>,
     seed: u64,
     fault: Option<Fault>,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, StartError> {
     let mut session = Session::<E>::start(scenario, data_plane, seed, fault)?;
     let mut learners = Vec::new();
     if let Some(model) = &scenario.learn {
@@ -221,7 +222,7 @@ impl<E: Executor + Send + Sync> Session<E> {
         data_plane: &DataPlane<E>,
         seed: u64,
         fault: Option<Fault>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, StartError> {
         let mut world = World::<E>::new(scenario.clone(), data_plane, seed, fault)?;
         world.set_up()?;
         world.begin();
@@ -264,7 +265,7 @@ impl<E: Executor + Send + Sync> Session<E> {
 
 impl<E: Executor> World<E> {
     /// Runs until the controller has filled all switches and agents have reported.
-    fn set_up(&mut self) -> Result<(), String> {
+    fn set_up(&mut self) -> Result<(), StartError> {
         self.controller_input(Input::Tick);
         self.start_choosers();
         let mut settle = None;
@@ -288,14 +289,10 @@ impl<E: Executor> World<E> {
     }
 
     /// Why the rack has not come up.
-    fn not_up(&self) -> String {
-        let missing = self.control.controllers.unresolved().join(", ");
-        format!(
-            "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; \
-             messages of the controller:{}",
-            SETUP_LIMIT_NS / 1_000_000_000,
-            self.control.told
-        )
+    fn not_up(&mut self) -> StartError {
+        let missing = self.control.controllers.unresolved();
+        let told = std::mem::take(&mut self.control.told);
+        StartError::RackLate { limit_s: SETUP_LIMIT_NS / 1_000_000_000, missing, told }
     }
 
     /// Everything is ready: clients begin.

@@ -3,6 +3,7 @@
 use super::World;
 use crate::control_plane::ControlPlane;
 use crate::data_plane::DataPlane;
+use crate::error::StartError;
 use crate::random::{Part, Stream};
 use pointsman_balance::Rack;
 use pointsman_ir::Executor;
@@ -11,7 +12,7 @@ use pointsman_v1model::{Stats, Switch, SwitchConfig};
 use std::sync::Arc;
 
 /// Makes a switch without state, and its P4Runtime server, for a life with this number.
-pub(super) type Boot<E> = Box<dyn Fn(u16) -> Result<(Switch<E>, ControlPlane), String> + Send + Sync>;
+pub(super) type Boot<E> = Box<dyn Fn(u16) -> Result<(Switch<E>, ControlPlane), StartError> + Send + Sync>;
 
 /// How the switches of this rack start.
 pub(super) fn boot<E: Executor + Send + Sync>(rack: &Rack, data_plane: &DataPlane<E>, seed: u64) -> Boot<E> {
@@ -28,7 +29,7 @@ pub(super) fn boot<E: Executor + Send + Sync>(rack: &Rack, data_plane: &DataPlan
         };
         let load = load.clone();
         let shared = move |program: Arc<_>, slots: &[_], known: &_| load(program, slots, known);
-        let switch = Switch::with_shared(config, shared).map_err(|e| e.to_string())?;
+        let switch = Switch::with_shared(config, shared)?;
         Ok((switch, ControlPlane::new(device_id, compiled.clone())?))
     })
 }
@@ -74,7 +75,7 @@ impl<E: Executor> World<E> {
         let (new, server) = match (self.boot)(self.lives) {
             Ok(new) => new,
             // It did start before: this one stays without power.
-            Err(message) => return self.control.tell(switch, message),
+            Err(e) => return self.control.tell(switch, e.to_string()),
         };
         self.switches[switch] = Power { on: true, past: self.stats(switch) };
         *self.network.switch(SwitchId(switch as u32)) = new;

@@ -45,9 +45,9 @@ fn balancer(devices: ServerDevices) -> &'static DataPlane<Engine> {
 }
 
 /// Files that scenarios of these tests name.
-fn load(name: &str) -> Result<String, String> {
+fn load(name: &str) -> Result<String, Box<dyn std::error::Error>> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
-    std::fs::read_to_string(path).map_err(|e| format!("cannot read {name}: {e}"))
+    std::fs::read_to_string(path).map_err(|e| format!("cannot read {name}: {e}").into())
 }
 
 fn scenarios(text: &str) -> Vec<Arc<Scenario>> {

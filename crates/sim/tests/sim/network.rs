@@ -134,7 +134,7 @@ fn bad_scenarios() {
     let mut other = plane.program.clone();
     other.p4info.tables.clear();
     let refused = network::run(&scenario, &DataPlane::<Engine>::new(other, plane.compiled.clone()), 1);
-    assert!(refused.is_err_and(|e| e.contains("no table `EcmpIngress.switch_config`")));
+    assert!(refused.is_err_and(|e| e.to_string().contains("no table `EcmpIngress.switch_config`")));
 }
 
 /// Also those of packets that wait, are recirculated or generated, although nothing calls `Executor::complete` in a simulation.

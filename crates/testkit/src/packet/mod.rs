@@ -13,10 +13,12 @@
 
 mod build;
 mod checksum;
+mod error;
 mod read;
 mod verify;
 
 pub use checksum::{Sum, checksum};
+pub use error::FrameError;
 pub use verify::check_checksums;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -2,37 +2,37 @@
 
 use super::checksum::Sum;
 use super::numbers::*;
-use super::{Arp, Body, Icmp, Ip, L4, Mac, Packet, Tcp, Udp};
+use super::{Arp, Body, FrameError, Icmp, Ip, L4, Mac, Packet, Tcp, Udp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The rest of a frame.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8], String> {
+    fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8], FrameError> {
         if self.0.len() < n {
-            return Err(format!("cut short in {what}: {} of {n} bytes", self.0.len()));
+            return Err(FrameError::Short { part: what, found: self.0.len(), needed: n });
         }
         let (head, rest) = self.0.split_at(n);
         self.0 = rest;
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], String> {
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], FrameError> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N, what)?);
         Ok(out)
     }
 
-    fn u8(&mut self, what: &str) -> Result<u8, String> {
+    fn u8(&mut self, what: &'static str) -> Result<u8, FrameError> {
         Ok(self.array::<1>(what)?[0])
     }
 
-    fn u16(&mut self, what: &str) -> Result<u16, String> {
+    fn u16(&mut self, what: &'static str) -> Result<u16, FrameError> {
         Ok(u16::from_be_bytes(self.array(what)?))
     }
 
-    fn u32(&mut self, what: &str) -> Result<u32, String> {
+    fn u32(&mut self, what: &'static str) -> Result<u32, FrameError> {
         Ok(u32::from_be_bytes(self.array(what)?))
     }
 
@@ -44,7 +44,10 @@ impl<'a> Reader<'a> {
 impl Packet {
     /// Reads a frame. Checksums are not verified ([`check_checksums`](super::check_checksums) does that): they read as
     /// right, but UDP's zero as zero.
-    pub fn parse(frame: &[u8]) -> Result<Packet, String> {
+    ///
+    /// # Errors
+    /// The frame is cut short, or a header is malformed.
+    pub fn parse(frame: &[u8]) -> Result<Packet, FrameError> {
         let r = &mut Reader(frame);
         let dst_mac: Mac = r.array("the Ethernet header")?;
         let src_mac: Mac = r.array("the Ethernet header")?;
@@ -65,10 +68,10 @@ impl Packet {
     }
 }
 
-fn read_arp(r: &mut Reader) -> Result<Arp, String> {
+fn read_arp(r: &mut Reader) -> Result<Arp, FrameError> {
     let fixed: [u8; 6] = r.array("ARP")?;
     if fixed != [0, 1, 8, 0, 6, 4] {
-        return Err(format!("ARP for something else than IPv4 over Ethernet: {fixed:02x?}"));
+        return Err(FrameError::Header("ARP", fixed.to_vec()));
     }
     Ok(Arp {
         oper: r.u16("ARP")?,
@@ -79,12 +82,12 @@ fn read_arp(r: &mut Reader) -> Result<Arp, String> {
     })
 }
 
-fn read_ipv4(r: &mut Reader) -> Result<Ip, String> {
+fn read_ipv4(r: &mut Reader) -> Result<Ip, FrameError> {
     let what = "the IPv4 header";
     let first = r.u8(what)?;
     let header = usize::from(first & 15) * 4;
     if first >> 4 != 4 || header < 20 {
-        return Err(format!("an IPv4 header that starts with {first:#04x}"));
+        return Err(FrameError::Header("IPv4", vec![first]));
     }
     let tos = r.u8(what)?;
     let len = usize::from(r.u16(what)?);
@@ -96,7 +99,7 @@ fn read_ipv4(r: &mut Reader) -> Result<Ip, String> {
     let dst = IpAddr::V4(Ipv4Addr::from(r.array::<4>(what)?));
     let options = r.take(header - 20, what)?.to_vec();
     if len < header {
-        return Err(format!("an IPv4 packet of {len} bytes with a header of {header}"));
+        return Err(FrameError::Length { part: "IPv4", says: len, found: header });
     }
     let payload = r.take(len - header, "IPv4's payload")?;
     let offset = fragment & 0x1fff;
@@ -119,11 +122,11 @@ fn read_ipv4(r: &mut Reader) -> Result<Ip, String> {
     })
 }
 
-fn read_ipv6(r: &mut Reader) -> Result<Ip, String> {
+fn read_ipv6(r: &mut Reader) -> Result<Ip, FrameError> {
     let what = "the IPv6 header";
     let first = r.u32(what)?;
     if first >> 28 != 6 {
-        return Err(format!("an IPv6 header of version {}", first >> 28));
+        return Err(FrameError::Header("IPv6", first.to_be_bytes().to_vec()));
     }
     let len = usize::from(r.u16(what)?);
     let (proto, ttl) = (r.u8(what)?, r.u8(what)?);
@@ -145,7 +148,7 @@ fn read_ipv6(r: &mut Reader) -> Result<Ip, String> {
     })
 }
 
-fn read_l4(proto: u8, v4: bool, payload: &[u8]) -> Result<L4, String> {
+fn read_l4(proto: u8, v4: bool, payload: &[u8]) -> Result<L4, FrameError> {
     let r = &mut Reader(payload);
     Ok(match proto {
         PROTO_TCP => {
@@ -158,7 +161,7 @@ fn read_l4(proto: u8, v4: bool, payload: &[u8]) -> Result<L4, String> {
             r.u16(what)?;
             let urgent = r.u16(what)?;
             if header < 20 {
-                return Err(format!("a TCP header of {header} bytes"));
+                return Err(FrameError::Length { part: "TCP", says: header, found: 20 });
             }
             let options = r.take(header - 20, what)?.to_vec();
             let payload = r.rest();
@@ -171,7 +174,7 @@ fn read_l4(proto: u8, v4: bool, payload: &[u8]) -> Result<L4, String> {
             let (len, sum) = (r.u16(what)?, r.u16(what)?);
             let payload = r.rest();
             if usize::from(len) != 8 + payload.len() {
-                return Err(format!("UDP says {len} bytes, IP {}", 8 + payload.len()));
+                return Err(FrameError::Length { part: "UDP", says: len.into(), found: 8 + payload.len() });
             }
             let checksum = if sum == 0 { Sum::Is(0) } else { Sum::Right };
             L4::Udp(Udp { sport, dport, payload, checksum })
@@ -182,7 +185,7 @@ fn read_l4(proto: u8, v4: bool, payload: &[u8]) -> Result<L4, String> {
     })
 }
 
-fn read_icmp(r: &mut Reader) -> Result<Icmp, String> {
+fn read_icmp(r: &mut Reader) -> Result<Icmp, FrameError> {
     let (kind, code) = (r.u8("ICMP")?, r.u8("ICMP")?);
     r.u16("ICMP")?;
     Ok(Icmp { kind, code, rest: r.u32("ICMP")?, payload: r.rest(), checksum: Sum::Right })

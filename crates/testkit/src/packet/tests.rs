@@ -77,7 +77,10 @@ fn known_checksums() {
 #[test]
 fn wrong_ones_are_named() {
     let udp = Packet::udp("10.0.0.1:1", "10.0.0.2:2", "a").with_udp(|u| u.checksum = Sum::Is(7));
-    assert_eq!(check_checksums(&udp.bytes()), Err("UDP checksum 0x0007 (byte 6) is wrong".into()));
+    assert!(
+        check_checksums(&udp.bytes())
+            .is_err_and(|e| e.to_string() == "UDP checksum 0x0007 (byte 6) is wrong")
+    );
     let none = Packet::udp("[fd00::1]:1", "[fd00::2]:2", "a").with_udp(|u| u.checksum = Sum::Is(0));
     assert!(check_checksums(&none.bytes()).is_err());
     assert!(check_checksums(&[]).is_err());

@@ -12,12 +12,52 @@ use pointsman_sim::network::{Counting, NetworkOutcome, NetworkScenario, Port, up
 use pointsman_topology::{SwitchId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
+use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Frames that are in a cable or a ring when counters are read.
 const SETTLE: Duration = Duration::from_millis(200);
+
+/// Why a network does not run on this machine.
+#[derive(Debug)]
+pub enum LabError {
+    /// The network itself.
+    Live(pointsman_live::Error),
+    /// A host.
+    Host(pointsman_lab::Error),
+    /// The hosts' thread cannot be started.
+    Thread(io::Error),
+    /// The hosts' thread panicked.
+    Panicked,
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LabError::Live(e) => e.fmt(f),
+            LabError::Host(e) => e.fmt(f),
+            LabError::Thread(e) => write!(f, "cannot start a thread: {e}"),
+            LabError::Panicked => f.write_str("the hosts panicked"),
+        }
+    }
+}
+
+impl Error for LabError {}
+
+impl From<pointsman_live::Error> for LabError {
+    fn from(e: pointsman_live::Error) -> Self {
+        LabError::Live(e)
+    }
+}
+
+impl From<pointsman_lab::Error> for LabError {
+    fn from(e: pointsman_lab::Error) -> Self {
+        LabError::Host(e)
+    }
+}
 
 fn counters(network: &LiveNetwork) -> Result<Counters, pointsman_live::Error> {
     let (mut stats, mut full, mut ports) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
@@ -51,7 +91,7 @@ pub(super) fn run(
     scenario: &NetworkScenario,
     program: &Program,
     seed: u64,
-) -> Result<NetworkOutcome, Box<dyn Error>> {
+) -> Result<NetworkOutcome, LabError> {
     let log: Log = Arc::new(Mutex::new(|_: &str| {}));
     let network = LiveNetwork::start(&scenario.topology, &scenario.choice, program, &log)?;
     network.wiring.warnings.iter().for_each(|w| say(w));
@@ -71,8 +111,8 @@ pub(super) fn run(
             network.set_link(event.link, event.up)?;
             cut.insert(event.link);
         }
-        let seen = running.join().map_err(|_| "the hosts panicked")??;
-        Ok::<_, Box<dyn Error>>(seen)
+        let seen = running.join().map_err(|_| LabError::Panicked)??;
+        Ok::<_, LabError>(seen)
     })?;
     let now = at_rest(&network)?;
     counting.end(&sent(&scenario.topology, &now));
@@ -86,10 +126,9 @@ fn start<'s>(
     scope: &'s std::thread::Scope<'s, '_>,
     job: Job,
     lead: Duration,
-) -> Result<(Instant, Running<'s>), String> {
+) -> Result<(Instant, Running<'s>), LabError> {
     let start = Instant::now() + lead;
-    let running = std::thread::Builder::new()
-        .spawn_scoped(scope, move || job(start))
-        .map_err(|e| format!("cannot start a thread: {e}"))?;
+    let running =
+        std::thread::Builder::new().spawn_scoped(scope, move || job(start)).map_err(LabError::Thread)?;
     Ok((start, running))
 }

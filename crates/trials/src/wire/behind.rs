@@ -124,7 +124,7 @@ arrivals = { process = "poisson", rate_per_s = 38 }
 
     fn prepared(policy: &str, device: &str) -> Result<(Front, Vec<usize>), String> {
         let text = SCENARIO.replace("POLICY", policy);
-        let scenarios = pointsman_sim::scenario::read("test", &text, &|file: &str| Err(file.to_string()))
+        let scenarios = pointsman_sim::scenario::read("test", &text, &|file: &str| Err(file.into()))
             .map_err(|e| e.to_string())?;
         let s = scenarios.first().ok_or("no scenario")?;
         let mut plan = plan(s, 1).map_err(|e| e.to_string())?;

@@ -1,5 +1,6 @@
 //! Requests through every bed in turn.
 
+use super::super::WireError;
 use super::super::report::{RequestRun, Requests, Spread, us};
 use super::super::tcp::Served;
 use pointsman_lab::load::{ClosedLoopConfig, Connections, SourcePorts, closed_loop};
@@ -23,16 +24,19 @@ pub struct Scale {
 const REST: Duration = Duration::from_secs(2);
 
 /// Measures all beds, of which the first is the cable.
+///
+/// # Errors
+/// The client cannot send requests.
 pub fn measure(
     beds: &mut [Served],
     scale: &Scale,
     proxies: &[&str],
     tell: impl Fn(&str),
-) -> Result<Vec<Requests>, String> {
+) -> Result<Vec<Requests>, WireError> {
     let mut sources = Vec::new();
     for bed in beds.iter() {
         let ports = SourcePorts::new(bed.bed.sources.clone(), 1024..=65535, REST);
-        sources.push(ports.map_err(|e| e.to_string())?);
+        sources.push(ports?);
     }
     let mut figures = Vec::new();
     for connections in [Connections::New, Connections::KeepAlive] {
@@ -65,11 +69,11 @@ pub fn measure(
     Ok(figures)
 }
 
-fn one(bed: &Served, config: &ClosedLoopConfig, ports: &mut SourcePorts) -> Result<RequestRun, String> {
-    let text = |e| format!("{}: {e}", bed.bed.name);
+fn one(bed: &Served, config: &ClosedLoopConfig, ports: &mut SourcePorts) -> Result<RequestRun, WireError> {
     let counted = || (bed.bed.all_cpu_time(), bed.servers.counters.answers.load(Relaxed));
     let (cpu_before, answers_before) = counted();
-    let result = bed.bed.client.enter(|| closed_loop(config, ports)).map_err(text)?.map_err(text)?;
+    let result = bed.bed.client.enter(|| closed_loop(config, ports)).flatten();
+    let result = result.map_err(WireError::of(&bed.bed.name))?;
     let (cpu_after, answers_after) = counted();
     let answers = answers_after.saturating_sub(answers_before).max(1);
     let servers = bed.bed.servers.len() as u32;

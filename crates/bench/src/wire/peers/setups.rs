@@ -1,7 +1,7 @@
 //! Setup of each peer.
 
+use super::super::WireError;
 use super::super::bed::{Bed, PORT};
-use pointsman_lab::Error;
 use pointsman_lab::process::{Process, installed};
 use pointsman_lab::proxy::{self, Front, NGINX_PACKAGES, NGINX_STREAM};
 use pointsman_lab::rack::{Rack, forget_connections_soon};
@@ -21,7 +21,7 @@ pub struct Peer {
     /// Other files without which it does not work.
     needs: &'static [&'static str],
     version: &'static [&'static str],
-    set_up: fn(&str, &Rack) -> Result<Vec<Process>, String>,
+    set_up: fn(&str, &Rack) -> Result<Vec<Process>, WireError>,
 }
 
 /// All of them.
@@ -57,16 +57,18 @@ pub const PEERS: &[Peer] = &[
 
 impl Peer {
     /// Starts it in its own rack; also returns its version.
-    pub fn start(&self) -> Result<(Bed, String), String> {
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub fn start(&self) -> Result<(Bed, String), WireError> {
         let there = self.needs.iter().all(|file| std::path::Path::new(file).exists());
         let Some(program) = installed(self.program).filter(|_| there) else {
-            return Err(format!("not installed: apt-get install --no-install-recommends {}", self.packages));
+            return Err(WireError::NotInstalled(self.packages));
         };
         let mut version = String::new();
         let bed = Bed::kernel(self.name, |rack| {
             let said = Process::start(&rack.switch, &program, self.version, "")
-                .and_then(|process| process.finish(PATIENCE))
-                .map_err(text)?;
+                .and_then(|process| process.finish(PATIENCE))?;
             version = said.split(" | ").next().unwrap_or_default().to_string();
             (self.set_up)(&program, rack)
         })?;
@@ -74,16 +76,12 @@ impl Peer {
     }
 }
 
-fn text(e: Error) -> String {
-    e.to_string()
-}
-
 fn servers(rack: &Rack) -> Vec<Ipv4Addr> {
     rack.spec.devices().map(|(_, device)| device.link.ipv4).collect()
 }
 
 /// The kernel's own: destination NAT to the servers in turn, answers translated back by connection tracking.
-fn nftables(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
+fn nftables(program: &str, rack: &Rack) -> Result<Vec<Process>, WireError> {
     let servers = servers(rack);
     let map: Vec<String> = servers.iter().enumerate().map(|(at, to)| format!("{at} : {to}")).collect();
     let rules = format!(
@@ -93,12 +91,12 @@ fn nftables(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
         n = servers.len(),
         map = map.join(", "),
     );
-    let loaded = Process::start(&rack.switch, program, &["-f", "-"], &rules).map_err(text)?;
-    loaded.finish(PATIENCE).map_err(text)?;
+    let loaded = Process::start(&rack.switch, program, &["-f", "-"], &rules)?;
+    loaded.finish(PATIENCE)?;
     // Its table of connections is shared with the machine and must not fill up: a full one drops packets.
-    let warnings = forget_connections_soon(&rack.switch).map_err(text)?;
-    match warnings.first() {
-        Some(warning) => Err(format!("{warning}: its connections would not expire in time")),
+    let warnings = forget_connections_soon(&rack.switch)?;
+    match warnings.into_iter().next() {
+        Some(warning) => Err(WireError::Stay(warning)),
         None => Ok(Vec::new()),
     }
 }
@@ -113,10 +111,10 @@ fn front(rack: &Rack) -> Front {
     }
 }
 
-fn haproxy(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
-    proxy::haproxy(&rack.switch, program, &front(rack)).map(|process| vec![process]).map_err(text)
+fn haproxy(program: &str, rack: &Rack) -> Result<Vec<Process>, WireError> {
+    Ok(vec![proxy::haproxy(&rack.switch, program, &front(rack))?])
 }
 
-fn nginx(_: &str, rack: &Rack) -> Result<Vec<Process>, String> {
-    proxy::nginx(&rack.switch, &front(rack)).map(|process| vec![process]).map_err(text)
+fn nginx(_: &str, rack: &Rack) -> Result<Vec<Process>, WireError> {
+    Ok(vec![proxy::nginx(&rack.switch, &front(rack))?])
 }

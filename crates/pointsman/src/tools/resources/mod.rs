@@ -2,6 +2,7 @@
 
 mod page;
 
+use crate::value::Expected;
 use clap::Args as ClapArgs;
 use pointsman_compile::check;
 use pointsman_compile::sources::{Sources, parse_define, read_source};
@@ -44,9 +45,9 @@ pub struct Args {
 }
 
 /// `TABLE=N`.
-fn parse_entries(text: &str) -> Result<(String, u64), String> {
+fn parse_entries(text: &str) -> Result<(String, u64), Expected> {
     let parts = text.split_once('=').and_then(|(table, n)| Some((table.to_string(), n.parse().ok()?)));
-    parts.filter(|(_, n)| *n > 0).ok_or_else(|| "write the name of a table and a number: routes=1000".into())
+    parts.filter(|(_, n)| *n > 0).ok_or(Expected("the name of a table and a number, such as routes=1000"))
 }
 
 /// Something is wrong with the program or the target.

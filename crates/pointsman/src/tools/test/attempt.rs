@@ -13,7 +13,7 @@ use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;
 use pointsman_frontend::source::SourceMap;
 use pointsman_ir::Program;
-use pointsman_stf::{Failure, Line, Report, Rig, StfError, parse, run as run_lines, run_watched};
+use pointsman_stf::{Failure, Line, Report, Rig, RigError, StfError, parse, run as run_lines, run_watched};
 use pointsman_v1model::SwitchConfig;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn attempt(args: &Args, test: &Test) -> Finished {
     };
     let subject = Subject { program: compiled.program.into(), map: &compiled.source_map, lines: &lines };
     let finished = match subject.run(args, test) {
-        Err(message) => failed(format!("cannot run {}: {message}", program.display())),
+        Err(e) => failed(format!("cannot run {}: {e}", program.display())),
         Ok(Err(e)) => refused(e),
         Ok(Ok(report)) => subject.judge(args, program, &text, report),
     };
@@ -153,9 +153,9 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     /// Runs the test as the arguments say. The outer error is about the program, the inner one about the test.
-    fn run(&self, args: &Args, test: &Test) -> Result<Result<Report, StfError>, String> {
-        let switch = args.executor.switch(SwitchConfig::default()).map_err(|e| e.to_string())?;
-        let mut rig = Rig::with(self.program.clone(), switch).map_err(|e| e.to_string())?;
+    fn run(&self, args: &Args, test: &Test) -> Result<Result<Report, StfError>, RigError> {
+        let switch = args.executor.switch(SwitchConfig::default()).map_err(RigError::Config)?;
+        let mut rig = Rig::with(self.program.clone(), switch)?;
         if let Some(warning) = rig.switch.executor().and_then(Runner::warning) {
             say(&format!("warning: {}: {warning}", test.name));
         }

@@ -3,7 +3,7 @@
 mod page;
 
 use super::attempt::Finished;
-use pointsman_console::results;
+use pointsman_console::results::{self, WriteError};
 use pointsman_explain::coverage::{Coverage, Report, lcov};
 use pointsman_frontend::source::SourceMap;
 use pointsman_ir::Program;
@@ -66,7 +66,7 @@ fn whole(results: &[Finished]) -> Vec<Whole<'_>> {
 ///
 /// # Errors
 /// No test ran, or the file cannot be written.
-pub fn write(format: Format, out: Option<&Path>, results: &[Finished]) -> Result<String, String> {
+pub fn write(format: Format, out: Option<&Path>, results: &[Finished]) -> Result<String, WriteError> {
     let programs = whole(results);
     if programs.is_empty() {
         return Ok("\nno coverage: no test ran\n".into());

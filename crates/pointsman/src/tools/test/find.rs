@@ -1,8 +1,11 @@
 //! Finds tests, and the program of each.
 
-use crate::tools::walk;
+use crate::tools::{FolderError, walk};
 use pointsman_compile::{TRANSLATE, old_language};
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A test.
@@ -25,19 +28,52 @@ pub enum Target {
     Missing(String),
 }
 
+/// Why there are no tests to run.
+#[derive(Debug)]
+pub enum FindError {
+    /// This path does not exist, or cannot be read.
+    Path(PathBuf, io::Error),
+    /// A folder cannot be read.
+    Folder(FolderError),
+    /// None of these paths has a test.
+    None(Vec<PathBuf>),
+    /// No test has one of these texts in its name.
+    Filter(Vec<String>),
+}
+
+impl fmt::Display for FindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FindError::Path(path, e) => write!(f, "cannot read {}: {e}", path.display()),
+            FindError::Folder(e) => e.fmt(f),
+            FindError::None(paths) => {
+                let given: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
+                write!(f, "no test in {}: packet tests are files named NAME.stf", given.join(", "))
+            }
+            FindError::Filter(texts) => {
+                write!(f, "no test's name contains {}: see --list", texts.join(" or "))
+            }
+        }
+    }
+}
+
+impl Error for FindError {}
+
 /// The tests that `paths` name, in the order of the paths, each folder sorted.
 ///
 /// # Errors
 /// A missing path, or nothing was found.
-pub fn find(paths: &[PathBuf], program: Option<&Path>) -> Result<Vec<Test>, String> {
+pub fn find(paths: &[PathBuf], program: Option<&Path>) -> Result<Vec<Test>, FindError> {
     let mut files = Vec::new();
     for path in paths {
-        let meta = std::fs::metadata(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        if meta.is_dir() { walk(path, "stf", &mut files)? } else { files.push(path.clone()) }
+        let meta = std::fs::metadata(path).map_err(|e| FindError::Path(path.clone(), e))?;
+        match meta.is_dir() {
+            true => walk(path, "stf", &mut files).map_err(FindError::Folder)?,
+            false => files.push(path.clone()),
+        }
     }
     if files.is_empty() {
-        let given: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
-        return Err(format!("no test in {}: packet tests are files named NAME.stf", given.join(", ")));
+        return Err(FindError::None(paths.to_vec()));
     }
     let mut seen = BTreeSet::new();
     files.retain(|f| seen.insert(f.clone()));

@@ -7,13 +7,14 @@ mod report;
 mod watch;
 
 use self::attempt::{Finished, Outcome, Problem, run_one};
-use self::find::Test;
+use self::find::{FindError, Test};
 use crate::tools::print;
 use clap::Args as ClapArgs;
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::parse_define;
 use pointsman_console::results;
 use pointsman_frontend::Define;
+use pointsman_trials::parallel::ThreadError;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -92,19 +93,19 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// The tests that the arguments name.
-fn chosen(args: &Args) -> Result<Vec<Test>, String> {
+fn chosen(args: &Args) -> Result<Vec<Test>, FindError> {
     let mut tests = find::find(&args.paths, args.program.as_deref())?;
     if !args.filter.is_empty() {
         tests.retain(|t| args.filter.iter().any(|f| t.name.contains(f)));
         if tests.is_empty() {
-            return Err(format!("no test's name contains {}: see --list", args.filter.join(" or ")));
+            return Err(FindError::Filter(args.filter.clone()));
         }
     }
     Ok(tests)
 }
 
 /// Runs the tests and writes all reports.
-fn run_and_report(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
+fn run_and_report(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, Box<dyn Error>> {
     let start = Instant::now();
     let results = run_all(args, tests)?;
     let total = start.elapsed();
@@ -124,7 +125,7 @@ fn run_and_report(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> 
 }
 
 /// Runs all tests on some threads; reports each outcome, in order, as soon as possible.
-fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
+fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, Box<dyn Error>> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.unwrap_or(processors).clamp(1, tests.len().max(1));
     let next = AtomicUsize::new(0);
@@ -145,7 +146,7 @@ fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
             std::thread::Builder::new()
                 .stack_size(64 << 20)
                 .spawn_scoped(scope, worker)
-                .map_err(|e| format!("cannot start a thread: {e}"))?;
+                .map_err(ThreadError)?;
         }
         drop(done);
         let mut results: Vec<Option<Finished>> = tests.iter().map(|_| None).collect();

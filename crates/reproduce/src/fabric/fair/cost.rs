@@ -7,6 +7,7 @@ use super::{
     percent, tuned,
 };
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::fabric::run::{self, Runs};
 use crate::figure::{Claim, Figure, Found, Quantity, Rule, Source};
 use serde_json::Value;
@@ -56,7 +57,7 @@ fn per_s(runs: &[Value], counter: &str, lasts_ms: f64) -> Vec<f64> {
     below(runs, &["control", counter]).iter().map(|n| n * 1e3 / lasts_ms).collect()
 }
 
-fn overhead(bench: &Bench) -> Result<Found, String> {
+fn overhead(bench: &Bench) -> Result<Found, Failed> {
     let loads = [0.3, 0.6, 0.9];
     let schemes = tuned(bench)?;
     let count = flows(bench, Sizes::WebSearch);
@@ -123,7 +124,7 @@ pub const DELAY: Figure = Figure {
 
 const DELAYS_US: [f64; 4] = [10.0, 100.0, 1_000.0, 10_000.0];
 
-fn delay(bench: &Bench) -> Result<Found, String> {
+fn delay(bench: &Bench) -> Result<Found, Failed> {
     const SHOWN: [&str; 4] = ["ecmp", "hula", "p4te", OURS];
     let schemes: Vec<_> = tuned(bench)?.into_iter().filter(|s| SHOWN.contains(&s.name)).collect();
     let place = Net::leaf_spine(Sizes::WebSearch, flows(bench, Sizes::WebSearch));

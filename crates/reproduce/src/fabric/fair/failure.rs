@@ -7,6 +7,7 @@ use super::{
     over, tuned,
 };
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::fabric::run::{self, Class, Runs};
 use crate::figure::{Claim, Curve, Evidence, Figure, Found, Point, Quantity, Rule, Source, TIME_OF_RUN};
 use serde_json::Value;
@@ -115,7 +116,7 @@ fn over_time(name: &str, runs: &[Value], value: impl Fn(&Value, usize) -> Option
     Curve { name: name.to_string(), points: (0..count).map(point).collect() }
 }
 
-fn failure(bench: &Bench) -> Result<Found, String> {
+fn failure(bench: &Bench) -> Result<Found, Failed> {
     let schemes = tuned(bench)?;
     let count = flows(bench, Sizes::WebSearch);
     let lasts = lasts_ms(Sizes::WebSearch, count, 0.6);

@@ -3,6 +3,7 @@
 use super::place::{Place as Net, Sizes};
 use super::{FCT, LOAD, chart, curves, fabric, mean_fct, one, over, percent};
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::fabric::run;
 use crate::figure::{Claim, Figure, Found, Rule, Source};
 
@@ -41,7 +42,7 @@ pub const HEADLINES: Figure = Figure {
     ],
 };
 
-fn headlines(bench: &Bench) -> Result<Found, String> {
+fn headlines(bench: &Bench) -> Result<Found, Failed> {
     let seeds = &bench.network_seeds;
     let pair = [one(bench, "ecmp")?, one(bench, "conga")?];
     let loads = [0.5, 0.7];

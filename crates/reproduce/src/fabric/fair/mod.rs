@@ -9,6 +9,7 @@ mod slowdown;
 use super::run::{self, Base, Class, Runs, Scheme};
 use super::tune::{Grid, Level::Number, Tuned};
 use crate::bench::Bench;
+use crate::error::ExperimentError;
 use crate::figure::{Chart, Claim, Curve, Evidence, Figure, Place, Point, Quantity, Rule, Source, ratios};
 use place::{Place as Net, Sizes};
 use pointsman_trials::stats::mean;
@@ -87,14 +88,14 @@ const fn goal(id: &'static str, text: &'static str, rule: Rule, bound: f64) -> C
 }
 
 /// All schemes as they were tuned.
-fn tuned(bench: &Bench) -> Result<Vec<Scheme>, String> {
+fn tuned(bench: &Bench) -> Result<Vec<Scheme>, ExperimentError> {
     Tuned::TenGbit.tuning().tuned(&bench.network_seeds)
 }
 
 /// One of them.
-fn one(bench: &Bench, name: &str) -> Result<Scheme, String> {
+fn one(bench: &Bench, name: &str) -> Result<Scheme, ExperimentError> {
     let all = tuned(bench)?.into_iter().find(|s| s.name == name);
-    all.ok_or_else(|| format!("no scheme `{name}`"))
+    all.ok_or_else(|| ExperimentError::NoScheme(name.to_string()))
 }
 
 /// The place of a scheme in [`NAMES`].

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn places_are_scenarios() {
-        let none = |name: &str| Err(format!("{name} does not exist"));
+        let none = |name: &str| Err(format!("{name} does not exist").into());
         let cut = vec![(1.0, false, "leaf1-spine1"), (2.5, true, "leaf1-spine1")];
         for place in [
             Place::leaf_spine(Sizes::WebSearch, 10).with(cut).controlled(10.0),

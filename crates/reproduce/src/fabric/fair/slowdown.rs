@@ -6,6 +6,7 @@ use super::{
     number, over, percent, tuned,
 };
 use crate::bench::Bench;
+use crate::error::Failed;
 use crate::fabric::run::{self, Class, Runs};
 use crate::figure::{Claim, Evidence, Figure, Found, Quantity, Rule};
 use serde_json::Value;
@@ -89,7 +90,7 @@ pub(super) fn flows(bench: &Bench, sizes: Sizes) -> u64 {
     }
 }
 
-fn cdf(bench: &Bench) -> Result<Found, String> {
+fn cdf(bench: &Bench) -> Result<Found, Failed> {
     let loads: &[f64] =
         bench.scale(&[0.6, 0.9][..], &[0.3, 0.6, 0.9], &[0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]);
     let schemes = tuned(bench)?;
@@ -156,7 +157,7 @@ pub const INCAST: Figure = Figure {
 
 const SENDERS: [u64; 3] = [8, 16, 24];
 
-fn incast(bench: &Bench) -> Result<Found, String> {
+fn incast(bench: &Bench) -> Result<Found, Failed> {
     let schemes = tuned(bench)?;
     let mut by_scheme: Vec<Vec<Runs>> = vec![Vec::new(); schemes.len()];
     for senders in SENDERS {
@@ -222,7 +223,7 @@ pub const POLARISATION: Figure = Figure {
     ],
 };
 
-fn polarisation(bench: &Bench) -> Result<Found, String> {
+fn polarisation(bench: &Bench) -> Result<Found, Failed> {
     let schemes: Vec<_> = tuned(bench)?.into_iter().filter(|s| s.name != P4TE).collect();
     let same: Vec<_> = schemes.iter().map(|s| s.clone().with("hash_seed", "same")).collect();
     let base = Net::fat_tree(Sizes::WebSearch, flows(bench, Sizes::WebSearch)).base();
