@@ -188,6 +188,20 @@ fn cache() {
     }
 }
 
+/// What the switch is set to, with one server, whose scratchpads begin at `ring`.
+fn settings(ring: u64) -> String {
+    let mut text = format!(
+        "{ROUTES}value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:{CELLS}, timeout:1000000000, \
+         wait_port:0)\nadd tea_servers 1 cell:0->{} server(first_pair:0, pair_mask:0)\nadd tea_pairs pair:0 peer(pair:32, mac:2, address:10.9.1.1, port:3, \
+         group:1, region:1, cells:{BASE}, ring:{ring}, start:0)\nmc_mgrp_create 1\n",
+        CELLS - 1
+    );
+    for n in 1..=3 {
+        text += &format!("mc_node_create {n} 3\nmc_node_associate 1 {}\n", n - 1);
+    }
+    text
+}
+
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("cache") {
         return cache();
@@ -204,16 +218,7 @@ fn main() {
         start.elapsed()
     );
     let (mut server, ring) = server(&table);
-    let mut text = format!(
-        "{ROUTES}value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:{CELLS}, timeout:1000000000, \
-         wait_port:0)\nadd tea_servers 1 cell:0->{} server(first_pair:0, pair_mask:0)\nadd tea_pairs pair:0 peer(pair:32, mac:2, address:10.9.1.1, port:3, \
-         group:1, region:1, cells:{BASE}, ring:{ring}, start:0)\nmc_mgrp_create 1\n",
-        CELLS - 1
-    );
-    for n in 1..=3 {
-        text += &format!("mc_node_create {n} 3\nmc_node_associate 1 {}\n", n - 1);
-    }
-    let mut tea = rig(&[], &text);
+    let mut tea = rig(&[], &settings(ring));
     let mut plain = rig(&["PLAIN"], ROUTES);
     for (k, v) in &entries {
         plain.add(&format!("entries key=0x{} -> entry(value=0x{})", hex(k), hex(v))).expect("an entry");
