@@ -128,7 +128,7 @@ fn list() -> String {
     for f in all() {
         let place = match f.place {
             Place::Simulator(_) | Place::Network(_) | Place::Fabric(_) => "simulator".to_string(),
-            Place::Both { .. } => "simulator, lab".to_string(),
+            Place::Both { .. } | Place::Apart { .. } => "simulator, lab".to_string(),
             Place::Lab(_) => "lab".to_string(),
             Place::Nowhere(why) => format!("cannot be run: {why}"),
         };
@@ -142,14 +142,15 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
     let mut out: Vec<(&'static Figure, Run)> = Vec::new();
     for name in names {
         let everything = name == "all";
-        let fits: Vec<&Figure> = all().filter(|f| everything || f.id == name.as_str()).collect();
+        let named = all().filter(|f| everything || f.id == name.as_str());
+        let fits: Vec<&Figure> = named.map(|f| f.at(place)).collect();
         if fits.is_empty() {
             return Err(ChooseError::Unknown(name.clone()));
         }
         for f in fits {
             let run = match (f.place, place) {
                 (Place::Simulator(run) | Place::Network(run) | Place::Fabric(run), Where::Simulator) => run,
-                (Place::Both { simulator, .. }, Where::Simulator) => simulator,
+                (Place::Both { simulator, .. } | Place::Apart { simulator, .. }, Where::Simulator) => simulator,
                 (Place::Both { lab, .. } | Place::Lab(lab), Where::Lab) => lab,
                 _ if everything => continue,
                 (Place::Simulator(_) | Place::Network(_) | Place::Fabric(_), Where::Lab) => {
@@ -158,6 +159,8 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
                 (Place::Lab(_), Where::Simulator) => {
                     return Err(ChooseError::OnlyInLab(name.clone()));
                 }
+                // Those have another figure for the lab.
+                (Place::Apart { .. }, Where::Lab) => return Err(ChooseError::NotInLab(name.clone())),
                 (Place::Nowhere(why), _) => return Err(ChooseError::Nowhere(name.clone(), why)),
             };
             if !out.iter().any(|(o, _)| o.id == f.id) {
@@ -334,11 +337,12 @@ mod tests {
     fn figures_have_names_of_their_own() {
         let ids: Vec<&str> = all().map(|f| f.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
-        for f in all() {
+        for f in all().flat_map(|f| [f, f.at(Where::Lab)]) {
             let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
             assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
             let runs = !matches!(f.place, Place::Nowhere(_));
             assert_eq!(runs, !f.claims.is_empty(), "{}: every simulated figure has claims", f.id);
+            assert!(all().any(|other| other.id == f.id), "{}: its other place has this name, too", f.id);
         }
     }
 
