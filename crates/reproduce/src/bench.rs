@@ -255,12 +255,17 @@ impl Bench {
 
     /// Counts a completed simulation, and names the violations that its checkers found.
     pub fn finished(&self, outcome: Outcome) -> Outcome {
-        for text in &outcome.violations.first {
-            say(&format!("seed {}: {text}", outcome.seed));
+        self.checked(outcome.seed, outcome.violations.total(), &outcome.violations.first);
+        outcome
+    }
+
+    /// Counts a completed run, and names violations that its checkers found.
+    pub fn checked(&self, seed: u64, violations: u64, named: &[String]) {
+        for text in named {
+            say(&format!("seed {seed}: {text}"));
         }
         self.simulations.fetch_add(1, Ordering::Relaxed);
-        self.violations.fetch_add(outcome.violations.total(), Ordering::Relaxed);
-        outcome
+        self.violations.fetch_add(violations, Ordering::Relaxed);
     }
 
     /// Runs `one` for every item and seed, on all processors: for each item, the results of each seed.

@@ -45,6 +45,10 @@ pub enum ExperimentError {
     Lost,
     /// So many packets did not get their entry.
     Wrong(u64),
+    /// Processes ended in a run, with their last words.
+    Died(String),
+    /// The program that runs is not found.
+    NoProgram(io::Error),
     /// An adapter had more READs of a queue pair at a time than it takes.
     Reads(usize),
 }
@@ -78,6 +82,8 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Moved(n) => write!(f, "{n} connections changed their machine"),
             ExperimentError::Lost => f.write_str("a packet is lost although none else is under way"),
             ExperimentError::Wrong(n) => write!(f, "{n} packets left without their entry"),
+            ExperimentError::Died(who) => f.write_str(who),
+            ExperimentError::NoProgram(e) => write!(f, "cannot find this program: {e}"),
             ExperimentError::Reads(n) => write!(f, "{n} READs of a queue pair at a time"),
         }
     }

@@ -317,13 +317,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     for factor in bench.without_effect() {
         say(&format!("--as-published: `{}` changes nothing in these figures", factor.name()));
     }
-    let (simulations, violations) = bench.tally();
+    let (runs, violations) = bench.tally();
+    let what = if args.place == Where::Lab { "runs" } else { "simulations" };
     if violations > 0 {
-        say(&format!("checkers found {violations} violations in {simulations} simulations"));
+        say(&format!("checkers found {violations} violations in {runs} {what}"));
         return Ok(ExitCode::FAILURE);
     }
-    if simulations > 0 {
-        print(&format!("{simulations} simulations; checkers found no violations\n"));
+    if runs > 0 {
+        print(&format!("{runs} {what}; checkers found no violations\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -41,6 +41,8 @@ pub struct Traffic {
     pub window: usize,
     /// Packets a second, instead.
     pub rate: Option<u32>,
+    /// Bytes of every packet besides its number; otherwise most are short, and some long.
+    pub padding: Option<usize>,
     /// Where ordinary packets go that fill a link.
     pub server: Option<Ipv4Addr>,
     /// Random numbers.
@@ -50,8 +52,8 @@ pub struct Traffic {
 /// The packets that returned.
 #[derive(Clone, Debug, Default)]
 pub struct Came {
-    /// Nanoseconds from a packet's start to its return.
-    pub latencies: Vec<u64>,
+    /// Their numbers, and nanoseconds from a packet's start to its return.
+    pub passed: Vec<(usize, u64)>,
 }
 
 /// The hosts' interfaces.
@@ -155,7 +157,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             for frame in frames.drain(..) {
                 let now = shared.now();
                 if let Some((number, sent)) = checker.receive(now, *found, &frame) {
-                    came.latencies.push(now - sent);
+                    came.passed.push((number as usize, now - sent));
                     under_way.remove(&number);
                 }
                 pool.give(frame);
@@ -170,6 +172,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             ends = Some(Instant::now() + GIVE_UP);
         }
         let due = match &mut paced {
+            _ if shared.alone.load(Relaxed) => 1usize.saturating_sub(under_way.len()),
             None => traffic.window.saturating_sub(under_way.len()),
             Some(paced) => paced.due(shared.now()),
         };
@@ -179,7 +182,8 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             let mut checker = shared.checker();
             for _ in 0..due {
                 let flow = choose(&mut random, &zipf, &traffic);
-                let padding = PADDINGS[random.below(PADDINGS.len() as u64) as usize];
+                let any = PADDINGS[random.below(PADDINGS.len() as u64) as usize];
+                let padding = traffic.padding.unwrap_or(any);
                 let now = shared.now();
                 out.push(checker.send(now, flow, padding));
                 under_way.insert(number, now);

@@ -10,9 +10,9 @@ use pointsman_testbed::tables::timed::{Shape, Timed};
 use pointsman_wire::Random;
 
 /// Bytes of packets, with their check sequence.
-const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1500];
+pub(super) const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1500];
 /// Bytes of a check sequence.
-const CHECK: usize = 4;
+pub(super) const CHECK: usize = 4;
 /// Queue pairs of a server: the paper's, and those of `pointsman tea`.
 const PAIRS: [u32; 2] = [1, 4];
 const US: u64 = 1000;
@@ -32,7 +32,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.9",
     title: "Latency and rate of look-ups with one server, by size of packets",
     source: "TEA, thesis section 3.5.1",
-    place: Place::Simulator(adapter),
+    place: Place::Apart { simulator: adapter, lab: &super::lab::sizes::FIGURE },
     remarks: &[
         "the compiled NAT without a cache, a server (`roce`'s responder) behind a model of links and network adapter, in virtual time. Every packet must leave with its entry",
         MODEL,

@@ -4,6 +4,7 @@ mod adapter;
 mod chip;
 mod failover;
 mod functions;
+mod lab;
 mod memory;
 mod nat;
 mod servers;

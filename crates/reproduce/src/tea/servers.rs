@@ -23,7 +23,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.10",
     title: "Look-ups by servers, with a cache and without it",
     source: "TEA, thesis section 3.5.1",
-    place: Place::Simulator(servers),
+    place: Place::Apart { simulator: servers, lab: &super::lab::servers::FIGURE },
     remarks: &[
         "the running program: 1 million random flows of UDP in the memory of 8 servers, a cache of 1,024 entries (with --quick 62,500 and 64). The compiled NAT asks the servers, which answer \
          at once, and every packet must leave with its entry. The controller fills the cache by the data plane's reports, from empty; then 400,000 packets (20,000) are counted",
