@@ -2,6 +2,7 @@
 
 pub mod failover;
 pub mod functions;
+pub mod popularity;
 pub mod servers;
 pub mod sizes;
 
