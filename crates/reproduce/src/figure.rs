@@ -1,6 +1,6 @@
 //! Figures of the papers, their claims, and how a claim is judged.
 
-use super::bench::{Bench, Where};
+use super::bench::Bench;
 pub use super::verdict::{Evidence, Rule, Source, Verdict};
 use crate::error::{Failed, JudgeError};
 use pointsman_trials::stats::{mean, median, spread};
@@ -34,11 +34,11 @@ pub enum Place {
         /// On the rack.
         lab: Run,
     },
-    /// In virtual time; with processes on this machine by another experiment, with claims and remarks of its own.
+    /// In virtual time; or in the lab as another figure says, which has other remarks and claims.
     Apart {
         /// In virtual time.
         simulator: Run,
-        /// The figure of this machine, of the same name.
+        /// In the lab.
         lab: &'static Figure,
     },
     /// A network of switches in virtual time, with tuned settings or with the paper's.
@@ -286,14 +286,6 @@ pub struct Judged {
 }
 
 impl Figure {
-    /// The figure of this name that runs there, if its experiments differ.
-    pub fn at(&'static self, place: Where) -> &'static Figure {
-        match self.place {
-            Place::Apart { lab, .. } if place == Where::Lab => lab,
-            _ => self,
-        }
-    }
-
     /// Judges all claims.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod functions;
 mod lab;
 mod memory;
 mod nat;
+mod regimes;
 mod servers;
 
 use crate::figure::{Figure, Quantity};
@@ -16,6 +17,7 @@ const RATE: Quantity =
 
 /// In the order of the thesis.
 pub const FIGURES: &[Figure] = &[
+    regimes::TABLE,
     memory::BYTES,
     memory::COLLISIONS,
     adapter::FIGURE,

@@ -77,6 +77,12 @@ pub const FIGURE: Figure = Figure {
     ],
 };
 
+/// Share of the packets that the most popular of so many entries have, by Zipf's law.
+pub(super) fn popular(entries: u32, first: u32, exponent: f64) -> f64 {
+    let weight = |n: u32| f64::from(n).powf(-exponent);
+    (1..=first).map(weight).sum::<f64>() / (1..=entries).map(weight).sum::<f64>()
+}
+
 /// Shares of all packets.
 #[derive(Clone, Debug)]
 struct Shares {
@@ -173,6 +179,12 @@ fn servers(bench: &Bench) -> Result<Found, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_popular_have_their_share() {
+        assert!((popular(4, 1, 1.0) - 12.0 / 25.0).abs() < 1e-9);
+        assert!((popular(1_000_000, 1024, 0.99) - 0.5).abs() < 0.01);
+    }
 
     #[test]
     fn the_busiest_server_limits_the_rate() {

@@ -17,7 +17,7 @@ const RATE: Quantity =
 
 pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.11",
-    title: "Look-ups while the link to a server is full, and while a server is lost, on this machine",
+    title: "Look-ups while the link to a server is full, and while the other server is lost",
     source: "TEA, thesis section 3.5.1",
     place: Place::Lab(failover),
     remarks: &[

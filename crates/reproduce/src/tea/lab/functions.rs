@@ -15,7 +15,7 @@ const FUNCTION: Quantity = Quantity {
 
 pub const FIGURE: Figure = Figure {
     id: "tea-table-3.3",
-    title: "Latency and rate of network functions with one server, on this machine",
+    title: "Latency and rate of network functions with one server",
     source: "TEA, thesis section 3.5.2",
     place: Place::Lab(functions),
     remarks: &[

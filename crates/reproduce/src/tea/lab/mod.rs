@@ -10,7 +10,6 @@ use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Curve, Lossy, Point, Quantity};
 use crate::verdict::Evidence;
-use pointsman_console::folder::Folder;
 use pointsman_tea::{App, Options, Outcome, Part, Times, measure};
 use pointsman_trials::validate::load_average;
 use std::path::PathBuf;
@@ -42,7 +41,7 @@ impl Lossy for Part {
 struct Lab<'a> {
     bench: &'a Bench,
     binary: PathBuf,
-    folder: Folder,
+    folder: PathBuf,
 }
 
 impl<'a> Lab<'a> {
@@ -50,12 +49,13 @@ impl<'a> Lab<'a> {
         // Before processes are started, which have the limit of their time.
         pointsman_lab::raise_open_file_limit().map_err(ExperimentError::OpenFiles)?;
         let binary = std::env::current_exe().map_err(ExperimentError::NoProgram)?;
-        Ok(Lab { bench, binary, folder: Folder::new("reproduce-tea")? })
+        let folder = bench.folder.clone().ok_or(ExperimentError::None("folder"))?;
+        Ok(Lab { bench, binary, folder })
     }
 
     /// An application, and packets of 64 bytes, equally popular flows.
     fn options(&self, app: App) -> Options {
-        let options = Options::new(app, self.binary.clone(), self.folder.path().to_path_buf());
+        let options = Options::new(app, self.binary.clone(), self.folder.clone());
         Options { size: Some(SIZE), ..options }
     }
 
@@ -96,7 +96,7 @@ impl<'a> Lab<'a> {
     /// Counts what the checker found.
     fn check(&self, seed: u64, outcome: &Outcome) -> Result<(), Failed> {
         if !outcome.deaths.is_empty() {
-            return Err(ExperimentError::Died(outcome.deaths.join("; ")).into());
+            return Err(ExperimentError::Ended(outcome.deaths.join("; ")).into());
         }
         let v = &outcome.verdict;
         let of = [

@@ -18,7 +18,7 @@ const OUTPUT: Quantity =
 
 pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.12",
-    title: "The NAT by the popularity of its flows, on this machine",
+    title: "The NAT with a cache: latency by the popularity of flows, and output by input",
     source: "TEA, thesis section 3.5.2",
     place: Place::Lab(popularity),
     remarks: &[

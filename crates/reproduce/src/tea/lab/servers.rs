@@ -4,6 +4,7 @@ use super::{CACHE, ENTRIES, EXPONENT, Lab, MACHINE, RATE, Runs, calm, chart, tim
 use crate::bench::Bench;
 use crate::error::Failed;
 use crate::figure::{Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
+use crate::tea::servers::popular;
 use pointsman_tea::{App, Options, Part};
 
 const SERVERS: usize = 8;
@@ -17,7 +18,7 @@ const SKEW: Quantity = Quantity { name: "exponent", unit: "", label: "exponent o
 
 pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.10",
-    title: "Look-ups by servers, with a cache and without it, on this machine",
+    title: "Look-ups by servers, with a cache and without it",
     source: "TEA, thesis section 3.5.1",
     place: Place::Lab(servers),
     remarks: &[
@@ -56,12 +57,6 @@ pub const FIGURE: Figure = Figure {
         },
     ],
 };
-
-/// Share of the packets that the most popular of so many entries have.
-fn popular(entries: u32, first: u32, exponent: f64) -> f64 {
-    let weight = |n: u32| f64::from(n).powf(-exponent);
-    (1..=first).map(weight).sum::<f64>() / (1..=entries).map(weight).sum::<f64>()
-}
 
 /// Look-ups of each server.
 fn answered(part: &Part) -> Vec<f64> {
@@ -131,7 +126,6 @@ mod tests {
 
     #[test]
     fn servers_without_the_cache_are_uneven() {
-        assert!((popular(4, 1, 1.0) - 12.0 / 25.0).abs() < 1e-9);
         let most = popular(ENTRIES, CACHE, EXPONENT);
         let of = |sent: u64, first: u64, others: u64| -> Vec<Outcome> {
             let mut answered = vec![Some(others); SERVERS];

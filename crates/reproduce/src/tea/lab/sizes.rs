@@ -12,7 +12,7 @@ const ENTRIES: u32 = 50_000;
 
 pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.9",
-    title: "Latency and rate of look-ups with one server, by size of packets, on this machine",
+    title: "Latency and rate of look-ups with one server, by size of packets",
     source: "TEA, thesis section 3.5.1",
     place: Place::Lab(sizes),
     remarks: &[
