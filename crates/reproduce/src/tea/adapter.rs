@@ -128,7 +128,7 @@ fn shape(bench: &Bench, pairs: u32, seed: u64) -> Shape {
 pub(super) fn most(bench: &Bench, bytes: usize, seed: u64) -> Result<f64, Failed> {
     let shape = shape(bench, PAIRS[1], seed);
     let mut random = Random::new(seed);
-    let entries = shape.entries.into();
+    let entries = u64::from(shape.entries);
     let mut bed = Timed::new(shape, Rnic::default())?;
     crowded(bench, &mut bed, bytes - CHECK, || random.below(entries) as u32)
 }

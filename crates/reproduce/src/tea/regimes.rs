@@ -113,12 +113,13 @@ fn table(bench: &Bench) -> Result<Found, Failed> {
 
 /// The claims about prices and the charts, of millions of look-ups a second that a memory server answers.
 fn judged(rates: &[f64]) -> Found {
-    let of = |machine| move |(gbit_s, _): (f64, u32), _| vec![(count(machine, gbit_s), machine)];
+    let (price, watts) = (|m: &Machine| m.price, |m: &Machine| m.watts);
+    let of = |machine: Machine| move |(gbit_s, _): (f64, u32), _: f64| vec![(count(machine, gbit_s), machine)];
     let (appliances, servers) = (of(APPLIANCE), of(SERVER));
     let switches = |regime: (f64, u32), _: f64| {
         if regime.1 > FEW { Vec::new() } else { vec![(count(SWITCH, regime.0), SWITCH)] }
     };
-    let tea = |regime: (f64, u32), rate| {
+    let tea = |regime: (f64, u32), rate: f64| {
         vec![(count(SWITCH, regime.0), SWITCH), (memory_servers(regime, rate), SERVER)]
     };
     let solutions: [Solution<'_>; 4] =
@@ -126,12 +127,12 @@ fn judged(rates: &[f64]) -> Found {
     let sum = |machines: &[(f64, Machine)], value: fn(&Machine) -> f64| -> f64 {
         machines.iter().map(|(n, machine)| n * value(machine)).sum()
     };
-    let price = |solution: usize, regime: usize, rate: f64| {
-        sum(&solutions[solution].1(REGIMES[regime], rate), |m| m.price)
+    let cost = |solution: usize, regime: usize, rate: f64| {
+        sum(&(solutions[solution].1)(REGIMES[regime], rate), price)
     };
     let mut found = Found::default();
     for (id, regime) in [("regime-2", 1), ("regime-4", 3)] {
-        let ratio = |rate: &f64| price(3, regime, *rate) / price(0, regime, *rate).min(price(1, regime, *rate));
+        let ratio = |rate: &f64| cost(3, regime, *rate) / cost(0, regime, *rate).min(cost(1, regime, *rate));
         found.claim(id, rates.iter().map(ratio).collect::<Vec<f64>>());
     }
     let curves = |value: fn(&Machine) -> f64| -> Vec<Curve> {
@@ -146,7 +147,7 @@ fn judged(rates: &[f64]) -> Found {
         solutions.iter().map(curve).collect()
     };
     for (title, y, value) in
-        [("Price", PRICE, (|m| m.price) as fn(&Machine) -> f64), ("Power", POWER, |m| m.watts)]
+        [("Price", PRICE, price as fn(&Machine) -> f64), ("Power", POWER, watts)]
     {
         let (title, ours) = (title.into(), curves(value));
         found.charts.push(Chart { title, x: REGIME, y, ours, paper: Vec::new() });

@@ -4,7 +4,7 @@ use super::{CACHE, ENTRIES, EXPONENT, LATENCY, Lab, MACHINE, RATE, Runs, alone, 
 use crate::bench::Bench;
 use crate::error::Failed;
 use crate::figure::{Claim, Curve, Figure, Found, Place, Quantity, Rule, Source};
-use pointsman_tea::{App, Options, Part};
+use pointsman_tea::{App, Options, Outcome, Part};
 
 const FUNCTION: Quantity = Quantity {
     name: "function",
@@ -114,7 +114,7 @@ fn judged(runs: &Runs) -> Found {
         found.claim(ids[2], rate(cache).over(&rate(plain)));
         found.claim(ids[3], latency(cache).over(&latency(plain)));
     }
-    let curves = |part, value: fn(&Part) -> f64| {
+    let curves = |part: fn(&Outcome) -> &Part, value: fn(&Part) -> f64| -> Vec<Curve> {
         let curve = |(v, (_, name)): (usize, &(With, &str))| {
             let point = |n| runs.point((n + 1) as f64, n * VARIANTS.len() + v, part, value);
             Curve { name: (*name).into(), points: (0..count).map(point).collect() }
@@ -131,7 +131,6 @@ fn judged(runs: &Runs) -> Found {
 mod tests {
     use super::*;
     use crate::verdict::Verdict;
-    use pointsman_tea::Outcome;
 
     #[test]
     fn ratios_are_those_of_a_seed() {

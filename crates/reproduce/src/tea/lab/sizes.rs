@@ -58,7 +58,7 @@ fn sizes(bench: &Bench) -> Result<Found, Failed> {
     // Medians by size, then by seed.
     let mut bare = vec![Vec::new(); sizes.len()];
     let runs = lab.turns_and("look-ups by size", &sizes, options, |seed| {
-        let took = bare_reads(&Options { seed, ..options(&SIZES[0]) }, &whole, bench.choose(10_000, 1000))?;
+        let took = bare_reads(&Options { seed, ..options(&SIZES[0]) }, &whole, bench.choose(2000, 1000))?;
         for (all, took) in bare.iter_mut().zip(took) {
             all.push(took[took.len() / 2] as f64 / 1e3);
         }
