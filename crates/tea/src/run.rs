@@ -197,12 +197,7 @@ impl Part {
 }
 
 /// Lets packets pass, causes the fault and repairs it.
-fn disturb(
-    options: &Options,
-    bed: &mut Bed,
-    shared: &Shared,
-    say: &mut dyn FnMut(&str),
-) -> Result<Marks> {
+fn disturb(options: &Options, bed: &mut Bed, shared: &Shared, say: &mut dyn FnMut(&str)) -> Result<Marks> {
     let times = &options.times;
     std::thread::sleep(times.warm);
     let alone = alone(shared, times.alone);

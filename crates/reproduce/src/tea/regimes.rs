@@ -71,7 +71,10 @@ pub const TABLE: Figure = Figure {
             rule: Rule::AtLeast,
             source: Source::Text,
         },
-        cheaper("regime-2", "100 Gbit/s, 10 million flows: TEA's price over that of the cheapest other solution"),
+        cheaper(
+            "regime-2",
+            "100 Gbit/s, 10 million flows: TEA's price over that of the cheapest other solution",
+        ),
         cheaper("regime-4", "10 Tbit/s, 10 million flows: the same"),
     ],
 };
@@ -114,7 +117,8 @@ fn table(bench: &Bench) -> Result<Found, Failed> {
 /// The claims about prices and the charts, of millions of look-ups a second that a memory server answers.
 fn judged(rates: &[f64]) -> Found {
     let (price, watts) = (|m: &Machine| m.price, |m: &Machine| m.watts);
-    let of = |machine: Machine| move |(gbit_s, _): (f64, u32), _: f64| vec![(count(machine, gbit_s), machine)];
+    let of =
+        |machine: Machine| move |(gbit_s, _): (f64, u32), _: f64| vec![(count(machine, gbit_s), machine)];
     let (appliances, servers) = (of(APPLIANCE), of(SERVER));
     let switches = |regime: (f64, u32), _: f64| {
         if regime.1 > FEW { Vec::new() } else { vec![(count(SWITCH, regime.0), SWITCH)] }
@@ -146,9 +150,7 @@ fn judged(rates: &[f64]) -> Found {
         };
         solutions.iter().map(curve).collect()
     };
-    for (title, y, value) in
-        [("Price", PRICE, price as fn(&Machine) -> f64), ("Power", POWER, watts)]
-    {
+    for (title, y, value) in [("Price", PRICE, price as fn(&Machine) -> f64), ("Power", POWER, watts)] {
         let (title, ours) = (title.into(), curves(value));
         found.charts.push(Chart { title, x: REGIME, y, ours, paper: Vec::new() });
     }
@@ -168,7 +170,10 @@ mod tests {
     fn machines_are_counted_as_in_the_papers_text() {
         assert_eq!(count(APPLIANCE, 100.0) * APPLIANCE.price, 120_000.0);
         assert_eq!(count(SERVER, 10_000.0) * SERVER.price, 3e6);
-        assert_eq!((count(APPLIANCE, 1_000.0), count(SERVER, 1_000.0), count(SWITCH, 1_000.0)), (25.0, 100.0, 1.0));
+        assert_eq!(
+            (count(APPLIANCE, 1_000.0), count(SERVER, 1_000.0), count(SWITCH, 1_000.0)),
+            (25.0, 100.0, 1.0)
+        );
         assert_eq!(memory_servers(REGIMES[2], 1.0), 0.0);
         // 1.5 billion packets a second, of which the cache answers for a part.
         let all = 10_000e3 / (820.0 * 8.0);

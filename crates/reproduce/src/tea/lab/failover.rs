@@ -11,7 +11,8 @@ use std::time::Duration;
 const PER_S: u32 = 3000;
 const ENTRIES: u32 = 20_000;
 
-const TIME: Quantity = Quantity { name: "part", unit: "", label: "1: before the fault; 2: with it", log: false };
+const TIME: Quantity =
+    Quantity { name: "part", unit: "", label: "1: before the fault; 2: with it", log: false };
 const RATE: Quantity =
     Quantity { name: "rate", unit: "per_s", label: "look-ups that are answered, a second", log: false };
 
@@ -29,7 +30,12 @@ pub const FIGURE: Figure = Figure {
         "the paper's text says \"quickly\", and within microseconds; the bounds for this machine are ours",
     ],
     claims: &[
-        at_most("full-lost", "the link to a server is full: look-ups lost with two copies over those with one", 0.1, "times"),
+        at_most(
+            "full-lost",
+            "the link to a server is full: look-ups lost with two copies over those with one",
+            0.1,
+            "times",
+        ),
         Claim {
             id: "full-rate",
             text: "the same with two copies: look-ups a second over those before",
@@ -38,7 +44,12 @@ pub const FIGURE: Figure = Figure {
             rule: Rule::AtLeast,
             source: Source::Ours,
         },
-        at_most("cut-lost", "a server is lost: look-ups lost with two copies over those with one", 0.1, "times"),
+        at_most(
+            "cut-lost",
+            "a server is lost: look-ups lost with two copies over those with one",
+            0.1,
+            "times",
+        ),
         at_most("cut-outage", "a server is lost: outage with two copies, on this machine", 1.0, "ms"),
         at_most("back", "both, afterwards: look-ups lost with two copies", 0.0, ""),
     ],
@@ -64,15 +75,16 @@ fn failover(bench: &Bench) -> Result<Found, Failed> {
     let of = Duration::from_secs;
     let part = bench.choose(of(4), of(2));
     let times = Times { warm: of(1), alone: of(0), before: part, broken: part, after: part };
-    let runs = lab.turns("look-ups, a full link, a server lost", &VARIANTS, |(fault, copies, _)| Options {
-        entries: ENTRIES,
-        servers: 2,
-        copies: *copies,
-        fault: *fault,
-        rate: Some(PER_S),
-        times,
-        ..lab.options(App::Lb)
-    })?;
+    let runs =
+        lab.turns("look-ups, a full link, a server lost", &VARIANTS, |(fault, copies, _)| Options {
+            entries: ENTRIES,
+            servers: 2,
+            copies: *copies,
+            fault: *fault,
+            rate: Some(PER_S),
+            times,
+            ..lab.options(App::Lb)
+        })?;
     Ok(judged(&runs))
 }
 

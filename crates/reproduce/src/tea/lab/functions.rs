@@ -27,26 +27,106 @@ pub const FIGURE: Figure = Figure {
         "with --quick the NAT alone",
     ],
     claims: &[
-        cached_rate("nat-rate", "NAT: rate with the cache over that without it, on this machine", 79.37 / 10.64),
-        cached_latency("nat-latency", "NAT: mean latency with the cache over that without it, on this machine", 1.93 / 2.34),
-        cached_rate("nat-plain-rate", "NAT: rate with the cache over that of the plain program on this machine's switch", 79.37 / 8.49),
-        cached_latency("nat-plain-latency", "NAT: mean latency with the cache over that of the plain program on this machine's switch", 1.93 / 5.62),
-        cached_rate("nat6-rate", "NAT with entries for IPv6: rate with the cache over that without it, on this machine", 79.37 / 10.64),
-        cached_latency("nat6-latency", "NAT with entries for IPv6: mean latency with the cache over that without it, on this machine", 1.93 / 2.34),
-        cached_rate("nat6-plain-rate", "NAT with entries for IPv6: rate with the cache over that of the plain program on this machine's switch", 79.37 / 8.49),
-        cached_latency("nat6-plain-latency", "NAT with entries for IPv6: mean latency with the cache over that of the plain program on this machine's switch", 1.93 / 5.62),
-        cached_rate("firewall-rate", "stateful firewall: rate with the cache over that without it, on this machine", 79.23 / 10.58),
-        cached_latency("firewall-latency", "stateful firewall: mean latency with the cache over that without it, on this machine", 1.91 / 2.35),
-        cached_rate("firewall-plain-rate", "stateful firewall: rate with the cache over that of the plain program on this machine's switch", 79.23 / 8.37),
-        cached_latency("firewall-plain-latency", "stateful firewall: mean latency with the cache over that of the plain program on this machine's switch", 1.91 / 5.59),
-        cached_rate("lb-rate", "load balancer: rate with the cache over that without it, on this machine", 79.34 / 10.61),
-        cached_latency("lb-latency", "load balancer: mean latency with the cache over that without it, on this machine", 1.91 / 2.33),
-        cached_rate("lb-plain-rate", "load balancer: rate with the cache over that of the plain program on this machine's switch", 79.34 / 8.37),
-        cached_latency("lb-plain-latency", "load balancer: mean latency with the cache over that of the plain program on this machine's switch", 1.91 / 5.64),
-        cached_rate("vpn-rate", "VPN gateway: rate with the cache over that without it, on this machine", 79.45 / 10.80),
-        cached_latency("vpn-latency", "VPN gateway: mean latency with the cache over that without it, on this machine", 1.92 / 2.30),
-        cached_rate("vpn-plain-rate", "VPN gateway: rate with the cache over that of the plain program on this machine's switch", 79.45 / 8.25),
-        cached_latency("vpn-plain-latency", "VPN gateway: mean latency with the cache over that of the plain program on this machine's switch", 1.92 / 5.99),
+        cached_rate(
+            "nat-rate",
+            "NAT: rate with the cache over that without it, on this machine",
+            79.37 / 10.64,
+        ),
+        cached_latency(
+            "nat-latency",
+            "NAT: mean latency with the cache over that without it, on this machine",
+            1.93 / 2.34,
+        ),
+        cached_rate(
+            "nat-plain-rate",
+            "NAT: rate with the cache over that of the plain program on this machine's switch",
+            79.37 / 8.49,
+        ),
+        cached_latency(
+            "nat-plain-latency",
+            "NAT: mean latency with the cache over that of the plain program on this machine's switch",
+            1.93 / 5.62,
+        ),
+        cached_rate(
+            "nat6-rate",
+            "NAT with entries for IPv6: rate with the cache over that without it, on this machine",
+            79.37 / 10.64,
+        ),
+        cached_latency(
+            "nat6-latency",
+            "NAT with entries for IPv6: mean latency with the cache over that without it, on this machine",
+            1.93 / 2.34,
+        ),
+        cached_rate(
+            "nat6-plain-rate",
+            "NAT with entries for IPv6: rate with the cache over that of the plain program on this machine's switch",
+            79.37 / 8.49,
+        ),
+        cached_latency(
+            "nat6-plain-latency",
+            "NAT with entries for IPv6: mean latency with the cache over that of the plain program on this machine's switch",
+            1.93 / 5.62,
+        ),
+        cached_rate(
+            "firewall-rate",
+            "stateful firewall: rate with the cache over that without it, on this machine",
+            79.23 / 10.58,
+        ),
+        cached_latency(
+            "firewall-latency",
+            "stateful firewall: mean latency with the cache over that without it, on this machine",
+            1.91 / 2.35,
+        ),
+        cached_rate(
+            "firewall-plain-rate",
+            "stateful firewall: rate with the cache over that of the plain program on this machine's switch",
+            79.23 / 8.37,
+        ),
+        cached_latency(
+            "firewall-plain-latency",
+            "stateful firewall: mean latency with the cache over that of the plain program on this machine's switch",
+            1.91 / 5.59,
+        ),
+        cached_rate(
+            "lb-rate",
+            "load balancer: rate with the cache over that without it, on this machine",
+            79.34 / 10.61,
+        ),
+        cached_latency(
+            "lb-latency",
+            "load balancer: mean latency with the cache over that without it, on this machine",
+            1.91 / 2.33,
+        ),
+        cached_rate(
+            "lb-plain-rate",
+            "load balancer: rate with the cache over that of the plain program on this machine's switch",
+            79.34 / 8.37,
+        ),
+        cached_latency(
+            "lb-plain-latency",
+            "load balancer: mean latency with the cache over that of the plain program on this machine's switch",
+            1.91 / 5.64,
+        ),
+        cached_rate(
+            "vpn-rate",
+            "VPN gateway: rate with the cache over that without it, on this machine",
+            79.45 / 10.80,
+        ),
+        cached_latency(
+            "vpn-latency",
+            "VPN gateway: mean latency with the cache over that without it, on this machine",
+            1.92 / 2.30,
+        ),
+        cached_rate(
+            "vpn-plain-rate",
+            "VPN gateway: rate with the cache over that of the plain program on this machine's switch",
+            79.45 / 8.25,
+        ),
+        cached_latency(
+            "vpn-plain-latency",
+            "VPN gateway: mean latency with the cache over that of the plain program on this machine's switch",
+            1.92 / 5.99,
+        ),
     ],
 };
 
@@ -75,11 +155,8 @@ enum With {
     Plain,
 }
 
-const VARIANTS: [(With, &str); 3] = [
-    (With::Servers, "without the cache"),
-    (With::Cache, "with the cache"),
-    (With::Plain, "plain program"),
-];
+const VARIANTS: [(With, &str); 3] =
+    [(With::Servers, "without the cache"), (With::Cache, "with the cache"), (With::Plain, "plain program")];
 
 fn functions(bench: &Bench) -> Result<Found, Failed> {
     let lab = Lab::new(bench)?;
@@ -137,7 +214,8 @@ mod tests {
         // Packets in a second, and microseconds of each.
         let part = |sent, us: u64| Part { sent, seconds: 1.0, latencies: vec![us * 1000], ..Part::default() };
         let of = |sent, us| -> Vec<Outcome> {
-            let outcome = |n| Outcome { calm: part(sent * n, 1), alone: part(1, us * n), ..Outcome::default() };
+            let outcome =
+                |n: u64| Outcome { calm: part(sent * n, 1), alone: part(1, us * n), ..Outcome::default() };
             (1..=5).map(outcome).collect()
         };
         let runs = Runs { all: vec![of(1000, 234), of(7460, 193), of(20_000, 100)], note: String::new() };

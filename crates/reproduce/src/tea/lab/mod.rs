@@ -28,8 +28,12 @@ const CACHE: u32 = 64;
 
 const RATE: Quantity =
     Quantity { name: "rate", unit: "per_s", label: "packets that leave, a second", log: false };
-const LATENCY: Quantity =
-    Quantity { name: "latency", unit: "us", label: "latency of packets that come one at a time, us", log: false };
+const LATENCY: Quantity = Quantity {
+    name: "latency",
+    unit: "us",
+    label: "latency of packets that come one at a time, us",
+    log: false,
+};
 
 impl Lossy for Part {
     fn loss_percent(&self) -> Option<f64> {
@@ -60,12 +64,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Runs variants in turns, each once with every seed: for each variant the outcome of each seed.
-    fn turns<V>(
-        &self,
-        what: &str,
-        variants: &[V],
-        options: impl Fn(&V) -> Options,
-    ) -> Result<Runs, Failed> {
+    fn turns<V>(&self, what: &str, variants: &[V], options: impl Fn(&V) -> Options) -> Result<Runs, Failed> {
         self.turns_and(what, variants, options, |_| Ok(()))
     }
 
@@ -89,7 +88,8 @@ impl<'a> Lab<'a> {
             more(seed)
         })?;
         let count: usize = all.iter().map(Vec::len).sum();
-        let note = format!("in the lab: {count} runs in turns; the machine's load average was up to {load:.1}");
+        let note =
+            format!("in the lab: {count} runs in turns; the machine's load average was up to {load:.1}");
         Ok(Runs { all, note })
     }
 
@@ -121,12 +121,7 @@ struct Runs {
 
 impl Runs {
     /// A value of a part of each run of a variant, with the loss behind it.
-    fn of(
-        &self,
-        variant: usize,
-        part: fn(&Outcome) -> &Part,
-        value: impl Fn(&Part) -> f64,
-    ) -> Evidence {
+    fn of(&self, variant: usize, part: fn(&Outcome) -> &Part, value: impl Fn(&Part) -> f64) -> Evidence {
         self.point(0.0, variant, part, value).evidence()
     }
 

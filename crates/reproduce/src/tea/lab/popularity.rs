@@ -68,9 +68,7 @@ fn popularity(bench: &Bench) -> Result<Found, Failed> {
         let base = Options { entries: ENTRIES, ..lab.options(App::Nat) };
         let cached = Options { cache: CACHE, times: times(warm_s(CACHE), part, 0.0), ..base };
         match variant {
-            Variant::Local => {
-                Options { plain: true, cache: 0, times: times(warm_s(0), part, 0.0), ..cached }
-            }
+            Variant::Local => Options { plain: true, cache: 0, times: times(warm_s(0), part, 0.0), ..cached },
             Variant::Cached(exponent) => Options { zipf: *exponent, ..cached },
             Variant::Offered(rate) => Options {
                 zipf: TRACE,
@@ -107,14 +105,12 @@ fn judged(runs: &Runs, offered: &[u32]) -> Found {
     found.claim("output", runs.of(rates + last, calm, output(last)).samples);
     let names = std::iter::once("local").chain(TRAFFIC.map(|(name, _)| name));
     let curve = |(n, name): (usize, &str)| {
-        let point = |percent: &usize| {
-            runs.point(*percent as f64, n, alone, |p: &Part| p.percentile_us(*percent))
-        };
+        let point =
+            |percent: &usize| runs.point(*percent as f64, n, alone, |p: &Part| p.percentile_us(*percent));
         Curve { name: name.into(), points: PERCENTS.iter().map(point).collect() }
     };
     let curves = names.enumerate().map(curve).collect();
-    let point =
-        |(n, rate): (usize, &u32)| runs.point(f64::from(*rate), rates + n, calm, Part::per_s);
+    let point = |(n, rate): (usize, &u32)| runs.point(f64::from(*rate), rates + n, calm, Part::per_s);
     let carried = Curve { name: "trace".into(), points: offered.iter().enumerate().map(point).collect() };
     found.charts.push(chart("Latency of packets, the lowest ones first", (PERCENT, LATENCY), curves));
     found.charts.push(chart("Output by input", (INPUT, OUTPUT), vec![carried]));

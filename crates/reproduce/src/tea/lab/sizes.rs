@@ -24,9 +24,17 @@ pub const FIGURE: Figure = Figure {
         "with --quick 64 and 1,500 bytes alone",
     ],
     claims: &[
-        at_most("more-64", "64 bytes: a look-up's median over that of a bare READ, on this machine (the paper: 0.2 us above it)", 1.8 / 1.6),
+        at_most(
+            "more-64",
+            "64 bytes: a look-up's median over that of a bare READ, on this machine (the paper: 0.2 us above it)",
+            1.8 / 1.6,
+        ),
         at_most("more-1500", "1,500 bytes: the same", 2.2 / 2.0),
-        at_most("latency-size", "a look-up of 1,500 bytes: median over that of 64, on this machine", 2.2 / 1.8),
+        at_most(
+            "latency-size",
+            "a look-up of 1,500 bytes: median over that of 64, on this machine",
+            2.2 / 1.8,
+        ),
         Claim {
             id: "rate-size",
             text: "look-ups a second of 1,500 bytes over those of 64, on this machine",
