@@ -3,14 +3,15 @@
 use super::setup::{Server, dram_bytes};
 use crate::Options;
 use crate::bed::Bed;
+use crate::load::Watch;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::FramePool;
 use pointsman_roce::{Operation, Packet};
 use pointsman_wire::Random;
 use std::time::{Duration, Instant};
 
-/// How long the host sleeps when nothing has come: as long as the one that sends packets to be looked up.
-const SLEEP: Duration = Duration::from_micros(20);
+/// How long the host waits before it looks whether a request is to be repeated.
+const TURN: Duration = Duration::from_millis(1);
 
 /// Nanoseconds of `count` READs of each of these sizes in bytes, one after the other, from the first memory server of such a bed; sorted.
 ///
@@ -29,6 +30,7 @@ fn reads(options: &Options, sizes: &[usize], count: usize) -> Result<Vec<Vec<u64
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
     let (mut pool, mut came, mut out) = (FramePool::default(), Vec::new(), Vec::new());
+    let mut watch = Watch::new(std::iter::once(way.port.as_ref()));
     let mut all = Vec::new();
     for size in sizes {
         let mut took = Vec::new();
@@ -44,7 +46,7 @@ fn reads(options: &Options, sizes: &[usize], count: usize) -> Result<Vec<Vec<u64
                 // A link that is down is reported once; the requester repeats what is lost.
                 let _ = way.port.receive(now(), &mut pool, &mut came);
                 if came.is_empty() {
-                    std::thread::sleep(SLEEP);
+                    watch.wait(TURN);
                 }
                 for frame in came.drain(..) {
                     let decoded = Packet::decode(&frame).ok();
