@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// What readers must know of all of them.
 pub const MACHINE: &str = "switch (`pointsman switch`), memory servers (`pointsman memory`), controller and hosts are processes and threads in network namespaces of this machine, and share its processors: a look-up takes \
-     some hundred microseconds, and times and rates say nothing about a switch chip and network adapters. So claims are ratios of runs in turns. Every packet is compared, in all its bytes, with what its entry was";
+     tens of microseconds or more, and times and rates say nothing about a switch chip and network adapters. So claims are ratios of runs in turns. Every packet is compared, in all its bytes, with what its entry was";
 /// The paper's popularity of flows.
 const EXPONENT: f64 = 0.99;
 /// Bytes of its packets.
