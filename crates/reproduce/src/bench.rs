@@ -72,6 +72,8 @@ pub struct Bench {
     pub network_seeds: Vec<u64>,
     /// Where results of networks are kept for the next time, if anywhere.
     pub kept: Option<PathBuf>,
+    /// In the lab, an empty folder for the files of processes.
+    pub folder: Option<PathBuf>,
     /// Results of networks, by what was simulated.
     flown: Mutex<BTreeMap<String, Arc<Vec<Value>>>>,
     lab: Mutex<LabTally>,
@@ -120,6 +122,7 @@ impl Bench {
             asked: Mutex::default(),
             network_seeds: Vec::new(),
             kept: None,
+            folder: None,
             flown: Mutex::default(),
             lab,
             simulator,
@@ -255,12 +258,17 @@ impl Bench {
 
     /// Counts a completed simulation, and names the violations that its checkers found.
     pub fn finished(&self, outcome: Outcome) -> Outcome {
-        for text in &outcome.violations.first {
-            say(&format!("seed {}: {text}", outcome.seed));
+        self.checked(outcome.seed, outcome.violations.total(), &outcome.violations.first);
+        outcome
+    }
+
+    /// Counts a completed run, and names violations that its checkers found.
+    pub fn checked(&self, seed: u64, violations: u64, named: &[String]) {
+        for text in named {
+            say(&format!("seed {seed}: {text}"));
         }
         self.simulations.fetch_add(1, Ordering::Relaxed);
-        self.violations.fetch_add(outcome.violations.total(), Ordering::Relaxed);
-        outcome
+        self.violations.fetch_add(violations, Ordering::Relaxed);
     }
 
     /// Runs `one` for every item and seed, on all processors: for each item, the results of each seed.

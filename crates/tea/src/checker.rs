@@ -5,6 +5,7 @@ pub mod tunnels;
 
 use pointsman_wire::{Mac, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Prefix of the senders.
 pub const SOURCES: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 0, 0, 0), 8);
@@ -290,9 +291,10 @@ impl Checker {
         self.app.packet(flow, number, padding)
     }
 
-    /// When each of the packets was sent, from this one on, that were not seen again.
-    pub fn unseen(&self, from: usize) -> impl Iterator<Item = u64> {
-        self.packets.iter().skip(from).filter(|p| !p.seen).map(|p| p.at)
+    /// When each of the packets with these numbers was sent that were not seen again.
+    pub fn unseen(&self, numbers: Range<usize>) -> impl Iterator<Item = u64> {
+        let packets = self.packets.iter().take(numbers.end).skip(numbers.start);
+        packets.filter(|p| !p.seen).map(|p| p.at)
     }
 
     /// A packet left, with an entry or as one that has none: its number and when it was sent, if it came for the first time.

@@ -1,9 +1,11 @@
 //! The controller: sets queue pairs up, fills the switch by P4Runtime, writes the servers' memory by RDMA, and changes entries under look-ups.
 
+mod bare;
 mod popular;
 mod setup;
 mod switch;
 
+pub use bare::bare_reads;
 pub use setup::{PAIRS, dram_bytes};
 
 use crate::checker::{Checker, State};
@@ -59,6 +61,8 @@ pub struct Shared {
     pub quiet: AtomicBool,
     /// Ordinary packets fill the link to the first memory server.
     pub fill_link: AtomicBool,
+    /// Only one packet is under way at a time.
+    pub alone: AtomicBool,
     /// A queue pair shall end.
     pub break_pair: AtomicBool,
     /// The end.

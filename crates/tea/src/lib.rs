@@ -9,7 +9,9 @@ mod load;
 mod outcome;
 mod run;
 
-pub use outcome::Outcome;
+pub use controller::bare_reads;
+pub use outcome::{Outcome, Part};
+pub use run::{Times, run as measure};
 
 use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
@@ -139,6 +141,10 @@ impl Place {
 
 /// Packets a second with `--fault congestion`, unless `--rate` is given.
 const CONGESTED_RATE: u32 = 3000;
+/// Entries, packets under way at a time, and one flow in so many has no entry, unless something else is asked for.
+const ENTRIES: u32 = 20_000;
+const WINDOW: u16 = 16;
+const ABSENT: u32 = 8;
 
 /// What fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -186,7 +192,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "ring")]
     layout: Place,
     /// Entries of the table.
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ENTRIES, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     entries: u32,
     /// Memory servers.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=16))]
@@ -216,7 +222,7 @@ pub struct Args {
     #[arg(long, value_name = "EXPONENT", default_value_t = 0.0, value_parser = exponent)]
     zipf: f64,
     /// Packets under way at a time.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = WINDOW, value_parser = clap::value_parser!(u16).range(1..=1024))]
     window: u16,
     /// Packets a second, however many are under way.
     #[arg(long, value_name = "N", conflicts_with = "window", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -271,12 +277,49 @@ pub struct Options {
     pub rate: Option<u32>,
     /// Folder for captures.
     pub pcap: Option<PathBuf>,
-    /// Short.
-    pub quick: bool,
+    /// How long its parts take.
+    pub times: Times,
+    /// Flows without an entry.
+    pub absent: u32,
+    /// Bytes of each packet over IPv4 with its check sequence, from 64 on; otherwise most are short, and some long.
+    pub size: Option<usize>,
+    /// Random numbers.
+    pub seed: u64,
     /// The program under test.
     pub binary: PathBuf,
     /// An empty folder for the files of the run.
     pub folder: PathBuf,
+}
+
+impl Options {
+    /// An application on one server, every flow with an entry, 16 packets under way at a time. `binary`: the program under test; `folder`: an empty
+    /// folder for the files of the run.
+    pub fn new(app: App, binary: PathBuf, folder: PathBuf) -> Self {
+        Options {
+            app,
+            plain: false,
+            layout: Place::Ring,
+            entries: ENTRIES,
+            servers: 1,
+            copies: 1,
+            fault: Fault::None,
+            churn: false,
+            adverse: false,
+            memory: None,
+            ipv6: false,
+            cache: 0,
+            zipf: 0.0,
+            window: WINDOW.into(),
+            rate: None,
+            pcap: None,
+            times: Times::of(true),
+            absent: 0,
+            size: None,
+            seed: 1,
+            binary,
+            folder,
+        }
+    }
 }
 
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
@@ -336,11 +379,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         // As many packets as fit their window would fill the links, too.
         rate: args.rate.or(is_full.then_some(CONGESTED_RATE)),
         pcap: args.pcap,
-        quick: args.quick,
+        times: Times::of(args.quick),
+        absent: args.entries / ABSENT + 1,
+        size: None,
+        seed: 1,
         binary: own,
         folder: folder.path().to_path_buf(),
     };
-    let outcome = run::run(&options, &mut |line| say(line))?;
+    let outcome = measure(&options, &mut |line| say(line))?;
     print(&outcome.text());
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;

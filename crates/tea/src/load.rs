@@ -5,7 +5,7 @@ use crate::bed::{Bed, FOUND, SENDER, UNKNOWN};
 use crate::checker::HOP;
 use crate::controller::{CHANGING, Shared};
 use pointsman_lab::{Error, Result};
-use pointsman_ports::{Frame, FramePool, Port, Want, open_interface};
+use pointsman_ports::{Frame, FramePool, Poller, Port, Ready, Want, open_interface};
 use pointsman_remote::Zipf;
 use pointsman_wire::Random;
 use pointsman_wire::frame::{USUAL, packet, udp};
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// A packet that has not come after this time is taken for lost.
 pub const GIVE_UP: Duration = Duration::from_millis(300);
+/// How long a host waits for packets before it looks at everything else, ten times as long as with a rate; and where it cannot wait.
+const TURN: Duration = Duration::from_millis(1);
+const SLEEP: Duration = Duration::from_micros(20);
 /// Packets that are sent at once, at most, if a rate is given.
 const BURST: u64 = 64;
 /// Bytes of data in a packet that fills a link, and in a frame of it on the wire.
@@ -41,6 +44,8 @@ pub struct Traffic {
     pub window: usize,
     /// Packets a second, instead.
     pub rate: Option<u32>,
+    /// Bytes of every packet besides its number; otherwise most are short, and some long.
+    pub padding: Option<usize>,
     /// Where ordinary packets go that fill a link.
     pub server: Option<Ipv4Addr>,
     /// Random numbers.
@@ -50,8 +55,8 @@ pub struct Traffic {
 /// The packets that returned.
 #[derive(Clone, Debug, Default)]
 pub struct Came {
-    /// Nanoseconds from a packet's start to its return.
-    pub latencies: Vec<u64>,
+    /// Their numbers, and nanoseconds from a packet's start to its return.
+    pub passed: Vec<(usize, u64)>,
 }
 
 /// The hosts' interfaces.
@@ -73,6 +78,32 @@ fn open(bed: &Bed, host: &str) -> Result<Box<dyn Port>> {
 pub fn open_ports(bed: &Bed) -> Result<Ports> {
     let sinks = [(true, open(bed, FOUND.0)?), (false, open(bed, UNKNOWN.0)?)];
     Ok(Ports { sender: open(bed, SENDER.0)?, sinks })
+}
+
+/// Ports of which one is to have a frame. A host waits for it in the kernel, so that the time of a packet is that of its arrival.
+pub struct Watch {
+    poller: Option<Poller>,
+    ready: Vec<Ready>,
+}
+
+impl Watch {
+    /// These ports.
+    pub fn new<'a>(ports: impl Iterator<Item = &'a dyn Port>) -> Self {
+        let mut poller = Poller::new().ok();
+        for (key, descriptor) in ports.filter_map(|port| port.raw_fd()).enumerate() {
+            poller.iter_mut().for_each(|poller| poller.add(key, descriptor));
+        }
+        Watch { poller, ready: Vec::new() }
+    }
+
+    /// Waits for a frame, but not longer than this.
+    pub fn wait(&mut self, most: Duration) {
+        let until = Some(Instant::now() + most);
+        let waited = self.poller.as_mut().map(|poller| poller.wait(until, &mut self.ready));
+        if !matches!(waited, Some(Ok(_))) {
+            std::thread::sleep(SLEEP);
+        }
+    }
 }
 
 /// The next packet's flow.
@@ -141,6 +172,8 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
     let mut number = 0;
     let mut paced = traffic.rate.map(|rate| Paced::new(rate.into(), shared.now()));
     let mut filling = Filling::new(traffic.server);
+    let mut watch = Watch::new(ports.sinks.iter().map(|(_, port)| port.as_ref()));
+    let turn = if paced.is_some() { TURN / 10 } else { TURN };
     let mut ends: Option<Instant> = None;
     while ends.is_none_or(|at| Instant::now() < at) {
         let mut idle = true;
@@ -155,7 +188,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             for frame in frames.drain(..) {
                 let now = shared.now();
                 if let Some((number, sent)) = checker.receive(now, *found, &frame) {
-                    came.latencies.push(now - sent);
+                    came.passed.push((number as usize, now - sent));
                     under_way.remove(&number);
                 }
                 pool.give(frame);
@@ -170,6 +203,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             ends = Some(Instant::now() + GIVE_UP);
         }
         let due = match &mut paced {
+            _ if shared.alone.load(Relaxed) => 1usize.saturating_sub(under_way.len()),
             None => traffic.window.saturating_sub(under_way.len()),
             Some(paced) => paced.due(shared.now()),
         };
@@ -179,7 +213,8 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             let mut checker = shared.checker();
             for _ in 0..due {
                 let flow = choose(&mut random, &zipf, &traffic);
-                let padding = PADDINGS[random.below(PADDINGS.len() as u64) as usize];
+                let any = PADDINGS[random.below(PADDINGS.len() as u64) as usize];
+                let padding = traffic.padding.unwrap_or(any);
                 let now = shared.now();
                 out.push(checker.send(now, flow, padding));
                 under_way.insert(number, now);
@@ -191,7 +226,7 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
             idle = false;
         }
         if idle {
-            std::thread::sleep(Duration::from_micros(20));
+            watch.wait(turn);
         }
     }
     came

@@ -17,6 +17,44 @@ const LOADED: usize = 20;
 /// Of look-ups that the cache answered.
 const CACHE: usize = 19;
 
+/// What passed in a part of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Packets sent in it.
+    pub sent: u64,
+    /// Those of them that never returned.
+    pub lost: u64,
+    /// How long it was.
+    pub seconds: f64,
+    /// Nanoseconds from a packet's start to its return; sorted, lost packets with the time after which they were given up.
+    pub latencies: Vec<u64>,
+    /// Look-ups that each server answered in it, if that is known.
+    pub answered: Vec<Option<u64>>,
+}
+
+impl Part {
+    /// Packets a second that returned.
+    pub fn per_s(&self) -> f64 {
+        (self.sent - self.lost) as f64 / self.seconds
+    }
+
+    /// Mean latency, in microseconds.
+    pub fn mean_us(&self) -> f64 {
+        self.latencies.iter().sum::<u64>() as f64 / 1e3 / self.latencies.len() as f64
+    }
+
+    /// A percentile of the latency, in microseconds.
+    pub fn percentile_us(&self, percent: usize) -> f64 {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get(last * percent / 100).map_or(f64::NAN, |ns| *ns as f64 / 1e3)
+    }
+
+    /// Share of packets that never returned, in per cent.
+    pub fn loss_percent(&self) -> f64 {
+        100.0 * self.lost as f64 / self.sent.max(1) as f64
+    }
+}
+
 /// What a run found.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -34,6 +72,12 @@ pub struct Outcome {
     pub in_fault: [u64; 2],
     /// Packets that were sent after the repair, and those of them that were lost.
     pub after: [u64; 2],
+    /// The time in which packets came one at a time.
+    pub alone: Part,
+    /// The time without a fault.
+    pub calm: Part,
+    /// From the fault until a moment after the repair.
+    pub broken: Part,
     /// Processes that ended on their own, with their last words.
     pub deaths: Vec<String>,
 }

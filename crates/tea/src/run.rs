@@ -3,8 +3,8 @@
 use crate::bed::Bed;
 use crate::checker::{Checker, State};
 use crate::controller::{self, Found, Plan, Shared, dram_bytes};
-use crate::load::{self, GIVE_UP, Traffic};
-use crate::outcome::Outcome;
+use crate::load::{self, Came, GIVE_UP, Traffic};
+use crate::outcome::{Outcome, Part};
 use crate::{Fault, Options};
 use pointsman_lab::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,33 +17,45 @@ const SETTLE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Packets sent so long before a fault may be under way, in nanoseconds.
 const UNDER_WAY: u64 = 50_000_000;
-/// One flow in so many has no entry.
-const ABSENT: u32 = 8;
+/// Bytes of a packet of UDP over IPv4 besides those behind its number: headers, number, check sequence.
+const HEADERS: usize = 14 + 20 + 8 + 8 + 4;
 
-/// Parts of a run.
-struct Times {
-    before: Duration,
-    broken: Duration,
-    after: Duration,
+/// How long the parts of a run take, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Nothing is measured yet.
+    pub warm: Duration,
+    /// Packets come one at a time, each after the one before it.
+    pub alone: Duration,
+    /// Packets come as wanted, without a fault.
+    pub before: Duration,
+    /// With the fault.
+    pub broken: Duration,
+    /// From a moment after the repair on.
+    pub after: Duration,
 }
 
 impl Times {
-    fn of(quick: bool) -> Times {
+    /// Those of `pointsman tea`.
+    pub fn of(quick: bool) -> Times {
         let of = |seconds| Duration::from_secs(if quick { seconds } else { 4 * seconds });
-        Times { before: of(4), broken: of(2), after: of(4) }
+        Times { warm: SETTLE, alone: Duration::ZERO, before: of(4), broken: of(2), after: of(4) }
     }
 }
 
 /// Packets sent so far, at a time.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Mark {
     sent: usize,
     at: Duration,
 }
 
 fn mark(shared: &Shared) -> Mark {
-    let sent = shared.checker().verdict.sent as usize;
-    Mark { sent, at: shared.start.elapsed() }
+    mark_of(&shared.checker(), shared)
+}
+
+fn mark_of(checker: &Checker, shared: &Shared) -> Mark {
+    Mark { sent: checker.verdict.sent as usize, at: shared.start.elapsed() }
 }
 
 /// Runs it. `say` gets lines for the user.
@@ -52,7 +64,7 @@ fn mark(shared: &Shared) -> Mark {
 /// The bed cannot be built, or the tables cannot be filled.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let mut bed = Bed::start(options, dram_bytes(options))?;
-    let absent = options.entries / ABSENT + 1;
+    let absent = options.absent;
     let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
     let flows = options.entries + absent;
     let checker = Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect());
@@ -61,6 +73,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         ready: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
         fill_link: AtomicBool::new(false),
+        alone: AtomicBool::new(false),
         break_pair: AtomicBool::new(false),
         stop: AtomicBool::new(false),
         start: Instant::now(),
@@ -77,7 +90,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         cache: options.cache,
         is_slow: options.fault == Fault::Congestion,
         ipv6: options.ipv6,
-        seed: 1,
+        seed: options.seed,
     };
     let own = shared.clone();
     let controller = bed.rack.switch.spawn("controller", move || controller::run(plan, own))?;
@@ -100,13 +113,23 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         churn: options.churn,
         window: options.window,
         rate: options.rate,
+        padding: options.size.map(|bytes| bytes.saturating_sub(HEADERS)),
         server: bed.first_server()?,
-        seed: 2,
+        seed: options.seed.wrapping_add(1),
     };
     let reads_before = bed.reads()?;
     let outcome = measure(options, &mut bed, &shared, traffic, say)?;
     let found = controller.join().map_err(|_| Error::new("the controller panicked"))??;
     finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
+}
+
+/// Marks of a run: between the first two packets came one at a time, between the second two without a fault; from the last one on nothing is to be
+/// lost. READs that servers have answered in the time without a fault.
+struct Marks {
+    alone: [Mark; 2],
+    calm: [Mark; 2],
+    repaired: Mark,
+    reads: Vec<Option<u64>>,
 }
 
 /// Sends packets, causes the fault and repairs it.
@@ -117,51 +140,71 @@ fn measure(
     traffic: Traffic,
     say: &mut dyn FnMut(&str),
 ) -> Result<Outcome> {
-    let times = Times::of(options.quick);
     let load = load::open_ports(bed)?;
     let stop = |shared: &Shared| shared.stop.store(true, Relaxed);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| load::run(load, shared, traffic));
-        let done = disturb(options, bed, shared, &times, say);
+        let done = disturb(options, bed, shared, say);
         stop(shared);
         let came = load.join().map_err(|_| Error::new("the load panicked"))?;
-        let (calm, repaired) = done?;
+        let marks = done?;
         let checker = shared.checker();
-        let lost_after = checker.unseen(repaired.sent).count();
-        let lost = checker.unseen(0).count();
-        let fault = calm[1].at.as_nanos() as u64;
-        let lost_in_fault: Vec<u64> = checker
-            .unseen(0)
-            .filter(|at| (fault.saturating_sub(UNDER_WAY)..repaired.at.as_nanos() as u64).contains(at))
-            .collect();
+        let fault = marks.calm[1].at.as_nanos() as u64;
+        let in_fault = fault.saturating_sub(UNDER_WAY)..marks.repaired.at.as_nanos() as u64;
+        let lost_in_fault: Vec<u64> =
+            checker.unseen(0..usize::MAX).filter(|at| in_fault.contains(at)).collect();
         let outage = lost_in_fault.last().map_or(0, |at| at.saturating_sub(fault));
-        let mut latencies = came.latencies;
-        latencies.resize(latencies.len() + lost, GIVE_UP.as_nanos() as u64);
-        latencies.sort_unstable();
-        let span = (calm[1].at - calm[0].at).as_secs_f64();
+        let part = |ends| Part::new(&checker, &came, ends);
+        let end = mark_of(&checker, shared);
+        let calm = Part { answered: each(&marks.reads, options.layout.reads()), ..part(marks.calm) };
+        let after = part([marks.repaired, end]);
         Ok(Outcome {
             verdict: checker.verdict,
-            latencies,
-            per_s: (calm[1].sent - calm[0].sent) as f64 / span,
+            latencies: part([Mark::default(), end]).latencies,
+            per_s: calm.sent as f64 / calm.seconds,
             in_fault: [lost_in_fault.len() as u64, outage],
-            after: [checker.verdict.sent - repaired.sent as u64, lost_after as u64],
+            after: [after.sent, after.lost],
+            alone: part(marks.alone),
+            broken: part([marks.calm[1], marks.repaired]),
+            calm,
             ..Outcome::default()
         })
     })
 }
 
-/// Lets packets pass, causes the fault and repairs it: beginning and end of the time without a fault, and the time from which on nothing
-/// is to be lost.
-fn disturb(
-    options: &Options,
-    bed: &mut Bed,
-    shared: &Shared,
-    times: &Times,
-    say: &mut dyn FnMut(&str),
-) -> Result<([Mark; 2], Mark)> {
-    std::thread::sleep(SETTLE);
+/// Look-ups, from READs and how many of these a look-up takes.
+fn each(reads: &[Option<u64>], of_look_up: u64) -> Vec<Option<u64>> {
+    reads.iter().map(|n| n.map(|n| n / of_look_up)).collect()
+}
+
+impl Part {
+    /// What passed between two marks.
+    fn new(checker: &Checker, came: &Came, [from, to]: [Mark; 2]) -> Self {
+        let numbers = from.sent..to.sent;
+        let within = came.passed.iter().filter(|(number, _)| numbers.contains(number));
+        let mut latencies: Vec<u64> = within.map(|(_, ns)| *ns).collect();
+        let lost = checker.unseen(numbers).count();
+        latencies.resize(latencies.len() + lost, GIVE_UP.as_nanos() as u64);
+        latencies.sort_unstable();
+        Part {
+            sent: (to.sent - from.sent) as u64,
+            lost: lost as u64,
+            seconds: (to.at - from.at).as_secs_f64(),
+            latencies,
+            answered: Vec::new(),
+        }
+    }
+}
+
+/// Lets packets pass, causes the fault and repairs it.
+fn disturb(options: &Options, bed: &mut Bed, shared: &Shared, say: &mut dyn FnMut(&str)) -> Result<Marks> {
+    let times = &options.times;
+    std::thread::sleep(times.warm);
+    let alone = alone(shared, times.alone);
+    let before = bed.reads()?;
     let start = mark(shared);
     std::thread::sleep(times.before);
+    let reads = difference(&bed.reads()?, &before);
     let calm = [start, mark(shared)];
     say(&format!("fault: {}", options.fault.what()));
     match options.fault {
@@ -183,16 +226,36 @@ fn disturb(
     std::thread::sleep(times.after);
     shared.quiet.store(true, Relaxed);
     std::thread::sleep(SETTLE / 2);
-    Ok((calm, repaired))
+    Ok(Marks { alone, calm, repaired, reads })
+}
+
+/// Lets packets come one at a time for so long.
+fn alone(shared: &Shared, time: Duration) -> [Mark; 2] {
+    if time.is_zero() {
+        return [mark(shared); 2];
+    }
+    let settle = SETTLE / 4;
+    shared.alone.store(true, Relaxed);
+    std::thread::sleep(settle);
+    let start = mark(shared);
+    std::thread::sleep(time);
+    let ends = [start, mark(shared)];
+    shared.alone.store(false, Relaxed);
+    std::thread::sleep(settle);
+    ends
+}
+
+/// What servers have answered since then.
+fn difference(now: &[Option<u64>], before: &[Option<u64>]) -> Vec<Option<u64>> {
+    now.iter().zip(before).map(|(now, before)| Some((*now)?.saturating_sub((*before)?))).collect()
 }
 
 fn finish(
     outcome: Outcome,
     found: Found,
     bed: &mut Bed,
-    (before, each): (&[Option<u64>], u64),
+    (before, of_look_up): (&[Option<u64>], u64),
 ) -> Result<Outcome> {
-    let answered = |now: &Option<u64>, before: &Option<u64>| Some(((*now)? - (*before)?) / each);
-    let answered = bed.reads()?.iter().zip(before).map(|(now, before)| answered(now, before)).collect();
+    let answered = each(&difference(&bed.reads()?, before), of_look_up);
     Ok(Outcome { found, answered, deaths: bed.deaths(), ..outcome })
 }

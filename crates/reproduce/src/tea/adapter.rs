@@ -10,9 +10,9 @@ use pointsman_testbed::tables::timed::{Shape, Timed};
 use pointsman_wire::Random;
 
 /// Bytes of packets, with their check sequence.
-const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1500];
+pub(super) const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1500];
 /// Bytes of a check sequence.
-const CHECK: usize = 4;
+pub(super) const CHECK: usize = 4;
 /// Queue pairs of a server: the paper's, and those of `pointsman tea`.
 const PAIRS: [u32; 2] = [1, 4];
 const US: u64 = 1000;
@@ -32,7 +32,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.9",
     title: "Latency and rate of look-ups with one server, by size of packets",
     source: "TEA, thesis section 3.5.1",
-    place: Place::Simulator(adapter),
+    place: Place::Apart { simulator: adapter, lab: &super::lab::sizes::FIGURE },
     remarks: &[
         "the compiled NAT without a cache, a server (`roce`'s responder) behind a model of links and network adapter, in virtual time. Every packet must leave with its entry",
         MODEL,
@@ -118,23 +118,28 @@ fn crowded(
     Ok(rate)
 }
 
+/// A server with the NAT's entries, and so many queue pairs.
+fn shape(bench: &Bench, pairs: u32, seed: u64) -> Shape {
+    let entries = bench.choose(50_000, 5_000);
+    Shape { function: Function::Nat, entries, servers: 1, pairs, load: None, cache: 0, waits: false, seed }
+}
+
+/// Millions of look-ups a second of packets of so many bytes with their check sequence, with four queue pairs.
+pub(super) fn most(bench: &Bench, bytes: usize, seed: u64) -> Result<f64, Failed> {
+    let shape = shape(bench, PAIRS[1], seed);
+    let mut random = Random::new(seed);
+    let entries = u64::from(shape.entries);
+    let mut bed = Timed::new(shape, Rnic::default())?;
+    crowded(bench, &mut bed, bytes - CHECK, || random.below(entries) as u32)
+}
+
 fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, Failed> {
     let rnic = Rnic::default();
-    let entries = bench.choose(50_000, 5_000);
-    let shape = |pairs| Shape {
-        function: Function::Nat,
-        entries,
-        servers: 1,
-        pairs,
-        load: None,
-        cache: 0,
-        waits: false,
-        seed,
-    };
     let mut beds = Vec::new();
     for pairs in PAIRS {
-        beds.push(Timed::new(shape(pairs), rnic)?);
+        beds.push(Timed::new(shape(bench, pairs, seed), rnic)?);
     }
+    let entries = shape(bench, PAIRS[0], seed).entries;
     let mut random = Random::new(seed);
     let mut flow = || random.below(entries.into()) as u32;
     let mut all = Vec::new();

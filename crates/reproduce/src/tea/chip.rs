@@ -51,16 +51,19 @@ pub const TABLE: Figure = Figure {
     ],
 };
 
-fn report(defines: &str) -> Result<Report, Failed> {
-    let text = [defines, include_str!("../../../../p4/programs/nat/main.p4")].concat();
+const NAT: (&str, &str) = ("nat", include_str!("../../../../p4/programs/nat/main.p4"));
+
+/// What a program of this name takes of the paper's chip.
+pub(super) fn report((name, program): (&str, &str), defines: &str) -> Result<Report, Failed> {
+    let text = [defines, program].concat();
     let compiled = compile("main.p4", &text, &Sources::default(), &[])
         .map_err(|e| FileError::Program("main.p4".into(), e))?;
     let target = Target::named("tofino").ok_or(ExperimentError::None("chip"))?;
-    Ok(resources("nat", &compiled.program, &V1MODEL, &target, BUDGET))
+    Ok(resources(name, &compiled.program, &V1MODEL, &target, BUDGET))
 }
 
 fn table(bench: &Bench) -> Result<Found, Failed> {
-    let (with, plain) = (report(TEA)?, report(PLAIN)?);
+    let (with, plain) = (report(NAT, TEA)?, report(NAT, PLAIN)?);
     let seeds = bench.seeds().count();
     let mut found = Found::default();
     let more = more("ours", &ROWS, &with, &plain, seeds);

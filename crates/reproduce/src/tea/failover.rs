@@ -33,7 +33,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.11",
     title: "Look-ups while the link to a server is full, and while the other server is lost",
     source: "TEA, thesis section 3.5.1",
-    place: Place::Simulator(failover),
+    place: Place::Apart { simulator: failover, lab: &super::lab::failover::FIGURE },
     remarks: &[
         "the compiled NAT without a cache, two servers that have each other's entries, 5 million look-ups a second of packets of 64 bytes. From 0.5 to 1.5 ms ordinary packets with 50 Gbit/s are for the link \
          to the first server, which has 40; from 2 to 3 ms the cable of the second one is cut. Every packet must leave with its entry, or is lost",

@@ -27,7 +27,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-table-3.3",
     title: "Latency and rate of network functions with one server",
     source: "TEA, thesis section 3.5.2",
-    place: Place::Simulator(functions),
+    place: Place::Apart { simulator: functions, lab: &super::lab::functions::FIGURE },
     remarks: &[
         "compiled programs `nat`, `tea-firewall`, `tea-lb` and `tea-vpn` with a cache of 1,024 of 1 million flows (with --quick 64 of 62,500), Zipf 0.99, packets of 64 bytes, one server with four queue pairs \
          behind a model of links and network adapter, in virtual time. Every packet that leaves must show its entry",

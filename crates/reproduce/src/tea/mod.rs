@@ -4,8 +4,10 @@ mod adapter;
 mod chip;
 mod failover;
 mod functions;
+mod lab;
 mod memory;
 mod nat;
+mod regimes;
 mod servers;
 
 use crate::figure::{Figure, Quantity};
@@ -15,6 +17,7 @@ const RATE: Quantity =
 
 /// In the order of the thesis.
 pub const FIGURES: &[Figure] = &[
+    regimes::TABLE,
     memory::BYTES,
     memory::COLLISIONS,
     adapter::FIGURE,

@@ -20,9 +20,9 @@ const CHECK: usize = 4;
 /// What one to four of the paper's hosts send, in Gbit/s.
 const OFFERED: [f64; 4] = [14.48, 28.96, 43.44, 57.92];
 /// Percentiles of the distributions.
-const PERCENTS: [usize; 9] = [1, 10, 25, 40, 50, 60, 75, 90, 99];
+pub(super) const PERCENTS: [usize; 9] = [1, 10, 25, 40, 50, 60, 75, 90, 99];
 
-const PERCENT: Quantity =
+pub(super) const PERCENT: Quantity =
     Quantity { name: "percentile", unit: "percent", label: "share of packets, per cent", log: false };
 const INPUT: Quantity =
     Quantity { name: "offered", unit: "gbit_s", label: "packets offered, Gbit/s", log: false };
@@ -30,10 +30,10 @@ const OUTPUT: Quantity =
     Quantity { name: "output", unit: "gbit_s", label: "packets that leave, Gbit/s", log: false };
 
 /// Traffic by the popularity of its flows, the most even one first: the exponent of Zipf's law, 0 for equally popular flows.
-const TRAFFIC: [(&str, f64); 5] =
+pub(super) const TRAFFIC: [(&str, f64); 5] =
     [("uniform", 0.0), ("Zipf 0.90", 0.90), ("Zipf 0.95", 0.95), ("Zipf 0.99", 0.99), ("trace", TRACE)];
 /// With this exponent 95 of a million flows have half of the packets.
-const TRACE: f64 = 1.09;
+pub(super) const TRACE: f64 = 1.09;
 /// Places in [`TRAFFIC`].
 const UNIFORM: usize = 0;
 const OF_A_TRACE: usize = 4;
@@ -42,7 +42,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.12",
     title: "The NAT with a cache: latency by the popularity of flows, and output by input",
     source: "TEA, thesis section 3.5.2",
-    place: Place::Simulator(nat),
+    place: Place::Apart { simulator: nat, lab: &super::lab::popularity::FIGURE },
     remarks: &[
         "the compiled NAT with a cache of 1,024 of 1 million flows (with --quick 64 of 62,500), one server with four queue pairs behind a model of links and network adapter, in virtual time. Every packet \
          must leave with its entry",

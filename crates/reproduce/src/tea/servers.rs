@@ -23,7 +23,7 @@ pub const FIGURE: Figure = Figure {
     id: "tea-fig-3.10",
     title: "Look-ups by servers, with a cache and without it",
     source: "TEA, thesis section 3.5.1",
-    place: Place::Simulator(servers),
+    place: Place::Apart { simulator: servers, lab: &super::lab::servers::FIGURE },
     remarks: &[
         "the running program: 1 million random flows of UDP in the memory of 8 servers, a cache of 1,024 entries (with --quick 62,500 and 64). The compiled NAT asks the servers, which answer \
          at once, and every packet must leave with its entry. The controller fills the cache by the data plane's reports, from empty; then 400,000 packets (20,000) are counted",
@@ -76,6 +76,12 @@ pub const FIGURE: Figure = Figure {
         },
     ],
 };
+
+/// Share of the packets that the most popular of so many entries have, by Zipf's law.
+pub(super) fn popular(entries: u32, first: u32, exponent: f64) -> f64 {
+    let weight = |n: u32| f64::from(n).powf(-exponent);
+    (1..=first).map(weight).sum::<f64>() / (1..=entries).map(weight).sum::<f64>()
+}
 
 /// Shares of all packets.
 #[derive(Clone, Debug)]
@@ -173,6 +179,12 @@ fn servers(bench: &Bench) -> Result<Found, Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_popular_have_their_share() {
+        assert!((popular(4, 1, 1.0) - 12.0 / 25.0).abs() < 1e-9);
+        assert!((popular(1_000_000, 1024, 0.99) - 0.5).abs() < 0.01);
+    }
 
     #[test]
     fn the_busiest_server_limits_the_rate() {
