@@ -72,6 +72,8 @@ pub struct Bench {
     pub network_seeds: Vec<u64>,
     /// Where results of networks are kept for the next time, if anywhere.
     pub kept: Option<PathBuf>,
+    /// In the lab, an empty folder for the files of processes.
+    pub folder: Option<PathBuf>,
     /// Results of networks, by what was simulated.
     flown: Mutex<BTreeMap<String, Arc<Vec<Value>>>>,
     lab: Mutex<LabTally>,
@@ -120,6 +122,7 @@ impl Bench {
             asked: Mutex::default(),
             network_seeds: Vec::new(),
             kept: None,
+            folder: None,
             flown: Mutex::default(),
             lab,
             simulator,

@@ -37,6 +37,8 @@ pub enum ExperimentError {
     TunedFile(&'static str, Option<String>, serde_json::Error),
     /// The limit of open files cannot be raised.
     OpenFiles(io::Error),
+    /// A process of the lab ended on its own; which one, and its last words.
+    Ended(String),
     /// A balancer answers no request.
     NoAnswers,
     /// So many connections changed their machine.
@@ -74,6 +76,7 @@ impl fmt::Display for ExperimentError {
                 write!(f, "{file}: settings of {scheme}: {e}")
             }
             ExperimentError::OpenFiles(e) => write!(f, "cannot raise the limit of open files: {e}"),
+            ExperimentError::Ended(which) => write!(f, "a process of the lab ended: {which}"),
             ExperimentError::NoAnswers => f.write_str("the balancer answers nothing more"),
             ExperimentError::Moved(n) => write!(f, "{n} connections changed their machine"),
             ExperimentError::Lost => f.write_str("a packet is lost although none else is under way"),

@@ -34,6 +34,13 @@ pub enum Place {
         /// On the rack.
         lab: Run,
     },
+    /// In virtual time; or in the lab as another figure says, which has other remarks and claims.
+    Apart {
+        /// In virtual time.
+        simulator: Run,
+        /// In the lab.
+        lab: &'static Figure,
+    },
     /// A network of switches in virtual time, with tuned settings or with the paper's.
     Network(Run),
     /// Networks at 10 Gbit/s in virtual time, with tuned settings: there are none as published.

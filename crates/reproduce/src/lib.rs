@@ -36,6 +36,7 @@ use bench::{Bench, Coming, Factor, Where};
 use error::ChooseError;
 use figure::{Figure, Found, Place, Run};
 use output::Finished;
+use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, Origin, check_writable};
 use pointsman_console::{print, say};
 use pointsman_trials::{Shard, parse_shard};
@@ -128,7 +129,7 @@ fn list() -> String {
     for f in all() {
         let place = match f.place {
             Place::Simulator(_) | Place::Network(_) | Place::Fabric(_) => "simulator".to_string(),
-            Place::Both { .. } => "simulator, lab".to_string(),
+            Place::Both { .. } | Place::Apart { .. } => "simulator, lab".to_string(),
             Place::Lab(_) => "lab".to_string(),
             Place::Nowhere(why) => format!("cannot be run: {why}"),
         };
@@ -147,12 +148,19 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
             return Err(ChooseError::Unknown(name.clone()));
         }
         for f in fits {
+            let f = match f.place {
+                Place::Apart { lab, .. } if place == Where::Lab => lab,
+                _ => f,
+            };
             let run = match (f.place, place) {
                 (Place::Simulator(run) | Place::Network(run) | Place::Fabric(run), Where::Simulator) => run,
-                (Place::Both { simulator, .. }, Where::Simulator) => simulator,
+                (Place::Both { simulator, .. } | Place::Apart { simulator, .. }, Where::Simulator) => simulator,
                 (Place::Both { lab, .. } | Place::Lab(lab), Where::Lab) => lab,
                 _ if everything => continue,
-                (Place::Simulator(_) | Place::Network(_) | Place::Fabric(_), Where::Lab) => {
+                (
+                    Place::Simulator(_) | Place::Network(_) | Place::Fabric(_) | Place::Apart { .. },
+                    Where::Lab,
+                ) => {
                     return Err(ChooseError::NotInLab(name.clone()));
                 }
                 (Place::Lab(_), Where::Simulator) => {
@@ -264,6 +272,20 @@ fn write(args: &Args, done: &[Finished<'_>]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Prepares this process for experiments in the lab, whose files are in the folder.
+fn prepare_lab() -> Result<Folder, Box<dyn Error>> {
+    // First: namespaces can only be unshared with a single thread.
+    pointsman_lab::ensure_privileges()?;
+    let folder = Folder::new("reproduce")?;
+    let path = folder.path().to_path_buf();
+    pointsman_console::signals::end_process(move || {
+        pointsman_lab::device::release_cpu_groups();
+        // Nothing can be done about a folder that stays.
+        let _ = std::fs::remove_dir_all(path);
+    })?;
+    Ok(folder)
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.list {
@@ -286,12 +308,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if seeds < 5 {
         say(&format!("{seeds} seeds: fewer than 5 give no verdict"));
     }
-    if args.place == Where::Lab {
-        // First: namespaces can only be unshared with a single thread.
-        pointsman_lab::ensure_privileges()?;
-        pointsman_console::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
-    }
+    let folder = if args.place == Where::Lab { Some(prepare_lab()?) } else { None };
     let mut bench = bench(&args, seeds)?;
+    bench.folder = folder.as_ref().map(|folder| folder.path().to_path_buf());
     let mut done = Vec::new();
     let origin = Origin::here();
     for (figure, run) in wanted {
@@ -334,7 +353,16 @@ mod tests {
     fn figures_have_names_of_their_own() {
         let ids: Vec<&str> = all().map(|f| f.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
-        for f in all() {
+        let in_lab = all().filter_map(|f| match f.place {
+            Place::Apart { lab, .. } => Some((f, lab)),
+            _ => None,
+        });
+        for (f, lab) in in_lab.clone() {
+            assert_eq!((f.id, f.title), (lab.id, lab.title));
+            assert!(matches!(lab.place, Place::Lab(_)), "{}", f.id);
+        }
+        assert_eq!(in_lab.clone().count(), 4);
+        for f in all().chain(in_lab.map(|(_, lab)| lab)) {
             let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
             assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
             let runs = !matches!(f.place, Place::Nowhere(_));
@@ -353,6 +381,12 @@ mod tests {
         assert!(ask(&["table-5.4"], Where::Simulator).is_err_and(|e| e.to_string().contains("add --in lab")));
         assert_eq!(ask(&["table-5.4"], Where::Lab), Ok(1));
         assert_eq!(ask(&["fig-5.7", "goal-capacity"], Where::Lab), Ok(2));
+        let described = |place| {
+            let wanted = wanted(&names(&["redplane-fig-5.16", "redplane-fig-5.16"]), place);
+            wanted.map(|w| (w.len(), w[0].0.claims.len(), w[0].0.id))
+        };
+        assert_eq!(described(Where::Simulator), Ok((1, 4, "redplane-fig-5.16")));
+        assert_eq!(described(Where::Lab), Ok((1, 3, "redplane-fig-5.16")));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));
         assert!(list().contains("table-4.1"));
     }
