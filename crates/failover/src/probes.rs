@@ -295,13 +295,7 @@ fn note(flows: &Mutex<Flows>, payload: &[u8], noted: std::result::Result<Sight, 
     }
 }
 
-fn receive(
-    sockets: &[UdpSocket],
-    mut watch: Watch,
-    stop: &AtomicBool,
-    start: Instant,
-    flows: &Mutex<Flows>,
-) {
+fn receive(sockets: &[UdpSocket], mut watch: Watch, stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
     let mut buffer = [0; 64];
     while !stop.load(Relaxed) {
         watch.wait();

@@ -84,7 +84,9 @@ pub fn measure(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> 
     let (moments, (connections, arrivals)) = std::thread::scope(|scope| -> Result<_> {
         let load = scope.spawn(|| -> Result<(ConsistencyResult, Arrivals)> {
             Ok(match scale.load {
-                Load::Stream => (ConsistencyResult::default(), stream(&client, &server, probes.began(), &stop)?),
+                Load::Stream => {
+                    (ConsistencyResult::default(), stream(&client, &server, probes.began(), &stop)?)
+                }
                 Load::Connections(_) if options.app.shows_state() => Default::default(),
                 Load::Connections(count) => {
                     (client.namespace.enter(|| connections(ends, count, &keys, &stop))??, Arrivals::new())

@@ -191,7 +191,10 @@ fn the_list_and_mistakes() {
     check(&["fig-5.7", "--as-published=tie"], "possible values");
     check(&["fabric-cdf", "--as-published"], "has no settings as published");
     check(&["fabric-cdf", "--in", "lab"], "omit --in lab");
-    check(&["redplane-fig-5.12", "--in", "lab"], "redplane-fig-5.12 runs only in the simulator: omit --in lab");
+    check(
+        &["redplane-fig-5.12", "--in", "lab"],
+        "redplane-fig-5.12 runs only in the simulator: omit --in lab",
+    );
     check(&["fabric-cdf", "--quick", "--full"], "cannot be used with");
     check(&["fabric-cdf", "--shard", "1/2"], "--keep");
     check(&["fabric-cdf", "--shard", "3/2", "--keep", "k.jsonl"], "write I/N with I from 1 to N");

@@ -154,7 +154,9 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
             };
             let run = match (f.place, place) {
                 (Place::Simulator(run) | Place::Network(run) | Place::Fabric(run), Where::Simulator) => run,
-                (Place::Both { simulator, .. } | Place::Apart { simulator, .. }, Where::Simulator) => simulator,
+                (Place::Both { simulator, .. } | Place::Apart { simulator, .. }, Where::Simulator) => {
+                    simulator
+                }
                 (Place::Both { lab, .. } | Place::Lab(lab), Where::Lab) => lab,
                 _ if everything => continue,
                 (

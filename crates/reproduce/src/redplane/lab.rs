@@ -202,8 +202,7 @@ fn times(bench: &Bench, app: App) -> Result<Arc<Vec<Vec<Ran>>>, Failed> {
 fn nat(bench: &Bench) -> Result<Found, Failed> {
     let mut runs = times(bench, App::Nat)?.to_vec();
     let names = ["plain", "RedPlane, one store", "RedPlane"];
-    let ours: Vec<Curve> =
-        names.iter().zip(&mut runs).map(|(name, runs)| distribution(name, runs)).collect();
+    let ours: Vec<Curve> = names.iter().zip(&mut runs).map(|(name, runs)| distribution(name, runs)).collect();
     let chart = Chart {
         title: "Percentiles of round-trip times, in software".into(),
         x: super::SHARE,
@@ -273,7 +272,8 @@ fn failover(bench: &Bench) -> Result<Found, Failed> {
         case.fails(scale(before), folder)
     })?;
     let mut found = Found::default();
-    let stalls = |which: usize| runs[1].iter().map(|ran| ran.stalls()[which].as_secs_f64()).collect::<Vec<_>>();
+    let stalls =
+        |which: usize| runs[1].iter().map(|ran| ran.stalls()[which].as_secs_f64()).collect::<Vec<_>>();
     found.claim("fails", stalls(0));
     found.claim("recall", stalls(1));
     found.claim("plain", runs[0].iter().map(share_after).collect::<Vec<_>>());
