@@ -60,8 +60,8 @@ pub struct Probes {
     start: Instant,
     stop: Arc<AtomicBool>,
     flows: Arc<Mutex<Flows>>,
-    /// Flows of the first set.
-    first: usize,
+    /// Flows of a set.
+    at_a_time: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -106,8 +106,8 @@ impl Probes {
     pub fn start(client: &Host, servers: &[&Host], plan: Plan) -> Result<Self> {
         let start = Instant::now();
         let flows = Arc::new(Mutex::new(vec![Vec::new(); plan.count()]));
-        let first = usize::from(plan.flows);
-        let mut probes = Probes { start, stop: Arc::default(), flows, first, threads: Vec::new() };
+        let at_a_time = usize::from(plan.flows.max(1));
+        let mut probes = Probes { start, stop: Arc::default(), flows, at_a_time, threads: Vec::new() };
         let (from, client) = (client.link.ipv4, &client.namespace);
         let sockets = client.enter(|| sockets(from, plan.count()))??;
         match plan.app.seen() {
@@ -118,7 +118,7 @@ impl Probes {
                     probes.run(&host.namespace, "echo", move |stop, _, _| echo(&socket, watch, stop))?;
                 }
                 // A thread waits for few sockets, so that each wait is short.
-                for set in sockets.chunks(first.max(1)) {
+                for set in sockets.chunks(at_a_time) {
                     let receivers = copies(set)?;
                     let watch = Watch::new(receivers.iter().map(AsRawFd::as_raw_fd))?;
                     probes.run(client, "probe answers", move |stop, start, flows| {
@@ -166,10 +166,10 @@ impl Probes {
         self.start.elapsed()
     }
 
-    /// Whether a packet of every flow of the first set has passed.
+    /// Whether a packet of every flow of a set has passed. Those of the first sets may be lost while the store waits for a lease.
     pub fn all_pass(&self) -> bool {
         let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
-        flows.iter().take(self.first).all(|packets| packets.iter().any(|p| p.seen.is_some()))
+        all_of_a_set(&flows, self.at_a_time)
     }
 
     /// Ends them, and gives all packets.
@@ -191,6 +191,12 @@ impl Drop for Probes {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Whether every flow of some set, of so many each, has a packet that was seen.
+fn all_of_a_set(flows: &Flows, at_a_time: usize) -> bool {
+    let passes = |packets: &Vec<Packet>| packets.iter().any(|p| p.seen.is_some());
+    flows.chunks(at_a_time).any(|set| set.iter().all(passes))
 }
 
 fn bound(at: SocketAddr) -> Result<UdpSocket> {
@@ -353,6 +359,16 @@ fn observe(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_passes_when_all_of_its_flows_do() {
+        let sight = Sight { at: Duration::ZERO, frame: Vec::new(), returned: true };
+        let seen = Packet { seen: Some(sight), ..Packet::default() };
+        let mut flows = vec![vec![Packet::default(), seen.clone()], vec![Packet::default()], vec![seen.clone()], vec![]];
+        assert!(!all_of_a_set(&flows, 2));
+        flows[3].push(seen);
+        assert!(all_of_a_set(&flows, 2) && !all_of_a_set(&flows, 4));
+    }
 
     #[test]
     fn other_flows_follow_when_these_have_their_packets() {
