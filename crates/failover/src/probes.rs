@@ -364,7 +364,8 @@ mod tests {
     fn a_set_passes_when_all_of_its_flows_do() {
         let sight = Sight { at: Duration::ZERO, frame: Vec::new(), returned: true };
         let seen = Packet { seen: Some(sight), ..Packet::default() };
-        let mut flows = vec![vec![Packet::default(), seen.clone()], vec![Packet::default()], vec![seen.clone()], vec![]];
+        let mut flows =
+            vec![vec![Packet::default(), seen.clone()], vec![Packet::default()], vec![seen.clone()], vec![]];
         assert!(!all_of_a_set(&flows, 2));
         flows[3].push(seen);
         assert!(all_of_a_set(&flows, 2) && !all_of_a_set(&flows, 4));

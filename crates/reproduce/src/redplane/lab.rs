@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const HERE: &str = "both switches, the stores, the client and the server are processes in network namespaces of this machine, as of `pointsman failover`; links are the kernel's. Seeds \
                     are repetitions, and in each of them all cases run one after the other";
-const SLOW: &str = "packets pass the kernel and a switch in software, and all share this machine's processors: times are tens to hundreds of the testbed's. So claims are about ratios, not \
+const SLOW: &str = "packets pass the kernel and a switch in software, and all share this machine's processors: times are several times those of the testbed. So claims are about ratios, not \
                     about the paper's microseconds";
 const FLOWS: &str = "a packet of 50 bytes every millisecond; flows have 40 packets, so that 2.5 % of the packets are the first of their flow, and ask the store. No packet ends a flow";
 
