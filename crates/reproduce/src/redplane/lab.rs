@@ -326,15 +326,17 @@ mod tests {
         let ms = Duration::from_millis;
         let moments = Moments { fault: ms(2_000), repair: ms(3_000), end: ms(4_100) };
         let every = |step: usize, from: u64, to: u64| (from..to).step_by(step).map(|at| (ms(at), 1));
+        // What was under way at the failure does not count.
+        let under_way = [(ms(2_001), 1_000)];
         let ran = Outcome {
-            arrivals: every(1, 0, 2_000).chain(every(2, 2_000, 4_100)).collect(),
+            arrivals: every(1, 0, 2_000).chain(under_way).chain(every(2, 2_100, 4_100)).collect(),
             moments,
             ..Outcome::default()
         };
         assert_eq!(share_after(&ran), 50.0);
         // The chart begins 1.5 s before the failure.
         assert!((mbit_per_s(&ran, ms(0)) - 0.008).abs() < 1e-9);
-        assert!((mbit_per_s(&ran, ms(1_500)) - 0.004).abs() < 1e-9);
+        assert!((mbit_per_s(&ran, ms(1_600)) - 0.004).abs() < 1e-9);
         let broken = Outcome { arrivals: every(1, 0, 2_000).collect(), moments, ..Outcome::default() };
         assert_eq!(share_after(&broken), 0.0);
     }
