@@ -10,9 +10,12 @@ mod outcome;
 mod probes;
 mod run;
 mod stores;
+mod stream;
 
 pub use app::App;
-pub use outcome::Outcome;
+pub use outcome::{Connections, Outcome};
+pub use run::{Load, Moments, Scale, measure, round_trips};
+pub use stream::Arrivals;
 
 use clap::ValueEnum;
 use pointsman_console::folder::Folder;
@@ -22,7 +25,7 @@ use pointsman_lab::process::installed;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What happens.
@@ -157,6 +160,8 @@ pub struct Options {
     pub lease: Lease,
     /// How the state outlives the store.
     pub replicate: Replicate,
+    /// One store keeps the state in files, too.
+    pub durable: bool,
     /// Which node of a chain fails.
     pub node: Node,
     /// The program of etcd, if views or the state are in it.
@@ -165,8 +170,8 @@ pub struct Options {
     pub ipv6: bool,
     /// Folder for captures.
     pub pcap: Option<PathBuf>,
-    /// Short.
-    pub quick: bool,
+    /// Load and times of the run.
+    pub scale: Scale,
     /// Where the history is written.
     pub history: Option<PathBuf>,
     /// The program under test.
@@ -175,6 +180,31 @@ pub struct Options {
     pub own: PathBuf,
     /// An empty folder for the files of the run.
     pub folder: PathBuf,
+}
+
+impl Options {
+    /// An application and a fault, with the defaults of the command. `own`: this program; `folder`: an empty one for the files of the run.
+    pub fn new(app: App, fault: Fault, own: &Path, folder: &Path) -> Self {
+        let lease_ms = 1000;
+        Options {
+            app,
+            fault,
+            plain: false,
+            lease_ms,
+            lease: Lease::default(),
+            replicate: Replicate::default(),
+            durable: true,
+            node: Node::default(),
+            etcd: None,
+            ipv6: false,
+            pcap: None,
+            scale: Scale::new(app, lease_ms, false),
+            history: None,
+            binary: own.into(),
+            own: own.into(),
+            folder: folder.into(),
+        }
+    }
 }
 
 /// Exit code of bad input.
@@ -272,8 +302,6 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "node": args.node.map(|node| format!("{node:?}").to_lowercase()),
     });
     let options = Options {
-        app: args.app,
-        fault: args.fault,
         plain: args.plain,
         lease_ms: args.lease_ms,
         lease: args.lease.unwrap_or_default(),
@@ -282,13 +310,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         etcd,
         ipv6: args.ipv6,
         pcap: args.pcap,
-        quick: args.quick,
+        scale: Scale::new(args.app, args.lease_ms, args.quick),
         history: args.history,
-        binary: own.clone(),
-        own,
-        folder: folder.path().to_path_buf(),
+        ..Options::new(args.app, args.fault, &own, folder.path())
     };
-    let outcome = run::run(&options, &mut |line| say(line))?;
+    let outcome = measure(&options, &mut |line| say(line))?;
     print(&outcome.text());
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;

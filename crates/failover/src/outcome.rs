@@ -1,6 +1,8 @@
 //! What a run found.
 
 use crate::probes::Flows;
+use crate::run::Moments;
+use crate::stream::Arrivals;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -48,18 +50,27 @@ pub struct Outcome {
     pub deaths: Vec<String>,
     /// The view of the chain at the end.
     pub view: Option<String>,
+    /// When things happened.
+    pub moments: Moments,
+    /// When bytes of the stream arrived, if there was one.
+    pub arrivals: Arrivals,
 }
 
 /// The longest time within a period in which no packet of a flow was seen.
 pub fn silence(flows: &Flows, from: Duration, to: Duration) -> Duration {
     let longest = |packets: &Vec<crate::probes::Packet>| {
         let seen = packets.iter().filter_map(|p| p.seen.as_ref().map(|sight| sight.at));
-        let mut times: Vec<Duration> = seen.filter(|at| (from..to).contains(at)).collect();
-        times.extend([from, to]);
-        times.sort_unstable();
-        times.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default()
+        longest_gap(seen, from, to)
     };
     flows.iter().map(longest).max().unwrap_or_default()
+}
+
+/// The longest time within a period without one of these moments.
+fn longest_gap(moments: impl Iterator<Item = Duration>, from: Duration, to: Duration) -> Duration {
+    let mut times: Vec<Duration> = moments.filter(|at| (from..to).contains(at)).collect();
+    times.extend([from, to]);
+    times.sort_unstable();
+    times.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default()
 }
 
 /// Milliseconds with a digit behind the point.
@@ -68,6 +79,18 @@ pub fn ms(time: Duration) -> f64 {
 }
 
 impl Outcome {
+    /// The longest times without a byte of the stream: after the fault, and after the repair.
+    pub fn stalls(&self) -> [Duration; 2] {
+        let Moments { fault, repair, end } = self.moments;
+        [(fault, repair), (repair, end)]
+            .map(|(from, to)| longest_gap(self.arrivals.iter().map(|(at, _)| *at), from, to))
+    }
+
+    /// Bytes of the stream that arrived within a period.
+    pub fn bytes(&self, from: Duration, to: Duration) -> u64 {
+        self.arrivals.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, bytes)| bytes).sum()
+    }
+
     /// Whether nothing was broken, doubled or wrong.
     pub fn fine(&self) -> bool {
         self.connections.broken == 0
@@ -130,5 +153,24 @@ impl Outcome {
             let _ = writeln!(text, "{death}");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silences_of_a_stream() {
+        let ms = Duration::from_millis;
+        let arrivals = [10, 20, 50, 60, 160, 170].map(|at| (ms(at), at)).to_vec();
+        let moments = Moments { fault: ms(30), repair: ms(100), end: ms(200) };
+        let outcome = Outcome { arrivals, moments, ..Outcome::default() };
+        // A silence begins with the fault, and ends at the repair if nothing arrives before.
+        assert_eq!(outcome.stalls(), [ms(40), ms(60)]);
+        assert_eq!(outcome.bytes(ms(20), ms(60)), 70);
+        // A connection that is broken is silent until the end.
+        let broken = Outcome { arrivals: vec![(ms(10), 1)], ..outcome };
+        assert_eq!(broken.stalls(), [ms(70), ms(100)]);
     }
 }

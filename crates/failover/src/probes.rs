@@ -3,9 +3,10 @@
 use crate::app::{App, ECHO};
 use pointsman_lab::rack::Host;
 use pointsman_lab::{Error, Namespace, Result};
-use pointsman_ports::{Observer, Way};
+use pointsman_ports::{Observer, Poller, Ready, Way};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -59,14 +60,20 @@ pub struct Probes {
     start: Instant,
     stop: Arc<AtomicBool>,
     flows: Arc<Mutex<Flows>>,
+    /// Flows of a set.
+    at_a_time: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// What probes send.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Number of flows.
+    /// Number of flows at a time.
     pub flows: u16,
+    /// After so many packets each, as many other flows follow.
+    pub packets: u64,
+    /// How often that happens before the first flows continue.
+    pub sets: u16,
     /// Time between two packets of a flow.
     pub every: Duration,
     /// The application that they pass.
@@ -75,24 +82,49 @@ pub struct Plan {
     pub to: Ipv4Addr,
 }
 
+impl Plan {
+    /// The usual ones: eight flows without an end, a packet of one of them every millisecond.
+    pub fn endless(app: App, to: Ipv4Addr) -> Plan {
+        Plan { flows: 8, packets: u64::MAX, sets: 1, every: Duration::from_millis(8), app, to }
+    }
+
+    /// All flows.
+    fn count(self) -> usize {
+        usize::from(self.flows) * usize::from(self.sets)
+    }
+
+    /// The flow of a packet, of all packets from 0 on.
+    fn flow(self, turn: u64) -> usize {
+        let flows = u64::from(self.flows.max(1));
+        let set = turn / flows / self.packets.max(1) % u64::from(self.sets.max(1));
+        (set * flows + turn % flows) as usize
+    }
+}
+
 impl Probes {
     /// Starts them from the client to the servers.
     pub fn start(client: &Host, servers: &[&Host], plan: Plan) -> Result<Self> {
         let start = Instant::now();
-        let flows = Arc::new(Mutex::new(vec![Vec::new(); usize::from(plan.flows)]));
-        let mut probes = Probes { start, stop: Arc::default(), flows, threads: Vec::new() };
+        let flows = Arc::new(Mutex::new(vec![Vec::new(); plan.count()]));
+        let at_a_time = usize::from(plan.flows.max(1));
+        let mut probes = Probes { start, stop: Arc::default(), flows, at_a_time, threads: Vec::new() };
         let (from, client) = (client.link.ipv4, &client.namespace);
-        let sockets = client.enter(|| sockets(from, plan.flows))??;
+        let sockets = client.enter(|| sockets(from, plan.count()))??;
         match plan.app.seen() {
             Seen::Echoed => {
                 for host in servers {
                     let socket = host.namespace.enter(|| bound((host.link.ipv4, ECHO).into()))??;
-                    probes.run(&host.namespace, "echo", move |stop, _, _| echo(&socket, stop))?;
+                    let watch = Watch::new([socket.as_raw_fd()])?;
+                    probes.run(&host.namespace, "echo", move |stop, _, _| echo(&socket, watch, stop))?;
                 }
-                let receivers = copies(&sockets)?;
-                probes.run(client, "probe answers", move |stop, start, flows| {
-                    receive(&receivers, stop, start, flows);
-                })?;
+                // A thread waits for few sockets, so that each wait is short.
+                for set in sockets.chunks(at_a_time) {
+                    let receivers = copies(set)?;
+                    let watch = Watch::new(receivers.iter().map(AsRawFd::as_raw_fd))?;
+                    probes.run(client, "probe answers", move |stop, start, flows| {
+                        receive(&receivers, watch, stop, start, flows);
+                    })?;
+                }
             }
             Seen::Watched => {
                 // Every link, because packets pass over both switches.
@@ -101,8 +133,9 @@ impl Probes {
                     for interface in ["eth0", "eth1"] {
                         let observer = host.enter(|| Observer::open(interface))?;
                         let observer = observer.map_err(|e| Error::new(e.to_string()))?;
+                        let watch = Watch::new([observer.raw_fd()])?;
                         probes.run(host, "observer", move |stop, start, flows| {
-                            observe(observer, is_client, plan, stop, start, flows);
+                            observe((observer, watch), is_client, plan, stop, start, flows);
                         })?;
                     }
                 }
@@ -123,15 +156,20 @@ impl Probes {
         Ok(())
     }
 
+    /// When they started.
+    pub fn began(&self) -> Instant {
+        self.start
+    }
+
     /// Time since their start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Whether a packet of every flow has passed.
+    /// Whether a packet of every flow of a set has passed. Those of the first sets may be lost while the store waits for a lease.
     pub fn all_pass(&self) -> bool {
         let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
-        flows.iter().all(|packets| packets.iter().any(|p| p.seen.is_some()))
+        all_of_a_set(&flows, self.at_a_time)
     }
 
     /// Ends them, and gives all packets.
@@ -155,6 +193,12 @@ impl Drop for Probes {
     }
 }
 
+/// Whether every flow of some set, of so many each, has a packet that was seen.
+fn all_of_a_set(flows: &Flows, at_a_time: usize) -> bool {
+    let passes = |packets: &Vec<Packet>| packets.iter().any(|p| p.seen.is_some());
+    flows.chunks(at_a_time).any(|set| set.iter().all(passes))
+}
+
 fn bound(at: SocketAddr) -> Result<UdpSocket> {
     let failed = |e| Error::os(format!("cannot open a socket at {at}"), e);
     let socket = UdpSocket::bind(at).map_err(failed)?;
@@ -162,8 +206,8 @@ fn bound(at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-fn sockets(from: Ipv4Addr, flows: u16) -> Result<Vec<UdpSocket>> {
-    (0..flows).map(|flow| bound((from, FIRST + flow).into())).collect()
+fn sockets(from: Ipv4Addr, flows: usize) -> Result<Vec<UdpSocket>> {
+    (FIRST..).take(flows).map(|port| bound((from, port).into())).collect()
 }
 
 fn copies(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>> {
@@ -171,22 +215,43 @@ fn copies(sockets: &[UdpSocket]) -> Result<Vec<UdpSocket>> {
     sockets.iter().map(copy).collect()
 }
 
-/// Rests for a moment if there is nothing to do.
-fn rest(idle: bool) {
-    if idle {
-        std::thread::sleep(Duration::from_micros(500));
+/// How often threads look whether the probes end.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Descriptors that a thread reads. It waits in the kernel, so that the time of a packet is that of its arrival.
+struct Watch {
+    poller: Poller,
+    ready: Vec<Ready>,
+}
+
+impl Watch {
+    fn new(descriptors: impl IntoIterator<Item = RawFd>) -> Result<Self> {
+        let mut poller = Poller::new().map_err(|e| Error::os("cannot wait for probes", e))?;
+        descriptors.into_iter().enumerate().for_each(|(key, descriptor)| poller.add(key, descriptor));
+        Ok(Watch { poller, ready: Vec::new() })
+    }
+
+    /// Waits until one of them has something to read, or an error.
+    fn wait(&mut self) {
+        if self.poller.wait(Some(Instant::now() + LOOK), &mut self.ready).is_err() {
+            rest();
+        }
     }
 }
 
-fn echo(socket: &UdpSocket, stop: &AtomicBool) {
+/// After an error that may last.
+fn rest() {
+    std::thread::sleep(Duration::from_micros(500));
+}
+
+fn echo(socket: &UdpSocket, mut watch: Watch, stop: &AtomicBool) {
     let mut buffer = [0; 64];
     while !stop.load(Relaxed) {
-        let received = socket.recv_from(&mut buffer);
-        if let Ok((length, from)) = received {
+        watch.wait();
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
             // One that cannot be sent is lost, which is what probes are for.
             let _ = socket.send_to(&buffer[..length], from);
         }
-        rest(received.is_err());
     }
 }
 
@@ -202,7 +267,7 @@ fn send(sockets: &[UdpSocket], plan: Plan, stop: &AtomicBool, start: Instant, fl
             std::thread::sleep(wait);
         }
         due += gap;
-        let flow = (turn % u64::from(plan.flows)) as usize;
+        let flow = plan.flow(turn);
         let number = {
             let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
             flows[flow].push(Packet { sent: start.elapsed(), ..Packet::default() });
@@ -236,24 +301,22 @@ fn note(flows: &Mutex<Flows>, payload: &[u8], noted: std::result::Result<Sight, 
     }
 }
 
-fn receive(sockets: &[UdpSocket], stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
+fn receive(sockets: &[UdpSocket], mut watch: Watch, stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
     let mut buffer = [0; 64];
     while !stop.load(Relaxed) {
-        let mut idle = true;
+        watch.wait();
         for socket in sockets {
             while let Ok(length) = socket.recv(&mut buffer) {
-                idle = false;
                 let sight = Sight { at: start.elapsed(), frame: Vec::new(), returned: true };
                 note(flows, &buffer[..length], Ok(sight));
             }
         }
-        rest(idle);
     }
 }
 
 /// Watches an interface of the client, or of the server.
 fn observe(
-    mut observer: Observer,
+    (mut observer, mut watch): (Observer, Watch),
     is_client: bool,
     plan: Plan,
     stop: &AtomicBool,
@@ -284,7 +347,37 @@ fn observe(
                 _ => {}
             }
         });
-        // The link may return.
-        rest(!matches!(seen, Ok(n) if n > 0));
+        match seen {
+            Ok(0) => watch.wait(),
+            Ok(_) => {}
+            // The link may return.
+            Err(_) => rest(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_passes_when_all_of_its_flows_do() {
+        let sight = Sight { at: Duration::ZERO, frame: Vec::new(), returned: true };
+        let seen = Packet { seen: Some(sight), ..Packet::default() };
+        let mut flows =
+            vec![vec![Packet::default(), seen.clone()], vec![Packet::default()], vec![seen.clone()], vec![]];
+        assert!(!all_of_a_set(&flows, 2));
+        flows[3].push(seen);
+        assert!(all_of_a_set(&flows, 2) && !all_of_a_set(&flows, 4));
+    }
+
+    #[test]
+    fn other_flows_follow_when_these_have_their_packets() {
+        let plan = Plan { flows: 2, packets: 3, sets: 2, ..Plan::endless(App::Nat, Ipv4Addr::LOCALHOST) };
+        let flows: Vec<usize> = (0..14).map(|turn| plan.flow(turn)).collect();
+        assert_eq!(flows, [0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 0, 1]);
+        assert_eq!(plan.count(), 4);
+        let endless = Plan::endless(App::Nat, Ipv4Addr::LOCALHOST);
+        assert_eq!((endless.flow(7), endless.flow(8), endless.flow(1 << 40)), (7, 0, 0));
     }
 }

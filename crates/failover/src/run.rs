@@ -2,7 +2,8 @@
 
 use crate::bed::{Bed, CLIENT, SEED, SERVER, SERVICE};
 use crate::outcome::{Connections, History, Outcome, silence};
-use crate::probes::{Flows, Plan, Probes, Sight};
+use crate::probes::{Flows, Packet, Plan, Probes, Sight};
+use crate::stream::{Arrivals, stream};
 use crate::{App, Fault, Node, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
 use pointsman_history::file::{Header, Operations, SCHEMA, write};
@@ -14,7 +15,7 @@ use pointsman_lab::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the first packets may take to pass: an empty store waits for a lease.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,28 +24,45 @@ const SETTLE: Duration = Duration::from_secs(4);
 /// Source ports of connections.
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=60_000;
 
+/// What passes the switches while one fails, next to the probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// So many TCP connections with a request every second, unless the packets of the application show its state.
+    Connections(usize),
+    /// One TCP connection that sends all the time.
+    Stream,
+}
+
 /// Numbers of a run.
-struct Scale {
-    connections: usize,
-    before: Duration,
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// The load.
+    pub load: Load,
+    /// From the load's start to the fault.
+    pub before: Duration,
     /// From the fault to the repair, at least.
-    broken: Duration,
+    pub broken: Duration,
+    /// Whether a repair follows.
+    pub repair: bool,
 }
 
 impl Scale {
-    fn of(options: &Options) -> Scale {
-        let lease = Duration::from_millis(options.lease_ms.into());
-        if options.quick {
+    /// Of the command.
+    pub fn new(app: App, lease_ms: u32, quick: bool) -> Scale {
+        let lease = Duration::from_millis(lease_ms.into());
+        if quick {
             Scale {
-                connections: 200,
+                load: Load::Connections(200),
                 before: Duration::from_secs(3),
                 broken: lease * 2 + Duration::from_secs(1),
+                repair: true,
             }
         } else {
             Scale {
-                connections: options.app.connections(),
+                load: Load::Connections(app.connections()),
                 before: Duration::from_secs(10),
                 broken: lease * 4 + Duration::from_secs(5),
+                repair: true,
             }
         }
     }
@@ -54,24 +72,26 @@ impl Scale {
 ///
 /// # Errors
 /// The bed cannot be built, or nothing passes before the fault.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let scale = Scale::of(options);
+pub fn measure(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    let scale = options.scale;
     let mut bed = Bed::start(options)?;
-    let plan = Plan { flows: 8, every: Duration::from_millis(8), app: options.app, to: bed.target()? };
-    let (client, servers): (_, Vec<&Host>) = (bed.rack.host(CLIENT)?, bed.server_hosts().collect());
-    let (from, names) = (client.link.ipv4, servers.iter().map(|host| host.name.clone()).collect::<Vec<_>>());
-    let probes = Probes::start(client, &servers, plan)?;
-    wait(|| probes.all_pass(), "no packet passes the switch")?;
-    let ready = probes.elapsed();
+    let (probes, ready) = pass(&bed, Plan::endless(options.app, bed.target()?), PATIENCE)?;
     say("packets pass");
     let stop = AtomicBool::new(false);
-    let client = client.namespace.clone();
-    let keys = Keyring::derive(SEED, names)?;
-    let ends = (SocketAddr::from((plan.to, SERVICE)), from.into());
-    let (moments, connections) = std::thread::scope(|scope| -> Result<_> {
-        let load = scope.spawn(|| match options.app.shows_state() {
-            true => Ok(ConsistencyResult::default()),
-            false => client.enter(|| connections(ends, scale.connections, &keys, &stop))?,
+    let (client, server) = (bed.rack.host(CLIENT)?.clone(), bed.rack.host(SERVER)?.clone());
+    let keys = Keyring::derive(SEED, bed.server_hosts().map(|host| host.name.clone()).collect::<Vec<_>>())?;
+    let ends = (SocketAddr::from((bed.target()?, SERVICE)), client.link.ipv4.into());
+    let (moments, (connections, arrivals)) = std::thread::scope(|scope| -> Result<_> {
+        let load = scope.spawn(|| -> Result<(ConsistencyResult, Arrivals)> {
+            Ok(match scale.load {
+                Load::Stream => {
+                    (ConsistencyResult::default(), stream(&client, &server, probes.began(), &stop)?)
+                }
+                Load::Connections(_) if options.app.shows_state() => Default::default(),
+                Load::Connections(count) => {
+                    (client.namespace.enter(|| connections(ends, count, &keys, &stop))??, Arrivals::new())
+                }
+            })
         });
         std::thread::sleep(scale.before);
         let moments = disturb(&mut bed, options, &scale, &probes, say);
@@ -81,6 +101,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     })?;
     let flows = probes.finish();
     let mut outcome = judge(&flows, ready, &moments);
+    (outcome.moments, outcome.arrivals) = (moments, arrivals);
     outcome.deaths = bed.deaths();
     outcome.view = bed.view();
     outcome.connections = Connections {
@@ -93,15 +114,49 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn wait(mut ready: impl FnMut() -> bool, what: &str) -> Result<()> {
-    let end = std::time::Instant::now() + PATIENCE;
-    while !ready() {
-        if std::time::Instant::now() > end {
-            return Err(Error::new(format!("{what} within {PATIENCE:?}")));
+/// Starts probes, and waits until they pass: also when that was.
+fn pass(bed: &Bed, plan: Plan, patience: Duration) -> Result<(Probes, Duration)> {
+    let servers: Vec<&Host> = bed.server_hosts().collect();
+    let probes = Probes::start(bed.rack.host(CLIENT)?, &servers, plan)?;
+    let end = Instant::now() + patience;
+    while !probes.all_pass() {
+        if Instant::now() > end {
+            return Err(Error::new(format!("no packet passes the switch within {patience:?}")));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(())
+    let ready = probes.elapsed();
+    Ok((probes, ready))
+}
+
+/// Packets of a flow whose times are measured: then another flow follows, whose first packet finds no state in the switch.
+const PACKETS: u64 = 40;
+/// Time for the first ones to pass. Until then, and at the end, flows pass that are not measured.
+const FIRST: Duration = Duration::from_secs(10);
+/// Packets that were sent at the end have this time to pass.
+const LAST: Duration = Duration::from_millis(500);
+
+/// Lets packets pass without a fault for so long, a thousand a second, in eight flows of 40 packets at a time. Gives the time of each packet:
+/// until it is back at the client, or seen at the server if the packets of the application do not return; none if it is lost.
+///
+/// # Errors
+/// The bed cannot be built, nothing passes, or a process ends on its own.
+pub fn round_trips(options: &Options, duration: Duration) -> Result<Vec<Option<Duration>>> {
+    let mut bed = Bed::start(options)?;
+    let usual = Plan::endless(options.app, bed.target()?);
+    let set = usual.every.as_secs_f64() * PACKETS as f64;
+    let sets = ((FIRST + duration + LAST).as_secs_f64() / set).ceil() as u16;
+    let (probes, ready) = pass(&bed, Plan { packets: PACKETS, sets, ..usual }, FIRST)?;
+    std::thread::sleep(duration);
+    let end = probes.elapsed();
+    std::thread::sleep(LAST);
+    let flows = probes.finish();
+    if let Some(death) = bed.deaths().pop() {
+        return Err(Error::new(death));
+    }
+    let measured = flows.iter().flatten().filter(|packet| (ready..end).contains(&packet.sent));
+    let took = |packet: &Packet| packet.seen.as_ref().map(|sight| sight.at.saturating_sub(packet.sent));
+    Ok(measured.map(took).collect())
 }
 
 /// TCP connections with a request every second, until the load is stopped.
@@ -122,11 +177,15 @@ fn connections(
     check_consistency(&config, &mut ports, keys, stop, |_| {})
 }
 
-/// When the fault and the repair happened, and when the load ended.
-struct Moments {
-    fault: Duration,
-    repair: Duration,
-    end: Duration,
+/// When the fault and the repair happened, and when the load ended, since the start of the probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moments {
+    /// The fault.
+    pub fault: Duration,
+    /// The repair begins.
+    pub repair: Duration,
+    /// The end.
+    pub end: Duration,
 }
 
 /// The node of etcd that fails.
@@ -176,6 +235,9 @@ fn disturb(
     say(&format!("fault: {}", options.fault.what()));
     std::thread::sleep(scale.broken.max(SETTLE));
     let repair = probes.elapsed();
+    if !scale.repair {
+        return Ok(Moments { fault, repair, end: repair });
+    }
     match options.fault {
         Fault::Store if options.node == Node::Etcd => {
             bed.stores.etcd.iter_mut().try_for_each(|etcd| etcd.start_node(ETCD_VICTIM))?;

@@ -23,6 +23,8 @@ const PEERS: u16 = 4801;
 /// The processes of the store.
 pub struct Stores {
     replicate: Replicate,
+    /// One store has files.
+    durable: bool,
     ipv6: bool,
     /// Those that run.
     pub processes: Vec<Option<Process>>,
@@ -59,6 +61,7 @@ impl Stores {
         };
         Stores {
             replicate: options.replicate,
+            durable: options.durable,
             ipv6: options.ipv6,
             processes: (0..count).map(|_| None).collect(),
             runs: vec![0; count],
@@ -96,7 +99,10 @@ impl Bed {
         match self.stores.replicate {
             Replicate::Local => {
                 let listen = self.stores.listen();
-                arguments.extend(["--listen", &listen, "--data", &self.path("data")].map(String::from));
+                arguments.extend(["--listen", &listen].map(String::from));
+                if self.stores.durable {
+                    arguments.extend(["--data".into(), self.path("data")]);
+                }
             }
             Replicate::Chain => arguments.extend(self.of_node(node)?),
             Replicate::Etcd => {

@@ -101,28 +101,6 @@ fn a_figure_with_a_proxy_in_the_lab() {
     }
 }
 
-/// TEA's processes in namespaces: packets of two sizes that are looked up in a memory server, and READs of its memory without a switch.
-#[test]
-fn look_ups_and_bare_reads_in_the_lab() {
-    let dir = Scratch::new("reproduce-tea");
-    let (json, csv) = (dir.path("r.json"), dir.path("r.csv"));
-    let args = ["reproduce", "tea-fig-3.9", "--quick", "--in", "lab", "--seeds", "1"];
-    let ended = run(&[&args[..], &["--json", &json, "--csv", &csv]].concat());
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stdout.contains("2 runs; checkers found no violations"), "{ended:?}");
-    let read = |path: &str| std::fs::read_to_string(path).expect("the file is there");
-    let result: Value = serde_json::from_str(&read(&json)).expect("one line of JSON");
-    assert_eq!(result["place"], "lab", "{result}");
-    let claims = result["claims"].as_array().expect("claims");
-    assert_eq!(claims.len(), 4, "{result}");
-    for claim in claims {
-        // How large depends on what else the machine does.
-        assert!(claim["ours"].as_f64().is_some_and(|n| n.is_finite() && n > 0.0), "{claim}");
-        assert!(claim["loss_percent"].as_f64().is_some_and(|lost| lost < 50.0), "{claim}");
-    }
-    assert!(read(&csv).contains("bare READ"));
-}
-
 /// All schemes at 10 Gbit/s. Two parts leave in the file what the whole figure needs, which then simulates nothing.
 #[test]
 fn a_figure_of_networks_in_parts() {
@@ -189,6 +167,10 @@ fn the_list_and_mistakes() {
     check(&["fig-5.7", "--as-published=tie"], "possible values");
     check(&["fabric-cdf", "--as-published"], "has no settings as published");
     check(&["fabric-cdf", "--in", "lab"], "omit --in lab");
+    check(
+        &["redplane-fig-5.12", "--in", "lab"],
+        "redplane-fig-5.12 runs only in the simulator: omit --in lab",
+    );
     check(&["fabric-cdf", "--quick", "--full"], "cannot be used with");
     check(&["fabric-cdf", "--shard", "1/2"], "--keep");
     check(&["fabric-cdf", "--shard", "3/2", "--keep", "k.jsonl"], "write I/N with I from 1 to N");

@@ -15,6 +15,7 @@ mod net_wire;
 mod network_wire;
 mod probes_wire;
 mod rack_wire;
+mod reproduce_wire;
 mod siege_wire;
 mod sim_lab;
 mod state_wire;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ("probes_wire", probes_wire::TESTS),
         ("sim_lab", sim_lab::TESTS),
         ("bench_wire", bench_wire::TESTS),
+        ("reproduce_wire", reproduce_wire::TESTS),
     ];
     let together: &Modules = &[
         ("failover_wire", failover_wire::TESTS),

@@ -363,7 +363,7 @@ mod tests {
             assert!(matches!(lab.place, Place::Lab(_)), "{}", f.id);
             each.push(lab);
         }
-        assert_eq!(each.len() - all().count(), 5);
+        assert_eq!(each.len() - all().count(), 9);
         for f in each {
             let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
             assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
@@ -383,12 +383,14 @@ mod tests {
         assert!(ask(&["table-5.4"], Where::Simulator).is_err_and(|e| e.to_string().contains("add --in lab")));
         assert_eq!(ask(&["table-5.4"], Where::Lab), Ok(1));
         assert_eq!(ask(&["fig-5.7", "goal-capacity"], Where::Lab), Ok(2));
-        let described = |place| {
-            let wanted = wanted(&names(&["tea-fig-3.10", "tea-fig-3.10"]), place);
-            wanted.map(|w| (w.len(), w[0].0.claims.len(), w[0].0.id))
+        let described = |name: &str, place| {
+            let wanted = wanted(&names(&[name, name]), place);
+            wanted.map(|w| (w.len(), w[0].0.claims.len(), w[0].0.id == name))
         };
-        assert_eq!(described(Where::Simulator), Ok((1, 5, "tea-fig-3.10")));
-        assert_eq!(described(Where::Lab), Ok((1, 3, "tea-fig-3.10")));
+        assert_eq!(described("redplane-fig-5.16", Where::Simulator), Ok((1, 4, true)));
+        assert_eq!(described("redplane-fig-5.16", Where::Lab), Ok((1, 3, true)));
+        assert_eq!(described("tea-fig-3.10", Where::Simulator), Ok((1, 5, true)));
+        assert_eq!(described("tea-fig-3.10", Where::Lab), Ok((1, 3, true)));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));
         assert!(list().contains("table-4.1"));
     }

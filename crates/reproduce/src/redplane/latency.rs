@@ -11,7 +11,7 @@ use pointsman_testbed::trace::{self, Sent, Traffic};
 use pointsman_testbed::{App, Build, Happened, Testbed, Times};
 
 const SECTION: &str = "RedPlane, thesis section 5.6.1";
-const RTT: Quantity = Quantity { name: "rtt", unit: "us", label: "round-trip time, us", log: true };
+pub const RTT: Quantity = Quantity { name: "rtt", unit: "us", label: "round-trip time, us", log: true };
 const WHERE: Quantity = Quantity { name: "application", unit: "", label: super::APPLICATIONS, log: false };
 const PERCENTS: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
@@ -22,7 +22,7 @@ const SOFTWARE_US: f64 = 10.0;
 /// A message of 200 bytes on the management network's links, 1 Gbit/s (the paper's).
 const MANAGEMENT_US: f64 = 1.6;
 
-const fn same(id: &'static str, text: &'static str) -> Claim {
+pub const fn same(id: &'static str, text: &'static str) -> Claim {
     Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.05 }, source: Source::Text }
 }
 
@@ -109,7 +109,8 @@ pub const APPS: Figure = Figure {
 };
 
 /// Round-trip times of a run, in microseconds, and the share of packets that did not come back.
-struct Ran {
+#[derive(Clone)]
+pub struct Ran {
     rtts: Vec<f64>,
     lost_percent: f64,
 }
@@ -121,6 +122,14 @@ impl Lossy for Ran {
 }
 
 impl Ran {
+    /// Of the time of each packet, if it came back.
+    pub fn of(packets: impl ExactSizeIterator<Item = Option<f64>>) -> Self {
+        let sent = packets.len();
+        let rtts: Vec<f64> = packets.flatten().collect();
+        let lost_percent = 100.0 * (1.0 - rtts.len() as f64 / sent as f64);
+        Ran { rtts, lost_percent }
+    }
+
     fn percentile(&mut self, percent: f64) -> f64 {
         percentile(&mut self.rtts, percent)
     }
@@ -206,7 +215,7 @@ fn on_servers(bench: &Bench, servers: u32, seed: u64) -> Ran {
 }
 
 /// Distributions as curves: the share of packets by their time would be steps, so the time is on the vertical axis.
-fn distribution(name: &str, runs: &mut [Ran]) -> Curve {
+pub fn distribution(name: &str, runs: &mut [Ran]) -> Curve {
     let loss_percent = crate::figure::worst(runs.iter().map(Lossy::loss_percent));
     let mut point = |percent: f64| {
         let samples = runs.iter_mut().map(|r| r.percentile(percent)).collect();
@@ -216,7 +225,7 @@ fn distribution(name: &str, runs: &mut [Ran]) -> Curve {
 }
 
 /// Sample by sample, the difference of two curves at a place.
-fn more(chart: &Chart, (a, b): (&str, &str), x: f64) -> Evidence {
+pub fn more(chart: &Chart, (a, b): (&str, &str), x: f64) -> Evidence {
     let (a, b) = (chart.evidence(a, x), chart.evidence(b, x));
     let samples = a.samples.iter().zip(&b.samples).map(|(a, b)| a - b).collect();
     let loss_percent = crate::figure::worst([a.loss_percent, b.loss_percent].into_iter());
@@ -268,6 +277,24 @@ fn nat(bench: &Bench) -> Result<Found, Failed> {
     Ok(found)
 }
 
+/// Medians and 99th percentiles, of runs without RedPlane, with one store and with a chain for each application, which has these places on the axis.
+pub fn by_application(at: &[f64], runs: &mut [Vec<Ran>]) -> Vec<Chart> {
+    let mut chart = |(title, percent): (&str, f64)| {
+        let mut ours: Vec<Curve> = ["without RedPlane", "one store", "chain"]
+            .map(|name| Curve { name: name.into(), points: Vec::new() })
+            .into();
+        for (x, runs) in at.iter().zip(runs.chunks_mut(3)) {
+            for (curve, runs) in ours.iter_mut().zip(runs) {
+                let loss_percent = crate::figure::worst(runs.iter().map(Lossy::loss_percent));
+                let samples = runs.iter_mut().map(|r| r.percentile(percent)).collect();
+                curve.points.push(Point { x: *x, samples, loss_percent });
+            }
+        }
+        Chart { title: title.into(), x: WHERE, y: RTT, ours, paper: Vec::new() }
+    };
+    vec![chart(("Medians", 50.0)), chart(("99th percentiles", 99.0))]
+}
+
 fn apps(bench: &Bench) -> Result<Found, Failed> {
     let of = |app| Ok::<_, Failed>([build(bench, app, true)?, build(bench, app, false)?]);
     let names = ["nat", "firewall", "dispatch", "gateway", "counter"];
@@ -279,18 +306,8 @@ fn apps(bench: &Bench) -> Result<Found, Failed> {
         }
     }
     let mut runs = bench.each("round trips by application", &cases, |case, seed| run(bench, case, seed))?;
-    let mut found = Found::default();
-    for (title, percent) in [("Medians", 50.0), ("99th percentiles", 99.0)] {
-        let mut ours: Vec<Curve> = ["without RedPlane", "one store", "chain"]
-            .map(|name| Curve { name: name.into(), points: Vec::new() })
-            .into();
-        for (n, runs) in runs.iter_mut().enumerate() {
-            let loss_percent = crate::figure::worst(runs.iter().map(Lossy::loss_percent));
-            let samples = runs.iter_mut().map(|r| r.percentile(percent)).collect();
-            ours[n % 3].points.push(Point { x: (n / 3 + 1) as f64, samples, loss_percent });
-        }
-        found.charts.push(Chart { title: title.into(), x: WHERE, y: RTT, ours, paper: Vec::new() });
-    }
+    let charts = by_application(&[1.0, 2.0, 3.0, 4.0, 5.0], &mut runs);
+    let mut found = Found { charts, ..Found::default() };
     let medians = found.charts[0].clone();
     for (n, id) in names.iter().take(4).enumerate() {
         let x = (n + 1) as f64;

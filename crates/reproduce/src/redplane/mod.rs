@@ -1,7 +1,8 @@
-//! Chapter 5 of D. Kim's thesis (RedPlane): on its testbed in virtual time, with our library and store.
+//! Chapter 5 of D. Kim's thesis (RedPlane): on its testbed in virtual time, with our library and store; some figures also in the lab.
 
 mod breaks;
 mod cost;
+mod lab;
 mod latency;
 mod recovery;
 mod resources;
@@ -17,17 +18,17 @@ use std::sync::Arc;
 
 /// In the order of the thesis.
 pub const FIGURES: &[Figure] = &[
-    breaks::TABLE,
+    lab::also(breaks::TABLE, &lab::TABLE),
     resources::TABLE,
     breaks::SEQUENCING,
     breaks::LEASES,
-    latency::NAT,
-    latency::APPS,
+    lab::also(latency::NAT, &lab::NAT),
+    lab::also(latency::APPS, &lab::APPS),
     cost::BANDWIDTH,
     snapshots::SNAPSHOTS,
     throughput::APPS,
     throughput::UPDATES,
-    recovery::FAILOVER,
+    lab::also(recovery::FAILOVER, &lab::FAILOVER),
     cost::OCCUPANCY,
 ];
 

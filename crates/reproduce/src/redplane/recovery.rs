@@ -29,7 +29,7 @@ const INTERVAL_NS: u64 = 100 * MS;
 /// Payload of a packet: room for options.
 const MSS: u16 = 1400;
 
-const RATE: Quantity =
+pub const RATE: Quantity =
     Quantity { name: "throughput", unit: "mbit_s", label: "throughput, Mbit/s", log: false };
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 1);
@@ -40,6 +40,8 @@ const FRONT: usize = 34;
 const fn disruption(id: &'static str, text: &'static str, seconds: f64) -> Claim {
     Claim { id, text, paper: seconds, unit: "s", rule: Rule::Effect { neutral: 0.0 }, source: Source::Text }
 }
+
+pub const FAILS: Claim = disruption("fails", "the disruption after the failure", 0.9);
 
 pub const FAILOVER: Figure = Figure {
     id: "redplane-fig-5.16",
@@ -55,7 +57,7 @@ pub const FAILOVER: Figure = Figure {
          store asks for the key",
     ],
     claims: &[
-        disruption("fails", "the disruption after the failure", 0.9),
+        FAILS,
         disruption("returns", "the disruption after the return, without RECALL", 1.0),
         Claim {
             id: "recall",

@@ -1,0 +1,48 @@
+//! `pointsman reproduce --in lab` with the processes of TEA and RedPlane.
+
+use crate::support::{Finished, Scratch, run};
+use pointsman_lab::ensure;
+use pointsman_lab::harness::Test;
+use serde_json::Value;
+
+pub const TESTS: &[(&str, Test)] = &[
+    ("look_ups_and_bare_reads", look_ups_and_bare_reads),
+    ("round_trips_through_real_switches", round_trips_through_real_switches),
+];
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A figure, once: its claims have numbers, and its table has these words.
+fn once(figure: &str, claims: usize, words: &[&str]) -> Outcome<Finished> {
+    let dir = Scratch::new("reproduce-lab");
+    let (json, csv) = (dir.path("r.json"), dir.path("r.csv"));
+    let args = ["reproduce", figure, "--quick", "--in", "lab", "--seeds", "1"];
+    let ended = run(&[&args[..], &["--json", &json, "--csv", &csv]].concat());
+    ensure!(ended.code == Some(0), "{ended:?}");
+    let result: Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
+    ensure!(result["place"] == "lab", "{result}");
+    let found = result["claims"].as_array().map_or(&[][..], |all| all);
+    ensure!(found.len() == claims, "{result}");
+    for claim in found {
+        // How large depends on what else the machine does.
+        ensure!(claim["ours"].as_f64().is_some_and(|n| n.is_finite() && n > 0.0), "{claim}");
+        ensure!(claim["loss_percent"].as_f64().is_some_and(|lost| lost < 50.0), "{claim}");
+    }
+    let table = std::fs::read_to_string(&csv)?;
+    for word in words {
+        ensure!(table.contains(word), "{word}: {table}");
+    }
+    Ok(ended)
+}
+
+/// TEA: packets of two sizes that are looked up in a memory server, and READs of its memory without a switch.
+fn look_ups_and_bare_reads() -> Outcome<()> {
+    let ended = once("tea-fig-3.9", 4, &["bare READ"])?;
+    ensure!(ended.stdout.contains("2 runs; checkers found no violations"), "{ended:?}");
+    Ok(())
+}
+
+/// RedPlane: packets pass without it, with one store and with a chain, whose answers the first packets of flows wait for.
+fn round_trips_through_real_switches() -> Outcome<()> {
+    once("redplane-fig-5.10", 3, &["plain", "RedPlane", "one store"]).map(|_| ())
+}
