@@ -128,7 +128,7 @@ fn a_replica_serves_while_a_server_is_away() {
             let away = Some((away, 5000 * US, 10_000 * US));
             let mut world = World::new(&app, Settings { replicas: true, away, change_ns, ..settings() }, 1);
             world.run(30_000 * US);
-            let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0).count());
+            let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0..usize::MAX).count());
             let count =
                 |world: &mut World<Engine>, n| world.rig.counter("tea_counts", n).expect("a counter").packets;
             let [replica, out, probes] = [16, 17, 18].map(|n| count(&mut world, n));
@@ -143,7 +143,7 @@ fn a_replica_serves_while_a_server_is_away() {
             let before = count(&mut world, 16);
             world.run(10_000 * US);
             assert!(count(&mut world, 16) < before + 100, "the replica still serves");
-            assert_eq!(world.checker.unseen(0).count(), lost, "{away:?}: lost after the repair");
+            assert_eq!(world.checker.unseen(0..usize::MAX).count(), lost, "{away:?}: lost after the repair");
         }
     }
 }
@@ -187,7 +187,7 @@ fn a_queue_pair_that_ended_is_revived() {
         let breaks = Some(5000 * US);
         let mut world = World::new(&app, Settings { replicas, change_ns, breaks, ..settings() }, 3);
         world.run(20_000 * US);
-        let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0).count());
+        let (verdict, lost) = (world.checker.verdict, world.checker.unseen(0..usize::MAX).count());
         println!("{lost} of {} packets lost, {} revived", verdict.sent, world.revived);
         assert_eq!((verdict.violations(), world.wrong.len()), (0, 0), "{verdict:?} {:?}", world.wrong);
         assert_eq!(world.revived, 1);
@@ -197,7 +197,7 @@ fn a_queue_pair_that_ended_is_revived() {
         let before = answered(&mut world);
         world.run(10_000 * US);
         assert_ne!(answered(&mut world), before, "the queue pair is not used");
-        assert_eq!(world.checker.unseen(0).count(), lost, "lost after it was set up again");
+        assert_eq!(world.checker.unseen(0..usize::MAX).count(), lost, "lost after it was set up again");
     }
 }
 
@@ -210,7 +210,7 @@ fn a_lost_frame_costs_few_packets() {
         world.lost_frames = 0;
         world.run(20_000 * US);
         let (verdict, frames) = (world.checker.verdict, world.lost_frames);
-        let lost = world.checker.unseen(0).count() as u64;
+        let lost = world.checker.unseen(0..usize::MAX).count() as u64;
         println!(
             "{loss} of frames lost, a packet in {gap_ns} ns: {lost} of {} packets for {frames} frames",
             verdict.sent
