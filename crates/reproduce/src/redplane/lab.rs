@@ -91,7 +91,8 @@ pub const FAILOVER: Figure = Figure {
         "one connection of the kernel's TCP passes a NAT whose states are kept by a chain of three stores, with leases of 1 s. The sender writes 40 Mbit/s (the paper's iperf has 100 Gbit/s), \
          so that the rate says nothing about the switch",
         "the failed switch takes its links with it, so that hosts use the other one at once; they return when it runs again",
-        "a disruption is the longest time without data at the receiver. The store always asks for the key (RECALL); the paper's does not. Packets are also lost while the links return          (some 100 ms, also without RedPlane: docs/redplane.md), and the kernel's TCP sends again after 200 ms, 600 ms, 1.4 s",
+        "a disruption is the longest time without data at the receiver. The store always asks for the key (RECALL); the paper's does not. Packets are also lost while the links return \
+         (some 100 ms, also without RedPlane: docs/redplane.md), and the kernel's TCP usually sends again after 200 ms, 600 ms, 1.4 s (not traced here)",
     ],
     claims: &[
         recovery::FAILS,

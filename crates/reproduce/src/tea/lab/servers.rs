@@ -4,16 +4,9 @@ use super::{CACHE, ENTRIES, EXPONENT, Lab, MACHINE, RATE, Runs, calm, chart, tim
 use crate::bench::Bench;
 use crate::error::Failed;
 use crate::figure::{Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
-use crate::tea::servers::popular;
+use crate::tea::servers::{EVEN, EXPONENTS, SERVER, SERVERS, SHARE, UNEVEN, popular};
 use pointsman_tea::{App, Options, Part};
 
-const SERVERS: usize = 8;
-/// The paper's exponents, the most skewed one last.
-const EXPONENTS: [f64; 3] = [0.90, 0.95, EXPONENT];
-
-const SERVER: Quantity = Quantity { name: "server", unit: "", label: "server", log: false };
-const SHARE: Quantity =
-    Quantity { name: "share", unit: "percent", label: "look-ups of a server, % of all packets", log: false };
 const SKEW: Quantity = Quantity { name: "exponent", unit: "", label: "exponent of Zipf's law", log: false };
 
 pub const FIGURE: Figure = Figure {
@@ -39,22 +32,8 @@ pub const FIGURE: Figure = Figure {
             rule: Rule::Same { within: 0.05 },
             source: Source::Text,
         },
-        Claim {
-            id: "even",
-            text: "Zipf 0.99, 8 servers, with the cache: the busiest one's look-ups over the mean",
-            paper: 1.05,
-            unit: "times",
-            rule: Rule::AtMost,
-            source: Source::Ours,
-        },
-        Claim {
-            id: "uneven",
-            text: "the same without the cache",
-            paper: 1.47,
-            unit: "times",
-            rule: Rule::Effect { neutral: 1.0 },
-            source: Source::Ours,
-        },
+        EVEN,
+        UNEVEN,
     ],
 };
 
