@@ -17,6 +17,7 @@ use pointsman_v1model::{Output as Frame, Switch, SwitchConfig, Time};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
 
 /// Passes through the pipeline at a time.
@@ -123,11 +124,10 @@ impl World {
         };
         let mut world = World {
             server: Server::new(ServerConfig {
-                entities_per_response: 7,
-                max_clients_per_role: 4,
+                entities_per_response: const { NonZeroUsize::new(7).unwrap() },
+                max_clients_per_role: const { NonZeroUsize::new(4).unwrap() },
                 ..ServerConfig::default()
-            })
-            .unwrap_or_else(|e| panic!("{e}")),
+            }),
             switch: Switch::new(config).unwrap_or_else(|e| panic!("{e}")),
             now: Time::from_millis(1),
         };

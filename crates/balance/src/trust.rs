@@ -8,6 +8,7 @@ use crate::config::Rack;
 use crate::types::DeviceNumber;
 use pointsman_wire::siphash::half_sip_hash;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::fmt::{self, Write as _};
 
 /// Whether reports need a digest.
@@ -55,6 +56,69 @@ impl fmt::Debug for ReportKey {
     }
 }
 
+/// A line in a file of keys is wrong. It quotes no key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFileError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: KeyProblem,
+}
+
+/// What is wrong with a line in a file of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyProblem {
+    /// It does not have three fields.
+    Fields,
+    /// The second field is not a key's number.
+    Number,
+    /// The third field is not a key.
+    Key,
+    /// An earlier line has a key of this agent with this number.
+    Twice {
+        /// `server/device`.
+        agent: String,
+        /// The number.
+        number: u8,
+    },
+}
+
+impl fmt::Display for KeyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        match &self.problem {
+            KeyProblem::Fields => f.write_str(
+                "write server/device, the key's number and 16 hexadecimal digits: s1/cpu 1 0123...",
+            ),
+            KeyProblem::Number => f.write_str("the second field is the key's number, 1 to 255"),
+            KeyProblem::Key => f.write_str("the third field is the key: write 16 hexadecimal digits"),
+            KeyProblem::Twice { agent, number } => {
+                write!(f, "`{agent}` already has a key {number}: give this one another number")
+            }
+        }
+    }
+}
+
+impl Error for KeyFileError {}
+
+/// This agent, `server/device`, has the key with the highest number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastKey(pub String);
+
+impl fmt::Display for LastKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` has key 255, the last one: remove its lines, restart the switch, and begin at 1",
+            self.0
+        )
+    }
+}
+
+impl Error for LastKey {}
+
 /// The keys of a rack's agents, by device and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportKeys(BTreeMap<(DeviceNumber, u8), ReportKey>);
@@ -63,8 +127,8 @@ impl ReportKeys {
     /// Reads a file of keys. Lines of devices that are not in the rack are skipped; the second result names them.
     ///
     /// # Errors
-    /// A line that is none, or two keys with the same number: which line, and what to write. It quotes no key.
-    pub fn parse(file: &str, text: &str, rack: &Rack) -> Result<(Self, Vec<String>), String> {
+    /// A line is not a key, or two keys of an agent have the same number.
+    pub fn parse(file: &str, text: &str, rack: &Rack) -> Result<(Self, Vec<String>), KeyFileError> {
         let known: BTreeMap<String, DeviceNumber> =
             rack.devices().map(|(s, d)| (format!("{}/{}", s.name, d.name), d.number)).collect();
         let mut keys = BTreeMap::new();
@@ -74,25 +138,23 @@ impl ReportKeys {
             if line.is_empty() {
                 continue;
             }
-            let wrong = |what: &str| Err(format!("{file}:{}: {what}", i + 1));
+            let wrong = |problem| Err(KeyFileError { file: file.into(), line: i + 1, problem });
             let fields: Vec<&str> = line.split_ascii_whitespace().collect();
             let &[name, number, key] = fields.as_slice() else {
-                return wrong(
-                    "write server/device, the key's number and 16 hexadecimal digits: s1/cpu 1 0123...",
-                );
+                return wrong(KeyProblem::Fields);
             };
             let Some(number) = number.parse::<u8>().ok().filter(|n| *n > 0) else {
-                return wrong("the second field is the key's number, 1 to 255");
+                return wrong(KeyProblem::Number);
             };
             let Some(key) = ReportKey::parse(key) else {
-                return wrong("the third field is the key: write 16 hexadecimal digits");
+                return wrong(KeyProblem::Key);
             };
             let Some(device) = known.get(name) else {
                 unknown.insert(name.to_string());
                 continue;
             };
             if keys.insert((*device, number), key).is_some() {
-                return wrong(&format!("`{name}` already has a key {number}: give this one another number"));
+                return wrong(KeyProblem::Twice { agent: name.into(), number });
             }
         }
         Ok((ReportKeys(keys), unknown.into_iter().collect()))
@@ -107,7 +169,7 @@ impl ReportKeys {
         rack: &Rack,
         renew: bool,
         mut random: impl FnMut() -> [u8; 8],
-    ) -> Result<usize, String> {
+    ) -> Result<usize, LastKey> {
         let mut made = 0;
         let agents: BTreeSet<DeviceNumber> = rack.devices().map(|(_, d)| d.reporter).collect();
         for agent in agents {
@@ -116,10 +178,7 @@ impl ReportKeys {
                 continue;
             }
             let Some(number) = newest.unwrap_or(0).checked_add(1) else {
-                return Err(format!(
-                    "`{}` has key 255, the last one: remove its lines, restart the switch, and begin at 1",
-                    rack.device_name(agent)
-                ));
+                return Err(LastKey(rack.device_name(agent)));
             };
             self.0.insert((agent, number), ReportKey(random()));
             made += 1;
@@ -161,7 +220,7 @@ impl Rack {
     ///
     /// # Errors
     /// See [`ReportKeys::parse`].
-    pub fn read_keys(&mut self, file: &str, text: &str) -> Result<Vec<String>, String> {
+    pub fn read_keys(&mut self, file: &str, text: &str) -> Result<Vec<String>, KeyFileError> {
         let (keys, unknown) = ReportKeys::parse(file, text, self)?;
         self.keys = keys;
         Ok(unknown)
@@ -229,7 +288,7 @@ address = "10.0.1.13"
     fn wrong_lines() {
         let rack = rack();
         let check = |text: &str, expected: &str| {
-            let error = ReportKeys::parse("keys", text, &rack).expect_err(text);
+            let error = ReportKeys::parse("keys", text, &rack).expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("0011223344556677"), "{error}");
         };
@@ -261,6 +320,6 @@ address = "10.0.1.13"
         for _ in 3..=255 {
             assert_eq!(keys.extend(&rack, true, &mut random), Ok(2));
         }
-        assert!(keys.extend(&rack, true, &mut random).is_err_and(|e| e.contains("`s1/cpu` has key 255")));
+        assert!(keys.extend(&rack, true, &mut random).is_err_and(|e| e == LastKey("s1/cpu".into())));
     }
 }

@@ -66,7 +66,7 @@ fn resident_mb() -> f64 {
 fn main() -> Result<(), String> {
     let n: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
     let mut switch = Switch::<Interp>::new(SwitchConfig::default()).map_err(|e| e.to_string())?;
-    let mut server = Server::new(ServerConfig::default())?;
+    let mut server = Server::new(ServerConfig::default());
     let mut device = SwitchDevice { switch: &mut switch, compile };
     server.boot(&mut device, PROGRAM.as_bytes(), Time::ZERO).map_err(|e| e.message)?;
     let election_id = Some(pb::Uint128 { high: 0, low: 1 });

@@ -1,6 +1,9 @@
 //! Why a rack or a network cannot run on this machine.
 
 use pointsman_balance::ConfigErrors;
+use pointsman_balance::agent::CannotRun;
+use pointsman_balance::config::SettingsError;
+use pointsman_balance::controller::StartError;
 use pointsman_fabric::FillError;
 use pointsman_node::agent::AgentError;
 use pointsman_node::controller::{OpenError, ProgramError};
@@ -32,8 +35,12 @@ pub enum Error {
     Open(OpenError),
     /// The controllers of a network do not take the program.
     Fabric(FillError),
-    /// Controller or agent do not take their settings.
-    Settings(String),
+    /// The controller does not take the rack or the program.
+    Controller(StartError),
+    /// A device cannot have an agent.
+    NoAgent(CannotRun),
+    /// A service cannot have the settings.
+    Settings(SettingsError),
     /// This is not the name of a device.
     NoDevice(String),
     /// The asynchronous runtime cannot start.
@@ -73,7 +80,9 @@ impl fmt::Display for Error {
             Error::Agent(e) => e.fmt(f),
             Error::Open(e) => e.fmt(f),
             Error::Fabric(e) => e.fmt(f),
-            Error::Settings(why) => f.write_str(why),
+            Error::Controller(e) => e.fmt(f),
+            Error::NoAgent(e) => e.fmt(f),
+            Error::Settings(e) => e.fmt(f),
             Error::NoDevice(name) => write!(f, "{name} is not SERVER/DEVICE"),
             Error::Start(e) => write!(f, "cannot start: {e}"),
             Error::Listen(what, e) => write!(f, "cannot listen {what}: {e}"),

@@ -273,7 +273,7 @@ impl Live {
         let host = self.rack.host(device)?;
         let (server, name) = device.split_once('/').ok_or_else(|| Error::NoDevice(device.to_string()))?;
         let config =
-            AgentConfig::from_rack(&self.config, server, name, &host.interface).map_err(Error::Settings)?;
+            AgentConfig::from_rack(&self.config, server, name, &host.interface).map_err(Error::NoAgent)?;
         let running = host.namespace.enter(|| Running::open(config))?.map_err(Error::Agent)?;
         let stopper = running.stopper();
         let (log, who) = (self.log.clone(), format!("agent {device}"));
@@ -295,7 +295,7 @@ impl Live {
     pub fn start_controller(&mut self) -> Result<(), Error> {
         let opened = controller::open(&self.config, Path::new(".")).map_err(Error::Open)?;
         let controller =
-            Controllers::new(opened.desk.rack().clone(), self.program.clone()).map_err(Error::Settings)?;
+            Controllers::new(opened.desk.rack().clone(), self.program.clone()).map_err(Error::Controller)?;
         let (commands, rx) = mpsc::unbounded_channel();
         let (tx, status) = watch::channel(Standing::START);
         let api = match &self.config.api {

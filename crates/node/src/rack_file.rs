@@ -1,7 +1,7 @@
 //! The rack description, its agents' keys and the API's tokens, as files; `pointsman keys` creates keys and a first token.
 
 use crate::controller::files::{FileError, replace};
-use pointsman_balance::trust::{ReportKeys, Trust};
+use pointsman_balance::trust::{KeyFileError, LastKey, ReportKeys, Trust};
 use pointsman_balance::{ConfigErrors, Rack};
 use pointsman_console::say;
 use std::error::Error;
@@ -41,8 +41,12 @@ pub enum RackError {
         /// The reason.
         error: io::Error,
     },
-    /// The file of keys is wrong, or has no room for more.
-    Keys(String),
+    /// The file of keys is wrong.
+    Keys(KeyFileError),
+    /// An agent has the key with the highest number.
+    LastKey(LastKey),
+    /// The store's secret cannot be read.
+    StoreSecret(PathBuf, String),
     /// These devices have no key, says this description.
     Keyless(Vec<String>, PathBuf),
     /// The description names no file of keys.
@@ -65,7 +69,9 @@ impl fmt::Display for RackError {
                     "switch.report_keys: cannot read {keys}: {error}; create it with `pointsman keys {rack}`"
                 )
             }
-            RackError::Keys(why) => f.write_str(why),
+            RackError::Keys(error) => error.fmt(f),
+            RackError::LastKey(error) => error.fmt(f),
+            RackError::StoreSecret(file, why) => write!(f, "switch.store.secret: {}: {why}", file.display()),
             RackError::Keyless(devices, rack) => write!(
                 f,
                 "{} have no key in the file of switch.report_keys: run `pointsman keys {}`",
@@ -129,7 +135,7 @@ pub fn read(path: &Path, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> 
 fn take_secret(path: &Path, rack: &mut Rack) -> Result<(), RackError> {
     let Some(store) = &rack.switch.store else { return Ok(()) };
     let file = path.parent().unwrap_or(Path::new("")).join(&store.secret_file);
-    let wrong = |why: String| RackError::Keys(format!("switch.store.secret: {}: {why}", file.display()));
+    let wrong = |why| RackError::StoreSecret(file.clone(), why);
     let text = std::fs::read_to_string(&file).map_err(|e| wrong(format!("cannot read it: {e}")))?;
     rack.take_store_secret(&text).map_err(wrong)
 }
@@ -186,7 +192,7 @@ pub fn random<const N: usize>() -> Result<[u8; N], RackError> {
 pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, RackError> {
     let mut failed = None;
     let made = keys.extend(rack, renew, || random().map_err(|e| failed = Some(e)).unwrap_or_default());
-    let made = made.map_err(RackError::Keys)?;
+    let made = made.map_err(RackError::LastKey)?;
     failed.map_or(Ok(made), Err)
 }
 

@@ -27,7 +27,7 @@ fn new_switch() -> (Server, Switch<Interp>) {
     for port in 1..=4 {
         switch.add_port(port).expect("free");
     }
-    (Server::new(ServerConfig::default()).expect("valid"), switch)
+    (Server::new(ServerConfig::default()), switch)
 }
 
 pub fn ms(n: u64) -> Duration {

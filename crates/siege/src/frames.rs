@@ -39,14 +39,14 @@ impl Ground {
     /// Of this rack.
     pub fn of(rack: &Rack) -> Result<Self> {
         let spec = &rack.wiring.spec;
-        let wrong = |e: String| Error::new(format!("the rack's own description: {e}"));
-        let mut described = rack.description().rack().map_err(|e| wrong(e.to_string()))?;
-        described.read_keys("report-keys.txt", &rack.key_text()?).map_err(wrong)?;
+        let wrong = |e: &dyn std::fmt::Display| Error::new(format!("the rack's own description: {e}"));
+        let mut described = rack.description().rack().map_err(|e| wrong(&e))?;
+        described.read_keys("report-keys.txt", &rack.key_text()?).map_err(|e| wrong(&e))?;
         let mut agents = Vec::new();
         for (server, device) in described.devices() {
             let name = format!("{}/{}", server.name, device.name);
             let key =
-                described.keys.newest(device.number).ok_or_else(|| wrong(format!("no key of {name}")))?;
+                described.keys.newest(device.number).ok_or_else(|| wrong(&format!("no key of {name}")))?;
             let link = rack.wiring.host(&name)?.link.clone();
             agents.push((name, Agent { link, server: server.number, slot: device.number.slot(), key }));
         }

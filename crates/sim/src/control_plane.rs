@@ -1,6 +1,5 @@
 //! The control planes of switches in virtual time: P4Runtime servers, and controllers' connections to them.
 
-use crate::error::StartError;
 use pointsman_control::proto::p4rt::StreamMessageRequest;
 use pointsman_control::{ConnId, PacketInError, RpcError, Server, ServerConfig, SwitchDevice};
 use pointsman_ir::Executor;
@@ -24,9 +23,9 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// A server without clients; `program` is what every pipeline configuration compiles to.
-    pub fn new(device_id: u64, program: Arc<pointsman_ir::Program>) -> Result<Self, StartError> {
+    pub fn new(device_id: u64, program: Arc<pointsman_ir::Program>) -> Self {
         let config = ServerConfig { device_id, ..ServerConfig::default() };
-        Ok(ControlPlane { server: Server::new(config).map_err(StartError::Refused)?, program, writes: 0 })
+        ControlPlane { server: Server::new(config), program, writes: 0 }
     }
 
     /// Serves one request.
@@ -239,7 +238,7 @@ mod tests {
     use pointsman_v1model::SwitchConfig;
 
     fn channel() -> (Channel, Switch<Engine>) {
-        let server = ControlPlane::new(1, Arc::default()).expect("a server");
+        let server = ControlPlane::new(1, Arc::default());
         (Channel::new(server, 10), Switch::new(SwitchConfig::default()).expect("a switch"))
     }
 

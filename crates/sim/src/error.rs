@@ -1,6 +1,7 @@
 //! Why a simulation cannot run.
 
 use crate::control_plane::Told;
+use pointsman_balance::agent::CannotRun;
 use pointsman_decide::LearnerError;
 use pointsman_fabric::{FillError, UnknownName};
 use pointsman_v1model::ConfigError;
@@ -11,9 +12,12 @@ use std::fmt;
 pub enum StartError {
     /// A switch cannot be made, or refuses a generator.
     Switch(ConfigError),
-    /// The switches' P4Runtime server, a controller, an agent or the telemetry of a learner does not take the rack or the program: its own
-    /// words.
-    Refused(String),
+    /// A device cannot have an agent.
+    Agent(CannotRun),
+    /// A controller of a rack does not take the rack or the program.
+    Controller(pointsman_balance::controller::StartError),
+    /// The program lacks something that a learner reads.
+    Telemetry(pointsman_balance::plan::SchemaError),
     /// A learner cannot be made.
     Learner(LearnerError),
     /// The controller of a network does not take the program.
@@ -49,7 +53,9 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Switch(e) => e.fmt(f),
-            StartError::Refused(why) => f.write_str(why),
+            StartError::Agent(e) => e.fmt(f),
+            StartError::Controller(e) => e.fmt(f),
+            StartError::Telemetry(e) => e.fmt(f),
             StartError::Learner(e) => e.fmt(f),
             StartError::Fabric(e) => e.fmt(f),
             StartError::Tally(e) => e.fmt(f),

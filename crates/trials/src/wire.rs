@@ -212,7 +212,7 @@ fn description(s: &Scenario, spec: &RackSpec) -> Result<RackFile, WireError> {
         let mut devices = Vec::new();
         for (device, place) in server.devices.iter().zip(&own.devices) {
             let settings = AgentConfig::from_rack(&s.rack, &server.name, &device.name, "eth0")
-                .map_err(WireError::Settings)?
+                .map_err(WireError::Agent)?
                 .settings;
             let member = service.members.iter().flat_map(|m| &m.devices).find(|d| d.number == device.number);
             let (weight, priority, enabled) =

@@ -1,5 +1,6 @@
 //! Why a scenario does not run in the lab.
 
+use pointsman_balance::agent::CannotRun;
 use std::error::Error;
 use std::fmt;
 
@@ -10,8 +11,10 @@ pub enum WireError {
     Refused(&'static str, String),
     /// The rack has no service.
     NoService,
-    /// An agent does not take its settings, in its own words.
+    /// nginx does not take its settings, in its own words.
     Settings(String),
+    /// A device cannot have an agent.
+    Agent(CannotRun),
     /// A learner does not take its settings.
     Learner(pointsman_decide::LearnerError),
     /// The lab refuses clients or devices.
@@ -30,6 +33,7 @@ impl fmt::Display for WireError {
             WireError::Refused(field, remedy) => write!(f, "in the lab: {field}: {remedy}"),
             WireError::NoService => f.write_str("the rack has no service"),
             WireError::Settings(why) => f.write_str(why),
+            WireError::Agent(error) => error.fmt(f),
             WireError::Learner(e) => e.fmt(f),
             WireError::Lab(e) => e.fmt(f),
             WireError::Live(e) => e.fmt(f),

@@ -12,6 +12,7 @@
 //! Metrics: request latency and the number of unanswered requests (`latency`), use of processor, memory and network
 //! (`proc`).
 
+mod error;
 mod health;
 mod judge;
 mod latency;
@@ -31,6 +32,7 @@ use crate::report::{
 };
 use crate::trust::{ReportKey, Trust};
 use crate::types::{Address, DeviceNumber, Mac, Protocol, REPORT_PORT};
+pub use error::CannotRun;
 pub use health::Probe;
 use judge::{Limits, Part};
 use latency::Latency;
@@ -87,28 +89,23 @@ impl AgentConfig {
     /// # Errors
     /// The device does not exist, another device's agent reports for it, no address of the switch can receive its
     /// reports, or no key can sign them.
-    pub fn from_rack(rack: &Rack, server: &str, device: &str, interface: &str) -> Result<Self, String> {
+    pub fn from_rack(rack: &Rack, server: &str, device: &str, interface: &str) -> Result<Self, CannotRun> {
         let Some(of) = rack.server(server) else {
-            let names: Vec<&str> = rack.servers.iter().map(|s| s.name.as_str()).collect();
-            return Err(format!("no server `{server}` in the rack; there are: {}", names.join(", ")));
+            let known = rack.servers.iter().map(|s| s.name.clone()).collect();
+            return Err(CannotRun::Server { name: server.into(), known });
         };
         let Some(found) = of.devices.iter().find(|d| d.name == device) else {
-            let names: Vec<&str> = of.devices.iter().map(|d| d.name.as_str()).collect();
-            return Err(format!(
-                "server `{server}` has no device `{device}`; there are: {}",
-                names.join(", ")
-            ));
+            let known = of.devices.iter().map(|d| d.name.clone()).collect();
+            return Err(CannotRun::Device { server: server.into(), name: device.into(), known });
         };
-        let number = found.number;
+        let (number, name) = (found.number, format!("{server}/{device}"));
         if found.reporter != number {
             let other = rack.device_name(found.reporter);
-            return Err(format!("the agent of `{other}` reports for `{server}/{device}`: run that agent"));
+            return Err(CannotRun::OtherAgent { device: name, other });
         }
         let key = rack.keys.newest(number);
         if let (Trust::Keys(file), None) = (&rack.switch.reports, key) {
-            return Err(format!(
-                "no key for `{server}/{device}` in {file}: copy its lines from the controller's file"
-            ));
+            return Err(CannotRun::NoKey { device: name, file: file.clone() });
         }
         let of_device =
             rack.services.iter().filter(|s| s.members.iter().any(|m| m.server == number.server()));
@@ -119,12 +116,10 @@ impl AgentConfig {
             rack.gateway_of(own)
                 .or_else(|| rack.services.iter().flat_map(|s| s.vips.iter().copied()).find(family))
         });
-        let report_to = report_to.ok_or_else(|| {
-            format!("no address of the switch for reports of `{server}/{device}`: write one of its family in switch.gateways")
-        })?;
+        let report_to = report_to.ok_or_else(|| CannotRun::NoAddress { device: name.clone() })?;
         Ok(AgentConfig {
             device: number,
-            name: format!("{server}/{device}"),
+            name,
             addresses: found.addresses().collect(),
             ports,
             report_to: SocketAddr::new(report_to, REPORT_PORT),

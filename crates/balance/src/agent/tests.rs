@@ -138,7 +138,7 @@ fn configuration() {
     assert_eq!(a.config().device, DeviceNumber::new(1, 1));
     assert_eq!(a.config().ports, [(Protocol::Tcp, 8000), (Protocol::Udp, 8000)].into());
     let rack = Rack::parse("r", RACK).expect("valid");
-    let fails = |s, d| AgentConfig::from_rack(&rack, s, d, "eth0").expect_err("unknown");
+    let fails = |s, d| AgentConfig::from_rack(&rack, s, d, "eth0").expect_err("unknown").to_string();
     assert!(fails("s2", "cpu").contains("there are: s1"));
     assert!(fails("s1", "gpu").contains("there are: cpu, nic"));
     let rack =
@@ -475,7 +475,7 @@ fn keyed(settings: &str) -> Agent {
         &text.replace("repeat_ms = 5", &format!("{settings}\nhealth = {{ kind = \"none\" }}")),
     )
     .expect("valid");
-    let no_key = AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect_err("no key");
+    let no_key = AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect_err("no key").to_string();
     assert!(no_key.contains("no key for `s1/nic` in keys"), "{no_key}");
     rack.read_keys("keys", "s1/nic 1 0101010101010101\ns1/nic 2 0202020202020202\n").expect("valid");
     Agent::new(AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect("known"))
@@ -535,7 +535,7 @@ fn several_devices() {
         .replace("fd00::100", "10.0.0.100")
         .replace("[\"10.0.0.100\", \"10.0.0.100\"]", "\"10.0.0.100\"");
     let rack = Rack::parse("rack.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-    let gpu = AgentConfig::from_rack(&rack, "s1", "gpu0", "eth0").expect_err("it has no agent");
+    let gpu = AgentConfig::from_rack(&rack, "s1", "gpu0", "eth0").expect_err("it has no agent").to_string();
     assert!(gpu.contains("agent of `s1/cpu` reports for `s1/gpu0`"), "{gpu}");
     let config = AgentConfig::from_rack(&rack, "s1", "cpu", "eth0").expect("known");
     assert_eq!(config.others.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["s1/gpu0", "s1/gpu1"]);

@@ -29,7 +29,7 @@ pub use time::rfc3339;
 pub use tokens::{Tokens, Who};
 pub use wanted::{BLOCKS, Document, Wanted};
 
-use crate::config::{Rack, Service};
+use crate::config::{Rack, Service, SettingsError};
 use crate::controller::{Controllers, Event};
 use crate::learn::{Decision, ServiceWeights, with_service_weights};
 use crate::members::{self as coming, Members};
@@ -346,7 +346,7 @@ impl Desk {
                     notes.push((name.clone(), o.clone(), why.to_string()));
                     return false;
                 }
-                Ok(_) => o.wanted.apply(&rack, name),
+                Ok(_) => o.wanted.apply(&rack, name).map_err(|e| e.to_string()),
             };
             let waited = std::mem::replace(&mut o.waits, applied.is_err());
             match applied {
@@ -426,7 +426,7 @@ impl Desk {
     ///
     /// # Errors
     /// It is invalid; the message names the remedy.
-    fn with(&self, service: &str, wanted: Option<&Wanted>) -> Result<Rack, String> {
+    fn with(&self, service: &str, wanted: Option<&Wanted>) -> Result<Rack, SettingsError> {
         let of_file = Wanted::of(self.file.service(service)?);
         let learnt = self.learnt.as_ref().filter(|(s, _)| wanted.is_none() && s == service);
         let wanted = wanted.unwrap_or(&of_file);

@@ -135,8 +135,8 @@ impl Response {
     }
 
     /// An error: the problem and its remedy.
-    pub fn error(status: u16, message: impl Into<String>) -> Response {
-        Response::json(status, json!({ "error": message.into() }))
+    pub fn error(status: u16, message: impl std::fmt::Display) -> Response {
+        Response::json(status, json!({ "error": message.to_string() }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A policy as users request it: by its name, or by the block that decides and its metric.
 
 use crate::blocks::{Blocks, Counting, Metric, Narrow, Pick, Servers, Ties, Tuning};
-use crate::config::{Rack, Service};
+use crate::config::{Rack, Service, SettingsError};
 use crate::types::Policy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -266,7 +266,7 @@ impl Wanted {
     ///
     /// # Errors
     /// As [`Rack::with_settings`].
-    pub fn apply(&self, rack: &Rack, service: &str) -> Result<Rack, String> {
+    pub fn apply(&self, rack: &Rack, service: &str) -> Result<Rack, SettingsError> {
         rack.with_settings(service, self.policy, self.tuning, &self.weights, &self.priorities)
     }
 }

@@ -1,6 +1,6 @@
 //! A configuration with members that came by themselves.
 
-use super::{Device, Member, MemberDevice, MemberSource, Rack, Server, check};
+use super::{Device, Member, MemberDevice, MemberSource, PolicyNeed, Rack, Server, check};
 use crate::members::{Entry, Name};
 use crate::trust::{ReportKey, Trust};
 use crate::types::DeviceNumber;
@@ -37,8 +37,8 @@ pub enum NoRoom {
     Family(String, IpAddr),
     /// A service has no slots for more servers.
     Slots(String, u32),
-    /// A service cannot use it; the reason.
-    Service(String, String),
+    /// A service cannot use it: a requirement of its policy.
+    Service(String, PolicyNeed),
     /// Reports need a key, and it has none.
     NoKey,
 }

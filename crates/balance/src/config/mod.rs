@@ -15,6 +15,7 @@ mod learn;
 mod read;
 pub use pointsman_topology::reader;
 pub mod reload;
+mod settings;
 mod source;
 mod store;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use lay::{MEMBER_KEY, NoRoom, Placed};
 pub use learn::{ClientsSource, LearnConfig};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
+pub use settings::{PolicyNeed, SettingsError, UnknownService};
 pub use source::{MemberSource, Origin};
 pub use store::StoreLink;
 
@@ -377,7 +379,7 @@ impl Rack {
     ///
     /// # Errors
     /// The service does not exist, or it does not meet the policy's requirements.
-    pub fn with_policy(&self, service: &str, policy: Policy) -> Result<Rack, String> {
+    pub fn with_policy(&self, service: &str, policy: Policy) -> Result<Rack, SettingsError> {
         let tuning = self.service(service)?.tuning;
         self.with_settings(service, policy, tuning, &BTreeMap::new(), &BTreeMap::new())
     }
@@ -385,11 +387,11 @@ impl Rack {
     /// The service of this name.
     ///
     /// # Errors
-    /// It does not exist; the message lists the existing ones.
-    pub fn service(&self, name: &str) -> Result<&Service, String> {
-        self.services.iter().find(|s| s.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.services.iter().map(|s| s.name.as_str()).collect();
-            format!("no service `{name}`; there are: {}", names.join(", "))
+    /// It does not exist.
+    pub fn service(&self, name: &str) -> Result<&Service, UnknownService> {
+        self.services.iter().find(|s| s.name == name).ok_or_else(|| UnknownService {
+            name: name.into(),
+            known: self.services.iter().map(|s| s.name.clone()).collect(),
         })
     }
 
@@ -405,35 +407,35 @@ impl Rack {
         tuning: Tuning,
         weights: &BTreeMap<String, u32>,
         priorities: &BTreeMap<String, u8>,
-    ) -> Result<Rack, String> {
-        let wanted = |e: String| format!("service `{service}`: {e}");
+    ) -> Result<Rack, SettingsError> {
+        let unmet = |need| SettingsError::Policy { service: service.into(), need };
         let mut members = self.service(service)?.members.clone();
         let names: BTreeMap<String, DeviceNumber> =
             members.iter().flat_map(|m| &m.devices).map(|d| (self.device_name(d.number), d.number)).collect();
         let number = |name: &String| {
-            names.get(name).copied().ok_or_else(|| {
-                let known: Vec<&str> = names.keys().take(8).map(String::as_str).collect();
-                wanted(format!(
-                    "has no device `{name}`: write \"server/device\", such as {}",
-                    known.join(", ")
-                ))
+            names.get(name).copied().ok_or_else(|| SettingsError::Device {
+                service: service.into(),
+                device: name.clone(),
+                known: names.keys().take(8).cloned().collect(),
             })
         };
-        let weights =
-            weights.iter().map(|(n, w)| Ok((number(n)?, *w))).collect::<Result<BTreeMap<_, _>, String>>()?;
+        let weights = weights
+            .iter()
+            .map(|(n, w)| Ok((number(n)?, *w)))
+            .collect::<Result<BTreeMap<_, _>, SettingsError>>()?;
         let priorities = priorities
             .iter()
             .map(|(n, p)| Ok((number(n)?, *p)))
-            .collect::<Result<BTreeMap<_, _>, String>>()?;
+            .collect::<Result<BTreeMap<_, _>, SettingsError>>()?;
         for d in members.iter_mut().flat_map(|m| &mut m.devices) {
             d.weight = weights.get(&d.number).copied().unwrap_or(d.weight);
             d.priority = priorities.get(&d.number).copied().unwrap_or(d.priority);
         }
         members.iter_mut().for_each(|m| m.devices.sort_by_key(|d| (d.priority, d.number)));
         let name = |n| self.server_name(n);
-        check::policy_needs(policy, &tuning, &members, &self.switch, &name).map_err(wanted)?;
+        check::policy_needs(policy, &tuning, &members, &self.switch, &name).map_err(unmet)?;
         if self.service(service)?.adopt_unknown {
-            check::adoption_needs(policy, &tuning, &members).map_err(wanted)?;
+            check::adoption_needs(policy, &tuning, &members).map_err(unmet)?;
         }
         let mut rack = self.clone();
         for s in rack.services.iter_mut().filter(|s| s.name == service) {

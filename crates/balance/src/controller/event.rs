@@ -1,5 +1,6 @@
 //! A controller's messages to its operators.
 
+use super::Rejection;
 use crate::types::Mac;
 use pointsman_control::Code;
 use pointsman_session::{self as session, ElectionId, Leader};
@@ -46,6 +47,11 @@ pub enum Event {
 }
 
 impl Event {
+    /// A configuration was rejected.
+    pub(super) fn rejected(why: impl Into<Rejection>) -> Event {
+        Event::ConfigRejected { reason: why.into().to_string() }
+    }
+
     /// Whether it is about the configuration of the rack, which all of its switches share.
     pub fn is_of_the_rack(&self) -> bool {
         matches!(

@@ -8,6 +8,7 @@
 //! The caller carries messages: it performs each [`Output`] and returns the results as [`Input`].
 
 mod census;
+mod error;
 mod event;
 mod frames;
 mod health;
@@ -21,6 +22,7 @@ mod several;
 mod tests;
 mod write;
 
+pub use error::{Rejection, StartError};
 pub use event::Event;
 pub(crate) use event::Silence;
 pub use health::Refusal;
@@ -241,7 +243,7 @@ impl Controller {
     ///
     /// # Errors
     /// The program is not a balancer: it lacks something that the controller fills. Or it has fewer devices a server than the rack.
-    pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
+    pub fn new(rack: Rack, program: Program) -> Result<Self, StartError> {
         Self::of_switch(rack, program, 0)
     }
 
@@ -249,13 +251,11 @@ impl Controller {
     ///
     /// # Errors
     /// The program is not a balancer: it lacks something that the controller fills. Or it has fewer devices a server than the rack.
-    pub fn of_switch(rack: Rack, program: Program, switch: usize) -> Result<Self, String> {
+    pub fn of_switch(rack: Rack, program: Program, switch: usize) -> Result<Self, StartError> {
         let schema = Schema::new(&program.p4info)?;
-        schema.suits(&rack).map_err(|e| format!("{e}: compile it with -D SERVER_DEVICES=16"))?;
+        schema.suits(&rack)?;
         if !schema.has_store_of(&rack) {
-            return Err("a program compiled with -D BALANCER_STORE needs [switch.store], and the reverse; one with -D REDPLANE_IPV6 needs IPv6 \
-                        addresses there"
-                .into());
+            return Err(StartError::Store);
         }
         // Maps in protobuf messages have no order, so the ids represent the P4Info.
         let cookie = fnv(program.device_config.iter().copied()) ^ fnv(format!("{schema:?}").into_bytes());
@@ -377,7 +377,7 @@ impl Controller {
             Input::Config(rack) => self.configure(now, *rack, &mut out),
             Input::SetPolicy { service, policy } => match self.rack.with_policy(&service, policy) {
                 Ok(rack) => self.configure(now, rack, &mut out),
-                Err(reason) => out.push(Output::Event(Event::ConfigRejected { reason })),
+                Err(error) => out.push(Output::Event(Event::rejected(error))),
             },
             Input::Choose { service, device } => {
                 if self.rack.services.iter().all(|s| s.name != service) {
@@ -426,9 +426,8 @@ impl Controller {
     }
 
     fn configure(&mut self, now: Duration, rack: Rack, out: &mut Vec<Output>) {
-        let checked = self.acceptable(&rack);
-        if let Err(reason) = checked {
-            out.push(Output::Event(Event::ConfigRejected { reason }));
+        if let Err(rejection) = self.acceptable(&rack) {
+            out.push(Output::Event(Event::rejected(rejection)));
             return;
         }
         let session = session_config(&rack, self.switch);

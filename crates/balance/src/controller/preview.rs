@@ -1,6 +1,6 @@
 //! The changes that a configuration would make, without making them.
 
-use super::{Controller, Phase, Status};
+use super::{Controller, Phase, Rejection, Status};
 use crate::config::Rack;
 use crate::plan::{self, Situation, Update};
 use crate::program::ServerDevices;
@@ -19,32 +19,25 @@ pub struct Preview {
 
 impl Controller {
     /// Whether this configuration can take the place of the present one without cutting connections.
-    pub(super) fn acceptable(&self, rack: &Rack) -> Result<(), String> {
+    pub(super) fn acceptable(&self, rack: &Rack) -> Result<(), Rejection> {
         if rack.switch.program != self.rack.switch.program {
-            Err("switch.program cannot change while connections are alive: restart the controller with it"
-                .into())
-        } else if !self.schema.has_store_of(rack) {
-            Err("[switch.store] needs another program: to add or remove it, or to change between IPv4 and IPv6, restart the controller, which \
-                 then gives the switch that program (this ends the connections that exist)"
-                .into())
-        } else if let Err(reason) = self.schema.suits(rack) {
-            Err(format!(
-                "{reason}: restart the controller, which then gives the switch the program for {} (this ends the connections that exist), \
-                 or put the device into another server",
-                ServerDevices::of(rack)
-            ))
-        } else if self.phase == Phase::Active {
-            plan::conflict(&Situation { rack, ..self.situation() }, &self.have)
-        } else {
-            Ok(())
+            return Err(Rejection::Program);
         }
+        if !self.schema.has_store_of(rack) {
+            return Err(Rejection::Store);
+        }
+        self.schema.suits(rack).map_err(|e| Rejection::Slots(e, ServerDevices::of(rack)))?;
+        if self.phase == Phase::Active {
+            plan::conflict(&Situation { rack, ..self.situation() }, &self.have)?;
+        }
+        Ok(())
     }
 
     /// The changes that a configuration would make.
     ///
     /// # Errors
-    /// It would be rejected; the message says why.
-    pub fn preview(&self, rack: &Rack) -> Result<Preview, String> {
+    /// It would be rejected.
+    pub fn preview(&self, rack: &Rack) -> Result<Preview, Rejection> {
         self.acceptable(rack)?;
         let wanted = plan::desired(&Situation { rack, ..self.situation() }, &self.have);
         let steps = plan::steps(&self.have, &wanted.entries);

@@ -173,8 +173,8 @@ impl Controller {
             self.adopted = true;
             self.health.adopt(&self.rack, &self.have);
             // No older configuration exists to return to.
-            if let Err(text) = plan::conflict(&self.situation(), &self.have) {
-                let text = format!("connections of a previous configuration are cut: {text}");
+            if let Err(conflict) = plan::conflict(&self.situation(), &self.have) {
+                let text = format!("connections of a previous configuration are cut: {conflict}");
                 out.push(Output::Event(Event::Warning { text }));
             }
         }

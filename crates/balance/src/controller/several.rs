@@ -1,7 +1,8 @@
 //! The controllers of all switches of a rack.
 
 use super::{
-    Controller, Draining, Event, Input, Leader, Live, Mandate, Output, Preview, Program, Status, Unavailable,
+    Controller, Draining, Event, Input, Leader, Live, Mandate, Output, Preview, Program, Rejection,
+    StartError, Status, Unavailable,
 };
 use crate::config::{Rack, Service};
 use crate::plan::{Entries, Key, Update};
@@ -26,7 +27,7 @@ impl Controllers {
     ///
     /// # Errors
     /// The program is not a balancer: it lacks something that the controller fills.
-    pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
+    pub fn new(rack: Rack, program: Program) -> Result<Self, StartError> {
         let mut controllers = Controllers {
             all: vec![Controller::new(rack, program.clone())?],
             program,
@@ -43,7 +44,7 @@ impl Controllers {
     }
 
     /// Adds the controllers of switches that are new in the configuration.
-    fn extend(&mut self) -> Result<(), String> {
+    fn extend(&mut self) -> Result<(), StartError> {
         let first = &self.all[0];
         let mut more = Vec::new();
         for switch in self.all.len()..first.rack.switch.p4runtime.len() {
@@ -80,7 +81,7 @@ impl Controllers {
             Input::Config(rack) => self.configure(now, *rack, &mut out),
             Input::SetPolicy { service, policy } => match self.rack().with_policy(&service, policy) {
                 Ok(rack) => self.configure(now, rack, &mut out),
-                Err(reason) => out.push((0, Output::Event(Event::ConfigRejected { reason }))),
+                Err(error) => out.push((0, Output::Event(Event::rejected(error)))),
             },
             Input::Choose { service, device } => {
                 self.all(now, &mut out, || Input::Choose { service: service.clone(), device });
@@ -113,8 +114,8 @@ impl Controllers {
     }
 
     fn configure(&mut self, now: Duration, rack: Rack, out: &mut Vec<(usize, Output)>) {
-        if let Err(reason) = self.acceptable(&rack) {
-            out.push((0, Output::Event(Event::ConfigRejected { reason })));
+        if let Err(rejection) = self.acceptable(&rack) {
+            out.push((0, Output::Event(Event::rejected(rejection))));
             return;
         }
         for switch in rack.switch.p4runtime.len()..self.all.len() {
@@ -124,15 +125,15 @@ impl Controllers {
         self.all(now, out, || Input::Config(Box::new(rack.clone())));
         let before = self.all.len();
         // The program is the one of the others.
-        if let Err(text) = self.extend() {
-            out.push((0, Output::Event(Event::Warning { text })));
+        if let Err(error) = self.extend() {
+            out.push((0, Output::Event(Event::Warning { text: error.to_string() })));
         }
         for (i, new) in self.all.iter_mut().enumerate().skip(before) {
             out.extend(new.step(now, Input::Mandate(self.mandate)).into_iter().map(|o| (i, o)));
         }
     }
 
-    fn acceptable(&self, rack: &Rack) -> Result<(), String> {
+    fn acceptable(&self, rack: &Rack) -> Result<(), Rejection> {
         self.all.iter().try_for_each(|c| c.acceptable(rack))
     }
 
@@ -276,7 +277,7 @@ impl Controllers {
     ///
     /// # Errors
     /// A switch would reject it; the message says why.
-    pub fn preview(&self, rack: &Rack) -> Result<Preview, String> {
+    pub fn preview(&self, rack: &Rack) -> Result<Preview, Rejection> {
         self.acceptable(rack)?;
         let mut preview = self.all[0].preview(rack)?;
         if let [first, _, ..] = &rack.switch.p4runtime[..] {

@@ -1,6 +1,6 @@
 //! Classes of servers: equal servers share weights, and every class has its own learner.
 
-use crate::config::{Member, Rack, Service};
+use crate::config::{Member, Rack, Service, UnknownService};
 use crate::mcdm::chooser::Sample;
 use crate::types::DeviceKind;
 use pointsman_decide::Weights;
@@ -87,7 +87,7 @@ impl Rack {
     ///
     /// # Errors
     /// The service does not exist.
-    pub fn classes(&self, service: &str, per_class: bool) -> Result<Vec<Class>, String> {
+    pub fn classes(&self, service: &str, per_class: bool) -> Result<Vec<Class>, UnknownService> {
         let class = |n| self.servers.iter().find(|s| s.number == n).and_then(|s| s.class.as_deref());
         Ok(classes(self.service(service)?, per_class, |n| self.server_name(n), class))
     }

@@ -11,7 +11,7 @@
 //! as many of them as the guard's `hold`, the fallback weights take over, step by step, until data is available again.
 
 use super::classes::configured;
-use super::{Class, ClassWeights, ServiceWeights, Telemetry};
+use super::{Class, ClassWeights, DriverError, ServiceWeights, Telemetry};
 use crate::config::{LearnConfig, Rack};
 use crate::types::DeviceNumber;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
@@ -244,7 +244,7 @@ impl Driver {
         kept: &Kept,
         info: &P4Info,
         seed: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, DriverError> {
         let (service, settings) = (config.service.as_str(), &config.settings);
         let own = rack.service(service)?;
         let (mut classes, mut fixed) = (Vec::new(), Vec::new());
@@ -255,7 +255,7 @@ impl Driver {
                 continue;
             }
             weights.accelerator = config.first_weight.unwrap_or(weights.accelerator);
-            let mut weigher = settings.weigher_with(kept.of(&class.name)).map_err(|e| e.to_string())?;
+            let mut weigher = settings.weigher_with(kept.of(&class.name))?;
             weigher.set_weights(weights);
             let members = own.members.iter().filter(|m| class.servers.contains(&m.server));
             let devices: BTreeSet<DeviceNumber> =

@@ -6,7 +6,8 @@
 
 use super::ServiceWeights;
 use crate::config::Rack;
-use crate::plan::Schema;
+use crate::plan::schema::missing;
+use crate::plan::{Schema, SchemaError};
 use crate::report::Load;
 use crate::types::{DeviceKind, DeviceNumber};
 use pointsman_control::bytestring::number;
@@ -43,7 +44,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// The program is not a balancer.
-    pub fn new(rack: &Rack, info: &P4Info) -> Result<Self, String> {
+    pub fn new(rack: &Rack, info: &P4Info) -> Result<Self, SchemaError> {
         Telemetry::of(rack, info, |_| true)
     }
 
@@ -51,15 +52,17 @@ impl Telemetry {
     ///
     /// # Errors
     /// The program is not a balancer.
-    pub fn of(rack: &Rack, info: &P4Info, wanted: impl Fn(DeviceNumber) -> bool) -> Result<Self, String> {
+    pub fn of(
+        rack: &Rack,
+        info: &P4Info,
+        wanted: impl Fn(DeviceNumber) -> bool,
+    ) -> Result<Self, SchemaError> {
         let schema = Schema::new(info)?;
         let register = |slot: usize| {
             let name = format!("BalancerIngress.load.device{slot}.reported");
             let all = info.registers.iter().filter_map(|r| r.preamble.as_ref());
             let found = all.into_iter().find(|p| p.name == name);
-            found.map(|p| p.id).ok_or_else(|| {
-                format!("the program has no register `{name}`: it is not a balancer of this version")
-            })
+            found.map(|p| p.id).ok_or_else(|| missing("register", name))
         };
         let of = |kind| Seen { accelerator: kind != DeviceKind::Cpu, ..Seen::default() };
         Ok(Telemetry {

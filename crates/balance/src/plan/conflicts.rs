@@ -2,14 +2,84 @@
 
 use super::desired::Situation;
 use super::entries::{Action, Entries, Key};
+use crate::config::Frontend;
+use crate::types::{DeviceNumber, Protocol};
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::net::IpAddr;
+
+/// Something that a configuration gives to others while connections may use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// A device would change its number.
+    Renumbered {
+        /// `server/device`.
+        device: String,
+        /// Its address.
+        address: IpAddr,
+        /// Its number on the switch.
+        was: DeviceNumber,
+        /// Its number in the configuration.
+        new: DeviceNumber,
+    },
+    /// A device would get the number of another one.
+    Taken {
+        /// `server/device`.
+        device: String,
+        /// Its address.
+        address: IpAddr,
+        /// The address that has the number on the switch.
+        owner: IpAddr,
+        /// The number.
+        number: DeviceNumber,
+    },
+    /// Two services would use the same port of a device.
+    Port {
+        /// The new service.
+        service: String,
+        /// Its protocol.
+        protocol: Protocol,
+        /// The port.
+        port: u16,
+        /// `server/device`.
+        device: String,
+        /// What uses the port on the switch.
+        other: Frontend,
+    },
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Conflict::Renumbered { device, address, was, new } => write!(
+                f,
+                "device `{device}` ({address}) has number {was} on the switch, but would get {new} by its position in the \
+                 file: keep it by writing `id = {}` for the server and `slot = {}` for the device",
+                was.server(),
+                was.slot()
+            ),
+            Conflict::Taken { device, address, owner, number } => write!(
+                f,
+                "device `{device}` ({address}) would get number {number}, which {owner} keeps while its connections last: write \
+                 another `slot`, or another `id` for the server, or wait until they end"
+            ),
+            Conflict::Port { service, protocol, port, device, other } => write!(
+                f,
+                "service `{service}` needs {protocol} port {port} of device `{device}`, where connections of {other} may be alive: use \
+                 another port, or remove {other} first and wait until they end"
+            ),
+        }
+    }
+}
+
+impl Error for Conflict {}
 
 /// Whether the switch can change from its entries to this configuration without cutting a connection.
 ///
 /// # Errors
 /// The first conflict, and its remedy.
-pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
+pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), Conflict> {
     let mut places = BTreeMap::new();
     for (key, action) in have {
         if let (Key::Device { device, v6 }, Action::SetDevice { address, .. }) = (key, action)
@@ -24,21 +94,11 @@ pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
         let name = format!("{}/{}", server.name, device.name);
         for address in device.addresses() {
             if let Some(was) = by_address.get(&address).filter(|was| **was != device.number) {
-                return Err(format!(
-                    "device `{name}` ({address}) has number {was} on the switch, but would get {} by its position in the \
-                     file: keep it by writing `id = {}` for the server and `slot = {}` for the device",
-                    device.number,
-                    was.server(),
-                    was.slot()
-                ));
+                return Err(Conflict::Renumbered { device: name, address, was: *was, new: device.number });
             }
             if let Some(was) = places.get(&(device.number, address.is_ipv6())).filter(|was| **was != address)
             {
-                return Err(format!(
-                    "device `{name}` ({address}) would get number {}, which {was} keeps while its connections last: write \
-                     another `slot`, or another `id` for the server, or wait until they end",
-                    device.number
-                ));
+                return Err(Conflict::Taken { device: name, address, owner: *was, number: device.number });
             }
         }
     }
@@ -60,14 +120,13 @@ pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
                 if let Some(Action::SetBackend { service: of, .. }) = have.get(&key)
                     && let Some(other) = services.get(of).filter(|other| **other != f)
                 {
-                    return Err(format!(
-                        "service `{}` needs {} port {} of device `{}`, where connections of {other} may be alive: use \
-                         another port, or remove {other} first and wait until they end",
-                        service.name,
-                        f.protocol,
-                        f.port,
-                        s.rack.device_name(member.number)
-                    ));
+                    return Err(Conflict::Port {
+                        service: service.name.clone(),
+                        protocol: f.protocol,
+                        port: f.port,
+                        device: s.rack.device_name(member.number),
+                        other: *other,
+                    });
                 }
             }
         }

@@ -14,10 +14,10 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use conflicts::conflict;
+pub use conflicts::{Conflict, conflict};
 pub use desired::{Neighbours, Plan, Situation, desired, device_mac, policy_number};
 pub use entries::{Action, BlockNumbers, Change, Entries, Epoch, Key, Update};
 pub use generation::{Generation, Pool};
-pub use schema::Schema;
+pub use schema::{Schema, SchemaError};
 pub use share::{MAX_RING, apportion, assign_slots, ring};
 pub use steps::steps;

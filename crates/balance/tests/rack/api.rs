@@ -188,7 +188,7 @@ fn changes_survive_disturbances() {
 
     // The switch restarts with nothing in it: it gets the policy that was asked for, not the file's.
     w.switch = World::switch();
-    w.server = Server::new(ServerConfig::default()).expect("valid");
+    w.server = Server::new(ServerConfig::default());
     w.inbox.clear();
     w.input(Input::Disconnected("the switch restarts".into()));
     w.run_for(Duration::from_secs(5));

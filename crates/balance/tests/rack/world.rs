@@ -118,7 +118,7 @@ impl World {
         let agents = with_agents.map(|(s, d)| (d.port, Agent::new(agent(&s.name, &d.name)))).collect();
         World {
             controller: Self::controller(&rack),
-            server: Server::new(ServerConfig::default()).expect("valid"),
+            server: Server::new(ServerConfig::default()),
             switch: Self::switch(),
             program: program(&rack),
             now: Duration::ZERO,

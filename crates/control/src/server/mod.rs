@@ -41,6 +41,7 @@ use pointsman_ir::{EntryHandle, ExternInstanceId, TableId};
 use pointsman_v1model::{Pipeline, State, Time};
 use reading::Changes;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use view::{Terms, View};
 
@@ -57,30 +58,18 @@ pub struct ServerConfig {
     /// The device that this server represents.
     pub device_id: u64,
     /// Stream channels that may share a role.
-    pub max_clients_per_role: usize,
+    pub max_clients_per_role: NonZeroUsize,
     /// Entities in one message of a read's stream: keeps messages below the 4 MiB that gRPC clients accept.
-    pub entities_per_response: usize,
+    pub entities_per_response: NonZeroUsize,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        ServerConfig { device_id: 1, max_clients_per_role: 16, entities_per_response: 1024 }
-    }
-}
-
-impl ServerConfig {
-    /// Checks every field.
-    ///
-    /// # Errors
-    /// The message names the error and its remedy.
-    pub fn validate(&self) -> Result<(), String> {
-        if self.max_clients_per_role == 0 {
-            return Err("max_clients_per_role is 0: no client could connect; choose 1 or more".to_string());
+        ServerConfig {
+            device_id: 1,
+            max_clients_per_role: const { NonZeroUsize::new(16).unwrap() },
+            entities_per_response: const { NonZeroUsize::new(1024).unwrap() },
         }
-        if self.entities_per_response == 0 {
-            return Err("entities_per_response is 0: choose 1 or more".to_string());
-        }
-        Ok(())
     }
 }
 
@@ -185,13 +174,9 @@ pub struct Server {
 
 impl Server {
     /// A server without clients and without a pipeline.
-    ///
-    /// # Errors
-    /// The configuration is invalid.
-    pub fn new(config: ServerConfig) -> Result<Self, String> {
-        config.validate()?;
-        let arbitration = Arbitration::new(config.device_id, config.max_clients_per_role);
-        Ok(Server {
+    pub fn new(config: ServerConfig) -> Self {
+        let arbitration = Arbitration::new(config.device_id, config.max_clients_per_role.get());
+        Server {
             config,
             arbitration,
             live: None,
@@ -200,7 +185,7 @@ impl Server {
             last_list_id: 0,
             pipeline: 0,
             changes: Changes::default(),
-        })
+        }
     }
 
     /// A client sent a message on its stream channel.

@@ -226,7 +226,7 @@ impl Server {
     }
 
     fn reading(&self, requests: Vec<pb::Entity>) -> Reading {
-        let max_entities = self.config.entities_per_response;
+        let max_entities = self.config.entities_per_response.get();
         Reading {
             requests,
             request: 0,

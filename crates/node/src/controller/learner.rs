@@ -193,7 +193,7 @@ impl Learner {
         let found = kept(config, &self.folder).map_err(|e| e.to_string())?;
         let seed = config.seed.unwrap_or_else(random_seed);
         let start = found.clone().unwrap_or_default();
-        let driver = Driver::new(config, file, &start, &self.info, seed)?;
+        let driver = Driver::new(config, file, &start, &self.info, seed).map_err(|e| e.to_string())?;
         let updates: u64 = driver.standing().map(|s| s.updates).sum();
         let knowledge = match (&config.table, found) {
             (Some(name), Some(_)) => format!(", with {updates} updates in {name}"),

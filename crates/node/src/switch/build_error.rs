@@ -27,8 +27,6 @@ pub enum BuildError {
     Wait(io::Error),
     /// The architecture refuses its settings.
     Switch(ConfigError),
-    /// The P4Runtime server refuses its settings.
-    Server(String),
     /// A setting of the traffic manager is wrong.
     Queues(QueueError),
     /// A packet generator is wrong.
@@ -79,7 +77,6 @@ impl fmt::Display for BuildError {
             BuildError::Port(e) => e.fmt(f),
             BuildError::Wait(e) => write!(f, "cannot wait for packets: {e}"),
             BuildError::Switch(e) => e.fmt(f),
-            BuildError::Server(why) => f.write_str(why),
             BuildError::Queues(e) => e.fmt(f),
             BuildError::Generators(e) => e.fmt(f),
         }

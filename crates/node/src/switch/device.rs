@@ -283,7 +283,7 @@ mod tests {
             compile_config(&texts, text)
         };
         let cache = Cache::default();
-        let mut server = Server::new(ServerConfig::default()).unwrap();
+        let mut server = Server::new(ServerConfig::default());
         let mut boot = |text: String| {
             let mut turn = Turn::new(&shared, &preparer, &compile, &cache);
             server.boot(&mut turn, text.as_bytes(), Time::ZERO).unwrap();
@@ -306,7 +306,7 @@ mod tests {
         let shared = Arc::new(Shared::new(switch));
         let texts = Texts::default();
         let compile = |text: &[u8]| compile_config(&texts, text);
-        let mut server = Server::new(ServerConfig::default()).unwrap();
+        let mut server = Server::new(ServerConfig::default());
         let cache = Cache::default();
         server
             .boot(&mut Turn::new(&shared, &preparer, &compile, &cache), SOURCE.as_bytes(), Time::ZERO)

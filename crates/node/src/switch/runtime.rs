@@ -277,7 +277,7 @@ impl Runtime {
         insights: Vec<Box<dyn Insight>>,
     ) -> Result<Self, BuildError> {
         let (tx, jobs) = channel();
-        let mut server = Server::new(server).map_err(BuildError::Server)?;
+        let mut server = Server::new(server);
         // Translated port numbers may be interfaces.
         for (number, name) in wires.iter().flat_map(Wires::names) {
             server.set_port_name(number, Some(name.to_string()));

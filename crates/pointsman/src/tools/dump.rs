@@ -298,7 +298,7 @@ fn rebuild(
         compile("p4_device_config", text, sources, &[]).map(|c| c.program).map_err(|e| rendered(&e))
     };
     let mut device = SwitchDevice { switch: &mut switch, compile: compiled };
-    let mut server = Server::new(ServerConfig::default()).map_err(DumpError::Program)?;
+    let mut server = Server::new(ServerConfig::default());
     let now = Time::from_millis(1);
     server.boot(&mut device, source, now).map_err(program)?;
     if let Some(state) = device.switch.state_mut() {

@@ -39,8 +39,8 @@ impl Control {
         let address = |s: SwitchId| format!("switch {}", s.0);
         let controller = Controller::new(topology.clone(), choice.clone(), program, address, 0)
             .map_err(StartError::Fabric)?;
-        let channel = |_| Ok(Channel::new(ControlPlane::new(DEVICE, compiled.clone())?, *control_delay_ns));
-        let channels = topology.switches().iter().map(channel).collect::<Result<_, StartError>>()?;
+        let channel = |_| Channel::new(ControlPlane::new(DEVICE, compiled.clone()), *control_delay_ns);
+        let channels = topology.switches().iter().map(channel).collect();
         let tallies = tallies(choice.scheme, &Book::new(&program.p4info)).map_err(StartError::Tally)?;
         Ok(Control { controller, channels, tallies, told: Told::default() })
     }

@@ -2,6 +2,7 @@
 
 use crate::world::prometheus::SERIES;
 use pointsman_balance::Policy;
+use pointsman_balance::config::SettingsError;
 use pointsman_balance::learn::MAX_CLASSES;
 use std::fmt;
 
@@ -50,8 +51,8 @@ pub(super) enum PolicyError {
     NoSource(Policy),
     /// The rack has no metric of this name.
     NoMetric(Policy, String),
-    /// The rack does not take the policy, in its own words.
-    Rack(String),
+    /// The rack does not take the policy.
+    Rack(SettingsError),
 }
 
 impl fmt::Display for PolicyError {
@@ -70,7 +71,7 @@ impl fmt::Display for PolicyError {
                 "{policy}: a simulated rack has no metric `{name}`: as `promql` write one of {}, without `age`",
                 SERIES.join(", ")
             ),
-            PolicyError::Rack(why) => f.write_str(why),
+            PolicyError::Rack(error) => error.fmt(f),
         }
     }
 }

@@ -79,7 +79,7 @@ impl<E: Executor> World<E> {
             };
             if s.agents.enabled {
                 let mut config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")
-                    .map_err(StartError::Refused)?;
+                    .map_err(StartError::Agent)?;
                 config.checks.clear();
                 config.others.iter_mut().for_each(|o| o.checks.clear());
                 host.agent = Some(Agent::new(config));

@@ -33,7 +33,7 @@ impl Control {
         delay_ns: u64,
     ) -> Result<Self, StartError> {
         Ok(Control {
-            controllers: Controllers::new(rack.clone(), program.clone()).map_err(StartError::Refused)?,
+            controllers: Controllers::new(rack.clone(), program.clone()).map_err(StartError::Controller)?,
             channels: servers.into_iter().map(|server| Channel::new(server, delay_ns)).collect(),
             tick_at: u64::MAX,
             told: Told::default(),

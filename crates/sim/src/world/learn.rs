@@ -90,7 +90,7 @@ impl Learn {
             classes.push(Class {
                 name: scenario.class_names.get(class).cloned().unwrap_or_default(),
                 telemetry: Telemetry::of(rack, &program.p4info, |n| numbers.contains(&n))
-                    .map_err(StartError::Refused)?,
+                    .map_err(StartError::Telemetry)?,
                 weights: model.weigher()?.weights(),
                 latencies_ns: Vec::new(),
                 oracle: Oracle::new(&models),

@@ -30,7 +30,7 @@ pub(super) fn boot<E: Executor + Send + Sync>(rack: &Rack, data_plane: &DataPlan
         let load = load.clone();
         let shared = move |program: Arc<_>, slots: &[_], known: &_| load(program, slots, known);
         let switch = Switch::with_shared(config, shared)?;
-        Ok((switch, ControlPlane::new(device_id, compiled.clone())?))
+        Ok((switch, ControlPlane::new(device_id, compiled.clone())))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::read::{RawDevice, RawServer, RawService};
 use super::super::reader::{At, Problems};
-use super::super::{Member, MemberDevice, Service, Switch, tell_workers};
+use super::super::{Member, MemberDevice, PolicyNeed, Service, Switch, tell_workers};
 use crate::blocks::{Blocks, Limits, Metric, Tuning};
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy, Protocol};
 use std::collections::BTreeMap;
@@ -46,12 +46,12 @@ pub(super) fn members(
         found.map_or_else(|| number.to_string(), |s| s.name.value.clone())
     };
     if let Err(e) = policy_needs(service.policy, &service.tuning, &service.members, switch, &name_of) {
-        problems.add(&s.policy_place, "service.policy", e);
+        problems.add(&s.policy_place, "service.policy", e.to_string());
     }
     if service.adopt_unknown
         && let Err(e) = adoption_needs(service.policy, &service.tuning, &service.members)
     {
-        problems.add(&s.policy_place, "service.policy", e);
+        problems.add(&s.policy_place, "service.policy", e.to_string());
     }
     Some(service)
 }
@@ -144,15 +144,12 @@ pub(in crate::config) fn adoption_needs(
     policy: Policy,
     tuning: &Tuning,
     members: &[Member],
-) -> Result<(), String> {
+) -> Result<(), PolicyNeed> {
     let by_hash = matches!(policy, Policy::Ecmp | Policy::ServerOnly);
     if by_hash && Blocks::new(policy, tuning, Protocol::Tcp, tell_workers(members)).is_plain() {
         return Ok(());
     }
-    Err(format!(
-        "adopt_unknown needs a policy that chooses by hash alone, \"ecmp\" or \"server-only\" without tuning: two switches would choose \
-         different devices for a connection under {policy}"
-    ))
+    Err(PolicyNeed::ByHash(policy))
 }
 
 /// Whether a service meets the requirements of a policy.
@@ -162,55 +159,30 @@ pub(in crate::config) fn policy_needs(
     members: &[Member],
     switch: &Switch,
     name_of: &dyn Fn(u16) -> String,
-) -> Result<(), String> {
+) -> Result<(), PolicyNeed> {
+    let has_reports = switch.report_timeout_ms > 0;
     match policy {
         Policy::ServerOnly => {
             let without =
                 members.iter().find(|m| m.weight > 0 && m.devices.iter().all(|d| d.kind != DeviceKind::Cpu));
-            match without {
-                Some(m) => Err(format!(
-                    "server-only needs a device of kind \"cpu\" in every server, `{}` has none: add it, set the \
-                     server's weight to 0, or choose another policy",
-                    name_of(m.server)
-                )),
-                None => Ok(()),
-            }
+            return without.map_or(Ok(()), |m| Err(PolicyNeed::Cpu(name_of(m.server))));
         }
-        Policy::P4mite if switch.report_timeout_ms == 0 => {
-            Err("p4mite needs reports: write a switch.report_timeout_ms above 0, or choose another policy"
-                .into())
-        }
-        _ => {
-            let blocks = Blocks::new(policy, tuning, Protocol::Tcp, tell_workers(members));
-            if switch.report_timeout_ms == 0 && blocks.needs_reports() {
-                return Err(format!(
-                    "{policy} needs reports of devices: write a switch.report_timeout_ms above 0, or choose another \
-                     policy or metric"
-                ));
-            }
-            if !switch.believes_probes && blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0) {
-                return Err(format!(
-                    "{policy} needs probes, which are not authenticated: write probes = \"unauthenticated\" in [switch], \
-                     or choose another policy or metric"
-                ));
-            }
-            if blocks.complement
-                && blocks.metrics.iter().any(|(m, _)| matches!(m, Metric::InFlight | Metric::Queue))
-            {
-                return Err(format!(
-                    "{policy} uses 100 minus the metric: it must be a percentage, \"compute\", \
-                     \"memory\" or \"network\""
-                ));
-            }
-            if let Limits::Fixed { high, low } = blocks.limits
-                && low >= high
-            {
-                return Err(format!(
-                    "{policy}: tuning.low is {low} and tuning.high {high}: `low` must be below \
-                     `high`"
-                ));
-            }
-            Ok(())
-        }
+        Policy::P4mite if !has_reports => return Err(PolicyNeed::Reports(policy)),
+        _ => {}
+    }
+    let blocks = Blocks::new(policy, tuning, Protocol::Tcp, tell_workers(members));
+    if !has_reports && blocks.needs_reports() {
+        return Err(PolicyNeed::Reports(policy));
+    }
+    if !switch.believes_probes && blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0) {
+        return Err(PolicyNeed::Probes(policy));
+    }
+    if blocks.complement && blocks.metrics.iter().any(|(m, _)| matches!(m, Metric::InFlight | Metric::Queue))
+    {
+        return Err(PolicyNeed::Percentage(policy));
+    }
+    match blocks.limits {
+        Limits::Fixed { high, low } if low >= high => Err(PolicyNeed::Limits { policy, low, high }),
+        _ => Ok(()),
     }
 }

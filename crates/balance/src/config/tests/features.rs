@@ -99,7 +99,9 @@ fn trust() {
     let probes =
         SMALL.replace(keys, &format!("{keys}\nprobes = \"unauthenticated\"")).replace("p4mite", "probe-wrr");
     assert!(good(&probes).switch.believes_probes);
-    assert!(good(SMALL).with_policy("web", Policy::ProbeWrr).is_err_and(|e| e.contains("probes")));
+    assert!(
+        good(SMALL).with_policy("web", Policy::ProbeWrr).is_err_and(|e| e.to_string().contains("probes"))
+    );
 }
 
 #[test]
@@ -254,7 +256,10 @@ fn adoption() {
         let name = rack.services[0].name.clone();
         let other = rack.with_policy(&name, Policy::P4mite);
         assert!(
-            other.expect_err("not by hash").contains("adopt_unknown needs a policy that chooses by hash")
+            other
+                .expect_err("not by hash")
+                .to_string()
+                .contains("adopt_unknown needs a policy that chooses by hash")
         );
         assert!(rack.with_policy(&name, Policy::Ecmp).is_ok());
     }

@@ -59,10 +59,10 @@ fn more_devices_than_the_program_has() {
             && reason.contains("restart the controller")
     };
     assert!(w.had(|e| matches!(e, Event::ConfigRejected { reason } if says(reason))), "{:#?}", w.events);
-    assert!(w.controller.preview(&more).is_err_and(|e| says(&e)));
+    assert!(w.controller.preview(&more).is_err_and(|e| says(&e.to_string())));
     w.settle();
     assert_eq!((w.switch.writes, w.switch.installs), (writes, 1));
-    let e = Controller::new(more.clone(), program()).expect_err("too few slots");
+    let e = Controller::new(more.clone(), program()).expect_err("too few slots").to_string();
     assert!(e.contains("-D SERVER_DEVICES=16"), "{e}");
     w.controller = Controller::new(more.clone(), program_for(&more)).expect("the balancer");
     w.switch.reload(more);
@@ -80,7 +80,8 @@ fn another_program_is_replaced() {
     let mut info = p4info();
     info.tables.clear();
     let e = Controller::new(shape().rack(), Program { p4info: info, device_config: vec![] })
-        .expect_err("no tables");
+        .expect_err("no tables")
+        .to_string();
     assert!(e.contains("switch_config"), "{e}");
 }
 

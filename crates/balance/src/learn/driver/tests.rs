@@ -269,7 +269,7 @@ fn classes_learn_by_themselves() {
     // Another learner's is refused.
     let other = Knowledge::Table(pointsman_decide::QTable::new(10));
     let e = Driver::new(&config(&of_class), &rack(), &Kept::One(other), &p4info(), 1);
-    assert!(e.err().is_some_and(|e| e.contains("belongs to \"q-learning\"")));
+    assert!(e.err().is_some_and(|e| e.to_string().contains("belongs to \"q-learning\"")));
 }
 
 /// Servers without processors or without accelerators have no weights to learn, and keep those of the file.

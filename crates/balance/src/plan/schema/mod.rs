@@ -2,7 +2,10 @@
 
 mod decode;
 mod encode;
+mod error;
 mod names;
+
+pub use self::error::SchemaError;
 
 use self::names::{Call, Named, Table};
 use super::entries::{Action, Key};
@@ -63,24 +66,25 @@ pub struct Schema {
     pub ingress_port: u32,
 }
 
-fn missing(what: &str, name: &str) -> String {
-    format!("the program has no {what} `{name}`: it is not a balancer of this version")
+/// The program lacks an object.
+pub(crate) fn missing(kind: &'static str, name: impl Into<String>) -> SchemaError {
+    SchemaError::Missing { kind, name: name.into() }
 }
 
 /// Ids of all tables and of their key fields.
-fn tables(info: &P4Info) -> Result<Vec<(u32, Fields)>, String> {
+fn tables(info: &P4Info) -> Result<Vec<(u32, Fields)>, SchemaError> {
     let one = |(kind, name, fields): &Named<Table>| {
         let found = info.tables.iter().find(|t| t.preamble.as_ref().is_some_and(|p| p.name == *name));
         let table = match found {
             Some(table) => table,
             // Only of a program with a store. 0 is not the id of a table.
             None if *kind == Table::StoreConfig => return Ok((0, Vec::new())),
-            None => return Err(missing("table", name)),
+            None => return Err(missing("table", *name)),
         };
         let mut ids = Vec::new();
         for field in *fields {
             let found = table.match_fields.iter().find(|f| f.name == *field);
-            let found = found.ok_or_else(|| missing("match field", &format!("{name}.{field}")))?;
+            let found = found.ok_or_else(|| missing("match field", format!("{name}.{field}")))?;
             let kind = match &found.r#match {
                 Some(match_field::Match::MatchType(kind)) => MatchType::try_from(*kind).ok(),
                 _ => None,
@@ -88,7 +92,7 @@ fn tables(info: &P4Info) -> Result<Vec<(u32, Fields)>, String> {
             ids.push((found.id, kind.unwrap_or(MatchType::Unspecified)));
         }
         if table.match_fields.len() != fields.len() {
-            return Err(format!("table `{name}` has match fields other than: {}", fields.join(", ")));
+            return Err(SchemaError::Fields { table: name, expected: fields.to_vec() });
         }
         Ok((table.preamble.as_ref().map_or(0, |p| p.id), ids))
     };
@@ -96,7 +100,7 @@ fn tables(info: &P4Info) -> Result<Vec<(u32, Fields)>, String> {
 }
 
 /// Ids of all actions and of their parameters, in a program with so many slots.
-fn actions(info: &P4Info, slots: usize) -> Result<Vec<(u32, Vec<u32>)>, String> {
+fn actions(info: &P4Info, slots: usize) -> Result<Vec<(u32, Vec<u32>)>, SchemaError> {
     let each = |param: &&str| match param.strip_suffix('*') {
         Some(name) => (0..slots).map(|slot| format!("{name}{slot}")).collect(),
         None => vec![param.to_string()],
@@ -107,15 +111,15 @@ fn actions(info: &P4Info, slots: usize) -> Result<Vec<(u32, Vec<u32>)>, String> 
         let action = match found {
             Some(action) => action,
             None if *kind == Call::Configure => return Ok((0, Vec::new())),
-            None => return Err(missing("action", name)),
+            None => return Err(missing("action", *name)),
         };
         let mut ids = Vec::new();
         for param in &params {
             let found = action.params.iter().find(|p| p.name == *param);
-            ids.push(found.ok_or_else(|| missing("parameter", &format!("{name}.{param}")))?.id);
+            ids.push(found.ok_or_else(|| missing("parameter", format!("{name}.{param}")))?.id);
         }
         if action.params.len() != params.len() {
-            return Err(format!("action `{name}` has parameters other than: {}", params.join(", ")));
+            return Err(SchemaError::Parameters { action: name, expected: params });
         }
         Ok((action.preamble.as_ref().map_or(0, |p| p.id), ids))
     };
@@ -134,20 +138,20 @@ impl Schema {
     ///
     /// # Errors
     /// The first object that is missing, by name.
-    pub fn new(info: &P4Info) -> Result<Schema, String> {
+    pub fn new(info: &P4Info) -> Result<Schema, SchemaError> {
         let tables = tables(info)?;
         let sized = |name: String| {
             let of = |r: &&pointsman_control::proto::p4info::Register| {
                 r.preamble.as_ref().is_some_and(|p| p.name == name)
             };
             let found = info.registers.iter().find(of).and_then(|r| Some((r.preamble.as_ref()?.id, r.size)));
-            found.ok_or_else(|| missing("register", &name))
+            found.ok_or_else(|| missing("register", name.clone()))
         };
         let register = |name: String| sized(name).map(|(id, _)| id);
         let heard = |slot: usize| register(format!("BalancerIngress.load.device{slot}.last_heard"));
         let slots = if heard(8).is_ok() { ServerDevices::Sixteen } else { ServerDevices::Eight }.count();
         let last_heard = (0..slots).map(heard).collect::<Result<_, _>>()?;
-        let live = |slot: usize| -> Result<[u32; 2], String> {
+        let live = |slot: usize| -> Result<[u32; 2], SchemaError> {
             let of = |what: &str| register(format!("BalancerIngress.load.device{slot}.{what}"));
             Ok([of("in_flight")?, of("reported")?])
         };
@@ -172,9 +176,7 @@ impl Schema {
                 .iter()
                 .find(|m| m.preamble.as_ref().is_some_and(|p| p.name == header))
                 .and_then(|m| m.metadata.iter().find(|f| f.name == field));
-            found
-                .map(|f| f.id)
-                .ok_or_else(|| missing("controller header field", &format!("{header}.{field}")))
+            found.map(|f| f.id).ok_or_else(|| missing("controller header field", format!("{header}.{field}")))
         };
         Ok(Schema {
             tables,
@@ -204,18 +206,16 @@ impl Schema {
     /// Whether the program has a slot for every device of a rack.
     ///
     /// # Errors
-    /// The first device that it has none for, and how many it has.
-    pub fn suits(&self, rack: &Rack) -> Result<(), String> {
+    /// [`SchemaError::Slot`] with the first device that it has none for.
+    pub fn suits(&self, rack: &Rack) -> Result<(), SchemaError> {
         let slots = self.slots();
         match rack.devices().find(|(_, d)| usize::from(d.number.slot()) >= slots) {
             None => Ok(()),
-            Some((s, d)) => Err(format!(
-                "device `{}/{}` has slot {}, but the program has {slots} slots a server, from 0 to {}",
-                s.name,
-                d.name,
-                d.number.slot(),
-                slots - 1
-            )),
+            Some((s, d)) => Err(SchemaError::Slot {
+                device: format!("{}/{}", s.name, d.name),
+                slot: d.number.slot(),
+                slots,
+            }),
         }
     }
 

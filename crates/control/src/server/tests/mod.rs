@@ -31,8 +31,10 @@ const CLIENT: ConnId = ConnId(1);
 impl Rig {
     /// Without a pipeline.
     fn empty() -> Rig {
-        let server =
-            Server::new(ServerConfig { entities_per_response: 3, ..Default::default() }).expect("valid");
+        let server = Server::new(ServerConfig {
+            entities_per_response: const { NonZeroUsize::new(3).unwrap() },
+            ..Default::default()
+        });
         let mut rig = Rig { server, device: TestDevice::new(), now: Time::from_millis(1) };
         rig.arbitrate(CLIENT, 1);
         rig

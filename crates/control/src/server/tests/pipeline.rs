@@ -208,7 +208,7 @@ fn verification_is_what_commit_would_do() {
 fn large_reads_come_in_messages_that_clients_accept() {
     use prost::Message;
     let mut rig = Rig::new();
-    rig.server.config.entities_per_response = 1000;
+    rig.server.config.entities_per_response = const { NonZeroUsize::new(1000).unwrap() };
     for i in 0..9 {
         let entry = pb::TableEntry {
             metadata: vec![7; 300_000],
@@ -345,7 +345,7 @@ fn only_the_primary_may_change_anything() {
 
 #[test]
 fn booting_needs_no_client() {
-    let mut server = Server::new(ServerConfig::default()).expect("valid");
+    let mut server = Server::new(ServerConfig::default());
     let mut device = TestDevice::new();
     server.boot(&mut device, b"main", Time::ZERO).expect("valid");
     assert!(server.boot(&mut device, b"nonsense", Time::ZERO).is_err());
@@ -376,13 +376,7 @@ fn a_batch_of_reads_continues_after_errors() {
 }
 
 #[test]
-fn settings_and_capabilities() {
-    for config in [
-        ServerConfig { max_clients_per_role: 0, ..Default::default() },
-        ServerConfig { entities_per_response: 0, ..Default::default() },
-    ] {
-        assert!(Server::new(config).is_err());
-    }
+fn capabilities() {
     let rig = Rig::empty();
     let ask = |device_id| rig.server.capabilities(&pb::CapabilitiesRequest { device_id });
     assert_eq!(ask(0).expect("server-wide").p4runtime_api_version, API_VERSION);

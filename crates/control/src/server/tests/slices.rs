@@ -40,7 +40,7 @@ fn a_read_of_cells_takes_the_switch_once() {
             ReadStep::Done(status) => break assert_eq!(status, Ok(())),
         }
         // A message holds at most one part's findings and the rest of earlier ones.
-        assert!(reading.waiting() <= SLICE + rig.server.config.entities_per_response);
+        assert!(reading.waiting() <= SLICE + rig.server.config.entities_per_response.get());
     }
     assert_eq!(found, 4 * count);
     // A request costs 1, and so does each of the four cells: other clients are served between the parts.
