@@ -15,7 +15,14 @@ use std::sync::Arc;
 pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 
 /// The library, and its parts that tests change.
-const LIBRARY: &[&str] = &["pointsman/redplane.p4", "pointsman/redplane/claim.p4"];
+const LIBRARY: &[&str] = &[
+    "pointsman/redplane.p4",
+    "pointsman/redplane/request.p4",
+    "pointsman/redplane/answer.p4",
+    "pointsman/redplane/state.p4",
+    "pointsman/redplane/claim.p4",
+    "pointsman/redplane/depart.p4",
+];
 const FIXED: &[&str] = &["pointsman/redplane/fixed.p4", "pointsman/redplane/message.p4"];
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 

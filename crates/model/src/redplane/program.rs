@@ -46,7 +46,14 @@ pub const CELLS: u8 = 2;
 pub const ARRAYS: usize = 2;
 
 /// The library of flowcount, and the parts of that of heavyhitters.
-const LIBRARY: &[&str] = &["pointsman/redplane.p4", "pointsman/redplane/claim.p4"];
+const LIBRARY: &[&str] = &[
+    "pointsman/redplane.p4",
+    "pointsman/redplane/request.p4",
+    "pointsman/redplane/answer.p4",
+    "pointsman/redplane/state.p4",
+    "pointsman/redplane/claim.p4",
+    "pointsman/redplane/depart.p4",
+];
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
 /// What the switches run.

@@ -31,7 +31,10 @@ fn program(name: &str, settings: &str, changes: &[(&str, &str)]) -> Arc<Program>
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
     let part = |name: &str| read(own_libraries().join("pointsman/redplane").join(name));
     let library = read(own_libraries().join("pointsman/redplane.p4"));
-    let mut library = library.replace("#include <pointsman/redplane/claim.p4>", &part("claim.p4"));
+    let parts = ["request.p4", "answer.p4", "state.p4", "claim.p4", "depart.p4"];
+    let mut library = parts.iter().fold(library, |library, name| {
+        library.replace(&format!("#include <pointsman/redplane/{name}>"), &part(name))
+    });
     for (from, to) in changes {
         assert_eq!(library.matches(from).count(), 1, "{from}");
         library = library.replace(from, to);

@@ -170,6 +170,43 @@ fn both_keys_of_a_binding_have_one_store() {
     assert_eq!((out, back), (flows, flows), "packets outside, and answers inside");
 }
 
+/// Two hosts whose counts want the same slot send packets for 5 s, one every `every_ms` each, the second one `after_ms` later than the first, of which later packets only
+/// read if it `reads`: how many of each come back.
+fn in_one_slot((every_ms, after_ms): (u64, u64), reads: bool, changes: &[(&str, &str)]) -> [usize; 2] {
+    let build = Build::new(App::Counter, false, "#define REDPLANE_SLOTS 1\n", changes).expect("a program");
+    let mut testbed = Testbed::new(setup(&build, 1)).expect("a testbed");
+    for n in 0..5_000 / every_ms {
+        for (flow, after) in [(0, 0), (1, after_ms)] {
+            let at = (n * every_ms + after) * 1_000_000;
+            let sent = Sent { at, flow, place: 1, last: false, bytes: 64 };
+            testbed.send(at, (0, 0), App::Counter.frame(&sent, flow, !reads || flow > 0 || n == 0), 0);
+        }
+    }
+    let mut back = [0; 2];
+    while let Some(Happened::AtHost { frame, .. }) = testbed.next(8_000_000_000) {
+        let flow = crate::trace::number(&frame).expect("a number");
+        let count = &mut back[flow as usize];
+        *count += 1;
+        // Nothing that was counted is lost when the other one gets the slot.
+        let counted = if reads && flow == 0 { 1 } else { *count };
+        assert_eq!(frame[19], counted as u8, "host {flow}");
+    }
+    back
+}
+
+#[test]
+fn keys_of_one_slot_take_turns_when_they_rest() {
+    // Each rests for longer than the part of a lease in which it would be renewed.
+    assert_eq!(in_one_slot((1_250, 625), false, &[]), [4, 4]);
+    // The first one never rests: the other one finds no room, which the first one does not notice.
+    for reads in [false, true] {
+        assert_eq!(in_one_slot((10, 5), reads, &[]), [500, 0]);
+    }
+    // A lease that is never given up keeps the other one out.
+    let never = ("m.slot.until - now < m.renew && now - asked >= m.renew", "now == 0");
+    assert_eq!(in_one_slot((1_250, 625), false, &[never]), [4, 0]);
+}
+
 #[test]
 fn a_full_port_and_a_full_ring_lose_packets() {
     let build = Build::new(App::Counter, true, "", &[]).expect("a program");
