@@ -10,7 +10,7 @@ mod outcome;
 mod run;
 
 pub use controller::bare_reads;
-pub use outcome::{Outcome, Part};
+pub use outcome::{InFault, Outcome, Part};
 pub use run::{Times, run as measure};
 
 use pointsman_console::folder::Folder;

@@ -55,6 +55,17 @@ impl Part {
     }
 }
 
+/// Packets lost by a fault, and by its repair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFault {
+    /// Those sent from a moment before the fault to the repair.
+    pub lost: u64,
+    /// The time from the fault until the last of these was sent, in nanoseconds.
+    pub outage_ns: u64,
+    /// Those sent in the second after the repair.
+    pub by_repair: u64,
+}
+
 /// What a run found.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -68,8 +79,8 @@ pub struct Outcome {
     pub per_s: f64,
     /// Look-ups that each server has answered, if it counts READs.
     pub answered: Vec<Option<u64>>,
-    /// Packets lost by the fault until the repair, and the time from the fault until the last one of them was sent, in nanoseconds.
-    pub in_fault: [u64; 2],
+    /// Packets lost by the fault and by its repair.
+    pub in_fault: InFault,
     /// Packets that were sent after the repair, and those of them that were lost.
     pub after: [u64; 2],
     /// The time in which packets came one at a time.
@@ -141,7 +152,7 @@ impl Outcome {
 
     /// As JSON, together with what was asked for.
     pub fn json(&self, asked: Value) -> Value {
-        let v = &self.verdict;
+        let (v, f) = (&self.verdict, &self.in_fault);
         let count = |index: usize| self.found.counts.get(index).copied().unwrap_or(0);
         let lookups = self.lookups().map(|l| {
             let lost: Map<String, Value> = l.lost.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
@@ -163,7 +174,7 @@ impl Outcome {
             "dram_bytes": self.found.dram_bytes,
             "switch_bytes": self.found.switch_bytes,
             "changes": {"acknowledged": self.found.changes[0], "refused": self.found.changes[1]},
-            "in_fault": {"lost": self.in_fault[0], "outage_ms": self.in_fault[1] as f64 / 1e6},
+            "in_fault": {"lost": f.lost, "outage_ms": f.outage_ns as f64 / 1e6, "by_repair": f.by_repair},
             "servers_out": count(OUT),
             "pairs_revived": self.found.revived,
             "after_repair": {"sent": self.after[0], "lost": self.after[1]},
@@ -197,7 +208,7 @@ impl Outcome {
             text,
             "{:.0} look-ups/s; latency {} us (p50), {} us (p99)\n\
              {} entries, {} collisions, {} changes; {} bytes in servers, {} in the switch\n\
-             {} look-ups by a replica, {} of them because its link had less load; the fault cost {} packets, the last one sent {:.1} ms after it\n\
+             {} look-ups by a replica, {} of them because its link had less load; the fault cost {} packets, the last one sent {:.1} ms after it; its repair {}\n\
              after the repair: {} sent, {} lost\n\
              violations: {} wrong, {} missing, {} altered, {} doubled",
             self.per_s,
@@ -210,8 +221,9 @@ impl Outcome {
             self.found.switch_bytes,
             count(REPLICA),
             count(LOADED),
-            self.in_fault[0],
-            self.in_fault[1] as f64 / 1e6,
+            self.in_fault.lost,
+            self.in_fault.outage_ns as f64 / 1e6,
+            self.in_fault.by_repair,
             self.after[0],
             self.after[1],
             v.wrong,

@@ -4,7 +4,7 @@ use crate::bed::Bed;
 use crate::checker::{Checker, State};
 use crate::controller::{self, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
-use crate::outcome::{Outcome, Part};
+use crate::outcome::{InFault, Outcome, Part};
 use crate::{Fault, Options};
 use pointsman_lab::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -129,6 +129,8 @@ struct Marks {
     alone: [Mark; 2],
     calm: [Mark; 2],
     repaired: Mark,
+    /// When the repair began.
+    repair: Duration,
     reads: Vec<Option<u64>>,
 }
 
@@ -153,7 +155,8 @@ fn measure(
         let in_fault = fault.saturating_sub(UNDER_WAY)..marks.repaired.at.as_nanos() as u64;
         let lost_in_fault: Vec<u64> =
             checker.unseen(0..usize::MAX).filter(|at| in_fault.contains(at)).collect();
-        let outage = lost_in_fault.last().map_or(0, |at| at.saturating_sub(fault));
+        let repair = marks.repair.as_nanos() as u64;
+        let (in_fault, by_repair) = lost_in_fault.split_at(lost_in_fault.partition_point(|at| *at < repair));
         let part = |ends| Part::new(&checker, &came, ends);
         let end = mark_of(&checker, shared);
         let calm = Part { answered: each(&marks.reads, options.layout.reads()), ..part(marks.calm) };
@@ -162,7 +165,11 @@ fn measure(
             verdict: checker.verdict,
             latencies: part([Mark::default(), end]).latencies,
             per_s: calm.sent as f64 / calm.seconds,
-            in_fault: [lost_in_fault.len() as u64, outage],
+            in_fault: InFault {
+                lost: in_fault.len() as u64,
+                outage_ns: in_fault.last().map_or(0, |at| at.saturating_sub(fault)),
+                by_repair: by_repair.len() as u64,
+            },
             after: [after.sent, after.lost],
             alone: part(marks.alone),
             broken: part([marks.calm[1], marks.repaired]),
@@ -215,6 +222,7 @@ fn disturb(options: &Options, bed: &mut Bed, shared: &Shared, say: &mut dyn FnMu
         Fault::Congestion => shared.fill_link.store(true, Relaxed),
     }
     std::thread::sleep(times.broken);
+    let repair = mark(shared).at;
     match options.fault {
         Fault::None | Fault::Loss | Fault::Pair => {}
         Fault::Port => bed.set_link(0, true)?,
@@ -226,7 +234,7 @@ fn disturb(options: &Options, bed: &mut Bed, shared: &Shared, say: &mut dyn FnMu
     std::thread::sleep(times.after);
     shared.quiet.store(true, Relaxed);
     std::thread::sleep(SETTLE / 2);
-    Ok(Marks { alone, calm, repaired, reads })
+    Ok(Marks { alone, calm, repaired, repair, reads })
 }
 
 /// Lets packets come one at a time for so long.
