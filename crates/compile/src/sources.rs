@@ -61,6 +61,11 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/tea/roce.p4" => "../../../p4/lib/pointsman/tea/roce.p4",
     "pointsman/tea/servers.p4" => "../../../p4/lib/pointsman/tea/servers.p4",
     "pointsman/tea/settings.p4" => "../../../p4/lib/pointsman/tea/settings.p4",
+    "pointsman/tea/vpn/deparser.p4" => "../../../p4/lib/pointsman/tea/vpn/deparser.p4",
+    "pointsman/tea/vpn/enter.p4" => "../../../p4/lib/pointsman/tea/vpn/enter.p4",
+    "pointsman/tea/vpn/headers.p4" => "../../../p4/lib/pointsman/tea/vpn/headers.p4",
+    "pointsman/tea/vpn/leave.p4" => "../../../p4/lib/pointsman/tea/vpn/leave.p4",
+    "pointsman/tea/vpn/parser.p4" => "../../../p4/lib/pointsman/tea/vpn/parser.p4",
     "pointsman/tea.p4" => "../../../p4/lib/pointsman/tea.p4",
 };
 

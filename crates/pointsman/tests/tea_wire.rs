@@ -18,7 +18,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("flags_that_do_not_go_together", flags_that_do_not_go_together),
 ];
 
-pub type Outcome = Result<(), Box<dyn std::error::Error>>;
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)

@@ -21,6 +21,7 @@ mod sim_lab;
 mod state_wire;
 mod support;
 mod switch_wire;
+mod tea_hosts_wire;
 mod tea_wire;
 mod trace_wire;
 mod walk_wire;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         ("members_wire", members_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
+        ("tea_hosts_wire", tea_hosts_wire::TESTS),
         ("walk_wire", walk_wire::TESTS),
     ];
     run("wire", alone, together)

@@ -1,19 +1,20 @@
 //! The controller: sets queue pairs up, fills the switch by P4Runtime, writes the servers' memory by RDMA, and changes entries under look-ups.
 
 mod bare;
+mod plan;
 mod popular;
 mod setup;
 mod switch;
 
 pub use bare::bare_reads;
+pub use plan::{ForHosts, Plan};
 pub use setup::{PAIRS, dram_bytes};
 
 use crate::checker::{Checker, State};
-use crate::{App, Place};
 use pointsman_control::proto::p4rt;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{FramePool, Port};
-use pointsman_remote::{Action, ChangeError, Layout, Table, Writer};
+use pointsman_remote::{Action, ChangeError, Table, Writer};
 use pointsman_roce::Packet;
 use pointsman_wire::{Mac, Random};
 use setup::{Memories, Server, server_bytes};
@@ -80,42 +81,6 @@ impl Shared {
     /// Nanoseconds since the start.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
-    }
-}
-
-/// What the controller is to do.
-#[derive(Clone)]
-pub struct Plan {
-    /// The application.
-    pub app: App,
-    /// P4Runtime.
-    pub switch: String,
-    /// Without TEA.
-    pub plain: bool,
-    /// Where packets wait.
-    pub layout: Place,
-    /// Memory servers.
-    pub servers: usize,
-    /// Copies of the entries.
-    pub copies: u32,
-    /// Flows from 0 on that have entries at the start.
-    pub entries: u32,
-    /// Whether entries change.
-    pub churn: bool,
-    /// Entries of the switch's cache; 0: it has none.
-    pub cache: u32,
-    /// Whether links to memory servers are slow, and ordinary packets are sent to the first one.
-    pub is_slow: bool,
-    /// Whether the switch asks memory servers over IPv6.
-    pub ipv6: bool,
-    /// Random numbers.
-    pub seed: u64,
-}
-
-impl Plan {
-    /// The layout of the servers' memory.
-    fn table_layout(&self) -> Layout {
-        self.app.layout(self.layout.scratchpads())
     }
 }
 
@@ -228,7 +193,8 @@ impl Controller {
         let (cells, config) = setup::table(&self.plan, TIMEOUT_NS + 2 * LIFE_NS);
         let mut table = Table::new(config).map_err(|e| Error::new(e.to_string()))?;
         let app = self.plan.app.shown();
-        let entries: Vec<_> = (0..self.plan.entries).map(|f| (app.key(f), app.value(f, 0))).collect();
+        let mut entries: Vec<_> = (0..self.plan.entries).map(|f| (app.key(f), app.value(f, 0))).collect();
+        entries.extend(self.plan.hosts.entries.iter().cloned());
         table
             .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
             .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;

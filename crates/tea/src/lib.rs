@@ -5,11 +5,13 @@
 mod bed;
 mod checker;
 mod controller;
+mod hosts;
 mod load;
 mod outcome;
 mod run;
 
 pub use controller::bare_reads;
+pub use hosts::{Hosts, INSIDE, OUTSIDE};
 pub use outcome::{InFault, Outcome, Part};
 pub use run::{Times, run as measure};
 
@@ -20,6 +22,7 @@ use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_remote::{Layout, Scratchpads};
 use serde_json::json;
 use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -76,19 +79,21 @@ impl App {
 
     /// Prefixes to which packets with an entry go: first bits, and how many.
     fn routed(self) -> [(u128, u32); 2] {
-        let (translated, bits) = checker::TRANSLATED;
-        let (ends, ends_bits) = checker::tunnels::ENDS;
-        let (targets, targets_bits) = checker::TARGETS;
-        let (twins, twins_bits) = checker::TWINS;
-        // Addresses of IPv4 have 96 bits in front, where those of IPv6 have a place.
+        let of_ipv4 = |(prefix, bits): (Ipv4Addr, u32)| self.prefix(prefix.into(), bits);
+        let of_ipv6 = |(prefix, bits): (Ipv6Addr, u32)| self.prefix(prefix.into(), bits);
         match self {
-            App::Vpn => [(translated.to_ipv6_mapped().to_bits(), 96 + bits), (ends.to_bits(), ends_bits)],
-            App::Nat6 => {
-                [(targets.to_ipv6_mapped().to_bits(), 96 + targets_bits), (twins.to_bits(), twins_bits)]
-            }
-            _ => {
-                [checker::TARGETS, checker::TRANSLATED].map(|(prefix, bits)| (prefix.to_bits().into(), bits))
-            }
+            App::Vpn => [of_ipv4(checker::TRANSLATED), of_ipv6(checker::tunnels::ENDS)],
+            App::Nat6 => [of_ipv4(checker::TARGETS), of_ipv6(checker::TWINS)],
+            _ => [of_ipv4(checker::TARGETS), of_ipv4(checker::TRANSLATED)],
+        }
+    }
+
+    /// A prefix in its table of routes: first bits, and how many. Addresses of IPv4 have 96 bits in front, where those of IPv6 have a place.
+    fn prefix(self, prefix: IpAddr, bits: u32) -> (u128, u32) {
+        match (self, prefix) {
+            (App::Nat6 | App::Vpn, IpAddr::V4(a)) => (a.to_ipv6_mapped().to_bits(), 96 + bits),
+            (_, IpAddr::V4(a)) => (a.to_bits().into(), bits),
+            (_, IpAddr::V6(a)) => (a.to_bits(), bits),
         }
     }
 

@@ -2,13 +2,14 @@
 
 use crate::bed::Bed;
 use crate::checker::{Checker, State};
-use crate::controller::{self, Found, Plan, Shared, dram_bytes};
+use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
 use crate::outcome::{InFault, Outcome, Part};
 use crate::{Fault, Options};
 use pointsman_lab::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// From the end of a disturbance on, look-ups that were under way have time to end.
@@ -64,9 +65,32 @@ fn mark_of(checker: &Checker, shared: &Shared) -> Mark {
 /// The bed cannot be built, or the tables cannot be filled.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     let mut bed = Bed::start(options, dram_bytes(options))?;
-    let absent = options.absent;
+    let (shared, controller) = fill(options, &bed, ForHosts::default())?;
+    say("the tables are filled");
+    let traffic = Traffic {
+        entries: options.entries,
+        absent: options.absent,
+        zipf: options.zipf,
+        churn: options.churn,
+        window: options.window,
+        rate: options.rate,
+        padding: options.size.map(|bytes| bytes.saturating_sub(HEADERS)),
+        server: bed.first_server()?,
+        seed: options.seed.wrapping_add(1),
+    };
+    let reads_before = bed.reads()?;
+    let outcome = measure(options, &mut bed, &shared, traffic, say)?;
+    let found = end(controller)?;
+    finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
+}
+
+/// A controller at work.
+pub(crate) type Working = JoinHandle<Result<Found>>;
+
+/// Starts the controller, and waits until the tables are filled. It ends when it is asked to by what it shares ([`Shared::stop`]).
+pub(crate) fn fill(options: &Options, bed: &Bed, hosts: ForHosts) -> Result<(Arc<Shared>, Working)> {
     let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
-    let flows = options.entries + absent;
+    let flows = options.entries + options.absent;
     let checker = Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect());
     let shared = Arc::new(Shared {
         checker: Mutex::new(checker),
@@ -78,20 +102,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         stop: AtomicBool::new(false),
         start: Instant::now(),
     });
-    let plan = Plan {
-        switch: bed.p4runtime.clone(),
-        app: options.app,
-        plain: options.plain,
-        layout: options.layout,
-        servers: options.servers,
-        copies: options.copies,
-        entries: options.entries,
-        churn: options.churn,
-        cache: options.cache,
-        is_slow: options.fault == Fault::Congestion,
-        ipv6: options.ipv6,
-        seed: options.seed,
-    };
+    let plan = Plan::new(options, &bed.p4runtime, hosts);
     let own = shared.clone();
     let controller = bed.rack.switch.spawn("controller", move || controller::run(plan, own))?;
     let waits = Instant::now() + PATIENCE;
@@ -105,22 +116,12 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
             _ => Error::new(format!("the tables are not filled after {PATIENCE:?}")),
         });
     }
-    say("the tables are filled");
-    let traffic = Traffic {
-        entries: options.entries,
-        absent,
-        zipf: options.zipf,
-        churn: options.churn,
-        window: options.window,
-        rate: options.rate,
-        padding: options.size.map(|bytes| bytes.saturating_sub(HEADERS)),
-        server: bed.first_server()?,
-        seed: options.seed.wrapping_add(1),
-    };
-    let reads_before = bed.reads()?;
-    let outcome = measure(options, &mut bed, &shared, traffic, say)?;
-    let found = controller.join().map_err(|_| Error::new("the controller panicked"))??;
-    finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
+    Ok((shared, controller))
+}
+
+/// What a controller found that was asked to end.
+pub(crate) fn end(controller: Working) -> Result<Found> {
+    controller.join().map_err(|_| Error::new("the controller panicked"))?
 }
 
 /// Marks of a run: between the first two packets came one at a time, between the second two without a fault; from the last one on nothing is to be

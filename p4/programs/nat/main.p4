@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Translates addresses and ports of IPv4 connections, and with `-D NAT_IPV6` those of IPv6, too, with an entry for each direction of a connection: the entries are in the memory of servers
-// (docs/tea.md), or with `-D PLAIN` in a table of the switch. Echoes have entries, too; errors of ICMP are translated by those of the packets that they quote.
+// (docs/tea.md), or with `-D PLAIN` in a table of the switch. Echoes have entries, too; errors of ICMP and ICMPv6 are translated by those of the packets that they quote.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -51,7 +51,7 @@ control FlowApply(inout headers_t hdr, inout metadata_t meta) {
             } else if (hdr.echo.isValid()) {
                 translate_echo.apply(hdr, destination, port, address);
             } else {
-                translate_error.apply(hdr, destination, port, address[31:0]);
+                translate_error.apply(hdr, destination, port, address);
             }
         }
     }

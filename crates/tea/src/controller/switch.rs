@@ -39,7 +39,8 @@ mod pairs;
 /// The program.
 fn program(plan: &Plan) -> Result<Program> {
     let mut defines = if plan.plain {
-        format!("#define PLAIN\n#define FLOW_ENTRIES {}\n", plan.entries.max(1024).next_power_of_two())
+        let entries = plan.entries + plan.hosts.entries.len() as u32;
+        format!("#define PLAIN\n#define FLOW_ENTRIES {}\n", entries.max(1024).next_power_of_two())
     } else if plan.cache > 0 {
         format!("#define TEA_CACHE {}\n#define TEA_AGE {AGE_BIT}\n", plan.cache)
     } else {
@@ -147,14 +148,15 @@ impl Switch {
     }
 
     /// Entries for packets with and without a translation.
-    fn routes(&self) -> std::result::Result<Vec<p4rt::Entity>, UnknownName> {
-        let forward = [("port", FOUND.1.into()), ("mac", number(&ROUTED.0))];
-        let forward = self.book.action("FlowIngress.forward", &forward)?;
+    fn routes(&self, plan: &Plan) -> std::result::Result<Vec<p4rt::Entity>, UnknownName> {
         let to_port = self.book.action("FlowIngress.to_port", &[("port", UNKNOWN.1.into())])?;
         let mut all = vec![self.book.default_action("FlowIngress.unknown", to_port)?];
-        for (prefix, bits) in self.app.routed() {
-            let prefix = [("prefix", Value::Prefix(prefix, bits))];
-            all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward.clone()))?);
+        let routes = self.app.routed().map(|prefix| (prefix, (FOUND.1, ROUTED)));
+        for ((prefix, bits), (port, mac)) in routes.iter().chain(&plan.hosts.routes) {
+            let forward = [("port", (*port).into()), ("mac", number(&mac.0))];
+            let forward = self.book.action("FlowIngress.forward", &forward)?;
+            let prefix = [("prefix", Value::Prefix(*prefix, *bits))];
+            all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward))?);
         }
         match self.app {
             App::Nat | App::Nat6 => {}
@@ -196,13 +198,17 @@ impl Switch {
 
     /// What a switch without TEA holds.
     pub fn plain_entities(&self, plan: &Plan) -> Result<Vec<p4rt::Entity>> {
-        let mut all = self.routes().map_err(lacks)?;
-        for flow in 0..plan.entries {
-            let value = plan.app.shown().value(flow, 0);
+        let mut all = self.routes(plan).map_err(lacks)?;
+        let app = plan.app.shown();
+        let flows = (0..plan.entries).map(|flow| (app.key(flow), app.value(flow, 0)));
+        for (key, value) in flows.chain(plan.hosts.entries.iter().cloned()) {
             let entry =
                 self.book.action_of_bytes("FlowIngress.entry", &[("value", &value[..])]).and_then(|action| {
-                    let key = [("key", Value::Bytes(plan.app.shown().key(flow)))];
-                    self.book.entry("FlowIngress.entries", &key, Does::Action(action))
+                    self.book.entry(
+                        "FlowIngress.entries",
+                        &[("key", Value::Bytes(key))],
+                        Does::Action(action),
+                    )
                 });
             all.push(entry.map_err(lacks)?);
         }
@@ -213,7 +219,7 @@ impl Switch {
     pub fn entities(&self, plan: &Plan, memories: &Memories, table: &Table) -> Result<Vec<p4rt::Entity>> {
         let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
         let all = || -> std::result::Result<_, UnknownName> {
-            let mut all = self.routes()?;
+            let mut all = self.routes(plan)?;
             let address = bits(switch_address(plan.ipv6));
             all.push(self.book.value_set("FlowParser.tea.tea_addresses", &[address])?);
             let settings = [

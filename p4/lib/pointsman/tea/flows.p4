@@ -81,6 +81,9 @@ struct headers_t {
     lead_t        echo;
     lead_t        problem;
     ipv4_t        quoted_ip;
+#ifdef FLOW_IPV6
+    ipv6_t        quoted_ipv6;
+#endif
     lead_t        quoted;
     quoted_tcp_t  quoted_tcp;
 #endif
@@ -104,7 +107,6 @@ typedef bit<128> flow_address_t;
 #define FLOW_FITS(hdr, address) (hdr.ipv4.isValid() == ((address)[127:32] == 0xffff))
 #else
 typedef bit<32> flow_address_t;
-#define FLOW_OF_IPV4(address) (address)
 #define FLOW_SOURCE(hdr) hdr.ipv4.src
 #define FLOW_DESTINATION(hdr) hdr.ipv4.dst
 #define FLOW_PROTOCOL(hdr) hdr.ipv4.proto
@@ -202,8 +204,13 @@ parser FlowParser(packet_in packet,
     }
 
 #ifdef FLOW_IPV6
+    // The same, and the error that a packet is too long.
     state parse_icmpv6 {
         transition select(packet.lookahead<bit<8>>()) {
+            1: parse_problem_ipv6;
+            2: parse_problem_ipv6;
+            3: parse_problem_ipv6;
+            4: parse_problem_ipv6;
             128: parse_echo;
             129: parse_echo;
             default: accept;
@@ -250,6 +257,36 @@ parser FlowParser(packet_in packet,
         }
     }
 
+#ifdef FLOW_IPV6
+    state parse_problem_ipv6 {
+        packet.extract(hdr.problem);
+        packet.extract(hdr.quoted_ipv6);
+        transition select(hdr.quoted_ipv6.version, hdr.quoted_ipv6.proto) {
+            (6, 6): parse_quoted_tcp_ipv6;
+            (6, 17): parse_quoted;
+            (6, 58): parse_quoted_icmpv6;
+            default: accept;
+        }
+    }
+
+    state parse_quoted_icmpv6 {
+        transition select(packet.lookahead<bit<8>>()) {
+            128: parse_quoted;
+            129: parse_quoted;
+            default: accept;
+        }
+    }
+
+    // Routers quote as much as fits, but the rest may have been cut off on the way.
+    state parse_quoted_tcp_ipv6 {
+        packet.extract(hdr.quoted);
+        transition select(hdr.ipv6.len[15:6]) {
+            0: accept;
+            default: parse_quoted_checksum;
+        }
+    }
+#endif
+
     state parse_quoted_checksum {
         packet.extract(hdr.quoted_tcp);
         transition accept;
@@ -282,22 +319,27 @@ control FlowDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.echo);
         packet.emit(hdr.problem);
         packet.emit(hdr.quoted_ip);
+#ifdef FLOW_IPV6
+        packet.emit(hdr.quoted_ipv6);
+#endif
         packet.emit(hdr.quoted);
         packet.emit(hdr.quoted_tcp);
 #endif
     }
 }
 
+// Writes an address of the packet's family, in one of these places.
 #ifdef FLOW_IPV6
-#define FLOW_REPLACE(hdr, field, address) \
+#define FLOW_WRITE(hdr, of_ipv4, of_ipv6, address) \
     if (hdr.ipv4.isValid()) { \
-        hdr.ipv4.field = (address)[31:0]; \
+        of_ipv4 = (address)[31:0]; \
     } else { \
-        hdr.ipv6.field = address; \
+        of_ipv6 = address; \
     }
 #else
-#define FLOW_REPLACE(hdr, field, address) hdr.ipv4.field = address
+#define FLOW_WRITE(hdr, of_ipv4, of_ipv6, address) of_ipv4 = address
 #endif
+#define FLOW_REPLACE(hdr, field, address) FLOW_WRITE(hdr, hdr.ipv4.field, hdr.ipv6.field, address)
 
 // Replaces destination or source by a port and an address of the packet's family.
 control FlowTranslate(inout headers_t hdr, in bool destination, in bit<16> port, in flow_address_t address) {
