@@ -85,8 +85,9 @@ pub(crate) struct Code {
     /// The code holds their addresses: never moved, dropped after it.
     #[allow(clippy::vec_box)]
     pub(crate) _sites: Vec<Box<Site>>,
-    /// It uses flat tables, or cells, itself.
+    /// It uses flat tables, or cells, itself, or notes hits of the tables.
     pub(crate) tables: bool,
+    pub(crate) notes: bool,
     pub(crate) cells: bool,
     /// It does so without comparing some index with a length.
     pub(crate) trusts_cells: bool,

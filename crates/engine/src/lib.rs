@@ -29,8 +29,8 @@
 //! Generated code touches these kinds of memory: the packet's frame and scratch memory (one piece, allocated here, in
 //! the size of the layout and the code, and checked before each run), the packet (every access behind a comparison with
 //! its length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and
-//! live as long. Stack indices are checked by the code. So are the indices of cells. The architecture guarantees that
-//! arrays have the announced shapes, and that flat tables are as described. It calls the functions of `runtime.rs`,
+//! live as long. Stack indices are checked by the code. So are the indices of cells, and the places of hits. The architecture guarantees
+//! that arrays have the announced shapes, and that flat tables are as described. It calls the functions of `runtime.rs`,
 //! which never unwind into it.
 
 mod code;
@@ -72,7 +72,7 @@ const AT_ONCE: usize = 8;
 const LARGE_TABLE: usize = 1 << 26;
 
 /// Words in front of the slots.
-const HEAD: usize = 24;
+const HEAD: usize = 26;
 
 const _: () = assert!(size_of::<Ctx<'static>>() <= 8 * HEAD);
 
@@ -91,6 +91,8 @@ pub struct Engine {
     top: usize,
     errors: CoreErrors,
     known: Known,
+    /// Something is noted about hits of tables.
+    notes: bool,
     places: Vec<CellPlace>,
     /// Empty arrays, as many as there are extern objects.
     no_cells: Vec<CellArray>,
@@ -473,6 +475,7 @@ impl Executor for Engine {
         let mut engine = Engine {
             errors: CoreErrors::find(&program)?,
             known: known.clone(),
+            notes: known.hits.iter().any(|shape| !shape.is_empty()),
             places: CellArray::places(&known.arrays),
             no_cells: known.arrays.iter().map(|_| CellArray::default()).collect(),
             survey: survey::Survey::new(&program, &layouts),

@@ -9,6 +9,7 @@ use crate::memory::{self, bytes, bytes_mut};
 use crate::runtime::{ACCEPTED, Ctx, Host, status};
 use crate::{Engine, Frame, LARGE_TABLE, MAX_LOOP_ROUNDS};
 use pointsman_ir::pass::{Coming, Convoy, GIVEN, Passing};
+use pointsman_ir::table::flat::FlatTable;
 use pointsman_ir::{ControlId, Direction, Env, Executor, Known, Param, Passed};
 
 /// How a run ended.
@@ -130,8 +131,7 @@ impl Engine {
             packet_bytes = u64::from(env.packet_bytes());
         }
         let is_parser = matches!(entry, Entry::Parser(_));
-        let strings = &code.strings;
-        let layouts = &self.layouts;
+        let (strings, layouts) = (&code.strings, &self.layouts);
         let mut host = Host { layouts, strings, env, packet, pass: false, emitted, used: 0, panic: None };
         let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
         // SAFETY: the memory has `code.words` words, so there is room for the context and everything that the code needs
@@ -142,9 +142,11 @@ impl Engine {
                 ((*at).cells, (*at).packet_bytes) = (cells, packet_bytes);
             }
             if code.tables {
-                let all = host.env.tables();
-                let fits = all.len() >= self.program.tables.len();
-                (*at).tables = if fits { all.as_ptr() } else { std::ptr::null() };
+                (*at).tables = self.tables_of(host.env);
+            }
+            if code.notes {
+                ((*at).hits, (*at).time) = (host.env.hit_cells().as_ptr(), host.env.time());
+                (*at).packet_bytes = host.env.packet_bytes().into();
             }
             if code.shared {
                 (*at).shared = host.env.is_shared().into();
@@ -236,11 +238,8 @@ impl Engine {
                 if !self.fits(frame.end, env) {
                     return false;
                 }
-                let (tables, cells) = (env.tables(), env.cells());
                 // SAFETY: as below.
-                unsafe { ((*at).tables, (*at).cells) = (tables.as_ptr(), cells.as_ptr()) };
-                // SAFETY: as below.
-                unsafe { (*at).shared = env.is_shared().into() };
+                unsafe { self.lend(at, env) };
             }
             let packet_bits = (buffer.len() - start) as u64 * 8;
             let packet_bytes =
@@ -291,12 +290,45 @@ impl Engine {
         true
     }
 
+    /// Gives a context what passes use of an environment.
+    ///
+    /// # Safety
+    /// It is the context of a frame of this engine, and nothing else uses it.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    unsafe fn lend(&self, at: *mut Ctx<'_>, env: &dyn Env) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            ((*at).tables, (*at).cells) = (env.tables().as_ptr(), env.cells().as_ptr());
+            (*at).shared = env.is_shared().into();
+            if self.notes {
+                ((*at).hits, (*at).time) = (env.hit_cells().as_ptr(), env.time());
+            }
+        }
+    }
+
+    /// The flat tables of an environment; none if it lacks some, or cells for what is noted about them.
+    #[inline(always)]
+    fn tables_of(&self, env: &dyn Env) -> *const FlatTable {
+        let all = env.tables();
+        match all.len() >= self.program.tables.len() && self.has_hit_cells(env) {
+            true => all.as_ptr(),
+            false => std::ptr::null(),
+        }
+    }
+
+    #[inline(always)]
+    fn has_hit_cells(&self, env: &dyn Env) -> bool {
+        !self.notes || env.hit_cells().len() >= self.known.hits.len()
+    }
+
     /// Whether the code may run on a frame of so many words with what the environment has.
     #[inline(always)]
     fn fits(&self, words: usize, env: &dyn Env) -> bool {
         debug_assert!(self.are_announced(env.cells()));
         env.tables().len() >= self.program.tables.len()
             && env.cells().len() >= self.no_cells.len()
+            && self.has_hit_cells(env)
             && words == self.words
     }
 
@@ -352,6 +384,8 @@ impl Engine {
             cells,
             packet_bytes: 0,
             tables,
+            hits: std::ptr::null(),
+            time: 0,
             shared: 1,
             large,
             noted: std::ptr::null(),

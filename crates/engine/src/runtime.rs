@@ -19,7 +19,7 @@ use crate::limbs;
 use crate::memory::{self, Memory, Spot, Writer, read_bits};
 use pointsman_ir::pass::GIVEN;
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
-use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, TypeId, UnaryOp, Value};
+use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, HitCells, TypeId, UnaryOp, Value};
 use std::any::Any;
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,6 +62,9 @@ pub(crate) struct Ctx<'a> {
     pub(crate) packet_bytes: u64,
     /// The flat tables of the architecture; null without any.
     pub(crate) tables: *const FlatTable,
+    /// The cells in which hits of the flat tables are noted, and the time that is noted; only of code that notes some.
+    pub(crate) hits: *const HitCells,
+    pub(crate) time: u64,
     /// [`Env::is_shared`]; only of code that looks.
     pub(crate) shared: u64,
     /// Of code that looks ahead: which of its tables are large, a bit for each; where the addresses end that it has noted.
@@ -94,6 +97,8 @@ pub(crate) mod at {
     pub(crate) const LARGE: i32 = offset_of!(Ctx<'static>, large) as i32;
     pub(crate) const NOTED: i32 = offset_of!(Ctx<'static>, noted) as i32;
     pub(crate) const TABLES: i32 = offset_of!(Ctx<'static>, tables) as i32;
+    pub(crate) const HITS: i32 = offset_of!(Ctx<'static>, hits) as i32;
+    pub(crate) const TIME: i32 = offset_of!(Ctx<'static>, time) as i32;
     pub(crate) const PACKET_BYTES: i32 = offset_of!(Ctx<'static>, packet_bytes) as i32;
     pub(crate) const RESULT: i32 = offset_of!(Ctx<'static>, result) as i32;
     pub(crate) const ASKED: i32 = offset_of!(Ctx<'static>, asked) as i32;
@@ -147,7 +152,7 @@ pub(crate) fn rare() -> Vec<Rare> {
     let rare = |function, args, result| Rare { function, args, result };
     vec![
         rare(lookup as *const u8, 4, true),
-        rare(count_hit as *const u8, 3, true),
+        rare(report_hit as *const u8, 3, true),
         rare(call_flat as *const u8, 5, true),
         rare(call_extern as *const u8, 3, true),
         rare(value_set as *const u8, 3, true),
@@ -207,11 +212,11 @@ pub(crate) extern "C" fn pick(ctx: *mut Ctx<'_>, site: *const Site, key: *const 
 }
 
 /// A flat table gave a row with this head, and the architecture wants to know. False after a panic.
-pub(crate) extern "C" fn count_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u64) -> u64 {
+pub(crate) extern "C" fn report_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u64) -> u64 {
     guard(ctx, 0, |ctx| {
         // SAFETY: the site is owned by the code that calls.
         let Site::Table(site) = (unsafe { &*site }) else { return 0 };
-        ctx.host().env.count_hit(site.table, head);
+        ctx.host().env.report_hit(site.table, head);
         1
     })
 }

@@ -187,7 +187,7 @@ fn measure(table: &Table, n: usize) {
     let mut store = TableStore::new(kinds, n as u64, default.clone());
     let actions = vec![Some(vec![]), Some(vec![48, 9])];
     let mut flat = FlatTable::new(
-        &FlatShape { keys: table.keys.clone(), actions, counts: false, groups: false, seed: 1 },
+        &FlatShape { keys: table.keys.clone(), actions, reports: false, groups: false, seed: 1 },
         &default,
     );
     let prioritised = table.keys.iter().any(|k| !matches!(k.0, MatchKind::Exact | MatchKind::Lpm));

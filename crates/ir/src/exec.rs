@@ -9,7 +9,7 @@ use crate::meaning::{Digest, Meaning};
 use crate::pass::{Coming, Convoy, Pass};
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
 use crate::table::flat::FlatTable;
-use crate::table::{ActionCall, EntryHandle, KeyMatch};
+use crate::table::{ActionCall, EntryHandle, HitCells, HitShape, KeyMatch};
 pub use crate::trace::TraceEvent;
 use crate::types::TypeId;
 use crate::value::Value;
@@ -166,6 +166,8 @@ pub struct Known {
     pub digests: Vec<Digest>,
     /// By [`ExternInstanceId`]: the arrays that [`Env::cells`] will give, in shape and length.
     pub arrays: Vec<CellShape>,
+    /// By [`TableId`]: the cells that [`Env::hit_cells`] will give. Missing ones are none.
+    pub hits: Vec<HitShape>,
     /// The ways of ordinary packets. The first is readied when the program is loaded, others by [`Executor::complete`].
     pub passes: Vec<Pass>,
 }
@@ -367,9 +369,21 @@ pub trait Env {
         &[]
     }
 
-    /// A look-up in [`Env::tables`] gave a row with this head, which has [`row::COUNT`](crate::table::flat::row::COUNT) set: counts it, measures it, notes the time,
-    /// as [`Env::lookup`] does.
-    fn count_hit(&mut self, _table: TableId, _head: u64) {}
+    /// The cells in which an executor itself notes what it finds in [`Env::tables`], as [`HitCells::note`] does it, before the action
+    /// runs; [`Env::lookup`] does it for its callers. By [`TableId`], in the shapes that [`Known::hits`] announced, with a cell for each
+    /// place that rows name. Their addresses hold while a block runs.
+    fn hit_cells(&self) -> &[HitCells] {
+        &[]
+    }
+
+    /// The time that is noted, in nanoseconds. The same for all packets that one environment is for.
+    fn time(&self) -> u64 {
+        0
+    }
+
+    /// A look-up in [`Env::tables`] gave a row with this head, which has [`row::REPORT`](crate::table::flat::row::REPORT) set: does what is to be
+    /// done besides noting the hit.
+    fn report_hit(&mut self, _table: TableId, _head: u64) {}
 
     /// A number from the key fields of kind `selector`, in order, by which a packet gets a member of a group: that on which it falls, modulo
     /// the sum of their weights ([`FlatTable::member`]). `None`: only [`Env::lookup`] knows. Called once for a look-up at most, as it may

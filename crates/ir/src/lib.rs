@@ -36,6 +36,8 @@ pub use meaning::{Digest, DigestFn, Meaning};
 pub use pass::{Coming, Convoy, KeptFields, Pass, PassExit, PassField, PassStep, PassValue, Passed, Passing};
 pub use program::*;
 pub use stmt::*;
-pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, Misfit, TableStore};
+pub use table::{
+    ActionCall, Entry, EntryAction, EntryError, EntryHandle, HitCells, HitShape, KeyMatch, Misfit, TableStore,
+};
 pub use types::{EnumDef, Field, StructDef, Type, TypeId, Types};
 pub use value::{Const, Value};

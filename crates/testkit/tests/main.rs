@@ -5,6 +5,7 @@ mod balancer;
 mod balancer_engine;
 mod balancer_sixteen;
 mod fabric;
+mod hits;
 mod lengths;
 mod p4c_programs;
 mod scale;

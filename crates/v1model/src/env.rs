@@ -6,11 +6,11 @@ use crate::register::Register;
 use crate::state::{Access, Digest, EventKind, Own};
 use crate::time::Time;
 use crate::trace::{StepKind, Trace};
-use pointsman_ir::table::flat::FlatTable;
+use pointsman_ir::table::flat::{FlatTable, row};
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{
-    Bits, CellArray, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId,
-    Type, TypeId, Types, Value, ValueSetId,
+    Bits, CellArray, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, HitCells, KeyMatch, Lookup,
+    TableId, Type, TypeId, Types, Value, ValueSetId,
 };
 
 /// A program's requests while a block ran; the architecture acts on it when the block has ended.
@@ -359,8 +359,17 @@ impl Env for BlockEnv<'_> {
         if self.trace.is_some() { &[] } else { &self.state.flat }
     }
 
-    fn count_hit(&mut self, table: TableId, head: u64) {
-        self.state.count_head(self.own, (self.now, self.bytes), table, head);
+    #[inline]
+    fn hit_cells(&self) -> &[HitCells] {
+        self.state.hits.of(self.own.worker)
+    }
+
+    fn time(&self) -> u64 {
+        self.now.0
+    }
+
+    fn report_hit(&mut self, table: TableId, head: u64) {
+        self.state.measure_hit(self.own, (self.now, self.bytes), table, head >> row::PLACE_SHIFT);
     }
 
     fn is_shared(&self) -> bool {

@@ -175,7 +175,7 @@ pub(crate) enum InstancePlan {
 pub(crate) enum Instance {
     Register(Register),
     Counter(CounterArray),
-    /// Its cells lie with the entries of its table.
+    /// Its cells are among [`Hits`](crate::state::Hits).
     DirectCounter,
     Meter(MeterArray),
     /// Its cells lie with the entries of its table.

@@ -28,7 +28,6 @@ mod flat;
 mod generator;
 mod guarded;
 mod hash;
-mod info;
 mod meanings;
 mod meter;
 mod pipeline;

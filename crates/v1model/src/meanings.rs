@@ -6,6 +6,7 @@ use crate::externs::Function;
 use crate::fields::StdFields;
 use crate::hash::{HashAlgorithm, csum16, identity, xor16};
 use crate::pipeline::Pipeline;
+use crate::tables::TableState;
 use pointsman_ir::{Digest, Known, Meaning};
 use pointsman_wire::crc;
 
@@ -15,6 +16,7 @@ pub(crate) fn known(pipeline: &Pipeline, drop_port: u32) -> Known {
         meanings: pipeline.functions.iter().map(|f| meaning(*f, &pipeline.std, drop_port)).collect(),
         digests: pipeline.algorithms.iter().map(|a| digest(*a)).collect(),
         arrays: pipeline.cells(),
+        hits: pipeline.tables.iter().map(TableState::hit_shape).collect(),
         passes: Vec::new(),
     }
 }

@@ -2,13 +2,11 @@
 
 use crate::counter::CounterKind;
 use crate::guarded::Guarded;
-use crate::info::EntryInfo;
-use crate::meter::MeterKind;
-use crate::state::Hits;
+use crate::meter::{Meter, MeterKind};
 use crate::time::Time;
 use pointsman_ir::table::flat::FlatShape;
 use pointsman_ir::{
-    ActionCall, Direction, Entry, EntryAction, EntryError, EntryHandle, ExternInstanceId, KeyMatch,
+    ActionCall, Direction, Entry, EntryAction, EntryError, EntryHandle, ExternInstanceId, HitShape, KeyMatch,
     MatchKind, Program, Table, TableStore, Type, TypeId, Types, Value,
 };
 use std::sync::Arc;
@@ -93,6 +91,14 @@ struct ActionShape {
     table_only: bool,
 }
 
+/// A table's data about one entry, besides counts and times ([`Hits`](crate::state::Hits)).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EntryInfo {
+    pub meter: Meter,
+    /// When its idle timer runs out; other timers of the entry are stale.
+    pub timer: Option<Time>,
+}
+
 /// One table.
 #[derive(Clone, Debug)]
 pub struct TableState {
@@ -101,7 +107,8 @@ pub struct TableState {
     pub(crate) direct_meter: Option<(ExternInstanceId, MeterKind)>,
     pub(crate) profile: Option<ExternInstanceId>,
     pub(crate) idle_timeouts: bool,
-    pub(crate) hits: Guarded<Hits>,
+    /// By the entries' places, only if the table has a direct meter or idle timeouts.
+    pub(crate) infos: Guarded<Vec<EntryInfo>>,
     initial_default: Arc<ActionCall>,
     const_default: bool,
     const_entries: bool,
@@ -155,7 +162,7 @@ impl TableState {
             direct_meter: attached.meter,
             profile: attached.profile,
             idle_timeouts: attached.idle_timeouts,
-            hits: Guarded::default(),
+            infos: Guarded::default(),
             initial_default: default,
             const_default: table.const_default,
             const_entries: table.const_entries,
@@ -171,20 +178,81 @@ impl TableState {
             if let EntryAction::Call(call) = &entry.action {
                 state.check_call(types, call, false).map_err(place)?;
             }
-            let handle = state.store.insert(entry.clone()).map_err(|e| place(e.into()))?;
-            state.track(handle, Time::ZERO);
+            state.store.insert(entry.clone()).map_err(|e| place(e.into()))?;
         }
+        state.fit_infos();
         Ok(state)
     }
 
     /// Whether the table keeps an [`EntryInfo`] for its entries.
     pub(crate) fn has_info(&self) -> bool {
-        self.direct_counter.is_some() || self.direct_meter.is_some() || self.idle_timeouts
+        self.direct_meter.is_some() || self.idle_timeouts
+    }
+
+    /// What packets note about its entries.
+    pub(crate) fn hit_shape(&self) -> HitShape {
+        HitShape { counts: self.direct_counter.map(CounterKind::cells), times: self.idle_timeouts }
+    }
+
+    /// Whether a look-up changes anything.
+    pub(crate) fn follows_hits(&self) -> bool {
+        !self.hit_shape().is_empty() || self.direct_meter.is_some()
     }
 
     /// Whether a look-up changes nothing, and depends on nothing but the key.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.has_info() && self.profile.is_none()
+        !self.follows_hits() && self.profile.is_none()
+    }
+
+    /// The place of an entry, or of the default action, in arrays of what belongs to entries.
+    pub(crate) fn place(&self, handle: Option<EntryHandle>) -> Option<u64> {
+        match handle {
+            None => Some(0),
+            Some(handle) => self.store.slot_of(handle).map(|slot| u64::from(slot) + 1),
+        }
+    }
+
+    /// Number of places.
+    pub(crate) fn places(&self) -> u64 {
+        u64::from(self.store.slots()) + 1
+    }
+
+    /// Gives every place an [`EntryInfo`], if the table has some.
+    pub(crate) fn fit_infos(&mut self) {
+        if self.has_info() {
+            let places = self.places() as usize;
+            let infos = self.infos.alone();
+            infos.resize_with(places, EntryInfo::default);
+            if places == 1 {
+                infos.shrink_to_fit();
+            }
+        }
+    }
+
+    /// The place of an entry, or of the default action, among the [`EntryInfo`]s.
+    fn info_place(&self, handle: Option<EntryHandle>) -> Option<usize> {
+        let place = self.has_info().then(|| self.place(handle)).flatten();
+        place.map(|place| place as usize)
+    }
+
+    /// The [`EntryInfo`] of an entry, or of the default action.
+    pub(crate) fn info_mut(&mut self, handle: Option<EntryHandle>) -> Option<&mut EntryInfo> {
+        let place = self.info_place(handle)?;
+        self.infos.alone().get_mut(place)
+    }
+
+    /// The same, to be read.
+    pub(crate) fn info(&self, handle: Option<EntryHandle>) -> Option<EntryInfo> {
+        let place = self.info_place(handle)?;
+        self.infos.shared().get(place).cloned()
+    }
+
+    /// Sets the [`EntryInfo`] of an entry, which may be new, or of the default action.
+    pub(crate) fn put_info(&mut self, handle: Option<EntryHandle>, info: EntryInfo) {
+        self.fit_infos();
+        if let Some(old) = self.info_mut(handle) {
+            *old = info;
+        }
     }
 
     /// The shape of its flat table.
@@ -193,15 +261,10 @@ impl TableState {
         FlatShape {
             keys: self.keys.iter().map(|k| (k.kind, k.width)).collect(),
             actions: self.actions.iter().map(data).collect(),
-            counts: self.has_info(),
+            // Counts and times are noted without a report.
+            reports: self.direct_meter.is_some(),
             groups: self.profile.is_some(),
             seed,
-        }
-    }
-
-    pub(crate) fn track(&mut self, handle: EntryHandle, now: Time) {
-        if self.has_info() {
-            self.hits.alone().info.insert(handle, EntryInfo { last_hit: now, ..EntryInfo::default() });
         }
     }
 
@@ -354,29 +417,29 @@ impl TableState {
             && self.idle_timeouts == old.idle_timeouts
     }
 
-    /// Takes over entries and default action of a table of the same shape, as far as they fit.
-    pub(crate) fn adopt(&mut self, old: &TableState) {
-        let old_hits = old.hits.shared();
+    /// Takes over entries and default action of a table of the same shape, as far as they fit. Gives their names in both tables; none is
+    /// the default action's.
+    pub(crate) fn adopt(&mut self, old: &TableState) -> Vec<(Option<EntryHandle>, Option<EntryHandle>)> {
+        let mut adopted = Vec::new();
         if !self.const_entries {
             let program_entries: Vec<_> = self.store.iter().map(|(_, e)| (e.matches, e.priority)).collect();
             for (matches, priority) in program_entries {
-                if let Ok((handle, _)) = self.store.delete(&matches, priority) {
-                    self.hits.alone().info.remove(&handle);
-                }
+                // Nothing was noted about it.
+                let _ = self.store.delete(&matches, priority);
             }
             for (old_handle, entry) in old.store.iter() {
                 let Ok(handle) = self.store.insert(entry) else { break };
-                if let Some(info) = old_hits.info.get(&old_handle) {
-                    self.hits.alone().info.insert(handle, info.clone());
-                }
+                adopted.push((Some(old_handle), Some(handle)));
             }
         }
         if !self.const_default {
             self.store.set_default_action(old.store.default_action().clone());
-            let hits = self.hits.alone();
-            hits.default_counter = old_hits.default_counter;
-            hits.default_meter = old_hits.default_meter.clone();
+            adopted.push((None, None));
         }
+        for (from, to) in &adopted {
+            self.put_info(*to, old.info(*from).unwrap_or_default());
+        }
+        adopted
     }
 }
 

@@ -26,6 +26,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
     counter(16, CounterType.packets_and_bytes) seen;
     meter(16, MeterType.packets) rate;
     direct_counter(CounterType.packets) hits;
+    direct_counter(CounterType.packets_and_bytes) kept_hits;
 
     action forward(bit<9> port) {
         hits.count();
@@ -37,6 +38,14 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         actions = { forward; }
         default_action = forward(1);
         counters = hits;
+    }
+
+    table kept {
+        key = { h.mark.key: exact; }
+        actions = { NoAction; }
+        default_action = NoAction;
+        counters = kept_hits;
+        support_timeout = true;
     }
 
     apply {
@@ -58,6 +67,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         bit<2> color;
         rate.execute_meter(cell, color);
         ports.apply();
+        kept.apply();
     }
 }
 

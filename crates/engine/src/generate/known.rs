@@ -134,12 +134,16 @@ impl Gen<'_, '_> {
         let fixed = FLAGS.with_readonly().with_can_move();
         let arrays = self.b.ins().load(types::I64, fixed, self.ctx, at::CELLS);
         let base = self.b.ins().load(types::I64, fixed, arrays, entry + CellArray::BASE as i32);
-        let bytes = 4 * place.stride;
-        let line = match bytes.is_power_of_two() {
+        (self.cell_of(base, i, 4 * place.stride), 4 * place.first as i32)
+    }
+
+    /// The address of cell `i` of those at an address, with so many bytes each.
+    pub(super) fn cell_of(&mut self, base: V, i: V, bytes: u32) -> V {
+        let offset = match bytes.is_power_of_two() {
             true => self.b.ins().ishl_imm_u(i, i64::from(bytes.trailing_zeros())),
             false => self.b.ins().imul_imm_s(i, i64::from(bytes)),
         };
-        (self.b.ins().iadd(base, line), 4 * place.first as i32)
+        self.b.ins().iadd(base, offset)
     }
 
     fn load_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr, to: &LValue) -> Option<()> {
@@ -259,6 +263,19 @@ impl Gen<'_, '_> {
         let Val::Reg(i) = self.expr(scope, index) else { return None };
         let done = self.new_block();
         let ((cell, off), none) = self.find_cell(instance, i);
+        self.count_packet(kind, cell, off);
+        self.jump(done);
+        if let Some(none) = none {
+            self.start(none);
+            self.ask(called, &[Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }], None);
+            self.jump(done);
+        }
+        self.start(done);
+        Some(())
+    }
+
+    /// Counts the packet in the counter at this address and offset.
+    pub(super) fn count_packet(&mut self, kind: CellKind, cell: V, off: i32) {
         let mut second = off;
         if kind != CellKind::Bytes {
             let old = self.b.ins().load(types::I64, FLAGS, cell, off);
@@ -272,14 +289,6 @@ impl Gen<'_, '_> {
             let new = self.b.ins().iadd(old, bytes);
             self.b.ins().store(FLAGS, new, cell, second);
         }
-        self.jump(done);
-        if let Some(none) = none {
-            self.start(none);
-            self.ask(called, &[Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }], None);
-            self.jump(done);
-        }
-        self.start(done);
-        Some(())
     }
 
     fn set_fields(&mut self, scope: &Rc<Scope>, lv: &LValue, fields: &[(u32, u64)]) -> Option<()> {

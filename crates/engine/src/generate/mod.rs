@@ -132,8 +132,9 @@ struct Gen<'g, 'p> {
     strings: Vec<Arc<str>>,
     /// The state of looking ahead, if the code does.
     ahead: Option<ahead::Ahead>,
-    /// Flat tables, or cells, are used in place.
+    /// Flat tables, or cells, are used in place, or hits of the tables noted.
     uses_tables: bool,
+    notes_hits: bool,
     uses_cells: bool,
     /// It does something only where packets are processed at the same time.
     uses_shared: bool,
@@ -245,7 +246,7 @@ fn make(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        let lent = (g.uses_tables, g.uses_cells, g.trusts_cells, g.uses_shared);
+        let lent = (g.uses_tables, g.notes_hits, g.uses_cells, g.trusts_cells, g.uses_shared);
         let uses = (lent, g.emits, !g.lacks_deparser);
         // The stack is the scratch memory of a pass; its notes go behind the frame.
         let scratch = if g.is_pass { 8 * ahead::MOST as u32 * u32::from(ahead) } else { g.scratch_most };
@@ -258,7 +259,7 @@ fn make(
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
     let (scratch, sites, constants, strings, uses, (foreseen, large_arrays)) = made;
-    let ((tables, cells, trusts_cells, shared), emits, whole) = uses;
+    let ((tables, notes, cells, trusts_cells, shared), emits, whole) = uses;
     Ok(Some(Code {
         module: Some(module),
         entry: run,
@@ -272,6 +273,7 @@ fn make(
         emits,
         whole,
         tables,
+        notes,
         foreseen,
         large_arrays,
         size,
@@ -334,6 +336,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             strings: vec!["".into()],
             ahead: None,
             uses_tables: false,
+            notes_hits: false,
             uses_cells: false,
             uses_shared: false,
             trusts_cells: false,

@@ -5,10 +5,17 @@ use super::{FLAGS, Gen, Scope};
 use crate::code::{RowData, Site, TableSite};
 use crate::runtime::{self, at};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value as V, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value as V, types};
+use cranelift_frontend::Variable;
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, places, row};
-use pointsman_ir::{LValue, MatchKind, Table, TableId, TypeId};
+use pointsman_ir::{CellArray, CellShape, HitCells, LValue, MatchKind, Table, TableId, TypeId};
 use std::rc::Rc;
+
+/// What a look-up has found.
+struct Found {
+    row: Variable,
+    head: Variable,
+}
 
 impl Gen<'_, '_> {
     pub(super) fn apply(
@@ -221,13 +228,9 @@ impl Gen<'_, '_> {
         let At::Mem { base, off } = self.scratch(8 * site.row_words as u32) else { return (key, key) };
         let spreads = !site.selectors.is_empty();
         let site = self.site(Site::Table(site));
-        let (row_var, head_var) = (self.b.declare_var(types::I64), self.b.declare_var(types::I64));
-        let (flat, ask, count, done) =
-            (self.new_block(), self.new_block(), self.new_block(), self.new_block());
-        let found = self.new_block();
-        for cold in [ask, count] {
-            self.b.set_cold_block(cold);
-        }
+        let found = Found { row: self.b.declare_var(types::I64), head: self.b.declare_var(types::I64) };
+        let (flat, ask, hit, done) = (self.new_block(), self.new_block(), self.new_block(), self.new_block());
+        self.b.set_cold_block(ask);
         let fixed = FLAGS.with_readonly();
         let tables = self.b.ins().load(types::I64, fixed, self.ctx, at::TABLES);
         match self.is_pass {
@@ -237,48 +240,106 @@ impl Gen<'_, '_> {
         self.start(flat);
         let this = self.pointer(tables, (id.index() * size_of::<FlatTable>()) as i32);
         let row_at = self.call_table(this, FlatTable::FIND, key, true);
-        let head = self.b.ins().load(types::I64, FLAGS, row_at, 0);
-        self.b.def_var(row_var, row_at);
-        self.b.def_var(head_var, head);
-        let special = self.b.ins().band_imm_u(head, (row::ASK | row::COUNT | row::GROUP) as i64);
-        self.branch(special, found, done);
-        if !spreads {
-            self.b.set_cold_block(found);
+        let head = self.found_at(&found, row_at);
+        let flags = self.b.ins().band_imm_u(head, (row::ASK | row::REPORT | row::GROUP) as i64);
+        let special = self.new_block();
+        self.branch(flags, special, hit);
+        self.start(special);
+        match spreads {
+            true => self.pick(&found, (site, key), [hit, ask]),
+            false => self.b.set_cold_block(special),
         }
-        self.start(found);
-        if spreads {
-            let (pick, other, picked) = (self.new_block(), self.new_block(), self.new_block());
-            let names_group = self.b.ins().band_imm_u(head, row::GROUP as i64);
-            self.branch(names_group, pick, other);
-            self.start(pick);
-            let group = self.b.ins().load(types::I64, FLAGS, row_at, 8 * row::DATA as i32);
-            let member = self.call_runtime(runtime::pick as *const u8, &[self.ctx, site, key, group], true);
-            self.branch(member, picked, ask);
-            self.start(picked);
-            let head = self.b.ins().load(types::I64, FLAGS, member, 0);
-            self.b.def_var(row_var, member);
-            self.b.def_var(head_var, head);
-            self.jump(done);
-            self.start(other);
-        }
-        let asks = self.b.ins().band_imm_u(head, row::ASK as i64);
-        self.branch(asks, ask, count);
-        let ctx = self.ctx;
-        self.start(count);
-        let fine = self.call_runtime(runtime::count_hit as *const u8, &[ctx, site, head], true);
-        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
-        self.check_panic(panicked);
+        self.report(head, site, [hit, ask]);
+        self.start(hit);
+        self.note_hit(id, head);
         self.jump(done);
         self.start(ask);
         let to = self.pointer(base, off);
+        let ctx = self.ctx;
         let fine = self.call_runtime(runtime::lookup as *const u8, &[ctx, site, key, to], true);
         let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
         self.check_panic(panicked);
-        let head = self.b.ins().load(types::I64, FLAGS, to, 0);
-        self.b.def_var(row_var, to);
-        self.b.def_var(head_var, head);
+        self.found_at(&found, to);
         self.jump(done);
         self.start(done);
-        (self.b.use_var(row_var), self.b.use_var(head_var))
+        (self.b.use_var(found.row), self.b.use_var(found.head))
+    }
+
+    /// The row at an address is the one that was found. Gives its head.
+    fn found_at(&mut self, found: &Found, row_at: V) -> V {
+        let head = self.b.ins().load(types::I64, FLAGS, row_at, 0);
+        self.b.def_var(found.row, row_at);
+        self.b.def_var(found.head, head);
+        head
+    }
+
+    /// If the row names a group: goes to `hit` with the row of a member, or to `ask`. Continues if it does not.
+    fn pick(&mut self, found: &Found, (site, key): (V, V), [hit, ask]: [Block; 2]) {
+        let (pick, other, picked) = (self.new_block(), self.new_block(), self.new_block());
+        let (row_at, head) = (self.b.use_var(found.row), self.b.use_var(found.head));
+        let names_group = self.b.ins().band_imm_u(head, row::GROUP as i64);
+        self.branch(names_group, pick, other);
+        self.start(pick);
+        let group = self.b.ins().load(types::I64, FLAGS, row_at, 8 * row::DATA as i32);
+        let member = self.call_runtime(runtime::pick as *const u8, &[self.ctx, site, key, group], true);
+        self.branch(member, picked, ask);
+        self.start(picked);
+        self.found_at(found, member);
+        self.jump(hit);
+        self.start(other);
+    }
+
+    /// Goes to `ask`, or reports the look-up and goes to `hit`.
+    fn report(&mut self, head: V, site: V, [hit, ask]: [Block; 2]) {
+        let report = self.new_block();
+        self.b.set_cold_block(report);
+        let asks = self.b.ins().band_imm_u(head, row::ASK as i64);
+        self.branch(asks, ask, report);
+        self.start(report);
+        let ctx = self.ctx;
+        let fine = self.call_runtime(runtime::report_hit as *const u8, &[ctx, site, head], true);
+        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
+        self.check_panic(panicked);
+        self.jump(hit);
+    }
+
+    /// Does what [`HitCells::note`] does with the place in the head of a row.
+    fn note_hit(&mut self, id: TableId, head: V) {
+        let shape = self.s.known.hits.get(id.index()).copied().unwrap_or_default();
+        if shape.is_empty() {
+            return;
+        }
+        self.notes_hits = true;
+        let [counts, times] = shape.arrays(1);
+        let place = self.b.ins().ushr_imm_u(head, i64::from(row::PLACE_SHIFT));
+        let of_table = id.index() * size_of::<HitCells>();
+        if let Some(kind) = shape.counts {
+            let (cell, none) = self.hit_cell(of_table + HitCells::COUNTS, &counts, place);
+            self.count_packet(kind, cell, 0);
+            self.jump(none);
+            self.start(none);
+        }
+        if shape.times {
+            let (cell, none) = self.hit_cell(of_table + HitCells::TIMES, &times, place);
+            let time = self.b.ins().load(types::I64, FLAGS.with_readonly(), self.ctx, at::TIME);
+            let old = self.b.ins().load(types::I64, FLAGS, cell, 0);
+            let newer = self.b.ins().umax(old, time);
+            self.b.ins().store(FLAGS, newer, cell, 0);
+            self.jump(none);
+            self.start(none);
+        }
+    }
+
+    /// The address of a cell in the array at this offset. Code continues where there is one; the returned block is for both cases.
+    fn hit_cell(&mut self, array: usize, shape: &CellShape, place: V) -> (V, Block) {
+        let (some, none) = (self.new_block(), self.new_block());
+        let fixed = FLAGS.with_readonly();
+        let hits = self.b.ins().load(types::I64, fixed, self.ctx, at::HITS);
+        let len = self.b.ins().load(types::I64, fixed, hits, (array + CellArray::LEN) as i32);
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThan, place, len);
+        self.branch(fits, some, none);
+        self.start(some);
+        let base = self.b.ins().load(types::I64, fixed, hits, (array + CellArray::BASE) as i32);
+        (self.cell_of(base, place, shape.bytes() as u32), none)
     }
 }

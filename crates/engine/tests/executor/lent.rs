@@ -27,9 +27,8 @@ fn cells_that_are_not_lent() {
     // No index of 8 bits is out of range.
     let known = Known {
         meanings: vec![Meaning::StoreCell { index: 0, from: 1 }],
-        digests: vec![],
         arrays: vec![CellShape::register("cells", 8, 256)],
-        passes: Vec::new(),
+        ..Known::default()
     };
     let engine = Engine::load_known(program.clone(), &[b8], &known).unwrap_or_else(|e| panic!("{e}"));
     let (mut frame, mut world) = (engine.new_frame(), World::new(&program));

@@ -7,12 +7,14 @@ use crate::value::Value;
 use std::sync::Arc;
 
 pub mod flat;
+mod hits;
 mod matching;
 mod pack;
 mod store;
 #[cfg(test)]
 mod tests;
 
+pub use hits::{HitCells, HitShape};
 pub use matching::{KeyMatch, Misfit};
 pub use store::TableStore;
 

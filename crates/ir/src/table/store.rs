@@ -337,9 +337,9 @@ impl TableStore {
         self.by_handle.get(&handle).copied()
     }
 
-    /// The entry that has this number.
-    pub fn handle_at(&self, slot: u32) -> Option<EntryHandle> {
-        self.slot(slot).map(|s| s.handle)
+    /// The numbers of all entries are below this.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     /// The idle timeout of an entry, in nanoseconds; 0 for none.

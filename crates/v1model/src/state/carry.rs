@@ -65,7 +65,8 @@ impl State {
         let default = table.store.default_action().clone();
         let own_default = table.has_const_default() || old_table.default_is_initial();
         swap(&mut table.store, &mut old_table.store);
-        swap(&mut table.hits, &mut old_table.hits);
+        swap(&mut table.infos, &mut old_table.infos);
+        self.hits.take(to, &mut old.hits, from);
         if own_default {
             table.store.set_default_action(default);
         }

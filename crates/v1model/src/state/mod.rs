@@ -6,6 +6,7 @@
 mod carry;
 mod export;
 mod flat;
+mod hits;
 mod objects;
 mod own;
 mod tables;
@@ -16,17 +17,15 @@ mod watch;
 pub use carry::Kept;
 pub(crate) use export::{Part, SavedClock, at_distance, distance};
 pub use export::{ProgramId, RestoreError, SwitchState};
+pub(crate) use hits::Hits;
 pub use objects::StateError;
 pub(crate) use own::{Access, Own};
 pub use tables::SavedEntry;
 pub use watch::Watch;
 
-use crate::counter::CounterCell;
 use crate::externs::Instance;
 use crate::guarded::{Guarded, Turn};
 use crate::hash::{Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
-use crate::info::InfoMap;
-use crate::meter::Meter;
 use crate::pipeline::Pipeline;
 use crate::random::Random;
 use crate::replication::Replication;
@@ -174,20 +173,12 @@ impl Cells {
     }
 }
 
-/// The per-entry data that packets write.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Hits {
-    /// Only if the table has direct resources or idle timeouts.
-    pub info: InfoMap,
-    pub default_counter: CounterCell,
-    pub default_meter: Meter,
-}
-
 /// The state of a running program: tables, extern objects, value sets, multicast groups and clone sessions.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Vec<TableState>,
+    pub(crate) hits: Hits,
     /// The same for executors that look tables up by themselves; none for others.
     pub(crate) flat: Vec<FlatTable>,
     table_seed: u64,
@@ -218,6 +209,7 @@ impl State {
         State {
             program: pipeline.program.clone(),
             tables: pipeline.tables.clone(),
+            hits: Hits::new(&pipeline.tables),
             flat: Vec::new(),
             table_seed: config.seed,
             instances: pipeline.instances.iter().map(|p| p.build(&pipeline.program)).collect(),
@@ -244,6 +236,7 @@ impl State {
     /// Prepares the state for this many further workers.
     pub(crate) fn share(&mut self, workers: usize) {
         self.cells.share(&self.shapes, workers);
+        self.hits.share(workers);
         // The switch itself processes nothing while a worker does: one worker is alone.
         let locks = if workers > 1 { self.sections } else { 0 };
         self.locks.resize_with(locks, Guarded::default);
@@ -256,11 +249,14 @@ impl State {
 
     /// Takes over everything with the same name and shape from the state of an earlier program.
     pub(crate) fn adopt(&mut self, old: &State) {
-        for (i, table) in self.tables.iter_mut().enumerate() {
-            let name = &self.program.tables[i].name;
+        for i in 0..self.tables.len() {
+            let (id, name) = (TableId(i as u32), &self.program.tables[i].name);
             let Some(j) = old.program.tables.iter().position(|t| t.name == *name) else { continue };
-            if table.same_shape(&self.program.types, &old.tables[j], &old.program.types) {
-                table.adopt(&old.tables[j]);
+            if self.tables[i].same_shape(&self.program.types, &old.tables[j], &old.program.types) {
+                for (from, to) in self.tables[i].adopt(&old.tables[j]) {
+                    let noted = old.hits_of(TableId(j as u32), from).unwrap_or_default();
+                    self.set_hits(id, to, noted);
+                }
             }
         }
         for (i, instance) in self.instances.iter_mut().enumerate() {

@@ -1,19 +1,16 @@
 //! A worker's own state, and its access to shared state.
 
-use crate::counter::CounterCell;
 use crate::externs::Instance;
 use crate::guarded::{Guarded, Held, Turn};
 use crate::hash::BitBuffer;
 use crate::meter::Color;
 use crate::profile::SelectorConfig;
 use crate::random::Random;
-use crate::state::{Digest, Event, EventKind, Hits, State};
+use crate::state::{Digest, Event, EventKind, State};
 use crate::stats::Anomalies;
+use crate::tables::EntryInfo;
 use crate::time::Time;
-use pointsman_ir::table::flat::row;
-use pointsman_ir::{
-    ActionCall, Bits, CellArray, EntryAction, EntryHandle, ExternInstanceId, Lookup, TableId,
-};
+use pointsman_ir::{ActionCall, Bits, CellArray, EntryAction, ExternInstanceId, Lookup, TableId};
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
@@ -31,6 +28,8 @@ pub(crate) struct Own {
     max_events: usize,
     /// By extern instance: the colour of the entry that was hit last, for direct meters.
     pub colors: Vec<Color>,
+    /// Whose worker it is: 0 is the switch itself.
+    pub worker: usize,
     /// The arrays that the worker's packets use, if they are not those of the state.
     pub cells: Option<Arc<[CellArray]>>,
     /// The `@atomic` blocks that its packet is in.
@@ -66,6 +65,7 @@ impl Own {
             max_digests: config.max_waiting_digests,
             max_events: config.max_waiting_events,
             colors: Vec::new(),
+            worker: 0,
             cells: None,
             atomic: Atomic::default(),
             epoch: 0,
@@ -145,7 +145,7 @@ impl Access<'_> {
         }
     }
 
-    /// Looks up a table for a packet and counts the hit.
+    /// Looks up a table for a packet, and notes the hit.
     pub fn lookup(
         &mut self,
         own: &mut Own,
@@ -168,57 +168,28 @@ impl Access<'_> {
             Some((_, EntryAction::Call(call))) => Some(call),
             Some((_, action)) => self.resolve(own, id, &action, selectors),
         };
-        self.count_hit(own, (now, bytes), id, hit);
+        if let Some(table) = self.table(id).filter(|t| t.follows_hits())
+            && let Some(place) = table.place(hit)
+        {
+            self.hits.of(own.worker)[id.index()].note(place, now.0, bytes);
+            self.measure_hit(own, (now, bytes), id, place);
+        }
         Lookup { hit, action }
     }
 
-    /// Counts a hit of an entry, or of the default action: direct counter, direct meter, idle time.
-    pub fn count_hit(
-        &mut self,
-        own: &mut Own,
-        (now, bytes): (Time, u32),
-        id: TableId,
-        hit: Option<EntryHandle>,
-    ) {
-        let Some(table) = self.table(id).filter(|t| t.has_info()) else { return };
-        let (counts, measures) = (table.direct_counter, table.direct_meter);
-        let count = |hits: &mut Hits| {
-            let (counter, meter): (&mut CounterCell, _) = match hit {
-                None => (&mut hits.default_counter, &mut hits.default_meter),
-                Some(handle) => {
-                    let info = hits.info.get_or_default(handle);
-                    // Several workers may be a little apart.
-                    info.last_hit = info.last_hit.max(now);
-                    (&mut info.counter, &mut info.meter)
-                }
-            };
-            if let Some(kind) = counts {
-                counter.count(kind, bytes);
-            }
-            measures.map(|(instance, kind)| (instance, meter.mark(now, kind, bytes)))
+    /// Marks a packet by the direct meter, if any, of the entry at a place.
+    pub fn measure_hit(&mut self, own: &mut Own, (now, bytes): (Time, u32), id: TableId, place: u64) {
+        let Some((instance, kind)) = self.table(id).and_then(|t| t.direct_meter) else { return };
+        let mark = |infos: &mut Vec<EntryInfo>| {
+            infos.get_mut(place as usize).map(|info| info.meter.mark(now, kind, bytes))
         };
         let marked = match self {
-            Access::Alone(state) => state.tables.get_mut(id.index()).and_then(|t| count(t.hits.alone())),
-            Access::Shared(state) => state.tables.get(id.index()).and_then(|t| count(&mut t.hits.shared())),
+            Access::Alone(state) => state.tables.get_mut(id.index()).and_then(|t| mark(t.infos.alone())),
+            Access::Shared(state) => state.tables.get(id.index()).and_then(|t| mark(&mut t.infos.shared())),
         };
-        if let Some((instance, result)) = marked
-            && let Some(color) = own.colors.get_mut(instance.index())
-        {
-            *color = result;
+        if let (Some(marked), Some(color)) = (marked, own.colors.get_mut(instance.index())) {
+            *color = marked;
         }
-    }
-
-    /// A packet got a row with this head from a flat table.
-    pub fn count_head(&mut self, own: &mut Own, of: (Time, u32), id: TableId, head: u64) {
-        let mut hit = None;
-        if head & row::HIT != 0 {
-            let slot = (head >> row::SLOT_SHIFT) as u32;
-            hit = self.table(id).and_then(|t| t.store.handle_at(slot));
-            if hit.is_none() {
-                return;
-            }
-        }
-        self.count_hit(own, of, id, hit);
     }
 
     /// Marks a packet by a meter of an array. `None` if the meter does not exist.

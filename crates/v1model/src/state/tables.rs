@@ -1,10 +1,9 @@
 //! The control plane's way to tables: entries, default actions, direct counters and meters, idle timeouts.
 
 use crate::counter::CounterCell;
-use crate::info::EntryInfo;
 use crate::meter::{Meter, MeterConfig};
 use crate::state::{IdleEntry, State};
-use crate::tables::{TableError, TableState};
+use crate::tables::{EntryInfo, TableError, TableState};
 use crate::time::Time;
 use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, KeyMatch, TableId};
 
@@ -13,7 +12,9 @@ use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, KeyMatch, TableI
 pub struct SavedEntry {
     handle: EntryHandle,
     entry: Entry,
-    info: Option<EntryInfo>,
+    /// Counts, and the time of the last hit.
+    noted: ([u64; 2], Time),
+    info: EntryInfo,
 }
 
 impl SavedEntry {
@@ -68,7 +69,8 @@ impl State {
         let table = self.table_mut(id)?;
         let copy = copy.then(|| entry.clone());
         let handle = table.store.insert(entry)?;
-        table.track(handle, now);
+        table.put_info(Some(handle), EntryInfo::default());
+        self.begin_hits(now, id, handle);
         self.arm(now, id, handle, timeout);
         if let Some(entry) = copy {
             self.flat_put(id, handle, &entry, false);
@@ -85,8 +87,8 @@ impl State {
         let table = self.table_mut(id)?;
         let copy = copy.then(|| entry.clone());
         let handle = table.store.modify(entry)?;
-        if let Some(info) = table.hits.alone().info.get_mut(&handle) {
-            info.last_hit = now;
+        if let Some((counts, _)) = self.hits_of(id, Some(handle)) {
+            self.set_hits(id, Some(handle), (counts, now));
         }
         self.arm(now, id, handle, timeout);
         if let Some(entry) = copy {
@@ -99,9 +101,16 @@ impl State {
     pub fn delete(&mut self, id: TableId, matches: &[KeyMatch], priority: i32) -> Result<Entry, TableError> {
         let table = self.table_mut(id)?;
         table.check_entries_changeable()?;
-        let slot = table.store.find(matches, priority).and_then(|h| table.store.slot_of(h));
+        let found = table.store.find(matches, priority);
+        let slot = found.and_then(|h| table.store.slot_of(h));
+        let timer = found.and_then(|h| table.info_mut(Some(h))).and_then(|info| info.timer.take());
         let (handle, entry) = table.store.delete(matches, priority)?;
-        let timer = table.hits.alone().info.remove(&handle).and_then(|i| i.timer);
+        let places = table.places();
+        if places == 1 {
+            // Memory is given back.
+            table.fit_infos();
+            self.hits.fit(id, places);
+        }
         if let Some(t) = timer {
             self.timers.remove(&(t, id, handle));
         }
@@ -143,11 +152,9 @@ impl State {
         handle: Option<EntryHandle>,
     ) -> Result<CounterCell, TableError> {
         let table = self.table(id).ok_or(TableError::UnknownTable)?;
-        table.direct_counter.ok_or(TableError::NoDirectResource)?;
-        match handle {
-            None => Ok(table.hits.shared().default_counter),
-            Some(h) => table.hits.shared().info.get(&h).map(|i| i.counter).ok_or(TableError::NotFound),
-        }
+        let kind = table.direct_counter.ok_or(TableError::NoDirectResource)?;
+        let (counts, _) = self.hits_of(id, handle).ok_or(TableError::NotFound)?;
+        Ok(CounterCell::from_words(kind, counts))
     }
 
     /// Sets the direct counter of an entry, or of the default action.
@@ -157,12 +164,10 @@ impl State {
         handle: Option<EntryHandle>,
         value: CounterCell,
     ) -> Result<(), TableError> {
-        let table = self.table_mut(id)?;
-        table.direct_counter.ok_or(TableError::NoDirectResource)?;
-        match handle {
-            None => table.hits.alone().default_counter = value,
-            Some(h) => table.hits.alone().info.get_mut(&h).ok_or(TableError::NotFound)?.counter = value,
-        }
+        let table = self.table(id).ok_or(TableError::UnknownTable)?;
+        let kind = table.direct_counter.ok_or(TableError::NoDirectResource)?;
+        let (_, last_hit) = self.hits_of(id, handle).ok_or(TableError::NotFound)?;
+        self.set_hits(id, handle, (value.to_words(kind), last_hit));
         Ok(())
     }
 
@@ -170,10 +175,7 @@ impl State {
     pub fn direct_meter(&self, id: TableId, handle: Option<EntryHandle>) -> Result<Meter, TableError> {
         let table = self.table(id).ok_or(TableError::UnknownTable)?;
         table.direct_meter.ok_or(TableError::NoDirectResource)?;
-        match handle {
-            None => Ok(table.hits.shared().default_meter.clone()),
-            Some(h) => table.hits.shared().info.get(&h).map(|i| i.meter.clone()).ok_or(TableError::NotFound),
-        }
+        table.info(handle).map(|info| info.meter).ok_or(TableError::NotFound)
     }
 
     /// The same with its buckets and counts, to be changed or restored.
@@ -184,10 +186,7 @@ impl State {
     ) -> Result<&mut Meter, TableError> {
         let table = self.table_mut(id)?;
         table.direct_meter.ok_or(TableError::NoDirectResource)?;
-        match handle {
-            None => Ok(&mut table.hits.alone().default_meter),
-            Some(h) => table.hits.alone().info.get_mut(&h).map(|i| &mut i.meter).ok_or(TableError::NotFound),
-        }
+        table.info_mut(handle).map(|info| &mut info.meter).ok_or(TableError::NotFound)
     }
 
     /// Configures the direct meter of an entry, or of the default action; `None` marks everything green again.
@@ -210,28 +209,28 @@ impl State {
     pub fn save_entry(&self, id: TableId, handle: EntryHandle) -> Option<SavedEntry> {
         let table = self.table(id)?;
         let entry = table.store.get(handle)?;
-        Some(SavedEntry { handle, entry, info: table.hits.shared().info.get(&handle).cloned() })
+        let noted = self.hits_of(id, Some(handle)).unwrap_or_default();
+        Some(SavedEntry { handle, entry, noted, info: table.info(Some(handle)).unwrap_or_default() })
     }
 
     /// Restores a saved entry, whether it was changed or deleted since: handle, place among entries of the same
     /// priority, counter, meter and timer. No other entry may have taken its match.
     pub fn restore_entry(&mut self, id: TableId, saved: SavedEntry) -> Result<(), TableError> {
-        let SavedEntry { handle, entry, info } = saved;
+        let SavedEntry { handle, entry, noted, info } = saved;
         let copy = (!self.flat.is_empty()).then(|| entry.clone());
         let table = self.table_mut(id)?;
         let stood = table.store.slot_of(handle).is_some();
         table.store.restore(handle, entry)?;
-        let timer = info.as_ref().and_then(|i| i.timer);
-        let newer = match info {
-            Some(info) => table.hits.alone().info.insert(handle, info),
-            None => None,
-        };
-        if let Some(at) = newer.and_then(|i| i.timer) {
+        let newer = table.info_mut(Some(handle)).and_then(|info| info.timer.take());
+        let timer = info.timer;
+        table.put_info(Some(handle), info);
+        if let Some(at) = newer {
             self.timers.remove(&(at, id, handle));
         }
         if let Some(at) = timer {
             self.timers.insert((at, id, handle));
         }
+        self.set_hits(id, Some(handle), noted);
         if let Some(entry) = copy {
             self.flat_put(id, handle, &entry, stood);
         }
@@ -244,14 +243,13 @@ impl State {
         if !table.idle_timeouts {
             return Err(TableError::NoIdleTimeout);
         }
-        table.hits.shared().info.get(&handle).map(|i| now.since(i.last_hit)).ok_or(TableError::NotFound)
+        let (_, last_hit) = self.hits_of(id, Some(handle)).ok_or(TableError::NotFound)?;
+        Ok(now.since(last_hit))
     }
 
     fn arm(&mut self, now: Time, id: TableId, handle: EntryHandle, timeout_ns: u64) {
-        let Some(info) = self.tables.get_mut(id.index()).and_then(|t| t.hits.alone().info.get_mut(&handle))
-        else {
-            return;
-        };
+        let table = self.tables.get_mut(id.index());
+        let Some(info) = table.and_then(|t| t.info_mut(Some(handle))) else { return };
         if let Some(old) = info.timer.take() {
             self.timers.remove(&(old, id, handle));
         }
@@ -275,13 +273,14 @@ impl State {
             self.timers.pop_first();
             let Some(t) = self.tables.get_mut(table.index()) else { continue };
             let timeout = t.store.idle_timeout_ns(handle);
-            let Some(info) = t.hits.alone().info.get_mut(&handle) else { continue };
+            let Some(place) = t.place(Some(handle)) else { continue };
+            let Some(info) = t.info_mut(Some(handle)) else { continue };
             info.timer = None;
             if timeout == 0 {
                 continue;
             }
             // Packets do not move timers, they only note the time: so the timer may come too early.
-            let due = info.last_hit.plus_ns(timeout);
+            let due = self.hits.get(table, place).1.plus_ns(timeout);
             if due <= now {
                 idle.push(IdleEntry { table, handle });
                 self.arm(now, table, handle, timeout);

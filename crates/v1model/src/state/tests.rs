@@ -292,8 +292,10 @@ fn hits_of_flat_tables_count() {
         look(&mut s, now as u64, EXACT, key, &[]);
         let own = &mut Own::new(&SwitchConfig::default());
         let head = look_flat(&flat, own, EXACT, key, &[]).unwrap().0;
-        assert_ne!(head & row::COUNT, 0);
-        Access::Alone(&mut flat).count_head(own, (Time(now as u64), 100), EXACT, head);
+        assert_ne!(head & row::REPORT, 0);
+        let place = head >> row::PLACE_SHIFT;
+        flat.hits.of(0)[EXACT.index()].note(place, now as u64, 100);
+        Access::Alone(&mut flat).measure_hit(own, (Time(now as u64), 100), EXACT, place);
         let seen = |s: &State| {
             let one = |h| (s.direct_counter(EXACT, h), s.direct_meter(EXACT, h));
             let idle = [2, 3].map(|h| s.idle_ns(Time(10), EXACT, EntryHandle(h)));
@@ -306,7 +308,7 @@ fn hits_of_flat_tables_count() {
         assert_eq!(seen(&s), seen(&flat));
     }
     let own = &mut Own::new(&SwitchConfig::default());
-    assert_eq!(look_flat(&flat, own, TERNARY, 1, &[]).map(|r| r.0 & row::COUNT), Some(0));
+    assert_eq!(look_flat(&flat, own, TERNARY, 1, &[]).map(|r| r.0 & row::REPORT), Some(0));
 }
 
 /// Entries that are put back are in the flat table again, and a state that takes another's place keeps flat tables.
@@ -347,6 +349,51 @@ fn a_new_program_takes_over_what_is_kept() {
     new.insert(Time(0), TERNARY, low(2, 5)).unwrap();
     new.delete(TERNARY, &[mask(1, 1)], 2).unwrap();
     assert_eq!(look(&mut new, 0, TERNARY, 3, &[]), "hit set 5");
+}
+
+/// What all workers have noted about a kept table's entries moves with it, and a copy of a state has it, too.
+#[test]
+fn what_is_noted_is_kept_and_copied() {
+    // Timers are not moved.
+    let state = || {
+        let mut program = full_program();
+        program.tables[EXACT.index()].const_properties.clear();
+        let mut s = State::new(&Pipeline::load(program).unwrap(), &SwitchConfig::default());
+        s.build_flat();
+        s.share(2);
+        s
+    };
+    let (mut old, mut new) = (state(), state());
+    let handles = [1, 2].map(|key| old.insert(Time(0), EXACT, entry(key, set(5))).unwrap());
+    for (worker, key) in [(0, 1), (1, 1), (2, 1), (2, 2), (1, 3)] {
+        let own = &mut Own::new(&SwitchConfig::default());
+        own.worker = worker;
+        Access::Shared(&old).lookup(own, (Time(5), 100), EXACT, &[Bits::new(8, key)], &[]);
+    }
+    let seen = |s: &State| [Some(handles[0]), Some(handles[1]), None].map(|h| s.direct_counter(EXACT, h));
+    let bytes = |bytes| Ok(CounterCell { packets: 0, bytes });
+    let all = [bytes(300), bytes(100), bytes(100)];
+    assert_eq!(seen(&old), all);
+    let mut copy = old.clone();
+    assert!(old.can_keep_table(EXACT, &new, EXACT));
+    new.take_kept(&mut old, &Kept { tables: vec![(EXACT, EXACT)], externs: vec![] });
+    assert_eq!(seen(&new), all);
+    look(&mut new, 0, EXACT, 1, &[]);
+    let own = &mut Own::new(&SwitchConfig::default());
+    own.worker = 2;
+    Access::Shared(&new).lookup(own, (Time(0), 100), EXACT, &[Bits::new(8, 1)], &[]);
+    assert_eq!((&seen(&new)[0], seen(&copy)), (&bytes(500), all));
+    copy.share(2);
+    Access::Shared(&copy).lookup(own, (Time(0), 100), EXACT, &[Bits::new(8, 1)], &[]);
+    assert_eq!((&seen(&copy)[0], &seen(&new)[0]), (&bytes(400), &bytes(500)));
+    // An entry in the place of another one, or a table that had none, begins at zero.
+    for key in [1, 2] {
+        new.delete(EXACT, &entry(key, set(5)).matches, 0).unwrap();
+        let handle = new.insert(Time(0), EXACT, entry(9, set(5))).unwrap();
+        assert_eq!(new.direct_counter(EXACT, Some(handle)), bytes(0));
+        new.delete(EXACT, &entry(9, set(5)).matches, 0).unwrap();
+    }
+    assert_eq!(new.direct_counter(EXACT, None), bytes(100));
 }
 
 #[test]

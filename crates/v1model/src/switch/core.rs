@@ -251,6 +251,7 @@ impl<F> Core<F> {
         core.gate = self.gate.alike(&self.config);
         core.queues = self.queues.alike();
         core.number = number;
+        core.own.worker = number as usize;
         core
     }
 

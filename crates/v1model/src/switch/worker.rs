@@ -1,11 +1,11 @@
 //! Several workers on one switch.
 //!
 //! Workers share the program, its tables and registers, and everything else that the control plane writes. They read it
-//! and change registers, meters and the counters of entries; the control plane changes it while all workers are idle.
+//! and change registers and meters; the control plane changes it while all workers are idle.
 //! So the owner of the threads protects the switch by a lock that workers take for reading, one batch at a time, and
 //! the control plane for writing: no packet sees half an update.
 //!
-//! Each worker has its own queues, packets that are resubmitted or recirculated, counters, digests and random numbers.
+//! Each worker has its own queues, packets that are resubmitted or recirculated, counters (also those of entries), digests and random numbers.
 //! Packets of one worker stay in order. Registers: see `sections.rs`.
 
 use super::core::Core;

@@ -288,6 +288,7 @@ pub fn feed_batches(dir: &Path, name: &str, packets: u64) -> Outcome<u64> {
 pub fn feed_workers(dir: &Path, threads: usize, packets: u64) -> Outcome {
     let mut rig = Rig::new(SwitchConfig::default(), load(&dir.join("workers.p4"))?)?;
     rig.command(&["entry", "I.ports", "2", "->", "I.forward", "5"])?;
+    rig.command(&["entry", "I.kept", "2", "->", "NoAction", "idle=10s"])?;
     let workers = rig.switch.add_workers(threads);
     let find = |rig: &Rig, name: &str| {
         let externs = &rig.switch.state().ok_or("no program")?.program().externs;
@@ -361,10 +362,20 @@ pub fn feed_workers(dir: &Path, threads: usize, packets: u64) -> Outcome {
         (0..2).filter_map(|i| state.meter_cell(meter, i).ok()).map(|m| m.marked()[0].packets).sum();
     same(marked, all)?;
     same(state.direct_counter(TableId(0), None).map(|c| c.packets).ok(), Some(all / 2))?;
+    // An entry that stays: all workers' hits together, and the last one's time.
+    let last = Time(packets.next_multiple_of(16) - 16);
+    let of_entry = |state: &pointsman_v1model::State| {
+        let (handle, _) = state.entries(TableId(1)).next().ok_or("no entry")?;
+        let want = CounterCell { packets: all / 2, bytes: 5 * all / 2 };
+        same([Some(handle), None].map(|h| state.direct_counter(TableId(1), h).ok()), [Some(want); 2])?;
+        same(state.idle_ns(last.plus_ns(7), TableId(1), handle).ok(), Some(7))
+    };
+    of_entry(state)?;
     // Another program: the workers' counts are kept.
     let pipeline = load(&dir.join("workers.p4"))?;
     rig.switch.set_pipeline(Time(1), pipeline, Keep::Fitting).map_err(|e| e.to_string())?;
     let state = rig.switch.state().ok_or("no program")?;
+    of_entry(state)?;
     same(state.read_counter(seen, 0).ok().map(|c| c.packets), Some(all / 2))
 }
 

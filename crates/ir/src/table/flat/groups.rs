@@ -84,7 +84,7 @@ impl FlatTable {
     /// Puts a member's row into the scratch space, if it can be one.
     fn make_member(&mut self, call: &ActionCall) -> bool {
         self.make_row(None, super::FlatAction::Call(call));
-        let good = self.scratch[0] & (row::ASK | row::COUNT) == 0;
+        let good = self.scratch[0] & (row::ASK | row::REPORT) == 0;
         self.scratch[0] |= row::HIT;
         good
     }

@@ -67,17 +67,18 @@ pub mod row {
     /// Set: the row does not define the action (data that is not all scalars; an entry with
     /// too high a number). [`Env::lookup`](crate::Env::lookup) does, and counts.
     pub const ASK: u64 = 1 << 34;
-    /// Set: look-ups of the table are counted or timed, so [`Env::count_hit`](crate::Env::count_hit) has to be called before the
-    /// action runs. Never together with [`ASK`].
-    pub const COUNT: u64 = 1 << 35;
-    /// From this bit on: the entry's number in the store ([`TableStore::handle_at`](crate::TableStore::handle_at)).
-    pub const SLOT_SHIFT: u32 = 36;
+    /// Set: the architecture has work with each look-up of the table, so [`Env::report_hit`](crate::Env::report_hit) has to be
+    /// called before the action runs. Never together with [`ASK`].
+    pub const REPORT: u64 = 1 << 35;
+    /// From this bit on: the entry's place among [`HitCells`](crate::HitCells), which is its number in the store
+    /// ([`TableStore::slot_of`](crate::TableStore::slot_of)) plus one; 0 in the default action's row.
+    pub const PLACE_SHIFT: u32 = 36;
     /// Word where the action's data begins.
     pub const DATA: usize = 1;
 }
 
-/// Entries with higher numbers do not fit a head.
-const MAX_SLOT: u32 = (1 << (64 - row::SLOT_SHIFT)) - 1;
+/// Higher places do not fit a head.
+const MAX_PLACE: u32 = (1 << (64 - row::PLACE_SHIFT)) - 1;
 
 /// A table without entries gives memory back if it is more than this.
 const KEPT_BYTES: usize = 1 << 20;
@@ -108,8 +109,8 @@ pub struct FlatShape {
     pub keys: Vec<(MatchKind, u32)>,
     /// For each action the widths of its data; `None` if it is not all scalars.
     pub actions: Vec<Option<Vec<u32>>>,
-    /// Look-ups are counted or timed ([`row::COUNT`]).
-    pub counts: bool,
+    /// Look-ups are reported ([`row::REPORT`]).
+    pub reports: bool,
     /// Entries may name groups.
     pub groups: bool,
     /// A secret from attackers who choose keys.
@@ -276,13 +277,13 @@ impl FlatTable {
     /// Puts a row into the scratch space.
     fn make_row(&mut self, slot: Option<u32>, action: FlatAction<'_>) {
         let mut head = match slot {
-            Some(slot) => row::HIT | u64::from(slot.min(MAX_SLOT)) << row::SLOT_SHIFT,
+            Some(slot) => row::HIT | u64::from(slot.saturating_add(1).min(MAX_PLACE)) << row::PLACE_SHIFT,
             None => 0,
         };
         let out = &mut self.scratch;
         out.clear();
         out.resize(self.row_words, 0);
-        let known = slot.is_none_or(|s| s <= MAX_SLOT);
+        let known = slot.is_none_or(|s| s < MAX_PLACE);
         let done = match action {
             FlatAction::Nothing => {
                 head |= row::ACTION;
@@ -296,16 +297,16 @@ impl FlatTable {
                 }
                 _ => false,
             },
-            FlatAction::Group(number) if self.shape.groups && !self.shape.counts => {
+            FlatAction::Group(number) if self.shape.groups && !self.shape.reports => {
                 head |= row::ACTION | row::GROUP;
                 out[row::DATA] = self.groups.name(number);
                 known
             }
             FlatAction::Group(_) | FlatAction::Ask => false,
         };
-        out[0] = match (done, self.shape.counts) {
+        out[0] = match (done, self.shape.reports) {
             (false, _) => head | row::ASK,
-            (true, true) => head | row::COUNT,
+            (true, true) => head | row::REPORT,
             (true, false) => head,
         };
     }

@@ -65,7 +65,7 @@ impl Pair {
     fn new(keys: &[(MatchKind, u32)], capacity: u64) -> Self {
         let default = Arc::new(ActionCall { action: 1, args: vec![] });
         let actions = DATA.iter().map(|d| Some(d.to_vec())).collect();
-        let shape = FlatShape { keys: keys.to_vec(), actions, counts: false, groups: false, seed: 3 };
+        let shape = FlatShape { keys: keys.to_vec(), actions, reports: false, groups: false, seed: 3 };
         let flat = FlatTable::new(&shape, &default);
         Pair { store: TableStore::new(keys.iter().map(|k| k.0).collect(), capacity, default), flat }
     }
@@ -95,10 +95,10 @@ impl Pair {
         let row = self.flat.find(&words);
         let head = row[0];
         let hit = self.store.lookup(key);
-        let slot = hit.as_ref().map_or(0, |(h, _)| self.store.slot_of(*h).unwrap());
+        let place = hit.as_ref().map_or(0, |(h, _)| self.store.slot_of(*h).unwrap() + 1);
         let name = || format!("{} {key:?}: {hit:?}, entries {:?}", self.flat.structure(), self.store);
         assert_eq!(head & row::HIT != 0, hit.is_some(), "{}", name());
-        assert_eq!(head >> row::SLOT_SHIFT, u64::from(slot), "{}", name());
+        assert_eq!(head >> row::PLACE_SHIFT, u64::from(place), "{}", name());
         let call = match hit.as_ref().map(|(_, e)| &e.action) {
             None => self.store.default_action(),
             Some(EntryAction::Call(call)) => call,
@@ -272,7 +272,7 @@ fn masks_and_ranges() {
     let long = (MatchKind::Ternary, 2100);
     let default = ActionCall { action: 0, args: vec![] };
     let shape =
-        FlatShape { keys: vec![long], actions: vec![Some(vec![])], counts: true, groups: false, seed: 1 };
+        FlatShape { keys: vec![long], actions: vec![Some(vec![])], reports: true, groups: false, seed: 1 };
     let mut table = FlatTable::new(&shape, &default);
     assert_eq!(table.find(&[7; 33]), [row::ASK]);
     table.set_default(&default);
@@ -317,24 +317,26 @@ fn memory() {
 fn flags() {
     let default = ActionCall { action: 0, args: vec![Value::Struct(vec![])] };
     let keys = vec![(MatchKind::Exact, 8)];
-    let shape = FlatShape { keys, actions: vec![None, Some(vec![32])], counts: true, groups: false, seed: 0 };
+    let shape =
+        FlatShape { keys, actions: vec![None, Some(vec![32])], reports: true, groups: false, seed: 0 };
     let mut table = FlatTable::new(&shape, &default);
     assert_eq!(table.find(&[1]), [row::ASK, 0]);
     assert_eq!(table.find(&[]), [row::ASK, 0]);
     let ready = ActionCall { action: 1, args: vec![Value::Error(7)] };
     table.set_default(&ready);
-    assert_eq!(table.find(&[1]), [1 | row::COUNT, 7]);
+    assert_eq!(table.find(&[1]), [1 | row::REPORT, 7]);
     let exact = |v| [KeyMatch::Exact(Bits::new(8, v))];
     for (slot, action, want) in [
-        (5, FlatAction::Call(&ready), 1 | row::COUNT | 5 << row::SLOT_SHIFT),
-        (5, FlatAction::Nothing, row::ACTION | row::COUNT | 5 << row::SLOT_SHIFT),
-        (5, FlatAction::Call(&default), row::ASK | 5 << row::SLOT_SHIFT),
-        (5, FlatAction::Ask, row::ASK | 5 << row::SLOT_SHIFT),
-        (1 << 28, FlatAction::Call(&ready), 1 | row::ASK | 0xfff_ffff << row::SLOT_SHIFT),
+        (5, FlatAction::Call(&ready), 1 | row::REPORT | 6 << row::PLACE_SHIFT),
+        (5, FlatAction::Nothing, row::ACTION | row::REPORT | 6 << row::PLACE_SHIFT),
+        (5, FlatAction::Call(&default), row::ASK | 6 << row::PLACE_SHIFT),
+        (5, FlatAction::Ask, row::ASK | 6 << row::PLACE_SHIFT),
+        (0xfff_fffe, FlatAction::Call(&ready), 1 | row::REPORT | 0xfff_ffff << row::PLACE_SHIFT),
+        (0xfff_ffff, FlatAction::Call(&ready), 1 | row::ASK | 0xfff_ffff << row::PLACE_SHIFT),
     ] {
         table.insert(slot, EntryHandle(1), &exact(1), 0, action);
         assert_eq!(table.find(&[1])[0], want | row::HIT);
         table.remove(slot, &exact(1));
-        assert_eq!(table.find(&[1])[0], 1 | row::COUNT);
+        assert_eq!(table.find(&[1])[0], 1 | row::REPORT);
     }
 }

@@ -3,10 +3,9 @@
 use super::{Part, RestoreError, at_distance, distance};
 use crate::coded::{Coded, Malformed, Reader};
 use crate::counter::CounterCell;
-use crate::info::EntryInfo;
 use crate::meter::{Meter, MeterImage};
 use crate::state::State;
-use crate::tables::TableState;
+use crate::tables::{EntryInfo, TableState};
 use crate::time::Time;
 use pointsman_ir::{ActionCall, Entry, EntryHandle, TableId};
 
@@ -20,7 +19,8 @@ impl TableState {
         self.store.iter().filter(move |(_, entry)| open && !entry.is_const)
     }
 
-    fn put(&self, now: Time, out: &mut Vec<u8>) {
+    /// Everything but what packets have noted.
+    fn put(&self, out: &mut Vec<u8>) {
         self.store.next_handle().put(out);
         (self.changeable().count() as u64).put(out);
         for (handle, entry) in self.changeable() {
@@ -28,27 +28,25 @@ impl TableState {
         }
         let own = self.check_default_changeable().is_ok() && !self.default_is_initial();
         own.then(|| self.store.default_action().clone()).put(out);
-        let hits = self.hits.shared();
-        self.put_resources(now, &hits.default_counter, &hits.default_meter, out);
-        if self.has_info() {
-            for handle in self.store.handles() {
-                let none = EntryInfo::default();
-                let info = hits.info.get(&handle).unwrap_or(&none);
-                self.put_resources(now, &info.counter, &info.meter, out);
-                if self.idle_timeouts {
-                    let timer = info.timer.map(|at| distance(now, at));
-                    (distance(now, info.last_hit), timer).put(out);
-                }
-            }
-        }
     }
 
-    fn put_resources(&self, now: Time, counter: &CounterCell, meter: &Meter, out: &mut Vec<u8>) {
-        if self.direct_counter.is_some() {
-            counter.put(out);
+    /// What packets have noted about an entry, and the default action's, and an entry's timer.
+    fn put_noted(
+        &self,
+        now: Time,
+        handle: Option<EntryHandle>,
+        (counts, last_hit): ([u64; 2], Time),
+        out: &mut Vec<u8>,
+    ) {
+        let info = self.info(handle).unwrap_or_default();
+        if let Some(kind) = self.direct_counter {
+            CounterCell::from_words(kind, counts).put(out);
         }
         if self.direct_meter.is_some() {
-            meter.image(now).put(out);
+            info.meter.image(now).put(out);
+        }
+        if self.idle_timeouts && handle.is_some() {
+            (distance(now, last_hit), info.timer.map(|at| distance(now, at))).put(out);
         }
     }
 }
@@ -64,22 +62,39 @@ impl Taking<'_, '_> {
         T::take(self.from).map_err(|why| Part::Tables.malformed(why))
     }
 
-    fn resources(&mut self, table: &TableState) -> Result<(CounterCell, Meter), RestoreError> {
-        let mut both = (CounterCell::default(), Meter::default());
-        if table.direct_counter.is_some() {
-            both.0 = self.next()?;
+    /// What [`TableState::put_noted`] put.
+    fn noted(
+        &mut self,
+        table: &TableState,
+        handle: Option<EntryHandle>,
+    ) -> Result<(([u64; 2], Time), EntryInfo), RestoreError> {
+        let (mut counts, mut last_hit, mut info) = ([0, 0], self.now, EntryInfo::default());
+        if let Some(kind) = table.direct_counter {
+            counts = self.next::<CounterCell>()?.to_words(kind);
         }
         if table.direct_meter.is_some() {
-            both.1 =
+            info.meter =
                 Meter::of_image(self.now, self.next::<MeterImage>()?).map_err(|e| Part::Tables.misfit(e))?;
         }
-        Ok(both)
+        if table.idle_timeouts && handle.is_some() {
+            let (hit, timer): (i64, Option<i64>) = self.next()?;
+            last_hit = at_distance(self.now, hit)?;
+            info.timer = timer.map(|ns| at_distance(self.now, ns)).transpose()?;
+        }
+        Ok(((counts, last_hit), info))
     }
 }
 
 impl State {
     pub(super) fn put_tables(&self, now: Time, out: &mut Vec<u8>) {
-        self.tables.iter().for_each(|table| table.put(now, out));
+        for (n, table) in self.tables.iter().enumerate() {
+            table.put(out);
+            let handles = table.store.handles().map(Some).filter(|_| table.follows_hits());
+            for handle in std::iter::once(None).chain(handles) {
+                let noted = self.hits_of(TableId(n as u32), handle).unwrap_or_default();
+                table.put_noted(now, handle, noted, out);
+            }
+        }
     }
 
     /// Fills the tables of a new state. The action profiles have been filled.
@@ -115,9 +130,8 @@ impl State {
         let table = &mut self.tables[id.index()];
         let declared: Vec<Entry> = table.changeable().map(|(_, entry)| entry).collect();
         for entry in declared {
-            if let Ok((handle, _)) = table.store.delete(&entry.matches, entry.priority) {
-                table.hits.alone().info.remove(&handle);
-            }
+            // Nothing was noted about it.
+            let _ = table.store.delete(&entry.matches, entry.priority);
         }
         for _ in 0..count {
             let (handle, entry): (EntryHandle, Entry) = taking.next()?;
@@ -141,27 +155,15 @@ impl State {
 
     /// Counters, meters and times of all entries, in their order, and those of the default action.
     fn take_infos(&mut self, id: TableId, taking: &mut Taking<'_, '_>) -> Result<(), RestoreError> {
-        let table = &mut self.tables[id.index()];
-        let (default_counter, default_meter) = taking.resources(table)?;
-        let hits = table.hits.alone();
-        (hits.default_counter, hits.default_meter) = (default_counter, default_meter);
-        if !table.has_info() {
-            return Ok(());
-        }
-        let handles: Vec<EntryHandle> = table.store.handles().collect();
-        for handle in handles {
-            let table = &mut self.tables[id.index()];
-            let (counter, meter) = taking.resources(table)?;
-            let mut info = EntryInfo { counter, meter, last_hit: taking.now, timer: None };
-            if table.idle_timeouts {
-                let (hit, timer): (i64, Option<i64>) = taking.next()?;
-                info.last_hit = at_distance(taking.now, hit)?;
-                info.timer = timer.map(|ns| at_distance(taking.now, ns)).transpose()?;
-            }
-            if let Some(at) = info.timer {
+        let table = &self.tables[id.index()];
+        let handles: Vec<_> = table.store.handles().map(Some).filter(|_| table.follows_hits()).collect();
+        for handle in std::iter::once(None).chain(handles) {
+            let (noted, info) = taking.noted(&self.tables[id.index()], handle)?;
+            if let (Some(at), Some(handle)) = (info.timer, handle) {
                 self.timers.insert((at, id, handle));
             }
-            table.hits.alone().info.insert(handle, info);
+            self.tables[id.index()].put_info(handle, info);
+            self.set_hits(id, handle, noted);
         }
         Ok(())
     }
