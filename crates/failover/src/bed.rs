@@ -214,7 +214,8 @@ impl Bed {
             arguments.extend(more.map(String::from));
             arguments.extend(["-i".into(), format!("{BUFFER}@tap:buffer{switch}")]);
             arguments.extend(["--queue".into(), format!("{BUFFER}=max,8192,delay={RESEND}")]);
-            defines.extend([format!("REDPLANE_MTU={STORE_FRAME}"), format!("REDPLANE_SHARDS={}", self.shards)]);
+            defines
+                .extend([format!("REDPLANE_MTU={STORE_FRAME}"), format!("REDPLANE_SHARDS={}", self.shards)]);
             defines.extend(match self.lease {
                 Lease::Flow => None,
                 Lease::Session => Some("REDPLANE_SESSION_LEASES".into()),
@@ -250,10 +251,12 @@ impl Bed {
         self.wait_for_controller(switch, times)
     }
 
-    /// Kills a switch, and its links with it.
+    /// Kills a switch, and its links with it. The kernel takes a while to remove the process, for which the links do not wait.
     pub fn kill_switch(&mut self, switch: usize) -> Result<()> {
+        self.signal_switch(switch, libc::SIGKILL)?;
+        let links = self.rack.set_links(switch as u16, false);
         self.switches[switch] = None;
-        self.rack.set_links(switch as u16, false)
+        links
     }
 
     /// Restores the links of a switch.

@@ -396,8 +396,7 @@ fn observe((mut observer, mut watch): (Observer, Watch), is_client: bool, plan: 
             };
             let from =
                 |(address, port): &([u8; 4], [u8; 2])| frame[26..30] == *address && frame[34..36] == *port;
-            let sight =
-                |returned| Ok(Sight { at: shared.start.elapsed(), frame: frame.to_vec(), returned });
+            let sight = |returned| Ok(Sight { at: shared.start.elapsed(), frame: frame.to_vec(), returned });
             match (is_client, way) {
                 (true, Way::Out) if ends.iter().any(to) => shared.note(&frame[FRONT..], Err(frame)),
                 (true, Way::In) if ends.iter().any(from) => shared.note(&frame[FRONT..], sight(true)),

@@ -170,7 +170,9 @@ impl Rack {
     /// Gives a host one more address, whichever of its links packets to it arrive on.
     pub fn add_address(&self, host: &str, address: IpAddr) -> Result<()> {
         let prefix = if address.is_ipv4() { 32 } else { 128 };
-        self.host(host)?.namespace.enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, address, prefix, 0))?
+        self.host(host)?
+            .namespace
+            .enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, address, prefix, 0))?
     }
 
     /// Gives a switch's end of a host's link an address: programs in the switch's namespace reach the host by it, and the kernel answers for it.

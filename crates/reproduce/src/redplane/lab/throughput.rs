@@ -145,11 +145,8 @@ fn claim_of(id: &'static str) -> &'static str {
 
 fn updates(bench: &Bench) -> Result<Found, Failed> {
     let shares: &[u32] = bench.choose(&[0, 20, 40, 60, 80, 100], &[0, 100]);
-    let loaded = |stores, shards, updates| Loaded {
-        case: Case { app: App::Kvstore, stores },
-        shards,
-        updates,
-    };
+    let loaded =
+        |stores, shards, updates| Loaded { case: Case { app: App::Kvstore, stores }, shards, updates };
     let mut cases = vec![loaded(None, 1, 0)];
     for shards in 1..=3 {
         cases.extend(shares.iter().map(|share| loaded(Some(Replicate::Local), shards, *share)));
