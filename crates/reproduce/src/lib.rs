@@ -389,6 +389,7 @@ mod tests {
         };
         assert_eq!(described("redplane-fig-5.16", Where::Simulator), Ok((1, 4, true)));
         assert_eq!(described("redplane-fig-5.16", Where::Lab), Ok((1, 3, true)));
+        assert_eq!(described("redplane-fig-5.15", Where::Lab), Ok((1, 4, true)));
         assert_eq!(described("tea-fig-3.10", Where::Simulator), Ok((1, 5, true)));
         assert_eq!(described("tea-fig-3.10", Where::Lab), Ok((1, 3, true)));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));

@@ -1,6 +1,6 @@
 //! Figures 5.14 and 5.15 in the lab.
 
-use super::{ALL, COUNTER, Case, HERE, chosen, in_turns, seconds};
+use super::{COUNTER, Case, HERE, chosen, in_turns, seconds};
 use crate::bench::Bench;
 use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Lossy, Place, Point, Quantity, Rule, Source};
@@ -175,6 +175,7 @@ fn judged(shares: &[u32], runs: &[Vec<Passed>]) -> Found {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ALL;
     use super::*;
     use crate::verdict::Verdict;
     use std::time::Duration;
