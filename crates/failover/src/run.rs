@@ -167,7 +167,7 @@ pub struct Passed {
     pub duration: Duration,
 }
 
-/// Lets as many packets pass as can for so long, without a fault: 16 are under way at a time, of 64 flows that exist already. Of a key-value store
+/// Lets as many packets pass as can for so long, without a fault: 16 are under way at a time, of 64 flows that exist when the time begins. Of a key-value store
 /// `updates` percent are updates.
 ///
 /// # Errors

@@ -132,7 +132,7 @@ fn apps(bench: &Bench) -> Result<Found, Failed> {
     let title = "Throughput, in software".into();
     let chart = Chart { title, x: throughput::WHERE, y: RATE, ours, paper: Vec::new() };
     for (x, _, id) in &chosen {
-        found.claim(claim_of(*id), chart.over((PROTECTED, *x), (PLAIN, *x)));
+        found.claim(claim_of(id), chart.over((PROTECTED, *x), (PLAIN, *x)));
     }
     found.charts.push(chart);
     Ok(found)
