@@ -363,7 +363,7 @@ mod tests {
             assert!(matches!(lab.place, Place::Lab(_)), "{}", f.id);
             each.push(lab);
         }
-        assert_eq!(each.len() - all().count(), 9);
+        assert_eq!(each.len() - all().count(), 11);
         for f in each {
             let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
             assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
