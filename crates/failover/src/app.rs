@@ -1,7 +1,7 @@
 //! The applications: programs that RedPlane protects.
 
 use crate::Lease;
-use crate::probes::Seen;
+use crate::probes::{Plan, Seen};
 use clap::ValueEnum;
 use pointsman_lab::rack::Link;
 use pointsman_testbed::payloads::{GTP_C, GTP_U, KEY_VALUE, modify_bearer, request, user_packet};
@@ -118,8 +118,9 @@ impl App {
         self.seen() == Seen::Watched
     }
 
-    /// The number-th packet of a flow to a server, or the service, both from 0: its address, UDP port, and the payload in front of what identifies it.
-    pub fn probe(self, flow: u32, number: u32, server: Ipv4Addr) -> (Ipv4Addr, u16, Vec<u8>) {
+    /// The number-th packet of a flow, both from 0: its address, UDP port, and the payload in front of what identifies it.
+    pub fn probe(self, flow: u32, number: u32, plan: Plan) -> (Ipv4Addr, u16, Vec<u8>) {
+        let server = plan.to;
         match self {
             App::Counter | App::Firewall | App::Nat | App::Dispatch | App::Balancer => {
                 (server, ECHO, Vec::new())
@@ -131,10 +132,15 @@ impl App {
             App::Kvstore => (
                 server,
                 KEY_VALUE,
-                request(flow.into(), number.is_multiple_of(2).then_some(1 + u64::from(number))),
+                request(flow.into(), is_update(number, plan.updates).then_some(1 + u64::from(number))),
             ),
         }
     }
+}
+
+/// Whether the number-th request for a key is an update: this percentage of them, evenly spread.
+fn is_update(number: u32, percent: u32) -> bool {
+    u64::from(number) * u64::from(percent) % 100 < u64::from(percent)
 }
 
 /// Statements for the public address. Without a store the switch chooses the ports.
@@ -145,5 +151,21 @@ fn public(plain: bool) -> String {
         (true, (first, last)) => {
             format!("{public}setdefault pool choose(address:{PUBLIC}, first:{first}, last:{last})\n")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_are_spread_evenly() {
+        let of = |percent| (0..10).filter(|n| is_update(*n, percent)).collect::<Vec<u32>>();
+        assert!(of(0).is_empty());
+        assert_eq!(of(20), [0, 5]);
+        assert_eq!(of(50), [0, 2, 4, 6, 8]);
+        assert_eq!(of(80), [0, 2, 3, 4, 5, 7, 8, 9]);
+        assert_eq!(of(100).len(), 10);
+        assert_eq!((0..u32::MAX).rev().take(100).filter(|n| is_update(*n, 60)).count(), 60);
     }
 }

@@ -36,6 +36,9 @@ const BUFFER: u16 = 500;
 const RESEND: &str = "2ms";
 /// The key of the digests: it is worth nothing outside of the namespaces.
 pub const SECRET: &str = "6661696c6f766572";
+/// Bytes of the longest frame to the store: one of a host, 1,514, with the headers of a message around it.
+const STORE_FRAME: u32 = 1714;
+const ETHERNET: u32 = 14;
 /// How long a program may take to start.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -50,6 +53,7 @@ pub struct Bed {
     pub app: App,
     pub lease_ms: u32,
     lease: Lease,
+    shards: u16,
     pub protected: bool,
     pub ipv6: bool,
     pcap: Option<PathBuf>,
@@ -107,6 +111,8 @@ impl Bed {
             let (own, store, prefix) = store_subnet(switch, options.ipv6);
             rack.add_neighbour(STORE, switch as u16, (store, prefix), (own, StoreLink::mac_of(own)))?;
         }
+        // Otherwise full segments of hosts could not wait at the store.
+        rack.set_mtu(STORE, STORE_FRAME - ETHERNET)?;
         let folder = options.folder.clone();
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
@@ -123,6 +129,7 @@ impl Bed {
             app: options.app,
             lease_ms: options.lease_ms,
             lease: options.lease,
+            shards: options.shards,
             protected: !options.plain,
             ipv6: options.ipv6,
             pcap: options.pcap.clone(),
@@ -207,16 +214,18 @@ impl Bed {
             arguments.extend(more.map(String::from));
             arguments.extend(["-i".into(), format!("{BUFFER}@tap:buffer{switch}")]);
             arguments.extend(["--queue".into(), format!("{BUFFER}=max,8192,delay={RESEND}")]);
+            defines
+                .extend([format!("REDPLANE_MTU={STORE_FRAME}"), format!("REDPLANE_SHARDS={}", self.shards)]);
             defines.extend(match self.lease {
                 Lease::Flow => None,
-                Lease::Session => Some("REDPLANE_SESSION_LEASES"),
-                Lease::Shared => Some("REDPLANE_SHARED_READS"),
+                Lease::Session => Some("REDPLANE_SESSION_LEASES".into()),
+                Lease::Shared => Some("REDPLANE_SHARED_READS".into()),
             });
-            defines.extend(self.ipv6.then_some("REDPLANE_IPV6"));
+            defines.extend(self.ipv6.then(|| "REDPLANE_IPV6".into()));
         } else {
-            defines.push("PLAIN");
+            defines.push("PLAIN".into());
         }
-        arguments.extend(defines.iter().flat_map(|define| ["-D", define]).map(String::from));
+        arguments.extend(defines.into_iter().flat_map(|define| ["-D".into(), define]));
         Ok(arguments)
     }
 
@@ -242,10 +251,12 @@ impl Bed {
         self.wait_for_controller(switch, times)
     }
 
-    /// Kills a switch, and its links with it.
+    /// Kills a switch, and its links with it. The kernel takes a while to remove the process, for which the links do not wait.
     pub fn kill_switch(&mut self, switch: usize) -> Result<()> {
+        self.signal_switch(switch, libc::SIGKILL)?;
+        let links = self.rack.set_links(switch as u16, false);
         self.switches[switch] = None;
-        self.rack.set_links(switch as u16, false)
+        links
     }
 
     /// Restores the links of a switch.

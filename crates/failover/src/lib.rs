@@ -14,7 +14,7 @@ mod stream;
 
 pub use app::App;
 pub use outcome::{Connections, Outcome};
-pub use run::{Load, Moments, Scale, measure, round_trips};
+pub use run::{Load, Moments, Passed, Scale, measure, round_trips, throughput};
 pub use stream::Arrivals;
 
 use clap::ValueEnum;
@@ -162,6 +162,8 @@ pub struct Options {
     pub replicate: Replicate,
     /// One store keeps the state in files, too.
     pub durable: bool,
+    /// Stores without replication, each with a part of the keys.
+    pub shards: u16,
     /// Which node of a chain fails.
     pub node: Node,
     /// The program of etcd, if views or the state are in it.
@@ -194,6 +196,7 @@ impl Options {
             lease: Lease::default(),
             replicate: Replicate::default(),
             durable: true,
+            shards: 1,
             node: Node::default(),
             etcd: None,
             ipv6: false,

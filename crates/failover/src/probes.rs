@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -57,13 +57,32 @@ pub type Flows = Vec<Vec<Packet>>;
 
 /// Probes that run. They end when they are dropped.
 pub struct Probes {
-    start: Instant,
-    stop: Arc<AtomicBool>,
-    flows: Arc<Mutex<Flows>>,
+    shared: Arc<Shared>,
     /// Flows of a set.
     at_a_time: usize,
     threads: Vec<JoinHandle<()>>,
 }
+
+/// What the threads of the probes share.
+struct Shared {
+    start: Instant,
+    stop: AtomicBool,
+    flows: Mutex<Flows>,
+    /// A packet was seen.
+    seen: Condvar,
+}
+
+/// When packets are sent.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// At regular times, so far apart.
+    Every(Duration),
+    /// As soon as fewer than so many are under way.
+    UnderWay(usize),
+}
+
+/// A packet that was not seen after this time is not under way any more.
+const GIVE_UP: Duration = Duration::from_millis(300);
 
 /// What probes send.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +93,12 @@ pub struct Plan {
     pub packets: u64,
     /// How often that happens before the first flows continue.
     pub sets: u16,
-    /// Time between two packets of a flow.
-    pub every: Duration,
+    /// When packets are sent.
+    pub pace: Pace,
     /// The application that they pass.
     pub app: App,
+    /// Of the requests for a key-value store, the percentage of updates.
+    pub updates: u32,
     /// Where they go: a server, or the service of several.
     pub to: Ipv4Addr,
 }
@@ -85,7 +106,8 @@ pub struct Plan {
 impl Plan {
     /// The usual ones: eight flows without an end, a packet of one of them every millisecond.
     pub fn endless(app: App, to: Ipv4Addr) -> Plan {
-        Plan { flows: 8, packets: u64::MAX, sets: 1, every: Duration::from_millis(8), app, to }
+        let pace = Pace::Every(Duration::from_millis(1));
+        Plan { flows: 8, packets: u64::MAX, sets: 1, pace, app, updates: 50, to }
     }
 
     /// All flows.
@@ -104,10 +126,14 @@ impl Plan {
 impl Probes {
     /// Starts them from the client to the servers.
     pub fn start(client: &Host, servers: &[&Host], plan: Plan) -> Result<Self> {
-        let start = Instant::now();
-        let flows = Arc::new(Mutex::new(vec![Vec::new(); plan.count()]));
+        let shared = Arc::new(Shared {
+            start: Instant::now(),
+            stop: AtomicBool::new(false),
+            flows: Mutex::new(vec![Vec::new(); plan.count()]),
+            seen: Condvar::new(),
+        });
         let at_a_time = usize::from(plan.flows.max(1));
-        let mut probes = Probes { start, stop: Arc::default(), flows, at_a_time, threads: Vec::new() };
+        let mut probes = Probes { shared, at_a_time, threads: Vec::new() };
         let (from, client) = (client.link.ipv4, &client.namespace);
         let sockets = client.enter(|| sockets(from, plan.count()))??;
         match plan.app.seen() {
@@ -115,14 +141,14 @@ impl Probes {
                 for host in servers {
                     let socket = host.namespace.enter(|| bound((host.link.ipv4, ECHO).into()))??;
                     let watch = Watch::new([socket.as_raw_fd()])?;
-                    probes.run(&host.namespace, "echo", move |stop, _, _| echo(&socket, watch, stop))?;
+                    probes.run(&host.namespace, "echo", move |shared| echo(&socket, watch, shared))?;
                 }
                 // A thread waits for few sockets, so that each wait is short.
                 for set in sockets.chunks(at_a_time) {
                     let receivers = copies(set)?;
                     let watch = Watch::new(receivers.iter().map(AsRawFd::as_raw_fd))?;
-                    probes.run(client, "probe answers", move |stop, start, flows| {
-                        receive(&receivers, watch, stop, start, flows);
+                    probes.run(client, "probe answers", move |shared| {
+                        receive(&receivers, watch, shared);
                     })?;
                 }
             }
@@ -134,14 +160,14 @@ impl Probes {
                         let observer = host.enter(|| Observer::open(interface))?;
                         let observer = observer.map_err(|e| Error::new(e.to_string()))?;
                         let watch = Watch::new([observer.raw_fd()])?;
-                        probes.run(host, "observer", move |stop, start, flows| {
-                            observe((observer, watch), is_client, plan, stop, start, flows);
+                        probes.run(host, "observer", move |shared| {
+                            observe((observer, watch), is_client, plan, shared);
                         })?;
                     }
                 }
             }
         }
-        probes.run(client, "probes", move |stop, start, flows| send(&sockets, plan, stop, start, flows))?;
+        probes.run(client, "probes", move |shared| send(&sockets, plan, shared))?;
         Ok(probes)
     }
 
@@ -149,37 +175,36 @@ impl Probes {
         &mut self,
         namespace: &Namespace,
         name: &str,
-        job: impl FnOnce(&AtomicBool, Instant, &Mutex<Flows>) + Send + 'static,
+        job: impl FnOnce(&Shared) + Send + 'static,
     ) -> Result<()> {
-        let (stop, start, flows) = (self.stop.clone(), self.start, self.flows.clone());
-        self.threads.push(namespace.spawn(name, move || job(&stop, start, &flows))?);
+        let shared = self.shared.clone();
+        self.threads.push(namespace.spawn(name, move || job(&shared))?);
         Ok(())
     }
 
     /// When they started.
     pub fn began(&self) -> Instant {
-        self.start
+        self.shared.start
     }
 
     /// Time since their start.
     pub fn elapsed(&self) -> Duration {
-        self.start.elapsed()
+        self.shared.start.elapsed()
     }
 
     /// Whether a packet of every flow of a set has passed. Those of the first sets may be lost while the store waits for a lease.
     pub fn all_pass(&self) -> bool {
-        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
-        all_of_a_set(&flows, self.at_a_time)
+        all_of_a_set(&self.shared.lock(), self.at_a_time)
     }
 
     /// Ends them, and gives all packets.
     pub fn finish(mut self) -> Flows {
         self.end();
-        std::mem::take(&mut *self.flows.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.shared.lock())
     }
 
     fn end(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.shared.stop.store(true, Relaxed);
         for thread in self.threads.drain(..) {
             // A thread that panicked has been reported where it did; its packets are missing.
             let _ = thread.join();
@@ -190,6 +215,58 @@ impl Probes {
 impl Drop for Probes {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ends(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    /// Notes that a packet of a flow is sent now: its number.
+    fn sent(&self, flow: usize) -> u32 {
+        let mut flows = self.lock();
+        flows[flow].push(Packet { sent: self.start.elapsed(), ..Packet::default() });
+        flows[flow].len() as u32 - 1
+    }
+
+    /// Waits until fewer than so many of these packets, by flow and number, are under way, and forgets the others.
+    fn wait_for_room(&self, most: usize, under_way: &mut Vec<(usize, u32)>) {
+        let mut flows = self.lock();
+        while !self.ends() {
+            let now = self.start.elapsed();
+            under_way.retain(|(flow, number)| {
+                let packet = flows[*flow].get(*number as usize);
+                packet.is_some_and(|packet| packet.seen.is_none() && now < packet.sent + GIVE_UP)
+            });
+            if under_way.len() < most {
+                return;
+            }
+            let waited = self.seen.wait_timeout(flows, GIVE_UP / 10);
+            flows = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Notes that a packet was seen, or left the client in this frame.
+    fn note(&self, payload: &[u8], noted: std::result::Result<Sight, &[u8]>) {
+        let Some((rest, number)) = payload.split_last_chunk() else { return };
+        let Some(flow) = rest.last_chunk() else { return };
+        let (flow, number) = (u32::from_be_bytes(*flow) as usize, u32::from_be_bytes(*number) as usize);
+        let mut flows = self.lock();
+        if let Some(packet) = flows.get_mut(flow).and_then(|packets| packets.get_mut(number)) {
+            match noted {
+                Err(frame) => packet.frame = Some(frame.to_vec()),
+                Ok(sight) => {
+                    packet.times += 1;
+                    packet.seen.get_or_insert(sight);
+                    self.seen.notify_one();
+                }
+            }
+        }
     }
 }
 
@@ -244,9 +321,9 @@ fn rest() {
     std::thread::sleep(Duration::from_micros(500));
 }
 
-fn echo(socket: &UdpSocket, mut watch: Watch, stop: &AtomicBool) {
+fn echo(socket: &UdpSocket, mut watch: Watch, shared: &Shared) {
     let mut buffer = [0; 64];
-    while !stop.load(Relaxed) {
+    while !shared.ends() {
         watch.wait();
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
             // One that cannot be sent is lost, which is what probes are for.
@@ -255,25 +332,29 @@ fn echo(socket: &UdpSocket, mut watch: Watch, stop: &AtomicBool) {
     }
 }
 
-/// Sends a packet of each flow, flow by flow, at regular times.
-fn send(sockets: &[UdpSocket], plan: Plan, stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
-    let gap = plan.every / u32::from(plan.flows.max(1));
-    let mut due = start;
+/// Sends a packet of each flow, flow by flow.
+fn send(sockets: &[UdpSocket], plan: Plan, shared: &Shared) {
+    let mut due = shared.start;
+    let mut under_way = Vec::new();
     for turn in 0u64.. {
-        if stop.load(Relaxed) {
+        match plan.pace {
+            Pace::Every(gap) => {
+                if let Some(wait) = due.checked_duration_since(Instant::now()) {
+                    std::thread::sleep(wait);
+                }
+                due += gap;
+            }
+            Pace::UnderWay(most) => shared.wait_for_room(most, &mut under_way),
+        }
+        if shared.ends() {
             return;
         }
-        if let Some(wait) = due.checked_duration_since(Instant::now()) {
-            std::thread::sleep(wait);
-        }
-        due += gap;
         let flow = plan.flow(turn);
-        let number = {
-            let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
-            flows[flow].push(Packet { sent: start.elapsed(), ..Packet::default() });
-            flows[flow].len() as u32 - 1
-        };
-        let (to, port, front) = plan.app.probe(flow as u32, number, plan.to);
+        let number = shared.sent(flow);
+        if let Pace::UnderWay(_) = plan.pace {
+            under_way.push((flow, number));
+        }
+        let (to, port, front) = plan.app.probe(flow as u32, number, plan);
         let payload = [&front[..], &(flow as u32).to_be_bytes(), &number.to_be_bytes()].concat();
         match sockets[flow].send_to(&payload, (to, port)) {
             Ok(_) => {}
@@ -284,51 +365,27 @@ fn send(sockets: &[UdpSocket], plan: Plan, stop: &AtomicBool, start: Instant, fl
     }
 }
 
-/// Notes that a packet was seen, or left the client in this frame.
-fn note(flows: &Mutex<Flows>, payload: &[u8], noted: std::result::Result<Sight, &[u8]>) {
-    let Some((rest, number)) = payload.split_last_chunk() else { return };
-    let Some(flow) = rest.last_chunk() else { return };
-    let (flow, number) = (u32::from_be_bytes(*flow) as usize, u32::from_be_bytes(*number) as usize);
-    let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(packet) = flows.get_mut(flow).and_then(|packets| packets.get_mut(number)) {
-        match noted {
-            Err(frame) => packet.frame = Some(frame.to_vec()),
-            Ok(sight) => {
-                packet.times += 1;
-                packet.seen.get_or_insert(sight);
-            }
-        }
-    }
-}
-
-fn receive(sockets: &[UdpSocket], mut watch: Watch, stop: &AtomicBool, start: Instant, flows: &Mutex<Flows>) {
+fn receive(sockets: &[UdpSocket], mut watch: Watch, shared: &Shared) {
     let mut buffer = [0; 64];
-    while !stop.load(Relaxed) {
+    while !shared.ends() {
         watch.wait();
-        for socket in sockets {
+        for socket in watch.ready.iter().filter_map(|ready| sockets.get(ready.key)) {
             while let Ok(length) = socket.recv(&mut buffer) {
-                let sight = Sight { at: start.elapsed(), frame: Vec::new(), returned: true };
-                note(flows, &buffer[..length], Ok(sight));
+                let sight = Sight { at: shared.start.elapsed(), frame: Vec::new(), returned: true };
+                shared.note(&buffer[..length], Ok(sight));
             }
         }
     }
 }
 
 /// Watches an interface of the client, or of the server.
-fn observe(
-    (mut observer, mut watch): (Observer, Watch),
-    is_client: bool,
-    plan: Plan,
-    stop: &AtomicBool,
-    start: Instant,
-    flows: &Mutex<Flows>,
-) {
+fn observe((mut observer, mut watch): (Observer, Watch), is_client: bool, plan: Plan, shared: &Shared) {
     // What the first two packets of a flow are sent to: of each kind there is one.
     let ends = [0, 1].map(|number| {
-        let (to, port, _) = plan.app.probe(0, number, plan.to);
+        let (to, port, _) = plan.app.probe(0, number, plan);
         (to.octets(), port.to_be_bytes())
     });
-    while !stop.load(Relaxed) {
+    while !shared.ends() {
         let seen = observer.observe(|way, frame| {
             if frame.len() < FRONT + MARK || frame[12..14] != [8, 0] || frame[23] != 17 {
                 return;
@@ -339,11 +396,11 @@ fn observe(
             };
             let from =
                 |(address, port): &([u8; 4], [u8; 2])| frame[26..30] == *address && frame[34..36] == *port;
-            let sight = |returned| Sight { at: start.elapsed(), frame: frame.to_vec(), returned };
+            let sight = |returned| Ok(Sight { at: shared.start.elapsed(), frame: frame.to_vec(), returned });
             match (is_client, way) {
-                (true, Way::Out) if ends.iter().any(to) => note(flows, &frame[FRONT..], Err(frame)),
-                (true, Way::In) if ends.iter().any(from) => note(flows, &frame[FRONT..], Ok(sight(true))),
-                (false, Way::In) if ends.iter().any(to) => note(flows, &frame[FRONT..], Ok(sight(false))),
+                (true, Way::Out) if ends.iter().any(to) => shared.note(&frame[FRONT..], Err(frame)),
+                (true, Way::In) if ends.iter().any(from) => shared.note(&frame[FRONT..], sight(true)),
+                (false, Way::In) if ends.iter().any(to) => shared.note(&frame[FRONT..], sight(false)),
                 _ => {}
             }
         });
@@ -369,6 +426,32 @@ mod tests {
         assert!(!all_of_a_set(&flows, 2));
         flows[3].push(seen);
         assert!(all_of_a_set(&flows, 2) && !all_of_a_set(&flows, 4));
+    }
+
+    #[test]
+    fn packets_make_room_when_they_are_seen_or_given_up() {
+        let shared = Shared {
+            start: Instant::now(),
+            stop: AtomicBool::new(false),
+            flows: Mutex::new(vec![Vec::new(); 2]),
+            seen: Condvar::new(),
+        };
+        let mut under_way = vec![(0, shared.sent(0)), (1, shared.sent(1)), (1, shared.sent(1))];
+        assert_eq!(under_way, [(0, 0), (1, 0), (1, 1)]);
+        let mark = |flow: u32, number: u32| [flow.to_be_bytes(), number.to_be_bytes()].concat();
+        let sight = || Sight { at: shared.start.elapsed(), frame: Vec::new(), returned: true };
+        shared.note(&mark(1, 0), Ok(sight()));
+        // A packet that was never sent.
+        shared.note(&mark(0, 9), Ok(sight()));
+        shared.wait_for_room(3, &mut under_way);
+        assert_eq!(under_way, [(0, 0), (1, 1)]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.note(&mark(1, 1), Ok(sight())));
+            shared.wait_for_room(2, &mut under_way);
+        });
+        assert_eq!(under_way, [(0, 0)]);
+        shared.wait_for_room(1, &mut under_way);
+        assert!(under_way.is_empty() && shared.start.elapsed() >= GIVE_UP);
     }
 
     #[test]

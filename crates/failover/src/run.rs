@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, CLIENT, SEED, SERVER, SERVICE};
 use crate::outcome::{Connections, History, Outcome, silence};
-use crate::probes::{Flows, Packet, Plan, Probes, Sight};
+use crate::probes::{Flows, Pace, Packet, Plan, Probes, Sight};
 use crate::stream::{Arrivals, stream};
 use crate::{App, Fault, Node, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
@@ -142,21 +142,56 @@ const LAST: Duration = Duration::from_millis(500);
 /// # Errors
 /// The bed cannot be built, nothing passes, or a process ends on its own.
 pub fn round_trips(options: &Options, duration: Duration) -> Result<Vec<Option<Duration>>> {
+    let gap = Duration::from_millis(1);
+    let plan = |usual: Plan| {
+        let set = gap * u32::from(usual.flows) * PACKETS as u32;
+        let sets = (FIRST + duration + LAST).as_secs_f64() / set.as_secs_f64();
+        Plan { pace: Pace::Every(gap), packets: PACKETS, sets: sets.ceil() as u16, ..usual }
+    };
+    let took = |packet: Packet| packet.seen.map(|sight| sight.at.saturating_sub(packet.sent));
+    Ok(calm(options, duration, plan)?.into_iter().map(took).collect())
+}
+
+/// Flows of a measured rate, and packets of them under way at a time.
+const LASTING: u16 = 64;
+const UNDER_WAY: usize = 16;
+
+/// Packets of a period without a fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passed {
+    /// Sent in this time.
+    pub sent: u64,
+    /// Of these, those that were seen behind the switch.
+    pub seen: u64,
+    /// The time.
+    pub duration: Duration,
+}
+
+/// Lets as many packets pass as can for so long, without a fault: 16 are under way at a time, of 64 flows that exist when the time begins. Of a key-value store
+/// `updates` percent are updates.
+///
+/// # Errors
+/// The bed cannot be built, nothing passes, or a process ends on its own.
+pub fn throughput(options: &Options, updates: u32, duration: Duration) -> Result<Passed> {
+    let plan = |usual| Plan { flows: LASTING, pace: Pace::UnderWay(UNDER_WAY), updates, ..usual };
+    let packets = calm(options, duration, plan)?;
+    let seen = packets.iter().filter(|packet| packet.seen.is_some()).count();
+    Ok(Passed { sent: packets.len() as u64, seen: seen as u64, duration })
+}
+
+/// Lets packets pass without a fault: those that were sent in this time, after the first ones had passed.
+fn calm(options: &Options, duration: Duration, plan: impl Fn(Plan) -> Plan) -> Result<Vec<Packet>> {
     let mut bed = Bed::start(options)?;
-    let usual = Plan::endless(options.app, bed.target()?);
-    let set = usual.every.as_secs_f64() * PACKETS as f64;
-    let sets = ((FIRST + duration + LAST).as_secs_f64() / set).ceil() as u16;
-    let (probes, ready) = pass(&bed, Plan { packets: PACKETS, sets, ..usual }, FIRST)?;
-    std::thread::sleep(duration);
-    let end = probes.elapsed();
+    let plan = plan(Plan::endless(options.app, bed.target()?));
+    let (probes, ready) = pass(&bed, plan, FIRST)?;
+    std::thread::sleep((ready + duration).saturating_sub(probes.elapsed()));
     std::thread::sleep(LAST);
     let flows = probes.finish();
     if let Some(death) = bed.deaths().pop() {
         return Err(Error::new(death));
     }
-    let measured = flows.iter().flatten().filter(|packet| (ready..end).contains(&packet.sent));
-    let took = |packet: &Packet| packet.seen.as_ref().map(|sight| sight.at.saturating_sub(packet.sent));
-    Ok(measured.map(took).collect())
+    let measured = ready..ready + duration;
+    Ok(flows.into_iter().flatten().filter(|packet| measured.contains(&packet.sent)).collect())
 }
 
 /// TCP connections with a request every second, until the load is stopped.

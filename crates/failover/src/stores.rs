@@ -25,6 +25,8 @@ pub struct Stores {
     replicate: Replicate,
     /// One store has files.
     durable: bool,
+    /// Stores that each have a part of the keys.
+    shards: u16,
     ipv6: bool,
     /// Those that run.
     pub processes: Vec<Option<Process>>,
@@ -55,13 +57,14 @@ impl Stores {
     /// None runs yet.
     pub fn new(options: &Options) -> Self {
         let count = match options.replicate {
-            Replicate::Local => 1,
+            Replicate::Local => usize::from(options.shards.max(1)),
             Replicate::Etcd => 2,
             Replicate::Chain => NAMES.len(),
         };
         Stores {
             replicate: options.replicate,
             durable: options.durable,
+            shards: options.shards,
             ipv6: options.ipv6,
             processes: (0..count).map(|_| None).collect(),
             runs: vec![0; count],
@@ -80,10 +83,18 @@ impl Stores {
         (self.replicate != Replicate::Local).then_some(group)
     }
 
-    /// The value of `--listen`.
+    /// The value of `--listen`, unless there are several shards.
     fn listen(&self) -> String {
         let any = if self.ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         SocketAddr::new(self.group().map_or(any, |(group, _)| group), PORT).to_string()
+    }
+}
+
+/// The address of a shard's store: it follows from that of the first one.
+fn of_shard(first: IpAddr, shard: usize) -> IpAddr {
+    match first {
+        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address) + shard as u32).into(),
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) + shard as u128).into(),
     }
 }
 
@@ -97,13 +108,7 @@ impl Bed {
                 .into();
         arguments.extend(self.app.store_options());
         match self.stores.replicate {
-            Replicate::Local => {
-                let listen = self.stores.listen();
-                arguments.extend(["--listen", &listen].map(String::from));
-                if self.stores.durable {
-                    arguments.extend(["--data".into(), self.path("data")]);
-                }
-            }
+            Replicate::Local => arguments.extend(self.of_shard(node)?),
             Replicate::Chain => arguments.extend(self.of_node(node)?),
             Replicate::Etcd => {
                 let (listen, urls) = (self.stores.listen(), Etcd::urls());
@@ -117,6 +122,23 @@ impl Bed {
         process.wait_until_said("store on ", PATIENCE)?;
         self.stores.processes[node] = Some(process);
         Ok(())
+    }
+
+    fn of_shard(&self, shard: usize) -> Result<Vec<String>> {
+        let mut flags = vec!["--listen".into(), self.stores.listen()];
+        if self.stores.shards > 1 {
+            let address = of_shard(self.store_address()?.0, shard);
+            if shard > 0 && self.stores.runs[shard] == 1 {
+                self.rack.add_address(STORE, address)?;
+            }
+            flags[1] = SocketAddr::new(address, PORT).to_string();
+            flags.extend(["--shards".into(), self.stores.shards.to_string()]);
+        }
+        if self.stores.durable {
+            let name = if shard == 0 { "data".into() } else { format!("data-{shard}") };
+            flags.extend(["--data".into(), self.path(&name)]);
+        }
+        Ok(flags)
     }
 
     fn of_node(&self, node: usize) -> Result<Vec<String>> {
@@ -213,6 +235,13 @@ impl Bed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shards_have_consecutive_addresses() {
+        let of = |first: &str, shard| of_shard(first.parse().expect("an address"), shard).to_string();
+        assert_eq!([of("10.0.90.2", 0), of("10.0.90.2", 2)], ["10.0.90.2", "10.0.90.4"]);
+        assert_eq!(of("fd00:90::2", 1), "fd00:90::3");
+    }
 
     #[test]
     fn views_are_read_from_lines() {

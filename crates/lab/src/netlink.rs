@@ -246,6 +246,13 @@ impl Netlink {
         self.request(message, || format!("cannot bring interface {index} down"))
     }
 
+    /// Changes the largest packet that an interface carries, in bytes behind the Ethernet header.
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<()> {
+        let mut message = Message::new(RTM_NEWLINK, 0, &ifinfo(index, 0));
+        message.attribute(IFLA_MTU, &mtu.to_ne_bytes());
+        self.request(message, || format!("cannot set the MTU of interface {index} to {mtu}"))
+    }
+
     /// Removes an interface; of a veth pair both ends go.
     pub fn delete(&mut self, index: u32) -> Result<()> {
         let message = Message::new(RTM_DELLINK, 0, &ifinfo(index, 0));

@@ -3,16 +3,21 @@
 use crate::support::captures::judge;
 use crate::support::store::StoreProcess;
 use crate::support::{Scratch, pointsman};
+use pointsman_failover::{App, Fault, Load, Options, Replicate, Scale, measure};
 use pointsman_lab::harness::Test;
 use pointsman_lab::{ensure, private_folder};
+use pointsman_ports::pcap::Reader;
 use pointsman_store::View;
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 pub const TESTS: &[(&str, Test)] = &[
     ("connections_outlive_their_switch", connections_outlive_their_switch),
     ("translations_outlive_their_switch", translations_outlive_their_switch),
     ("readers_outlive_their_switch", readers_outlive_their_switch),
+    ("full_segments_wait_at_the_store", full_segments_wait_at_the_store),
     ("counts_have_an_order", counts_have_an_order),
     ("values_and_tunnels_have_an_order", values_and_tunnels_have_an_order),
     ("a_switch_that_is_cut_off_gives_its_keys_up", a_switch_that_is_cut_off_gives_its_keys_up),
@@ -57,6 +62,36 @@ fn translations_outlive_their_switch() -> Outcome {
         fine && result["lease"] == "session" && result["connections"]["established"] == 200,
         "{result:#}"
     );
+    Ok(())
+}
+
+/// A stream of full segments. The second switch asks for the key with them, and they pass when the lease of the first one ends, so that TCP need not send again.
+fn full_segments_wait_at_the_store() -> Outcome {
+    let dir = Scratch::new("failover-stream");
+    let (folder, captures) = (dir.0.join("run"), dir.0.join("captures"));
+    std::fs::create_dir(&folder)?;
+    let seconds = Duration::from_secs;
+    let scale = Scale { load: Load::Stream, before: seconds(2), broken: seconds(4), repair: false };
+    let options = Options {
+        scale,
+        replicate: Replicate::Chain,
+        pcap: Some(captures.clone()),
+        ..Options::new(App::Nat, Fault::Switch, Path::new(env!("CARGO_BIN_EXE_pointsman")), &folder)
+    };
+    let outcome = measure(&options, &mut |_| {})?;
+    ensure!(outcome.deaths.is_empty(), "{:?}", outcome.deaths);
+    let stall = outcome.stalls()[0];
+    ensure!(stall < seconds(3), "no byte for {stall:?} after the fault");
+    // The headers of a message around a frame of 1,514 bytes: to the store, and back.
+    for way in ["out", "in"] {
+        let mut capture = Reader::open(&captures.join(format!("veth3-1_{way}.pcap")))?;
+        let (mut frame, mut longest) = (Vec::new(), 0);
+        // The last frame of a switch that was stopped may not be there as a whole.
+        while let Ok(Some(_)) = capture.read(&mut frame) {
+            longest = longest.max(frame.len());
+        }
+        ensure!(longest > 1514, "{way}: the longest frame has {longest} bytes");
+    }
     Ok(())
 }
 

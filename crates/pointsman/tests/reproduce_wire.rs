@@ -8,6 +8,8 @@ use serde_json::Value;
 pub const TESTS: &[(&str, Test)] = &[
     ("look_ups_and_bare_reads", look_ups_and_bare_reads),
     ("round_trips_through_real_switches", round_trips_through_real_switches),
+    ("as_many_packets_as_pass", as_many_packets_as_pass),
+    ("as_many_updates_as_stores_take", as_many_updates_as_stores_take),
 ];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -45,4 +47,14 @@ fn look_ups_and_bare_reads() -> Outcome<()> {
 /// RedPlane: packets pass without it, with one store and with a chain, whose answers the first packets of flows wait for.
 fn round_trips_through_real_switches() -> Outcome<()> {
     once("redplane-fig-5.10", 3, &["plain", "RedPlane", "one store"]).map(|_| ())
+}
+
+/// RedPlane: packets that only read, and those of a counter, which wait for a chain.
+fn as_many_packets_as_pass() -> Outcome<()> {
+    once("redplane-fig-5.14", 2, &["without RedPlane", "RedPlane"]).map(|_| ())
+}
+
+/// RedPlane: a key-value store, whose keys are spread over one to three stores.
+fn as_many_updates_as_stores_take() -> Outcome<()> {
+    once("redplane-fig-5.15", 4, &["without RedPlane", "1 store", "3 stores"]).map(|_| ())
 }

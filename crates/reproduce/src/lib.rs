@@ -363,7 +363,7 @@ mod tests {
             assert!(matches!(lab.place, Place::Lab(_)), "{}", f.id);
             each.push(lab);
         }
-        assert_eq!(each.len() - all().count(), 9);
+        assert_eq!(each.len() - all().count(), 11);
         for f in each {
             let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
             assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
@@ -389,6 +389,7 @@ mod tests {
         };
         assert_eq!(described("redplane-fig-5.16", Where::Simulator), Ok((1, 4, true)));
         assert_eq!(described("redplane-fig-5.16", Where::Lab), Ok((1, 3, true)));
+        assert_eq!(described("redplane-fig-5.15", Where::Lab), Ok((1, 4, true)));
         assert_eq!(described("tea-fig-3.10", Where::Simulator), Ok((1, 5, true)));
         assert_eq!(described("tea-fig-3.10", Where::Lab), Ok((1, 3, true)));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));

@@ -24,7 +24,7 @@ pub struct Stats {
     pub late: u64,
     /// Requests that waited for the end of a lease.
     pub waited: u64,
-    /// Requests that found the queue full, dropped.
+    /// Requests that found the queue full: each, or an older one of its switch, was dropped.
     pub queue_full: u64,
     /// Requests for a key that the store has no room for, refused.
     pub full: u64,

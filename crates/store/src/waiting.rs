@@ -50,6 +50,7 @@ impl<A: Copy + Eq> Store<A> {
         let length = self.queues.get(&id).map_or(0, |q| q.waiting.len());
         if length >= self.config.queue_per_key || self.queued >= self.config.queue_total {
             self.stats.queue_full += 1;
+            self.replace(from, bytes, id);
         } else {
             self.stats.waited += 1;
             self.queued += 1;
@@ -60,6 +61,20 @@ impl<A: Copy + Eq> Store<A> {
             self.ends.insert((queue.at, id));
         }
         self.recall(now, id, shard, out);
+    }
+
+    /// A request waits in the place of those of the same switch for the same key: the oldest of them is dropped, and the places in the queue stay. Later packets are
+    /// worth more: the switch takes those of its last 64 requests only, and what a sender sends again is the latest.
+    fn replace(&mut self, from: A, bytes: &[u8], id: RecordId) {
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        let asks = |bytes: &[u8]| {
+            let Head { switch, incarnation, kind, flags, .. } = Message::split(bytes).ok()?.0.head;
+            Some((switch, incarnation, kind, flags.shared))
+        };
+        let mut later = (from, Box::from(bytes));
+        for waiting in queue.waiting.iter_mut().rev().filter(|(_, other)| asks(other) == asks(bytes)) {
+            std::mem::swap(waiting, &mut later);
+        }
     }
 
     /// Asks the owner, or the readers, to release the key. A session does not end while its switch lives, so that its keys are always asked for.

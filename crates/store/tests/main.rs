@@ -193,6 +193,26 @@ fn several_wait_for_one_key() {
     assert_eq!(granted, [(3, 3)]);
 }
 
+/// The packets of a switch that has more requests than the queue: the last ones are kept, in the places of the first ones, and those of another switch stay.
+#[test]
+fn the_last_packets_of_a_switch_wait() {
+    let mut s = store(Config { recall: false, queue_per_key: 4, ..config() });
+    ask(&mut s, 0, head(Kind::New, 1, 0, 0), 0, b"");
+    for (switch, packet) in [(2, b"a"), (2, b"b"), (3, b"x"), (2, b"c"), (2, b"d"), (2, b"e"), (4, b"y")] {
+        let flags = Flags { input: true, ..Flags::default() };
+        let new = Head { flags, ..head(Kind::New, switch, 0, 0) };
+        assert!(ask(&mut s, MS, new, 0, packet).is_empty());
+    }
+    // A request for another kind of lease replaces none.
+    let shared = Flags { input: true, shared: true, ..Flags::default() };
+    assert!(ask(&mut s, MS, Head { flags: shared, ..head(Kind::New, 2, 0, 0) }, 0, b"z").is_empty());
+    assert_eq!((s.stats().waited, s.stats().queue_full, s.waiting()), (4, 4, 4));
+    let granted: Vec<_> = wake(&mut s, HOLD).into_iter().map(|a| (a.to, a.packet)).collect();
+    assert_eq!(granted, [(2, b"c".to_vec()), (2, b"d".to_vec()), (2, b"e".to_vec())]);
+    let granted: Vec<_> = wake(&mut s, 2 * HOLD).into_iter().map(|a| (a.to, a.packet)).collect();
+    assert_eq!(granted, [(3, b"x".to_vec())]);
+}
+
 #[test]
 fn bad_requests_have_a_counter_and_an_answer() {
     let mut s = store(Config { max_keys: 1, ..config() });

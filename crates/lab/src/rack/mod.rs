@@ -152,6 +152,29 @@ impl Rack {
         })?
     }
 
+    /// Changes the largest packet on the links between a host and all switches, both ends of each.
+    pub fn set_mtu(&self, host: &str, mtu: u32) -> Result<()> {
+        let host = self.host(host)?;
+        for switch in 0..self.spec.switches {
+            let ends = [
+                (&host.namespace, HOST_INDEX + u32::from(switch)),
+                (&self.switch, switch_index(switch, host.link.port)),
+            ];
+            for (namespace, index) in ends {
+                namespace.enter(|| Netlink::open()?.set_mtu(index, mtu))??;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a host one more address, whichever of its links packets to it arrive on.
+    pub fn add_address(&self, host: &str, address: IpAddr) -> Result<()> {
+        let prefix = if address.is_ipv4() { 32 } else { 128 };
+        self.host(host)?
+            .namespace
+            .enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, address, prefix, 0))?
+    }
+
     /// Gives a switch's end of a host's link an address: programs in the switch's namespace reach the host by it, and the kernel answers for it.
     pub fn address_switch(&self, host: &str, switch: u16, (own, prefix): (IpAddr, u8)) -> Result<()> {
         let index = switch_index(switch, self.host(host)?.link.port);

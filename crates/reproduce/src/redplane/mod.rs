@@ -26,8 +26,8 @@ pub const FIGURES: &[Figure] = &[
     lab::also(latency::APPS, &lab::APPS),
     cost::BANDWIDTH,
     snapshots::SNAPSHOTS,
-    throughput::APPS,
-    throughput::UPDATES,
+    lab::also(throughput::APPS, &lab::RATES),
+    lab::also(throughput::UPDATES, &lab::UPDATES),
     lab::also(recovery::FAILOVER, &lab::FAILOVER),
     cost::OCCUPANCY,
 ];

@@ -25,8 +25,8 @@ const BEGIN_NS: u64 = 3_000_000;
 /// The load's time before the measurement: a way there and back, and the queues are full.
 const FILL_NS: u64 = 60_000;
 
-const WHERE: Quantity = Quantity { name: "application", unit: "", label: APPLICATIONS, log: false };
-const UPDATED: Quantity = Quantity { name: "updates", unit: "percent", label: "updates, %", log: false };
+pub const WHERE: Quantity = Quantity { name: "application", unit: "", label: APPLICATIONS, log: false };
+pub const UPDATED: Quantity = Quantity { name: "updates", unit: "percent", label: "updates, %", log: false };
 const RATE: Quantity =
     Quantity { name: "throughput", unit: "mpps", label: "throughput, million packets/s", log: false };
 
@@ -35,7 +35,7 @@ const LOAD: &str = "207.6 million packets a second of 64 bytes, and a link to th
 const CAPACITY: &str = "a store has 40 cores (the paper's), each of which handles a request in 1.67 us (ours, measured): 24 million a second. Keys are spread over three stores without chains \
                         (the paper does not say which of its three servers have which part)";
 
-const fn share(id: &'static str, text: &'static str, paper: f64, within: f64, source: Source) -> Claim {
+pub const fn share(id: &'static str, text: &'static str, paper: f64, within: f64, source: Source) -> Claim {
     Claim { id, text, paper, unit: "times", rule: Rule::Same { within }, source }
 }
 
