@@ -11,6 +11,8 @@
 #define REDPLANE_VALUE_WORDS 2
 // The remote end and the protocol: both keys of a binding have them.
 #define REDPLANE_SHARD_OF(key) key[95:64] ++ key[47:32] ++ key[7:0]
+// A packet follows its answer so soon that the two keys of a connection could not take turns in a slot.
+#define REDPLANE_SIDE_OF(key) key[8:8]
 #include <pointsman/redplane.p4>
 
 // Bits of a connection's state: the sender has ended it.
@@ -260,6 +262,7 @@ control NatIngress(inout headers_t hdr,
 #ifdef PLAIN
     action slot_of_key() {
         hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
+        meta.redplane.index = meta.redplane.index[31:1] ++ REDPLANE_SIDE_OF(meta.redplane.key);
     }
 
     // A new connection takes the next port, and the place of an older one.
@@ -277,6 +280,7 @@ control NatIngress(inout headers_t hdr,
         bit<32> outside;
         redplane_key_t key = address ++ inside[95:64] ++ port ++ inside[47:32] ++ 24w1 ++ inside[7:0];
         hash(outside, HashAlgorithm.crc32, 32w0, { key }, (bit<64>)REDPLANE_SLOTS);
+        outside = outside[31:1] ++ REDPLANE_SIDE_OF(key);
         keys.write(outside, key);
         values.write(outside, inside[127:96] ++ inside[63:48] ++ 16w0);
     }

@@ -27,6 +27,11 @@
 #define REDPLANE_SHARDS 1
 #endif
 // The part of a key that chooses its store. A program whose store makes several keys in one step gives a part that they share.
+#ifdef REDPLANE_SIDE_OF
+#if REDPLANE_SLOTS == 1
+#error "keys with sides need two slots: REDPLANE_SLOTS must be even"
+#endif
+#endif
 #ifndef REDPLANE_SHARD_OF
 #define REDPLANE_SHARD_OF(key) key
 #endif

@@ -7,6 +7,9 @@
 control RedPlaneRead(in redplane_key_t key, inout redplane_meta_t m) {
     apply {
         hash(m.index, HashAlgorithm.crc32, REDPLANE_FIRST_SLOT(m), { key }, (bit<64>)REDPLANE_SLOTS);
+#ifdef REDPLANE_SIDE_OF
+        m.index = m.index[31:1] ++ REDPLANE_SIDE_OF(key);
+#endif
         redplane_keys.read(m.slot.key, m.index);
         redplane_values.read(m.slot.value, m.index);
         redplane_grants.read(m.slot.grant, m.index);
