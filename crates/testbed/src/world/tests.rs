@@ -140,15 +140,13 @@ fn a_request_over_ipv6_without_the_right_checksum_is_lost() {
     assert_eq!((back(IPV6, &[headers]), back("", &[headers])), (0, 3));
 }
 
-#[test]
-fn both_keys_of_a_binding_have_one_store() {
-    let build = Build::new(App::Nat, false, "#define REDPLANE_SHARDS 3\n", &[]).expect("a program");
+/// A NAT with so many stores: packets of so many connections to different hosts, each of which answers at once: how many come out, and how many answers in.
+fn translated(shards: u16, defines: &str, changes: &[(&str, &str)], flows: u32) -> (u32, u32) {
+    let build = Build::new(App::Nat, false, defines, changes).expect("a program");
     let store = Config { pools: vec!["203.0.113.1:1024-1123".parse().expect("a pool")], ..Config::default() };
-    let mut testbed = Testbed::new(Setup { shards: 3, store, ..setup(&build, 1) }).expect("a testbed");
-    let flows = 30;
+    let mut testbed = Testbed::new(Setup { shards, store, ..setup(&build, 1) }).expect("a testbed");
     for flow in 0..flows {
         let sent = Sent { at: 0, flow, place: 0, last: false, bytes: 64 };
-        // Connections to different hosts, so that all stores make bindings.
         let to = Ipv4Addr::new(10, 128, 0, flow as u8);
         testbed.send(1_000_000, (0, 0), frame(&sent, flow, to, false), 0);
     }
@@ -167,7 +165,24 @@ fn both_keys_of_a_binding_have_one_store() {
             back += 1;
         }
     }
-    assert_eq!((out, back), (flows, flows), "packets outside, and answers inside");
+    (out, back)
+}
+
+#[test]
+fn both_keys_of_a_binding_have_one_store() {
+    // So many hosts that all stores make bindings.
+    assert_eq!(translated(3, "#define REDPLANE_SHARDS 3\n", &[], 30), (30, 30));
+}
+
+#[test]
+fn both_keys_of_a_binding_have_slots_of_their_own() {
+    assert_eq!(translated(1, "#define REDPLANE_SLOTS 2\n", &[], 1), (1, 1));
+    let side = ("#define REDPLANE_SIDE_OF(key) key[8:8]\n", "");
+    let sides =
+        "        meta.redplane.index = meta.redplane.index[31:1] ++ REDPLANE_SIDE_OF(meta.redplane.key);\n";
+    let outside = "        outside = outside[31:1] ++ REDPLANE_SIDE_OF(key);\n";
+    let changes = [side, (sides, ""), (outside, "")];
+    assert_eq!(translated(1, "#define REDPLANE_SLOTS 1\n", &changes, 1), (1, 0), "the answer finds no room");
 }
 
 /// Two hosts whose counts want the same slot send packets for 5 s, one every `every_ms` each, the second one `after_ms` later than the first, of which later packets only
