@@ -210,6 +210,16 @@ pub fn parse_define(arg: &str) -> Result<Define, String> {
     }
 }
 
+/// The library of states under leases: its main file, and the parts that it includes.
+pub const REDPLANE: &[&str] = &[
+    "pointsman/redplane.p4",
+    "pointsman/redplane/request.p4",
+    "pointsman/redplane/answer.p4",
+    "pointsman/redplane/state.p4",
+    "pointsman/redplane/claim.p4",
+    "pointsman/redplane/depart.p4",
+];
+
 /// The balancer as one text, as sent in `p4_device_config`.
 pub fn balancer() -> String {
     flatten(

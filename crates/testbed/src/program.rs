@@ -1,6 +1,6 @@
 //! The applications: compiled programs, with the library and without it.
 
-use pointsman_compile::sources::{Sources, balancer};
+use pointsman_compile::sources::{REDPLANE, Sources, balancer};
 use pointsman_compile::{compile, rendered};
 use pointsman_engine::Engine;
 use pointsman_frontend::source::Loader as _;
@@ -14,15 +14,7 @@ use std::sync::Arc;
 /// The address of the load balancer's service, and that of the gateway.
 pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 
-/// The library, and its parts that tests change.
-const LIBRARY: &[&str] = &[
-    "pointsman/redplane.p4",
-    "pointsman/redplane/request.p4",
-    "pointsman/redplane/answer.p4",
-    "pointsman/redplane/state.p4",
-    "pointsman/redplane/claim.p4",
-    "pointsman/redplane/depart.p4",
-];
+/// Libraries with the parts that tests change.
 const FIXED: &[&str] = &["pointsman/redplane/fixed.p4", "pointsman/redplane/message.p4"];
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
@@ -69,7 +61,7 @@ impl App {
         match self {
             App::HeavyHitters => SNAPSHOTS,
             App::Balancer => FIXED,
-            _ => LIBRARY,
+            _ => REDPLANE,
         }
     }
 

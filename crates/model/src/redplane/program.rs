@@ -1,7 +1,7 @@
 //! The programs in the switches, with the library, perhaps with a rule switched off.
 
 use super::letter::ends;
-use pointsman_compile::sources::Sources;
+use pointsman_compile::sources::{REDPLANE, Sources};
 use pointsman_compile::{compile, rendered};
 use pointsman_frontend::source::Loader as _;
 use pointsman_history::{Plain, PlainError};
@@ -45,15 +45,7 @@ pub const CELLS: u8 = 2;
 /// Arrays of the sketch.
 pub const ARRAYS: usize = 2;
 
-/// The library of flowcount, and the parts of that of heavyhitters.
-const LIBRARY: &[&str] = &[
-    "pointsman/redplane.p4",
-    "pointsman/redplane/request.p4",
-    "pointsman/redplane/answer.p4",
-    "pointsman/redplane/state.p4",
-    "pointsman/redplane/claim.p4",
-    "pointsman/redplane/depart.p4",
-];
+/// The library of heavyhitters, and its part.
 const SNAPSHOTS: &[&str] = &["pointsman/redplane/snapshot.p4", "pointsman/redplane/arrays.p4"];
 
 /// What the switches run.
@@ -164,7 +156,7 @@ impl Error for ProgramError {}
 pub fn program(kind: Kind, defines: &str, changes: &[(&str, &str)]) -> Result<Arc<Program>, ProgramError> {
     let sources = Sources::default();
     let parts = match kind {
-        Kind::Count | Kind::Objects => LIBRARY,
+        Kind::Count | Kind::Objects => REDPLANE,
         Kind::Sketch => SNAPSHOTS,
     };
     let mut text = kind.text().to_string();

@@ -52,7 +52,7 @@ pub const UPDATES: Figure = Figure {
         HERE,
         PROCESSORS,
         WINDOW,
-        "one to three stores in memory, without chains, each with a part of the keys. More stores have no more processors here, so that they need not help; the paper's are servers of their own",
+        "one to three stores in memory, without chains, each with a part of the keys. All stores share the processors of this machine, so several may be no faster than one; in the paper each store is a server of its own",
         "the keys are asked for in turns; the switch answers without the server. Updates are evenly spread. With --quick reads alone and updates alone",
     ],
     claims: &[
