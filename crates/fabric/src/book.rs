@@ -199,7 +199,9 @@ impl Book {
                 field_match_type: Some(matched(*kind, value)),
             })
         };
-        let r#match = key.iter().map(field).collect::<Result<_, _>>()?;
+        // A prefix without bits matches everything: in P4Runtime it is left out.
+        let some_bits = |(_, value): &&(&str, Value)| !matches!(value, Value::Prefix(_, 0));
+        let r#match = key.iter().filter(some_bits).map(field).collect::<Result<_, _>>()?;
         let has_range = names.fields.values().any(|(_, kind)| *kind == MatchType::Range);
         let entry = p4rt::TableEntry {
             table_id: names.id,

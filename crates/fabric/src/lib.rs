@@ -11,6 +11,7 @@ mod hula;
 mod ours;
 mod p4te;
 mod paths;
+mod prefixes;
 mod random;
 mod scheme;
 mod tally;

@@ -253,12 +253,8 @@ fn sets<'a>(place: &Place<'a>) -> BTreeMap<&'a [u16], u16> {
 fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
     let Place { book, topology, routes, switch, .. } = t.place;
     let sets = sets(&t.place);
-    for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
-        if let Some(set) = sets.get(routes.ports(switch, host)) {
-            let up = t.action("up", &[("paths", (*set).into())])?;
-            t.entry("upward_v4", &[("prefix", Value::Prefix(u32::from(to.address).into(), 32))], up)?;
-        }
-    }
+    let set = |host| sets.get(routes.ports(switch, host)).copied();
+    t.by_host("upward_v4", set, |t, set| t.action("up", &[("paths", set.into())]))?;
     for Way { profile, action, .. } in WAYS {
         for (port, _, end) in topology.ports(switch) {
             if let End::Switch(..) = end {

@@ -1,6 +1,7 @@
 //! What all programs on `p4/lib/pointsman/fabric/routes.p4` have in their tables: next hops, routes, the hash's seed.
 
 use crate::book::{Book, Does, UnknownName, Value, exact, multicast};
+use crate::prefixes::{Prefix, prefixes};
 use crate::scheme::{Place, Setting};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
@@ -104,8 +105,8 @@ pub(crate) struct Tables<'a> {
 impl<'a> Tables<'a> {
     /// Seed, next hops and routes, for a program whose ingress has this name.
     ///
-    /// Each host has a route: to the group of next hops on shortest paths, or without one if there are none. Members are numbered like
-    /// ports, and watch them: the switch itself leaves out a port that goes down.
+    /// Each host that can be reached has a route to the group of next hops on shortest paths; hosts with the same next hops share one.
+    /// Members are numbered like ports, and watch them: the switch itself leaves out a port that goes down.
     pub fn new(place: &Place<'a>, ingress: &str) -> Result<Self, UnknownName> {
         let (out, entries) = (Vec::new(), Vec::new());
         let groups = Groups::new(format!("{ingress}.{PROFILE}"));
@@ -130,14 +131,8 @@ impl<'a> Tables<'a> {
             let forward = place.book.action(&new.of("forward"), &params)?;
             new.out.push(place.book.member(&new.of(PROFILE), port.into(), forward)?);
         }
-        for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
-            let ports = routes.ports(switch, host);
-            if !ports.is_empty() {
-                let group = new.group(ports);
-                let key = [("prefix", Value::Prefix(u32::from(to.address).into(), 32))];
-                new.entry("routes_v4", &key, Does::Group(group))?;
-            }
-        }
+        let ways = |host: HostId| Some(routes.ports(switch, host)).filter(|ports| !ports.is_empty());
+        new.by_host("routes_v4", ways, |tables, ports| Ok(Does::Group(tables.group(ports))))?;
         Ok(new)
     }
 
@@ -161,6 +156,20 @@ impl<'a> Tables<'a> {
     /// Adds an entry.
     pub fn entry(&mut self, table: &str, key: &[(&str, Value)], does: Does) -> Result<(), UnknownName> {
         self.entries.push(self.place.book.entry(&self.of(table), key, does)?);
+        Ok(())
+    }
+
+    /// Adds entries of a table with a prefix: for each host that has a value, what is done with its packets.
+    pub fn by_host<V: PartialEq>(
+        &mut self,
+        table: &str,
+        value: impl Fn(HostId) -> Option<V>,
+        does: impl Fn(&mut Self, V) -> Result<Does, UnknownName>,
+    ) -> Result<(), UnknownName> {
+        for (Prefix { bits, len }, value) in prefixes(self.place.topology, value) {
+            let does = does(self, value)?;
+            self.entry(table, &[("prefix", Value::Prefix(bits.into(), len.into()))], does)?;
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Which switches are above others: those with hosts (top of rack, leaves) are the lowest tier.
 
-use crate::book::{Does, UnknownName, Value, exact};
+use crate::book::{Does, UnknownName, exact};
 use crate::paths::Tables;
 use crate::scheme::Place;
 use pointsman_topology::{End, HostId, SwitchId, Topology};
@@ -54,16 +54,17 @@ impl Tiers {
     /// which are returned.
     pub fn destinations(&self, tables: &mut Tables<'_>) -> Result<BTreeSet<(u32, u16)>, UnknownName> {
         let Place { topology, routes, switch, .. } = tables.place;
-        let mut ways = BTreeSet::new();
-        for (host, to) in (0..).map(HostId).zip(topology.hosts()) {
-            let Some((home, ..)) = topology.uplink(host).filter(|(home, ..)| *home != switch) else {
-                continue;
-            };
-            let tor = self.number(home);
-            let does = tables.action("set_tor", &[("tor", tor.into())])?;
-            tables.entry("tors_v4", &[("prefix", Value::Prefix(u32::from(to.address).into(), 32))], does)?;
-            ways.extend(routes.ports(switch, host).iter().map(|port| (tor, *port)));
-        }
+        let tor = |host: HostId| {
+            let (home, ..) = topology.uplink(host)?;
+            (home != switch).then(|| self.number(home))
+        };
+        tables.by_host("tors_v4", tor, |tables, tor| tables.action("set_tor", &[("tor", tor.into())]))?;
+        let hosts = (0..topology.hosts().len() as u32).map(HostId);
+        let ports = |host| routes.ports(switch, host).iter();
+        let ways: BTreeSet<(u32, u16)> = hosts
+            .filter_map(|h| Some((tor(h)?, h)))
+            .flat_map(|(tor, h)| ports(h).map(move |p| (tor, *p)))
+            .collect();
         for (tor, port) in &ways {
             let group = tables.group(&[*port]);
             tables.entry("hops", &[exact("tor", *tor), exact("port", (*port).into())], Does::Group(group))?;
