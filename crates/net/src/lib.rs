@@ -9,9 +9,9 @@ mod calendar;
 pub mod link;
 mod loader;
 mod network;
-mod node;
 mod packet;
 pub mod random;
+mod turn;
 
 pub use build::NetworkConfig;
 pub use loader::Loader;

@@ -2,8 +2,8 @@
 
 use crate::calendar::Calendar;
 use crate::link::{Link, LinkCounts};
-use crate::node::Node;
 use crate::packet::Packet;
+use crate::turn::Turn;
 use pointsman_ir::Executor;
 use pointsman_topology::{End, HostId, LinkId, SwitchId};
 use pointsman_v1model::{Switch, Time};
@@ -78,7 +78,8 @@ pub struct Network<E: Executor, A> {
     now: u64,
     events: u64,
     calendar: Calendar<Event<A>>,
-    nodes: Vec<Node<E>>,
+    switches: Vec<Switch<E>>,
+    turn: Turn<E>,
     /// When each switch is polled next.
     polls: Vec<u64>,
     /// Two for each link: from its first end to its second, and back.
@@ -125,7 +126,8 @@ impl<E: Executor, A: Copy> Network<E, A> {
             events: 0,
             calendar: Calendar::default(),
             polls: vec![u64::MAX; switches.len()],
-            nodes: switches.into_iter().map(Node::new).collect(),
+            switches,
+            turn: Turn::default(),
             wires,
             ends,
             ports,
@@ -245,7 +247,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
             End::Host(host) => Some(Happened::AtHost(host, frame)),
             End::Switch(switch, port) => {
                 watch.enters(self.now, switch, &frame);
-                self.nodes[switch.0 as usize].arrive(self.now, port.into(), frame);
+                self.turn.arrive(&mut self.switches[switch.0 as usize], self.now, port.into(), frame);
                 self.forward(switch, watch);
                 Some(Happened::AtSwitch)
             }
@@ -258,7 +260,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
         if *at == self.now {
             *at = u64::MAX;
         }
-        self.nodes[switch.0 as usize].poll(self.now);
+        self.turn.poll(&mut self.switches[switch.0 as usize], self.now);
         self.forward(switch, watch);
     }
 
@@ -266,20 +268,20 @@ impl<E: Executor, A: Copy> Network<E, A> {
     fn forward(&mut self, switch: SwitchId, watch: &mut impl Watch) {
         let at = self.now + self.latency_ns;
         let node = switch.0 as usize;
-        while let Some((port, frame)) = self.nodes[node].leaves() {
+        while let Some((port, frame)) = self.turn.leaves() {
             if watch.leaves(&frame) {
                 let wire = self.ports[node].get(port as usize).copied().unwrap_or(UNPLUGGED);
                 self.onto(wire, at, frame, watch);
             }
         }
-        while let Some(frame) = self.nodes[node].take_for_cpu() {
+        while let Some(frame) = self.turn.take_for_cpu() {
             self.for_cpu.push_back((switch, frame));
         }
-        if let Some(buffer) = self.nodes[node].unused() {
+        if let Some(buffer) = self.turn.unused() {
             self.recycle(buffer);
         }
-        self.nodes[node].supply(&mut self.buffers);
-        let next = self.nodes[node].switch.next_poll().map_or(u64::MAX, |t| t.0.max(self.now));
+        self.turn.supply(&mut self.buffers);
+        let next = self.switches[node].next_poll().map_or(u64::MAX, |t| t.0.max(self.now));
         if next < self.polls[node] {
             self.polls[node] = next;
             self.calendar.enter(next, Event::Poll(switch.0));
@@ -294,7 +296,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
 
     /// A switch, for its control plane.
     pub fn switch(&mut self, switch: SwitchId) -> &mut Switch<E> {
-        &mut self.nodes[switch.0 as usize].switch
+        &mut self.switches[switch.0 as usize]
     }
 
     /// Something was done to a switch by its control plane: takes what left it.
@@ -344,7 +346,7 @@ impl<E: Executor, A: Copy> Network<E, A> {
     pub fn port_counts(&self, switch: SwitchId, port: u16) -> PortCounts {
         let wire = self.ports[switch.0 as usize].get(usize::from(port)).copied().unwrap_or(UNPLUGGED);
         let Some(link) = self.wires.get(wire as usize) else { return PortCounts::default() };
-        let full = self.nodes[switch.0 as usize].switch.port_stats(port.into()).queue_full;
+        let full = self.switches[switch.0 as usize].port_stats(port.into()).queue_full;
         let c = link.counts;
         PortCounts {
             packets: c.sent,

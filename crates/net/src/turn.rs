@@ -1,8 +1,8 @@
-//! A switch in a network: frames in, frames out.
+//! A switch of a network at work: frames in, frames out.
 
 use crate::packet::Packet;
 use pointsman_ir::Executor;
-use pointsman_v1model::{Arrived, Sink, Switch, Time};
+use pointsman_v1model::{Arrived, Sink, Switch, Time, Workspace};
 use std::collections::VecDeque;
 
 /// Passes of the switch in one call; it continues until nothing waits.
@@ -48,36 +48,39 @@ impl Sink for Outbox {
     }
 }
 
-/// A switch, with the frames that it has sent and that its caller has not taken.
-pub struct Node<E: Executor> {
-    /// The switch itself.
-    pub switch: Switch<E>,
+/// What the switches of a network take turns with: the memory in which one works, and the frames that have left it.
+pub struct Turn<E: Executor> {
+    workspace: Workspace<E>,
     outbox: Outbox,
     came_in: Option<Packet>,
 }
 
-impl<E: Executor> Node<E> {
-    /// Nothing has left it.
-    pub fn new(switch: Switch<E>) -> Self {
-        Node { switch, outbox: Outbox::default(), came_in: None }
+impl<E: Executor> Default for Turn<E> {
+    fn default() -> Self {
+        Turn { workspace: Workspace::default(), outbox: Outbox::default(), came_in: None }
     }
+}
 
-    /// A frame comes in; take what [`leaves`](Node::leaves) after it.
-    pub fn arrive(&mut self, now: u64, port: u32, mut packet: Packet) {
-        self.outbox.came_in = packet.len();
-        let mut batch = [Arrived { port, buffer: &mut packet, start: 0 }];
-        let polled = self.switch.process(Time(now), BUDGET, &mut batch, &mut self.outbox);
-        if polled.more {
-            // The rest comes from the switch's queues: none of it is in this buffer.
-            self.outbox.came_in = usize::MAX;
-            while self.switch.poll(Time(now), BUDGET, &mut self.outbox).more {}
-        }
+impl<E: Executor> Turn<E> {
+    /// A frame comes in; take what [`leaves`](Turn::leaves) after it.
+    pub fn arrive(&mut self, switch: &mut Switch<E>, now: u64, port: u32, mut packet: Packet) {
+        let Turn { workspace, outbox, .. } = self;
+        outbox.came_in = packet.len();
+        workspace.within(switch, |switch| {
+            let mut batch = [Arrived { port, buffer: &mut packet, start: 0 }];
+            if switch.process(Time(now), BUDGET, &mut batch, outbox).more {
+                // The rest comes from the switch's queues: none of it is in this buffer.
+                outbox.came_in = usize::MAX;
+                while switch.poll(Time(now), BUDGET, outbox).more {}
+            }
+        });
         self.came_in = Some(packet);
     }
 
-    /// Lets the switch work; take what [`leaves`](Node::leaves) after it.
-    pub fn poll(&mut self, now: u64) {
-        while self.switch.poll(Time(now), BUDGET, &mut self.outbox).more {}
+    /// Lets the switch work; take what [`leaves`](Turn::leaves) after it.
+    pub fn poll(&mut self, switch: &mut Switch<E>, now: u64) {
+        let Turn { workspace, outbox, .. } = self;
+        workspace.within(switch, |switch| while switch.poll(Time(now), BUDGET, outbox).more {});
     }
 
     /// The next frame that has left on a port.

@@ -66,7 +66,7 @@ pub use state::{
 pub use stats::{Anomalies, DropReason, PortStats, Stats};
 pub use switch::{
     Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Retired, Sink, Switch,
-    WaitingPacket, Worker,
+    WaitingPacket, Worker, Workspace,
 };
 pub use tables::{TableError, TableState, table_size};
 pub use time::Time;

@@ -15,12 +15,14 @@ mod tests;
 mod through;
 mod waiting;
 mod worker;
+mod workspace;
 
 use self::core::Core;
 use self::drive::Loaded;
 pub use self::prepare::{Prepared, Preparer};
 pub use self::waiting::WaitingPacket;
 pub use self::worker::Worker;
+pub use self::workspace::Workspace;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::generator::{Generator, Generators};
 use crate::guarded::Guarded;
