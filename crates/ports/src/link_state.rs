@@ -5,6 +5,9 @@ use crate::PortError;
 /// The interval of checks whether an interface that is down has returned.
 pub(crate) const RECOVERY_INTERVAL_NS: u64 = 100_000_000;
 
+/// The same while there are frames to send, which would be dropped.
+const RETRY_INTERVAL_NS: u64 = 1_000_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Up,
@@ -43,7 +46,16 @@ impl LinkState {
 
     /// Whether it is time to check again. Then it counts as done.
     pub fn take_due(&mut self, now_ns: u64) -> bool {
-        let due = now_ns.abs_diff(self.checked_ns) >= RECOVERY_INTERVAL_NS;
+        self.take_after(RECOVERY_INTERVAL_NS, now_ns)
+    }
+
+    /// The same for a link that is down, when a frame is to be sent.
+    pub fn take_retry(&mut self, now_ns: u64) -> bool {
+        !self.is_up() && self.take_after(RETRY_INTERVAL_NS, now_ns)
+    }
+
+    fn take_after(&mut self, interval_ns: u64, now_ns: u64) -> bool {
+        let due = now_ns.abs_diff(self.checked_ns) >= interval_ns;
         if due {
             self.checked_ns = now_ns;
         }

@@ -438,6 +438,9 @@ impl Port for AfXdp {
         pool: &mut FramePool,
         frames: &mut Vec<Frame>,
     ) -> Result<usize, PortError> {
+        if self.link.take_retry(now_ns) {
+            self.check_link();
+        }
         if !self.link.is_up() {
             self.drop_all(DropReason::TxLinkDown, pool, frames);
             self.link.tell(&self.name)?;

@@ -255,6 +255,14 @@ pub fn check_down_and_up(rack: &Rack, open: &dyn Fn() -> Box<dyn Port>) {
     wait_until_up(&mut *port);
     check_traffic(rack, &mut *port);
 
+    // A frame to send leaves as soon as the interface is up again.
+    down();
+    wait_for_error(&mut *port);
+    up();
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    assert_eq!(send(&mut *port, &[experimental(&[], 60)]), 1);
+    wait_until_up(&mut *port);
+
     // Transmitting may be the first to notice.
     down();
     let mut frames = vec![experimental(&[], 60); 2];
