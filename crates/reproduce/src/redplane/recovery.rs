@@ -43,6 +43,15 @@ const fn disruption(id: &'static str, text: &'static str, seconds: f64) -> Claim
 
 pub const FAILS: Claim = disruption("fails", "the disruption after the failure", 0.9);
 
+pub const RECALL: Claim = Claim {
+    id: "recall",
+    text: "the disruption after the return, with RECALL, is at most a tenth of the paper's",
+    paper: 0.1,
+    unit: "s",
+    rule: Rule::AtMost,
+    source: Source::Ours,
+};
+
 pub const FAILOVER: Figure = Figure {
     id: "redplane-fig-5.16",
     title: "TCP throughput while a switch fails and returns",
@@ -59,14 +68,7 @@ pub const FAILOVER: Figure = Figure {
     claims: &[
         FAILS,
         disruption("returns", "the disruption after the return, without RECALL", 1.0),
-        Claim {
-            id: "recall",
-            text: "the disruption after the return, with RECALL, is at most a tenth of the paper's",
-            paper: 0.1,
-            unit: "s",
-            rule: Rule::AtMost,
-            source: Source::Ours,
-        },
+        RECALL,
         Claim {
             id: "plain",
             text: "without RedPlane the connection breaks: data after the failure, of those without a failure",
