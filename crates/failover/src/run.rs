@@ -133,6 +133,8 @@ fn pass(bed: &Bed, plan: Plan, patience: Duration) -> Result<(Probes, Duration)>
 const PACKETS: u64 = 40;
 /// Time for the first ones to pass. Until then, and at the end, flows pass that are not measured.
 const FIRST: Duration = Duration::from_secs(10);
+/// The same for many flows. If the chain of stores is not ready when signalling of a gateway begins, packets of these flows are lost until the next, 17 packets later.
+const MANY: Duration = Duration::from_secs(30);
 /// Packets that were sent at the end have this time to pass.
 const LAST: Duration = Duration::from_millis(500);
 
@@ -149,7 +151,7 @@ pub fn round_trips(options: &Options, duration: Duration) -> Result<Vec<Option<D
         Plan { pace: Pace::Every(gap), packets: PACKETS, sets: sets.ceil() as u16, ..usual }
     };
     let took = |packet: Packet| packet.seen.map(|sight| sight.at.saturating_sub(packet.sent));
-    Ok(calm(options, duration, plan)?.into_iter().map(took).collect())
+    Ok(calm(options, duration, FIRST, plan)?.into_iter().map(took).collect())
 }
 
 /// Flows of a measured rate, and packets of them under way at a time.
@@ -174,16 +176,21 @@ pub struct Passed {
 /// The bed cannot be built, nothing passes, or a process ends on its own.
 pub fn throughput(options: &Options, updates: u32, duration: Duration) -> Result<Passed> {
     let plan = |usual| Plan { flows: LASTING, pace: Pace::UnderWay(UNDER_WAY), updates, ..usual };
-    let packets = calm(options, duration, plan)?;
+    let packets = calm(options, duration, MANY, plan)?;
     let seen = packets.iter().filter(|packet| packet.seen.is_some()).count();
     Ok(Passed { sent: packets.len() as u64, seen: seen as u64, duration })
 }
 
 /// Lets packets pass without a fault: those that were sent in this time, after the first ones had passed.
-fn calm(options: &Options, duration: Duration, plan: impl Fn(Plan) -> Plan) -> Result<Vec<Packet>> {
+fn calm(
+    options: &Options,
+    duration: Duration,
+    patience: Duration,
+    plan: impl Fn(Plan) -> Plan,
+) -> Result<Vec<Packet>> {
     let mut bed = Bed::start(options)?;
     let plan = plan(Plan::endless(options.app, bed.target()?));
-    let (probes, ready) = pass(&bed, plan, FIRST)?;
+    let (probes, ready) = pass(&bed, plan, patience)?;
     std::thread::sleep((ready + duration).saturating_sub(probes.elapsed()));
     std::thread::sleep(LAST);
     let flows = probes.finish();
