@@ -397,4 +397,19 @@ mod tests {
         let exact = p4rt::field_match::Exact { value: long[3..].to_vec() };
         assert_eq!(entry.r#match[0].field_match_type, Some(FieldMatchType::Exact(exact)));
     }
+
+    #[test]
+    fn a_prefix_without_bits_is_left_out() {
+        let preamble = Some(Preamble { id: 7, name: "t".into(), ..Default::default() });
+        let r#match = Some(Match::MatchType(MatchType::Lpm.into()));
+        let field = MatchField { id: 1, name: "key".into(), r#match, ..Default::default() };
+        let table = Table { preamble, match_fields: vec![field], ..Default::default() };
+        let book = Book::new(&P4Info { tables: vec![table], ..Default::default() });
+        let fields = |len| {
+            let entry = book.entry("t", &[("key", Value::Prefix(0, len))], Does::Group(1));
+            let Some(Kind::TableEntry(entry)) = entry.expect("an entry").entity else { panic!("no entry") };
+            entry.r#match.len()
+        };
+        assert_eq!([fields(0), fields(1)], [0, 1]);
+    }
 }
