@@ -65,18 +65,24 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
     TeaAnswer() answer;
 
     // The switch's own addresses; the cells of all servers; after how many timestamp ticks an answer is too late; the port whose queue
-    // lets packets wait for a credit, 0 for none.
-    action configure(tea_address_t address, bit<48> mac, bit<32> cells, bit<48> timeout, bit<9> wait_port) {
+    // lets packets wait for a credit, 0 for none; the number of the first cell, another one after the table has got other servers or cells.
+    action configure(tea_address_t address,
+                     bit<48> mac,
+                     bit<32> cells,
+                     bit<48> timeout,
+                     bit<9> wait_port,
+                     bit<32> first) {
         m.address = address;
         m.mac = mac;
         m.all_cells = cells;
         m.timeout = timeout;
         m.wait_port = wait_port;
+        m.first_cell = first;
     }
 
     table tea_config {
         actions = { configure; }
-        default_action = configure(0, 0, 1, 0, 0);
+        default_action = configure(0, 0, 1, 0, 0, 0);
         size = 1;
     }
 

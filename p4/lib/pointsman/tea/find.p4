@@ -76,6 +76,7 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
 #ifdef TEA_INLINE
             m.home = m.home << 2;
 #endif
+            m.home = m.home + m.first_cell;
             m.step = TEA_SEND;
             resubmit_preserving_field_list(TEA_LIST);
         }
