@@ -23,7 +23,7 @@ register<bit<32>>(8) kept;
 control LookUp(inout metadata_t m) {
     apply {
         resubmit_preserving_field_list(0);
-        seen.count(m.x); //~ ERROR P0611
+        seen.count(7); //~ ERROR P0611
     }
 }
 
@@ -128,92 +128,9 @@ control _Loops(inout metadata_t m) {
     }
 }
 
-// Tables: their actions, and what they change themselves.
-control _Tables(inout metadata_t m, inout standard_metadata_t sm) {
-    LookUp() find;
-    direct_counter(CounterType.packets) hits;
-    direct_meter<bit<32>>(MeterType.packets) colours;
-
-    action counted() {
-        seen.count(0); //~ ERROR P0611
-    }
-    action last() {
-        seen.count(1);
-        exit;
-    }
-    action other() {
-        seen.count(2);
-    }
-    action direct() {
-        hits.count();
-    }
-    action coloured() {
-        colours.read(m.y);
-    }
-
-    table acts {
-        key = { m.x: exact; }
-        actions = { counted; last; NoAction; }
-        const default_action = NoAction;
-    }
-    table hit {
-        key = { m.x: exact; }
-        actions = { other; NoAction; }
-        const default_action = NoAction;
-    }
-    table miss {
-        key = { m.x: exact; }
-        actions = { @tableonly NoAction; @defaultonly other; }
-        default_action = other;
-    }
-    table ran {
-        key = { m.x: exact; }
-        actions = { other; NoAction; }
-        const default_action = NoAction;
-    }
-    table counts {
-        key = { m.x: exact; }
-        actions = { direct; NoAction; }
-        const default_action = NoAction;
-        counters = hits;
-    }
-    table measures {
-        key = { m.x: exact; }
-        actions = { coloured; NoAction; }
-        const default_action = NoAction;
-        meters = colours;
-    }
-    table selects {
-        key = { m.x: selector; m.y: exact; }
-        actions = { NoAction; }
-        const default_action = NoAction;
-        implementation = action_selector(HashAlgorithm.crc16, 8, 8);
-    }
-    @repeatable
-    table repeated {
-        key = { m.x: exact; }
-        actions = { counted; NoAction; }
-        const default_action = NoAction;
-    }
-
+control Marked(inout metadata_t m) {
     apply {
-        acts.apply();
-        counts.apply(); //~ ERROR P0611 what `counts.apply` does to its `counters` happens again
-        measures.apply(); //~ ERROR P0611 what `measures.apply` does to its `meters` happens again
-        selects.apply();
-        repeated.apply();
-        if (!hit.apply().hit && miss.apply().hit) {
-            switch (ran.apply().action_run) {
-                NoAction: {
-                    find.apply(m);
-                }
-                other: {
-                    seen.count(3);
-                }
-            }
-        }
-        counts.apply();
-        acts.apply();
+        seen.count(0);
     }
 }
 
@@ -262,8 +179,8 @@ control _Calls(inout metadata_t m) {
     Twice() twice;
     Around() around;
     apply {
-        twice.apply(m);
         inner.apply(m);
+        twice.apply(m);
         m.x = m.y == 0 ? 0 : drawn();
         marked();
         marked_twice();
@@ -292,7 +209,7 @@ control _Generics(inout metadata_t m) {
 // Blocks that may be executed again: effects in them are allowed, and controls in them still restart.
 control _Marked(inout metadata_t m) {
     LookUp() find;
-    Inner() inner;
+    Marked() inner;
     apply {
         @repeatable {
             seen.count(0);
@@ -308,14 +225,17 @@ control _Marked(inout metadata_t m) {
     }
 }
 
+extern bit<8> next();
+
 // Blocks of a package in their order: the parser, ingress with what follows an `exit`, egress.
 parser P(packet_in packet, out headers_t hdr, inout metadata_t m, inout standard_metadata_t sm) {
     state start {
         packet.extract(hdr.h);
         kept.write(0, 1); //~ ERROR P0611 when `LookUp` sends the packet back
         verify(hdr.h.a != 0, error.NoMatch);
-        transition select(hdr.h.a) {
-            1: start;
+        transition select(hdr.h.a, next()) { //~ ERROR P0611
+            (1, 1): start;
+            (2, next()): accept; //~ ERROR P0611
             default: accept;
         }
     }
