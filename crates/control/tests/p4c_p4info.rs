@@ -264,12 +264,7 @@ fn by_us(include: Vec<PathBuf>, program: &Path, macros: &[&str]) -> Result<P4Inf
     let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
     let defines: Vec<Define> = macros.iter().map(|m| Define::set(m)).collect();
     let compiled = pointsman_frontend::compile(&program.to_string_lossy(), &text, &Dirs(include), &defines)
-        .map_err(|f| {
-        f.diagnostics
-            .iter()
-            .map(|d| pointsman_frontend::render::to_text(&f.source_map, d, false))
-            .collect::<String>()
-    })?;
+        .map_err(|f| all_to_text(&f.source_map, &f.diagnostics, false))?;
     p4info(&compiled.program).map_err(|e| e.to_string())
 }
 

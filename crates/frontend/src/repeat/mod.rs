@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
         before.or(after)
     }
 
-    /// The states of a parser, in any order. A packet that is rejected counts as one that goes on.
+    /// The states of a parser, in any order. A packet that is rejected counts as one that continues.
     fn states(&mut self, states: &'a [State], after: Next) -> Next {
         states.iter().fold(after, |all, s| {
             let before = match &s.next {
@@ -264,8 +264,7 @@ impl<'a> Walk<'a> {
                 let before = self.repeat(after, |w, next| {
                     let next = w.expr(cond, next);
                     let next = w.stmts(update, next);
-                    let before = w.turn(body, after, next);
-                    w.expr(cond, before.or(after))
+                    w.turn(body, after, next).or(after)
                 });
                 self.stmts(init, before)
             }

@@ -247,11 +247,19 @@ control V(inout headers_t hdr, inout metadata_t m) {
     }
 }
 
+action stops() {
+    kept.write(4, 1); //~ ERROR P0611
+    exit;
+}
+
 control I(inout headers_t hdr, inout metadata_t m, inout standard_metadata_t sm) {
     apply {
         if (m.x == 0) {
             kept.write(1, 1); //~ ERROR P0611
             exit;
+        }
+        if (m.x == 1) {
+            stops();
         }
         kept.write(2, 1); //~ ERROR P0611
     }
@@ -260,6 +268,9 @@ control I(inout headers_t hdr, inout metadata_t m, inout standard_metadata_t sm)
 control E(inout headers_t hdr, inout metadata_t m, inout standard_metadata_t sm) {
     LookUp() find;
     apply {
+        if (m.x == 2) {
+            stops();
+        }
         find.apply(m);
         kept.write(3, 1);
     }
