@@ -172,20 +172,42 @@ mod tests {
     use super::*;
     use crate::sources::Sources;
 
-    /// The load balancer with tables in servers, and a counter that is applied at `place`.
-    fn with_counter(place: &str) -> String {
-        let text = include_str!("../../../p4/programs/tea-lb/main.p4");
-        let head = "// Flows to virtual";
+    /// A program with a counter that counts behind `place`.
+    fn with_counter(text: &str, place: &str) -> String {
+        let head = "\ncontrol ";
         assert!(text.contains(place) && text.contains(head), "the program is not that of this test");
         let counted = text.replacen(place, &format!("{place}\n        seen.count(0);"), 1);
-        counted.replacen(head, &format!("counter(1, CounterType.packets) seen;\n{head}"), 1)
+        counted.replacen(head, &format!("\ncounter(1, CounterType.packets) seen;{head}"), 1)
+    }
+
+    #[test]
+    fn an_effect_before_the_state_is_here_is_refused() {
+        let program = include_str!("../../../p4/programs/flowcount/main.p4");
+        let shared = [Define::set("REDPLANE_SHARED_READS")];
+        let (before, between, behind) = (
+            "if (hdr.ports.isValid()) {",
+            "                        count_packet();",
+            "                        routes.apply();",
+        );
+        let compiles = |place: &str, defines: &[Define]| {
+            compile("flowcount.p4", &with_counter(program, place), &Sources::default(), defines)
+                .map_err(|f| rendered(&f))
+        };
+        for (place, defines, by) in [(before, &[][..], "RedPlaneFind"), (between, &shared, "RedPlaneClaim")] {
+            let text = compiles(place, defines).expect_err("counted twice");
+            assert!(text.contains("error[P0611]") && text.contains(&format!("when `{by}` sends")), "{text}");
+        }
+        for (place, defines) in [(between, &[][..]), (behind, &shared)] {
+            compiles(place, defines).unwrap_or_else(|text| panic!("{text}"));
+        }
     }
 
     #[test]
     fn an_effect_before_a_look_up_is_refused() {
         let (before, behind) = ("virtual.apply();", "bool translates = meta.tea.found;");
         let libraries = Sources::default();
-        let text = with_counter(before);
+        let program = include_str!("../../../p4/programs/tea-lb/main.p4");
+        let text = with_counter(program, before);
         let line = 1 + text.lines().position(|l| l.trim() == "seen.count(0);").expect("the counter");
         let failure = compile("lb.p4", &text, &libraries, &[]).expect_err("counted twice");
         let [d] = &failure.diagnostics[..] else { panic!("{}", rendered(&failure)) };
@@ -199,7 +221,7 @@ mod tests {
         assert_eq!(check("lb.p4", &text, &libraries, &[]).diagnostics, failure.diagnostics);
 
         let plain = Define::set("PLAIN");
-        for (text, defines) in [(&text, &[plain][..]), (&with_counter(behind), &[])] {
+        for (text, defines) in [(&text, &[plain][..]), (&with_counter(program, behind), &[])] {
             let result = compile("lb.p4", text, &libraries, defines);
             result.unwrap_or_else(|f| panic!("{}", rendered(&f)));
         }
