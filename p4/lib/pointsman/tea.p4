@@ -20,7 +20,9 @@
 //     }
 //
 // A packet whose entry is in a server passes at least twice: what the program does before TeaFind happens again when the packet has waited for a credit, and
-// when the entry is here. The port that the packet came in by is `tea.in_port`.
+// when the entry is here. Headers and metadata begin again with the packet. Other effects there, such as those on counters and registers, are an error of the
+// program (P0611), unless they are in `@repeatable { ... }`. Behind TeaFind they belong into the branch of TEA_PROGRAM: elsewhere they happen in each pass, which is
+// not reported. The port that the packet came in by is `tea.in_port`.
 //
 // With `#define TEA_INLINE` the servers' memory has the paper's layout, where a look-up takes one WRITE and one READ; else it has scratchpads in turn.
 //
@@ -57,6 +59,7 @@
     packet.emit(h.check)
 
 // First in ingress: takes the servers' answers, and sends the packets that need one.
+@repeatable
 control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     TeaServes() pair_serves;
     TeaColour() link;

@@ -4,6 +4,8 @@
 #define POINTSMAN_TEA_FIND_P4
 
 // Finds the entry of `key`, or asks a server for it.
+@restarts
+@repeatable
 control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
     // An entry that the switch holds.
     action stashed(tea_value_t value) {
