@@ -1,4 +1,4 @@
-//! The table moves to other cells while it is used: the servers that it gets, and what they and the switch are told.
+//! The table moves to other cells while it is used: the servers that it gets, and what the switch holds of them.
 
 use super::setup::{Memories, PAIRS, Share, next_cells, server_bytes};
 use super::{Controller, lacks};
