@@ -1,14 +1,14 @@
 //! Counters in the memory of servers: no packet is missing, and none counts twice.
 
-use super::world::{App, World};
+use super::world::{App, World, datagram};
 use crate::switch::*;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use pointsman_remote::Zipf;
-use pointsman_wire::{Mac, crc, frame};
+use pointsman_wire::crc;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 /// Queue pairs of each server.
 const PAIRS: u32 = 2;
@@ -46,11 +46,7 @@ fn settings() -> Settings {
 
 /// Everything goes wrong, differently for each seed.
 fn faults(seed: u64) -> Settings {
-    let faults = Faults {
-        loss: [0.0, 0.01, 0.1][(seed % 3) as usize],
-        double: [0.0, 0.1][(seed / 2 % 2) as usize],
-        late: [0.0, 0.002, 0.1][(seed / 4 % 3) as usize],
-    };
+    let faults = Faults::of(seed);
     Settings { faults, limit: [8, 1][(seed / 3 % 2) as usize], ..settings() }
 }
 
@@ -86,9 +82,7 @@ impl<E: Executor + Send + Sync> Run<E> {
         let limit = settings.limit;
         let configure = format!("configure(address=10.9.0.1, mac=0x99, timeout={TIMEOUT}, limit={limit})");
         world.rig.set_default("counters_config", &configure).expect("the settings");
-        let lines = pointsman_stf::parse("value_set_add counters_addresses 10.9.0.1\n").expect("a statement");
-        let now = world.rig.now;
-        pointsman_stf::fill(world.rig.state(), now, &lines).expect("an address");
+        world.statement("value_set_add counters_addresses 10.9.0.1");
         world.rig.add("routes prefix=198.51.0.0/16 -> forward(port=1, mac=0x22)").expect("a route");
         world.generator(&format!("3:period=20us,port=508,packets={},template=00", 2 * PAIRS));
         Run { world, settings, counted: BTreeMap::new() }
@@ -106,10 +100,7 @@ impl<E: Executor + Send + Sync> Run<E> {
             let port = 1024 + (flow & 0xff) as u16;
             let key = [&source.octets()[..], &target.octets(), &[17], &port.to_be_bytes(), &[0, 80]].concat();
             *self.counted.entry(crc::crc32(&key) % self.settings.counters).or_default() += 1;
-            let hop = (Mac::from_u64(2), Mac::from_u64(1));
-            let (from, to) = (IpAddr::V4(source), IpAddr::V4(target));
-            let packet =
-                frame::packet(hop, from, to, frame::UDP, frame::udp(port, 80, &[0; 18]), frame::USUAL);
+            let packet = datagram((2, 1), (source, port), target, &[0; 18], 64);
             at += 1 + self.world.random.below(2 * gap_ns);
             self.world.send(at, 0, packet);
         }
@@ -226,7 +217,10 @@ fn every_fault_that_is_put_in_is_found() {
             "a reported gap repeats nothing",
             found(&[("if (has_gap || ahead[23:23] == 1)", "if (ahead[23:23] == 1)"), (again, "")]),
         ),
-        ("a slot is not emptied", found(&[("counters_sum.write(m.slot, m.rest);", "counters_sum.write(m.slot, m.rest + m.sum);")])),
+        (
+            "a slot is not emptied",
+            found(&[("counters_sum.write(m.slot, m.rest);", "counters_sum.write(m.slot, m.rest + m.sum);")]),
+        ),
         ("the amount of a packet that evicts is forgotten", found(&[("m.rest = m.amount;", "m.rest = 0;")])),
         ("a sum goes to another counter", found(&[("m.leaving = m.rest_index;", "m.leaving = m.index;")])),
         ("a sum that waits is overwritten", found(&[("next - done < COUNTERS_RING", "true")])),
@@ -246,12 +240,7 @@ fn every_fault_that_is_put_in_is_found() {
             )]),
         ),
     ];
-    for (fault, found) in &mutations {
-        println!("{fault}: {found:?}");
-    }
-    let missed: Vec<_> =
-        mutations.iter().filter(|(_, found)| found.is_none()).map(|(fault, _)| fault).collect();
-    assert!(missed.is_empty(), "{missed:?} not found");
+    assert_found(&mutations);
 }
 
 /// Sums and requests of so many packets of a million flows, by Zipf's law.

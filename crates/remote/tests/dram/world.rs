@@ -8,8 +8,9 @@ use pointsman_stf::Rig;
 use pointsman_stf::generator::Numbered;
 use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
 use pointsman_v1model::{Output, Switch, SwitchConfig};
-use pointsman_wire::Random;
+use pointsman_wire::{Mac, Random, frame};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// A program with its executor, which all switches share.
@@ -28,6 +29,19 @@ impl<E> App<E> {
     }
 }
 
+/// A datagram from here to port 80: MAC addresses of receiver and sender, address and port, target, data, time to live.
+pub fn datagram(
+    (to, from): (u64, u64),
+    (source, port): (Ipv4Addr, u16),
+    target: Ipv4Addr,
+    data: &[u8],
+    ttl: u8,
+) -> Vec<u8> {
+    let hop = (Mac::from_u64(to), Mac::from_u64(from));
+    let udp = frame::udp(port, 80, data);
+    frame::packet(hop, source.into(), target.into(), frame::UDP, udp, frame::Ip { ttl, ..frame::USUAL })
+}
+
 /// A frame at the end of a link.
 enum Event {
     ToSwitch(u32, Vec<u8>),
@@ -43,6 +57,8 @@ pub struct World<E: Executor> {
     pub rig: Rig<E>,
     pub servers: Vec<Responder>,
     pub lost_frames: u64,
+    /// A server does not answer between these times.
+    pub away: Option<(usize, u64, u64)>,
     /// What left the switch by other ports than those to servers: when, port, frame.
     pub left: Vec<(u64, u32, Vec<u8>)>,
 }
@@ -69,6 +85,7 @@ impl<E: Executor + Send + Sync> World<E> {
             servers: servers.collect(),
             rig: Rig::with(app.program.clone(), switch).expect("a switch"),
             lost_frames: 0,
+            away: None,
             left: Vec::new(),
         }
     }
@@ -81,14 +98,19 @@ impl<E: Executor + Send + Sync> World<E> {
             self.rig.write_register(register, pair.into(), &psn.to_string()).expect("a register");
         }
         let (port, session) = (SERVER + server as u32, 20 + pair);
-        let lines = pointsman_stf::parse(&format!("mirroring_add {session} {port}\n")).expect("a statement");
-        let now = self.rig.now;
-        pointsman_stf::fill(self.rig.state(), now, &lines).expect("a clone session");
+        self.statement(&format!("mirroring_add {session} {port}"));
         let peer = format!(
             "dram_pairs pair={pair} -> peer(pair={number}, mac=0x02, address={}, port={port}, session={session}, region={REGION}, base={base})",
             address(server)
         );
         self.rig.add(&peer).expect("a queue pair");
+    }
+
+    /// A statement of packet tests about the switch's configuration.
+    pub fn statement(&mut self, text: &str) {
+        let lines = pointsman_stf::parse(&format!("{text}\n")).expect("a statement");
+        let now = self.rig.now;
+        pointsman_stf::fill(self.rig.state(), now, &lines).expect("a configuration");
     }
 
     pub fn generator(&mut self, text: &str) {
@@ -145,6 +167,9 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn at_server(&mut self, i: usize, frame: &[u8]) {
+        if self.away.is_some_and(|(away, from, to)| away == i && (from..to).contains(&self.now)) {
+            return;
+        }
         let (packet, _, to) = Packet::decode(frame).expect("a right check value");
         assert_eq!(to, address(i), "{packet:?}");
         let mut answers = Vec::new();

@@ -76,7 +76,25 @@ pub struct Faults {
     pub late: f64,
 }
 
+/// Faults of a program: each was found, and by which seed.
+pub fn assert_found<T: std::fmt::Debug>(faults: &[(&str, Option<T>)]) {
+    for (fault, found) in faults {
+        println!("{fault}: {found:?}");
+    }
+    let missed: Vec<_> = faults.iter().filter(|(_, found)| found.is_none()).map(|(fault, _)| fault).collect();
+    assert!(missed.is_empty(), "{missed:?} not found");
+}
+
 impl Faults {
+    /// Everything goes wrong, differently for each seed.
+    pub fn of(seed: u64) -> Self {
+        Faults {
+            loss: [0.0, 0.01, 0.1][(seed % 3) as usize],
+            double: [0.0, 0.1][(seed / 2 % 2) as usize],
+            late: [0.0, 0.002, 0.1][(seed / 4 % 3) as usize],
+        }
+    }
+
     fn chance(random: &mut Random, share: f64) -> bool {
         (random.below(1 << 20) as f64) < share * f64::from(1 << 20)
     }

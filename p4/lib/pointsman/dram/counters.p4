@@ -21,6 +21,7 @@
 #define POINTSMAN_DRAM_COUNTERS_P4
 
 #include <pointsman/dram/counters_message.p4>
+#include <pointsman/dram/counters_collect.p4>
 
 // Extracts an answer to the switch, or a generator's packet. `more` says whether the program's own headers follow.
 parser CountersParser(packet_in packet,
@@ -69,70 +70,6 @@ parser CountersParser(packet_in packet,
         packet.extract(h.syndrome);
         packet.extract(h.original);
         transition accept;
-    }
-}
-
-// Adds to the slot of the packet's counter, or says which sum is to leave: `m.sum` of counter `m.leaving`, and what the slot has then. If the slot belongs to another
-// counter, the smaller of both sums leaves. A generator's packet empties a slot.
-control CountersCollect(in counters_headers_t h, inout counters_meta_t m) {
-    apply {
-        bool sweeps = h.generated.isValid();
-        if (sweeps) {
-            counters_swept.read(m.slot, 0);
-            counters_swept.write(0, (m.slot + 1) & (COUNTERS_SLOTS - 1));
-        } else {
-            hash(m.slot, HashAlgorithm.crc32, 32w0, { m.index }, 64w0 + COUNTERS_SLOTS);
-        }
-        counters_index.read(m.rest_index, m.slot);
-        counters_sum.read(m.rest, m.slot);
-        m.meets = !sweeps && m.rest != 0 && m.rest_index != m.index;
-        m.leaves = true;
-        m.leaving = m.index;
-        m.sum = m.amount;
-        if (sweeps || (m.meets && m.rest <= m.amount)) {
-            m.leaving = m.rest_index;
-            m.sum = m.rest;
-            m.leaves = m.rest != 0;
-            m.rest_index = m.index;
-            m.rest = m.amount;
-        } else if (!m.meets) {
-            m.sum = m.rest + m.amount;
-            m.rest = 0;
-            if (m.sum < m.limit) {
-                counters_index.write(m.slot, m.index);
-                counters_sum.write(m.slot, m.sum);
-                m.leaves = false;
-            }
-        }
-    }
-}
-
-// A sum leaves for the queue of a queue pair that ends at `next`, or for nowhere if no server has the counter: it is lost. Without room it stays in the slot.
-control CountersLeave(inout counters_meta_t m, in bool has_server, in bit<24> done, inout bit<24> next) {
-    apply {
-        bit<64> lost;
-        bool has_room = next - done < COUNTERS_RING;
-        if (has_room || !has_server) {
-            if (has_server) {
-                bit<32> place = COUNTERS_PLACE(m.pair, next);
-                counters_place.write(place, m.leaving - m.start);
-                counters_queued.write(place, m.sum);
-                next = next + 1;
-                counters_counts.count(COUNTERS_COUNT_SUMS);
-            } else {
-                counters_lost.read(lost, COUNTERS_LOST_SERVER);
-                counters_lost.write(COUNTERS_LOST_SERVER, lost + m.sum);
-            }
-            counters_index.write(m.slot, m.rest_index);
-            counters_sum.write(m.slot, m.rest);
-        } else if (m.meets) {
-            // The slot belongs to another counter.
-            counters_lost.read(lost, COUNTERS_LOST_ROOM);
-            counters_lost.write(COUNTERS_LOST_ROOM, lost + m.amount);
-        } else {
-            counters_index.write(m.slot, m.leaving);
-            counters_sum.write(m.slot, m.sum);
-        }
     }
 }
 
@@ -240,7 +177,13 @@ control Counters(inout counters_headers_t h, inout counters_meta_t m, inout stan
                 bit<24> done;
                 bit<48> progress;
                 bit<8> dead;
+                bool exists = true;
+                if (m.pair >= DRAM_PAIRS) {
+                    m.pair = 0;
+                    exists = false;
+                }
                 peer.apply(m.pair, m.peer);
+                exists = exists && m.peer.pair != 0;
                 counters_next.read(next, m.pair);
                 counters_sent.read(sent, m.pair);
                 counters_done.read(done, m.pair);
@@ -248,20 +191,20 @@ control Counters(inout counters_headers_t h, inout counters_meta_t m, inout stan
                 counters_progress.read(progress, m.pair);
                 bit<48> silent = now - progress;
                 if (m.leaves) {
-                    leave.apply(m, m.peer.pair != 0, done, next);
+                    leave.apply(m, exists, done, next);
                 } else if (ticks) {
-                    if (sent != done && silent > m.timeout && silent[47:47] == 0) {
+                    if (exists && sent != done && silent > m.timeout && silent[47:47] == 0) {
                         counters_counts.count(COUNTERS_COUNT_TIMEOUT);
                         sent = done;
                     }
-                } else if (dead == 0 && DRAM_IS_ANSWER(h, m.peer, sm)) {
+                } else if (exists && dead == 0 && DRAM_IS_ANSWER(h, m.peer, sm)) {
                     answer.apply(h, m.pair, now, next, sent, done);
                     counters_dead.read(dead, m.pair);
                 } else {
                     counters_counts.count(COUNTERS_COUNT_BAD);
                 }
                 // The oldest request that is to be sent, or repeated.
-                if (m.peer.pair != 0 && dead == 0 && sent != next && sent - done < COUNTERS_CREDITS) {
+                if (exists && dead == 0 && sent != next && sent - done < COUNTERS_CREDITS) {
                     bit<32> place = COUNTERS_PLACE(m.pair, sent);
                     bit<32> offset;
                     counters_place.read(offset, place);
@@ -294,7 +237,6 @@ control Counters(inout counters_headers_t h, inout counters_meta_t m, inout stan
 control CountersDepart(inout counters_headers_t h, inout counters_meta_t m, inout standard_metadata_t sm) {
     apply {
         if (m.step == COUNTERS_SEND || (m.step == COUNTERS_CLONE && sm.instance_type == COUNTERS_IS_CLONE)) {
-            bit<32> sum;
             h.generated.setInvalid();
             h.syndrome.setInvalid();
             h.original.setInvalid();
@@ -309,17 +251,7 @@ control CountersDepart(inout counters_headers_t h, inout counters_meta_t m, inou
             h.atomic.key = m.peer.region;
             h.atomic.number = m.sum;
             h.atomic.compare = 0;
-            hash(sum, HashAlgorithm.crc32, 32w0, { ROCE_COVERED(h.roce), h.atomic }, 64w0x100000000);
-            h.check.setValid();
-            h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];
-#ifdef ROCE_IPV6
-            // The check value does not depend on it.
-            hash(h.roce.udp_checksum, HashAlgorithm.csum16, 16w0, { ROCE_SUMMED(h.roce), h.atomic, h.check },
-                 32w0x10000);
-            if (h.roce.udp_checksum == 0) {
-                h.roce.udp_checksum = 0xffff;
-            }
-#endif
+            ROCE_SET_CHECK(h, COUNTERS_SENT);
             truncate(COUNTERS_REQUEST_BYTES);
         }
     }

@@ -65,6 +65,9 @@ struct counters_headers_t {
     packet.emit(h.atomic);          \
     packet.emit(h.check)
 
+// The headers of a request behind the base header.
+#define COUNTERS_SENT(h) h.atomic
+
 // Whether a packet is the library's own: an answer of a server, or of a generator.
 #define COUNTERS_OWN(h) (h.roce.isValid() || h.generated.isValid())
 

@@ -183,4 +183,23 @@ const bit<32> ROCE_RESIDUE = 0x2144df1c;
     r.marks = 0;                                \
     r.pair = number
 
+// Sets the check value of a packet whose other fields are set, and what UDP's checksum needs: DATA is a macro that names the headers between `roce` and `check`.
+#define ROCE_SET_CHECK(h, DATA)                                                                                     \
+    bit<32> sum;                                                                                                    \
+    hash(sum, HashAlgorithm.crc32, 32w0, { ROCE_COVERED(h.roce), DATA(h) }, 64w0x100000000);                        \
+    h.check.setValid();                                                                                             \
+    h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];                                              \
+    ROCE_SET_SUM(h, DATA)
+
+// The check value does not depend on UDP's checksum. IPv4 needs none.
+#ifdef ROCE_IPV6
+#define ROCE_SET_SUM(h, DATA)                                                                                       \
+    hash(h.roce.udp_checksum, HashAlgorithm.csum16, 16w0, { ROCE_SUMMED(h.roce), DATA(h), h.check }, 32w0x10000);   \
+    if (h.roce.udp_checksum == 0) {                                                                                 \
+        h.roce.udp_checksum = 0xffff;                                                                               \
+    }
+#else
+#define ROCE_SET_SUM(h, DATA)
+#endif
+
 #endif

@@ -76,6 +76,9 @@ struct tea_headers_t {
     roce_check_t    check;
 }
 
+// The headers of a request behind the base header.
+#define TEA_SENT(h) h.remote, h.scratch, h.fill1, h.fill2, h.packet
+
 // In the control that verifies checksums: the CRC over an answer with its own check value is a constant.
 #ifdef TEA_INLINE
 #define TEA_VERIFY(h, m)                                                                                             \

@@ -94,20 +94,9 @@ parser TeaParser(packet_in packet,
         }
     }
 
-    state fill3 {
-        packet.extract(h.fill1);
-        transition fill2;
-    }
-
-    state fill2 {
-        packet.extract(h.fill2);
-        transition TEA_FILLED;
-    }
-
-    state fill1 {
-        packet.extract(h.fill1);
-        transition TEA_FILLED;
-    }
+#define ROCE_FILLED TEA_FILLED
+#include <pointsman/roce/fill.p4>
+#undef ROCE_FILLED
 }
 
 #endif

@@ -129,19 +129,7 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             }
 #endif
             ROCE_SET(h.roce, length[15:0], m.mac, m.peer_mac, m.address, m.peer_address, 0xc000 | m.pair[15:0], m.peer);
-            bit<32> sum;
-            hash(sum, HashAlgorithm.crc32, 32w0,
-                 { ROCE_COVERED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet }, 64w0x100000000);
-            h.check.setValid();
-            h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];
-#ifdef TEA_IPV6
-            // The check value does not depend on it.
-            hash(h.roce.udp_checksum, HashAlgorithm.csum16, 16w0,
-                 { ROCE_SUMMED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet, h.check }, 32w0x10000);
-            if (h.roce.udp_checksum == 0) {
-                h.roce.udp_checksum = 0xffff;
-            }
-#endif
+            ROCE_SET_CHECK(h, TEA_SENT);
         } else if (m.step == TEA_BACK || m.step == TEA_WAIT) {
             if (m.step == TEA_BACK) {
                 truncate(m.bytes);
