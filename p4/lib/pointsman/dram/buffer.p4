@@ -184,7 +184,9 @@ control Buffer(inout buffer_headers_t h, inout buffer_meta_t m, inout standard_m
         peer.apply(m.queue, m.peer);
         m.sent = 0;
         if (own && (!m.has_queue || (h.roce.isValid() && !DRAM_IS_ANSWER(h, m.peer, sm)))) {
-            buffer_counts.count(BUFFER_COUNT_BAD);
+            if (h.roce.isValid()) {
+                buffer_counts.count(BUFFER_COUNT_BAD);
+            }
             m.step = BUFFER_DROP;
         } else if (m.has_queue && sm.mcast_grp == 0) {
             @atomic {
