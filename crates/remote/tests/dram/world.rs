@@ -57,6 +57,8 @@ pub struct World<E: Executor> {
     pub rig: Rig<E>,
     pub servers: Vec<Responder>,
     pub lost_frames: u64,
+    /// By how much each frame on a link to a server is later.
+    pub delay: u64,
     /// A server does not answer between these times.
     pub away: Option<(usize, u64, u64)>,
     /// What left the switch by other ports than those to servers: when, port, frame.
@@ -85,6 +87,7 @@ impl<E: Executor + Send + Sync> World<E> {
             servers: servers.collect(),
             rig: Rig::with(app.program.clone(), switch).expect("a switch"),
             lost_frames: 0,
+            delay: 0,
             away: None,
             left: Vec::new(),
         }
@@ -182,7 +185,7 @@ impl<E: Executor + Send + Sync> World<E> {
     /// A frame passes, perhaps.
     fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
         for after in self.faults.pass(&mut self.random, &mut self.lost_frames) {
-            self.enter(after, event(bytes.to_vec()));
+            self.enter(after + self.delay, event(bytes.to_vec()));
         }
     }
 

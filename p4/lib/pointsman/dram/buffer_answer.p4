@@ -65,9 +65,15 @@ control BufferAnswer(inout buffer_headers_t h, inout buffer_meta_t m, inout buff
         } else if (advance[23:23] == 1) {
             buffer_counts.count(BUFFER_COUNT_LATE);
         } else {
-            // The server has all before `end`, and waits for that number, or has been asked for it.
-            if (has_gap || q.probes != 0 || advance > q.next - q.done) {
+            // The server has all before `end`, and waits for that number. If it lacks what was sent before the first question, that is lost.
+            bit<24> probed;
+            buffer_probed.read(probed, m.queue);
+            bit<24> missing = probed - end;
+            bool lacks = q.probes != 0 && missing != 0 && missing[23:23] == 0;
+            if (has_gap || lacks || advance > q.next - q.done) {
                 q.next = end;
+            }
+            if (has_gap || q.probes != 0) {
                 q.asked = q.head;
             }
             if (has_gap) {

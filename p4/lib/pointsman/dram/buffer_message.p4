@@ -177,10 +177,12 @@ register<bit<32>>(BUFFER_QUEUES) buffer_sent;
 register<bit<32>>(BUFFER_QUEUES) buffer_left;
 register<bit<48>>(BUFFER_QUEUES) buffer_moved;
 
-// Its queue pair: the next packet sequence number, the first one without an answer; questions without an answer; whether it is dead.
+// Its queue pair: the next packet sequence number, the first one without an answer; questions without an answer, and the next number behind the first of them;
+// whether it is dead.
 register<bit<24>>(BUFFER_QUEUES) buffer_next;
 register<bit<24>>(BUFFER_QUEUES) buffer_done;
 register<bit<8>>(BUFFER_QUEUES) buffer_probes;
+register<bit<24>>(BUFFER_QUEUES) buffer_probed;
 register<bit<8>>(BUFFER_QUEUES) buffer_dead;
 
 // A packet in the server: its bytes; a READ: its packet sequence number.

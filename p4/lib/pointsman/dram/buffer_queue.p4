@@ -108,11 +108,14 @@ control BufferTick(inout buffer_meta_t m, inout buffer_queue_t q, in bit<48> now
                     buffer_counts.count(BUFFER_COUNT_OUT);
                     give_up.apply(m.queue, q);
                 }
-                q.probes = q.probes |+| 1;
                 m.psn = q.done;
                 if (q.next == q.done) {
                     q.next = q.next + 1;
                 }
+                if (q.probes == 0) {
+                    buffer_probed.write(m.queue, q.next);
+                }
+                q.probes = q.probes |+| 1;
                 buffer_progress.write(m.queue, now);
                 m.step = BUFFER_PROBE;
             } else if (q.written == q.head) {
