@@ -13,12 +13,15 @@ mod cache;
 mod cells;
 mod error;
 mod layout;
+mod resize;
+mod space;
 mod table;
 mod writer;
+mod writes;
 mod zipf;
 
 pub use cache::LEAST;
-pub use error::{ChangeError, LoadError};
+pub use error::{ChangeError, LoadError, ResizeError};
 pub use layout::{Layout, LayoutError, Part, RING, ROW_SLOT, SLOT, Scratchpads, WINDOW};
 pub use table::{Action, Config, Entry, Table};
 pub use writer::{Writer, WriterError};
