@@ -168,6 +168,8 @@ fn variants(program: &str) -> Vec<Vec<&'static str>> {
             .into_iter()
             .chain([vec!["BALANCER_STORE", "REDPLANE_IPV6"]])
             .collect(),
+        "dram-buffer" => plain(all_of(&["ROCE_IPV6"])),
+        "dram-counters" => plain(all_of(&["COUNT_BYTES", "ROCE_IPV6"])),
         "heavyhitters" => plain(all_of(&["REDPLANE_IPV6"])),
         _ if WITH_STORE.contains(&program) => {
             let leases = [None, Some("REDPLANE_SESSION_LEASES"), Some("REDPLANE_SHARED_READS")];

@@ -21,9 +21,9 @@ pub const TESTS: &[(&str, Test)] = &[
 ];
 
 /// How long the machine may take to start.
-const BOOT: Duration = Duration::from_secs(200);
+pub const BOOT: Duration = Duration::from_secs(200);
 /// Its Ethernet address (`tests/guest/memory`).
-const MAC: Mac = Mac([2, 0x70, 0x6f, 0x69, 0x6e, 0x74]);
+pub const MAC: Mac = Mac([2, 0x70, 0x6f, 0x69, 0x6e, 0x74]);
 const METRICS: u16 = 9404;
 /// How long the test waits for an answer that must not come.
 const SILENCE: Duration = Duration::from_secs(1);

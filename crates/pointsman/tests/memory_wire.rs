@@ -115,7 +115,7 @@ pub fn use_it(
 }
 
 /// One operation, until it has ended.
-fn perform(
+pub fn perform(
     requester: &mut Requester,
     operation: Operation,
     port: &mut dyn Port,

@@ -2,6 +2,7 @@
 
 mod bench_wire;
 mod demo_wire;
+mod dram_wire;
 mod fabric_wire;
 mod failover_wire;
 mod gpus_wire;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         ("guide_wire", guide_wire::TESTS),
         ("health_wire", health_wire::TESTS),
         ("demo_wire", demo_wire::TESTS),
+        ("dram_wire", dram_wire::TESTS),
         ("members_wire", members_wire::TESTS),
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),

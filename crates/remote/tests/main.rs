@@ -1,4 +1,6 @@
 //! The table alone, and under look-ups of a switch.
 
 mod changes;
+mod dram;
 mod lookups;
+mod switch;

@@ -29,13 +29,19 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 38] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 44] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
     ("balancer", &["BALANCER_STORE", "REDPLANE_IPV6"], &["tests/store-ipv6"]),
     ("conga", &[], &["tests"]),
     ("dispatch", &["PLAIN"], &["tests/plain"]),
+    ("dram-buffer", &[], &["tests"]),
+    ("dram-buffer", &["PLAIN"], &["tests/plain"]),
+    ("dram-buffer", &["ROCE_IPV6"], &["tests/ipv6"]),
+    ("dram-counters", &[], &["tests"]),
+    ("dram-counters", &["FLOWS=65536", "PLAIN"], &["tests/plain"]),
+    ("dram-counters", &["ROCE_IPV6", "COUNT_BYTES"], &["tests/ipv6"]),
     ("ecmp", &[], &["tests"]),
     ("gateway", &["PLAIN"], &["tests/plain"]),
     ("guard", &[], &["tests"]),

@@ -15,7 +15,7 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use pointsman_remote::Scratchpads;
-use setup::{App, HOLD, US};
+use setup::{App, HOLD, US, assert_found};
 use world::{Away, Keeps, Settings, World};
 
 fn settings() -> Settings {
@@ -299,10 +299,5 @@ fn every_fault_that_is_put_in_is_found() {
         ("nothing, with a cache", in_cache(&[], Keeps::All).map_or(Some((0, Verdict::default())), |_| None)),
         ("the cache keeps old values", in_cache(&[], Keeps::OldValues)),
     ];
-    for (fault, found) in &mutations {
-        println!("{fault}: {found:?}");
-    }
-    let missed: Vec<_> =
-        mutations.iter().filter(|(_, found)| found.is_none()).map(|(fault, _)| fault).collect();
-    assert!(missed.is_empty(), "{missed:?} not found");
+    assert_found(&mutations);
 }

@@ -2,7 +2,7 @@
 
 use super::Shown;
 use super::checker::Verdict;
-use super::setup::{App, US};
+use super::setup::{App, US, assert_found};
 use super::world::{Keeps, Settings, World};
 use super::{faults, found_by, run, settings};
 use pointsman_engine::Engine;
@@ -104,10 +104,5 @@ fn every_fault_in_rows_is_found() {
         ),
         ("shadows are stale", found(&[], true)),
     ];
-    for (fault, found) in &mutations {
-        println!("{fault}: {found:?}");
-    }
-    let missed: Vec<_> =
-        mutations.iter().filter(|(_, found)| found.is_none()).map(|(fault, _)| fault).collect();
-    assert!(missed.is_empty(), "{missed:?} not found");
+    assert_found(&mutations);
 }

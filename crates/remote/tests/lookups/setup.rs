@@ -2,6 +2,7 @@
 
 use super::checker::{App as Shown, TWINS};
 use super::world::{PLACES, Settings, group, port};
+pub use crate::switch::*;
 use pointsman_ir::{Executor, Program};
 use pointsman_net::Loader;
 use pointsman_remote::{Layout, Scratchpads};
@@ -10,22 +11,15 @@ use pointsman_stf::Rig;
 use pointsman_stf::generator::Numbered;
 use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
 use pointsman_v1model::{QueueConfig, Switch, SwitchConfig};
-use pointsman_wire::Mac;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-pub const US: u64 = 1000;
 pub const OUT: u32 = 1;
-pub const SERVER: u32 = 3;
 pub const UNKNOWN: u32 = 7;
 pub const WAIT: u32 = 8;
-pub const MTU: usize = 2048;
-pub const REGION: u32 = 0x77;
-pub const BASE: u64 = 0x1_0000_0000;
 pub const PAIRS: u32 = 2;
-/// The longest time of a look-up, as the switch has it, and of a frame under way.
+/// The longest time of a look-up, as the switch has it.
 pub const TIMEOUT: u64 = 200 * US;
-pub const LIFE: u64 = 50 * US;
 /// Long enough for everything that is under way.
 pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
 /// After this time without an answer the replica serves.
@@ -46,28 +40,16 @@ fn program(
     has_cache: bool,
 ) -> Arc<Program> {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).expect("readable");
-    let mut library = read(own_libraries().join("pointsman/tea.p4"));
     // Its parts are where it includes them, so that a replacement finds them; that of the other layout is left out.
-    let inline = "#include <pointsman/tea/inline.p4>\n";
-    while let Some((front, (part, rest))) = library
-        .split_once("#include <pointsman/tea/")
-        .and_then(|(front, rest)| Some((front, rest.split_once(">\n")?)))
-    {
-        library = format!("{front}{}{rest}", read(own_libraries().join("pointsman/tea").join(part)));
-        if scratchpads == Scratchpads::Ring {
-            library = library.replace(inline, "");
-        }
-    }
+    let without = if scratchpads == Scratchpads::Ring { "inline.p4" } else { "" };
+    let mut library = with_parts(&read(own_libraries().join("pointsman/tea.p4")), "tea", without);
     if scratchpads == Scratchpads::Inline {
         library = format!("#define TEA_INLINE\n{library}");
     }
     if has_cache {
         library = format!("#define TEA_CACHE {CACHE}\n{library}");
     }
-    for (from, to) in changes {
-        assert_eq!(library.matches(from).count(), 1, "{from}");
-        library = library.replace(from, to);
-    }
+    let library = changed(library, changes);
     let defines = if shown == Shown::Nat6 { "#define NAT_IPV6\n" } else { "" };
     let text =
         format!("{defines}{}", read(own_program("nat"))).replace("#include <pointsman/tea.p4>", &library);
@@ -108,14 +90,6 @@ impl<E> App<E> {
     }
 }
 
-pub fn address(server: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 9, 1, server as u8 + 1))
-}
-
-fn hop() -> (Mac, Mac) {
-    (Mac::from_u64(2), Mac::from_u64(4))
-}
-
 /// The address of a server's scratchpads, behind so many bytes of cells.
 pub fn ring(bytes: u64) -> u64 {
     BASE + bytes.next_multiple_of(4096)
@@ -123,10 +97,6 @@ pub fn ring(bytes: u64) -> u64 {
 
 pub fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
     packet.encode(hop(), (IpAddr::V4(Ipv4Addr::new(10, 9, 2, 1)), 9), address(server))
-}
-
-pub fn encode_answer(packet: &Packet<'_>, server: usize) -> Vec<u8> {
-    packet.encode(hop(), (address(server), 9), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)))
 }
 
 /// The switch's settings, with so many cells from this one on.

@@ -16,7 +16,7 @@ use pointsman_remote::{
 };
 use pointsman_roce::{Opcode, Packet, Responder};
 use pointsman_stf::Rig;
-use pointsman_v1model::{Arrived, Output, Time};
+use pointsman_v1model::Output;
 use pointsman_wire::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -160,10 +160,6 @@ impl<E: Executor + Send + Sync> World<E> {
     fn enter(&mut self, after: u64, event: Event) {
         self.entered += 1;
         self.calendar.insert((self.now + after, self.entered), event);
-    }
-
-    fn chance(&mut self, share: f64) -> bool {
-        (self.random.below(1 << 20) as f64) < share * f64::from(1 << 20)
     }
 
     /// Sends packets and changes entries for some time, and lets everything end.
@@ -398,15 +394,7 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn at_switch(&mut self, arrives: Option<(u32, Vec<u8>)>) {
-        let now = Time(self.now);
-        self.rig.now = now;
-        let mut out: Vec<Output> = Vec::new();
-        if let Some((port, frame)) = arrives {
-            let mut buffer = [&[0; 128][..], &frame].concat();
-            let arrived = Arrived { port, buffer: &mut buffer, start: 128 };
-            self.rig.switch.process(now, 1000, &mut [arrived], &mut out);
-        }
-        while self.rig.switch.poll(now, 1000, &mut out).more {}
+        let out = outputs(&mut self.rig, self.now, arrives);
         self.popular();
         for output in out {
             match output {
@@ -501,15 +489,9 @@ impl<E: Executor + Send + Sync> World<E> {
 
     /// A frame passes, perhaps.
     fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
-        let copies = 1 + u32::from(self.chance(self.settings.double));
-        for _ in 0..copies {
-            if self.chance(self.settings.loss) {
-                self.lost_frames += 1;
-            } else {
-                let more = if self.chance(self.settings.late) { LIFE / 2 - 2 * US } else { 0 };
-                let after = 2 * US + self.random.below(more + 1);
-                self.enter(after, event(bytes.to_vec()));
-            }
+        let Settings { loss, double, late, .. } = self.settings;
+        for after in (Faults { loss, double, late }).pass(&mut self.random, &mut self.lost_frames) {
+            self.enter(after, event(bytes.to_vec()));
         }
     }
 }

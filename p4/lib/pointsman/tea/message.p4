@@ -4,23 +4,9 @@
 #define POINTSMAN_TEA_MESSAGE_P4
 
 #include <pointsman/generator.p4>
-#include <pointsman/tea/roce.p4>
 
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;
-
-// The rest of a READ or WRITE request's headers.
-header tea_remote_t {
-    bit<64> address;
-    bit<32> key;
-    bit<32> bytes;
-}
-
-// Of answers.
-header tea_syndrome_t {
-    bit<8>  syndrome;
-    bit<24> messages;
-}
 
 // In front of a packet in its scratchpad. The first bit distinguishes it from cells.
 header tea_scratch_t {
@@ -33,15 +19,6 @@ header tea_scratch_t {
     // CRC-32 of this header up to here, and of the packet.
     bit<32> sum;
 #endif
-}
-
-// They make a scratchpad's bytes a multiple of four.
-header tea_fill1_t {
-    bit<8> zero;
-}
-
-header tea_fill2_t {
-    bit<16> zero;
 }
 
 // A window. The first bit of an index is 0; the last bit of a check is 1 unless the cell is empty.
@@ -85,30 +62,28 @@ header tea_packet_t {
     varbit<(8 * TEA_PACKET)> bytes;
 }
 
-// iCRC, least significant byte first.
-header tea_check_t {
-    bit<32> value;
-}
-
 struct tea_headers_t {
     // Not emitted.
-    generated_t generated;
-    tea_roce_t     roce;
-    tea_remote_t   remote;
-    tea_syndrome_t syndrome;
-    tea_scratch_t  scratch;
-    tea_fill1_t    fill1;
-    tea_fill2_t    fill2;
-    tea_cells_t    cells;
-    tea_packet_t   packet;
-    tea_check_t    check;
+    generated_t     generated;
+    roce_t          roce;
+    roce_remote_t   remote;
+    roce_syndrome_t syndrome;
+    tea_scratch_t   scratch;
+    roce_fill1_t    fill1;
+    roce_fill2_t    fill2;
+    tea_cells_t     cells;
+    tea_packet_t    packet;
+    roce_check_t    check;
 }
+
+// The headers of a request behind the base header.
+#define TEA_SENT(h) h.remote, h.scratch, h.fill1, h.fill2, h.packet
 
 // In the control that verifies checksums: the CRC over an answer with its own check value is a constant.
 #ifdef TEA_INLINE
 #define TEA_VERIFY(h, m)                                                                                             \
     verify_checksum_with_payload(h.roce.isValid(),                                                                   \
-                                 { TEA_COVERED(h.roce), h.syndrome, h.cells, h.scratch, h.fill1, h.fill2, h.packet }, \
+                                 { ROCE_COVERED(h.roce), h.syndrome, h.cells, h.scratch, h.fill1, h.fill2, h.packet }, \
                                  m.residue, HashAlgorithm.crc32)
 
 // What the check value of a scratchpad covers.
@@ -116,7 +91,7 @@ struct tea_headers_t {
 #else
 #define TEA_VERIFY(h, m)                                                                                   \
     verify_checksum_with_payload(h.roce.isValid(),                                                         \
-                                 { TEA_COVERED(h.roce), h.syndrome, h.scratch, h.fill1, h.fill2, h.cells }, \
+                                 { ROCE_COVERED(h.roce), h.syndrome, h.scratch, h.fill1, h.fill2, h.cells }, \
                                  m.residue, HashAlgorithm.crc32)
 #endif
 

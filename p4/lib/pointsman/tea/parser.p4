@@ -14,8 +14,7 @@ parser TeaParser(packet_in packet,
 
     state start {
         more = true;
-        // The CRC-32 of anything that ends with its own CRC-32, the least significant byte first.
-        m.residue = 0x2144df1c;
+        m.residue = ROCE_RESIDUE;
         transition select(m.step, sm.ingress_port) {
             (TEA_SEND, _): whole;
             (_, TEA_GENERATOR): generated;
@@ -35,66 +34,9 @@ parser TeaParser(packet_in packet,
         transition accept;
     }
 
-#ifdef TEA_IPV6
-    state ethertype {
-        transition select(packet.lookahead<bit<112>>()[15:0]) {
-            0x86dd: proto;
-            default: accept;
-        }
-    }
-
-    state proto {
-        transition select(packet.lookahead<bit<168>>()[7:0]) {
-            17: udp;
-            default: accept;
-        }
-    }
-
-    state udp {
-        transition select(packet.lookahead<bit<464>>()[15:0]) {
-            TEA_PORT: address;
-            default: accept;
-        }
-    }
-
-    state address {
-        transition select(packet.lookahead<bit<432>>()[127:0]) {
-            tea_addresses: roce;
-            default: accept;
-        }
-    }
-#else
-    state ethertype {
-        transition select(packet.lookahead<bit<112>>()[15:0]) {
-            0x0800: proto;
-            default: accept;
-        }
-    }
-
-    state proto {
-        bit<192> front = packet.lookahead<bit<192>>();
-        transition select(front[79:72], front[7:0]) {
-            (0x45, 17): udp;
-            default: accept;
-        }
-    }
-
-    state udp {
-        bit<304> front = packet.lookahead<bit<304>>();
-        transition select(front[15:0]) {
-            TEA_PORT: address;
-            default: accept;
-        }
-    }
-
-    state address {
-        bit<272> front = packet.lookahead<bit<272>>();
-        transition select(front[31:0]) {
-            tea_addresses: roce;
-            default: accept;
-        }
-    }
-#endif
+#define ROCE_ADDRESSES tea_addresses
+#include <pointsman/roce/states.p4>
+#undef ROCE_ADDRESSES
 
     state roce {
         more = false;
@@ -121,7 +63,7 @@ parser TeaParser(packet_in packet,
 
     state kept {
         bit<2> fill = 0 - h.scratch.bytes[1:0];
-        bit<32> front = TEA_ROCE_BYTES + 4 + TEA_WINDOW * TEA_CELL_BYTES + TEA_SCRATCH_BYTES + 4;
+        bit<32> front = ROCE_BYTES + 4 + TEA_WINDOW * TEA_CELL_BYTES + TEA_SCRATCH_BYTES + 4;
         packet.extract(h.packet, (sm.packet_length - front - (bit<32>)fill) << 3);
         transition accept;
     }
@@ -152,20 +94,9 @@ parser TeaParser(packet_in packet,
         }
     }
 
-    state fill3 {
-        packet.extract(h.fill1);
-        transition fill2;
-    }
-
-    state fill2 {
-        packet.extract(h.fill2);
-        transition TEA_FILLED;
-    }
-
-    state fill1 {
-        packet.extract(h.fill1);
-        transition TEA_FILLED;
-    }
+#define ROCE_FILLED TEA_FILLED
+#include <pointsman/roce/fill.p4>
+#undef ROCE_FILLED
 }
 
 #endif

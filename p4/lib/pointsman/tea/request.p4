@@ -78,7 +78,7 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
             h.roce.setValid();
             h.roce.opcode = TEA_READ;
             h.roce.ask = 0;
-            bit<32> length = TEA_ROCE_BYTES + 16 + 4;
+            bit<32> length = ROCE_BYTES + 16 + 4;
             if (m.step == TEA_PROBE) {
 #ifdef TEA_INLINE
                 h.remote.address = m.cells;
@@ -128,34 +128,8 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 h.roce.psn = m.psn + 2;
             }
 #endif
-            h.roce.mac_dst = m.peer_mac;
-            h.roce.mac_src = m.mac;
-            TEA_SET_IP(h.roce, length[15:0]);
-            h.roce.ttl = 64;
-            h.roce.proto = 17;
-            h.roce.src = m.address;
-            h.roce.dst = m.peer_address;
-            h.roce.sport = 0xc000 | m.pair[15:0];
-            h.roce.dport = TEA_PORT;
-            h.roce.udp_len = length[15:0] - TEA_IP_BYTES;
-            h.roce.udp_checksum = 0;
-            h.roce.padding = 0;
-            h.roce.partition = 0xffff;
-            h.roce.marks = 0;
-            h.roce.pair = m.peer;
-            bit<32> sum;
-            hash(sum, HashAlgorithm.crc32, 32w0,
-                 { TEA_COVERED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet }, 64w0x100000000);
-            h.check.setValid();
-            h.check.value = sum[7:0] ++ sum[15:8] ++ sum[23:16] ++ sum[31:24];
-#ifdef TEA_IPV6
-            // The check value does not depend on it.
-            hash(h.roce.udp_checksum, HashAlgorithm.csum16, 16w0,
-                 { TEA_SUMMED(h.roce), h.remote, h.scratch, h.fill1, h.fill2, h.packet, h.check }, 32w0x10000);
-            if (h.roce.udp_checksum == 0) {
-                h.roce.udp_checksum = 0xffff;
-            }
-#endif
+            ROCE_SET(h.roce, length[15:0], m.mac, m.peer_mac, m.address, m.peer_address, 0xc000 | m.pair[15:0], m.peer);
+            ROCE_SET_CHECK(h, TEA_SENT);
         } else if (m.step == TEA_BACK || m.step == TEA_WAIT) {
             if (m.step == TEA_BACK) {
                 truncate(m.bytes);

@@ -3,6 +3,8 @@
 #ifndef POINTSMAN_TEA_SETTINGS_P4
 #define POINTSMAN_TEA_SETTINGS_P4
 
+#include <pointsman/tea/roce.p4>
+
 // Queue pairs of all servers together.
 #ifndef TEA_PAIRS
 #define TEA_PAIRS 64
@@ -81,16 +83,16 @@
 #define TEA_PLACE(home) home
 #endif
 
-const bit<16> TEA_PORT = 4791;
+const bit<16> TEA_PORT = ROCE_PORT;
 // The switch's queue pair of number 0.
 const bit<24> TEA_FIRST_PAIR = 0x100;
 
-const bit<8> TEA_WRITE = 10;
-const bit<8> TEA_READ = 12;
-const bit<8> TEA_READ_ANSWER = 16;
-const bit<8> TEA_ACK = 17;
+const bit<8> TEA_WRITE = ROCE_WRITE;
+const bit<8> TEA_READ = ROCE_READ;
+const bit<8> TEA_READ_ANSWER = ROCE_READ_ANSWER;
+const bit<8> TEA_ACK = ROCE_ACK;
 
-const bit<8> TEA_NAK_SEQUENCE = 0x60;
+const bit<8> TEA_NAK_SEQUENCE = ROCE_NAK_SEQUENCE;
 
 // Steps: what becomes of the packet.
 const bit<8> TEA_PROGRAM = 0; // the program processes it
