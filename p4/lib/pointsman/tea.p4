@@ -40,10 +40,16 @@
 #ifdef TEA_CACHE
 #include <pointsman/tea/cache.p4>
 #endif
+#ifdef TEA_TABLES
+#include <pointsman/tea/more.p4>
+#endif
 #include <pointsman/tea/servers.p4>
 #include <pointsman/tea/request.p4>
 #include <pointsman/tea/answer.p4>
 #include <pointsman/tea/find.p4>
+#ifdef TEA_TABLES
+#include <pointsman/tea/tables.p4>
+#endif
 
 #define TEA_EMIT(packet, h)     \
     packet.emit(h.roce);        \
@@ -155,6 +161,11 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
 
     apply {
         tea_config.apply();
+#ifdef TEA_TABLES
+        if (m.step == TEA_NEXT) {
+            m.step = TEA_PROGRAM;
+        }
+#endif
         bool asks = m.step == TEA_SEND;
         bool answers = h.roce.isValid();
         bool generated = h.generated.isValid();
@@ -179,7 +190,12 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     pair_serves.apply(m.begun, m.patience, m.pair, m.first_port, serves, has_credit);
                     bool is_ready = serves && has_credit;
                     bit<48> now = sm.ingress_global_timestamp;
+#ifdef TEA_TABLES
+                    // A READ alone is short.
+                    if (is_ready && m.is_alone == 0) {
+#else
                     if (is_ready) {
+#endif
                         link.apply(m.first_port, now, m.patience, colour);
                     }
                     if (!is_ready || colour != 0) {

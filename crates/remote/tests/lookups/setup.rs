@@ -19,6 +19,10 @@ pub const OUT: u32 = 1;
 pub const SERVER: u32 = 3;
 pub const UNKNOWN: u32 = 7;
 pub const WAIT: u32 = 8;
+/// For a READ alone: its multicast group, the copy of the packet that stays (`TEA_ALONE`, `TEA_STAYS`), and the port on whose way this returns (`TEA_LOOP`).
+const ALONE: usize = 0x100;
+const STAYS: u32 = 5;
+const LOOP: u32 = 510;
 pub const MTU: usize = 2048;
 pub const REGION: u32 = 0x77;
 pub const BASE: u64 = 0x1_0000_0000;
@@ -69,14 +73,16 @@ fn program(
         library = library.replace(from, to);
     }
     let defines = if shown == Shown::Nat6 { "#define NAT_IPV6\n" } else { "" };
+    let name = if shown == Shown::Policy { "tea-policy" } else { "nat" };
     let text =
-        format!("{defines}{}", read(own_program("nat"))).replace("#include <pointsman/tea.p4>", &library);
-    compile_text("nat.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
+        format!("{defines}{}", read(own_program(name))).replace("#include <pointsman/tea.p4>", &library);
+    compile_text(&format!("{name}.p4"), &text, &[&own_includes(), &own_libraries()])
+        .unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 /// A program with its executor, which all switches share.
 pub struct App<E> {
-    /// The NAT, of IPv4 or of both families.
+    /// The NAT, of IPv4 or of both families, or the program with two tables.
     pub shown: Shown,
     pub program: Arc<Program>,
     pub loader: Loader<E>,
@@ -103,7 +109,11 @@ impl<E> App<E> {
     }
 
     pub fn layout(&self) -> Layout {
-        let (key, value) = if self.shown == Shown::Nat6 { (40, 20) } else { (16, 8) };
+        let (key, value) = match self.shown {
+            Shown::Nat6 => (40, 20),
+            Shown::Policy => (8, 8),
+            _ => (16, 8),
+        };
         Layout { key, value, scratchpads: self.scratchpads }
     }
 }
@@ -135,16 +145,20 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     let mut rig = Rig::with(app.program.clone(), switch).expect("a switch");
     let cells: u32 = settings.cells.iter().sum();
     let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
+    let mut nodes = 0;
+    let mut group = |number: usize, copies: &[(u32, u32)]| {
+        text += &format!("mc_mgrp_create {number}\n");
+        for (instance, port) in copies {
+            text += &format!("mc_node_create {instance} {port}\nmc_node_associate {number} {nodes}\n");
+            nodes += 1;
+        }
+    };
+    let requests = if app.scratchpads == Scratchpads::Inline { 2 } else { 3 };
     for i in 0..settings.cells.len() {
-        text += &format!("mc_mgrp_create {}\n", i + 1);
-        let requests = if app.scratchpads == Scratchpads::Inline { 2 } else { 3 };
-        for n in 1..=requests {
-            text += &format!(
-                "mc_node_create {n} {}\nmc_node_associate {} {}\n",
-                SERVER + i as u32,
-                i + 1,
-                requests * i + n - 1
-            );
+        let port = SERVER + i as u32;
+        group(i + 1, &[(1, port), (2, port), (3, port)][..requests]);
+        if app.shown == Shown::Policy {
+            group(ALONE + i + 1, &[(2, port), (STAYS, LOOP)]);
         }
     }
     let lines = pointsman_stf::parse(&text).expect("statements");
@@ -156,6 +170,7 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     rig.set_default("unknown", &format!("to_port(port={UNKNOWN})")).expect("a port");
     let twins = format!("{}/{}", TWINS.0, TWINS.1);
     let prefixes = match app.shown {
+        Shown::Policy => vec![],
         Shown::Nat6 => vec!["::ffff:198.51.0.0/112", &twins],
         _ => vec!["198.51.0.0/16"],
     };
@@ -163,7 +178,7 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
         rig.add(&format!("routes prefix={prefix} -> forward(port={OUT}, mac=0x020000000022)"))
             .expect("a route");
     }
-    let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
+    let queue = QueueConfig { delay_ns: settings.wait_ns, depth_packets: 64, ..QueueConfig::default() };
     rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
     for text in GENERATORS.iter().filter(|_| settings.replicas) {
         let generator: Numbered = text.parse().expect("a generator");
