@@ -71,7 +71,7 @@ control TeaBack(inout tea_meta_t m, in bit<32> slot) {
 
 // What a READ alone has brought for the second key: an answer, none yet (TEA_ASKED), or none at all (TEA_TORN). If
 // another look-up of the same key has the slot, its answer is as good.
-control TeaOther(inout tea_meta_t m, in bit<48> now) {
+control TeaOther(inout tea_meta_t m) {
     apply {
         bit<32> lookup;
         bit<48> begun;
@@ -83,11 +83,12 @@ control TeaOther(inout tea_meta_t m, in bit<48> now) {
             tea_values.read(m.value, m.other_slot);
         }
         m.answer = lookup[31:24];
+        // The packet's time is that of its return from a server, or from waiting.
         if (key != m.key) {
             // Another look-up has the slot, or the program's second key is another one than then: it is asked for once more.
             m.answer = TEA_NONE;
             m.is_asked = 0;
-        } else if (m.answer == TEA_NONE || now - begun > m.timeout) {
+        } else if (m.answer == TEA_NONE || m.begun - begun > m.timeout) {
             m.answer = TEA_TORN;
         }
     }

@@ -27,7 +27,7 @@ control TeaFindAll(inout tea_meta_t m, inout standard_metadata_t sm) {
             m.answer = TEA_NONE;
         }
         if (is_second && m.is_asked == 1) {
-            other.apply(m, sm.ingress_global_timestamp);
+            other.apply(m);
         }
         bool is_coming = m.answer == TEA_ASKED;
         find.apply(m, sm);
