@@ -104,9 +104,6 @@ impl App {
     /// Source and destination of a flow.
     fn ends(self, flow: u32) -> [End; 2] {
         let end = |(address, port)| (self.address(flow, address), port);
-        if self == App::Policy {
-            return policy::hosts(flow).map(|host| end(policy::host(host)));
-        }
         [end(source(flow)), end(TARGET)]
     }
 
@@ -302,6 +299,9 @@ impl Checker {
         let padding = padding.min(self.app.most());
         self.packets.push(Sent { flow, at: now, padding, seen: false });
         self.verdict.sent += 1;
+        if self.app == App::Policy {
+            return policy::shape(self.hosts(flow, number)).packet(number, padding);
+        }
         self.app.packet(flow, number, padding)
     }
 
@@ -337,8 +337,8 @@ impl Checker {
     /// The frame that was expected of a packet, and whether it can have the entry that it shows.
     fn judge(&self, sent: Sent, number: u64, now: u64, found: bool, frame: &[u8]) -> (Vec<u8>, bool) {
         if self.app == App::Policy {
-            let shape = Shape::of(self.app, sent.flow);
-            let (shape, possible) = policy::judge(self, sent, shape, now, found, frame);
+            let hosts = self.hosts(sent.flow, number);
+            let (shape, possible) = policy::judge(self, (sent, hosts), now, found, frame);
             return (shape.packet(number, sent.padding), possible);
         }
         let (expected, shown, own) = if found {
@@ -348,6 +348,11 @@ impl Checker {
         };
         let is = |version: Option<u16>| version.map(|v| self.app.shown(sent.flow, v)) == shown;
         (expected, own && self.can(sent.flow, sent.at, now, &is))
+    }
+
+    /// Source and destination of a packet that shows entries of two tables.
+    fn hosts(&self, flow: u32, number: u64) -> [u32; 2] {
+        policy::ends(flow, number, self.flows.len() as u32)
     }
 
     /// Whether a packet that was sent `at` can have seen such a version of an entry by now, or none.

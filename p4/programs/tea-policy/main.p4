@@ -12,6 +12,11 @@
 #include <pointsman/tea.p4>
 #include <pointsman/tea/flows.p4>
 
+// Of each table with -D PLAIN.
+#ifndef FLOW_ENTRIES
+#define FLOW_ENTRIES 65536
+#endif
+
 // Numbers of tables.
 const bit<8> HOSTS = 1;
 const bit<8> HOPS = 2;
@@ -62,21 +67,21 @@ control FlowIngress(inout headers_t hdr,
         key = { hdr.ipv4.src: exact @name("address"); }
         actions = { source_entry; NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = FLOW_ENTRIES;
     }
 
     table destinations {
         key = { hdr.ipv4.dst: exact @name("address"); }
         actions = { destination_entry; NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = FLOW_ENTRIES;
     }
 
     table hops {
         key = { meta.tea.note[31:0]: exact @name("hop"); }
         actions = { source_entry; NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = FLOW_ENTRIES;
     }
 #else
     TeaArrive() arrive;

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 pub const US: u64 = 1000;
-pub const OUT: u32 = 1;
+pub const OUT: u32 = 2;
 pub const SERVER: u32 = 3;
 pub const UNKNOWN: u32 = 7;
 pub const WAIT: u32 = 8;

@@ -1,6 +1,5 @@
 //! The switch's cache, and flows whose popularity changes.
 
-use super::super::checker::{App, policy};
 use super::super::setup::AGE;
 use super::{Event, Keeps, World, hex};
 use pointsman_ir::table::{self, KeyMatch};
@@ -11,14 +10,6 @@ use pointsman_stf::entries::find_table;
 impl<E: Executor + Send + Sync> World<E> {
     /// The next packet's.
     pub(super) fn flow(&mut self) -> u32 {
-        if self.app != App::Policy {
-            return self.entry();
-        }
-        let [source, destination] = [(); 2].map(|()| self.entry() % policy::HOSTS);
-        policy::between(source, destination)
-    }
-
-    fn entry(&mut self) -> u32 {
         let any = self.random.below(self.settings.flows.into()) as u32;
         if self.settings.cache.is_none() || self.random.below(2) == 0 {
             return any;
