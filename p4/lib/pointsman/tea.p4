@@ -28,6 +28,10 @@
 //
 // With `#define TEA_CACHE 1024` the switch also has a cache of so many entries; the control plane fills it with the keys that the data plane reports.
 //
+// With `#define TEA_TABLES` a program has several tables, told apart by the first byte of a key, which TEA_KEY puts in front. It applies TeaFindAll in the place of
+// TeaFind: `tea.key` and, with `tea.has_key2`, `tea.key2` are found in one round trip, with the results in `tea.found`, `tea.value`, `tea.found2` and `tea.value2`. For keys
+// that depend on these it applies TeaNext: then its pass begins again, with `tea.round` one higher and what it wrote to `tea.note`.
+//
 // With replicas the switch needs two generators as which packets come in from port TEA_GENERATOR: number TEA_PORT_DOWN for ports that go down, and another,
 // periodic one with a packet for each queue pair, by which servers that were out are found again.
 

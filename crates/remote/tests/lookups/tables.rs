@@ -40,6 +40,15 @@ fn two_tables_lose_nothing_without_faults() {
 }
 
 #[test]
+fn keys_have_the_number_of_their_table() {
+    let layout = app::<Interp>(&[], Scratchpads::Ring, false).layout();
+    assert_eq!(layout.numbered(1, &[10, 0, 0, 5]), Some(Shown::Policy.key(5)));
+    assert_eq!(layout.numbered(2, &[1]), Some(Shown::Policy.key(7)));
+    assert_eq!(layout.numbered(2, &[1; 7]), Some(vec![2, 1, 1, 1, 1, 1, 1, 1]));
+    assert_eq!(layout.numbered(2, &[1; 8]), None);
+}
+
+#[test]
 fn random_faults_break_no_table() {
     let (mut passed, mut sent, mut waits) = (0, 0, 0);
     for scratchpads in LAYOUTS {

@@ -6,7 +6,7 @@
 #ifndef POINTSMAN_TEA_MORE_P4
 #define POINTSMAN_TEA_MORE_P4
 
-// A key's part in its table: the number of the table, which is the first byte, and TEA_KEY_BYTES - 1 bytes.
+// A key of one of the tables: the table's number, and the other bytes of TEA_KEY_BYTES.
 #define TEA_KEY(number, key) ((bit<8>)(number) ++ key)
 
 // A look-up: the state of the other key and the program's round; which key it is of; whether the other one is asked for, and in which slot.
