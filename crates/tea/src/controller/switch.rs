@@ -3,7 +3,7 @@
 use super::popular::{self, Hits};
 use super::setup::{Memories, PAIRS, Server, switch_address};
 use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
-use crate::bed::{FOUND, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
+use crate::bed::{FOUND, LOOP, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
 use crate::checker::tunnels::{GATEWAY, NETWORK};
 use crate::checker::{self, ROUTED};
 use crate::{App, Place};
@@ -32,9 +32,9 @@ const CACHED: [&str; 3] = [popular::CACHE, "cached", "absent"];
 /// Replicas of a look-up: a request each.
 const RING_REPLICAS: &[u32] = &[1, 2, 3];
 const INLINE_REPLICAS: &[u32] = &[1, 2];
-/// For a READ alone: its group's number is so much higher (`TEA_ALONE`), it is instance 2 of its group, and the packet (`TEA_STAYS`) goes to `TEA_LOOP`.
+/// For a READ alone: its group's number is so much higher (`TEA_ALONE`), it is instance 2 of its group, and the packet, which stays, instance `TEA_STAYS`.
 const ALONE: u16 = 0x100;
-const STAYS: (u16, u32) = (510, 5);
+const STAYS: u32 = 5;
 
 mod pairs;
 mod plain;
@@ -249,7 +249,7 @@ impl Switch {
         let copies: Vec<_> = replicas.iter().map(|instance| (server.port, *instance)).collect();
         all.push(replicated(group, &copies));
         if self.app.keys() > 1 {
-            all.push(replicated(ALONE + group, &[(server.port, 2), STAYS]));
+            all.push(replicated(ALONE + group, &[(server.port, 2), (LOOP, STAYS)]));
         }
         let first = Server::pair_number(i, 0);
         let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];

@@ -94,6 +94,10 @@
 #ifndef TEA_NOTE_BYTES
 #define TEA_NOTE_BYTES TEA_VALUE_BYTES
 #endif
+// How often a packet waits for its second answer, up to 255; with the delay of `wait_port`, this should be longer than the time after which an answer is too late.
+#ifndef TEA_AWAITS
+#define TEA_AWAITS 255
+#endif
 // The multicast group of a READ alone has the number of the group of a look-up, and this more: instance 2 at the server's port, and TEA_STAYS at TEA_LOOP.
 #define TEA_ALONE 0x100
 #define TEA_STAYS 5

@@ -58,7 +58,7 @@ control TeaFindAll(inout tea_meta_t m, inout standard_metadata_t sm) {
                 m.is_alone = 1;
             }
         } else if (m.step == TEA_WAIT) {
-            if (is_coming && m.waits < TEA_WAITS && m.wait_port != 0) {
+            if (is_coming && m.waits < TEA_AWAITS && m.wait_port != 0) {
                 tea_counts.count(TEA_COUNT_SECOND);
                 m.waits = m.waits + 1;
                 sm.egress_spec = m.wait_port;
