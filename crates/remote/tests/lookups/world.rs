@@ -93,7 +93,7 @@ impl<E: Executor + Send + Sync> World<E> {
         };
         let mut table = Table::new(config).expect("settings");
         // Half of the flows have entries from the start, of those in two tables more.
-        let exists = |flow: u32| if app.shown == App::Policy { flow % 8 > 1 } else { flow % 2 == 0 };
+        let exists = |flow: u32| if app.shown == App::Policy { flow % 8 > 1 } else { flow.is_multiple_of(2) };
         let start = |flow: u32| State { version: exists(flow).then_some(0), asked: 0, acked: Some(0) };
         let checker = Checker::new(app.shown, (0..settings.flows).map(|f| vec![start(f)]).collect());
         let entries: Vec<_> = (0..settings.flows)
