@@ -43,6 +43,7 @@ extern packet_out {
 }
 
 // If the condition is false, sets the parser's error and goes to reject.
+@repeatable
 extern void verify(in bool check, in error toSignal);
 
 // The action that does nothing.
@@ -50,7 +51,9 @@ extern void verify(in bool check, in error toSignal);
 action NoAction() {}
 
 // Checked at compile time.
+@pure
 extern bool static_assert(bool check, string message);
+@pure
 extern bool static_assert(bool check);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The v1model architecture: parser, checksum verification, ingress, traffic manager, egress, checksum update, deparser.
 
+// @repeatable (docs/tea.md): a function that may be executed again when the packet comes back. It changes nothing but the packet, or only writes to the log.
+
 // Programs test whether this name is defined.
 #ifndef _V1_MODEL_P4_
 #define _V1_MODEL_P4_
@@ -144,6 +146,7 @@ extern action_selector {
 @deprecated("use verify_checksum and update_checksum")
 extern Checksum16 {
     Checksum16();
+    @pure
     bit<16> get<D>(in D data);
 }
 
@@ -154,6 +157,7 @@ extern void random<T>(out T result, in T lo, in T hi);
 extern void digest<T>(in bit<32> receiver, in T data);
 
 @deprecated("use mark_to_drop(standard_metadata)")
+@pure
 extern void mark_to_drop();
 // The packet will be dropped at the end of ingress or egress, unless something changes egress_spec back.
 @pure
@@ -164,11 +168,13 @@ extern void mark_to_drop(inout standard_metadata_t standard_metadata);
 extern void hash<O, T, D, M>(out O result, in HashAlgorithm algo, in T base, in D data, in M max);
 
 // In verify blocks: if the condition holds and the checksum differs, sets checksum_error.
+@repeatable
 extern void verify_checksum<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
 // In compute blocks: if the condition holds, sets the checksum.
 @pure
 extern void update_checksum<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algo);
 // The same with everything behind the parsed headers appended to the data.
+@repeatable
 extern void verify_checksum_with_payload<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
 @noSideEffects
 extern void update_checksum_with_payload<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algo);
@@ -176,11 +182,15 @@ extern void update_checksum_with_payload<T, O>(in bool condition, in T data, ino
 enum CloneType { I2E, E2E }
 
 // At the end of ingress: back to the parser with the packet as it came. Fields marked @field_list(index) survive.
+@repeatable
 extern void resubmit_preserving_field_list(bit<8> index);
 // At the end of egress: back to the parser with the packet as it was deparsed.
+@repeatable
 extern void recirculate_preserving_field_list(bit<8> index);
+@repeatable
 @deprecated("use resubmit_preserving_field_list")
 extern void resubmit<T>(in T data);
+@repeatable
 @deprecated("use recirculate_preserving_field_list")
 extern void recirculate<T>(in T data);
 // A copy for the ports of a clone session.
@@ -190,14 +200,19 @@ extern void clone_preserving_field_list(in CloneType type, in bit<32> session, b
 extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
 
 // Cuts the packet to at most that many bytes when it leaves.
+@repeatable
 extern void truncate(in bit<32> length);
 
 // Stops with a message if false.
+@repeatable
 extern void assert(in bool check);
+@repeatable
 extern void assume(in bool check);
 
 // A message for the log, with {} for each element of data.
+@repeatable
 extern void log_msg(string msg);
+@repeatable
 extern void log_msg<T>(string msg, in T data);
 
 parser Parser<H, M>(packet_in b,

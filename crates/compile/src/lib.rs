@@ -172,6 +172,61 @@ mod tests {
     use super::*;
     use crate::sources::Sources;
 
+    /// A program with a counter that counts behind `place`.
+    fn with_counter(text: &str, place: &str) -> String {
+        let head = "\ncontrol ";
+        assert!(text.contains(place) && text.contains(head), "the program is not that of this test");
+        let counted = text.replacen(place, &format!("{place}\n        seen.count(0);"), 1);
+        counted.replacen(head, &format!("\ncounter(1, CounterType.packets) seen;{head}"), 1)
+    }
+
+    #[test]
+    fn an_effect_before_the_state_is_here_is_refused() {
+        let program = include_str!("../../../p4/programs/flowcount/main.p4");
+        let shared = [Define::set("REDPLANE_SHARED_READS")];
+        let (before, between, behind) = (
+            "if (hdr.ports.isValid()) {",
+            "                        count_packet();",
+            "                        routes.apply();",
+        );
+        let compiles = |place: &str, defines: &[Define]| {
+            compile("flowcount.p4", &with_counter(program, place), &Sources::default(), defines)
+                .map_err(|f| rendered(&f))
+        };
+        for (place, defines, by) in [(before, &[][..], "RedPlaneFind"), (between, &shared, "RedPlaneClaim")] {
+            let text = compiles(place, defines).expect_err("counted twice");
+            assert!(text.contains("error[P0611]") && text.contains(&format!("when `{by}` sends")), "{text}");
+        }
+        for (place, defines) in [(between, &[][..]), (behind, &shared)] {
+            compiles(place, defines).unwrap_or_else(|text| panic!("{text}"));
+        }
+    }
+
+    #[test]
+    fn an_effect_before_a_look_up_is_refused() {
+        let (before, behind) = ("virtual.apply();", "bool translates = meta.tea.found;");
+        let libraries = Sources::default();
+        let program = include_str!("../../../p4/programs/tea-lb/main.p4");
+        let text = with_counter(program, before);
+        let line = 1 + text.lines().position(|l| l.trim() == "seen.count(0);").expect("the counter");
+        let failure = compile("lb.p4", &text, &libraries, &[]).expect_err("counted twice");
+        let [d] = &failure.diagnostics[..] else { panic!("{}", rendered(&failure)) };
+        assert_eq!((d.code, d.severity), ("P0611", Severity::Error));
+        assert_eq!(failure.source_map.path(d.span), "lb.p4");
+        assert_eq!(failure.source_map.line_column(d.span), (line, 9));
+        let (look_up, _) = d.related[0];
+        assert_eq!(failure.source_map.path(look_up), "<pointsman/tea/flow_switch.p4>");
+        assert_eq!(failure.source_map.text(look_up), "find.apply(meta.tea, standard_metadata)");
+        assert!(d.help.as_ref().is_some_and(|h| h.contains("behind `TeaFind`")), "{d:?}");
+        assert_eq!(check("lb.p4", &text, &libraries, &[]).diagnostics, failure.diagnostics);
+
+        let plain = Define::set("PLAIN");
+        for (text, defines) in [(&text, &[plain][..]), (&with_counter(program, behind), &[])] {
+            let result = compile("lb.p4", text, &libraries, defines);
+            result.unwrap_or_else(|f| panic!("{}", rendered(&f)));
+        }
+    }
+
     #[test]
     fn the_older_language_is_recognised() {
         fn found(text: &str) -> Option<&str> {

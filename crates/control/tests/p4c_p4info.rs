@@ -264,8 +264,22 @@ fn by_us(include: Vec<PathBuf>, program: &Path, macros: &[&str]) -> Result<P4Inf
     let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
     let defines: Vec<Define> = macros.iter().map(|m| Define::set(m)).collect();
     let compiled = pointsman_frontend::compile(&program.to_string_lossy(), &text, &Dirs(include), &defines)
-        .map_err(|_| "it does not compile here")?;
+        .map_err(|f| all_to_text(&f.source_map, &f.diagnostics, false))?;
     p4info(&compiled.program).map_err(|e| e.to_string())
+}
+
+#[test]
+fn programs_compile_with_all_their_macros() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let all = ours(&root);
+    let bad: Vec<_> = all
+        .iter()
+        .filter_map(|(program, macros)| {
+            let result = by_us(vec![root.join("p4/include"), root.join("p4/lib")], program, macros);
+            Some(format!("{} {}: {}", program.display(), macros.join(" "), result.err()?))
+        })
+        .collect();
+    assert!(bad.is_empty(), "{} of {} do not compile\n{}", bad.len(), all.len(), bad.join("\n"));
 }
 
 #[test]

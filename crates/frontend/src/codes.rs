@@ -243,6 +243,12 @@ codes! {
     "P0610" "A wrong `switch`"
         "Labels of a `switch` on `action_run` are actions of the table, other labels are constants of the type \
          of its expression; no two may be equal, and `default` comes last.";
+    "P0611" "An effect that happens again"
+        "A control with `@restarts`, such as the look-up of a library for tables or state on servers, may send the packet back to the start of the program. \
+         What the program executes before it is then executed again. Headers and metadata begin again with the packet; registers, counters, meters, digests, \
+         clones and random numbers do not, nor do direct counters and meters of tables. Move the effect behind the control, or to a path on which the control is not \
+         applied. If it may happen more than once, or the conditions on the path exclude that, mark it: a block `@repeatable { ... }`, or `@repeatable` in front of an action, function, table, control or extern \
+         function. Extern functions and methods with `@pure` or `@noSideEffects` are no effects, nor are methods of objects that the architecture passes with the packet, such as `packet_in`.";
     "P0701" "An unused declaration"
         "Nothing uses this declaration. Remove it, or begin its name with `_` to keep it. Parameters of parsers \
          and controls are not reported, since an architecture may require them, nor is anything in files \

@@ -22,7 +22,7 @@ pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// Stable code, `P` and four digits: P01xx lexing and preprocessing, P02xx syntax, P03xx names, P04xx types,
-    /// P05xx compile-time evaluation and instantiation, P06xx tables and parsers, P07xx warnings about programs that are
+    /// P05xx compile-time evaluation and instantiation, P06xx tables, parsers and the ways of packets, P07xx warnings about programs that are
     /// right, P09xx not supported yet, P10xx architectures. [`crate::codes`] explains each.
     pub code: &'static str,
     /// One line, no full stop.

@@ -7,7 +7,8 @@
 //! 4. `check`: names resolved, types checked, compile-time values evaluated; every rule of the language that
 //!    does not depend on instantiation has been checked.
 //! 5. `lint`: a program without errors gets warnings about probable mistakes. It changes nothing.
-//! 6. `lower`: instances created, calls ordered into temporaries, everything expressed in `ir`.
+//! 6. `repeat`: nothing that outlives a packet happens again because the packet comes back.
+//! 7. `lower`: instances created, calls ordered into temporaries, everything expressed in `ir`.
 //!
 //! Nothing here reads files or prints: sources come through a [`source::Loader`], problems leave as
 //! [`diag::Diagnostic`]s.
@@ -26,6 +27,7 @@ mod lower;
 mod parse;
 mod preprocess;
 pub mod render;
+mod repeat;
 pub mod source;
 
 pub use parse::RESERVED;
@@ -181,6 +183,7 @@ fn finish(
     let relaxed = relax(&mut diagnostics, strict);
     if !failed(&diagnostics) {
         lint::lint(&mut tree, program, &source_map, &mut diagnostics);
+        repeat::check(&tree, &mut diagnostics);
     }
     lint::silence(program, &mut diagnostics);
     if failed(&diagnostics) || relaxed {

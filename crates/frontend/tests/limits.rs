@@ -67,6 +67,23 @@ fn instances_that_double() {
     check(&format!("control C0() {{ apply {{}} }}\n{controls}"), "C40() c; apply { c.apply(); }", "P0510");
 }
 
+/// Blocks and functions are searched for effects in front of a control with `@restarts`.
+#[test]
+fn calls_before_a_restart_that_double() {
+    let start = "@restarts control C0() { apply {} }\n";
+    let once = |i: usize| format!("C{0}() a; apply {{ a.apply(); a.apply(); }}", i - 1);
+    let controls = doubling(40, |i| format!("control C{i}() {{ {} }}\n", once(i)));
+    let counted = format!("counter(1, CounterType.packets) seen;\n{start}{controls}");
+    check(&counted, "C40() c; apply { seen.count(0); c.apply(); }", "P0611");
+    let functions = doubling(40, |i| format!("void f{i}() {{ f{0}(); f{0}(); }}\n", i - 1));
+    let drawn = format!("void f0() {{ bit<8> x; random(x, 0, 1); }}\n{start}{functions}");
+    check(&drawn, "C0() c; apply { f40(); c.apply(); }", "P0611");
+    let loops = "for (bit<8> i in 0 .. 1) { ".repeat(40) + "c.apply();" + &"}".repeat(40);
+    check(&counted, &format!("C0() c; apply {{ {loops} seen.count(0); c.apply(); }}"), "P0611");
+    let chain = doubling(3_000, |i| format!("void f{i}() {{ f{}(); }}\n", i - 1));
+    check(&format!("void f0() {{}}\n{start}{chain}"), "C0() c; apply { f3000(); c.apply(); }", "P0902");
+}
+
 #[test]
 fn constants_that_double() {
     let ints = doubling(60, |i| format!("const int N{i} = N{0} * N{0};\n", i - 1));

@@ -25,6 +25,8 @@ const ANNOTATIONS: &[(&str, &str)] = &[
     ("pkginfo", "[name = \"name\"]: P4Info's package information"),
     ("priority", "(number): the priority of an entry"),
     ("pure", "the function has no side effects"),
+    ("repeatable", "the code may be executed again when the packet comes back"),
+    ("restarts", "the control may send the packet back to the start"),
     ("tableonly", "the action is never a default action"),
 ];
 

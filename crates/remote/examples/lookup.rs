@@ -159,7 +159,7 @@ fn pass(rig: &mut Rig<Engine>, frames: &[Vec<u8>], at_once: usize, out: &mut Lef
 
 /// A packet whose entry is in the cache, and the same packet in the plain program with as many entries.
 fn cache() {
-    let settings = "value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:8, timeout:1000, wait_port:0)\n";
+    let settings = "value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:8, timeout:1000, wait_port:0, first:0)\n";
     let mut cached = rig(&[&format!("TEA_CACHE={CACHE}")], &format!("{ROUTES}{settings}"));
     let mut plain = rig(&["PLAIN"], ROUTES);
     for n in 0..CACHE {
@@ -192,7 +192,7 @@ fn cache() {
 fn settings(ring: u64) -> String {
     let mut text = format!(
         "{ROUTES}value_set_add tea_addresses 10.9.0.1\nsetdefault tea_config configure(address:10.9.0.1, mac:1, cells:{CELLS}, timeout:1000000000, \
-         wait_port:0)\nadd tea_servers 1 cell:0->{} server(first_pair:0, pair_mask:0)\nadd tea_pairs pair:0 peer(pair:32, mac:2, address:10.9.1.1, port:3, \
+         wait_port:0, first:0)\nadd tea_servers 1 cell:0->{} server(first_pair:0, pair_mask:0)\nadd tea_pairs pair:0 peer(pair:32, mac:2, address:10.9.1.1, port:3, \
          group:1, region:1, cells:{BASE}, ring:{ring}, start:0)\nmc_mgrp_create 1\n",
         CELLS - 1
     );

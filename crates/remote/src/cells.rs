@@ -28,22 +28,31 @@ impl Cells {
         &self.parts
     }
 
-    /// The first place of a key's window.
-    pub fn window(&self, key: &[u8]) -> usize {
-        let home = self.layout.home(key, self.total);
-        let part = self.parts.partition_point(|p| p.start <= home) - 1;
-        home as usize + part * (WINDOW as usize - 1)
+    /// The number of places.
+    pub fn places(&self) -> usize {
+        self.used.len()
     }
 
-    /// The server of a place, the cell's index, and its number in the server's memory.
+    /// The first place of a key's window.
+    pub fn window(&self, key: &[u8]) -> usize {
+        let home = self.layout.home(key, (self.parts[0].start, self.total));
+        let part = self.parts.partition_point(|p| p.start <= home) - 1;
+        self.first_place(part) + (home - self.parts[part].start) as usize
+    }
+
+    /// The first place of a part.
+    pub fn first_place(&self, part: usize) -> usize {
+        (self.parts[part].start - self.parts[0].start) as usize + part * (WINDOW as usize - 1)
+    }
+
+    /// The part of a place, the cell's index, and its number in the server's memory.
     pub fn locate(&self, place: usize) -> (usize, u32, u32) {
-        let first = |part: usize| self.parts[part].start as usize + part * (WINDOW as usize - 1);
         let (mut low, mut high) = (0, self.parts.len());
         while high - low > 1 {
             let middle = low.midpoint(high);
-            if first(middle) <= place { low = middle } else { high = middle }
+            if self.first_place(middle) <= place { low = middle } else { high = middle }
         }
-        let number = (place - first(low)) as u32;
+        let number = (place - self.first_place(low)) as u32;
         (low, self.parts[low].start + number, number)
     }
 

@@ -1,5 +1,6 @@
 //! Why changes are refused.
 
+use crate::layout::LayoutError;
 use std::error::Error;
 use std::fmt;
 
@@ -53,3 +54,37 @@ impl fmt::Display for LoadError {
 }
 
 impl Error for LoadError {}
+
+/// Why a table does not move to other cells. It stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResizeError {
+    /// The cells are not possible.
+    Layout(LayoutError),
+    /// The table is moving, or has not left its last servers yet.
+    Busy,
+    /// So many entries have no free cell there, which are too many for the switch.
+    Full(usize),
+    /// One of the new servers was lost: its number.
+    Lost(usize),
+}
+
+impl From<LayoutError> for ResizeError {
+    fn from(error: LayoutError) -> Self {
+        ResizeError::Layout(error)
+    }
+}
+
+impl fmt::Display for ResizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResizeError::Layout(error) => error.fmt(f),
+            ResizeError::Busy => {
+                f.write_str("the table is moving to other cells: repeat this when it has moved")
+            }
+            ResizeError::Full(n) => write!(f, "{n} entries have no free cell there: use more cells"),
+            ResizeError::Lost(server) => write!(f, "server {server} was lost: move the table to others"),
+        }
+    }
+}
+
+impl Error for ResizeError {}

@@ -135,12 +135,12 @@ impl Layout {
         places.into_iter().flatten()
     }
 
-    /// The first cell of a key's window, of so many cells.
-    pub(crate) fn home(&self, key: &[u8], cells: u32) -> u32 {
+    /// The first cell of a key's window, of so many cells from `first` on.
+    pub(crate) fn home(&self, key: &[u8], (first, cells): (u32, u32)) -> u32 {
         let hash = crc32_after(0, key);
         match self.scratchpads {
-            Scratchpads::Ring => hash % cells,
-            Scratchpads::Inline => hash % (cells / BUCKET) * BUCKET,
+            Scratchpads::Ring => first + hash % cells,
+            Scratchpads::Inline => first + hash % (cells / BUCKET) * BUCKET,
         }
     }
 
@@ -167,12 +167,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// The shares of servers with so many cells.
+    /// The shares of servers with so many cells, which are numbered from `first` on.
     ///
     /// # Errors
     /// There are none, or too many.
-    pub fn divide(cells: &[u32]) -> Result<Vec<Part>, LayoutError> {
-        let mut start = 0u32;
+    pub fn divide(first: u32, cells: &[u32]) -> Result<Vec<Part>, LayoutError> {
+        let mut start = first;
         let mut parts = Vec::new();
         for cells in cells {
             parts.push(Part { start, cells: *cells });

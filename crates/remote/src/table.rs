@@ -1,10 +1,12 @@
 //! Changes of a table while packets look entries up.
 
 use crate::cache::Cache;
-use crate::cells::Cells;
-use crate::error::{ChangeError, LoadError};
-use crate::layout::{BUCKET, Layout, Part, Scratchpads, WINDOW};
+use crate::error::{ChangeError, LoadError, ResizeError};
+use crate::layout::{Layout, Part};
+use crate::resize::Moving;
+use crate::space::Space;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 /// What the switch answers for a key: a value, or that it has none.
 pub type Entry = Option<Vec<u8>>;
@@ -40,47 +42,59 @@ pub enum Action {
     Uncache(Vec<u8>),
     /// Bytes are to be written to a server's cells, from this offset on; then [`Table::written`] with this number.
     Write(u64, usize, u64, Vec<u8>),
+    /// Look-ups shall use other cells from now on: the number of the first one, and how many (`tea_config`); then [`Table::switched`] with this number.
+    Switch(u64, u32, u32),
+    /// These servers are not used any more: their queue pairs can end, and their memory be used again. With the reason if the table stays where it was.
+    Retire(Range<usize>, Result<(), ResizeError>),
 }
 
 /// A key that the switch answers for.
 #[derive(Debug)]
-struct Stashed {
-    entry: Entry,
+pub(crate) struct Stashed {
+    pub(crate) entry: Entry,
     /// The switch has it, and since this time no cell of it was written.
-    quiet: Option<u64>,
+    pub(crate) quiet: Option<u64>,
     /// [`Action::Stash`]es that are under way.
-    unconfirmed: u32,
+    pub(crate) unconfirmed: u32,
     /// Cells that are to be written or are being written, and hold this key before or after.
-    open: u32,
-    /// It has no cell, because none was free.
-    collides: bool,
+    pub(crate) open: u32,
 }
 
+/// A cell: the first server of its cells, and the place there.
+pub(crate) type Place = (usize, usize);
+
 /// A cell that does not have in memory what it is to hold: the key in memory.
-type Dirty = Option<Vec<u8>>;
+pub(crate) type Dirty = Option<Vec<u8>>;
+
+/// Keys that a cell has before and after a WRITE.
+pub(crate) type Keys = [Option<Vec<u8>>; 2];
 
 /// A table whose entries are in servers.
 #[derive(Debug)]
 pub struct Table {
-    cells: Cells,
-    replicas: bool,
-    cache: Cache,
-    capacity: usize,
-    hold_ns: u64,
-    stash: BTreeMap<Vec<u8>, Stashed>,
-    dirty: BTreeMap<usize, Dirty>,
-    /// Keys before and after, of the cells that are being written.
-    writing: BTreeMap<u64, [Option<Vec<u8>>; 2]>,
+    /// The cells that are looked up. While the table moves, the next ones are behind them.
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) moving: Option<Moving>,
+    /// Servers that look-ups may still use until this time, and those that were lost.
+    pub(crate) retiring: Option<(u64, Range<usize>)>,
+    pub(crate) lost: BTreeSet<usize>,
+    pub(crate) cache: Cache,
+    pub(crate) capacity: usize,
+    pub(crate) hold_ns: u64,
+    pub(crate) stash: BTreeMap<Vec<u8>, Stashed>,
+    pub(crate) dirty: BTreeMap<Place, Dirty>,
+    /// Keys before and after, of the cells that are being written, and the server.
+    pub(crate) writing: BTreeMap<u64, (Keys, usize)>,
     /// Keys of the entries that are on their way to the switch, and whether a change is acknowledged then.
-    stashing: BTreeMap<u64, (Vec<u8>, bool)>,
-    actions: VecDeque<Action>,
-    acknowledged: VecDeque<Vec<u8>>,
+    pub(crate) stashing: BTreeMap<u64, (Vec<u8>, bool)>,
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) acknowledged: VecDeque<Vec<u8>>,
     /// Keys by the time when the switch may give them up.
-    due: BTreeSet<(u64, Vec<u8>)>,
-    number: u64,
-    entries: usize,
+    pub(crate) due: BTreeSet<(u64, Vec<u8>)>,
+    pub(crate) number: u64,
+    pub(crate) entries: usize,
     /// Memory is not written yet: cells may change at once.
-    loading: bool,
+    pub(crate) loading: bool,
 }
 
 impl Table {
@@ -89,19 +103,11 @@ impl Table {
     /// # Errors
     /// The servers' cells are not possible, or one server is to have a replica of itself.
     pub fn new(config: Config) -> Result<Self, crate::LayoutError> {
-        let parts = Part::divide(&config.cells)?;
-        if config.replicas && parts.len() < 2 {
-            return Err(crate::LayoutError::Replica);
-        }
-        let Layout { key, value, scratchpads } = config.layout;
-        let layout = Layout::new(key, value, scratchpads)?;
-        let broken = parts.iter().map(|p| p.cells).find(|n| !n.is_multiple_of(BUCKET));
-        if let Some(n) = broken.filter(|_| scratchpads == Scratchpads::Inline) {
-            return Err(crate::LayoutError::Rows(n));
-        }
         Ok(Table {
-            cells: Cells::new(layout, parts),
-            replicas: config.replicas,
+            spaces: vec![Space::new(config.layout, (0, 0), &config.cells, config.replicas)?],
+            moving: None,
+            retiring: None,
+            lost: BTreeSet::new(),
             cache: Cache::new(config.cache),
             capacity: config.stash,
             hold_ns: config.hold_ns,
@@ -118,29 +124,34 @@ impl Table {
         })
     }
 
-    /// The servers' shares.
+    /// The shares of the servers that look-ups use.
     pub fn parts(&self) -> &[Part] {
-        self.cells.parts()
+        self.spaces[0].cells.parts()
     }
 
-    /// The server with the replica of a part, and where it begins in this server's cells.
-    pub fn replica(&self, part: usize) -> Option<(usize, u64)> {
-        let parts = self.cells.parts();
-        let server = (part + 1) % parts.len();
-        self.replicas.then(|| (server, self.cells.layout.region_bytes(parts[server].cells)))
+    /// The numbers of these servers. A table begins with 0; servers that it gets later have higher ones.
+    pub fn servers(&self) -> Range<usize> {
+        self.spaces[0].servers()
+    }
+
+    /// The cells with a server's part.
+    pub(crate) fn space(&self, server: usize) -> Option<&Space> {
+        self.spaces.iter().find(|s| s.servers().contains(&server))
+    }
+
+    /// A server's share, also of the servers that the table is moving to.
+    pub fn part(&self, server: usize) -> Option<Part> {
+        self.space(server).map(|s| s.part(server))
+    }
+
+    /// The server with the replica of a server's part, and where it begins in this server's cells.
+    pub fn replica(&self, server: usize) -> Option<(usize, u64)> {
+        self.space(server).and_then(|s| s.replica(server))
     }
 
     /// Bytes of a server's cells, its replica of another one's included.
     pub fn server_bytes(&self, server: usize) -> u64 {
-        let parts = self.cells.parts();
-        let of = |part: usize| self.cells.layout.region_bytes(parts[part].cells);
-        of(server) + if self.replicas { of(self.copied(server)) } else { 0 }
-    }
-
-    /// The part that a server has a replica of.
-    fn copied(&self, server: usize) -> usize {
-        let parts = self.cells.parts().len();
-        (server + parts - 1) % parts
+        self.space(server).map_or(0, |s| s.server_bytes(server))
     }
 
     /// Entries.
@@ -150,7 +161,7 @@ impl Table {
 
     /// Entries for which no cell was free: the switch holds them.
     pub fn collisions(&self) -> usize {
-        self.stash.values().filter(|s| s.collides).count()
+        self.spaces[0].collides.len()
     }
 
     /// Keys that the switch answers for now.
@@ -160,14 +171,15 @@ impl Table {
 
     /// Where a key's window begins, in the order of the servers' memory.
     pub fn window(&self, key: &[u8]) -> usize {
-        self.cells.window(key)
+        self.spaces[0].cells.window(key)
     }
 
     /// The value of a key, as of the latest change.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        let cells = &self.spaces[0].cells;
         match self.stash.get(key) {
             Some(stashed) => stashed.entry.as_deref(),
-            None => self.cells.find(key).and_then(|at| self.cells.get(at)).map(|b| &b[key.len()..]),
+            None => cells.find(key).and_then(|at| cells.get(at)).map(|b| &b[key.len()..]),
         }
     }
 
@@ -179,7 +191,7 @@ impl Table {
         &mut self,
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), LoadError> {
-        if self.entries > 0 || !self.stash.is_empty() || !self.dirty.is_empty() {
+        if self.entries > 0 || !self.stash.is_empty() || !self.dirty.is_empty() || self.moving.is_some() {
             return Err(LoadError::NotEmpty);
         }
         for (n, (key, value)) in entries.into_iter().enumerate() {
@@ -187,17 +199,16 @@ impl Table {
             if self.get(key).is_some() {
                 return Err(LoadError::Twice(n));
             }
-            match self.cells.path(self.cells.window(key)) {
-                Some(path) => {
-                    self.loading = true;
-                    self.shift(&path, &[key, value].concat());
-                    self.loading = false;
-                }
-                None if self.stash.len() < self.capacity => {
-                    self.put_in_stash(key, Some(value.to_vec()), false);
-                    self.set_collides(key, true);
-                }
-                None => return Err(LoadError::Entry(n, ChangeError::Full)),
+            let path = self.spaces[0].path(key);
+            if !path.is_empty() {
+                self.loading = true;
+                self.shift(0, &path, &[key, value].concat());
+                self.loading = false;
+            } else if self.stash.len() < self.capacity {
+                self.put_in_stash(key, Some(value.to_vec()), false);
+                self.spaces[0].collides.insert(key.to_vec());
+            } else {
+                return Err(LoadError::Entry(n, ChangeError::Full));
             }
             self.entries += 1;
         }
@@ -207,28 +218,8 @@ impl Table {
     /// The bytes of a server's cells in pieces of up to `cells` of them, or of one row without its scratchpad, each with its offset; its replica of another
     /// one's cells follows.
     pub fn images(&self, server: usize, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let replica = self.replicas.then(|| {
-            let own = self.cells.layout.region_bytes(self.cells.parts()[server].cells);
-            self.image(self.copied(server), own, cells)
-        });
-        self.image(server, 0, cells).chain(replica.into_iter().flatten())
-    }
-
-    fn image(&self, part: usize, start: u64, cells: u32) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let (layout, range) = (self.cells.layout, self.cells.parts()[part]);
-        let first = range.start as usize + part * (WINDOW as usize - 1);
-        // A row's cells are eight consecutive ones, of which the next row has four, too.
-        let (all, step, piece) = match layout.scratchpads {
-            Scratchpads::Ring => (range.cells + WINDOW - 1, cells.max(1), cells.max(1)),
-            Scratchpads::Inline => (range.cells, BUCKET, WINDOW),
-        };
-        (0..all).step_by(step as usize).map(move |number| {
-            let mut bytes = Vec::new();
-            for n in number..(number + piece).min(range.cells + WINDOW - 1) {
-                layout.encode(range.start + n, self.cells.get(first + n as usize), &mut bytes);
-            }
-            (start + layout.offsets(number, range.cells).next().unwrap_or(0), bytes)
-        })
+        let space = self.space(server);
+        (0..).map_while(move |n| space.and_then(|s| s.piece(server, n, cells)))
     }
 
     /// Adds an entry or changes its value. It is acknowledged ([`Table::take_acknowledged`]) when every look-up that begins from then on sees it.
@@ -238,29 +229,42 @@ impl Table {
     pub fn put(&mut self, now: u64, key: &[u8], value: &[u8]) -> Result<(), ChangeError> {
         self.check(key, Some(value))?;
         let entry = [key, value].concat();
-        let path = match self.cells.find(key) {
-            Some(place) => Some(vec![place]),
-            None => self.cells.path(self.cells.window(key)),
-        };
-        let path = path.unwrap_or_default();
-        let moved: Vec<Vec<u8>> =
-            path.iter().filter_map(|at| self.cells.key(*at).map(<[u8]>::to_vec)).collect();
-        let new = moved.iter().filter(|k| *k != key && !self.stash.contains_key(*k)).count();
+        let paths: Vec<_> = self.spaces.iter().map(|s| s.path(key)).collect();
+        // The switch holds the keys that move in cells that are looked up.
+        let read = self.spaces.iter().zip(&paths).take(self.looked_up());
+        let moved: BTreeSet<_> = read.flat_map(|(space, path)| space.moved(path, key)).collect();
+        let new = moved.iter().filter(|k| !self.stash.contains_key(*k)).count();
         if self.stash.len() + new + usize::from(!self.stash.contains_key(key)) > self.capacity {
             return Err(ChangeError::Full);
         }
         self.entries += usize::from(self.get(key).is_none());
-        for other in moved.iter().filter(|k| *k != key) {
+        for other in &moved {
+            let value = self.get(other).map(<[u8]>::to_vec);
             if !self.stash.contains_key(other) {
-                let value = self.get(other).map(<[u8]>::to_vec);
-                self.put_in_stash(other, value, false);
+                self.put_in_stash(other, value.clone(), false);
             }
+            // An entry that moves is not missed by what places the entries in other cells one after the other.
+            self.place(other, value.as_deref());
         }
         self.put_in_stash(key, Some(value.to_vec()), true);
-        self.set_collides(key, path.is_empty());
-        self.shift(&path, &entry);
+        for space in 0..self.spaces.len() {
+            // The next cells may have changed.
+            let path = if space == 0 { paths[0].clone() } else { self.spaces[space].path(key) };
+            self.put_in(space, &path, &entry);
+        }
         self.pump(now);
         Ok(())
+    }
+
+    /// Puts an entry into cells, along a path; if it is empty, there is no place.
+    pub(crate) fn put_in(&mut self, space: usize, path: &[usize], entry: &[u8]) {
+        let key = &entry[..self.spaces[0].cells.layout.key];
+        if path.is_empty() {
+            self.spaces[space].collides.insert(key.to_vec());
+        } else {
+            self.spaces[space].collides.remove(key);
+        }
+        self.shift(space, path, entry);
     }
 
     /// Removes an entry. It is acknowledged when every look-up that begins from then on finds the key absent.
@@ -277,10 +281,12 @@ impl Table {
         }
         self.entries -= 1;
         self.put_in_stash(key, None, true);
-        self.set_collides(key, false);
-        if let Some(place) = self.cells.find(key) {
-            self.plan(place, None);
-            self.settle(place);
+        for space in 0..self.spaces.len() {
+            self.spaces[space].collides.remove(key);
+            if let Some(place) = self.spaces[space].cells.find(key) {
+                self.plan(space, place, None);
+                self.settle(space, place);
+            }
         }
         self.pump(now);
         Ok(())
@@ -328,28 +334,44 @@ impl Table {
             self.acknowledged.push_back(key);
         }
         self.pump(now);
+        if self.waits() {
+            self.advance(now);
+        }
     }
 
     /// The bytes of [`Action::Write`] are in memory.
     pub fn written(&mut self, now: u64, number: u64) {
-        let Some(keys) = self.writing.remove(&number) else { return };
-        for key in keys.into_iter().flatten() {
-            self.reopen(&key, false);
-            if let Some(stashed) = self.stash.get_mut(&key) {
-                stashed.quiet = Some(now);
-                self.due.insert((now.saturating_add(self.hold_ns), key));
+        if let Some((keys, _)) = self.writing.remove(&number) {
+            for key in keys.iter().flatten() {
+                self.reopen(key, false);
+                self.hold(now, key);
             }
+            self.pump(now);
         }
-        self.pump(now);
+        self.filled(now, number);
+    }
+
+    /// The switch holds a key from now on for as long as a look-up takes.
+    pub(crate) fn hold(&mut self, now: u64, key: &[u8]) {
+        if let Some(stashed) = self.stash.get_mut(key) {
+            stashed.quiet = stashed.quiet.map(|_| now);
+            self.due.insert((now.saturating_add(self.hold_ns), key.to_vec()));
+        }
     }
 
     /// When [`Table::wake`] is due.
     pub fn deadline(&self) -> Option<u64> {
-        self.due.first().map(|(at, _)| *at)
+        self.due.first().map(|(at, _)| *at).into_iter().chain(self.moves_at()).min()
     }
 
-    /// Lets the switch give up keys that it held for long enough.
+    /// Lets the switch give up keys that it held for long enough, and continues the move to other cells.
     pub fn wake(&mut self, now: u64) {
+        self.retire(now);
+        self.advance(now);
+        self.release_due(now);
+    }
+
+    pub(crate) fn release_due(&mut self, now: u64) {
         while let Some((at, key)) = self.due.first().cloned().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, key.clone()));
             self.release(now, &key);
@@ -357,7 +379,7 @@ impl Table {
     }
 
     fn check(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), ChangeError> {
-        let layout = self.cells.layout;
+        let layout = self.spaces[0].cells.layout;
         if key.len() != layout.key {
             return Err(ChangeError::Key(key.len()));
         }
@@ -367,127 +389,18 @@ impl Table {
         }
     }
 
-    fn set_collides(&mut self, key: &[u8], collides: bool) {
-        if let Some(stashed) = self.stash.get_mut(key) {
-            stashed.collides = collides;
-        }
+    /// Places for keys that the switch has left.
+    pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.stash.len())
     }
 
-    fn put_in_stash(&mut self, key: &[u8], entry: Entry, is_change: bool) {
-        let number = self.number;
+    /// Whether the switch answers for a key, and has said so.
+    pub(crate) fn is_held(&self, key: &[u8]) -> Option<bool> {
+        self.stash.get(key).map(|s| s.quiet.is_some())
+    }
+
+    pub(crate) fn take_number(&mut self) -> u64 {
         self.number += 1;
-        let new = Stashed { entry: None, quiet: None, unconfirmed: 0, open: 0, collides: false };
-        let stashed = self.stash.entry(key.to_vec()).or_insert(new);
-        stashed.entry.clone_from(&entry);
-        stashed.unconfirmed += 1;
-        // The cache changes before the change is acknowledged, and keeps a deleted key as one without an entry. While the switch has the key in
-        // its own table, the cache is not asked.
-        if is_change && self.cache.contains(key) {
-            self.actions.push_back(Action::Cache(key.to_vec(), entry.clone()));
-        }
-        self.stashing.insert(number, (key.to_vec(), is_change));
-        self.actions.push_back(Action::Stash(number, key.to_vec(), entry));
-    }
-
-    /// Moves the entries of a path by one place each, and puts an entry into the first.
-    fn shift(&mut self, path: &[usize], entry: &[u8]) {
-        for pair in path.windows(2).rev() {
-            let moved = self.cells.get(pair[0]).map(<[u8]>::to_vec);
-            self.plan(pair[1], moved.as_deref());
-        }
-        if let Some(first) = path.first() {
-            self.plan(*first, Some(entry));
-        }
-    }
-
-    /// A cell is to hold this.
-    fn plan(&mut self, place: usize, entry: Option<&[u8]>) {
-        let before = self.cells.key(place).map(<[u8]>::to_vec);
-        self.cells.set(place, entry);
-        let after = self.cells.key(place).map(<[u8]>::to_vec);
-        if self.loading {
-            return;
-        }
-        match self.dirty.get(&place) {
-            // It was to hold `before`, which has not been written.
-            Some(_) => before.iter().for_each(|k| self.reopen(k, false)),
-            None => {
-                before.iter().for_each(|k| self.reopen(k, true));
-                self.dirty.insert(place, before);
-            }
-        }
-        after.iter().for_each(|k| self.reopen(k, true));
-    }
-
-    fn reopen(&mut self, key: &[u8], open: bool) {
-        if let Some(stashed) = self.stash.get_mut(key) {
-            if open {
-                stashed.open += 1;
-            } else {
-                stashed.open -= 1;
-            }
-        }
-    }
-
-    /// A place is free: a key that had none takes it, if it is in its window.
-    fn settle(&mut self, place: usize) {
-        let fits =
-            |key: &&Vec<u8>| (0..WINDOW as usize).contains(&place.wrapping_sub(self.cells.window(key)));
-        let waiting = self.stash.iter().filter(|(_, s)| s.collides).map(|(k, _)| k);
-        let Some(key) = waiting.filter(|k| fits(k)).min().cloned() else { return };
-        if let Some(stashed) = self.stash.get_mut(&key) {
-            stashed.collides = false;
-            let entry = [key, stashed.entry.clone().unwrap_or_default()].concat();
-            self.plan(place, Some(&entry));
-        }
-    }
-
-    /// Writes the cells that may be written: the switch holds the keys before and after.
-    fn pump(&mut self, now: u64) {
-        let held = |key: &Vec<u8>| self.stash.get(key).is_some_and(|s| s.quiet.is_some());
-        let ready: Vec<usize> = self
-            .dirty
-            .iter()
-            .filter(|(place, before)| {
-                let after = self.cells.key(**place).map(<[u8]>::to_vec);
-                before.iter().chain(&after).all(held)
-            })
-            .map(|(place, _)| *place)
-            .collect();
-        for place in ready {
-            let before = self.dirty.remove(&place).flatten();
-            let after = self.cells.key(place).map(<[u8]>::to_vec);
-            let (server, index, number) = self.cells.locate(place);
-            let mut bytes = Vec::new();
-            self.cells.layout.encode(index, self.cells.get(place), &mut bytes);
-            let keys = [before, after];
-            let copies = [self.replica(server), Some((server, 0))];
-            let cells = self.cells.parts()[server].cells;
-            for (at, start) in copies.into_iter().flatten() {
-                for offset in self.cells.layout.offsets(number, cells) {
-                    // Writes of their own, for all of which the switch holds the keys.
-                    keys.iter().flatten().for_each(|k| self.reopen(k, true));
-                    self.write(keys.clone(), at, start + offset, bytes.clone());
-                }
-            }
-            keys.iter().flatten().for_each(|k| self.reopen(k, false));
-        }
-        self.wake(now);
-    }
-
-    fn write(&mut self, keys: [Option<Vec<u8>>; 2], server: usize, offset: u64, bytes: Vec<u8>) {
-        self.writing.insert(self.number, keys);
-        self.actions.push_back(Action::Write(self.number, server, offset, bytes));
-        self.number += 1;
-    }
-
-    /// The switch gives a key up, unless something about it is under way.
-    fn release(&mut self, now: u64, key: &[u8]) {
-        let over = |s: &Stashed| s.quiet.is_some_and(|quiet| now >= quiet.saturating_add(self.hold_ns));
-        let done = |s: &&Stashed| over(s) && s.open == 0 && s.unconfirmed == 0 && !s.collides;
-        if self.stash.get(key).as_ref().is_some_and(done) {
-            self.stash.remove(key);
-            self.actions.push_back(Action::Unstash(key.to_vec()));
-        }
+        self.number - 1
     }
 }

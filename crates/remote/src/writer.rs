@@ -37,7 +37,10 @@ struct Connection {
 /// Does a table's [`crate::Action::Write`]s, in their order for each server.
 #[derive(Debug, Default)]
 pub struct Writer {
-    connections: Vec<Connection>,
+    /// By the server's number.
+    connections: BTreeMap<usize, Connection>,
+    /// Of the next server.
+    number: usize,
 }
 
 impl Writer {
@@ -48,13 +51,15 @@ impl Writer {
 
     /// Adds the next server: a connection to it, key of the region, and address of the first cell.
     pub fn add(&mut self, requester: Requester, key: u32, address: u64) {
-        self.connections.push(Connection {
-            requester,
-            key,
-            address,
-            waiting: VecDeque::new(),
-            started: BTreeMap::new(),
-        });
+        let (waiting, started) = (VecDeque::new(), BTreeMap::new());
+        let connection = Connection { requester, key, address, waiting, started };
+        self.connections.insert(self.number, connection);
+        self.number += 1;
+    }
+
+    /// Removes a server, with the writes that it has not done.
+    pub fn remove(&mut self, server: usize) {
+        self.connections.remove(&server);
     }
 
     /// Writes bytes, from an offset in the cells of a server on. `number` is that of the [`crate::Action::Write`].
@@ -64,8 +69,10 @@ impl Writer {
         (number, server, offset, bytes): (u64, usize, u64, Vec<u8>),
         send: &mut dyn FnMut(usize, &Packet<'_>),
     ) {
-        self.connections[server].waiting.push_back((number, offset, bytes));
-        self.start(now, server, send);
+        if let Some(connection) = self.connections.get_mut(&server) {
+            connection.waiting.push_back((number, offset, bytes));
+            self.start(now, server, send);
+        }
     }
 
     /// Takes an answer of a server, and reports what is written to the table.
@@ -80,18 +87,20 @@ impl Writer {
         table: &mut Table,
         send: &mut dyn FnMut(usize, &Packet<'_>),
     ) -> Result<(), WriterError> {
-        self.connections[server].requester.receive(now, answer, &mut |p| send(server, p));
+        if let Some(connection) = self.connections.get_mut(&server) {
+            connection.requester.receive(now, answer, &mut |p| send(server, p));
+        }
         self.finish(now, server, table, send)
     }
 
     /// Whether all bytes are written.
     pub fn is_idle(&self) -> bool {
-        self.connections.iter().all(|c| c.waiting.is_empty() && c.started.is_empty())
+        self.connections.values().all(|c| c.waiting.is_empty() && c.started.is_empty())
     }
 
     /// When [`Writer::wake`] is due.
     pub fn deadline(&self) -> Option<u64> {
-        self.connections.iter().filter_map(|c| c.requester.deadline()).min()
+        self.connections.values().filter_map(|c| c.requester.deadline()).min()
     }
 
     /// Repeats what has no answer.
@@ -104,8 +113,11 @@ impl Writer {
         table: &mut Table,
         send: &mut dyn FnMut(usize, &Packet<'_>),
     ) -> Result<(), WriterError> {
-        (0..self.connections.len()).try_for_each(|server| {
-            self.connections[server].requester.wake(now, &mut |p| send(server, p));
+        let servers: Vec<usize> = self.connections.keys().copied().collect();
+        servers.into_iter().try_for_each(|server| {
+            if let Some(connection) = self.connections.get_mut(&server) {
+                connection.requester.wake(now, &mut |p| send(server, p));
+            }
             self.finish(now, server, table, send)
         })
     }
@@ -117,7 +129,7 @@ impl Writer {
         table: &mut Table,
         send: &mut dyn FnMut(usize, &Packet<'_>),
     ) -> Result<(), WriterError> {
-        let connection = &mut self.connections[server];
+        let Some(connection) = self.connections.get_mut(&server) else { return Ok(()) };
         while let Some((operation, result)) = connection.requester.take_done() {
             result.map_err(|failure| WriterError { server, failure })?;
             if let Some(number) = connection.started.remove(&operation) {
@@ -130,7 +142,7 @@ impl Writer {
 
     /// Starts as many writes as the connection takes.
     fn start(&mut self, now: u64, server: usize, send: &mut dyn FnMut(usize, &Packet<'_>)) {
-        let c = &mut self.connections[server];
+        let Some(c) = self.connections.get_mut(&server) else { return };
         while let Some((number, offset, bytes)) = c.waiting.pop_front() {
             let operation = Operation::Write(c.address + offset, c.key, bytes);
             match c.requester.start(now, operation.clone(), &mut |p| send(server, p)) {

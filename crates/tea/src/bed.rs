@@ -1,8 +1,8 @@
 //! The bed: hosts that send and receive, a switch, memory servers, each a process in a namespace of its own, and a second network between
 //! the servers and the controller.
 
-use crate::controller::PAIRS;
-use crate::{Fault, Options};
+use crate::controller::{PAIRS, PLACES};
+use crate::{Fault, Move, Options};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Rack, RackSpec, ServerSpec};
 use pointsman_lab::{Error, Result};
@@ -47,7 +47,8 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(200);
 pub struct Bed {
     /// Namespaces and cables. The second switch's place is the controller's network.
     pub rack: Rack,
-    servers: Vec<Process>,
+    /// `None`: it was ended.
+    servers: Vec<Option<Process>>,
     switch: Process,
     /// The address of P4Runtime, in the switch's namespace.
     pub p4runtime: String,
@@ -62,6 +63,11 @@ pub fn host(server: usize) -> String {
 pub fn management(server: usize) -> (Ipv4Addr, Ipv4Addr) {
     let at = |host| Ipv4Addr::new(10, 8, server as u8, host);
     (at(1), at(2))
+}
+
+/// Memory servers, the one that a table moves to included.
+fn servers(options: &Options) -> usize {
+    if options.plain { 0 } else { options.servers + usize::from(options.moves == Some(Move::Add)) }
 }
 
 fn spec(servers: usize) -> RackSpec {
@@ -97,7 +103,7 @@ fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> 
 impl Bed {
     /// Builds the rack and starts everything. `bytes`: memory of each server.
     pub fn start(options: &Options, bytes: u64) -> Result<Self> {
-        let count = if options.plain { 0 } else { options.servers };
+        let count = servers(options);
         let rack = Rack::build(&spec(count))?;
         let secret = options.folder.join("secret");
         let digits: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
@@ -126,7 +132,7 @@ impl Bed {
             let namespace = &rack.host(&host(i))?.namespace;
             let mut process = Process::start(namespace, &memory, &arguments, "")?;
             process.wait_until_said("memory on ", SERVER_PATIENCE)?;
-            servers.push(process);
+            servers.push(Some(process));
         }
         let switch = start_switch(options, &rack, &binary)?;
         let said = switch.line_with("P4Runtime on ");
@@ -149,7 +155,14 @@ impl Bed {
 
     /// Sends a signal to a memory server.
     pub fn signal_server(&mut self, server: usize, signal: i32) -> Result<()> {
-        self.servers.get_mut(server).map_or(Ok(()), |p| p.signal(signal))
+        self.servers.get_mut(server).and_then(Option::as_mut).map_or(Ok(()), |p| p.signal(signal))
+    }
+
+    /// Ends a memory server for good.
+    pub fn end_server(&mut self, server: usize) -> Result<()> {
+        self.signal_server(server, libc::SIGKILL)?;
+        drop(self.servers.get_mut(server).and_then(Option::take));
+        Ok(())
     }
 
     /// Cuts the switch's link to a memory server, or restores it.
@@ -161,6 +174,9 @@ impl Bed {
     pub fn reads(&self) -> Result<Vec<Option<u64>>> {
         (0..self.servers.len())
             .map(|i| {
+                if self.servers[i].is_none() {
+                    return Ok(None);
+                }
                 let at = SocketAddr::from((management(i).0, METRICS));
                 let page = self.rack.switch.enter(|| metrics(at))??;
                 let value = page.lines().find_map(|l| {
@@ -173,7 +189,11 @@ impl Bed {
 
     /// Processes that ended and should not have, with their last words.
     pub fn deaths(&mut self) -> Vec<String> {
-        let servers = self.servers.iter_mut().enumerate().map(|(i, p)| (format!("memory server {i}"), p));
+        let servers = self
+            .servers
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, p)| Some((format!("memory server {i}"), p.as_mut()?)));
         let all = servers.chain([("the switch".to_string(), &mut self.switch)]);
         all.filter_map(|(name, p)| p.ended().map(|status| format!("{name} ended ({status}): {}", p.said())))
             .collect()
@@ -196,7 +216,9 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
         arguments.extend(["--queue".into(), format!("{port}={LINK_BIT_S}bit,{LINK_BYTES}B")]);
     }
     if options.copies > 1 && !options.plain {
-        let probes = format!("{PROBES}{}", options.servers * PAIRS as usize);
+        // A table that moves has servers with higher numbers.
+        let servers = if options.moves.is_some() { PLACES } else { options.servers };
+        let probes = format!("{PROBES}{}", servers * PAIRS as usize);
         arguments.extend(["--generator".into(), PORT_DOWN.into(), "--generator".into(), probes]);
     }
     if let Some(dir) = &options.pcap {

@@ -1,15 +1,18 @@
 //! The controller: sets queue pairs up, fills the switch by P4Runtime, writes the servers' memory by RDMA, and changes entries under look-ups.
 
 mod bare;
+mod moves;
 mod plan;
 mod popular;
 mod setup;
 mod switch;
 
 pub use bare::bare_reads;
+pub use moves::Moved;
 pub use plan::{ForHosts, Plan};
-pub use setup::{PAIRS, dram_bytes};
+pub use setup::{PAIRS, PLACES, dram_bytes};
 
+use crate::Move;
 use crate::checker::{Checker, State};
 use pointsman_control::proto::p4rt;
 use pointsman_lab::{Error, Result};
@@ -17,13 +20,13 @@ use pointsman_ports::{FramePool, Port};
 use pointsman_remote::{Action, ChangeError, Table, Writer};
 use pointsman_roce::Packet;
 use pointsman_wire::{Mac, Random};
-use setup::{Memories, Server, server_bytes};
-use std::collections::VecDeque;
+use setup::{Memories, Server, Share, server_bytes};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use switch::{Done, Switch};
+use switch::{Done, Switch, lacks};
 
 /// After this time an answer is too late for the switch.
 pub const TIMEOUT_NS: u64 = 50_000_000;
@@ -66,6 +69,8 @@ pub struct Shared {
     pub alone: AtomicBool,
     /// A queue pair shall end.
     pub break_pair: AtomicBool,
+    /// The table shall move.
+    pub move_table: AtomicBool,
     /// The end.
     pub stop: AtomicBool,
     /// The zero of all times.
@@ -99,6 +104,8 @@ pub struct Found {
     pub changes: [u64; 2],
     /// Queue pairs that ended and were set up again.
     pub revived: u64,
+    /// How the table moved, if it was to.
+    pub moved: Moved,
     /// Bits of the switch's registers and tables.
     pub switch_bytes: u64,
     /// Bytes of memory in the servers.
@@ -125,6 +132,11 @@ struct Controller {
     /// When the controller looks for queue pairs that ended.
     look_at: Instant,
     revived: u64,
+    /// A move of the table that has not begun, and how it went.
+    moves: Option<Move>,
+    moved: Moved,
+    /// What the switch holds of servers that the table got later.
+    switches: BTreeMap<usize, Vec<p4rt::Entity>>,
 }
 
 /// The way to a memory server.
@@ -141,6 +153,14 @@ struct Management {
 impl Management {
     fn encode(&self, packet: &Packet<'_>) -> Vec<u8> {
         packet.encode(self.hop, (self.from, 0xc000), self.to)
+    }
+}
+
+/// Sends a packet to a server of the table.
+fn send(ports: &mut [Management], shares: &BTreeMap<usize, Share>, number: usize, packet: &Packet<'_>) {
+    if let Some(way) = shares.get(&number).and_then(|share| ports.get_mut(share.server)) {
+        let frame = way.encode(packet);
+        way.out.push(frame);
     }
 }
 
@@ -181,6 +201,9 @@ impl Controller {
             age_at: Instant::now() + AGE,
             look_at: Instant::now() + LOOK,
             revived: 0,
+            moves: None,
+            moved: Moved::default(),
+            switches: BTreeMap::new(),
             shared,
             plan,
         };
@@ -200,16 +223,18 @@ impl Controller {
         table
             .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
             .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;
-        for (i, cells) in cells.into_iter().enumerate() {
-            let (server, port, requester) = Server::set_up(
-                (i, self.plan.ipv6),
-                self.plan.table_layout(),
-                server_bytes(self.plan.table_layout(), cells, self.plan.copies),
-                &mut self.random,
-            )?;
-            self.writer.add(requester, server.memory.key, server.memory.address);
+        let spare = usize::from(self.plan.moves == Some(Move::Add));
+        for i in 0..self.plan.servers + spare {
+            let (server, port) = Server::set_up((i, self.plan.ipv6))?;
             self.ports.push(port);
             self.memories.servers.push(server);
+        }
+        let layout = self.plan.table_layout();
+        for (i, cells) in cells.into_iter().enumerate() {
+            let bytes = server_bytes(layout, cells, self.plan.copies);
+            let requester = self.memories.take(i, i, (layout, bytes), &mut self.random)?;
+            let (server, share) = (&self.memories.servers[i], &self.memories.shares[&i]);
+            self.writer.add(requester, server.memory.key, share.address);
         }
         self.table = Some(table);
         Ok(())
@@ -222,7 +247,13 @@ impl Controller {
             || Error::new(format!("the switch and the memory servers are not filled after {PATIENCE:?}"));
         let entities = match &self.table {
             None => self.switch.plain_entities(&self.plan)?,
-            Some(table) => self.switch.entities(&self.plan, &self.memories, table)?,
+            Some(table) => {
+                for number in table.servers() {
+                    let held = self.switches.entry(number).or_default();
+                    self.switch.server(number, &self.memories, table, held).map_err(lacks)?;
+                }
+                self.switch.entities(&self.plan, &self.memories, table)?
+            }
         };
         self.switch.fill(entities);
         while !self.switch.is_idle() {
@@ -231,7 +262,8 @@ impl Controller {
                 return Err(late());
             }
         }
-        for server in 0..self.memories.servers.len() {
+        let servers = self.table.as_ref().map_or(0..0, Table::servers);
+        for server in servers {
             let Some(table) = &self.table else { break };
             let images: Vec<_> = table.images(server, PIECE).collect();
             for (n, some) in images.chunks(LOADING).enumerate() {
@@ -261,6 +293,9 @@ impl Controller {
                 self.change_at = Instant::now() + CHANGE;
                 self.change()?;
             }
+            if self.shared.move_table.swap(false, Relaxed) {
+                self.ask_for_move();
+            }
             self.turn().await?;
             self.memories.keep_alive()?;
         }
@@ -280,8 +315,9 @@ impl Controller {
             collisions,
             changes: self.changes,
             revived: self.revived,
+            moved: self.moved,
             switch_bytes: self.switch.bytes(),
-            dram_bytes: self.memories.servers.iter().map(|s| s.bytes).sum(),
+            dram_bytes: self.memories.shares.values().map(|s| s.bytes).sum(),
         })
     }
 
@@ -312,12 +348,9 @@ impl Controller {
     }
 
     fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
-        let ports = &mut self.ports;
+        let (ports, shares) = (&mut self.ports, &self.memories.shares);
         let at = self.shared.now();
-        self.writer.write(at, write, &mut |i, p| {
-            let frame = ports[i].encode(p);
-            ports[i].out.push(frame);
-        });
+        self.writer.write(at, write, &mut |number, p| send(ports, shares, number, p));
     }
 
     /// Waits for the switch for a moment, and does everything that is due.
@@ -336,32 +369,31 @@ impl Controller {
             let _ = self.ports[i].port.receive(at, &mut self.pool, &mut frames);
             for frame in frames.drain(..) {
                 let Some(table) = &mut self.table else { continue };
-                let ports = &mut self.ports;
+                let (ports, shares) = (&mut self.ports, &self.memories.shares);
                 let decoded = Packet::decode(&frame)
                     .ok()
                     .filter(|(_, from, to)| *from == ports[i].to && *to == ports[i].from);
-                if let Some((packet, ..)) = decoded {
+                let of = |packet: &Packet<'_>| {
+                    let is_its =
+                        |(n, s): &(&usize, &Share)| s.server == i && Share::own_peer(**n) == packet.pair;
+                    shares.iter().find(is_its).map(|(number, _)| *number)
+                };
+                if let Some((packet, number)) = decoded.and_then(|(p, ..)| of(&p).map(|number| (p, number))) {
                     let at = now(&self.shared);
-                    let mut send = |i: usize, p: &Packet<'_>| {
-                        let frame = ports[i].encode(p);
-                        ports[i].out.push(frame);
-                    };
-                    self.writer.receive(at, i, &packet, table, &mut send).map_err(failed)?;
+                    let mut send = |number: usize, p: &Packet<'_>| send(ports, shares, number, p);
+                    self.writer.receive(at, number, &packet, table, &mut send).map_err(failed)?;
                 }
                 self.pool.give(frame);
             }
         }
         let at = now(&self.shared);
         if let Some(table) = &mut self.table {
-            let ports = &mut self.ports;
-            let mut send = |i: usize, p: &Packet<'_>| {
-                let frame = ports[i].encode(p);
-                ports[i].out.push(frame);
-            };
+            let (ports, shares) = (&mut self.ports, &self.memories.shares);
+            let mut send = |number: usize, p: &Packet<'_>| send(ports, shares, number, p);
             self.writer.wake(at, table, &mut send).map_err(failed)?;
             table.wake(at);
         }
-        self.act();
+        self.act()?;
         for management in &mut self.ports {
             if !management.out.is_empty() {
                 let _ = management.port.transmit(at, &mut self.pool, &mut management.out);
@@ -372,17 +404,20 @@ impl Controller {
     }
 
     /// Does what the table asks for.
-    fn act(&mut self) {
+    fn act(&mut self) -> Result<()> {
         while let Some(action) = self.table.as_mut().and_then(Table::take_action) {
             match action {
                 Action::Write(number, server, offset, bytes) => self.write((number, server, offset, bytes)),
+                Action::Retire(servers, result) => self.retire(servers, result.err().map(|e| e.to_string())),
                 other => self.waiting.push_back(other),
             }
         }
         if !self.switch.is_idle() {
-            return;
+            return Ok(());
         }
-        if !self.waiting.is_empty() {
+        if self.moves.is_some() {
+            self.begin_move()?;
+        } else if !self.waiting.is_empty() {
             self.switch.change(self.waiting.drain(..).collect());
         } else if self.plan.cache > 0 && Instant::now() >= self.age_at {
             self.age_at = Instant::now() + AGE;
@@ -395,17 +430,21 @@ impl Controller {
                 self.switch.read_dead();
             }
         }
+        Ok(())
     }
 
     /// The switch's entities for a queue pair; `region`: the key in its requests.
     fn pair(&self, number: u32, region: impl Fn(u32) -> u32) -> Vec<p4rt::Entity> {
-        let (i, n) = Server::place(number);
-        let start = self.table.as_ref().and_then(|t| t.parts().get(i)).map(|part| part.start);
-        let server = self.memories.servers.get(i);
-        let entities =
-            server.zip(start).map(|(s, start)| self.switch.pair(s, (i, n), region(s.memory.key), start));
-        // All names were found when the switch was filled.
-        entities.and_then(|made| made.ok()).unwrap_or_default()
+        let (place, n) = Share::place(number);
+        let entities = || {
+            let (number, share) =
+                self.memories.shares.iter().find(|(i, _)| Share::group(**i) as usize == place + 1)?;
+            let start = self.table.as_ref()?.part(*number)?.start;
+            let server = self.memories.servers.get(share.server)?;
+            // All names were found when the switch was filled.
+            self.switch.pair((server, share), (*number, n), region(server.memory.key), start).ok()
+        };
+        entities().unwrap_or_default()
     }
 
     /// A server shall end a queue pair: requests get a wrong key.
@@ -417,10 +456,8 @@ impl Controller {
 
     /// Sets a queue pair up again that its server has ended. If the server does not answer, the next look finds it again.
     fn revive(&mut self, number: u32) {
-        let (i, n) = Server::place(number);
         let psn = self.random.below(1 << 24) as u32;
-        let renewed = self.memories.servers.get_mut(i).map(|s| s.renew((i, n), psn));
-        if let Some(Ok(())) = renewed {
+        if let Some(Ok(())) = self.memories.renew(number, psn) {
             let entities = self.pair(number, |key| key);
             self.switch.replace(entities);
             self.switch.let_serve(number);
@@ -434,6 +471,10 @@ impl Controller {
         let at = self.shared.now();
         for number in done.stashed {
             table.stashed(at, number);
+        }
+        if let Some(number) = done.switched {
+            table.switched(at, number);
+            self.moved.switched();
         }
         for key in &done.popular {
             table.popular(key);

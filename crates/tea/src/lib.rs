@@ -167,6 +167,9 @@ const ENTRIES: u32 = 20_000;
 const WINDOW: u16 = 16;
 const ABSENT: u32 = 8;
 
+/// Servers of a table that moves.
+const MOVING_SERVERS: u16 = 7;
+
 /// What fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
@@ -198,6 +201,31 @@ impl Fault {
     }
 }
 
+/// How the table moves to other cells, under look-ups and changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Move {
+    /// To twice as many cells in the same servers.
+    Double,
+    /// To a server more.
+    Add,
+    /// To a server less.
+    Drain,
+    /// The first server ends for good: to the others, with new replicas.
+    Lose,
+}
+
+impl Move {
+    /// For messages.
+    fn what(self) -> &'static str {
+        match self {
+            Move::Double => "the table moves to twice as many cells",
+            Move::Add => "the table moves to a memory server more",
+            Move::Drain => "the table moves to a memory server less",
+            Move::Lose => "the first memory server is gone, and the table moves to the others",
+        }
+    }
+}
+
 /// Run a program whose table is in the memory of servers, and check every packet.
 ///
 /// Switch, memory servers and hosts run in network namespaces of this machine; the switch asks the servers by RDMA (RoCEv2).
@@ -224,6 +252,9 @@ pub struct Args {
     /// What fails.
     #[arg(long, value_enum, default_value = "none")]
     fault: Fault,
+    /// How the table moves to other cells at the time of the fault.
+    #[arg(long = "move", value_enum, value_name = "HOW")]
+    moves: Option<Move>,
     /// Add, change and delete entries under look-ups.
     #[arg(long)]
     churn: bool,
@@ -282,6 +313,8 @@ pub struct Options {
     pub fault: Fault,
     /// Whether entries change.
     pub churn: bool,
+    /// How the table moves to other cells.
+    pub moves: Option<Move>,
     /// Whether memory servers do what InfiniBand allows.
     pub adverse: bool,
     /// What is run as a memory server in the place of the program under test.
@@ -325,6 +358,7 @@ impl Options {
             copies: 1,
             fault: Fault::None,
             churn: false,
+            moves: None,
             adverse: false,
             memory: None,
             ipv6: false,
@@ -343,6 +377,29 @@ impl Options {
     }
 }
 
+/// Whether the table can move as asked.
+fn check_move(args: &Args) -> Result<(), Box<dyn Error>> {
+    let Some(step) = args.moves else { return Ok(()) };
+    let (most, least) = (MOVING_SERVERS, if step == Move::Lose { 3 } else { 2 });
+    if matches!(step, Move::Drain | Move::Lose) && args.servers < least {
+        return Err(
+            format!("--move: a server less needs at least {least} of them; use --servers {least}").into()
+        );
+    }
+    if args.servers > most {
+        return Err(format!("--move: the switch has the queue pairs of the old and the new servers; use at most --servers {most}").into());
+    }
+    if step == Move::Lose && args.copies < 2 {
+        return Err(
+            "--move lose: without a copy in another server its entries are gone; omit --copies 1".into()
+        );
+    }
+    match args.fault {
+        Fault::None | Fault::Loss => Ok(()),
+        _ => Err("--move: the fault is at the same time; use --fault none or --fault loss".into()),
+    }
+}
+
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let has_servers = args.churn
@@ -350,9 +407,10 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         || args.memory.is_some()
         || args.ipv6
         || args.cache.is_some()
+        || args.moves.is_some()
         || args.layout != Place::Ring;
     if args.plain && (args.fault != Fault::None || has_servers) {
-        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --churn, --adverse, --memory, --ipv6, --cache and --layout".into());
+        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --move, --churn, --adverse, --memory, --ipv6, --cache and --layout".into());
     }
     let is_full = args.fault == Fault::Congestion;
     if is_full && args.ipv6 {
@@ -361,6 +419,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if is_full && args.app != App::Lb {
         return Err("--fault congestion: only the load balancer forwards packets without a look-up, which fill the link; use --app lb".into());
     }
+    check_move(&args)?;
     // A replica is in another server.
     let copies = u32::from(args.copies).min(args.servers.into());
     args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
@@ -377,6 +436,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         "copies": copies,
         "fault": format!("{:?}", args.fault).to_lowercase(),
         "churn": args.churn,
+        "move": args.moves.map(|step| format!("{step:?}").to_lowercase()),
         "adverse": args.adverse,
         "ipv6": args.ipv6,
         "cache": args.cache.unwrap_or(0),
@@ -391,6 +451,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         copies,
         fault: args.fault,
         churn: args.churn,
+        moves: args.moves,
         adverse: args.adverse,
         memory: args.memory,
         ipv6: args.ipv6,

@@ -149,7 +149,9 @@ impl Outcome {
 
     /// Whether every packet that came was right, and all processes ran to the end.
     pub fn fine(&self) -> bool {
-        self.verdict.violations() == 0 && self.deaths.is_empty() && self.lookups().is_some()
+        let moved = &self.found.moved;
+        let is_there = !moved.is_asked() || (moved.is_over && moved.error.is_none());
+        self.verdict.violations() == 0 && self.deaths.is_empty() && self.lookups().is_some() && is_there
     }
 
     fn percentile(&self, percent: usize) -> f64 {
@@ -184,6 +186,7 @@ impl Outcome {
             "in_fault": {"lost": f.lost, "outage_ms": f.outage_ns as f64 / 1e6, "by_repair": f.by_repair},
             "servers_out": count(OUT),
             "pairs_revived": self.found.revived,
+            "moved_ms": self.found.moved.ms,
             "after_repair": {"sent": self.after[0], "lost": self.after[1]},
             "violations": {"wrong": v.wrong, "missing": v.missing, "altered": v.altered, "doubled": v.doubled},
             "deaths": self.deaths,
@@ -238,6 +241,15 @@ impl Outcome {
             v.altered,
             v.doubled
         );
+        let moved = &self.found.moved;
+        match (&moved.error, moved.ms) {
+            _ if !moved.is_asked() => {}
+            (Some(error), _) => _ = writeln!(text, "the table stays where it was: {error}"),
+            (None, Some(ms)) if moved.is_over => {
+                _ = writeln!(text, "the table has moved: {ms:.1} ms until look-ups used the new cells")
+            }
+            (None, _) => text += "the table has not moved in this time\n",
+        }
         for death in &self.deaths {
             let _ = writeln!(text, "{death}");
         }

@@ -5,7 +5,7 @@ use crate::checker::{Checker, State};
 use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
 use crate::outcome::{InFault, Outcome, Part};
-use crate::{Fault, Options};
+use crate::{Fault, Move, Options};
 use pointsman_lab::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// From the end of a disturbance on, look-ups that were under way have time to end.
 const SETTLE: Duration = Duration::from_secs(1);
+/// After this time the controller hears that a server is gone for good.
+const NOTICE: Duration = Duration::from_millis(500);
 /// How long the tables may take to be filled.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Packets sent so long before a fault may be under way, in nanoseconds.
@@ -99,6 +101,7 @@ pub(crate) fn fill(options: &Options, bed: &Bed, hosts: ForHosts) -> Result<(Arc
         fill_link: AtomicBool::new(false),
         alone: AtomicBool::new(false),
         break_pair: AtomicBool::new(false),
+        move_table: AtomicBool::new(false),
         stop: AtomicBool::new(false),
         start: Instant::now(),
     });
@@ -215,6 +218,16 @@ fn disturb(options: &Options, bed: &mut Bed, shared: &Shared, say: &mut dyn FnMu
     let reads = difference(&bed.reads()?, &before);
     let calm = [start, mark(shared)];
     say(&format!("fault: {}", options.fault.what()));
+    if let Some(step) = options.moves {
+        say(step.what());
+        if step == Move::Lose {
+            // Its kernel is gone, too: it would answer that nothing has the port.
+            bed.set_link(0, false)?;
+            bed.end_server(0)?;
+            std::thread::sleep(NOTICE);
+        }
+        shared.move_table.store(true, Relaxed);
+    }
     match options.fault {
         Fault::None | Fault::Loss => {}
         Fault::Pair => shared.break_pair.store(true, Relaxed),

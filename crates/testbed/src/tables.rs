@@ -250,7 +250,7 @@ impl Tables {
                 Action::Uncache(key) => {
                     self.rig.remove(&format!("tea_cache key=0x{} -> absent()", hex(&key)))
                 }
-                Action::Unstash(_) | Action::Write(..) => Ok(()),
+                Action::Unstash(_) | Action::Write(..) | Action::Switch(..) | Action::Retire(..) => Ok(()),
             };
             done.map_err(refused)?;
         }
@@ -321,7 +321,7 @@ fn switch(settings: &Settings, table: &Table) -> Result<Rig<Engine>, TestbedErro
     let entries = function.entries();
     let mut text = format!(
         "{entries}value_set_add tea_addresses 10.9.0.1\n\
-         setdefault tea_config configure(address:10.9.0.1, mac:1, cells:{cells}, timeout:{timeout}, wait_port:{wait_port})\n{more}"
+         setdefault tea_config configure(address:10.9.0.1, mac:1, cells:{cells}, timeout:{timeout}, wait_port:{wait_port}, first:0)\n{more}"
     );
     for (i, part) in table.parts().iter().enumerate() {
         let (port, ring, start) = (SERVER + i as u32, BASE + table.server_bytes(i), part.start);

@@ -20,7 +20,9 @@
 //     }
 //
 // A packet whose entry is in a server passes at least twice: what the program does before TeaFind happens again when the packet has waited for a credit, and
-// when the entry is here. The port that the packet came in by is `tea.in_port`.
+// when the entry is here. Headers and metadata begin again with the packet. Other effects there, such as those on counters and registers, are an error of the
+// program (P0611), unless they are in `@repeatable { ... }`. Behind TeaFind they belong into the branch of TEA_PROGRAM: elsewhere they happen in each pass, which is
+// not reported. The port that the packet came in by is `tea.in_port`.
 //
 // With `#define TEA_INLINE` the servers' memory has the paper's layout, where a look-up takes one WRITE and one READ; else it has scratchpads in turn.
 //
@@ -67,6 +69,7 @@
     packet.emit(h.check)
 
 // First in ingress: takes the servers' answers, and sends the packets that need one.
+@repeatable
 control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     TeaServes() pair_serves;
     TeaColour() link;
@@ -75,18 +78,24 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
     TeaAnswer() answer;
 
     // The switch's own addresses; the cells of all servers; after how many timestamp ticks an answer is too late; the port whose queue
-    // lets packets wait for a credit, 0 for none.
-    action configure(tea_address_t address, bit<48> mac, bit<32> cells, bit<48> timeout, bit<9> wait_port) {
+    // lets packets wait for a credit, 0 for none; the number of the first cell, another one after the table has got other servers or cells.
+    action configure(tea_address_t address,
+                     bit<48> mac,
+                     bit<32> cells,
+                     bit<48> timeout,
+                     bit<9> wait_port,
+                     bit<32> first) {
         m.address = address;
         m.mac = mac;
         m.all_cells = cells;
         m.timeout = timeout;
         m.wait_port = wait_port;
+        m.first_cell = first;
     }
 
     table tea_config {
         actions = { configure; }
-        default_action = configure(0, 0, 1, 0, 0);
+        default_action = configure(0, 0, 1, 0, 0, 0);
         size = 1;
     }
 

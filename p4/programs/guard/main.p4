@@ -171,7 +171,10 @@ control GuardIngress(inout headers_t hdr,
                 if (meta.redplane.held) {
 #endif
                     if (!admitted) {
-                        refused.count(0);
+                        // The packet ends: it does not come to the look-up of the second object.
+                        @repeatable {
+                            refused.count(0);
+                        }
                         drop();
                     }
                     meta.redplane.stage = ADMITTED;

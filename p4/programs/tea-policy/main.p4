@@ -102,6 +102,7 @@ control FlowIngress(inout headers_t hdr,
             here = false;
         }
         bool is_unknown = false;
+        bool is_refused = false;
         if (here && meta.tea.round == 0) {
             // Both hosts at once.
 #ifdef PLAIN
@@ -124,7 +125,7 @@ control FlowIngress(inout headers_t hdr,
             if (!meta.tea.found || !meta.tea.found2) {
                 is_unknown = true;
             } else if (zones[0:0] == 0) {
-                refused.count(0);
+                is_refused = true;
                 drop();
             } else {
                 meta.passes = true;
@@ -152,6 +153,9 @@ control FlowIngress(inout headers_t hdr,
             } else {
                 is_unknown = true;
             }
+        }
+        if (is_refused) {
+            refused.count(0);
         }
         if (is_unknown) {
             unknown.apply();

@@ -7,6 +7,7 @@ use super::types::{Kind, Ty};
 use super::{Checker, Place};
 use crate::ast::{self, DeclKind, StmtKind as Ast};
 use crate::diag::Diagnostic;
+use crate::repeat::REPEATABLE;
 use pointsman_ir::Span;
 
 /// Statements nested deeper than this are refused rather than risking the stack.
@@ -15,9 +16,12 @@ const MAX_DEPTH: u32 = 400;
 impl Checker<'_> {
     /// `{ ... }` in its own scope.
     pub fn block(&mut self, b: &ast::Block) -> Vec<Stmt> {
-        let stmts = self.in_scope(|c| c.stmts(&b.stmts));
+        let mut stmts = self.in_scope(|c| c.stmts(&b.stmts));
         if is_atomic(&b.annotations) {
-            return vec![Stmt { kind: StmtKind::Atomic(stmts), span: b.span }];
+            stmts = vec![Stmt { kind: StmtKind::Atomic(stmts), span: b.span }];
+        }
+        if b.annotations.iter().any(|a| a.name.name == REPEATABLE) {
+            stmts = vec![Stmt { kind: StmtKind::Repeatable(stmts), span: b.span }];
         }
         stmts
     }
@@ -485,7 +489,7 @@ pub fn is_atomic(annotations: &[ast::Annotation]) -> bool {
 pub fn always_returns(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|s| match &s.kind {
         StmtKind::Return(_) | StmtKind::Exit => true,
-        StmtKind::Block(b) | StmtKind::Atomic(b) => always_returns(b),
+        StmtKind::Block(b) | StmtKind::Atomic(b) | StmtKind::Repeatable(b) => always_returns(b),
         StmtKind::If(_, a, b) => always_returns(a) && always_returns(b),
         StmtKind::Switch { cases, default, .. } => {
             always_returns(default) && cases.iter().all(|(_, b)| always_returns(b))

@@ -405,6 +405,8 @@ pub enum StmtKind {
     Block(Vec<Stmt>),
     /// A block that is executed in isolation.
     Atomic(Vec<Stmt>),
+    /// A block that may be executed again when the packet comes back.
+    Repeatable(Vec<Stmt>),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// Labels of a case are constants.
     Switch {
@@ -481,6 +483,15 @@ impl Tree {
         let main = &self.instances[self.main?];
         match self.tys.get(main.new.ty) {
             Kind::Package(p, _) => Some((self.packages[*p].name.clone(), main.span)),
+            _ => None,
+        }
+    }
+
+    /// What a constructor call, or a named instance, makes.
+    pub fn made<'a>(&'a self, e: &'a Expr) -> Option<&'a New> {
+        match &e.kind {
+            ExprKind::New(new) => Some(new),
+            ExprKind::Instance(i) => Some(&self.instances[*i].new),
             _ => None,
         }
     }

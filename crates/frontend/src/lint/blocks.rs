@@ -10,9 +10,7 @@ use super::headers::Headers;
 use super::state::{Bad, Place, State, Value};
 use super::valid::Names;
 use crate::ast::Direction;
-use crate::check::tree::{
-    Block, Body, Call, Callee, Expr, ExprKind, New, Param, Stmt, Target, Transition, Tree,
-};
+use crate::check::tree::{Block, Body, Call, Callee, Expr, New, Param, Stmt, Target, Transition, Tree};
 use crate::check::types::{Kind, Ty};
 use crate::diag::Diagnostic;
 use pointsman_ir::Span;
@@ -79,15 +77,6 @@ pub fn lint(tree: &mut Tree, is_own: &dyn Fn(Span) -> bool, out: &mut Vec<Diagno
     out.extend(rest);
 }
 
-/// What a constructor call, or a named instance, makes.
-fn made(tree: &Tree, e: &Expr) -> Option<New> {
-    match &e.kind {
-        ExprKind::New(new) => Some((**new).clone()),
-        ExprKind::Instance(i) => Some(tree.instances[*i].new.clone()),
-        _ => None,
-    }
-}
-
 /// Bounds that rose since `old` are taken as unknown.
 fn widen(states: &mut [Option<State>], old: &[Option<State>]) {
     for (state, old) in states.iter_mut().zip(old) {
@@ -100,7 +89,7 @@ fn widen(states: &mut [Option<State>], old: &[Option<State>]) {
 impl Flow<'_> {
     /// The blocks of a package, one after the other: they pass structs on by their types.
     fn package(&mut self, new: &New) {
-        let parts: Vec<New> = new.args.iter().flatten().filter_map(|e| made(self.tree, e)).collect();
+        let parts: Vec<New> = new.args.iter().flatten().filter_map(|e| self.tree.made(e).cloned()).collect();
         for part in &parts {
             if matches!(self.tree.tys.get(part.ty), Kind::Package(..)) {
                 self.package(part);
@@ -340,7 +329,7 @@ impl Flow<'_> {
 
     /// `apply` of a parser or control inside another.
     fn inner(&mut self, instance: &Expr, c: &Call) -> bool {
-        let Some(new) = made(self.tree, instance) else { return false };
+        let Some(new) = self.tree.made(instance) else { return false };
         let Kind::Block(index, _) = self.tree.tys.get(new.ty).clone() else { return false };
         let block = self.tree.blocks[index].clone();
         if block.body.is_none() {

@@ -146,7 +146,7 @@ impl Flow<'_> {
                 }
             }
             StmtKind::Eval(e) => self.expr(e),
-            StmtKind::Block(b) | StmtKind::Atomic(b) => self.stmts(b),
+            StmtKind::Block(b) | StmtKind::Atomic(b) | StmtKind::Repeatable(b) => self.stmts(b),
             StmtKind::If(c, a, b) => {
                 self.expr(c);
                 let before = self.now.clone();

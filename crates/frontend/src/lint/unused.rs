@@ -251,7 +251,7 @@ impl Uses {
                     self.expr(tree, b);
                 }
                 StmtKind::Eval(e) => self.expr(tree, e),
-                StmtKind::Block(b) | StmtKind::Atomic(b) => self.stmts(tree, b),
+                StmtKind::Block(b) | StmtKind::Atomic(b) | StmtKind::Repeatable(b) => self.stmts(tree, b),
                 StmtKind::If(c, a, b) => {
                     self.expr(tree, c);
                     self.stmts(tree, a);

@@ -48,7 +48,7 @@ impl Lower<'_> {
                 ExprKind::Apply(t) => self.apply(*t, None, None, span),
                 _ => {}
             },
-            Tree::Block(b) => self.stmts(b),
+            Tree::Block(b) | Tree::Repeatable(b) => self.stmts(b),
             Tree::Atomic(b) => {
                 self.mark(ir::ATOMIC_BEGIN, span);
                 self.stmts(b);

@@ -1,10 +1,14 @@
 //! A table against a plain map, with memory that is written at once.
 
+mod moves;
+
 use pointsman_remote::{
-    Action, ChangeError, Config, Layout, LayoutError, LoadError, Part, Scratchpads, Table, WINDOW,
+    Action, ChangeError, Config, Layout, LayoutError, LoadError, Part, ResizeError, Scratchpads, Table,
+    WINDOW,
 };
 use pointsman_wire::Random;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 const LAYOUT: Layout = Layout { key: 4, value: 4, scratchpads: Scratchpads::Ring };
 const ROWS: Layout = Layout { scratchpads: Scratchpads::Inline, ..LAYOUT };
@@ -27,25 +31,41 @@ fn table(layout: Layout, cells: &[u32], stash: usize) -> Table {
 struct Memory {
     stash: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     cache: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    servers: Vec<Vec<u8>>,
-    starts: Vec<u32>,
-    total: u32,
+    /// Bytes of each server, and its own part.
+    servers: BTreeMap<usize, (Vec<u8>, Part)>,
+    /// The number of the first cell that is looked up, and how many there are.
+    range: (u32, u32),
     has_rows: bool,
+    /// How moves to other cells ended.
+    moves: Vec<Result<(), ResizeError>>,
 }
 
 impl Memory {
     fn new(table: &Table, has_rows: bool) -> Self {
-        let image = |i: usize| {
-            let mut memory = vec![0; table.server_bytes(i) as usize];
+        let range = (0, table.parts().iter().map(|p| p.cells).sum());
+        let (servers, moves) = (BTreeMap::new(), Vec::new());
+        let mut memory =
+            Memory { stash: BTreeMap::new(), cache: BTreeMap::new(), servers, range, has_rows, moves };
+        memory.add(table, table.servers());
+        for i in table.servers() {
             for (offset, bytes) in table.images(i, 5) {
-                memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+                memory.write(i, offset, &bytes);
             }
-            memory
-        };
-        let servers = (0..table.parts().len()).map(image).collect();
-        let starts = table.parts().iter().map(|p| p.start).collect();
-        let total = table.parts().iter().map(|p| p.cells).sum();
-        Memory { stash: BTreeMap::new(), cache: BTreeMap::new(), servers, starts, total, has_rows }
+        }
+        memory
+    }
+
+    /// New servers, in whose memory anything may be.
+    fn add(&mut self, table: &Table, servers: Range<usize>) {
+        for i in servers {
+            let bytes = vec![0xff; table.server_bytes(i) as usize];
+            self.servers.insert(i, (bytes, table.part(i).expect("a new server")));
+        }
+    }
+
+    fn write(&mut self, server: usize, offset: u64, bytes: &[u8]) {
+        let (memory, _) = self.servers.get_mut(&server).expect("a server that is used");
+        memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
     }
 
     /// The window from a cell on, behind the bytes of so many cells.
@@ -54,58 +74,110 @@ impl Memory {
             true => (behind + first) / 4 * ROW,
             false => (if behind > 0 { behind + 7 } else { 0 } + first) * 16,
         };
-        self.servers[server][at..at + 128].chunks(16).collect()
+        self.servers[&server].0[at..at + 128].chunks(16).collect()
     }
 
     /// What a look-up gives, by another CRC than the table's.
     fn look_up(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let [own, replica] = self.look_ups(key);
+        assert_eq!(own, replica, "the replica differs");
+        own
+    }
+
+    /// The same in a server and in its replica.
+    fn look_ups(&self, key: &[u8]) -> [Option<Vec<u8>>; 2] {
         if let Some(entry) = self.stash.get(key) {
-            return entry.clone();
+            return [entry.clone(), entry.clone()];
         }
         if let Some(entry) = self.cache.get(key) {
-            return entry.clone();
+            return [entry.clone(), entry.clone()];
         }
-        let home = if self.has_rows { crc(key) % (self.total / 4) * 4 } else { crc(key) % self.total };
-        let server = self.starts.iter().rposition(|s| *s <= home).expect("a server");
-        let first = (home - self.starts[server]) as usize;
-        let own = self.window(server, 0, first);
-        let next = (server + 1) % self.servers.len();
-        let end = self.starts.get(next + 1).copied().unwrap_or(self.total);
+        let (start, cells) = self.range;
+        let home = start + if self.has_rows { crc(key) % (cells / 4) * 4 } else { crc(key) % cells };
+        let is_in = |n: u32, part: &Part| (part.start..part.start + part.cells).contains(&n);
+        let (server, part) = self
+            .servers
+            .iter()
+            .find(|(_, (_, p))| is_in(home, p))
+            .map(|(i, (_, p))| (*i, *p))
+            .expect("a server");
+        let first = (home - part.start) as usize;
         // The replica is in the next server, behind the cells of its own range.
-        let behind = (end - self.starts[next]) as usize;
-        assert_eq!(own, self.window(next, behind, first), "the replica differs");
-        for (n, cell) in own.iter().enumerate() {
-            assert_eq!(cell[..4], (home + n as u32).to_be_bytes());
-            if cell[15] & 1 == 1 && cell[4..8] == *key {
-                assert_eq!(cell[12..], (crc(&cell[4..12]) | 1).to_be_bytes());
-                return Some(cell[8..12].to_vec());
-            }
-        }
-        None
+        let used = self.servers.iter().filter(|(_, (_, p))| (start..start + cells).contains(&p.start));
+        let used: Vec<usize> = used.map(|(i, _)| *i).collect();
+        let next = *used.iter().find(|i| **i > server).unwrap_or(&used[0]);
+        let behind = if used.len() > 1 { self.servers[&next].1.cells as usize } else { 0 };
+        [self.window(server, 0, first), self.window(next, behind, first)]
+            .map(|window| find(key, home, &window))
     }
 
     fn act(&mut self, now: u64, table: &mut Table) {
         while let Some(action) = table.take_action() {
-            match action {
-                Action::Stash(number, key, entry) => {
-                    self.stash.insert(key, entry);
-                    table.stashed(now, number);
-                }
-                Action::Unstash(key) => {
-                    self.stash.remove(&key).expect("it was there");
-                }
-                Action::Cache(key, entry) => {
-                    self.cache.insert(key, entry);
-                    assert!(self.cache.len() <= 6, "too many for the cache");
-                }
-                Action::Uncache(key) => {
-                    self.cache.remove(&key).expect("it was there");
-                }
-                Action::Write(number, server, offset, bytes) => {
-                    self.servers[server][offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-                    table.written(now, number);
-                }
+            if let Some(done) = self.does(action) {
+                done.tell(now, table);
             }
+        }
+    }
+
+    /// What the table hears of an action, when this is known.
+    fn does(&mut self, action: Action) -> Option<Done> {
+        match action {
+            Action::Stash(number, key, entry) => {
+                self.stash.insert(key, entry);
+                return Some(Done::Stashed(number));
+            }
+            Action::Unstash(key) => {
+                self.stash.remove(&key).expect("it was there");
+            }
+            Action::Cache(key, entry) => {
+                self.cache.insert(key, entry);
+                assert!(self.cache.len() <= 6, "too many for the cache");
+            }
+            Action::Uncache(key) => {
+                self.cache.remove(&key).expect("it was there");
+            }
+            Action::Write(number, server, offset, bytes) => {
+                self.write(server, offset, &bytes);
+                return Some(Done::Written(number));
+            }
+            Action::Switch(number, first, cells) => {
+                self.range = (first, cells);
+                return Some(Done::Switched(number));
+            }
+            Action::Retire(servers, result) => {
+                servers.for_each(|i| drop(self.servers.remove(&i).expect("a server that was used")));
+                self.moves.push(result);
+            }
+        }
+        None
+    }
+}
+
+/// What a window from the cell `home` on has for a key.
+fn find(key: &[u8], home: u32, window: &[&[u8]]) -> Option<Vec<u8>> {
+    for (n, cell) in window.iter().enumerate() {
+        assert_eq!(cell[..4], (home + n as u32).to_be_bytes());
+        if cell[15] & 1 == 1 && cell[4..8] == *key {
+            assert_eq!(cell[12..], (crc(&cell[4..12]) | 1).to_be_bytes());
+            return Some(cell[8..12].to_vec());
+        }
+    }
+    None
+}
+
+/// An action is done.
+enum Done {
+    Stashed(u64),
+    Written(u64),
+    Switched(u64),
+}
+
+impl Done {
+    fn tell(self, now: u64, table: &mut Table) {
+        match self {
+            Done::Stashed(number) => table.stashed(now, number),
+            Done::Written(number) => table.written(now, number),
+            Done::Switched(number) => table.switched(now, number),
         }
     }
 }
@@ -137,7 +209,14 @@ fn agree_with_a_map(layout: Layout, cells: &[u32]) {
         map.extend(first.iter().map(|(k, v)| (k.to_vec(), v.to_vec())));
         let mut memory = Memory::new(&table, layout == ROWS);
         let (mut full, mut evicted) = (0, 0);
+        let sizes = [cells.to_vec(), vec![64], vec![12, 16], cells.iter().map(|n| 2 * n).collect()];
         for now in 0..3000 {
+            // The table moves to other cells, again and again.
+            if now % 97 == 40 && !table.is_moving() {
+                let size = &sizes[random.below(sizes.len() as u64) as usize];
+                let servers = table.resize(size, size.len() > 1).expect("cells that are possible");
+                memory.add(&table, servers);
+            }
             // Keys become popular at random, also while they change.
             let before = memory.cache.clone();
             table.popular(&(random.below(60) as u32).to_be_bytes());
@@ -178,10 +257,13 @@ fn agree_with_a_map(layout: Layout, cells: &[u32]) {
             }
         }
         // When nothing changes, the switch holds only what has no cell.
-        table.wake(10_000);
-        memory.act(10_000, &mut table);
-        table.wake(20_000);
-        memory.act(20_000, &mut table);
+        for now in 1..4 {
+            table.wake(10_000 * now);
+            memory.act(10_000 * now, &mut table);
+        }
+        assert!(!table.is_moving());
+        let moved = memory.moves.iter().filter(|m| m.is_ok()).count();
+        assert!(moved > 20, "seed {seed}: {moved} moves");
         assert_eq!(table.stash(), table.collisions(), "seed {seed}");
         assert_eq!(memory.stash.len(), table.collisions());
         assert!(full < 2000, "seed {seed}: {full} refused");
@@ -210,7 +292,7 @@ fn bad_input_is_refused() {
     );
     assert_eq!(error(LAYOUT, &[100]), Some(LayoutError::Replica));
     for cells in [&[][..], &[4, 0], &[1 << 30, 1 << 30]] {
-        assert_eq!(Part::divide(cells), Err(LayoutError::Cells), "{cells:?}");
+        assert_eq!(Part::divide(0, cells), Err(LayoutError::Cells), "{cells:?}");
     }
     assert_eq!(error(ROWS, &[8, 10]), Some(LayoutError::Rows(10)));
     let mut t = table(LAYOUT, &[1], 1);

@@ -3,6 +3,8 @@
 #[allow(dead_code, reason = "the command has more applications")]
 #[path = "../../../tea/src/checker.rs"]
 mod checker;
+mod many;
+mod moves;
 mod rows;
 mod setup;
 mod tables;
@@ -36,6 +38,7 @@ fn settings() -> Settings {
         replicas: false,
         away: None,
         breaks: None,
+        moves: Vec::new(),
         cache: None,
     }
 }

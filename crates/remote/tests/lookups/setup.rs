@@ -1,7 +1,7 @@
 //! The program, its switch, and addresses.
 
 use super::checker::{App as Shown, TWINS};
-use super::world::Settings;
+use super::world::{PLACES, Settings, group, port};
 use pointsman_ir::{Executor, Program};
 use pointsman_net::Loader;
 use pointsman_remote::{Layout, Scratchpads};
@@ -36,7 +36,7 @@ pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
 pub const PATIENCE: u64 = 50 * US;
 /// The switch's generators: for ports that go down, and for questions whether servers answer again.
 pub const GENERATORS: [&str; 2] =
-    ["1:port-down,port=508,template=00", "2:period=100us,port=508,packets=4,template=00"];
+    ["1:port-down,port=508,template=00", "2:period=100us,port=508,packets=32,template=00"];
 
 /// An age of the sketch (`TEA_AGE`), and entries of the cache (`TEA_CACHE`).
 pub const AGE: u64 = 1 << 20;
@@ -139,6 +139,13 @@ pub fn encode_answer(packet: &Packet<'_>, server: usize) -> Vec<u8> {
     packet.encode(hop(), (address(server), 9), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)))
 }
 
+/// The switch's settings, with so many cells from this one on.
+pub fn configure(first: u32, cells: u32) -> String {
+    format!(
+        "configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout={TIMEOUT}, wait_port={WAIT}, first={first})"
+    )
+}
+
 pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<E> {
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
     let switch = Switch::with_shared(config, app.loader.load()).expect("settings");
@@ -146,27 +153,25 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     let cells: u32 = settings.cells.iter().sum();
     let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
     let mut nodes = 0;
-    let mut group = |number: usize, copies: &[(u32, u32)]| {
-        text += &format!("mc_mgrp_create {number}\n");
+    let mut copies = |group: usize, copies: &[(u32, u32)]| {
+        text += &format!("mc_mgrp_create {group}\n");
         for (instance, port) in copies {
-            text += &format!("mc_node_create {instance} {port}\nmc_node_associate {number} {nodes}\n");
+            text += &format!("mc_node_create {instance} {port}\nmc_node_associate {group} {nodes}\n");
             nodes += 1;
         }
     };
     let requests = if app.scratchpads == Scratchpads::Inline { 2 } else { 3 };
-    for i in 0..settings.cells.len() {
-        let port = SERVER + i as u32;
-        group(i + 1, &[(1, port), (2, port), (3, port)][..requests]);
+    for i in 0..PLACES {
+        let port = port(i);
+        copies(group(i), &[(1, port), (2, port), (3, port)][..requests]);
         if app.shown == Shown::Policy {
-            group(ALONE + i + 1, &[(2, port), (STAYS, LOOP)]);
+            copies(ALONE + group(i), &[(2, port), (STAYS, LOOP)]);
         }
     }
     let lines = pointsman_stf::parse(&text).expect("statements");
     let now = rig.now;
     pointsman_stf::fill(rig.state(), now, &lines).expect("groups");
-    let configure =
-        format!("configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout={TIMEOUT}, wait_port={WAIT})");
-    rig.set_default("tea_config", &configure).expect("the settings");
+    rig.set_default("tea_config", &configure(0, cells)).expect("the settings");
     rig.set_default("unknown", &format!("to_port(port={UNKNOWN})")).expect("a port");
     let twins = format!("{}/{}", TWINS.0, TWINS.1);
     let prefixes = match app.shown {

@@ -2,8 +2,10 @@
 
 mod pairs;
 mod popular;
+mod servers;
 mod settings;
 
+pub use servers::{Move, PLACES, group, port};
 pub use settings::{Away, Keeps, Settings};
 
 use super::checker::{App, Checker, State};
@@ -12,7 +14,7 @@ use pointsman_ir::Executor;
 use pointsman_remote::{
     Action, ChangeError, Config, Layout, ROW_SLOT, SLOT, Scratchpads, Table, WINDOW, Writer,
 };
-use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
+use pointsman_roce::{Opcode, Packet, Responder};
 use pointsman_stf::Rig;
 use pointsman_v1model::{Arrived, Output, Time};
 use pointsman_wire::Random;
@@ -31,6 +33,10 @@ enum Event {
     Read(usize, u64, OwnedRead),
     Stash(Action),
     Stashed(u64),
+    /// Look-ups use other cells.
+    Switched(u64),
+    /// The table is to move.
+    Resize(Move),
     /// An age of the sketch is over.
     Age,
     /// The switch's requests in a queue pair get a wrong key, so that the server ends it.
@@ -46,6 +52,17 @@ struct OwnedRead {
     data: Vec<u8>,
 }
 
+/// A server with memory, unless it is gone.
+struct Server {
+    responder: Option<Responder>,
+    /// Bytes of its cells; 0: it is not used any more.
+    bytes: u64,
+    /// When the switch asked it last.
+    asked: u64,
+    /// Its entry of `tea_servers`.
+    entry: String,
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -59,7 +76,9 @@ pub struct World<E: Executor> {
     random: Random,
     pub settings: Settings,
     pub rig: Rig<E>,
-    servers: Vec<Responder>,
+    servers: Vec<Server>,
+    /// Moves of the table that ended, and that were given up.
+    pub moved: [u32; 2],
     pub table: Table,
     writer: Writer,
     pub checker: Checker,
@@ -110,6 +129,7 @@ impl<E: Executor + Send + Sync> World<E> {
             random: Random::new(seed),
             rig: rig(app, &settings),
             servers: Vec::new(),
+            moved: [0; 2],
             table,
             writer: Writer::new(),
             checker,
@@ -126,8 +146,9 @@ impl<E: Executor + Send + Sync> World<E> {
             wrong: Vec::new(),
             settings,
         };
-        for i in 0..world.table.parts().len() {
+        for i in world.table.servers() {
             world.add_server(i);
+            world.write_images(i);
         }
         // The memory is written, over the same links, before packets come.
         world.end = world.now;
@@ -136,50 +157,6 @@ impl<E: Executor + Send + Sync> World<E> {
             world.run_until(world.end);
         }
         world
-    }
-
-    fn add_server(&mut self, i: usize) {
-        let part = self.table.parts()[i];
-        let ring = ring(self.table.server_bytes(i));
-        let bytes = (ring - BASE) + self.layout.ring_bytes(PAIRS);
-        let rights = Rights { read: true, write: true, atomic: false };
-        let mut server = Responder::new(MTU).expect("a path MTU");
-        let region = Region::new(BASE, bytes as usize, rights).expect("a region");
-        server.add_region(REGION, region).expect("a new key");
-        server.add_pair(0x10, 0x90, 7, &[REGION]).expect("a queue pair");
-        self.writer.add(Requester::new(0x10, 7, MTU, 100 * US, 1000).expect("a queue pair"), REGION, BASE);
-        for j in 0..PAIRS {
-            let pair = i as u32 * PAIRS + j;
-            // The numbers are about to start again from 0.
-            let psn = 0xff_ff00 + 40 * pair;
-            server.add_pair(0x20 + j, 0x100 + pair, psn, &[REGION]).expect("a queue pair");
-            for register in ["tea_next", "tea_done"] {
-                self.rig.write_register(register, pair.into(), &psn.to_string()).expect("a register");
-            }
-            let peer = self.peer(i, j, 0x20 + j, REGION);
-            self.rig.add(&peer).expect("a queue pair");
-        }
-        let range = format!("{}..{}", part.start, part.start + part.cells - 1);
-        let (first, mask) = (i as u32 * PAIRS, PAIRS - 1);
-        let action = match self.table.replica(i) {
-            None => format!("server(first_pair={first}, pair_mask={mask})"),
-            Some((other, start)) => format!(
-                "replicated(first_pair={first}, pair_mask={mask}, port={}, patience={PATIENCE}, replica_pair={}, replica_port={}, \
-                 replica_cells={}, start={})",
-                SERVER + i as u32,
-                other as u32 * PAIRS,
-                SERVER + other as u32,
-                BASE + start,
-                part.start
-            ),
-        };
-        let server_entry = format!("tea_servers cell={range} priority=1 -> {action}");
-        self.rig.add(&server_entry).expect("a range");
-        self.servers.push(server);
-        let images: Vec<_> = self.table.images(i, 16).collect();
-        for (n, (offset, bytes)) in images.into_iter().enumerate() {
-            self.write((u64::MAX - n as u64, i, offset, bytes));
-        }
     }
 
     fn enter(&mut self, after: u64, event: Event) {
@@ -206,6 +183,9 @@ impl<E: Executor + Send + Sync> World<E> {
         if let Some(after) = self.settings.breaks.take() {
             self.enter(after, Event::Break);
             self.enter(after, Event::Revive);
+        }
+        for step in std::mem::take(&mut self.settings.moves) {
+            self.enter(step.after, Event::Resize(step));
         }
         if self.settings.cache.is_some() {
             self.enter(AGE - self.now % AGE, Event::Age);
@@ -252,13 +232,14 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::Age => self.age(),
             Event::Break => self.break_pair(),
             Event::Revive => self.revive(),
+            Event::Resize(step) => self.resize(&step),
             Event::Link(up) => self.rig.switch.set_port_status(SERVER, up),
             Event::ToSwitch(port, frame) => {
                 if port != SERVER || self.is_away(Away::Port).is_none() {
                     self.at_switch(Some((port, frame)));
                 }
             }
-            Event::ToServer(i, frame) => match self.is_away(Away::Hangs).filter(|_| i == 0) {
+            Event::ToServer(i, frame) => match self.is_away(Away::Hangs).filter(|_| port(i) == SERVER) {
                 Some(after) => self.enter(after, Event::ToServer(i, frame)),
                 None => self.at_server(i, &frame),
             },
@@ -274,7 +255,8 @@ impl<E: Executor + Send + Sync> World<E> {
                 self.act();
             }
             Event::Read(i, address, mut read) => {
-                let region = self.servers[i].region(REGION).expect("the region");
+                let Some(responder) = &self.servers[i].responder else { return };
+                let region = responder.region(REGION).expect("the region");
                 let start = (address - BASE) as usize;
                 let now = &region.memory[start..start + read.data.len()];
                 for (old, new) in read.data.chunks_mut(8).zip(now.chunks(8)) {
@@ -295,6 +277,10 @@ impl<E: Executor + Send + Sync> World<E> {
                     let state = self.checker.flows[flow].last_mut().expect("a first state");
                     assert!(state.acked.replace(self.now).is_none());
                 }
+                self.act();
+            }
+            Event::Switched(number) => {
+                self.table.switched(self.now, number);
                 self.act();
             }
         }
@@ -400,6 +386,15 @@ impl<E: Executor + Send + Sync> World<E> {
             }
             Action::Cache(key, entry) => self.cache(key, entry),
             Action::Uncache(key) => self.uncache(&key),
+            Action::Switch(number, first, cells) => {
+                self.rig.set_default("tea_config", &configure(first, cells)).expect("the settings");
+                let after = self.random.below(self.settings.control_ns);
+                self.enter(after, Event::Switched(number));
+            }
+            Action::Retire(servers, result) => {
+                servers.for_each(|i| self.retire(i));
+                self.moved[usize::from(result.is_err())] += 1;
+            }
             Action::Write(..) => unreachable!("writes go to servers"),
         }
     }
@@ -419,12 +414,9 @@ impl<E: Executor + Send + Sync> World<E> {
             match output {
                 Output::Port(OUT, frame) => drop(self.checker.receive(self.now, true, &frame)),
                 Output::Port(UNKNOWN, frame) => drop(self.checker.receive(self.now, false, &frame)),
-                Output::Port(port, frame)
-                    if port >= SERVER && ((port - SERVER) as usize) < self.servers.len() =>
-                {
-                    let i = (port - SERVER) as usize;
-                    self.requested(i, &frame);
-                    if i == 0 && self.is_away(Away::Port).is_some() {
+                Output::Port(at, frame) if (SERVER..UNKNOWN).contains(&at) => {
+                    let Some(i) = self.requested(at, &frame) else { continue };
+                    if at == SERVER && self.is_away(Away::Port).is_some() {
                         continue;
                     }
                     self.link(&frame, |frame| Event::ToServer(i, frame));
@@ -434,13 +426,17 @@ impl<E: Executor + Send + Sync> World<E> {
         }
     }
 
-    /// The data plane's requests are those of the layout.
-    fn requested(&mut self, i: usize, frame: &[u8]) {
-        let all = self.table.server_bytes(i);
+    /// The data plane's requests are those of the layout. The server that is asked.
+    fn requested(&mut self, at: u32, frame: &[u8]) -> Option<usize> {
         let (packet, from, to) = match Packet::decode(frame) {
             Ok(decoded) => decoded,
-            Err(e) => return self.wrong.push(format!("{e} in {frame:02x?}")),
+            Err(e) => {
+                self.wrong.push(format!("{e} in {frame:02x?}"));
+                return None;
+            }
         };
+        let i = (0..self.servers.len()).rev().find(|i| address(*i) == to && port(*i) == at)?;
+        let all = self.servers[i].bytes;
         let remote = packet.remote;
         let window = remote.address < BASE + all;
         let at = remote.address.wrapping_sub(if window { BASE } else { ring(all) });
@@ -460,19 +456,24 @@ impl<E: Executor + Send + Sync> World<E> {
         } else {
             at.is_multiple_of(SLOT.into()) && remote.bytes <= SLOT
         };
-        let addresses = from == IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)) && to == address(i);
+        let from_switch = from == IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
         // A queue pair that is to end has another key.
         let is_broken = (i, packet.pair, remote.key) == (0, 0x20, REGION + 1);
-        if !fits || !addresses || (remote.key != REGION && !is_broken) {
+        if all == 0 || !fits || !from_switch || (remote.key != REGION && !is_broken) {
             self.wrong.push(format!("{packet:?} for server {i}"));
         }
+        if remote.bytes > 0 {
+            self.servers[i].asked = self.now;
+        }
+        Some(i)
     }
 
     fn at_server(&mut self, i: usize, frame: &[u8]) {
         let (packet, ..) = Packet::decode(frame).expect("nothing changes frames");
         let mut answers = Vec::new();
         let mut reads = Vec::new();
-        self.servers[i].step(&packet, &mut |answer| {
+        let Some(responder) = &mut self.servers[i].responder else { return };
+        responder.step(&packet, &mut |answer| {
             if answer.opcode == Opcode::ReadOnly {
                 reads.push(OwnedRead { pair: answer.pair, psn: answer.psn, data: answer.data.to_vec() });
             }
@@ -496,7 +497,7 @@ impl<E: Executor + Send + Sync> World<E> {
         if pair == 0x90 {
             self.link(&frame, |frame| Event::ToController(i, frame));
         } else {
-            self.link(&frame, |frame| Event::ToSwitch(SERVER + i as u32, frame));
+            self.link(&frame, |frame| Event::ToSwitch(port(i), frame));
         }
     }
 

@@ -25,8 +25,8 @@ pub fn bare_reads(options: &Options, sizes: &[usize], count: usize) -> Result<Ve
 fn reads(options: &Options, sizes: &[usize], count: usize) -> Result<Vec<Vec<u64>>> {
     let layout = options.app.layout(options.layout.scratchpads());
     let mut random = Random::new(options.seed);
-    let (server, mut way, mut requester) =
-        Server::set_up((0, false), layout, dram_bytes(options), &mut random)?;
+    let (mut server, mut way) = Server::set_up((0, false))?;
+    let (_, mut requester) = server.share((0, 0), layout, (0, dram_bytes(options)), &mut random)?;
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
     let (mut pool, mut came, mut out) = (FramePool::default(), Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! What a run of the controller is for.
 
-use crate::{App, Fault, Options, Place};
+use crate::{App, Fault, Move, Options, Place};
 use pointsman_remote::Layout;
 use pointsman_wire::Mac;
 
@@ -23,6 +23,8 @@ pub struct Plan {
     pub entries: u32,
     /// Whether entries change.
     pub churn: bool,
+    /// How the table moves.
+    pub moves: Option<Move>,
     /// Entries of the switch's cache; 0: it has none.
     pub cache: u32,
     /// Whether links to memory servers are slow, and ordinary packets are sent to the first one.
@@ -56,6 +58,7 @@ impl Plan {
             copies: options.copies,
             entries: options.entries,
             churn: options.churn,
+            moves: options.moves,
             cache: options.cache,
             is_slow: options.fault == Fault::Congestion,
             ipv6: options.ipv6,

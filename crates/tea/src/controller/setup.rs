@@ -1,8 +1,8 @@
 //! Memory servers: how much of their memory is used for what, and their queue pairs.
 
 use super::{Management, Plan, STASH};
-use crate::Options;
 use crate::bed::{self, Bed, SERVER, management};
+use crate::{Move, Options};
 use pointsman_lab::{Error, Result};
 use pointsman_node::memory::{Client, ClientError};
 use pointsman_ports::{Want, open_interface};
@@ -10,7 +10,9 @@ use pointsman_remote::{Config, Layout, RING, SLOT, Scratchpads, WINDOW};
 use pointsman_roce::Requester;
 use pointsman_roce::setup::Memory;
 use pointsman_wire::Random;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Queue pairs of the switch with each server, a power of two.
@@ -19,8 +21,10 @@ pub const PAIRS: u32 = 4;
 const FIRST_PAIR: u32 = 0x100;
 /// The switch's addresses in requests.
 const SWITCH: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 9, 0, 1), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1));
-/// The controller's queue pair with each server.
+/// The first of the controller's queue pairs, one for each share of a server.
 const OWN_PAIR: u32 = 0x90;
+/// Shares of servers that the switch can have at once (`TEA_PAIRS`).
+pub const PLACES: usize = 16;
 /// The longest packet that is looked up (`TEA_PACKET`), with filling, and its head in a scratchpad of each kind.
 const PACKET: usize = 1514 + 3;
 const HEAD: usize = 8;
@@ -54,12 +58,30 @@ pub fn cells(scratchpads: Scratchpads, entries: u32, servers: usize) -> Vec<u32>
     vec![all.div_ceil(servers.max(1) as u32).next_multiple_of(multiple); servers]
 }
 
-/// Bytes of memory that each server of a plan needs.
+/// The memory servers to which a table moves, and the cells of each.
+pub(super) fn next_cells(
+    step: Move,
+    scratchpads: Scratchpads,
+    entries: u32,
+    servers: usize,
+) -> (Range<usize>, Vec<u32>) {
+    let (servers, entries) = match step {
+        Move::Double => (0..servers, entries.saturating_mul(2)),
+        Move::Add => (0..servers + 1, entries),
+        Move::Drain => (0..servers - 1, entries),
+        Move::Lose => (1..servers, entries),
+    };
+    let cells = cells(scratchpads, entries, servers.len());
+    (servers, cells)
+}
+
+/// Bytes of memory that each server of a plan needs: also for the cells to which the table moves.
 pub fn dram_bytes(options: &Options) -> u64 {
     let scratchpads = options.layout.scratchpads();
-    let cells = cells(scratchpads, options.entries, options.servers);
     let layout = options.app.layout(scratchpads);
-    cells.first().map_or(0, |cells| server_bytes(layout, *cells, options.copies))
+    let bytes = |cells: Vec<u32>| cells.first().map_or(0, |c| server_bytes(layout, *c, options.copies));
+    let next = options.moves.map(|step| next_cells(step, scratchpads, options.entries, options.servers).1);
+    bytes(cells(scratchpads, options.entries, options.servers)) + next.map_or(0, bytes)
 }
 
 /// The settings of the table.
@@ -79,10 +101,11 @@ pub(super) fn table(plan: &Plan, hold_ns: u64) -> (Vec<u32>, Config) {
     )
 }
 
-/// All memory servers.
+/// All memory servers, and what the table has of them, by its numbers of servers.
 #[derive(Default)]
 pub(super) struct Memories {
     pub servers: Vec<Server>,
+    pub shares: BTreeMap<usize, Share>,
     alive: Option<Instant>,
 }
 
@@ -93,86 +116,118 @@ impl Memories {
             return Ok(());
         }
         self.alive = Some(Instant::now());
-        for server in &mut self.servers {
+        for server in self.servers.iter_mut().filter(|s| !s.is_lost) {
             // One that hangs does not answer; its queue pairs stay.
             let _ = server.client.memory();
         }
         Ok(())
     }
+
+    /// Takes memory and queue pairs of a server for a number of the table.
+    pub fn take(
+        &mut self,
+        number: usize,
+        server: usize,
+        (layout, bytes): (Layout, u64),
+        random: &mut Random,
+    ) -> Result<Requester> {
+        // The table has at most one share of a server when it gets another.
+        let used = self.shares.values().find(|s| s.server == server).map(|s| s.at..s.at + s.bytes);
+        let at = used.filter(|used| used.start < bytes).map_or(0, |used| used.end);
+        let (share, requester) = self.servers[server].share((number, server), layout, (at, bytes), random)?;
+        self.shares.insert(number, share);
+        Ok(requester)
+    }
+
+    /// Gives up what a number of the table has of a server.
+    pub fn give_up(&mut self, number: usize) {
+        let Some(share) = self.shares.remove(&number) else { return };
+        let server = &mut self.servers[share.server];
+        if !server.is_lost {
+            for pair in share.pairs.iter().map(|(pair, _)| *pair).chain([share.own]) {
+                // It may be gone already.
+                let _ = server.client.remove(pair);
+            }
+        }
+    }
+
+    /// Gets another queue pair in the place of one that ended, which begins with the number `psn`. `None`: there is no such queue pair, or no server.
+    pub fn renew(&mut self, number: u32, psn: u32) -> Option<std::result::Result<(), ClientError>> {
+        let (place, pair) = Share::place(number);
+        let (_, share) = self.shares.iter_mut().find(|(n, _)| *n % PLACES == place)?;
+        let server = self.servers.get_mut(share.server).filter(|s| !s.is_lost)?;
+        let held = share.pairs.get_mut(pair)?;
+        // It may be gone already.
+        let _ = server.client.remove(held.0);
+        let renewed = server.client.pair(FIRST_PAIR + number, psn, switch_address(server.address.is_ipv6()));
+        Some(renewed.map(|pair| *held = (pair, psn)))
+    }
 }
 
-/// A memory server.
-pub(super) struct Server {
-    /// Of its memory that are used.
+/// What the table has of a memory server.
+pub(super) struct Share {
+    /// The memory server.
+    pub server: usize,
+    /// Its bytes: from where on in the server's memory, and how many.
+    pub at: u64,
     pub bytes: u64,
-    pub memory: Memory,
+    /// Address of its cells.
+    pub address: u64,
     /// Numbers and first packet sequence numbers of the switch's queue pairs.
     pub pairs: Vec<(u32, u32)>,
-    /// The switch's way to it.
-    pub mac: u64,
-    pub address: IpAddr,
-    pub port: u16,
-    client: Client,
+    /// Number of the controller's queue pair.
+    own: u32,
 }
 
-impl Server {
+impl Share {
     /// Address of a queue pair's scratchpads, which rows have in their place.
     pub fn ring(&self, pair: usize) -> u64 {
         let after = u64::from(PAIRS - pair as u32) * u64::from(RING * SLOT);
-        (self.memory.address + self.bytes).saturating_sub(after)
+        (self.address + self.bytes).saturating_sub(after)
     }
 
-    /// The number of a server's queue pair in the switch.
-    pub fn pair_number(server: usize, pair: usize) -> u32 {
-        server as u32 * PAIRS + pair as u32
+    /// The number of a queue pair in the switch.
+    pub fn pair_number(number: usize, pair: usize) -> u32 {
+        (number % PLACES) as u32 * PAIRS + pair as u32
     }
 
-    /// Server and pair of such a number.
+    /// The table's server, of those that the switch can have at once, and the pair of such a number.
     pub fn place(number: u32) -> (usize, usize) {
         ((number / PAIRS) as usize, (number % PAIRS) as usize)
     }
 
-    /// Gets another queue pair in the place of one that ended, which begins with the number `psn`.
-    pub fn renew(&mut self, (i, pair): (usize, usize), psn: u32) -> std::result::Result<(), ClientError> {
-        if let Some((old, _)) = self.pairs.get(pair) {
-            // It may be gone already.
-            let _ = self.client.remove(*old);
-        }
-        let number = self.client.pair(
-            FIRST_PAIR + Server::pair_number(i, pair),
-            psn,
-            switch_address(self.address.is_ipv6()),
-        )?;
-        if let Some(place) = self.pairs.get_mut(pair) {
-            *place = (number, psn);
-        }
-        Ok(())
+    /// The multicast group of its requests.
+    pub fn group(number: usize) -> u16 {
+        (number % PLACES) as u16 + 1
     }
 
-    /// Connects to a server, and gets queue pairs for the switch and the controller.
-    pub fn set_up(
-        (i, ipv6): (usize, bool),
-        layout: Layout,
-        bytes: u64,
-        random: &mut Random,
-    ) -> Result<(Server, Management, Requester)> {
+    /// The controller's queue pair for a number of the table.
+    pub fn own_peer(number: usize) -> u32 {
+        OWN_PAIR + (number % PLACES) as u32
+    }
+}
+
+/// A memory server.
+pub(super) struct Server {
+    pub memory: Memory,
+    /// The switch's way to it.
+    pub mac: u64,
+    pub address: IpAddr,
+    pub port: u16,
+    /// It is gone for good.
+    pub is_lost: bool,
+    client: Client,
+}
+
+impl Server {
+    /// Connects to a server.
+    pub fn set_up((i, ipv6): (usize, bool)) -> Result<(Server, Management)> {
         let failed = |e: String| Error::new(format!("memory server {i}: {e}"));
         let mut client =
             Client::connect(Bed::setup(i), Some(bed::SECRET)).map_err(|e| Error::new(e.to_string()))?;
         let memory = client.memory().map_err(|e| failed(e.to_string()))?;
-        fits(&memory, layout, bytes).map_err(failed)?;
-        let mut psn = || random.below(1 << 24) as u32;
-        let own_psn = psn();
         let (to, from) = management(i);
         let (to, from) = (IpAddr::V4(to), IpAddr::V4(from));
-        let own = client.pair(OWN_PAIR, own_psn, from).map_err(|e| failed(e.to_string()))?;
-        let mut pairs = Vec::new();
-        for pair in 0..PAIRS as usize {
-            let (peer, psn) = (FIRST_PAIR + Server::pair_number(i, pair), psn());
-            let own = switch_address(ipv6);
-            let number = client.pair(peer, psn, own).map_err(|e| failed(e.to_string()))?;
-            pairs.push((number, psn));
-        }
         let port = |number| memory.ports.iter().find(|p| p.number == number);
         let data = port(0).and_then(|p| Some((p.mac, bed::of_family(&p.addresses, ipv6)?)));
         let family = if ipv6 { "IPv6" } else { "IPv4" };
@@ -187,11 +242,35 @@ impl Server {
         let own_mac = pointsman_lab::rack::Link::in_subnet(SERVER + i as u16, 110 + i as u8).gateway_mac;
         let management =
             Management { port: opened, hop: (way.mac, own_mac), from, to, out: Vec::new(), _held: held };
-        let requester =
-            Requester::new(own, own_psn, memory.mtu, RETRY_NS, RETRIES).map_err(|e| failed(e.to_string()))?;
-        let server =
-            Server { bytes, memory, pairs, mac: mac.to_u64(), address, port: SERVER + i as u16, client };
-        Ok((server, management, requester))
+        let port = SERVER + i as u16;
+        Ok((Server { memory, mac: mac.to_u64(), address, port, is_lost: false, client }, management))
+    }
+
+    /// Gets queue pairs for the switch and the controller, for a share of the memory.
+    pub fn share(
+        &mut self,
+        (number, i): (usize, usize),
+        layout: Layout,
+        (at, bytes): (u64, u64),
+        random: &mut Random,
+    ) -> Result<(Share, Requester)> {
+        let failed = |e: String| Error::new(format!("memory server {i}: {e}"));
+        fits(&self.memory, layout, at + bytes).map_err(failed)?;
+        let mut psn = || random.below(1 << 24) as u32;
+        let own_psn = psn();
+        let from = management(i).1.into();
+        let own =
+            self.client.pair(Share::own_peer(number), own_psn, from).map_err(|e| failed(e.to_string()))?;
+        let mut pairs = Vec::new();
+        for pair in 0..PAIRS as usize {
+            let (peer, psn) = (FIRST_PAIR + Share::pair_number(number, pair), psn());
+            let switch = switch_address(self.address.is_ipv6());
+            let pair = self.client.pair(peer, psn, switch).map_err(|e| failed(e.to_string()))?;
+            pairs.push((pair, psn));
+        }
+        let requester = Requester::new(own, own_psn, self.memory.mtu, RETRY_NS, RETRIES)
+            .map_err(|e| failed(e.to_string()))?;
+        Ok((Share { server: i, at, bytes, address: self.memory.address + at, pairs, own }, requester))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The switch by P4Runtime: a session, what its tables hold, and changes of the entries that it holds itself.
 
 use super::popular::{self, Hits};
-use super::setup::{Memories, PAIRS, Server, switch_address};
+use super::setup::{Memories, PAIRS, Share, switch_address};
 use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
 use crate::bed::{FOUND, LOOP, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
 use crate::checker::tunnels::{GATEWAY, NETWORK};
@@ -60,7 +60,7 @@ fn program(plan: &Plan) -> Result<Program> {
     Ok(program)
 }
 
-fn lacks(e: UnknownName) -> Error {
+pub(super) fn lacks(e: UnknownName) -> Error {
     Error::new(e.to_string())
 }
 
@@ -80,8 +80,8 @@ fn bits(address: IpAddr) -> u128 {
 #[derive(Debug)]
 enum Purpose {
     Fill,
-    /// Numbers of the actions.
-    Stash(Vec<u64>),
+    /// Numbers of the actions that change entries, and of that by which look-ups use other cells.
+    Change(Vec<u64>, Option<u64>),
     Counts,
     Hits,
     Dead,
@@ -92,6 +92,8 @@ enum Purpose {
 pub struct Done {
     /// Numbers of [`Action::Stash`]es.
     pub stashed: Vec<u64>,
+    /// Number of an [`Action::Switch`].
+    pub switched: Option<u64>,
     /// Keys that the data plane reports.
     pub popular: Vec<Vec<u8>>,
     /// The cache's counters.
@@ -116,6 +118,7 @@ pub struct Switch {
     keys: BTreeSet<Vec<u8>>,
     cached: BTreeSet<Vec<u8>>,
     has_cache: bool,
+    ipv6: bool,
     counts: Option<Vec<p4rt::Entity>>,
 }
 
@@ -141,6 +144,7 @@ impl Switch {
             keys: BTreeSet::new(),
             cached: BTreeSet::new(),
             has_cache: plan.cache > 0,
+            ipv6: plan.ipv6,
             counts: None,
         })
     }
@@ -204,22 +208,14 @@ impl Switch {
 
     /// What the switch holds, besides entries of its own.
     pub fn entities(&self, plan: &Plan, memories: &Memories, table: &Table) -> Result<Vec<p4rt::Entity>> {
-        let cells: u32 = table.parts().iter().map(|p| p.cells).sum();
+        let cells = table.parts().iter().map(|p| p.cells).sum();
         let all = || -> std::result::Result<_, UnknownName> {
             let mut all = self.routes(plan)?;
             let address = bits(switch_address(plan.ipv6));
             all.push(self.book.value_set("FlowParser.tea.tea_addresses", &[address])?);
-            let settings = [
-                ("address", address),
-                ("mac", MAC),
-                ("cells", cells.into()),
-                ("timeout", TIMEOUT_NS.into()),
-                ("wait_port", WAIT.into()),
-            ];
-            let configure = self.book.action("FlowIngress.arrive.configure", &settings)?;
-            all.push(self.book.default_action("FlowIngress.arrive.tea_config", configure)?);
-            for i in 0..memories.servers.len() {
-                self.server(i, memories, table, &mut all)?;
+            all.push(self.settings((0, cells))?);
+            for number in table.servers() {
+                self.server(number, memories, table, &mut all)?;
             }
             if plan.is_slow {
                 self.slow_links(memories, &mut all)?;
@@ -233,36 +229,54 @@ impl Switch {
         all().map_err(lacks)
     }
 
-    fn server(
+    /// The switch's settings, with so many cells from a first one on.
+    fn settings(&self, (first, cells): (u32, u32)) -> std::result::Result<p4rt::Entity, UnknownName> {
+        let settings = [
+            ("address", bits(switch_address(self.ipv6))),
+            ("mac", MAC),
+            ("cells", cells.into()),
+            ("timeout", TIMEOUT_NS.into()),
+            ("wait_port", WAIT.into()),
+            ("first", first.into()),
+        ];
+        let configure = self.book.action("FlowIngress.arrive.configure", &settings)?;
+        self.book.default_action("FlowIngress.arrive.tea_config", configure)
+    }
+
+    /// What the switch holds of a server of the table.
+    pub fn server(
         &self,
-        i: usize,
+        number: usize,
         memories: &Memories,
         table: &Table,
         all: &mut Vec<p4rt::Entity>,
     ) -> std::result::Result<(), UnknownName> {
-        let (server, part) = (&memories.servers[i], table.parts()[i]);
-        let group = i as u16 + 1;
+        let (Some(share), Some(part)) = (memories.shares.get(&number), table.part(number)) else {
+            return Ok(());
+        };
+        let server = &memories.servers[share.server];
         let replicas = match self.layout {
             Place::Ring => RING_REPLICAS,
             Place::Inline => INLINE_REPLICAS,
         };
         let copies: Vec<_> = replicas.iter().map(|instance| (server.port, *instance)).collect();
-        all.push(replicated(group, &copies));
+        all.push(replicated(Share::group(number), &copies));
         if self.app.keys() > 1 {
-            all.push(replicated(ALONE + group, &[(server.port, 2), (LOOP, STAYS)]));
+            all.push(replicated(ALONE + Share::group(number), &[(server.port, 2), (LOOP, STAYS)]));
         }
-        let first = Server::pair_number(i, 0);
+        let first = Share::pair_number(number, 0);
         let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];
-        let action = match table.replica(i) {
+        let replica = table.replica(number);
+        let replica = replica.and_then(|(other, offset)| Some((other, memories.shares.get(&other)?, offset)));
+        let action = match replica {
             None => self.book.action("FlowIngress.arrive.server", &settings)?,
-            Some((other, offset)) => {
-                let replica = &memories.servers[other];
+            Some((other, replica, offset)) => {
                 let more = [
                     ("port", server.port.into()),
                     ("patience", PATIENCE_NS.into()),
-                    ("replica_pair", Server::pair_number(other, 0).into()),
-                    ("replica_port", replica.port.into()),
-                    ("replica_cells", (replica.memory.address + offset).into()),
+                    ("replica_pair", Share::pair_number(other, 0).into()),
+                    ("replica_port", memories.servers[replica.server].port.into()),
+                    ("replica_cells", (replica.address + offset).into()),
                     ("start", part.start.into()),
                 ];
                 self.book.action("FlowIngress.arrive.replicated", &[&settings[..], &more].concat())?
@@ -274,9 +288,10 @@ impl Switch {
             &[("cell", range)],
             Does::Action(action),
         )?);
-        for (n, (_, psn)) in server.pairs.iter().enumerate() {
-            all.extend(self.pair(server, (i, n), server.memory.key, part.start)?);
-            all.push(self.book.register("tea_tags", Server::pair_number(i, n), (psn ^ 0x5a5a).into())?);
+        for (n, (_, psn)) in share.pairs.iter().enumerate() {
+            let region = server.memory.key;
+            all.extend(self.pair((server, share), (number, n), region, part.start)?);
+            all.push(self.book.register("tea_tags", Share::pair_number(number, n), (psn ^ 0x5a5a).into())?);
         }
         Ok(())
     }
@@ -289,7 +304,7 @@ impl Switch {
     /// Changes the entries that the switch and its cache hold. It must be idle.
     pub fn change(&mut self, actions: Vec<Action>) {
         use p4rt::update::Type::{Delete, Insert, Modify};
-        let mut numbers = Vec::new();
+        let (mut numbers, mut switched) = (Vec::new(), None);
         let mut updates = Vec::new();
         for action in actions {
             let of = |is_new| if is_new { Insert } else { Modify };
@@ -311,14 +326,19 @@ impl Switch {
                     self.cached.remove(&key);
                     (key, None, Delete, &CACHED)
                 }
-                Action::Write(..) => continue,
+                Action::Switch(number, first, cells) => {
+                    switched = Some(number);
+                    updates.extend(self.settings((first, cells)).ok().map(update));
+                    continue;
+                }
+                Action::Write(..) | Action::Retire(..) => continue,
             };
             // All names were found when the switch was filled.
             if let Ok(entity) = self.held(names, &key, &entry) {
                 updates.push(p4rt::Update { r#type: kind.into(), entity: Some(entity) });
             }
         }
-        self.write(Purpose::Stash(numbers), updates);
+        self.write(Purpose::Change(numbers, switched), updates);
     }
 
     /// An entry of the switch's own table, or of its cache.
@@ -409,7 +429,9 @@ impl Switch {
                     result.map_err(|e| Error::new(format!("the switch refuses {purpose:?}: {e:?}")))?;
                 match purpose {
                     Purpose::Fill => {}
-                    Purpose::Stash(stashed) => return Ok(Some(Done { stashed, ..Done::default() })),
+                    Purpose::Change(stashed, switched) => {
+                        return Ok(Some(Done { stashed, switched, ..Done::default() }));
+                    }
                     Purpose::Dead => {
                         let dead = pairs::dead(&response.entities().unwrap_or_default());
                         return Ok(Some(Done { dead, ..Done::default() }));

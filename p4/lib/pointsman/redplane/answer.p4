@@ -171,6 +171,7 @@ control RedPlaneAnswer(inout redplane_outer_t outer,
 }
 
 // First in ingress: takes the store's answers.
+@repeatable
 control RedPlaneArrive(inout redplane_outer_t outer,
                        inout redplane_t message,
                        inout redplane_meta_t m,

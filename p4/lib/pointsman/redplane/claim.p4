@@ -6,6 +6,8 @@
 
 // Asks for the exclusive lease, with the packet, if the packet would change a state that other switches may read. Then `held` is false: the program leaves the
 // packet as it is, and processes it again when it returns with the grant.
+@restarts
+@repeatable
 control RedPlaneClaim(inout redplane_outer_t outer,
                       inout redplane_t message,
                       inout redplane_meta_t m,

@@ -206,6 +206,7 @@ control RedPlaneFixedArrive(inout redplane_outer_t outer,
 
 // Makes the packet a request, or sends one without it if `flags` do not have REDPLANE_PACKET. `grant` is 0, or that under which the value is to be replaced; `lease`
 // says for how many milliseconds the key is to be kept. `number` comes back with the answer, and so does the first word of `value`.
+// Without `@restarts`: the choice of a value happens before this, with all its effects. `answered` distinguishes the packet that came back.
 control RedPlaneFixedAsk(inout redplane_outer_t outer,
                          inout redplane_t message,
                          inout redplane_fixed_t m,

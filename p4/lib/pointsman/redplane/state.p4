@@ -4,6 +4,8 @@
 #define POINTSMAN_REDPLANE_STATE_P4
 
 // Finds the state of `key`, or asks the store for it.
+@restarts
+@repeatable
 control RedPlaneFind(inout redplane_outer_t outer,
                      inout redplane_t message,
                      inout redplane_meta_t m,
@@ -58,6 +60,7 @@ control RedPlaneFind(inout redplane_outer_t outer,
 }
 
 // Replicates what the program changed. Its output, to `egress_spec`, leaves after the acknowledgement.
+@repeatable
 control RedPlaneSave(inout redplane_outer_t outer,
                      inout redplane_t message,
                      inout redplane_meta_t m,

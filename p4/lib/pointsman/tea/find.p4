@@ -4,6 +4,8 @@
 #define POINTSMAN_TEA_FIND_P4
 
 // Finds the entry of `key`, or asks a server for it.
+@restarts
+@repeatable
 control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
     // An entry that the switch holds.
     action stashed(tea_value_t value) {
@@ -81,6 +83,7 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
 #ifdef TEA_INLINE
             m.home = m.home << 2;
 #endif
+            m.home = m.home + m.first_cell;
             m.step = TEA_SEND;
             resubmit_preserving_field_list(TEA_LIST);
         }

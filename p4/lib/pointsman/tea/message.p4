@@ -199,6 +199,7 @@ struct tea_meta_t {
     bit<32>     all_cells;
     bit<48>     timeout;
     bit<9>      wait_port;
+    bit<32>     first_cell;
     bit<32>     first_pair;
     bit<32>     pair_mask;
     bool        replicated;

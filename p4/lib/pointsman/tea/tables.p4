@@ -5,6 +5,8 @@
 
 // Finds the entries of `key` and, with `has_key2`, `key2`, or asks servers for those that the switch does not have. A pass looks for one key, so that the switch's
 // own tables are applied in one place.
+@restarts
+@repeatable
 control TeaFindAll(inout tea_meta_t m, inout standard_metadata_t sm) {
     TeaOther() other;
     TeaFind() find;
@@ -80,6 +82,8 @@ control TeaFindAll(inout tea_meta_t m, inout standard_metadata_t sm) {
 }
 
 // Begins another round, for keys that depend on the entries found: the program's pass begins again, with `round` one higher and the same `note`.
+@restarts
+@repeatable
 control TeaNext(inout tea_meta_t m) {
     apply {
         m.round = m.round + 1;

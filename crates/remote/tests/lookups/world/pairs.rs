@@ -1,7 +1,8 @@
 //! Queue pairs that end, and are set up again.
 
-use super::super::setup::{BASE, PAIRS, REGION, SERVER, US, address, ring};
-use super::{Event, World};
+use super::super::setup::{BASE, PAIRS, REGION, US, address, ring};
+use super::servers::first_pair;
+use super::{Event, World, group, port};
 use pointsman_ir::Executor;
 use pointsman_remote::{RING, SLOT};
 
@@ -11,15 +12,15 @@ const LOOKS: u64 = 1000 * US;
 impl<E: Executor + Send + Sync> World<E> {
     /// The switch's entry for its queue pair `j` of a server, whose own has this number, and a key.
     pub(super) fn peer(&self, i: usize, j: u32, number: u32, key: u32) -> String {
-        let part = self.table.parts()[i];
+        // That of a server which is not used any more is only removed.
+        let start = self.table.part(i).map_or(0, |part| part.start);
         let ring = ring(self.table.server_bytes(i)) + u64::from(j * RING * SLOT);
         format!(
-            "tea_pairs pair={} -> peer(pair={number}, mac=0x02, address={}, port={}, group={}, region={key}, cells={BASE}, ring={ring}, start={})",
-            i as u32 * PAIRS + j,
+            "tea_pairs pair={} -> peer(pair={number}, mac=0x02, address={}, port={}, group={}, region={key}, cells={BASE}, ring={ring}, start={start})",
+            first_pair(i) + j,
             address(i),
-            SERVER + i as u32,
-            i + 1,
-            part.start
+            port(i),
+            group(i),
         )
     }
 
@@ -38,8 +39,9 @@ impl<E: Executor + Send + Sync> World<E> {
             self.revived += 1;
             let number = 0x20 + j + 0x10 * self.revived;
             let psn = self.random.below(1 << 24) as u32;
-            self.servers[i].remove_pair(0x20 + j);
-            self.servers[i].add_pair(number, 0x100 + pair, psn, &[REGION]).expect("a queue pair");
+            let responder = self.servers[i].responder.as_mut().expect("a server");
+            responder.remove_pair(0x20 + j);
+            responder.add_pair(number, 0x100 + pair, psn, &[REGION]).expect("a queue pair");
             let peer = self.peer(i, j, number, REGION);
             self.rig.set(&peer).expect("a queue pair");
             for (register, value) in [("tea_next", psn), ("tea_done", psn), ("tea_dead", 0)] {

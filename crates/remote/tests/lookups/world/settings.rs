@@ -1,5 +1,7 @@
 //! What happens in a run.
 
+use super::Move;
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -32,6 +34,8 @@ pub struct Settings {
     pub away: Option<(Away, u64, u64)>,
     /// So long after the start of the traffic a server ends a queue pair.
     pub breaks: Option<u64>,
+    /// The table moves to other cells.
+    pub moves: Vec<Move>,
     /// The program has a cache, and half of the packets are of eight flows, others from time to time.
     pub cache: Option<Keeps>,
 }

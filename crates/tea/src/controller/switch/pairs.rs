@@ -1,6 +1,7 @@
 //! Queue pairs in the switch.
 
-use super::{Kind, Memories, Purpose, Server, Switch, bits};
+use super::super::setup::Server;
+use super::{Kind, Memories, Purpose, Share, Switch, bits, update};
 use crate::bed::LINK_BIT_S;
 use pointsman_control::proto::p4rt;
 use pointsman_fabric::{Does, Rates, UnknownName, Value};
@@ -39,22 +40,22 @@ impl Switch {
     /// The program lacks a table or register.
     pub(in super::super) fn pair(
         &self,
-        server: &Server,
-        (i, n): (usize, usize),
+        (server, share): (&Server, &Share),
+        (number, n): (usize, usize),
         region: u32,
         start: u32,
     ) -> Result<Vec<p4rt::Entity>, UnknownName> {
-        let own = Server::pair_number(i, n);
-        let Some((pair, psn)) = server.pairs.get(n) else { return Ok(Vec::new()) };
+        let own = Share::pair_number(number, n);
+        let Some((pair, psn)) = share.pairs.get(n) else { return Ok(Vec::new()) };
         let settings = [
             ("pair", (*pair).into()),
             ("mac", server.mac.into()),
             ("address", bits(server.address)),
             ("port", server.port.into()),
-            ("group", i as u128 + 1),
+            ("group", Share::group(number).into()),
             ("region", region.into()),
-            ("cells", server.memory.address.into()),
-            ("ring", server.ring(n).into()),
+            ("cells", share.address.into()),
+            ("ring", share.ring(n).into()),
             ("start", start.into()),
         ];
         let action = self.book.action("FlowIngress.arrive.peer", &settings)?;
@@ -71,6 +72,24 @@ impl Switch {
         let kind = p4rt::update::Type::Modify;
         self.filling
             .extend(entities.into_iter().map(|e| p4rt::Update { r#type: kind.into(), entity: Some(e) }));
+    }
+
+    /// Adds what the switch is to hold of new servers; queue pairs with their numbers may have been others' before.
+    pub(in super::super) fn add(&mut self, entities: Vec<p4rt::Entity>, pairs: &[u32]) {
+        self.filling.extend(entities.into_iter().map(update));
+        pairs.iter().for_each(|pair| self.let_serve(*pair));
+    }
+
+    /// Removes what the switch holds of servers that are not used any more.
+    pub(in super::super) fn remove(&mut self, entities: Vec<p4rt::Entity>) {
+        let kind = p4rt::update::Type::Delete;
+        let held = entities.into_iter().filter(|e| !matches!(e.entity, Some(Kind::RegisterEntry(_))));
+        self.filling.extend(held.map(|e| p4rt::Update { r#type: kind.into(), entity: Some(e) }));
+    }
+
+    /// The switch shall not use a queue pair any more.
+    pub(in super::super) fn give_up(&mut self, pair: u32) {
+        self.replace(self.book.register("tea_dead", pair, 0xff).into_iter().collect());
     }
 
     /// A queue pair that ended serves again, after everything else that is to be replaced.
