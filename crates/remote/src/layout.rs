@@ -86,6 +86,12 @@ impl Layout {
         Ok(Layout { key, value, scratchpads })
     }
 
+    /// A key of one of several tables in a program (`TEA_KEY`): the table's number, zeros, and the key. `None`: the key is too long.
+    pub fn numbered(&self, table: u8, key: &[u8]) -> Option<Vec<u8>> {
+        let zeros = self.key.checked_sub(1 + key.len())?;
+        Some([&[table][..], &vec![0; zeros], key].concat())
+    }
+
     /// Bytes of a cell.
     pub fn cell_bytes(&self) -> usize {
         EXTRA + self.key + self.value

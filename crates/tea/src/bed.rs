@@ -20,6 +20,8 @@ pub const UNKNOWN: (&str, u16) = ("unknown", 3);
 pub const SERVER: u16 = 10;
 /// Packets that wait for a credit are in the queue of this port, whose interface has no other use.
 pub const WAIT: u16 = 500;
+/// The port on whose way a packet with two keys returns to the parser (`TEA_LOOP`).
+pub const LOOP: u16 = 510;
 /// How long.
 const WAIT_QUEUE: &str = "500=max,1024,delay=200us";
 /// With [`Fault::Congestion`] links to memory servers have so many bits a second, and the switch holds so many bytes for each, for 10 ms.
@@ -206,6 +208,9 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
         arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
     }
     arguments.extend(["-i".into(), format!("{WAIT}@tap:wait"), "--queue".into(), WAIT_QUEUE.into()]);
+    if options.app.keys() > 1 {
+        arguments.extend(["-i".into(), format!("{LOOP}@tap:loop")]);
+    }
     let servers = if options.fault == Fault::Congestion { options.servers as u16 } else { 0 };
     for port in SERVER..SERVER + servers {
         arguments.extend(["--queue".into(), format!("{port}={LINK_BIT_S}bit,{LINK_BYTES}B")]);

@@ -1,5 +1,7 @@
 //! Compares the packets that leave an application with the changes of its table. Shares no code with the tables.
 
+#[path = "checker/policy.rs"]
+pub mod policy;
 #[path = "checker/tunnels.rs"]
 pub mod tunnels;
 
@@ -37,6 +39,8 @@ pub enum App {
     Lb,
     /// A tunnel.
     Vpn,
+    /// Another DSCP and another MAC address, from entries of two tables.
+    Policy,
 }
 
 impl App {
@@ -44,6 +48,7 @@ impl App {
     pub fn value(self, flow: u32, version: u16) -> Vec<u8> {
         match self {
             App::Vpn => tunnels::value(flow, version),
+            App::Policy => policy::value(flow, version),
             App::Nat | App::Lb => [&[0, 0][..], &version.to_be_bytes(), &translated(flow).octets()].concat(),
             App::Nat6 => {
                 let address = tunnels::mapped(self.address(flow, translated(flow)));
@@ -55,6 +60,9 @@ impl App {
 
     /// The key of a flow, below 2^24.
     pub fn key(self, flow: u32) -> Vec<u8> {
+        if self == App::Policy {
+            return policy::key(flow);
+        }
         let [from, to] = self.ends(flow);
         let address = |address: IpAddr| match (self, address) {
             (App::Nat6, _) => tunnels::mapped(address).to_vec(),
@@ -81,6 +89,7 @@ impl App {
         let port = |at: usize| u32::from(u16::from_be_bytes([key[at], key[at + 1]]));
         match self {
             App::Vpn => tunnels::flow(key),
+            App::Policy => policy::flow(key),
             App::Nat6 => number(if key[0] == 0 { 12 } else { 4 }) * 8 + port(32) - 4000,
             _ => number(0) * 8 + port(8) - 4000,
         }
@@ -130,6 +139,7 @@ impl App {
                 }
             }
             App::Firewall => shape.dscp = frame[15] >> 2,
+            App::Policy => {}
         }
         let (address, version) = shape.ends[changed];
         let (shown, is_own) = if self == App::Firewall {
@@ -158,6 +168,7 @@ pub struct State {
 }
 
 /// A packet that was sent.
+#[derive(Clone, Copy)]
 struct Sent {
     flow: u32,
     at: u64,
@@ -288,6 +299,9 @@ impl Checker {
         let padding = padding.min(self.app.most());
         self.packets.push(Sent { flow, at: now, padding, seen: false });
         self.verdict.sent += 1;
+        if self.app == App::Policy {
+            return policy::shape(self.hosts(flow, number)).packet(number, padding);
+        }
         self.app.packet(flow, number, padding)
     }
 
@@ -308,26 +322,46 @@ impl Checker {
             self.verdict.doubled += 1;
             return None;
         }
-        let (expected, shown, own) = if found {
-            self.app.changed(sent.flow, number, sent.padding, frame)
-        } else {
-            (self.app.packet(sent.flow, number, sent.padding), None, true)
-        };
+        let sent = *sent;
+        let (expected, possible) = self.judge(sent, number, now, found, frame);
         self.verdict.altered += u64::from(expected != frame);
-        let states = &self.flows[sent.flow as usize];
-        let possible = states.iter().enumerate().any(|(i, s)| {
-            let over = states.get(i + 1).and_then(|next| next.acked);
-            s.version.map(|v| self.app.shown(sent.flow, v)) == shown
-                && s.asked <= now
-                && over.is_none_or(|acked| acked >= sent.at)
-        });
-        match (own && possible, found) {
+        match (possible, found) {
             (true, true) => self.verdict.found += 1,
             (true, false) => self.verdict.absent += 1,
             (false, true) => self.verdict.wrong += 1,
             (false, false) => self.verdict.missing += 1,
         }
         Some((number, sent.at))
+    }
+
+    /// The frame that was expected of a packet, and whether it can have the entry that it shows.
+    fn judge(&self, sent: Sent, number: u64, now: u64, found: bool, frame: &[u8]) -> (Vec<u8>, bool) {
+        if self.app == App::Policy {
+            let hosts = self.hosts(sent.flow, number);
+            let (shape, possible) = policy::judge(self, (sent, hosts), now, found, frame);
+            return (shape.packet(number, sent.padding), possible);
+        }
+        let (expected, shown, own) = if found {
+            self.app.changed(sent.flow, number, sent.padding, frame)
+        } else {
+            (self.app.packet(sent.flow, number, sent.padding), None, true)
+        };
+        let is = |version: Option<u16>| version.map(|v| self.app.shown(sent.flow, v)) == shown;
+        (expected, own && self.can(sent.flow, sent.at, now, &is))
+    }
+
+    /// Source and destination of a packet that shows entries of two tables.
+    fn hosts(&self, flow: u32, number: u64) -> [u32; 2] {
+        policy::ends(flow, number, self.flows.len() as u32)
+    }
+
+    /// Whether a packet that was sent `at` can have seen such a version of an entry by now, or none.
+    fn can(&self, flow: u32, at: u64, now: u64, is: &dyn Fn(Option<u16>) -> bool) -> bool {
+        let states = &self.flows[flow as usize];
+        states.iter().enumerate().any(|(i, s)| {
+            let over = states.get(i + 1).and_then(|next| next.acked);
+            is(s.version) && s.asked <= now && over.is_none_or(|acked| acked >= at)
+        })
     }
 }
 
@@ -356,7 +390,7 @@ mod tests {
                     App::Nat | App::Nat6 => shape.ends[0] = translated,
                     App::Lb => shape.ends[1] = translated,
                     App::Firewall => shape.dscp = version as u8 + 1,
-                    App::Vpn => {}
+                    App::Vpn | App::Policy => {}
                 }
                 frame =
                     if app == App::Vpn { tunnels::of_version(flow, version, 3) } else { shape.packet(0, 3) };

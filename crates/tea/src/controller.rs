@@ -94,6 +94,8 @@ impl Shared {
 pub struct Found {
     /// The data plane's counters (`tea_counts`).
     pub counts: Vec<u64>,
+    /// Keys of a packet, at most; 0: one.
+    pub keys: u64,
     /// Entries of the table, and those that collide.
     pub entries: u64,
     /// Entries without a free cell.
@@ -308,6 +310,7 @@ impl Controller {
         };
         Ok(Found {
             counts,
+            keys: self.plan.app.keys(),
             entries,
             collisions,
             changes: self.changes,

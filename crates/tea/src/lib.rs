@@ -39,6 +39,8 @@ pub enum App {
     Lb,
     /// A VPN gateway: an entry for each host behind a tunnel, of IPv4 and IPv6.
     Vpn,
+    /// Policies of hosts, and their next hops: two tables, three look-ups of a packet.
+    Policy,
 }
 
 impl App {
@@ -50,6 +52,7 @@ impl App {
             App::Firewall => "firewall",
             App::Lb => "lb",
             App::Vpn => "vpn",
+            App::Policy => "policy",
         }
     }
 
@@ -63,6 +66,7 @@ impl App {
             App::Firewall => include_str!("../../../p4/programs/tea-firewall/main.p4"),
             App::Lb => include_str!("../../../p4/programs/tea-lb/main.p4"),
             App::Vpn => include_str!("../../../p4/programs/tea-vpn/main.p4"),
+            App::Policy => include_str!("../../../p4/programs/tea-policy/main.p4"),
         }
     }
 
@@ -74,6 +78,7 @@ impl App {
             App::Firewall => checker::App::Firewall,
             App::Lb => checker::App::Lb,
             App::Vpn => checker::App::Vpn,
+            App::Policy => checker::App::Policy,
         }
     }
 
@@ -104,8 +109,19 @@ impl App {
             App::Nat6 => (40, 20),
             App::Firewall => (16, 4),
             App::Vpn => (20, 20),
+            App::Policy => (8, 8),
         };
         Layout { key, value, scratchpads }
+    }
+
+    /// The control of its program that finds entries in the switch.
+    fn finds(self) -> &'static str {
+        if self == App::Policy { "FlowIngress.find.find" } else { "FlowIngress.find" }
+    }
+
+    /// Keys that are looked up for a packet, at most.
+    fn keys(self) -> u64 {
+        if self == App::Policy { 3 } else { 1 }
     }
 }
 

@@ -16,6 +16,8 @@ const OUT: usize = 17;
 const LOADED: usize = 20;
 /// Of look-ups that the cache answered.
 const CACHE: usize = 19;
+/// Of packets that waited for a second answer.
+const SECOND: usize = 21;
 
 /// What passed in a part of a run.
 #[derive(Clone, Debug, Default)]
@@ -93,10 +95,10 @@ pub struct Outcome {
     pub deaths: Vec<String>,
 }
 
-/// Look-ups by what became of them.
+/// Look-ups by what became of them; with several keys of a packet, those of all keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookups {
-    /// All.
+    /// Packets.
     pub sent: u64,
     /// Answered by the switch's cache.
     pub cache: u64,
@@ -106,13 +108,13 @@ pub struct Lookups {
     pub remote: u64,
     /// Absent.
     pub absent: u64,
-    /// Lost, by reason.
+    /// Packets lost, by reason.
     pub lost: Vec<(&'static str, u64)>,
 }
 
 impl Lookups {
-    /// From the packets, and the counters of the data plane. `None`: it counted more look-ups than there were packets.
-    pub fn new(verdict: &Verdict, counts: &[u64]) -> Option<Self> {
+    /// From the packets, the counters of the data plane, and the keys of a packet, at most. `None`: it counted more look-ups than packets can have.
+    pub fn new(verdict: &Verdict, counts: &[u64], keys: u64) -> Option<Self> {
         let sent = verdict.sent;
         let count = |index: usize| counts.get(index).copied().unwrap_or(0);
         let (stash, remote, absent) = if counts.is_empty() {
@@ -122,7 +124,12 @@ impl Lookups {
         };
         let mut lost: Vec<(&str, u64)> = REASONS.map(|(name, index)| (name, count(index))).into();
         let cache = count(CACHE);
-        let counted = cache + stash + remote + absent + lost.iter().map(|(_, n)| n).sum::<u64>();
+        let mut answered = cache + stash + remote + absent;
+        if keys > 1 && answered <= keys * sent {
+            // Of packets, not of keys.
+            answered = verdict.found + verdict.wrong + verdict.absent + verdict.missing;
+        }
+        let counted = answered + lost.iter().map(|(_, n)| n).sum::<u64>();
         lost.push(("unanswered", sent.checked_sub(counted)?));
         lost.retain(|(_, n)| *n > 0);
         Some(Lookups { sent, cache, stash, remote, absent, lost })
@@ -137,7 +144,7 @@ fn us(ns: u64) -> f64 {
 impl Outcome {
     /// Look-ups by what became of them.
     pub fn lookups(&self) -> Option<Lookups> {
-        Lookups::new(&self.verdict, &self.found.counts)
+        Lookups::new(&self.verdict, &self.found.counts, self.found.keys)
     }
 
     /// Whether every packet that came was right, and all processes ran to the end.
@@ -158,7 +165,7 @@ impl Outcome {
         let count = |index: usize| self.found.counts.get(index).copied().unwrap_or(0);
         let lookups = self.lookups().map(|l| {
             let lost: Map<String, Value> = l.lost.iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
-            json!({"sent": l.sent, "cache": l.cache, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA), "by_load": count(LOADED)})
+            json!({"sent": l.sent, "cache": l.cache, "stash": l.stash, "remote": l.remote, "absent": l.absent, "lost": lost, "replica": count(REPLICA), "by_load": count(LOADED), "second_waits": count(SECOND)})
         });
         let mut all = json!({
             "schema": 1,
@@ -259,12 +266,16 @@ mod tests {
         let verdict = Verdict { sent: 100, found: 70, absent: 10, ..Verdict::default() };
         let mut counts = [0; 20];
         (counts[0], counts[1], counts[2], counts[5], counts[8]) = (5, 65, 10, 3, 2);
-        let l = Lookups::new(&verdict, &counts).expect("they add up");
+        let l = Lookups::new(&verdict, &counts, 1).expect("they add up");
         assert_eq!(l.lost, [("credit", 3), ("window", 2), ("unanswered", 15)]);
         assert_eq!(l.stash + l.remote + l.absent + l.lost.iter().map(|(_, n)| n).sum::<u64>(), l.sent);
         counts[1] = 90;
-        assert_eq!(Lookups::new(&verdict, &counts), None);
-        let plain = Lookups::new(&verdict, &[]).expect("they add up");
+        assert_eq!(Lookups::new(&verdict, &counts, 1), None);
+        let several = Lookups::new(&verdict, &counts, 3).expect("they add up");
+        assert_eq!((several.remote, &several.lost[2..]), (90, &[("unanswered", 15)][..]));
+        counts[1] = 290;
+        assert_eq!(Lookups::new(&verdict, &counts, 3), None);
+        let plain = Lookups::new(&verdict, &[], 1).expect("they add up");
         assert_eq!(
             (plain.stash, plain.remote, plain.absent, plain.lost),
             (70, 0, 10, vec![("unanswered", 20)])

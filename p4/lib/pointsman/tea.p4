@@ -30,6 +30,10 @@
 //
 // With `#define TEA_CACHE 1024` the switch also has a cache of so many entries; the control plane fills it with the keys that the data plane reports.
 //
+// With `#define TEA_TABLES` a program has several tables, told apart by the first byte of a key, which TEA_KEY puts in front. It applies TeaFindAll in the place of
+// TeaFind: `tea.key` and, with `tea.has_key2`, `tea.key2` are found in one round trip, with the results in `tea.found`, `tea.value`, `tea.found2` and `tea.value2`. For keys
+// that depend on these it applies TeaNext: then its pass begins again, with `tea.round` one higher and what it wrote to `tea.note`.
+//
 // With replicas the switch needs two generators as which packets come in from port TEA_GENERATOR: number TEA_PORT_DOWN for ports that go down, and another,
 // periodic one with a packet for each queue pair, by which servers that were out are found again.
 
@@ -42,10 +46,16 @@
 #ifdef TEA_CACHE
 #include <pointsman/tea/cache.p4>
 #endif
+#ifdef TEA_TABLES
+#include <pointsman/tea/more.p4>
+#endif
 #include <pointsman/tea/servers.p4>
 #include <pointsman/tea/request.p4>
 #include <pointsman/tea/answer.p4>
 #include <pointsman/tea/find.p4>
+#ifdef TEA_TABLES
+#include <pointsman/tea/tables.p4>
+#endif
 
 #define TEA_EMIT(packet, h)     \
     packet.emit(h.roce);        \
@@ -164,6 +174,11 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
 
     apply {
         tea_config.apply();
+#ifdef TEA_TABLES
+        if (m.step == TEA_NEXT) {
+            m.step = TEA_PROGRAM;
+        }
+#endif
         bool asks = m.step == TEA_SEND;
         bool answers = h.roce.isValid();
         bool generated = h.generated.isValid();
@@ -188,7 +203,12 @@ control TeaArrive(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                     pair_serves.apply(m.begun, m.patience, m.pair, m.first_port, serves, has_credit);
                     bool is_ready = serves && has_credit;
                     bit<48> now = sm.ingress_global_timestamp;
+#ifdef TEA_TABLES
+                    // A READ alone is short.
+                    if (is_ready && m.is_alone == 0) {
+#else
                     if (is_ready) {
+#endif
                         link.apply(m.first_port, now, m.patience, colour);
                     }
                     if (!is_ready || colour != 0) {

@@ -7,6 +7,7 @@ mod many;
 mod moves;
 mod rows;
 mod setup;
+mod tables;
 mod world;
 
 use checker::App as Shown;
@@ -26,6 +27,7 @@ fn settings() -> Settings {
         adverse: false,
         read_ns: 6 * US,
         control_ns: 20 * US,
+        wait_ns: 20 * US,
         change_ns: 0,
         gap_ns: 4 * US,
         flows: 60,

@@ -14,9 +14,13 @@ use pointsman_v1model::{QueueConfig, Switch, SwitchConfig};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-pub const OUT: u32 = 1;
+pub const OUT: u32 = 2;
 pub const UNKNOWN: u32 = 7;
 pub const WAIT: u32 = 8;
+/// For a READ alone: its multicast group, the copy of the packet that stays (`TEA_ALONE`, `TEA_STAYS`), and the port on whose way this returns (`TEA_LOOP`).
+const ALONE: usize = 0x100;
+const STAYS: u32 = 5;
+const LOOP: u32 = 510;
 pub const PAIRS: u32 = 2;
 /// The longest time of a look-up, as the switch has it.
 pub const TIMEOUT: u64 = 200 * US;
@@ -51,14 +55,16 @@ fn program(
     }
     let library = changed(library, changes);
     let defines = if shown == Shown::Nat6 { "#define NAT_IPV6\n" } else { "" };
+    let name = if shown == Shown::Policy { "tea-policy" } else { "nat" };
     let text =
-        format!("{defines}{}", read(own_program("nat"))).replace("#include <pointsman/tea.p4>", &library);
-    compile_text("nat.p4", &text, &[&own_includes(), &own_libraries()]).unwrap_or_else(|e| panic!("{e:?}"))
+        format!("{defines}{}", read(own_program(name))).replace("#include <pointsman/tea.p4>", &library);
+    compile_text(&format!("{name}.p4"), &text, &[&own_includes(), &own_libraries()])
+        .unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 /// A program with its executor, which all switches share.
 pub struct App<E> {
-    /// The NAT, of IPv4 or of both families.
+    /// The NAT, of IPv4 or of both families, or the program with two tables.
     pub shown: Shown,
     pub program: Arc<Program>,
     pub loader: Loader<E>,
@@ -85,7 +91,11 @@ impl<E> App<E> {
     }
 
     pub fn layout(&self) -> Layout {
-        let (key, value) = if self.shown == Shown::Nat6 { (40, 20) } else { (16, 8) };
+        let (key, value) = match self.shown {
+            Shown::Nat6 => (40, 20),
+            Shown::Policy => (8, 8),
+            _ => (16, 8),
+        };
         Layout { key, value, scratchpads: self.scratchpads }
     }
 }
@@ -112,16 +122,20 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     let mut rig = Rig::with(app.program.clone(), switch).expect("a switch");
     let cells: u32 = settings.cells.iter().sum();
     let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
+    let mut nodes = 0;
+    let mut copies = |group: usize, copies: &[(u32, u32)]| {
+        text += &format!("mc_mgrp_create {group}\n");
+        for (instance, port) in copies {
+            text += &format!("mc_node_create {instance} {port}\nmc_node_associate {group} {nodes}\n");
+            nodes += 1;
+        }
+    };
+    let requests = if app.scratchpads == Scratchpads::Inline { 2 } else { 3 };
     for i in 0..PLACES {
-        text += &format!("mc_mgrp_create {}\n", group(i));
-        let requests = if app.scratchpads == Scratchpads::Inline { 2 } else { 3 };
-        for n in 1..=requests {
-            text += &format!(
-                "mc_node_create {n} {}\nmc_node_associate {} {}\n",
-                port(i),
-                group(i),
-                requests * i + n - 1
-            );
+        let port = port(i);
+        copies(group(i), &[(1, port), (2, port), (3, port)][..requests]);
+        if app.shown == Shown::Policy {
+            copies(ALONE + group(i), &[(2, port), (STAYS, LOOP)]);
         }
     }
     let lines = pointsman_stf::parse(&text).expect("statements");
@@ -131,6 +145,7 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
     rig.set_default("unknown", &format!("to_port(port={UNKNOWN})")).expect("a port");
     let twins = format!("{}/{}", TWINS.0, TWINS.1);
     let prefixes = match app.shown {
+        Shown::Policy => vec![],
         Shown::Nat6 => vec!["::ffff:198.51.0.0/112", &twins],
         _ => vec!["198.51.0.0/16"],
     };
@@ -138,7 +153,7 @@ pub fn rig<E: Executor + Send + Sync>(app: &App<E>, settings: &Settings) -> Rig<
         rig.add(&format!("routes prefix={prefix} -> forward(port={OUT}, mac=0x020000000022)"))
             .expect("a route");
     }
-    let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
+    let queue = QueueConfig { delay_ns: settings.wait_ns, depth_packets: 64, ..QueueConfig::default() };
     rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
     for text in GENERATORS.iter().filter(|_| settings.replicas) {
         let generator: Numbered = text.parse().expect("a generator");

@@ -5,8 +5,8 @@ use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
 use pointsman_fabric::UnknownName;
 
-/// The table.
-pub const CACHE: &str = "FlowIngress.find.tea_cache";
+/// The table, in the control that finds entries.
+pub const CACHE: &str = "tea_cache";
 /// Reports of one message, and how long they wait for others, in nanoseconds.
 const REPORTS: i32 = 256;
 const WAIT_NS: i64 = 10_000_000;
@@ -51,7 +51,8 @@ pub fn reported(list: &p4rt::DigestList, length: usize) -> Vec<Vec<u8>> {
 
 /// Asks for the counters of all entries of the cache.
 pub fn counters(info: &P4Info) -> Option<p4rt::Entity> {
-    let table = info.tables.iter().find_map(|t| t.preamble.as_ref().filter(|p| p.name == CACHE));
+    let is_cache = |name: &str| name.rsplit('.').next() == Some(CACHE);
+    let table = info.tables.iter().find_map(|t| t.preamble.as_ref().filter(|p| is_cache(&p.name)));
     let entry = p4rt::TableEntry {
         table_id: table?.id,
         counter_data: Some(p4rt::CounterData::default()),

@@ -3,7 +3,7 @@
 use super::popular::{self, Hits};
 use super::setup::{Memories, PAIRS, Share, switch_address};
 use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
-use crate::bed::{FOUND, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
+use crate::bed::{FOUND, LOOP, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
 use crate::checker::tunnels::{GATEWAY, NETWORK};
 use crate::checker::{self, ROUTED};
 use crate::{App, Place};
@@ -25,16 +25,19 @@ const BATCH: usize = 500;
 /// The switch's MAC address in requests.
 const MAC: u128 = 0x02_00_0a_09_00_01;
 /// Places of `tea_counts`.
-pub const COUNTERS: usize = 21;
+pub const COUNTERS: usize = 22;
 /// A table that the switch looks into itself, and its actions for a value and for none.
-const STASHED: [&str; 3] =
-    ["FlowIngress.find.tea_stash", "FlowIngress.find.stashed", "FlowIngress.find.removed"];
-const CACHED: [&str; 3] = [popular::CACHE, "FlowIngress.find.cached", "FlowIngress.find.absent"];
+const STASHED: [&str; 3] = ["tea_stash", "stashed", "removed"];
+const CACHED: [&str; 3] = [popular::CACHE, "cached", "absent"];
 /// Replicas of a look-up: a request each.
 const RING_REPLICAS: &[u32] = &[1, 2, 3];
 const INLINE_REPLICAS: &[u32] = &[1, 2];
+/// For a READ alone: its group's number is so much higher (`TEA_ALONE`), it is instance 2 of its group, and the packet, which stays, instance `TEA_STAYS`.
+const ALONE: u16 = 0x100;
+const STAYS: u32 = 5;
 
 mod pairs;
+mod plain;
 
 /// The program.
 fn program(plan: &Plan) -> Result<Program> {
@@ -155,6 +158,9 @@ impl Switch {
     fn routes(&self, plan: &Plan) -> std::result::Result<Vec<p4rt::Entity>, UnknownName> {
         let to_port = self.book.action("FlowIngress.to_port", &[("port", UNKNOWN.1.into())])?;
         let mut all = vec![self.book.default_action("FlowIngress.unknown", to_port)?];
+        if self.app == App::Policy {
+            return Ok(all);
+        }
         let routes = self.app.routed().map(|prefix| (prefix, (FOUND.1, ROUTED)));
         for ((prefix, bits), (port, mac)) in routes.iter().chain(&plan.hosts.routes) {
             let forward = [("port", (*port).into()), ("mac", number(&mac.0))];
@@ -163,7 +169,7 @@ impl Switch {
             all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward))?);
         }
         match self.app {
-            App::Nat | App::Nat6 => {}
+            App::Nat | App::Nat6 | App::Policy => {}
             App::Vpn => self.tunnels(&mut all)?,
             App::Firewall => {
                 let inside = self.book.action("FlowIngress.key.inside", &[])?;
@@ -198,25 +204,6 @@ impl Switch {
         let key = [("port", Value::Exact(SENDER.1.into()))];
         all.push(self.book.entry("FlowIngress.key.networks", &key, Does::Action(network))?);
         Ok(())
-    }
-
-    /// What a switch without TEA holds.
-    pub fn plain_entities(&self, plan: &Plan) -> Result<Vec<p4rt::Entity>> {
-        let mut all = self.routes(plan).map_err(lacks)?;
-        let app = plan.app.shown();
-        let flows = (0..plan.entries).map(|flow| (app.key(flow), app.value(flow, 0)));
-        for (key, value) in flows.chain(plan.hosts.entries.iter().cloned()) {
-            let entry =
-                self.book.action_of_bytes("FlowIngress.entry", &[("value", &value[..])]).and_then(|action| {
-                    self.book.entry(
-                        "FlowIngress.entries",
-                        &[("key", Value::Bytes(key))],
-                        Does::Action(action),
-                    )
-                });
-            all.push(entry.map_err(lacks)?);
-        }
-        Ok(all)
     }
 
     /// What the switch holds, besides entries of its own.
@@ -274,6 +261,9 @@ impl Switch {
         };
         let copies: Vec<_> = replicas.iter().map(|instance| (server.port, *instance)).collect();
         all.push(replicated(Share::group(number), &copies));
+        if self.app.keys() > 1 {
+            all.push(replicated(ALONE + Share::group(number), &[(server.port, 2), (LOOP, STAYS)]));
+        }
         let first = Share::pair_number(number, 0);
         let settings = [("first_pair", first.into()), ("pair_mask", u128::from(PAIRS - 1))];
         let replica = table.replica(number);
@@ -354,15 +344,16 @@ impl Switch {
     /// An entry of the switch's own table, or of its cache.
     fn held(
         &self,
-        [table, value, absent]: &[&str; 3],
+        names: &[&str; 3],
         key: &[u8],
         entry: &Entry,
     ) -> std::result::Result<p4rt::Entity, UnknownName> {
+        let [table, value, absent] = names.map(|name| format!("{}.{name}", self.app.finds()));
         let action = match entry {
-            Some(bytes) => self.book.action_of_bytes(value, &[("value", &bytes[..])])?,
-            None => self.book.action(absent, &[])?,
+            Some(bytes) => self.book.action_of_bytes(&value, &[("value", &bytes[..])])?,
+            None => self.book.action(&absent, &[])?,
         };
-        self.book.entry(table, &[("key", Value::Bytes(key.to_vec()))], Does::Action(action))
+        self.book.entry(&table, &[("key", Value::Bytes(key.to_vec()))], Does::Action(action))
     }
 
     /// Asks for the cache's counters. It must be idle.

@@ -55,6 +55,9 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
     TeaSearch() search;
 #endif
     TeaAlive() alive;
+#ifdef TEA_TABLES
+    TeaBack() back;
+#endif
 
     apply {
         bit<32> next;
@@ -135,6 +138,11 @@ control TeaAnswer(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                         m.answer = state;
                         m.step = TEA_BACK;
                     }
+                }
+#endif
+#ifdef TEA_TABLES
+                if (m.step == TEA_BACK) {
+                    back.apply(m, slot);
                 }
 #endif
             }

@@ -63,6 +63,11 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
         } else if (m.answer == TEA_ABSENT) {
             tea_counts.count(TEA_COUNT_ABSENT);
             m.found = false;
+#ifdef TEA_TABLES
+        } else if (m.answer != TEA_NONE) {
+            // Asked for, without an answer yet or at all.
+            m.step = TEA_WAIT;
+#endif
         } else if (sm.packet_length > TEA_PACKET) {
             tea_counts.count(TEA_COUNT_LONG);
             m.step = TEA_DROP;
@@ -70,7 +75,7 @@ control TeaFind(inout tea_meta_t m, inout standard_metadata_t sm) {
         } else {
 #ifdef TEA_CACHE
             // Packets that have waited were counted before.
-            if (m.waits == 0) {
+            if (TEA_IS_NEW(m)) {
                 popular.apply(m.key, m.begun);
             }
 #endif

@@ -6,6 +6,8 @@
 //     control FlowKey(inout headers_t hdr, inout metadata_t meta)      sets meta.tea.key and, if the packet is to be looked up, meta.looks_up
 //     control FlowApply(inout headers_t hdr, inout metadata_t meta)    takes meta.tea.found and meta.tea.value, and clears meta.passes if the packet ends
 //
+// With FLOW_OWN_INGRESS it defines, in the place of what comes behind FlowDeparser, the control FlowIngress.
+//
 // For TCP and UDP over IPv4, <pointsman/tea/flows.p4> has all but the controls FlowKey and FlowApply.
 
 #ifndef POINTSMAN_TEA_FLOW_SWITCH_P4
@@ -22,6 +24,7 @@ control FlowVerify(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
+#ifndef FLOW_OWN_INGRESS
 control FlowIngress(inout headers_t hdr,
                     inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
@@ -113,6 +116,7 @@ control FlowIngress(inout headers_t hdr,
         }
     }
 }
+#endif
 
 control FlowEgress(inout headers_t hdr,
                    inout metadata_t meta,

@@ -17,12 +17,25 @@ control TeaTakeRow(inout tea_headers_t h, inout tea_meta_t m, in bit<32> slot, i
         bit<8> state;
         tea_homes.read(home, slot);
         tea_keys.read(key, slot);
+#ifdef TEA_TABLES
+        bit<32> lookup;
+        tea_lookups.read(lookup, slot);
+#endif
         tea_lookups.write(slot, TEA_NONE ++ first);
         hash(sum, HashAlgorithm.crc32, 32w0, { TEA_KEPT(h) }, 64w0x100000000);
         search.apply(h.cells, key, state, m.value);
         if (home != h.cells.index0) {
             tea_counts.count(TEA_COUNT_WINDOW);
             tea_counts.count(TEA_COUNT_CELLS);
+#ifdef TEA_TABLES
+        } else if (!h.scratch.isValid()) {
+            // The answer to a READ alone.
+            if (lookup[31:24] == TEA_ASKED) {
+                tea_values.write(slot, m.value);
+                lookup[31:24] = state;
+            }
+            tea_lookups.write(slot, lookup);
+#endif
         } else if (tag != h.scratch.tag || sum != h.scratch.sum) {
             tea_counts.count(TEA_COUNT_FOREIGN);
         } else if (state == TEA_TORN) {

@@ -7,6 +7,9 @@
 
 typedef bit<(8 * TEA_KEY_BYTES)> tea_key_t;
 typedef bit<(8 * TEA_VALUE_BYTES)> tea_value_t;
+#ifdef TEA_TABLES
+typedef bit<(8 * TEA_NOTE_BYTES)> tea_note_t;
+#endif
 
 // In front of a packet in its scratchpad. The first bit distinguishes it from cells.
 header tea_scratch_t {
@@ -123,6 +126,42 @@ struct tea_meta_t {
     // The first cell of the window in which the key's entry may be.
     @field_list(TEA_LIST)
     bit<32>     home;
+#ifdef TEA_TABLES
+    // Set by the program before TeaFindAll: a second key.
+    bool        has_key2;
+    tea_key_t   key2;
+    // After TeaFindAll, with step TEA_PROGRAM.
+    bool        found2;
+    @field_list(TEA_LIST)
+    tea_value_t value2;
+    // How often TeaNext began another round, and what the program noted before.
+    @field_list(TEA_LIST)
+    bit<8>      round;
+    @field_list(TEA_LIST)
+    tea_note_t  note;
+    // What is known of each key: nothing, that the switch does not have it (TEA_ASKED), or the result.
+    @field_list(TEA_LIST)
+    bit<8>      state;
+    @field_list(TEA_LIST)
+    bit<8>      state2;
+    // The key of a server's answer; the answer if it is of the second key.
+    @field_list(TEA_LIST)
+    tea_key_t   about;
+    @field_list(TEA_LIST)
+    bit<8>      answer2;
+    // The request is of the second key; it is a READ alone.
+    @field_list(TEA_LIST)
+    bit<1>      is_second;
+    @field_list(TEA_LIST)
+    bit<1>      is_alone;
+    // A READ alone was sent; its slot.
+    @field_list(TEA_LIST)
+    bit<1>      is_asked;
+    @field_list(TEA_LIST)
+    bit<32>     other_slot;
+    // The key was looked for before.
+    bit<1>      repeats;
+#endif
     bit<32>     pair;
     bit<24>     psn;
     bit<31>     tag;
@@ -184,6 +223,10 @@ register<bit<1>>(512) tea_metered;
 register<bit<48>>(512) tea_yellow;
 register<bit<48>>(512) tea_red;
 
+#ifdef TEA_TABLES
+counter(22, CounterType.packets) tea_counts;
+#else
 counter(21, CounterType.packets) tea_counts;
+#endif
 
 #endif

@@ -58,7 +58,14 @@ parser TeaParser(packet_in packet,
     state data {
         packet.extract(h.syndrome);
         packet.extract(h.cells);
+#ifdef TEA_TABLES
+        transition select(sm.packet_length) {
+            TEA_ROCE_BYTES + 4 + TEA_WINDOW * TEA_CELL_BYTES + 4: accept;
+            default: scratch;
+        }
+#else
         transition scratch;
+#endif
     }
 
     state kept {

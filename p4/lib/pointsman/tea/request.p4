@@ -5,6 +5,10 @@
 
 // Takes numbers and a scratchpad for a look-up, or lets the packet wait.
 control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
+#ifdef TEA_TABLES
+    TeaMore() more;
+
+#endif
     apply {
         bit<32> next;
         bit<32> done;
@@ -25,7 +29,7 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
             in_flight = 0;
             m.ask = 1;
         }
-        if (in_flight > TEA_REQUESTS * (TEA_CREDITS - 1)) {
+        if (in_flight > TEA_FULL) {
             if (m.waits < TEA_WAITS && m.wait_port != 0) {
                 tea_counts.count(TEA_COUNT_WAITED);
                 m.waits = m.waits + 1;
@@ -36,6 +40,12 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
                 m.step = TEA_DROP;
             }
         } else {
+#ifdef TEA_TABLES
+            // The slot of a READ alone is where that of a look-up would be whose second number is the READ's.
+            if (m.is_alone == 1) {
+                psn = psn - 1;
+            }
+#endif
             bit<32> slot = (m.pair << 6) + (bit<32>)psn[5:0];
             bit<32> tag;
             tea_tags.read(tag, m.pair);
@@ -46,7 +56,7 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
             tea_tag.write(slot, tag);
             tea_keys.write(slot, m.key);
             tea_homes.write(slot, m.home);
-            tea_next.write(m.pair, (bit<32>)(psn + TEA_REQUESTS));
+            tea_next.write(m.pair, (bit<32>)(psn + TEA_TAKEN(m)));
             if (in_flight == 0) {
                 tea_progress.write(m.pair, m.begun);
             }
@@ -54,6 +64,9 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
             m.tag = tag[30:0];
             m.bytes = sm.packet_length;
             sm.mcast_grp = m.group;
+#ifdef TEA_TABLES
+            more.apply(m, sm, slot);
+#endif
             tea_counts.count(TEA_COUNT_SENT);
         }
     }
@@ -62,6 +75,12 @@ control TeaRequest(inout tea_meta_t m, inout standard_metadata_t sm) {
 // Egress: makes the requests of a look-up, or a probe; packets that came back, or have waited, return to the parser.
 control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_metadata_t sm) {
     apply {
+#ifdef TEA_TABLES
+        if (m.step == TEA_SEND && sm.egress_rid == TEA_STAYS) {
+            // The packet of a READ alone is to leave by itself.
+            m.step = TEA_WAIT;
+        }
+#endif
         if (m.step == TEA_SEND || m.step == TEA_PROBE) {
             bit<2> fill = 0 - m.bytes[1:0];
             bit<32> data = TEA_SCRATCH_BYTES + (bit<32>)fill + m.bytes;
@@ -116,6 +135,11 @@ control TeaDepart(inout tea_headers_t h, inout tea_meta_t m, inout standard_meta
                 h.roce.psn = m.psn + 1;
                 h.remote.address = row;
                 h.remote.bytes = TEA_WINDOW * TEA_CELL_BYTES + data;
+#ifdef TEA_TABLES
+                if (m.is_alone == 1) {
+                    h.remote.bytes = TEA_WINDOW * TEA_CELL_BYTES;
+                }
+#endif
             }
 #else
             } else if (sm.egress_rid == 2) {

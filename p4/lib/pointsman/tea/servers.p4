@@ -31,7 +31,7 @@ control TeaServes(in bit<48> begun,
             is_out = 1;
         }
         serves = dead == 0 && is_out == 0 && probed == 0;
-        has_credit = in_flight <= TEA_REQUESTS * (TEA_CREDITS - 1);
+        has_credit = in_flight <= TEA_FULL;
     }
 }
 

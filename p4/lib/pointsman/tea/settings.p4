@@ -74,13 +74,39 @@
 #ifdef TEA_INLINE
 #define TEA_SCRATCH_BYTES 12
 #define TEA_REQUESTS 2
+#define TEA_READS 1
 #define TEA_PLACE(home) (home >> 2)
 // A row: a bucket of four cells, a copy of the next bucket, a scratchpad.
 #define TEA_ROW_BYTES (TEA_WINDOW * TEA_CELL_BYTES + TEA_SLOT)
 #else
 #define TEA_SCRATCH_BYTES 8
 #define TEA_REQUESTS 3
+#define TEA_READS 2
 #define TEA_PLACE(home) home
+#endif
+
+// A queue pair with more numbers in flight takes no look-up now; how many numbers a request takes from the first one of its look-up on; whether a key that is
+// asked for was not counted before.
+#ifdef TEA_TABLES
+// All numbers may be those of READs.
+#define TEA_FULL (TEA_READS * TEA_CREDITS - TEA_REQUESTS)
+#define TEA_TAKEN(m) (m.is_alone == 1 ? 24w2 : TEA_REQUESTS)
+#define TEA_IS_NEW(m) m.waits == 0 && m.repeats == 0
+// Bytes of a note that comes back with a packet.
+#ifndef TEA_NOTE_BYTES
+#define TEA_NOTE_BYTES TEA_VALUE_BYTES
+#endif
+// How often a packet waits for its second answer, up to 255; with the delay of `wait_port`, this should be longer than the time after which an answer is too late.
+#ifndef TEA_AWAITS
+#define TEA_AWAITS 255
+#endif
+// The multicast group of a READ alone has the number of the group of a look-up, and this more: instance 2 at the server's port, and TEA_STAYS at TEA_LOOP.
+#define TEA_ALONE 0x100
+#define TEA_STAYS 5
+#else
+#define TEA_FULL (TEA_REQUESTS * (TEA_CREDITS - 1))
+#define TEA_TAKEN(m) TEA_REQUESTS
+#define TEA_IS_NEW(m) m.waits == 0
 #endif
 
 const bit<16> TEA_PORT = ROCE_PORT;
@@ -101,6 +127,7 @@ const bit<8> TEA_BACK = 2;    // it came back from a server, and returns to the 
 const bit<8> TEA_WAIT = 3;    // it waits for a credit
 const bit<8> TEA_DROP = 4;    // it ends here
 const bit<8> TEA_PROBE = 5;   // a generator's packet: asks a server whether it answers again
+const bit<8> TEA_NEXT = 6;    // the program processes it once more, for another key (TEA_TABLES)
 
 // States of a look-up, and its answer.
 const bit<8> TEA_NONE = 0;
@@ -131,5 +158,6 @@ const bit<32> TEA_COUNT_OUT = 17;    // servers taken out: a port went down, or 
 const bit<32> TEA_COUNT_PROBE = 18;  // questions whether a server answers again
 const bit<32> TEA_COUNT_CACHE = 19;  // answered by the cache
 const bit<32> TEA_COUNT_LOADED = 20; // requests that a replica got because its link has less load
+const bit<32> TEA_COUNT_SECOND = 21; // packets that waited for their second answer (TEA_TABLES)
 
 #endif

@@ -15,6 +15,8 @@ pub struct Settings {
     pub read_ns: u64,
     /// How long a change of the switch's own table takes each way, at most.
     pub control_ns: u64,
+    /// How long a packet waits for a credit, or for a second answer, each time.
+    pub wait_ns: u64,
     /// Mean time between changes; 0: none.
     pub change_ns: u64,
     /// Mean time between packets.
