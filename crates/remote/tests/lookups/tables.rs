@@ -1,8 +1,9 @@
 //! A program with two tables: two keys at once, and one that depends on their entries, under the same faults.
 
 use super::checker::Verdict;
+use super::moves::moves;
 use super::setup::{App, US};
-use super::world::{Away, Keeps, Settings, World};
+use super::world::{Away, Keeps, Move, Settings, World};
 use super::{Shown, faults, found_by, run, settings};
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
@@ -50,18 +51,23 @@ fn keys_have_the_number_of_their_table() {
 
 #[test]
 fn random_faults_break_no_table() {
-    let (mut passed, mut sent, mut waits) = (0, 0, 0);
+    let (mut passed, mut sent, mut waits, mut moved) = (0, 0, 0, 0);
     for scratchpads in LAYOUTS {
         let apps = [false, true].map(|has_cache| app::<Engine>(&[], scratchpads, has_cache));
         for seed in 0..12 {
             let has_cache = seed % 3 == 0;
             let cache = has_cache.then_some(Keeps::All);
-            let settings = Settings { cache, ..both(faults(seed)) };
+            let mut settings = Settings { cache, ..both(faults(seed)) };
+            if seed % 3 == 1 {
+                let larger = |m: Move| Move { cells: m.cells.iter().map(|n| 3 * n).collect(), ..m };
+                settings.moves = moves(3000).into_iter().map(larger).collect();
+                settings.replicas = true;
+            }
             let mut world = World::new(&apps[usize::from(has_cache)], settings, seed);
             world.run(20_000 * US);
             let (verdict, wrong) = (world.checker.verdict, std::mem::take(&mut world.wrong));
             assert_eq!((verdict.violations(), wrong), (0, Vec::new()), "seed {seed}: {verdict:?}");
-            println!("{scratchpads:?} {seed}: {verdict:?} {:?}", counts(&mut world));
+            moved += world.moved[0];
             passed += verdict.found + verdict.absent;
             sent += verdict.sent;
             waits += counts(&mut world)[0];
@@ -72,7 +78,10 @@ fn random_faults_break_no_table() {
         assert_eq!(verdicts.0, verdicts.1, "the executors differ");
     }
     println!("{passed} of {sent} packets passed, {waits} waits for a second answer");
-    assert!(passed * 10 > sent * 5 && waits > 100, "{passed} of {sent}, {waits} waits");
+    assert!(
+        passed * 10 > sent * 5 && waits > 100 && moved >= 24,
+        "{passed} of {sent}, {waits} waits, {moved} moves"
+    );
 }
 
 /// A server that is away, or ends a queue pair, costs what was in flight.
