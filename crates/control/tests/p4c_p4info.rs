@@ -158,7 +158,7 @@ const OTHERS_OF_OURS: [&str; 3] =
 const WITH_STORE: [&str; 7] = ["dispatch", "firewall", "flowcount", "gateway", "guard", "kvstore", "napt"];
 
 /// Programs with the library for tables in memory servers.
-const WITH_MEMORY: [&str; 5] = ["nat", "tea-firewall", "tea-lb", "tea-policy", "tea-vpn"];
+const WITH_MEMORY: [&str; 6] = ["nat", "tea-firewall", "tea-lb", "tea-policy", "tea-router", "tea-vpn"];
 
 /// The sets of macros that a program of `p4/programs` is compiled with, as arguments of `-D`.
 fn variants(program: &str) -> Vec<Vec<&'static str>> {

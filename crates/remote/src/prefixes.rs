@@ -211,7 +211,7 @@ mod tests {
                 } else {
                     let expected = routes.remove(&prefix).map(drop).ok_or(PrefixError::Unknown);
                     let removed = prefixes.remove(prefix);
-                    assert_eq!(removed.as_ref().map(drop), expected.as_ref().copied().map_err(|e| e));
+                    assert_eq!(removed.as_ref().map(drop), expected.as_ref().copied());
                     removed.unwrap_or_default()
                 };
                 for change in changes {

@@ -3,4 +3,5 @@
 mod changes;
 mod dram;
 mod lookups;
+mod routes;
 mod switch;

@@ -29,7 +29,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 48] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 49] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -73,6 +73,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 48] = [
     ("tea-policy", &["PLAIN"], &["tests/plain"]),
     ("tea-policy", &["TEA_INLINE"], &["tests/inline"]),
     ("tea-policy", &["TEA_CACHE=4"], &["tests", "tests/cache"]),
+    ("tea-router", &["PLAIN"], &["tests/plain"]),
     ("tea-vpn", &[], &["tests"]),
     ("tea-vpn", &["PLAIN"], &["tests/plain"]),
     ("tea-vpn", &["PLAIN", "VPN_ERRORS=2", "VPN_ERROR_TICKS=1000000"], &["tests/errors"]),

@@ -60,7 +60,7 @@ parser TeaParser(packet_in packet,
         packet.extract(h.cells);
 #ifdef TEA_TABLES
         transition select(sm.packet_length) {
-            TEA_ROCE_BYTES + 4 + TEA_WINDOW * TEA_CELL_BYTES + 4: accept;
+            ROCE_BYTES + 4 + TEA_WINDOW * TEA_CELL_BYTES + 4: accept;
             default: scratch;
         }
 #else
