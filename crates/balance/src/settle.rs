@@ -232,7 +232,10 @@ impl Settler {
             }
             (Kind::Ended, None | Some(Phase::Waits)) => self.ask(now, Message::Hold(key), key),
             // A place that is held is given up by this alone, also if nobody remembers why.
-            (Kind::Held | Kind::HeldOver, None | Some(Phase::Waits | Phase::Asks(_) | Phase::Tells(Message::Give(..)))) => {
+            (
+                Kind::Held | Kind::HeldOver,
+                None | Some(Phase::Waits | Phase::Asks(_) | Phase::Tells(Message::Give(..))),
+            ) => {
                 self.decide(now, key, (kind == Kind::Held).then_some(word));
             }
             (Kind::Gone | Kind::Active | Kind::Full, Some(Phase::Asks(_))) => {
@@ -343,7 +346,9 @@ impl Settler {
         for (key, settled) in self.settled.range((from, Bound::Unbounded)).take(count) {
             last = Some(*key);
             let ms = self.idle_ms(key);
-            if u64::from(seconds(now).saturating_sub(settled.seen)) * 1000 > ms && !self.under_way.contains_key(key) {
+            if u64::from(seconds(now).saturating_sub(settled.seen)) * 1000 > ms
+                && !self.under_way.contains_key(key)
+            {
                 idle.push((*key, settled.word, ms));
             }
         }

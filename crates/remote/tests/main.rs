@@ -2,3 +2,4 @@
 
 mod changes;
 mod lookups;
+mod settled;
