@@ -1,9 +1,10 @@
 //! Clients, devices, and a checker of packets. It knows nothing of tables: a connection's packets must come to the device that its first one came to.
 
 use super::setup::*;
+use pointsman_balance::settle::{KEY_BYTES, Key, Word};
 use pointsman_wire::frame::{self, ACK, FIN, RST, SYN};
 use pointsman_wire::{Mac, Random};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The switch's MAC address, and a station's.
 fn hop() -> (Mac, Mac) {
@@ -26,6 +27,8 @@ pub struct Verdict {
     pub reset: u64,
     /// Frames with a wrong address, or of nobody.
     pub strange: u64,
+    /// Packets of connections that were there from the start, at the right device.
+    pub loaded: u64,
     /// Connections that began at a device which was out of its pool since before their first packet.
     pub stale: u64,
 }
@@ -116,6 +119,34 @@ fn port(client: u32) -> u16 {
     1024 + (client % 60_000) as u16
 }
 
+/// Their number, in place of that of a client's connections; their service.
+const LOADED: u32 = u32::MAX;
+const LOADED_SERVICE: u16 = 2;
+
+fn loaded_slot(n: u32) -> u8 {
+    (n % u32::from(SLOTS)) as u8
+}
+
+fn loaded_client(n: u32) -> IpAddr {
+    Ipv6Addr::from((0x2001_0db9 << 96) + u128::from(n)).into()
+}
+
+/// A connection that is there from the start: its key, and what is kept of it.
+pub fn loaded(n: u32) -> (Key, Word) {
+    let mut key = [0; KEY_BYTES];
+    if let IpAddr::V6(client) = loaded_client(n) {
+        key[..16].copy_from_slice(&client.octets());
+    }
+    key[16..18].copy_from_slice(&port(n).to_be_bytes());
+    key[18..].copy_from_slice(&LOADED_SERVICE.to_be_bytes());
+    (key, (FIRST_DEVICE + u32::from(loaded_slot(n))).to_be_bytes())
+}
+
+/// A packet of it.
+pub fn packet_of_loaded(n: u32) -> Vec<u8> {
+    encode(LOADED_SERVICE, (loaded_client(n), vip(LOADED_SERVICE)), (port(n), 80), ACK, (n, LOADED))
+}
+
 impl Clients {
     pub fn new(count: u32, packets: u64, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0xc11e);
@@ -194,6 +225,12 @@ impl Clients {
     /// A packet comes to a device: its answer.
     pub fn at_device(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let seen = decode(frame)?;
+        if let Some((n, LOADED)) = seen.name {
+            let right = (seen.to, seen.from) == (device(LOADED_SERVICE, loaded_slot(n)), loaded_client(n));
+            self.verdict.loaded += u64::from(right);
+            self.verdict.moved += u64::from(!right);
+            return None;
+        }
         let Some((n, number)) = seen.name.filter(|(n, _)| *n < self.len()) else {
             self.verdict.strange += 1;
             return None;

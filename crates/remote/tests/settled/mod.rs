@@ -25,6 +25,7 @@ fn settings() -> Settings {
         cells: vec![200, 150],
         stash: 200,
         wait_ns: 500 * US,
+        loaded: 0,
         hasty: None,
     }
 }
@@ -102,6 +103,32 @@ fn thousands_of_connections_settle() {
     println!("{verdict:?}, at most {} entries", world.most);
     assert_eq!(verdict.broken(), 0, "{verdict:?}");
     assert!(world.most > 1500, "{} entries", world.most);
+}
+
+/// Connections begin, settle and end among many that are settled: with `POINTSMAN_SCALE=million` ten million.
+#[test]
+fn a_table_with_many_connections_works() {
+    let is_large = std::env::var("POINTSMAN_SCALE").is_ok_and(|scale| scale == "million");
+    let (loaded, cells) = if is_large { (10_000_000, 1 << 23) } else { (20_000, 1 << 14) };
+    let stash = ("#define TEA_VALUE_BYTES 4", "#define TEA_VALUE_BYTES 4\n#define TEA_STASH 65536");
+    let app = App::<Engine>::new(&[stash]);
+    let settings = Settings { loaded, cells: vec![cells, cells], stash: 65_536, ..settings() };
+    let mut world = run(&app, settings, 1, 40_000 * US);
+    world.look_up(10_000);
+    let verdict = world.clients.verdict;
+    let found = world.count("tea_counts", 1);
+    let bytes: u64 = world.table.servers().map(|i| world.table.server_bytes(i)).sum();
+    println!(
+        "{loaded} entries placed in {:?}, {} without a free cell; {bytes} bytes of cells; {found} look-ups found: {verdict:?}",
+        world.filled,
+        world.table.collisions()
+    );
+    assert_eq!(
+        (verdict.broken(), verdict.delivered, verdict.loaded),
+        (0, verdict.sent, 10_000),
+        "{verdict:?}"
+    );
+    assert!(found > 13_000 && verdict.ended > 500, "{found} look-ups, {verdict:?}");
 }
 
 /// A settled connection that is silent for less than its idle time continues; one that is silent for longer leaves servers' memory.

@@ -1,6 +1,6 @@
 //! A switch that runs the balancer, servers with memory, the controller that moves connections to them, clients and devices: in virtual time.
 
-use super::clients::Clients;
+use super::clients::{Clients, loaded, packet_of_loaded};
 use super::setup::*;
 use pointsman_balance::settle::{self, Kind, Message, Report, Settler};
 use pointsman_ir::{Executor, Value};
@@ -35,6 +35,8 @@ pub struct Settings {
     pub stash: usize,
     /// How long a connection is established before it settles.
     pub wait_ns: u64,
+    /// Settled connections that are there from the start.
+    pub loaded: u32,
     /// A fault: what the controller does not wait for.
     pub hasty: Option<Hasty>,
 }
@@ -74,6 +76,8 @@ fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
 
 pub struct World<E: Executor> {
     pub now: u64,
+    /// How long it took to place the entries that are there from the start.
+    pub filled: std::time::Duration,
     pub settings: Settings,
     pub rig: Rig<E>,
     pub table: Table,
@@ -108,21 +112,28 @@ impl<E: Executor + Send + Sync> World<E> {
             replicas: false,
             cache: 0,
         };
-        let table = Table::new(config).expect("settings");
+        let mut table = Table::new(config).expect("settings");
+        let entries: Vec<_> = (0..settings.loaded).map(loaded).collect();
+        let begun = std::time::Instant::now();
+        table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
+        let filled = begun.elapsed();
         let parts: Vec<_> = table
             .servers()
             .map(|i| (table.parts()[i].start, table.parts()[i].cells, table.server_bytes(i)))
             .collect();
         let rig = rig(app, &parts);
-        let settler = Settler::new(settle::Settings {
+        let mut settler = Settler::new(settle::Settings {
             wait_ns: settings.wait_ns,
             retry_ns: 2000 * US,
             idle_ms: IDLE_MS,
             sweep_ns: 1_000_000 * US,
             under_way: 4096,
         });
+        let now = 1000 * US;
+        entries.iter().for_each(|(key, word)| settler.load(now, *key, *word));
         let mut world = World {
-            now: 1000 * US,
+            now,
+            filled,
             rig,
             table,
             settler,
@@ -140,6 +151,9 @@ impl<E: Executor + Send + Sync> World<E> {
             settings,
         };
         world.table.servers().for_each(|i| world.add_server(i));
+        // Entries without a free cell are in the switch.
+        world.act();
+        world.run_until(now + 10_000 * US);
         world
     }
 
@@ -150,7 +164,7 @@ impl<E: Executor + Send + Sync> World<E> {
         let rights = Rights { read: true, write: true, atomic: false };
         let size = ring_at - BASE + u64::from(PAIRS * RING * SLOT);
         let mut region = Region::new(BASE, size as usize, rights).expect("a region");
-        for (offset, bytes) in self.table.images(i, 64) {
+        for (offset, bytes) in self.table.images(i, 4096) {
             region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
         let mut responder = Responder::new(MTU).expect("a path MTU");
@@ -258,6 +272,15 @@ impl<E: Executor + Send + Sync> World<E> {
                 self.settler.report(self.now, &report);
                 self.act();
             }
+        }
+    }
+
+    /// Packets of settled connections that were there from the start.
+    pub fn look_up(&mut self, packets: u32) {
+        for _ in 0..packets {
+            let n = self.random.below(self.settings.loaded.into()) as u32;
+            self.at_switch(Some((CLIENTS, packet_of_loaded(n))));
+            self.run_until(self.now + 20 * US);
         }
     }
 
@@ -442,7 +465,7 @@ impl<E: Executor + Send + Sync> World<E> {
             let cells = bytes.chunks(LAYOUT.cell_bytes());
             cells.filter(|c| c[31] & 1 == 1 && (1..=2).contains(&c[23])).count()
         };
-        self.table.servers().map(|i| self.table.images(i, 64).map(|(_, b)| of_tcp(&b)).sum::<usize>()).sum()
+        self.table.servers().map(|i| self.table.images(i, 4096).map(|(_, b)| of_tcp(&b)).sum::<usize>()).sum()
     }
 }
 
