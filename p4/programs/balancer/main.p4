@@ -781,7 +781,7 @@ control BalancerIngress(inout headers_t hdr,
 
 #ifdef BALANCER_TEA
             // What the controller is to know. It asks for more, so that a report may be lost, or come twice.
-            if (conn.found && !settled && !hdr.quoted.isValid() && (to_service || conn.device == backend) && (conn.options & OPTION_HELD) == 0) {
+            if (conn.found && !settled && !hdr.quoted.isValid() && !meta.again && (to_service || conn.device == backend) && (conn.options & OPTION_HELD) == 0) {
                 bit<8> kind = 0;
                 if (SETTLED_OVER(conn)) {
                     if (keeps && (conn.options & OPTION_SETTLED) != 0) {
