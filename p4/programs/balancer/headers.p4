@@ -26,10 +26,6 @@
 // 510 is the controller's.
 #define TEA_LOOP 507
 #include <pointsman/tea.p4>
-// Lists of the fields that a copy keeps which is to reset the other end: it may wait for servers, too.
-#define COPY_LISTS 1, TEA_LIST
-#else
-#define COPY_LISTS 1
 #endif
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
@@ -344,14 +340,16 @@ struct metadata_t {
     bit<8>    probe_memory;
     bit<8>    probe_link;
     bit<32>   probe_sequence;
-    @field_list(COPY_LISTS)
+    @field_list(1)
     bool      again;       // a copy that comes around to reset the other end (reset.p4)
-    @field_list(COPY_LISTS)
+    @field_list(1)
     bit<9>    came_in;     // the port where the packet came in, and when: a copy would have others
-    @field_list(COPY_LISTS)
+    @field_list(1)
     time_us_t came_at;
 #ifdef BALANCER_TEA
     tea_meta_t tea;
+    @field_list(1)
+    tea_value_t again_word; // what is kept of the copy's connection
 #endif
 #ifdef BALANCER_STORE
     redplane_fixed_t store;

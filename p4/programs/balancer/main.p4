@@ -500,7 +500,12 @@ control BalancerIngress(inout headers_t hdr,
                 // The table comes first, again when the packet is back from a server: a place that is free by now has its entry in servers' memory or in
                 // `tea_stash`.
                 find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
-                if (!conn.found) {
+                if (!conn.found && meta.again) {
+                    // A server would return the copy as an ordinary packet.
+                    meta.tea.value = meta.again_word;
+                    settled = true;
+                    take_settled();
+                } else if (!conn.found) {
                     meta.tea.key = SETTLED_KEY(meta.flow);
                     @repeatable { // the same value once more
                         settled_seen.write((bit<32>)meta.hash_a[SETTLED_SEEN_BITS - 1:0], SETTLED_TICK(now));
@@ -802,6 +807,9 @@ control BalancerIngress(inout headers_t hdr,
             }
             if (expired) {
                 meta.again = true;
+#ifdef BALANCER_TEA
+                meta.again_word = SETTLED_WORD(conn);
+#endif
                 clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
                 meta.drop_reason = failed ? DROP_DEVICE_FAILED : DROP_IDLE;
             } else if (unknown) {
