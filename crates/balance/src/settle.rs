@@ -143,7 +143,7 @@ enum Phase {
     Changes(Option<Word>),
     /// The same, when there is room.
     Refused(Option<Word>),
-    /// The data plane is told what servers' memory has.
+    /// The data plane is to know what servers' memory has.
     Tells(Message),
 }
 
@@ -163,7 +163,7 @@ pub struct Settler {
     settled: BTreeMap<Key, Settled>,
     under_way: BTreeMap<Key, (Phase, u64)>,
     due: BTreeSet<(u64, Key)>,
-    /// The last key that was looked at, and when to go on.
+    /// The last key that was looked at, and when the next ones are due.
     swept: Option<Key>,
     sweep_at: u64,
     actions: VecDeque<Action>,
@@ -231,7 +231,7 @@ impl Settler {
                 self.enter(now, key, Phase::Waits);
             }
             (Kind::Ended, None | Some(Phase::Waits)) => self.ask(now, Message::Hold(key), key),
-            // A place that is held is given up by this alone, also if nobody remembers why.
+            // Only this gives up a place that is held, also if the reason is not known any more.
             (
                 Kind::Held | Kind::HeldOver,
                 None | Some(Phase::Waits | Phase::Asks(_) | Phase::Tells(Message::Give(..))),
@@ -364,5 +364,47 @@ impl Settler {
     fn idle_ms(&self, key: &Key) -> u64 {
         let service = u16::from_be_bytes([key[KEY_BYTES - 2], key[KEY_BYTES - 1]]);
         self.idle_ms.get(&service).copied().unwrap_or(self.settings.idle_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program;
+
+    /// The numbers of messages and reports are those of the program.
+    #[test]
+    fn numbers_are_those_of_the_program() {
+        let number = |file: &str, name: &str| -> u32 {
+            let text = program::file(file).expect("a file of the program");
+            let rest = text.lines().find_map(|l| l.split_once(&format!(" {name} = "))).expect(name).1;
+            let digits = rest.split(';').next().expect("a value");
+            digits
+                .strip_prefix("0x")
+                .map_or_else(|| digits.parse(), |d| u32::from_str_radix(d, 16))
+                .expect("a number")
+        };
+        let reports =
+            ["IS_READY", "ENDED", "HELD", "HELD_OVER", "GONE", "ACTIVE", "FULL", "FREED", "RELEASED"];
+        for (name, kind) in reports.iter().zip(Kind::ALL) {
+            let number = number("settled.p4", &format!("SETTLED_{name}"));
+            assert_eq!(Kind::from_number(number as u8), Some(kind), "{name}");
+        }
+        let (key, word) = ([1; KEY_BYTES], [2; WORD_BYTES]);
+        let messages = [
+            ("HOLD", Message::Hold(key)),
+            ("FETCH", Message::Fetch(key, word, 3)),
+            ("GIVE", Message::Give(key, word)),
+            ("FORGET", Message::Forget(key)),
+        ];
+        for (name, message) in messages {
+            let bytes = message.encode();
+            assert_eq!(
+                (u32::from(bytes[0]), bytes.len()),
+                (number("settled.p4", &format!("SETTLED_{name}")), 28)
+            );
+        }
+        assert_eq!(u32::from(PORT), number("headers.p4", "SETTLED_PORT"));
+        assert_eq!([Kind::from_number(0), Kind::from_number(10)], [None, None]);
     }
 }

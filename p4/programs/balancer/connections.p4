@@ -87,7 +87,7 @@ const idle_t CONN_EXPIRED = 0;
 const bit<6> OPTION_SETTLED = 32;
 const bit<6> OPTION_HELD = 16;
 // In the word `middle` of an entry.
-#define UNLESS_HELD && m[10:10] == 0
+#define UNLESS_HELD m[10:10] == 0 &&
 #define OR_SETTLED || m[11:10] != 0
 #else
 #define UNLESS_HELD
@@ -146,7 +146,7 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
             conn.seen = seen;
         } else {
             seen_t age = now - seen;
-            bool over = age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD) UNLESS_HELD;
+            bool over = UNLESS_HELD age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
             if (same && !over && (!closing OR_SETTLED)) {
                 conn.found = true;
                 conn.way = number;
@@ -187,7 +187,7 @@ control WorthInWay(in bit<2> number, in place_t place, in seen_t now, inout conn
         // An answer makes it 64 times less; who was seen after this packet came in is worth nothing.
         seen_t worth = s[25:8] == HALF_OPEN || datagrams && (s[7:0] & CONN_FINS) == 0 ? age
             : (datagrams && (s[7:0] & CONN_FINS) == CONN_ANSWERED ? age >> 6 : 0);
-        if (age < (seen_t)(0 - AHEAD) && worth > conn.worth UNLESS_HELD) {
+        if (UNLESS_HELD age < (seen_t)(0 - AHEAD) && worth > conn.worth) {
             conn.worth = worth;
             conn.way = number;
             conn.version = s[31:26];

@@ -112,7 +112,7 @@ control BalancerIngress(inout headers_t hdr,
     Settle() settle;
     counter(16, CounterType.packets) settled_counts; // by SETTLED_*
     bool settled = false;    // its connection is in servers' memory, and has no place here
-    bool was_ready = false;  // its connection could settle before this packet
+    bool was_ready = true;   // its connection could settle before this packet
 #endif
 
     time_us_t now = 0;
@@ -519,7 +519,6 @@ control BalancerIngress(inout headers_t hdr,
                         take_settled();
                     }
                 }
-                was_ready = conn.found && SETTLED_READY(conn);
                 changes = conn.found && to_service && meta.opens && SETTLED_OVER(conn);
 #else
                 // A SYN nearly always opens a connection: one search is enough, and it goes all the way.
@@ -789,7 +788,7 @@ control BalancerIngress(inout headers_t hdr,
             if (conn.found && !settled && !hdr.quoted.isValid() && !meta.again && (to_service || conn.device == backend) && (conn.options & OPTION_HELD) == 0) {
                 bit<8> kind = 0;
                 if (SETTLED_OVER(conn)) {
-                    if (keeps && (conn.options & OPTION_SETTLED) != 0) {
+                    if ((conn.options & OPTION_SETTLED) != 0) {
                         kind = SETTLED_ENDED;
                     }
                 } else if (SETTLED_READY(conn) && (!was_ready || SETTLED_TICK(now) != conn.seen[25:10])) {

@@ -29,7 +29,7 @@ const bit<8> SETTLED_FETCH = 2;  // the same; if it has none and was not seen fo
 const bit<8> SETTLED_GIVE = 3;   // servers' memory has `word`: the place is free
 const bit<8> SETTLED_FORGET = 4; // servers' memory has nothing: the place is an ordinary one
 
-// What the controller is told, and indices of `settled_counts`.
+// Reports to the controller, answers, and indices of `settled_counts`.
 const bit<8> SETTLED_IS_READY = 1;  // report: it is established, and has a place
 const bit<8> SETTLED_ENDED = 2;     // report: it ended, and servers' memory has it
 const bit<8> SETTLED_HELD = 3;      // answer: its place is held

@@ -25,7 +25,7 @@ pub struct Verdict {
     pub moved: u64,
     /// Segments of connections that live, and were answered with a RST.
     pub reset: u64,
-    /// Frames with a wrong address, or of nobody.
+    /// Frames with a wrong address, or of no client.
     pub strange: u64,
     /// Packets of connections that were there from the start, at the right device.
     pub loaded: u64,
@@ -59,7 +59,7 @@ struct Client {
     left: u64,
     open: u64,
     fin: bool,
-    /// Since when the connection is over, if it is: late packets of it are nobody's.
+    /// Since when the connection is over, if it is: late packets of it do not count.
     over: bool,
     /// When its first packet was sent.
     first: u64,
