@@ -31,7 +31,10 @@ def main(p4info_path: str, config_path: str) -> None:
         info = text_format.Parse(file.read(), p4info_pb2.P4Info())
     with open(config_path, "rb") as file:
         config = wrapped(file.read())
-    stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel(SERVER))
+    channel = grpc.insecure_channel(SERVER)
+    # The switch may still be starting.
+    grpc.channel_ready_future(channel).result(timeout=10)
+    stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
     outgoing = queue.Queue()
     answers = stub.StreamChannel(iter(outgoing.get, None))
     hello = p4rt.StreamMessageRequest()
