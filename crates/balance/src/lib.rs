@@ -14,6 +14,7 @@
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`program`]: the data plane, as P4 source;
 //! - [`state`]: what the data plane keeps in its registers and counters, decoded;
+//! - [`settle`]: connections that move to servers' memory and leave it;
 //! - [`report`]: the load reports that agents send to the switch;
 //! - [`frame_report`]: the same in separate Ethernet frames;
 //! - [`trust`]: the keys that they are signed with.
@@ -32,6 +33,7 @@ pub mod members;
 pub mod plan;
 pub mod program;
 pub mod report;
+pub mod settle;
 pub mod state;
 pub mod trust;
 pub mod types;

@@ -29,6 +29,7 @@ files! {
     "siphash.p4",
     "state.p4",
     "tables.p4",
+    "settled.p4",
     "tally.p4",
     "translate.p4",
     "store.p4",

@@ -167,6 +167,7 @@ fn variants(program: &str) -> Vec<Vec<&'static str>> {
         "balancer" => all_of(&["BALANCER_STORE", "SERVER_DEVICES=16"])
             .into_iter()
             .chain([vec!["BALANCER_STORE", "REDPLANE_IPV6"]])
+            .chain([vec!["BALANCER_TEA"], vec!["BALANCER_TEA", "SERVER_DEVICES=16", "TEA_CACHE=1024"]])
             .collect(),
         "dram-buffer" => plain(all_of(&["ROCE_IPV6"])),
         "dram-counters" => plain(all_of(&["COUNT_BYTES", "ROCE_IPV6"])),

@@ -17,8 +17,8 @@
 //! thread at a time counts in an array.
 
 use crate::bits::Bits;
-use crate::memory::Zeros;
 use num_bigint::BigUint;
+use pointsman_zeros::Zeros;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -15,7 +15,6 @@ pub mod bits;
 pub mod cells;
 pub mod exec;
 pub mod meaning;
-mod memory;
 pub mod pass;
 pub mod program;
 pub mod stmt;

@@ -4,4 +4,5 @@ mod changes;
 mod dram;
 mod lookups;
 mod routes;
+mod settled;
 mod switch;

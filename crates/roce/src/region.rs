@@ -1,5 +1,6 @@
 //! Memory that others may read and write.
 
+use pointsman_zeros::Zeros;
 use std::error::Error;
 use std::fmt;
 
@@ -22,7 +23,7 @@ pub struct Region {
     /// Allowed operations.
     pub rights: Rights,
     /// Its bytes.
-    pub memory: Vec<u8>,
+    pub memory: Zeros<u8>,
 }
 
 /// Why a region is refused.
@@ -47,7 +48,7 @@ impl Region {
     /// The region would end beyond the last address.
     pub fn new(address: u64, bytes: usize, rights: Rights) -> Result<Self, RegionError> {
         address.checked_add(bytes as u64).ok_or(RegionError::TooLarge)?;
-        Ok(Region { address, rights, memory: vec![0; bytes] })
+        Ok(Region { address, rights, memory: Zeros::new(bytes) })
     }
 
     /// The place of these bytes in the memory, if all of them are there.

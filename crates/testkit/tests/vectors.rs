@@ -29,11 +29,12 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 49] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 50] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
     ("balancer", &["BALANCER_STORE", "REDPLANE_IPV6"], &["tests/store-ipv6"]),
+    ("balancer", &["BALANCER_TEA"], &["tests/tea"]),
     ("conga", &[], &["tests"]),
     ("dispatch", &["PLAIN"], &["tests/plain"]),
     ("dram-buffer", &[], &["tests"]),

@@ -76,6 +76,24 @@ const bit<6> OPTION_DATAGRAMS = 8;
 // The idle time of a connection that was reset so; no service has that.
 const idle_t CONN_EXPIRED = 0;
 
+// What a store, or servers' memory, keeps of a connection.
+#define KEPT(flags, options, device) (1w0 ++ (flags) ++ (options) ++ (bit<17>)(device))
+#define KEPT_FLAGS(value) value[30:23]
+#define KEPT_OPTIONS(value) value[22:17]
+#define KEPT_DEVICE(value) ((device_t)value[16:0])
+
+#ifdef BALANCER_TEA
+// Neither is this the service's: servers' memory has the connection, too; and it may be changing there, so that the place stays its own.
+const bit<6> OPTION_SETTLED = 32;
+const bit<6> OPTION_HELD = 16;
+// In the word `middle` of an entry.
+#define UNLESS_HELD m[10:10] == 0 &&
+#define OR_SETTLED || m[11:10] != 0
+#else
+#define UNLESS_HELD
+#define OR_SETTLED
+#endif
+
 // What changes the table belongs into an `@atomic` block, together with the FindConnection that came before it; but for SawConnection, which
 // writes one word. Outside of one FindConnection may meet an entry that is just being written, and finds that out by
 // the entry's version, which changes when the place gets another key. It is kept in two words. Who writes an entry writes the one
@@ -128,8 +146,8 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
             conn.seen = seen;
         } else {
             seen_t age = now - seen;
-            bool over = age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
-            if (same && !over && !closing) {
+            bool over = UNLESS_HELD age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
+            if (same && !over && (!closing OR_SETTLED)) {
                 conn.found = true;
                 conn.way = number;
                 conn.version = s[31:26];
@@ -169,7 +187,7 @@ control WorthInWay(in bit<2> number, in place_t place, in seen_t now, inout conn
         // An answer makes it 64 times less; who was seen after this packet came in is worth nothing.
         seen_t worth = s[25:8] == HALF_OPEN || datagrams && (s[7:0] & CONN_FINS) == 0 ? age
             : (datagrams && (s[7:0] & CONN_FINS) == CONN_ANSWERED ? age >> 6 : 0);
-        if (age < (seen_t)(0 - AHEAD) && worth > conn.worth) {
+        if (UNLESS_HELD age < (seen_t)(0 - AHEAD) && worth > conn.worth) {
             conn.worth = worth;
             conn.way = number;
             conn.version = s[31:26];

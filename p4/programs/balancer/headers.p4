@@ -16,6 +16,18 @@
 #define UNLESS_CHECKED
 #endif
 
+#ifdef BALANCER_TEA
+#ifdef BALANCER_STORE
+#error "BALANCER_TEA and BALANCER_STORE are not possible together"
+#endif
+// A connection in servers' memory (settled.p4): client, its port, service; and what the table keeps of it.
+#define TEA_KEY_BYTES 20
+#define TEA_VALUE_BYTES 4
+// 510 is the controller's.
+#define TEA_LOOP 507
+#include <pointsman/tea.p4>
+#endif
+
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP = 0x0806;
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
@@ -70,6 +82,21 @@ header packet_in_t {
 header packet_out_t {
     bit<16> egress_port;
 }
+
+#ifdef BALANCER_TEA
+// What the controller says about a connection (settled.p4), behind packet_out_t with this port.
+const bit<16> SETTLED_PORT = 0xfffd;
+
+header settled_t {
+    bit<8>   kind;
+    bit<8>   unused;
+    bit<16>  ticks;
+    ipv6_t   client;
+    bit<16>  client_port;
+    bit<16>  service;
+    bit<32>  word;
+}
+#endif
 
 header ethernet_t {
     mac_t   dst;
@@ -254,6 +281,10 @@ struct headers_t {
 #endif
     packet_in_t      packet_in;
     packet_out_t     packet_out;
+#ifdef BALANCER_TEA
+    tea_headers_t    tea;
+    settled_t        settled; // not emitted
+#endif
     ethernet_t       ethernet;
     arp_t            arp;
     ipv4_base_t      ipv4;
@@ -315,6 +346,11 @@ struct metadata_t {
     bit<9>    came_in;     // the port where the packet came in, and when: a copy would have others
     @field_list(1)
     time_us_t came_at;
+#ifdef BALANCER_TEA
+    tea_meta_t tea;
+    @field_list(1)
+    tea_value_t again_word; // what is kept of the copy's connection
+#endif
 #ifdef BALANCER_STORE
     redplane_fixed_t store;
     bool      asks_known;  // its connection is not known: the store may know it

@@ -34,9 +34,20 @@
 #define FOLLOWS_SERVICE && conn.idle != HALF_OPEN
 #define OR_FROM_STORE || from_store
 #else
+#ifdef BALANCER_TEA
+#define CAME_IN meta.came_in
+#else
 #define CAME_IN standard_metadata.ingress_port
+#endif
 #define FOLLOWS_SERVICE
 #define OR_FROM_STORE
+#endif
+#ifdef BALANCER_TEA
+#include "settled.p4"
+// A connection that only servers' memory has needs a place of the table when it ends.
+#define UNLESS_SETTLED && !settled
+#else
+#define UNLESS_SETTLED
 #endif
 #include "tally.p4"
 #include "translate.p4"
@@ -66,7 +77,9 @@ control BalancerIngress(inout headers_t hdr,
     KeepConnection(low0, high0, middle0, state0, last_seen0, low1, high1, middle1, state1, last_seen1, low2, high2, middle2,
         state2, last_seen2, low3, high3, middle3, state3, last_seen3) keep_connection;
     SawConnection(last_seen0, last_seen1, last_seen2, last_seen3) saw_connection;
+#ifndef BALANCER_TEA
     SecondHash() second_hash;
+#endif
     CountConnection() count_connection;
     HeardOf(DEVICE_LIST(LAST_HEARD)) heard_of;
     LookAtLoad(DEVICE_LIST(LOAD)) look_at_load;
@@ -91,6 +104,15 @@ control BalancerIngress(inout headers_t hdr,
     RedPlaneFixedArrive() arrive;
     RedPlaneFixedAsk() ask;
     StoreExtends() store_extends;
+#endif
+#ifdef BALANCER_TEA
+    TeaArrive() arrive;
+    TeaFind() find_settled;
+    TeaLoad() load_of_links;
+    Settle() settle;
+    counter(16, CounterType.packets) settled_counts; // by SETTLED_*
+    bool settled = false;    // its connection is in servers' memory, and has no place here
+    bool was_ready = true;   // its connection could settle before this packet
 #endif
 
     time_us_t now = 0;
@@ -247,6 +269,19 @@ control BalancerIngress(inout headers_t hdr,
     }
 #endif
 
+#ifdef BALANCER_TEA
+    // The connection as servers' memory has it.
+    action take_settled() {
+        bit<8> flags = KEPT_FLAGS(meta.tea.value);
+        conn.found = true;
+        conn.device = KEPT_DEVICE(meta.tea.value);
+        conn.options = KEPT_OPTIONS(meta.tea.value) | OPTION_SETTLED;
+        conn.flags = SETTLED_FLAGS(flags, conn.options);
+        conn.idle = to_service ? meta.idle : NOT_HALF_OPEN;
+        conn.seen = now[41:10];
+    }
+#endif
+
     // What FIN, RST and their absence say about the connection.
     action note_flags() {
         bit<8> fin_flag = CONN_FIN_DEVICE;
@@ -292,6 +327,15 @@ control BalancerIngress(inout headers_t hdr,
                 KEPT_FOR(meta.extend_idle), NUMBER_OF_TIME(meta.extend_service, meta.extend_idle));
             exit;
         }
+#elif defined(BALANCER_TEA)
+        arrive.apply(hdr.tea, meta.tea, standard_metadata);
+        if (meta.tea.step != TEA_PROGRAM) {
+            exit;
+        }
+        if (!meta.again) {
+            meta.came_in = meta.tea.in_port;
+            meta.came_at = standard_metadata.ingress_global_timestamp;
+        }
 #else
         if (!meta.again) {
             meta.came_in = standard_metadata.ingress_port;
@@ -325,6 +369,33 @@ control BalancerIngress(inout headers_t hdr,
                     count_servers.apply(one_more, SERVER_OF(meta.device), one_less, SERVER_OF(left));
                 }
             }
+            standard_metadata.egress_spec = CONSUME_PORT;
+            exit;
+        }
+#endif
+#ifdef BALANCER_TEA
+        if (hdr.settled.isValid()) {
+            bit<8> result;
+            bit<16> seen;
+            meta.flow = { hdr.settled.service, hdr.settled.client, hdr.settled.client_port };
+            hash_flow();
+            settled_seen.read(seen, (bit<32>)meta.hash_a[SETTLED_SEEN_BITS - 1:0]);
+            @atomic {
+                find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, false, now, conn);
+                settle.apply(hdr.settled, SETTLED_TICK(now) - seen, conn, keeps, is_new, one_less, left, result);
+                if (keeps) {
+                    keep_connection.apply(is_new, meta.flow, meta.hash_a, meta.hash_b, now, conn);
+                }
+                if (one_more || one_less) {
+                    count_load.apply(one_more, meta.device, one_less, left);
+                    count_servers.apply(one_more, SERVER_OF(meta.device), one_less, SERVER_OF(left));
+                }
+            }
+            if (result == SETTLED_FREED) {
+                settled_seen.write((bit<32>)meta.hash_a[SETTLED_SEEN_BITS - 1:0], SETTLED_TICK(now));
+            }
+            settled_counts.count((bit<32>)result);
+            digest<settled_digest_t>(1, { result, SETTLED_KEY(meta.flow), SETTLED_WORD(conn), SETTLED_TICK(now) - seen });
             standard_metadata.egress_spec = CONSUME_PORT;
             exit;
         }
@@ -425,6 +496,31 @@ control BalancerIngress(inout headers_t hdr,
             bool changes = false;
             if (to_service || from_backend) {
                 hash_flow();
+#ifdef BALANCER_TEA
+                // The table comes first, again when the packet is back from a server: a place that is free by now has its entry in servers' memory or in
+                // `tea_stash`.
+                find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                if (!conn.found && meta.again) {
+                    // A server would return the copy as an ordinary packet.
+                    meta.tea.value = meta.again_word;
+                    settled = true;
+                    take_settled();
+                } else if (!conn.found) {
+                    meta.tea.key = SETTLED_KEY(meta.flow);
+                    @repeatable { // the same value once more
+                        settled_seen.write((bit<32>)meta.hash_a[SETTLED_SEEN_BITS - 1:0], SETTLED_TICK(now));
+                    }
+                    find_settled.apply(meta.tea, standard_metadata);
+                    if (meta.tea.step != TEA_PROGRAM) {
+                        exit;
+                    }
+                    settled = meta.tea.found;
+                    if (settled) {
+                        take_settled();
+                    }
+                }
+                changes = conn.found && to_service && meta.opens && SETTLED_OVER(conn);
+#else
                 // A SYN nearly always opens a connection: one search is enough, and it goes all the way.
                 if (meta.opens && hdr.tcp.isValid()) {
                     changes = true;
@@ -432,6 +528,7 @@ control BalancerIngress(inout headers_t hdr,
                 } else {
                     find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 }
+#endif
                 if (changes) {
                     // See below.
                 } else if (!conn.found) {
@@ -459,7 +556,7 @@ control BalancerIngress(inout headers_t hdr,
                         expiry.apply(hdr, meta, fragmented, failed, now, conn, expired);
                     }
                     note_flags();
-                    changes = expired || conn.flags != flags || (flags & CONN_COUNTS) != 0
+                    changes = expired || conn.flags != flags || (flags & CONN_COUNTS) != 0 UNLESS_SETTLED
                               || to_service && !meta.opens && conn.idle != meta.idle FOLLOWS_SERVICE;
 #ifdef BALANCER_STORE
                     if (!expired) {
@@ -470,7 +567,7 @@ control BalancerIngress(inout headers_t hdr,
                         }
                     }
 #endif
-                    if (!changes) {
+                    if (!changes UNLESS_SETTLED) {
                         saw_connection.apply(conn.way, meta.hash_a, meta.hash_b, now);
                     }
                 }
@@ -508,6 +605,17 @@ control BalancerIngress(inout headers_t hdr,
                 }
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
+#ifdef BALANCER_TEA
+                        settled = false;
+                        was_ready = SETTLED_READY(conn);
+                        if (to_service && meta.opens && SETTLED_OVER(conn)) {
+                            // The same 5-tuple begins again while servers' memory still has its end before it: with the same device, so that both agree.
+                            conn.flags = conn.flags & ~(CONN_FINS | CONN_RESET);
+                            conn.idle = hdr.tcp.isValid() ? HALF_OPEN : meta.idle;
+                            service_connections.count((bit<32>)meta.flow.service);
+                            device_connections.count((bit<32>)conn.device);
+                        }
+#endif
                         if (expired) {
                             // Unless another worker was quicker.
                             expiry.apply(hdr, meta, fragmented, failed, now, conn, expired);
@@ -528,6 +636,26 @@ control BalancerIngress(inout headers_t hdr,
                         }
                         keeps = true;
                     }
+#ifdef BALANCER_TEA
+                } else if (settled) {
+                    // It ends, which a place is to remember. Who had the place before did not end in a way that was seen.
+                    one_less = conn.room && (conn.flags & CONN_IN_FLIGHT) != 0;
+                    left = conn.device;
+                    keeps = conn.room;
+                    is_new = conn.room;
+                    take_settled();
+                    if (!expired) {
+                        note_flags();
+                    } else {
+                        conn.idle = CONN_EXPIRED;
+                        conn.flags = conn.flags | CONN_FINS;
+                    }
+                    if (keeps) {
+                        settled = false;
+                    } else {
+                        settled_counts.count((bit<32>)SETTLED_NO_PLACE);
+                    }
+#endif
 #ifdef BALANCER_STORE
                 } else if (from_store && conn.room && !meta.checks) {
                     continue_connection();
@@ -655,11 +783,32 @@ control BalancerIngress(inout headers_t hdr,
             }
 #endif
 
+#ifdef BALANCER_TEA
+            // What the controller is to know. It asks for more, so that a report may be lost, or come twice.
+            if (conn.found && !settled && !hdr.quoted.isValid() && !meta.again && (to_service || conn.device == backend) && (conn.options & OPTION_HELD) == 0) {
+                bit<8> kind = 0;
+                if (SETTLED_OVER(conn)) {
+                    if ((conn.options & OPTION_SETTLED) != 0) {
+                        kind = SETTLED_ENDED;
+                    }
+                } else if (SETTLED_READY(conn) && (!was_ready || SETTLED_TICK(now) != conn.seen[25:10])) {
+                    kind = SETTLED_IS_READY;
+                }
+                if (kind != 0) {
+                    settled_counts.count((bit<32>)kind);
+                    digest<settled_digest_t>(1, { kind, SETTLED_KEY(meta.flow), SETTLED_WORD(conn), 0 });
+                }
+            }
+#endif
+
             if (expired || unknown || meta.again) {
                 make_reset.apply(hdr, meta, expired || unknown);
             }
             if (expired) {
                 meta.again = true;
+#ifdef BALANCER_TEA
+                meta.again_word = SETTLED_WORD(conn);
+#endif
                 clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
                 meta.drop_reason = failed ? DROP_DEVICE_FAILED : DROP_IDLE;
             } else if (unknown) {
@@ -799,6 +948,9 @@ control BalancerIngress(inout headers_t hdr,
             drops.count((bit<32>)meta.drop_reason);
             mark_to_drop(standard_metadata);
         }
+#ifdef BALANCER_TEA
+        load_of_links.apply(standard_metadata);
+#endif
     }
 }
 
@@ -810,6 +962,9 @@ control BalancerEgress(inout headers_t hdr,
                        inout standard_metadata_t standard_metadata) {
 #ifdef BALANCER_STORE
     RedPlaneFixedDepart() depart;
+#endif
+#ifdef BALANCER_TEA
+    TeaDepart() depart;
 #endif
 
     apply {
@@ -823,6 +978,11 @@ control BalancerEgress(inout headers_t hdr,
             recirculate_preserving_field_list(RESET_FIELDS);
         } else {
             depart.apply(hdr.store_outer, hdr.store, meta.store);
+        }
+#endif
+#ifdef BALANCER_TEA
+        else {
+            depart.apply(hdr.tea, meta.tea, standard_metadata);
         }
 #endif
     }

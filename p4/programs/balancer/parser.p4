@@ -15,12 +15,18 @@ parser BalancerParser(packet_in packet,
     RedPlaneFixedParser() answer;
     bool more;
 #endif
+#ifdef BALANCER_TEA
+    TeaParser() servers;
+    bool more;
+#endif
 
     state start {
         transition select(standard_metadata.ingress_port) {
             CPU_PORT: parse_packet_out;
 #ifdef BALANCER_STORE
             default: parse_store;
+#elif defined(BALANCER_TEA)
+            default: parse_servers;
 #else
             default: parse_ethernet;
 #endif
@@ -45,10 +51,34 @@ parser BalancerParser(packet_in packet,
     }
 #endif
 
+#ifdef BALANCER_TEA
+    // An answer of a server, or a packet that goes to one as a whole.
+    state parse_servers {
+        servers.apply(packet, hdr.tea, meta.tea, standard_metadata, more);
+        transition select(more) {
+            true: parse_ethernet;
+            default: accept;
+        }
+    }
+
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition select(hdr.packet_out.egress_port) {
+            SETTLED_PORT: parse_settled;
+            default: parse_ethernet;
+        }
+    }
+
+    state parse_settled {
+        packet.extract(hdr.settled);
+        transition accept;
+    }
+#else
     state parse_packet_out {
         packet.extract(hdr.packet_out);
         transition parse_ethernet;
     }
+#endif
 
     state parse_ethernet {
         packet.extract(hdr.ethernet);
@@ -294,6 +324,9 @@ control BalancerVerify(inout headers_t hdr, inout metadata_t meta) {
             hdr.report.isValid() && hdr.ipv6.isValid() && hdr.udp.checksum != 0xffff,
             { hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len },
             hdr.udp.checksum, HashAlgorithm.csum16);
+#ifdef BALANCER_TEA
+        TEA_VERIFY(hdr.tea, meta.tea);
+#endif
     }
 }
 
@@ -306,6 +339,9 @@ control BalancerCompute(inout headers_t hdr, inout metadata_t meta) {
                          hdr.ipv4_options, hdr.ipv6, hdr.ipv6_fragment, hdr.icmp, hdr.icmpv6, hdr.nd, hdr.quoted_ipv4, hdr.quoted_ipv6,
                          hdr.quoted, hdr.tcp, hdr.udp);
 #endif
+#ifdef BALANCER_TEA
+        TEA_COMPUTE(hdr.tea);
+#endif
     }
 }
 
@@ -314,6 +350,9 @@ control BalancerDeparser(packet_out packet, in headers_t hdr) {
 #ifdef BALANCER_STORE
         packet.emit(hdr.store_outer);
         packet.emit(hdr.store);
+#endif
+#ifdef BALANCER_TEA
+        TEA_EMIT(packet, hdr.tea);
 #endif
         packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);

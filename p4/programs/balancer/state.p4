@@ -27,6 +27,10 @@
 @name("connections.way3.middle") register<bit<64>>(WAY_SIZE) middle3;
 @name("connections.way3.state") register<bit<32>>(WAY_SIZE) state3;
 @name("connections.way3.last_seen") register<bit<32>>(WAY_SIZE) last_seen3;
+#ifdef BALANCER_TEA
+// When servers' memory was asked for a connection last, in ticks (settled.p4), by a part of the connection's hash. Those that share a cell are seen together.
+@name("settled.seen") register<bit<16>>(32w1 << SETTLED_SEEN_BITS) settled_seen;
+#endif
 
 // The state of devices (load.p4), by the slot of the device in its server, indexed by the server:
 //   last_heard  microseconds since start, HEARD_NEVER or HEARD_FAILED

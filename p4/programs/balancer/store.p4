@@ -18,12 +18,7 @@
 #include "connections.p4"
 #include "headers.p4"
 
-// What the store keeps of a connection.
-#define KEPT(flags, options, device) (1w0 ++ (flags) ++ (options) ++ (bit<17>)(device))
-#define KEPT_FLAGS(value) value[30:23]
-#define KEPT_OPTIONS(value) value[22:17]
-#define KEPT_DEVICE(value) ((device_t)value[16:0])
-// Its key. Switches may have different numbers of services, so that the key has the VIP instead.
+// What the store keeps of a connection is KEPT(...), its key this. Switches may have different numbers of services, so that the key has the VIP instead.
 #define STORE_KEY(vip, flow, port, version, proto) (vip ++ flow.client ++ flow.client_port ++ port ++ 16w0 ++ version ++ proto)
 
 // How long the store keeps a connection with this idle time, in milliseconds, and the reverse.

@@ -333,8 +333,8 @@ fn a_burst_is_lost_without_the_buffer() {
             u64::from(packets) - fates[0].left,
             fates[1].in_switch
         );
-        assert_eq!(fates[0].left, packets.into());
-        assert_eq!(fates[1].left + fates[1].in_switch, packets.into());
+        assert_eq!(fates[0].left, u64::from(packets));
+        assert_eq!(fates[1].left + fates[1].in_switch, u64::from(packets));
         assert!(packets == 200 || fates[1].in_switch > u64::from(packets) / 2, "{fates:?}");
     }
 }

@@ -142,7 +142,7 @@ fn refusals() {
         let answer = answers(&mut responder, &packet);
         assert_eq!(answer, [(Opcode::Ack, 0, syndrome, Vec::new())], "{packet:?}");
         assert_eq!(answers(&mut responder, &read(BASE, 4)), [], "the connection is dead");
-        assert!(responder.region(KEY).is_some_and(|r| r.memory == [0; 4096]), "{packet:?} wrote something");
+        assert!(responder.region(KEY).is_some_and(|r| *r.memory == [0; 4096]), "{packet:?} wrote something");
     }
     let mut responder = responder(256, 0, ALL);
     assert_eq!(responder.add_pair(0x11, 1, 0, &[KEY]), Err(SetupError::Twice(0x11)));
@@ -317,7 +317,7 @@ fn memory_is_as_the_operations_say() {
             }
         }
         assert_eq!(world.requester.deadline(), None);
-        assert_eq!(world.responder.region(KEY).expect("the region").memory, memory, "seed {seed}");
+        assert_eq!(world.responder.region(KEY).expect("the region").memory[..], memory, "seed {seed}");
         let stats = world.responder.stats();
         assert!(stats.repeated > 100 && stats.gaps > 5, "{stats:?}");
         assert_eq!(stats.reads + stats.writes + stats.atomics, 300, "seed {seed}: each once");

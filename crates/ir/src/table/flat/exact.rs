@@ -6,7 +6,7 @@
 //! other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory from
 //! front to back: some 10 ms for a million entries, the only pause.
 
-use crate::memory::Zeros;
+use pointsman_zeros::Zeros;
 
 /// Slots of an empty table.
 const FEWEST: usize = 8;

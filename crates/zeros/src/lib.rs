@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU32;
 const LARGE: usize = 2 << 20;
 
 /// Numbers of some kind, all zero at first. They cost no memory before they are touched.
-pub(crate) struct Zeros<T>(Kind<T>);
+pub struct Zeros<T>(Kind<T>);
 
 enum Kind<T> {
     Usual(Box<[T]>),
@@ -25,7 +25,7 @@ enum Kind<T> {
 }
 
 /// Kinds of numbers whose zero is represented by zero bytes.
-pub(crate) trait Number: Sized + 'static {
+pub trait Number: Sized + 'static {
     /// So many zeros, allocated as usual.
     fn zeros(n: usize) -> Box<[Self]>;
 }
@@ -33,6 +33,12 @@ pub(crate) trait Number: Sized + 'static {
 impl Number for u64 {
     fn zeros(n: usize) -> Box<[u64]> {
         // `vec!` asks the system for zero pages.
+        vec![0; n].into_boxed_slice()
+    }
+}
+
+impl Number for u8 {
+    fn zeros(n: usize) -> Box<[u8]> {
         vec![0; n].into_boxed_slice()
     }
 }
@@ -83,7 +89,7 @@ impl<T> DerefMut for Zeros<T> {
     }
 }
 
-impl Clone for Zeros<u64> {
+impl<T: Number + Copy> Clone for Zeros<T> {
     fn clone(&self) -> Self {
         let mut copy = Zeros::new(self.len());
         copy.copy_from_slice(self);

@@ -1,0 +1,485 @@
+//! A switch that runs the balancer, servers with memory, the controller that moves connections to them, clients and devices: in virtual time.
+
+use super::clients::{Clients, loaded, packet_of_loaded};
+use super::setup::*;
+use pointsman_balance::settle::{self, Kind, Message, Report, Settler};
+use pointsman_ir::{Executor, Value};
+use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, Writer};
+use pointsman_roce::{Packet, Region, Requester, Responder, Rights};
+use pointsman_stf::Rig;
+use pointsman_v1model::{Arrived, Output, Time};
+use pointsman_wire::{Mac, Random};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Shares of the frames between switch and servers that are lost, doubled, and late.
+    pub loss: f64,
+    pub double: f64,
+    pub late: f64,
+    /// Share of the data plane's reports that are lost.
+    pub deaf: f64,
+    /// How long the controller's changes, messages and reports take, at most.
+    pub control_ns: u64,
+    pub clients: u32,
+    /// Packets of a connection, at most, besides those with which it begins and ends.
+    pub packets: u64,
+    /// Mean time between packets of a client.
+    pub gap_ns: u64,
+    /// Time between changes of the services' pools; 0: none.
+    pub pools_ns: u64,
+    /// Cells of each server.
+    pub cells: Vec<u32>,
+    pub stash: usize,
+    /// How long a connection is established before it settles.
+    pub wait_ns: u64,
+    /// Settled connections that are there from the start.
+    pub loaded: u32,
+    /// A fault: what the controller does not wait for.
+    pub hasty: Option<Hasty>,
+}
+
+/// A fault of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hasty {
+    /// A change counts as acknowledged when it is made.
+    Acknowledged,
+    /// An entry is deleted although the switch did not say that the connection is idle and has a place.
+    NotAsked,
+}
+
+enum Event {
+    Step(u32),
+    Pools,
+    ToSwitch(u32, Vec<u8>),
+    ToServer(usize, Vec<u8>),
+    ToController(usize, Vec<u8>),
+    Stash(Action),
+    Stashed(u64),
+    Message(Message),
+    Report(Report),
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn hop() -> (Mac, Mac) {
+    (Mac::from_u64(2), Mac::from_u64(4))
+}
+
+fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
+    packet.encode(hop(), (IpAddr::V4(Ipv4Addr::new(10, 9, 2, 1)), 9), server_address(server))
+}
+
+pub struct World<E: Executor> {
+    pub now: u64,
+    /// How long it took to place the entries that are there from the start.
+    pub filled: std::time::Duration,
+    pub settings: Settings,
+    pub rig: Rig<E>,
+    pub table: Table,
+    pub settler: Settler,
+    pub clients: Clients,
+    calendar: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    random: Random,
+    servers: Vec<Responder>,
+    writer: Writer,
+    /// When the last change for the switch, and the last report, arrives.
+    orders: [u64; 3],
+    end: u64,
+    /// Most entries at once; changes without room.
+    pub most: usize,
+    pub refused: u64,
+    pub wrong: Vec<String>,
+}
+
+/// Places in `orders`.
+const STASH: usize = 0;
+const MESSAGES: usize = 1;
+const REPORTS: usize = 2;
+
+impl<E: Executor + Send + Sync> World<E> {
+    pub fn new(app: &App<E>, settings: Settings, seed: u64) -> Self {
+        let config = Config {
+            layout: LAYOUT,
+            cells: settings.cells.clone(),
+            stash: settings.stash,
+            hold_ns: HOLD,
+            replicas: false,
+            cache: 0,
+        };
+        let mut table = Table::new(config).expect("settings");
+        let entries: Vec<_> = (0..settings.loaded).map(loaded).collect();
+        let begun = std::time::Instant::now();
+        table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
+        let filled = begun.elapsed();
+        let parts: Vec<_> = table
+            .servers()
+            .map(|i| (table.parts()[i].start, table.parts()[i].cells, table.server_bytes(i)))
+            .collect();
+        let rig = rig(app, &parts);
+        let mut settler = Settler::new(settle::Settings {
+            wait_ns: settings.wait_ns,
+            retry_ns: 2000 * US,
+            idle_ms: IDLE_MS,
+            sweep_ns: 1_000_000 * US,
+            under_way: 4096,
+        });
+        let now = 1000 * US;
+        entries.iter().for_each(|(key, word)| settler.load(now, *key, *word));
+        let mut world = World {
+            now,
+            filled,
+            rig,
+            table,
+            settler,
+            clients: Clients::new(settings.clients, settings.packets, seed),
+            calendar: BTreeMap::new(),
+            entered: 0,
+            random: Random::new(seed),
+            servers: Vec::new(),
+            writer: Writer::new(),
+            orders: [0; 3],
+            end: 0,
+            most: 0,
+            refused: 0,
+            wrong: Vec::new(),
+            settings,
+        };
+        world.table.servers().for_each(|i| world.add_server(i));
+        // Entries without a free cell are in the switch.
+        world.act();
+        world.run_until(now + 10_000 * US);
+        world
+    }
+
+    /// A server whose memory has an empty table.
+    fn add_server(&mut self, i: usize) {
+        let bytes = self.table.server_bytes(i);
+        let ring_at = ring(bytes);
+        let rights = Rights { read: true, write: true, atomic: false };
+        let size = ring_at - BASE + u64::from(PAIRS * RING * SLOT);
+        let mut region = Region::new(BASE, size as usize, rights).expect("a region");
+        for (offset, bytes) in self.table.images(i, 4096) {
+            region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        let mut responder = Responder::new(MTU).expect("a path MTU");
+        responder.add_region(REGION, region).expect("a new key");
+        responder.add_pair(0x10, 0x90, 7, &[REGION]).expect("a queue pair");
+        self.writer.add(Requester::new(0x10, 7, MTU, 100 * US, 1000).expect("a queue pair"), REGION, BASE);
+        for j in 0..PAIRS {
+            let pair = i as u32 * PAIRS + j;
+            responder.add_pair(0x20 + j, 0x100 + pair, 0, &[REGION]).expect("a queue pair");
+        }
+        self.servers.push(responder);
+    }
+
+    fn enter(&mut self, after: u64, event: Event) {
+        self.entered += 1;
+        self.calendar.insert((self.now + after, self.entered), event);
+    }
+
+    /// What keeps its order arrives after a random time.
+    fn enter_in_order(&mut self, order: usize, event: Event) {
+        let at = self.orders[order].max(self.now + self.random.below(self.settings.control_ns)) + 1;
+        self.orders[order] = at;
+        self.enter(at - self.now, event);
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        (self.random.below(1 << 20) as f64) < share * f64::from(1 << 20)
+    }
+
+    /// Lets clients begin connections for some time, and all TCP connections end.
+    pub fn run(&mut self, duration: u64) {
+        self.end = self.now + duration;
+        for n in 0..self.clients.len() {
+            let after = self.random.below(2 * self.settings.gap_ns);
+            self.enter(after, Event::Step(n));
+        }
+        if self.settings.pools_ns > 0 {
+            self.enter(self.settings.pools_ns, Event::Pools);
+        }
+        self.run_until(self.end + 200 * self.settings.gap_ns);
+    }
+
+    pub fn run_until(&mut self, end: u64) {
+        loop {
+            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+            let later = |at: Option<u64>| at.map_or(u64::MAX, |at| at.max(self.now));
+            let poll = later(self.rig.switch.next_poll().map(|t| t.0));
+            let controller = later(self.table.deadline())
+                .min(later(self.settler.deadline()))
+                .min(later(self.writer.deadline()));
+            let next = event.min(poll).min(controller);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = next;
+            if next == event {
+                if let Some((_, event)) = self.calendar.pop_first() {
+                    self.happens(event);
+                }
+            } else if next == poll {
+                self.at_switch(None);
+            } else {
+                self.table.wake(next);
+                self.settler.wake(next);
+                let mut sent = Vec::new();
+                let result =
+                    self.writer.wake(next, &mut self.table, &mut |i, p| sent.push((i, encode_request(p, i))));
+                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
+                self.requests(sent);
+                self.act();
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Step(n) => self.step(n),
+            Event::Pools => self.pools(),
+            Event::ToSwitch(port, frame) => self.at_switch(Some((port, frame))),
+            Event::ToServer(i, frame) => self.at_server(i, &frame),
+            Event::ToController(i, frame) => {
+                let (packet, ..) = Packet::decode(&frame).expect("the responder's own packet");
+                let mut sent = Vec::new();
+                let table = &mut self.table;
+                let result = self
+                    .writer
+                    .receive(self.now, i, &packet, table, &mut |i, p| sent.push((i, encode_request(p, i))));
+                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
+                self.requests(sent);
+                self.act();
+            }
+            Event::Stash(action) => self.stash(action),
+            Event::Stashed(number) => {
+                self.table.stashed(self.now, number);
+                self.act();
+            }
+            Event::Message(message) => {
+                let frame = [&settle::PORT.to_be_bytes()[..], &message.encode()].concat();
+                self.rig.now = Time(self.now);
+                self.rig.switch.receive_cpu(Time(self.now), &frame);
+                self.at_switch(None);
+            }
+            Event::Report(report) => {
+                self.settler.report(self.now, &report);
+                self.act();
+            }
+        }
+    }
+
+    /// Packets of settled connections that were there from the start.
+    pub fn look_up(&mut self, packets: u32) {
+        for _ in 0..packets {
+            let n = self.random.below(self.settings.loaded.into()) as u32;
+            self.at_switch(Some((CLIENTS, packet_of_loaded(n))));
+            self.run_until(self.now + 20 * US);
+        }
+    }
+
+    fn step(&mut self, n: u32) {
+        let (frame, is_over) = self.clients.step(self.now, n, self.now >= self.end);
+        if frame.is_none() && is_over {
+            return;
+        }
+        if let Some(frame) = frame {
+            self.at_switch(Some((CLIENTS, frame)));
+        }
+        // The same 5-tuple begins again when nothing of it can be under way.
+        let rest = if is_over { 2000 * US } else { 0 };
+        let gap = 1 + rest + self.random.below(2 * self.settings.gap_ns);
+        self.enter(gap, Event::Step(n));
+    }
+
+    /// Devices leave the services' pools and come back.
+    fn pools(&mut self) {
+        if self.now >= self.end {
+            return;
+        }
+        for service in SERVICES {
+            let devices = 1 + self.random.below(255) as u8;
+            let members: Vec<u8> = (0..SLOTS).filter(|slot| devices >> slot & 1 == 1).collect();
+            for position in 0..SLOTS {
+                let device = members[self.random.below(members.len() as u64) as usize];
+                self.rig.set(&ring_of(service, position, device)).expect("a position");
+            }
+            self.rig.set(&pool(service, devices)).expect("a pool");
+            self.clients.pool(self.now, service, devices);
+        }
+        self.enter(self.settings.pools_ns, Event::Pools);
+    }
+
+    /// Does what table and settler ask for.
+    fn act(&mut self) {
+        loop {
+            if let Some(action) = self.settler.take_action() {
+                self.settle(action);
+            } else if let Some(key) = self.table.take_acknowledged() {
+                self.settler.acknowledged(self.now, &key.try_into().expect("a key"));
+            } else if let Some(action) = self.table.take_action() {
+                match action {
+                    Action::Write(number, server, offset, bytes) => {
+                        self.write((number, server, offset, bytes));
+                    }
+                    other => self.enter_in_order(STASH, Event::Stash(other)),
+                }
+            } else {
+                break;
+            }
+        }
+        self.most = self.most.max(self.table.entries());
+    }
+
+    fn settle(&mut self, action: settle::Action) {
+        let (key, result) = match action {
+            settle::Action::Send(message) => {
+                if let (Some(Hasty::NotAsked), Message::Fetch(key, word, _)) = (self.settings.hasty, message)
+                {
+                    let report = Report { kind: Kind::HeldOver, key, word, ticks: 0 };
+                    return self.settler.report(self.now, &report);
+                }
+                return self.enter_in_order(MESSAGES, Event::Message(message));
+            }
+            settle::Action::Put(key, word) => (key, self.table.put(self.now, &key, &word)),
+            settle::Action::Delete(key) => (key, self.table.delete(self.now, &key)),
+        };
+        match result {
+            Ok(()) if self.settings.hasty == Some(Hasty::Acknowledged) => {
+                self.settler.acknowledged(self.now, &key);
+            }
+            Ok(()) => {}
+            Err(ChangeError::Full) => {
+                self.refused += 1;
+                self.settler.refused(self.now, &key);
+            }
+            Err(e) => self.wrong.push(format!("{action:?}: {e}")),
+        }
+    }
+
+    fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
+        let mut sent = Vec::new();
+        self.writer.write(self.now, write, &mut |i, p| sent.push((i, encode_request(p, i))));
+        self.requests(sent);
+    }
+
+    fn requests(&mut self, frames: Vec<(usize, Vec<u8>)>) {
+        for (i, frame) in frames {
+            self.link(&frame, |frame| Event::ToServer(i, frame));
+        }
+    }
+
+    fn stash(&mut self, action: Action) {
+        match action {
+            Action::Stash(number, key, entry) => {
+                let entry = entry.map_or("removed()".into(), |v| format!("stashed(value=0x{})", hex(&v)));
+                self.rig.set(&format!("tea_stash key=0x{} -> {entry}", hex(&key))).expect("room");
+                let after = self.random.below(self.settings.control_ns);
+                self.enter(after, Event::Stashed(number));
+            }
+            Action::Unstash(key) => {
+                self.rig.remove(&format!("tea_stash key=0x{} -> removed()", hex(&key))).expect("an entry");
+            }
+            other => self.wrong.push(format!("{other:?}")),
+        }
+    }
+
+    fn at_switch(&mut self, arrives: Option<(u32, Vec<u8>)>) {
+        let now = Time(self.now);
+        self.rig.now = now;
+        let mut out: Vec<Output> = Vec::new();
+        if let Some((port, frame)) = arrives {
+            let mut buffer = [&[0; 128][..], &frame].concat();
+            let arrived = Arrived { port, buffer: &mut buffer, start: 128 };
+            self.rig.switch.process(now, 1000, &mut [arrived], &mut out);
+        }
+        while self.rig.switch.poll(now, 1000, &mut out).more {}
+        for digest in self.rig.switch.take_digests() {
+            let report = report(&digest.data);
+            if !self.chance(self.settings.deaf) {
+                self.enter_in_order(REPORTS, Event::Report(report));
+            }
+        }
+        for output in out {
+            let Output::Port(port, frame) = output else {
+                self.wrong.push(format!("{output:?}"));
+                continue;
+            };
+            match port {
+                CLIENTS => self.clients.at_client(&frame),
+                DEVICES => {
+                    if let Some(answer) = self.clients.at_device(&frame) {
+                        let after = 2 * US + self.random.below(20 * US);
+                        self.enter(after, Event::ToSwitch(DEVICES, answer));
+                    }
+                }
+                _ => {
+                    let i = (port - SERVER) as usize;
+                    self.link(&frame, |frame| Event::ToServer(i, frame));
+                }
+            }
+        }
+    }
+
+    fn at_server(&mut self, i: usize, frame: &[u8]) {
+        let (packet, ..) = Packet::decode(frame).expect("nothing changes frames");
+        let mut answers = Vec::new();
+        self.servers[i].step(&packet, &mut |answer| {
+            let to = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
+            answers.push((answer.pair, answer.encode(hop(), (server_address(i), 9), to)));
+        });
+        for (pair, frame) in answers {
+            match pair {
+                0x90 => self.link(&frame, |frame| Event::ToController(i, frame)),
+                _ => self.link(&frame, |frame| Event::ToSwitch(SERVER + i as u32, frame)),
+            }
+        }
+    }
+
+    /// A frame passes between switch, servers and controller, perhaps.
+    fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
+        let copies = 1 + u32::from(self.chance(self.settings.double));
+        for _ in 0..copies {
+            if !self.chance(self.settings.loss) {
+                let more = if self.chance(self.settings.late) { LIFE / 2 - 2 * US } else { 0 };
+                let after = 2 * US + self.random.below(more + 1);
+                self.enter(after, event(bytes.to_vec()));
+            }
+        }
+    }
+
+    /// A cell of a counter.
+    pub fn count(&mut self, counter: &str, index: u64) -> u64 {
+        self.rig.counter(counter, index).expect("a counter").packets
+    }
+
+    /// Entries of TCP connections.
+    pub fn tcp_entries(&self) -> usize {
+        let of_tcp = |bytes: &[u8]| {
+            let cells = bytes.chunks(LAYOUT.cell_bytes());
+            cells.filter(|c| c[31] & 1 == 1 && (1..=2).contains(&c[23])).count()
+        };
+        self.table.servers().map(|i| self.table.images(i, 4096).map(|(_, b)| of_tcp(&b)).sum::<usize>()).sum()
+    }
+}
+
+/// A digest as the controller reads it.
+fn report(data: &Value) -> Report {
+    let Value::Struct(fields) = data else { panic!("{data:?}") };
+    let field = |i: usize| match fields.get(i) {
+        Some(Value::Bits(bits)) => bits.to_be_bytes(),
+        other => panic!("{other:?}"),
+    };
+    Report {
+        kind: Kind::from_number(field(0)[0]).expect("a known report"),
+        key: field(1).try_into().expect("a key"),
+        word: field(2).try_into().expect("a word"),
+        ticks: u16::from_be_bytes(field(3).try_into().expect("ticks")),
+    }
+}
