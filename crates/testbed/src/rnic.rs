@@ -45,17 +45,31 @@ impl Default for Rnic {
 pub struct Way {
     /// When the last frame so far has left.
     free: u64,
+    /// Bytes so far.
+    bytes: u64,
 }
 
 impl Way {
-    /// Sends a frame of this many bytes now. Returns its arrival time, or `None` if the queue is full.
+    /// Sends a frame of this many bytes now from the switch. Returns its arrival time, or `None` if the queue is full.
     pub fn pass(&mut self, rnic: &Rnic, now: u64, bytes: usize) -> Option<u64> {
         let waits = self.free.saturating_sub(now);
         if waits as f64 * rnic.link_bit_s / 8e9 > rnic.queue_bytes as f64 {
             return None;
         }
-        self.free = self.free.max(now) + rounded((bytes as u64 + OVERHEAD) as f64 * 8e9 / rnic.link_bit_s);
-        Some(self.free + rnic.cable_ns)
+        Some(self.send(rnic, now, bytes))
+    }
+
+    /// The same from an adapter, whose answers wait in memory.
+    pub fn send(&mut self, rnic: &Rnic, now: u64, bytes: usize) -> u64 {
+        let bytes = bytes as u64 + OVERHEAD;
+        self.bytes += bytes;
+        self.free = self.free.max(now) + rounded(bytes as f64 * 8e9 / rnic.link_bit_s);
+        self.free + rnic.cable_ns
+    }
+
+    /// Bytes so far, with check sequence, preamble and gap of each frame.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 
@@ -111,10 +125,10 @@ impl Adapter {
 pub fn bare_read_ns(rnic: &Rnic, bytes: usize) -> u64 {
     let (mut down, mut up, mut adapter) = (Way::default(), Way::default(), Adapter::default());
     // Ethernet, IPv4, UDP, base header, RETH or AETH, data, check value.
-    let request = down.pass(rnic, rnic.switch_ns, 54 + 16 + 4).unwrap_or(0);
+    let request = down.send(rnic, rnic.switch_ns, 54 + 16 + 4);
     let taken = adapter.take(rnic, request);
     let answer = adapter.read(rnic, taken, 0, bytes);
-    up.pass(rnic, answer, 54 + 4 + bytes + 4).unwrap_or(0) + rnic.switch_ns
+    up.send(rnic, answer, 54 + 4 + bytes + 4) + rnic.switch_ns
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use pointsman_compile::{compile, rendered};
 use pointsman_engine::Engine;
 use pointsman_ir::Value;
 use pointsman_ir::table::KeyMatch;
-use pointsman_remote::{Action, Config, LEAST, RING, SLOT, Table, Zipf};
+use pointsman_remote::{Action, Config, LEAST, Layout, RING, SLOT, Scratchpads, Table, Zipf};
 use pointsman_roce::{Opcode, Packet, Region, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_stf::entries::find_table;
@@ -35,8 +35,9 @@ const PAIR: u32 = 0x20;
 const FIRST_PAIR: u32 = 0x100;
 const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
 const TARGET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
-/// Entries for each cell.
+/// Entries for each cell, and with a scratchpad in each row.
 const LOAD: f64 = 0.6;
+const ROW_LOAD: f64 = 0.5;
 /// Time between packets.
 const GAP_NS: u64 = 1000;
 /// Room in front of a packet, and for one.
@@ -130,9 +131,11 @@ impl Tables {
         let entries: Vec<_> =
             keys.iter().zip(0..).map(|(key, flow)| (FUNCTION.key(*key), FUNCTION.value(flow))).collect();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).map_err(refused)?;
-        let servers = (0..shape.servers as usize).map(|i| server(&table, i, 1)).collect::<Result<_, _>>()?;
+        let server = |i| server(&table, i, 1, FUNCTION.layout());
+        let servers = (0..shape.servers as usize).map(server).collect::<Result<_, _>>()?;
         let settings = Settings {
             function: FUNCTION,
+            scratchpads: Scratchpads::Ring,
             defines: format!("#define TEA_CACHE {}\n#define TEA_AGE {}\n", shape.cache.max(1), shape.age_bit),
             pairs: 1,
             timeout: 1_000_000_000,
@@ -278,10 +281,10 @@ fn stashed(key: &[u8], entry: Option<Vec<u8>>) -> String {
 }
 
 /// A server with its cells and scratchpads.
-fn server(table: &Table, i: usize, pairs: u32) -> Result<Responder, TestbedError> {
+fn server(table: &Table, i: usize, pairs: u32, layout: Layout) -> Result<Responder, TestbedError> {
     let cells = table.server_bytes(i);
     let rights = Rights { read: true, write: true, atomic: false };
-    let bytes = cells + u64::from(pairs * RING * SLOT);
+    let bytes = cells + layout.ring_bytes(pairs);
     let mut region = Region::new(BASE, bytes as usize, rights).map_err(refused)?;
     for (offset, bytes) in table.images(i, 4096) {
         region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
@@ -297,6 +300,7 @@ fn server(table: &Table, i: usize, pairs: u32) -> Result<Responder, TestbedError
 /// What the switch has besides its servers.
 struct Settings {
     function: Function,
+    scratchpads: Scratchpads,
     defines: String,
     /// Queue pairs of each server.
     pairs: u32,
@@ -311,7 +315,12 @@ struct Settings {
 
 /// The switch, whose tables know the servers.
 fn switch(settings: &Settings, table: &Table) -> Result<Rig<Engine>, TestbedError> {
-    let text = [&settings.defines, settings.function.defines(), settings.function.text()].concat();
+    // Requests of a look-up, each of which is a replica.
+    let (inline, requests) = match settings.scratchpads {
+        Scratchpads::Ring => ("", 3),
+        Scratchpads::Inline => ("#define TEA_INLINE\n", 2),
+    };
+    let text = [inline, &settings.defines, settings.function.defines(), settings.function.text()].concat();
     let compiled = compile("main.p4", &text, &Sources::default(), &[]);
     let program = compiled.map(|c| Arc::new(c.program)).map_err(|e| refused(rendered(&e)))?;
     let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
@@ -346,7 +355,7 @@ fn switch(settings: &Settings, table: &Table) -> Result<Rig<Engine>, TestbedErro
                 ring + u64::from(j * RING * SLOT)
             );
         }
-        for n in 1..=3 {
+        for n in 1..=requests {
             text += &format!("mc_node_create {n} {port}\nmc_node_associate {group} {}\n", 3 * i + n - 1);
         }
     }

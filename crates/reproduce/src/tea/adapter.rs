@@ -5,8 +5,7 @@ use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::{Rnic, bare_read_ns};
-use pointsman_testbed::tables::Function;
-use pointsman_testbed::tables::timed::{Shape, Timed};
+use pointsman_testbed::tables::timed::{Passed, Shape, Timed};
 use pointsman_wire::Random;
 
 /// Bytes of packets, with their check sequence.
@@ -100,16 +99,16 @@ pub(super) fn check(bed: &Timed, rnic: &Rnic) -> Result<(), ExperimentError> {
     }
 }
 
-/// Millions of look-ups a second of packets of so many bytes, when more come than a server takes.
-fn crowded(
+/// Millions of look-ups a second of packets of so many bytes, when one comes in so many nanoseconds, more than a server takes.
+pub(super) fn crowded(
     bench: &Bench,
     bed: &mut Timed,
-    bytes: usize,
+    (bytes, gap_ns): (usize, u64),
     mut flow: impl FnMut() -> u32,
 ) -> Result<f64, Failed> {
     let (first, start) = (bed.passed().len(), bed.now());
     let (warm, whole) = (200 * US, bench.choose(1000, 200) * US);
-    (0..(warm + whole) / CROWDED_NS).for_each(|n| bed.look_up(start + n * CROWDED_NS, flow(), bytes));
+    (0..(warm + whole) / gap_ns).for_each(|n| bed.look_up(start + n * gap_ns, flow(), bytes));
     bed.run_until(start + warm + whole + 1000 * US);
     let within = start + warm..start + warm + whole;
     let done = bed.passed()[first..].iter().filter(|p| p.found.is_some_and(|at| within.contains(&at)));
@@ -118,10 +117,27 @@ fn crowded(
     Ok(rate)
 }
 
+/// Microseconds of look-ups that come one at a time, of packets of so many bytes, sorted.
+pub(super) fn apart(
+    bed: &mut Timed,
+    count: u64,
+    bytes: usize,
+    mut flow: impl FnMut() -> u32,
+) -> Result<Vec<f64>, Failed> {
+    let (first, start) = (bed.passed().len(), bed.now());
+    (0..count).for_each(|n| bed.look_up(start + n * APART_NS, flow(), bytes));
+    bed.run_until(start + (count + 100) * APART_NS);
+    let took = |p: &Passed| Some((p.found? - p.came) as f64 / 1e3);
+    let latencies: Option<Vec<f64>> = bed.passed()[first..].iter().map(took).collect();
+    let mut latencies = latencies.ok_or(ExperimentError::Lost)?;
+    latencies.sort_by(f64::total_cmp);
+    Ok(latencies)
+}
+
 /// A server with the NAT's entries, and so many queue pairs.
-fn shape(bench: &Bench, pairs: u32, seed: u64) -> Shape {
+pub(super) fn shape(bench: &Bench, pairs: u32, seed: u64) -> Shape {
     let entries = bench.choose(50_000, 5_000);
-    Shape { function: Function::Nat, entries, servers: 1, pairs, load: None, cache: 0, waits: false, seed }
+    Shape { entries, pairs, seed, ..Shape::USUAL }
 }
 
 /// Millions of look-ups a second of packets of so many bytes with their check sequence, with four queue pairs.
@@ -130,7 +146,7 @@ pub(super) fn most(bench: &Bench, bytes: usize, seed: u64) -> Result<f64, Failed
     let mut random = Random::new(seed);
     let entries = u64::from(shape.entries);
     let mut bed = Timed::new(shape, Rnic::default())?;
-    crowded(bench, &mut bed, bytes - CHECK, || random.below(entries) as u32)
+    crowded(bench, &mut bed, (bytes - CHECK, CROWDED_NS), || random.below(entries) as u32)
 }
 
 fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, Failed> {
@@ -145,21 +161,14 @@ fn measure(bench: &Bench, seed: u64) -> Result<Vec<Measured>, Failed> {
     let mut all = Vec::new();
     for size in SIZES {
         let bytes = size - CHECK;
-        let (first, start) = (beds[0].passed().len(), beds[0].now());
-        let count = bench.choose(1000, 100);
-        (0..count).for_each(|n| beds[0].look_up(start + n * APART_NS, flow(), bytes));
-        beds[0].run_until(start + (count + 100) * APART_NS);
-        let took = |p: &pointsman_testbed::tables::timed::Passed| Some((p.found? - p.came) as f64 / 1e3);
-        let latencies: Option<Vec<f64>> = beds[0].passed()[first..].iter().map(took).collect();
-        let mut latencies = latencies.ok_or(ExperimentError::Lost)?;
-        latencies.sort_by(f64::total_cmp);
+        let latencies = apart(&mut beds[0], bench.choose(1000, 100), bytes, &mut flow)?;
         let mut rates = [0.0; 2];
         for (bed, rate) in beds.iter_mut().zip(&mut rates) {
-            *rate = crowded(bench, bed, bytes, &mut flow)?;
+            *rate = crowded(bench, bed, (bytes, CROWDED_NS), &mut flow)?;
         }
         let last = &mut beds[PAIRS.len() - 1];
         let mut in_order = last.in_order().to_vec().into_iter().cycle();
-        let sequential = crowded(bench, last, bytes, || in_order.next().unwrap_or(0))?;
+        let sequential = crowded(bench, last, (bytes, CROWDED_NS), || in_order.next().unwrap_or(0))?;
         all.push(Measured { latencies, rates, sequential });
     }
     Ok(all)
@@ -179,9 +188,9 @@ fn adapter(bench: &Bench) -> Result<Found, Failed> {
     found.claim("latency-1500", at(last, &median));
     found.claim("rate-64", at(0, &|m| m.rates[1]));
     found.claim("rate-1500", at(last, &|m| m.rates[1]));
-    let apart =
+    let differ =
         |sizes: &Vec<Measured>| sizes.iter().map(|m| (m.sequential - m.rates[1]).abs()).fold(0.0, f64::max);
-    found.claim("orders", all.iter().map(apart).collect::<Vec<f64>>());
+    found.claim("orders", all.iter().map(differ).collect::<Vec<f64>>());
     let curve = |name: &str, value: &dyn Fn(&Measured) -> f64| {
         let point = |(place, size): (usize, &usize)| Point::new(*size as f64, at(place, value));
         Curve { name: name.into(), points: SIZES.iter().enumerate().map(point).collect() }

@@ -6,7 +6,6 @@ use crate::bench::Bench;
 use crate::error::Failed;
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_testbed::rnic::Rnic;
-use pointsman_testbed::tables::Function;
 use pointsman_testbed::tables::timed::{Passed, Shape, Timed};
 use pointsman_wire::Random;
 use std::ops::Range;
@@ -102,8 +101,7 @@ impl Ran {
 
 fn play(entries: u32, load: Option<(f64, f64)>, seed: u64) -> Result<Ran, Failed> {
     let rnic = Rnic::default();
-    let shape =
-        Shape { function: Function::Nat, entries, servers: 2, pairs: 4, load, cache: 0, waits: true, seed };
+    let shape = Shape { entries, servers: 2, load, waits: true, seed, ..Shape::USUAL };
     let mut bed = Timed::new(shape, rnic)?;
     let (start, mut random) = (bed.now(), Random::new(seed));
     let mut at = 0;

@@ -147,7 +147,7 @@ impl Flows {
 /// Without the cache and with it.
 fn measure(bench: &Bench, function: Function, seed: u64) -> Result<[Measured; 2], Failed> {
     let (entries, cache) = bench.choose((1_000_000, 1024), (62_500, 64));
-    let shape = Shape { function, entries, servers: 1, pairs: 4, load: None, cache, waits: false, seed };
+    let shape = Shape { function, entries, cache, seed, ..Shape::USUAL };
     let bed = Timed::new(shape, Rnic::default())?;
     let mut flows = Flows { bed, zipf: Zipf::new(entries, EXPONENT), random: Random::new(seed) };
     let without = flows.measure(bench)?;

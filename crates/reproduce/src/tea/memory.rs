@@ -8,7 +8,7 @@ use pointsman_testbed::tables::Function;
 use pointsman_wire::Random;
 
 /// Entries of table 3.2.
-const ENTRIES: f64 = 1e7;
+pub(super) const ENTRIES: f64 = 1e7;
 /// The paper's: at most so many entries in 1,000 collide.
 const COLLIDING: u32 = 1;
 /// Bytes of a packet in a scratchpad of the paper's table, and its copies of each cell: bucket and shadow.
@@ -17,7 +17,7 @@ const PAPER_COPIES: f64 = 2.0;
 /// Cells of one of its buckets: two of them have as many as our window.
 const PAPER_BUCKET: f64 = 4.0;
 /// Queue pairs of a server.
-const PAIRS: u32 = 4;
+pub(super) const PAIRS: u32 = 4;
 
 /// Applications: name, bytes of key and value over IPv6 (multiples of four), and the paper's table in MB. A key is addresses, ports and protocol; that of the VPN
 /// gateway a network and an address. The programs of NAT and VPN gateway have these tables.
@@ -134,9 +134,9 @@ fn matching(cells: u32, step: u32, n: u32, seed: u64) -> u32 {
 }
 
 /// The same for our table.
-fn ours(cells: u32, n: u32, seed: u64) -> Result<u32, Failed> {
+fn ours(scratchpads: Scratchpads, cells: u32, n: u32, seed: u64) -> Result<u32, Failed> {
     let mut random = Random::new(seed);
-    let layout = Layout { key: 8, value: 4, scratchpads: Scratchpads::Ring };
+    let layout = Layout { key: 8, value: 4, scratchpads };
     let config =
         Config { layout, cells: vec![cells], stash: n as usize, hold_ns: 0, replicas: false, cache: 0 };
     let mut table = Table::new(config)?;
@@ -160,12 +160,17 @@ fn limit(cells: u32, colliding: impl Fn(u32) -> Result<u32, Failed>) -> Result<f
     Ok(low as f64 / 10.0)
 }
 
+/// The same of our table.
+pub(super) fn load(scratchpads: Scratchpads, cells: u32, seed: u64) -> Result<f64, Failed> {
+    limit(cells, |n| ours(scratchpads, cells, n, seed))
+}
+
 /// Loads of ours, of a window of eight cells at best, and of two buckets of four at best, one sample for each seed.
 fn limits(bench: &Bench) -> Result<[Vec<f64>; 3], Failed> {
     let cells = bench.choose(1 << 18, 1 << 15);
     let mut all = [const { Vec::new() }; 3];
     for seed in bench.seeds() {
-        all[0].push(limit(cells, |n| ours(cells, n, seed))?);
+        all[0].push(load(Scratchpads::Ring, cells, seed)?);
         all[1].push(limit(cells, |n| Ok(matching(cells, 1, n, seed)))?);
         all[2].push(limit(cells, |n| Ok(matching(cells, 4, n, seed)))?);
     }
@@ -226,7 +231,8 @@ fn collisions(bench: &Bench) -> Result<Found, Failed> {
     for load in (40..=90).step_by(5) {
         let n = cells / 100 * load;
         let percent = |lost: u32| 100.0 * f64::from(lost) / f64::from(n);
-        let own: Result<Vec<u32>, Failed> = seeds.iter().map(|s| ours(cells, n, *s)).collect();
+        let own: Result<Vec<u32>, Failed> =
+            seeds.iter().map(|s| ours(Scratchpads::Ring, cells, n, *s)).collect();
         let best = |step| seeds.iter().map(|s| percent(matching(cells, step, n, *s))).collect();
         let points = [own?.into_iter().map(percent).collect(), best(1), best(4)];
         for (curve, samples) in curves.iter_mut().zip(points) {

@@ -1,21 +1,31 @@
 //! Chapter 3 of D. Kim's thesis (TEA): tables in the memory of servers, with our library and tables.
 
 mod adapter;
+mod bytes;
 mod chip;
 mod failover;
 mod functions;
 mod lab;
+mod loss;
 mod memory;
 mod nat;
+mod pairs;
 mod regimes;
 mod servers;
 
 use crate::figure::{Figure, Quantity};
+use pointsman_remote::Scratchpads;
 
 const RATE: Quantity =
     Quantity { name: "rate", unit: "m_per_s", label: "look-ups, millions a second", log: false };
 
-/// In the order of the thesis.
+/// Layouts of the servers' memory, and what `pointsman tea --layout` calls them.
+const LAYOUTS: [(Scratchpads, &str); 2] = [(Scratchpads::Ring, "ring"), (Scratchpads::Inline, "inline")];
+/// Places in [`LAYOUTS`].
+const RING: usize = 0;
+const INLINE: usize = 1;
+
+/// In the order of the thesis, and three of our own.
 pub const FIGURES: &[Figure] = &[
     regimes::TABLE,
     memory::BYTES,
@@ -26,4 +36,7 @@ pub const FIGURES: &[Figure] = &[
     functions::FIGURE,
     nat::FIGURE,
     chip::TABLE,
+    bytes::FIGURE,
+    pairs::FIGURE,
+    loss::FIGURE,
 ];

@@ -6,7 +6,6 @@ use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
 use pointsman_remote::Zipf;
 use pointsman_testbed::rnic::Rnic;
-use pointsman_testbed::tables::Function;
 use pointsman_testbed::tables::timed::{Passed, Shape, Timed};
 use pointsman_wire::Random;
 
@@ -134,16 +133,7 @@ fn output(bed: &mut Timed, offered: f64, ns: u64, mut flow: impl FnMut() -> u32)
 
 fn measure(bench: &Bench, seed: u64) -> Result<Measured, Failed> {
     let (entries, cache) = bench.choose((1_000_000, 1024), (62_500, 64));
-    let shape = Shape {
-        function: Function::Nat,
-        entries,
-        servers: 1,
-        pairs: 4,
-        load: None,
-        cache,
-        waits: false,
-        seed,
-    };
+    let shape = Shape { entries, cache, seed, ..Shape::USUAL };
     let mut bed = Timed::new(shape, Rnic::default())?;
     bed.fill_cache(cache)?;
     let mut random = Random::new(seed);

@@ -1,19 +1,21 @@
-//! The same with delays: links of a rate and network adapters of servers ([`Rnic`]), in virtual time. Ordinary packets can fill a link, and links can be cut.
+//! The same with delays: links of a rate and network adapters of servers ([`Rnic`]), in virtual time. Ordinary packets can fill a link, links can be cut, and
+//! frames can be lost.
 
-use super::{
-    FIRST_PAIR, Function, LOAD, LONGEST, OUT, ROOM, SERVER, SWITCH, Settings, hex, hop, server,
-    server_address, stashed, switch,
-};
+mod server;
+#[cfg(test)]
+mod tests;
+
+use super::{Function, LOAD, LONGEST, OUT, ROOM, ROW_LOAD, SERVER, Settings, hex, stashed, switch};
 use crate::TestbedError;
-use crate::rnic::{Adapter, Rnic, Way};
+use crate::rnic::Rnic;
 use crate::world::refused;
 use pointsman_engine::Engine;
-use pointsman_remote::{Action, Config, Table};
-use pointsman_roce::{Opcode, Packet, Responder};
+use pointsman_remote::{Action, Config, Layout, Scratchpads, Table};
 use pointsman_stf::Rig;
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::{Arrived, Output, QueueConfig, Time};
 use pointsman_wire::Random;
+use server::Server;
 use std::collections::BTreeMap;
 
 const US: u64 = 1000;
@@ -43,8 +45,39 @@ pub struct Shape {
     pub cache: u32,
     /// Whether packets may wait for a credit.
     pub waits: bool,
-    /// Chooses keys.
+    /// Where packets wait for their entries.
+    pub scratchpads: Scratchpads,
+    /// Chooses keys, and frames that are lost.
     pub seed: u64,
+}
+
+impl Shape {
+    /// A server with few entries of the NAT, and the queue pairs of `pointsman tea`.
+    pub const USUAL: Shape = Shape {
+        function: Function::Nat,
+        entries: 1000,
+        servers: 1,
+        pairs: 4,
+        load: None,
+        cache: 0,
+        waits: false,
+        scratchpads: Scratchpads::Ring,
+        seed: 1,
+    };
+
+    /// Sizes of keys and values, and the place of scratchpads.
+    pub const fn layout(&self) -> Layout {
+        Layout { scratchpads: self.scratchpads, ..self.function.layout() }
+    }
+
+    /// Cells of each server.
+    fn cells(&self) -> u32 {
+        let of = |load: f64| ((f64::from(self.entries) / load) as u32).div_ceil(self.servers.max(1)).max(8);
+        match self.scratchpads {
+            Scratchpads::Ring => of(LOAD),
+            Scratchpads::Inline => of(ROW_LOAD).next_multiple_of(4),
+        }
+    }
 }
 
 /// A packet whose flow was looked up.
@@ -64,19 +97,10 @@ enum Event {
     AtServer { server: usize, frame: Vec<u8> },
 }
 
-struct Server {
-    memory: Responder,
-    adapter: Adapter,
-    down: Way,
-    up: Way,
-    is_cut: bool,
-}
-
 /// Switch, links and servers.
 pub struct Timed {
     now: u64,
     rnic: Rnic,
-    pairs: u32,
     function: Function,
     calendar: BTreeMap<(u64, u64), Event>,
     entered: u64,
@@ -87,6 +111,10 @@ pub struct Timed {
     flows: Vec<u32>,
     passed: Vec<Passed>,
     wrong: u64,
+    /// Of a million frames between switch and servers, those that are lost; what chooses them; how many were.
+    loss: u64,
+    random: Random,
+    lost: u64,
     buffer: Vec<u8>,
 }
 
@@ -134,10 +162,9 @@ impl Timed {
     pub fn new(shape: Shape, rnic: Rnic) -> Result<Timed, TestbedError> {
         let Shape { function, .. } = shape;
         let keys = keys(&shape);
-        let each = ((f64::from(shape.entries) / LOAD) as u32).div_ceil(shape.servers.max(1)).max(8);
         let config = Config {
-            layout: function.layout(),
-            cells: vec![each; shape.servers as usize],
+            layout: shape.layout(),
+            cells: vec![shape.cells(); shape.servers as usize],
             replicas: shape.servers > 1,
             stash: 1000,
             hold_ns: 0,
@@ -149,6 +176,7 @@ impl Timed {
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).map_err(refused)?;
         let settings = Settings {
             function,
+            scratchpads: shape.scratchpads,
             defines: if shape.cache > 0 {
                 format!("#define TEA_CACHE {}\n", shape.cache)
             } else {
@@ -171,23 +199,13 @@ impl Timed {
                 rig.switch.set_generator(rig.now, generator.number, generator.generator).map_err(refused)?;
             }
         }
-        let server = |i| {
-            let memory = server(&table, i, shape.pairs)?;
-            Ok(Server {
-                memory,
-                adapter: Adapter::default(),
-                down: Way::default(),
-                up: Way::default(),
-                is_cut: false,
-            })
-        };
+        let server = |i| Server::new(&table, i, &shape);
         let servers = (0..shape.servers as usize).map(server).collect::<Result<_, TestbedError>>()?;
         let mut in_order: Vec<u32> = (0..shape.entries).collect();
         in_order.sort_by_cached_key(|flow| table.window(&function.key(keys[*flow as usize])));
         let mut bed = Timed {
             now: rig.now.0,
             rnic,
-            pairs: shape.pairs,
             function,
             calendar: BTreeMap::new(),
             entered: 0,
@@ -198,6 +216,9 @@ impl Timed {
             flows: Vec::new(),
             passed: Vec::new(),
             wrong: 0,
+            loss: 0,
+            random: Random::new(!shape.seed),
+            lost: 0,
             buffer: vec![0; ROOM + LONGEST],
         };
         while let Some(action) = table.take_action() {
@@ -245,6 +266,26 @@ impl Timed {
         self.enter(at, Event::Cable { server, up });
     }
 
+    /// From now on, so many of a million frames between switch and servers are lost, in both directions.
+    pub fn lose(&mut self, per_million: u64) {
+        self.loss = per_million;
+    }
+
+    /// Frames lost so.
+    pub fn lost_frames(&self) -> u64 {
+        self.lost
+    }
+
+    /// Bytes on the links to servers, and from them, so far: with check sequence, preamble and gap of each frame.
+    pub fn wire_bytes(&self) -> [u64; 2] {
+        self.servers.iter().map(Server::wire_bytes).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
+    }
+
+    /// READs that each queue pair has answered so far.
+    pub fn answered(&self) -> Vec<u64> {
+        self.servers.iter().flat_map(|s| s.answered().iter().copied()).collect()
+    }
+
     /// The packets that were looked up so far, in the order of their arrival.
     pub fn passed(&self) -> &[Passed] {
         &self.passed
@@ -257,7 +298,7 @@ impl Timed {
 
     /// The most concurrent READs of a queue pair at any adapter.
     pub fn most_reads(&self) -> usize {
-        self.servers.iter().map(|s| s.adapter.most_reads()).max().unwrap_or(0)
+        self.servers.iter().map(|s| s.most_reads()).max().unwrap_or(0)
     }
 
     /// A counter of the data plane (`tea_counts`).
@@ -354,136 +395,25 @@ impl Timed {
     }
 
     fn request(&mut self, i: usize, frame: Vec<u8>) {
-        let Some(server) = self.servers.get_mut(i).filter(|s| !s.is_cut) else { return };
-        if let Some(at) = server.down.pass(&self.rnic, self.now + self.rnic.switch_ns, frame.len()) {
-            self.enter(at, Event::AtServer { server: i, frame });
+        let leaves = self.now + self.rnic.switch_ns;
+        let Some(server) = self.servers.get_mut(i) else { return };
+        if let Some(at) = server.request(&self.rnic, leaves, frame.len()) {
+            self.arrives(at, Event::AtServer { server: i, frame });
         }
     }
 
     fn at_server(&mut self, i: usize, frame: &[u8]) {
-        let server = &mut self.servers[i];
-        // Ordinary packets are for the host.
-        let Some((request, ..)) = Packet::decode(frame).ok().filter(|_| !server.is_cut) else { return };
-        let taken = server.adapter.take(&self.rnic, self.now);
-        let mut answers = Vec::new();
-        server.memory.step(&request, &mut |answer| {
-            let is_read = matches!(answer.opcode, Opcode::ReadOnly);
-            let data = is_read.then_some(answer.data.len());
-            let pair = (answer.pair - FIRST_PAIR) % self.pairs;
-            answers.push((pair as usize, data, answer.encode(hop(), (server_address(i), 9), SWITCH)));
-        });
-        let mut arrivals = Vec::new();
-        for (pair, data, frame) in answers {
-            let leaves = match data {
-                Some(bytes) => server.adapter.read(&self.rnic, taken, pair, bytes),
-                None => server.adapter.acknowledge(taken),
-            };
-            arrivals.extend(server.up.pass(&self.rnic, leaves, frame.len()).map(|at| (at, frame)));
-        }
-        for (at, frame) in arrivals {
-            self.enter(at, Event::AtSwitch { port: SERVER + i as u32, frame });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bed(shape: Shape) -> Timed {
-        Timed::new(shape, Rnic::default()).expect("a bed")
-    }
-
-    const SHAPE: Shape = Shape {
-        function: Function::Nat,
-        entries: 1000,
-        servers: 1,
-        pairs: 4,
-        load: None,
-        cache: 0,
-        waits: false,
-        seed: 1,
-    };
-
-    #[test]
-    fn a_look_up_takes_longer_than_a_bare_read() {
-        let mut bed = bed(SHAPE);
-        let start = bed.now();
-        for n in 0..100 {
-            bed.look_up(start + n * 10 * US, n as u32, 64);
-        }
-        bed.run_until(start + 2000 * US);
-        assert_eq!((bed.wrong(), bed.passed().len()), (0, 100));
-        let bare = crate::rnic::bare_read_ns(&Rnic::default(), 64);
-        for passed in bed.passed() {
-            let took = passed.found.expect("an entry") - passed.came;
-            assert!((bare + 50..bare + 300).contains(&took), "{took} and {bare}");
-        }
-        assert_eq!(bed.most_reads(), 2);
-    }
-
-    #[test]
-    fn the_order_of_the_memory_is_another_one_of_all_flows() {
-        let bed = bed(SHAPE);
-        let mut all = bed.in_order().to_vec();
-        let places: Vec<u32> =
-            all.iter().map(|flow| home(&SHAPE.function.key(bed.keys[*flow as usize]))).collect();
-        assert!(places.is_sorted(), "{places:?}");
-        all.sort_unstable();
-        assert_eq!(all, (0..SHAPE.entries).collect::<Vec<u32>>());
-    }
-
-    /// The first cell of a key's window (docs/tea.md), of the cells for 1,000 entries.
-    fn home(key: &[u8]) -> u32 {
-        pointsman_wire::crc::crc32_after(0, key) % 1666
-    }
-
-    #[test]
-    fn the_switch_answers_for_what_it_caches() {
-        for function in Function::ALL {
-            let mut bed = bed(Shape { function, cache: 64, ..SHAPE });
-            bed.fill_cache(64).expect("room");
-            let start = bed.now();
-            for flow in 0..128 {
-                bed.look_up(start + u64::from(flow) * 10 * US, flow, 60);
-            }
-            bed.run_until(start + 2000 * US);
-            assert_eq!(bed.wrong(), 0, "{function:?}");
-            let took = |p: &Passed| p.found.expect("an entry") - p.came;
-            let (local, remote): (Vec<u64>, Vec<u64>) = (
-                bed.passed()[..64].iter().map(took).collect(),
-                bed.passed()[64..].iter().map(took).collect(),
-            );
-            // A pass through the switch, and a look-up. Colliding entries are in the switch.
-            assert!(local.iter().all(|t| *t == 400), "{function:?} {local:?}");
-            assert!(remote.iter().filter(|t| **t > 1500).count() > 56, "{function:?} {remote:?}");
+        for (at, frame) in self.servers[i].answers(&self.rnic, self.now, frame) {
+            self.arrives(at, Event::AtSwitch { port: SERVER + i as u32, frame });
         }
     }
 
-    #[test]
-    fn look_ups_avoid_a_full_link_and_one_that_is_cut() {
-        for load in [None, Some((0.6, 0.9))] {
-            let mut bed = bed(Shape { servers: 2, load, waits: true, ..SHAPE });
-            let start = bed.now();
-            for n in 0..2000 {
-                bed.look_up(start + n * US / 4, (n % 1000) as u32, 64);
-            }
-            // 5 of 4 Gbit each.
-            for n in 0..1000 {
-                bed.ordinary(start + 100 * US + n * 240, 1500);
-            }
-            bed.cable(start + 450 * US, 1, false);
-            bed.run_until(start + 1000 * US);
-            assert_eq!(bed.wrong(), 0);
-            let lost = |from: u64, to: u64| {
-                let at = |p: &&Passed| (start + from * US..start + to * US).contains(&p.came);
-                bed.passed().iter().filter(at).filter(|p| p.found.is_none()).count()
-            };
-            let (full, cut) = (lost(100, 440), lost(440, 500));
-            println!("{load:?}: {full} lost while the link is full, {cut} while it is cut");
-            assert_eq!(full > 50, load.is_none(), "{full}");
-            // Without meters the first server is out, and not yet found again, when the second one is lost.
-            assert!((load.is_none() || cut < 30) && lost(0, 100) == 0, "{cut}");
+    /// A frame arrives, unless it is lost.
+    fn arrives(&mut self, at: u64, event: Event) {
+        if self.loss > 0 && self.random.below(1_000_000) < self.loss {
+            self.lost += 1;
+        } else {
+            self.enter(at, event);
         }
     }
 }
