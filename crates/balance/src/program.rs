@@ -20,6 +20,7 @@ files! {
     "fragments.p4",
     "headers.p4",
     "load.p4",
+    "packets.p4",
     "parser.p4",
     "reports.p4",
     "reset.p4",

@@ -36,11 +36,11 @@ pub enum Kind {
     Held,
     /// Its place is held, and it ended.
     HeldOver,
-    /// There is no such connection, or none that can settle.
+    /// The connection does not exist, or cannot settle.
     Gone,
     /// It was seen lately.
     Active,
-    /// There is no place for it.
+    /// No place is free for it.
     Full,
     /// Its place is free.
     Freed,
@@ -112,7 +112,7 @@ impl Message {
 pub enum Action {
     /// A message to the data plane. Messages must keep their order.
     Send(Message),
-    /// An entry is to be written; then [`Settler::acknowledged`], or [`Settler::refused`] if there is no room now.
+    /// An entry is to be written; then [`Settler::acknowledged`], or [`Settler::refused`] if the table has no room now.
     Put(Key, Word),
     /// An entry is to be deleted; then the same.
     Delete(Key),
@@ -310,7 +310,7 @@ impl Settler {
         self.tell(now, *key, has);
     }
 
-    /// There is no room for the change of an entry now.
+    /// The table has no room for the change of an entry now.
     pub fn refused(&mut self, now: u64, key: &Key) {
         if let Some((Phase::Changes(wanted), _)) = self.under_way.get(key).copied() {
             self.enter(now, *key, Phase::Refused(wanted));

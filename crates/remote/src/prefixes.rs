@@ -40,7 +40,7 @@ pub enum PrefixError {
     Long(u32),
     /// Bits behind the prefix are not 0.
     Bits,
-    /// There is no such route.
+    /// The route does not exist.
     Unknown,
 }
 
@@ -118,7 +118,7 @@ impl Prefixes {
     /// Removes a route.
     ///
     /// # Errors
-    /// There is no such route.
+    /// The route does not exist.
     pub fn remove(&mut self, prefix: Prefix) -> Result<Vec<RouteChange>, PrefixError> {
         self.check(prefix)?;
         self.routes.remove(&(prefix.1, prefix.0)).ok_or(PrefixError::Unknown)?;

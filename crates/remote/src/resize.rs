@@ -70,7 +70,7 @@ impl Table {
         self.moving.is_some() || self.retiring.is_some()
     }
 
-    /// A server is gone for good. The switch must ask it no more (`tea_dead`). Writes to it count as done; a move to it ends.
+    /// A server is lost permanently. The switch must not send requests to it any more (`tea_dead`). Pending writes to it count as done, and a move to it is abandoned.
     pub fn lose(&mut self, now: u64, server: usize) {
         self.lost.insert(server);
         for number in self.writes_to(server) {

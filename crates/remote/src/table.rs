@@ -256,7 +256,7 @@ impl Table {
         Ok(())
     }
 
-    /// Puts an entry into cells, along a path; if it is empty, there is no place.
+    /// Puts an entry into cells, along a path. An empty path means that no cell is free.
     pub(crate) fn put_in(&mut self, space: usize, path: &[usize], entry: &[u8]) {
         let key = &entry[..self.spaces[0].cells.layout.key];
         if path.is_empty() {

@@ -180,7 +180,10 @@ fn every_fault_that_is_put_in_is_found() {
         ("nothing, fast", found(&[], fast).map_or(Some((0, Verdict::default(), 0)), |_| None)),
         ("places are free before the acknowledgment", found(&[], |s| s.hasty = Some(Hasty::Acknowledged))),
         ("no look-up", found(&[("find_settled.apply(meta.tea, standard_metadata);", "")], |_| {})),
-        ("absent in servers' memory is new, though there is a place", found(&[(find, &anew)], fast)),
+        (
+            "a connection without an entry counts as new, although it has a place",
+            found(&[(find, &anew)], fast),
+        ),
         (
             "the end of a connection that is settling is overlooked",
             found(&[(over, "} else if (message.word != SETTLED_WORD(conn)) {")], |_| {}),

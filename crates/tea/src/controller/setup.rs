@@ -151,7 +151,7 @@ impl Memories {
         }
     }
 
-    /// Gets another queue pair in the place of one that ended, which begins with the number `psn`. `None`: there is no such queue pair, or no server.
+    /// Replaces a queue pair that has ended by a new one, whose first packet sequence number is `psn`. `None`: the queue pair or its server does not exist.
     pub fn renew(&mut self, number: u32, psn: u32) -> Option<std::result::Result<(), ClientError>> {
         let (place, pair) = Share::place(number);
         let (_, share) = self.shares.iter_mut().find(|(n, _)| *n % PLACES == place)?;
