@@ -284,8 +284,8 @@ fn every_part_that_is_missing_is_found() {
         ("bool new_period = (conn.seen ^ now[41:10]) >= (seen_t)conn.idle << 3;", "bool new_period = false;");
     let established = ("meta.extends = true;\n            idle = meta.idle;", "idle = meta.idle;");
     let own_choice = (
-        "conn.device = meta.device;\n        conn.flags = CONN_LIVE | flags |",
-        "conn.device = KEPT_DEVICE(meta.store.proposed);\n        conn.flags = CONN_LIVE | flags |",
+        "conn.device = meta.device;\n    conn.flags = CONN_LIVE | flags |",
+        "conn.device = KEPT_DEVICE(meta.store.proposed);\n    conn.flags = CONN_LIVE | flags |",
     );
     for change in [new_period, established, own_choice] {
         let build = build(false, &[change]);
