@@ -8,6 +8,7 @@ use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Rack, RackSp
 use pointsman_lab::{Error, Result};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 /// The host that sends, and its port.
@@ -39,6 +40,8 @@ const SETUP: u16 = 4790;
 const METRICS: u16 = 9404;
 /// The key of the set-up channel's digests: it is worth nothing outside of the namespaces.
 pub const SECRET: [u8; 8] = *b"tea-bed!";
+/// What a switch says, with the address, when it serves.
+const P4RUNTIME: &str = "P4Runtime on ";
 /// How long a program may take to start; a memory server may be a virtual machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SERVER_PATIENCE: Duration = Duration::from_secs(200);
@@ -70,6 +73,18 @@ fn servers(options: &Options) -> usize {
     if options.plain { 0 } else { options.servers + usize::from(options.moves == Some(Move::Add)) }
 }
 
+/// What runs in the places of memory servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// Memory servers with so many bytes each.
+    Memory(u64),
+    /// In the first one's place, a switch that returns all packets. The switch under test sends packets there, and on to a host.
+    Echo,
+}
+
+/// The program of both switches with [`Inside::Echo`].
+const ECHO: &str = include_str!("echo.p4");
+
 fn spec(servers: usize) -> RackSpec {
     let client = |(name, port): (&str, u16)| ClientSpec {
         name: name.into(),
@@ -95,49 +110,46 @@ fn spec(servers: usize) -> RackSpec {
     }
 }
 
-fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+fn failed(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let what = format!("cannot {what} {}", path.display());
     move |e| Error::os(what, e)
 }
 
 impl Bed {
-    /// Builds the rack and starts everything. `bytes`: memory of each server.
-    pub fn start(options: &Options, bytes: u64) -> Result<Self> {
-        let count = servers(options);
+    /// Builds the rack and starts everything.
+    pub fn start(options: &Options, inside: Inside) -> Result<Self> {
+        let is_echo = inside == Inside::Echo;
+        let count = if is_echo { 1 } else { servers(options) };
         let rack = Rack::build(&spec(count))?;
         let secret = options.folder.join("secret");
         let digits: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
         fs::write(&secret, digits).map_err(failed("write", &secret))?;
+        let program = options.folder.join("echo.p4");
+        fs::write(&program, ECHO).map_err(failed("write", &program))?;
         let binary = options.binary.display().to_string();
-        let memory = options.memory.as_ref().map_or(binary.clone(), |m| m.display().to_string());
+        let memory = options.memory.as_ref().filter(|_| !is_echo);
+        let memory = memory.map_or(binary.clone(), |m| m.display().to_string());
         let mut servers = Vec::new();
         for i in 0..count {
             let (own, controller) = management(i);
             let mac = rack.host(&host(i))?.link.gateway_mac;
             rack.add_neighbour(&host(i), 1, (own.into(), 24), (controller.into(), mac))?;
             rack.address_switch(&host(i), 1, (controller.into(), 24))?;
-            let mut arguments: Vec<String> =
-                ["memory", "-i", "0@eth0", "-i", "1@eth1", "--listen"].map(String::from).into();
-            arguments.push(SocketAddr::from((own, SETUP)).to_string());
-            arguments.extend(["--size".into(), bytes.to_string(), "--metrics".into()]);
-            arguments.push(SocketAddr::from((own, METRICS)).to_string());
-            arguments.extend(["--secret".into(), secret.display().to_string()]);
-            if options.adverse {
-                arguments.push("--adverse".into());
-            }
-            if options.fault == Fault::Loss {
-                arguments.extend(["--lose", "0.005"].map(String::from));
-            }
+            let (mut arguments, ready) = match inside {
+                Inside::Memory(bytes) => (memory_arguments(options, own, bytes, &secret), "memory on "),
+                Inside::Echo => (echo_arguments(&program), P4RUNTIME),
+            };
+            arguments.extend(["--metrics".into(), SocketAddr::from((own, METRICS)).to_string()]);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let namespace = &rack.host(&host(i))?.namespace;
             let mut process = Process::start(namespace, &memory, &arguments, "")?;
-            process.wait_until_said("memory on ", SERVER_PATIENCE)?;
+            process.wait_until_said(ready, SERVER_PATIENCE)?;
             servers.push(Some(process));
         }
-        let switch = start_switch(options, &rack, &binary)?;
-        let said = switch.line_with("P4Runtime on ");
+        let switch = start_switch(options, &rack, &binary, is_echo.then_some(program.as_path()))?;
+        let said = switch.line_with(P4RUNTIME);
         let p4runtime =
-            said.and_then(|l| l.split("P4Runtime on ").nth(1)?.split([',', ' ']).next().map(String::from));
+            said.and_then(|l| l.split(P4RUNTIME).nth(1)?.split([',', ' ']).next().map(String::from));
         let p4runtime = p4runtime.ok_or_else(|| Error::new("the switch does not say where P4Runtime is"))?;
         Ok(Bed { rack, servers, switch, p4runtime })
     }
@@ -158,7 +170,7 @@ impl Bed {
         self.servers.get_mut(server).and_then(Option::as_mut).map_or(Ok(()), |p| p.signal(signal))
     }
 
-    /// Ends a memory server for good.
+    /// Ends a memory server; it does not return.
     pub fn end_server(&mut self, server: usize) -> Result<()> {
         self.signal_server(server, libc::SIGKILL)?;
         drop(self.servers.get_mut(server).and_then(Option::take));
@@ -200,9 +212,31 @@ impl Bed {
     }
 }
 
-fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process> {
+fn memory_arguments(options: &Options, own: Ipv4Addr, bytes: u64, secret: &Path) -> Vec<String> {
     let mut arguments: Vec<String> =
-        ["switch", "--no-p4", "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
+        ["memory", "-i", "0@eth0", "-i", "1@eth1", "--listen"].map(String::from).into();
+    arguments.push(SocketAddr::from((own, SETUP)).to_string());
+    arguments.extend(["--size".into(), bytes.to_string()]);
+    arguments.extend(["--secret".into(), secret.display().to_string()]);
+    if options.adverse {
+        arguments.push("--adverse".into());
+    }
+    if options.fault == Fault::Loss {
+        arguments.extend(["--lose", "0.005"].map(String::from));
+    }
+    arguments
+}
+
+fn echo_arguments(program: &Path) -> Vec<String> {
+    let program = program.display().to_string();
+    ["switch", &program, "-i", "0@eth0", "--p4runtime", "127.0.0.1:0"].map(String::from).into()
+}
+
+/// `program`: it starts with this one instead of waiting for the controller's.
+fn start_switch(options: &Options, rack: &Rack, binary: &str, program: Option<&Path>) -> Result<Process> {
+    let program = program.map_or("--no-p4".into(), |path| path.display().to_string());
+    let mut arguments: Vec<String> =
+        ["switch", &program, "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
     arguments.extend(["--max-descendants", "0", "--cpu-port", "509"].map(String::from));
     for port in rack.ports_of(0) {
         arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
@@ -226,7 +260,7 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut process = Process::start(&rack.switch, binary, &arguments, "")?;
-    process.wait_until_said("P4Runtime on ", PATIENCE)?;
+    process.wait_until_said(P4RUNTIME, PATIENCE)?;
     Ok(process)
 }
 

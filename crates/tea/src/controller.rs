@@ -78,6 +78,21 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Nothing is asked for yet, and time begins now.
+    pub fn new(checker: Checker) -> Self {
+        Shared {
+            checker: Mutex::new(checker),
+            ready: AtomicBool::new(false),
+            quiet: AtomicBool::new(false),
+            fill_link: AtomicBool::new(false),
+            alone: AtomicBool::new(false),
+            break_pair: AtomicBool::new(false),
+            move_table: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            start: Instant::now(),
+        }
+    }
+
     /// The checker, locked.
     pub fn checker(&self) -> MutexGuard<'_, Checker> {
         self.checker.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,7 @@
 //! Programs of others at the ends: hosts with the kernel's network stack in the place of the load.
 
 use crate::Options;
-use crate::bed::{Bed, FOUND, SENDER};
+use crate::bed::{Bed, FOUND, Inside, SENDER};
 use crate::controller::{ForHosts, dram_bytes};
 use crate::run::{end, fill};
 use pointsman_lab::rack::Rack;
@@ -27,7 +27,8 @@ impl<'a> Hosts<'a> {
     /// # Errors
     /// The kernel refuses what the rack needs, or a process does not start.
     pub fn new(options: &'a Options) -> Result<Self> {
-        Ok(Hosts { options, bed: Bed::start(options, dram_bytes(options))?, tables: ForHosts::default() })
+        let bed = Bed::start(options, Inside::Memory(dram_bytes(options)))?;
+        Ok(Hosts { options, bed, tables: ForHosts::default() })
     }
 
     /// The rack: its hosts send everything to the switch.

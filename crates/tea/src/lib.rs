@@ -13,7 +13,7 @@ mod run;
 pub use controller::bare_reads;
 pub use hosts::{Hosts, INSIDE, OUTSIDE};
 pub use outcome::{InFault, Outcome, Part};
-pub use run::{Times, run as measure};
+pub use run::{Times, bare_echo, run as measure};
 
 use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
@@ -210,7 +210,7 @@ pub enum Move {
     Add,
     /// To a server less.
     Drain,
-    /// The first server ends for good: to the others, with new replicas.
+    /// The first server is lost permanently: to the others, with new replicas.
     Lose,
 }
 
@@ -296,6 +296,7 @@ fn exponent(text: &str) -> Result<f64, String> {
 }
 
 /// What is run.
+#[derive(Clone)]
 pub struct Options {
     /// The application.
     pub app: App,

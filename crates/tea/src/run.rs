@@ -1,20 +1,21 @@
 //! A run: load, fault, repair, judgement.
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Inside};
 use crate::checker::{Checker, State};
 use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
 use crate::outcome::{InFault, Outcome, Part};
 use crate::{Fault, Move, Options};
 use pointsman_lab::{Error, Result};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// From the end of a disturbance on, look-ups that were under way have time to end.
 const SETTLE: Duration = Duration::from_secs(1);
-/// After this time the controller hears that a server is gone for good.
+/// After this time the controller hears that a server is lost permanently.
 const NOTICE: Duration = Duration::from_millis(500);
 /// How long the tables may take to be filled.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -66,10 +67,32 @@ fn mark_of(checker: &Checker, shared: &Shared) -> Mark {
 /// # Errors
 /// The bed cannot be built, or the tables cannot be filled.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let mut bed = Bed::start(options, dram_bytes(options))?;
+    let mut bed = Bed::start(options, Inside::Memory(dram_bytes(options)))?;
     let (shared, controller) = fill(options, &bed, ForHosts::default())?;
     say("the tables are filled");
-    let traffic = Traffic {
+    let traffic = traffic(options, bed.first_server()?);
+    let reads_before = bed.reads()?;
+    let outcome = measure(options, &mut bed, &shared, traffic, say)?;
+    let found = end(controller)?;
+    finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
+}
+
+/// A bare echo: the same load, without a look-up. The switch sends each packet as it is to the first memory server's place, where a second switch
+/// returns it, and then to a host. So packets pass as many links and processes as with a look-up. No flow has an entry.
+///
+/// # Errors
+/// The bed cannot be built.
+pub fn bare_echo(options: &Options) -> Result<Outcome> {
+    let options = &Options { entries: 0, absent: options.entries + options.absent, ..options.clone() };
+    let mut bed = Bed::start(options, Inside::Echo)?;
+    let shared = Arc::new(Shared::new(checker(options)));
+    let outcome = measure(options, &mut bed, &shared, traffic(options, None), &mut |_| {})?;
+    Ok(Outcome { deaths: bed.deaths(), ..outcome })
+}
+
+/// `server`: where packets go that fill a link.
+fn traffic(options: &Options, server: Option<Ipv4Addr>) -> Traffic {
+    Traffic {
         entries: options.entries,
         absent: options.absent,
         zipf: options.zipf,
@@ -77,13 +100,16 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         window: options.window,
         rate: options.rate,
         padding: options.size.map(|bytes| bytes.saturating_sub(HEADERS)),
-        server: bed.first_server()?,
+        server,
         seed: options.seed.wrapping_add(1),
-    };
-    let reads_before = bed.reads()?;
-    let outcome = measure(options, &mut bed, &shared, traffic, say)?;
-    let found = end(controller)?;
-    finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
+    }
+}
+
+/// Of flows with entries of the first version, and those without.
+fn checker(options: &Options) -> Checker {
+    let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
+    let flows = options.entries + options.absent;
+    Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect())
 }
 
 /// A controller at work.
@@ -91,20 +117,7 @@ pub(crate) type Working = JoinHandle<Result<Found>>;
 
 /// Starts the controller, and waits until the tables are filled. It ends when it is asked to by what it shares ([`Shared::stop`]).
 pub(crate) fn fill(options: &Options, bed: &Bed, hosts: ForHosts) -> Result<(Arc<Shared>, Working)> {
-    let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
-    let flows = options.entries + options.absent;
-    let checker = Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect());
-    let shared = Arc::new(Shared {
-        checker: Mutex::new(checker),
-        ready: AtomicBool::new(false),
-        quiet: AtomicBool::new(false),
-        fill_link: AtomicBool::new(false),
-        alone: AtomicBool::new(false),
-        break_pair: AtomicBool::new(false),
-        move_table: AtomicBool::new(false),
-        stop: AtomicBool::new(false),
-        start: Instant::now(),
-    });
+    let shared = Arc::new(Shared::new(checker(options)));
     let plan = Plan::new(options, &bed.p4runtime, hosts);
     let own = shared.clone();
     let controller = bed.rack.switch.spawn("controller", move || controller::run(plan, own))?;

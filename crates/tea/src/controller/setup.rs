@@ -214,7 +214,7 @@ pub(super) struct Server {
     pub mac: u64,
     pub address: IpAddr,
     pub port: u16,
-    /// It is gone for good.
+    /// It is lost permanently.
     pub is_lost: bool,
     client: Client,
 }

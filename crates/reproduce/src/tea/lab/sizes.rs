@@ -6,7 +6,7 @@ use crate::error::Failed;
 use crate::figure::{Claim, Curve, Figure, Found, Place, Point, Rule, Source};
 use crate::tea::adapter::{CHECK, SIZE, SIZES};
 use crate::verdict::Evidence;
-use pointsman_tea::{App, Options, Part, bare_reads};
+use pointsman_tea::{App, Options, Outcome, Part, bare_echo, bare_reads};
 
 const ENTRIES: u32 = 50_000;
 
@@ -20,6 +20,8 @@ pub const FIGURE: Figure = Figure {
         "the NAT without a cache, one server with four queue pairs, equally popular flows",
         "latency is that of packets that come one at a time, rate that of packets that leave with 16 under way. A packet goes from a host to the switch, the server, the switch, and a host: four hops, and three processes that wake up",
         "a bare READ is one of as many bytes as the packet has, by a host on a cable of its own to the memory server, as in the paper: two hops, and one process that wakes up. The host's way to send and to wait is the same",
+        "a bare echo is the same load without look-ups: the switch sends each packet as it is to the server's place, where a second switch returns it, and then to a host. These are the same four hops and three processes, but \
+         one frame to the server and one back, where a look-up takes three and two",
         "sequential look-ups are left out: the paper's difference of 0.3 % is less than such runs differ by",
         "with --quick 64 and 1,500 bytes alone",
     ],
@@ -43,8 +45,26 @@ pub const FIGURE: Figure = Figure {
             rule: Rule::AtLeast,
             source: Source::Text,
         },
+        echo_rate(
+            "echo-rate-64",
+            "64 bytes: look-ups a second over packets a second of a bare echo, on this machine",
+        ),
+        echo_rate("echo-rate-1500", "1,500 bytes: the same"),
+        echo_median(
+            "echo-median-64",
+            "64 bytes: a look-up's median over that of a bare echo, on this machine",
+        ),
+        echo_median("echo-median-1500", "1,500 bytes: the same"),
     ],
 };
+
+const fn echo_rate(id: &'static str, text: &'static str) -> Claim {
+    Claim { id, text, paper: 0.6, unit: "times", rule: Rule::AtLeast, source: Source::Ours }
+}
+
+const fn echo_median(id: &'static str, text: &'static str) -> Claim {
+    Claim { id, text, paper: 1.5, unit: "times", rule: Rule::AtMost, source: Source::Ours }
+}
 
 const fn at_most(id: &'static str, text: &'static str, paper: f64) -> Claim {
     Claim { id, text, paper, unit: "times", rule: Rule::AtMost, source: Source::Text }
@@ -65,18 +85,25 @@ fn sizes(bench: &Bench) -> Result<Found, Failed> {
     };
     // Medians by size, then by seed.
     let mut bare = vec![Vec::new(); sizes.len()];
+    let mut echoes: Vec<Vec<Outcome>> = vec![Vec::new(); sizes.len()];
     let runs = lab.turns_and("look-ups by size", &sizes, options, |seed| {
         let took = bare_reads(&Options { seed, ..options(&SIZES[0]) }, &whole, bench.choose(2000, 1000))?;
         for (all, took) in bare.iter_mut().zip(took) {
             all.push(took[took.len() / 2] as f64 / 1e3);
         }
+        for (size, all) in sizes.iter().zip(&mut echoes) {
+            let outcome = bare_echo(&Options { seed, ..options(size) })?;
+            lab.check(seed, &outcome)?;
+            all.push(outcome);
+        }
         Ok(())
     })?;
-    Ok(judged(&runs, &sizes, &bare))
+    let echoes = Runs { all: echoes, note: String::new() };
+    Ok(judged(&runs, &sizes, (&bare, &echoes)))
 }
 
-/// The claims and charts, of the runs of each size, and bare READs' medians in microseconds.
-fn judged(runs: &Runs, sizes: &[usize], bare: &[Vec<f64>]) -> Found {
+/// The claims and charts, of the runs of each size; bare READs' medians in microseconds, and bare echoes.
+fn judged(runs: &Runs, sizes: &[usize], (bare, echoes): (&[Vec<f64>], &Runs)) -> Found {
     let last = sizes.len() - 1;
     let median = |p: &Part| p.percentile_us(50);
     let latency = |n| runs.of(n, alone, median);
@@ -87,6 +114,11 @@ fn judged(runs: &Runs, sizes: &[usize], bare: &[Vec<f64>]) -> Found {
     found.claim("more-1500", latency(last).over(&raw(last)));
     found.claim("latency-size", latency(last).over(&latency(0)));
     found.claim("rate-size", rate(last).over(&rate(0)));
+    for (n, ids) in [(0, ["echo-rate-64", "echo-median-64"]), (last, ["echo-rate-1500", "echo-median-1500"])]
+    {
+        found.claim(ids[0], rate(n).over(&echoes.of(n, calm, Part::per_s)));
+        found.claim(ids[1], latency(n).over(&echoes.of(n, alone, median)));
+    }
     let curve = |name: &str, point: &dyn Fn(usize, f64) -> Point| {
         let points = sizes.iter().enumerate().map(|(n, size)| point(n, *size as f64)).collect();
         Curve { name: name.into(), points }
@@ -97,8 +129,12 @@ fn judged(runs: &Runs, sizes: &[usize], bare: &[Vec<f64>]) -> Found {
         curve("look-up, 10th percentile", &percentile(10)),
         curve("look-up, 90th percentile", &percentile(90)),
         curve("bare READ, median", &|n, x| Point::new(x, bare[n].clone())),
+        curve("bare echo, median", &|n, x| echoes.point(x, n, alone, median)),
     ];
-    let rates = vec![curve("look-ups", &|n, x| runs.point(x, n, calm, Part::per_s))];
+    let rates = vec![
+        curve("look-ups", &|n, x| runs.point(x, n, calm, Part::per_s)),
+        curve("bare echo", &|n, x| echoes.point(x, n, calm, Part::per_s)),
+    ];
     found.charts.push(chart("Latency by size", (SIZE, LATENCY), latencies));
     found.charts.push(chart("Rate by size", (SIZE, RATE), rates));
     found.notes.push(runs.note.clone());
@@ -109,21 +145,24 @@ fn judged(runs: &Runs, sizes: &[usize], bare: &[Vec<f64>]) -> Found {
 mod tests {
     use super::*;
     use crate::verdict::Verdict;
-    use pointsman_tea::Outcome;
 
     #[test]
-    fn sizes_are_compared_with_bare_reads_of_their_size() {
+    fn sizes_are_compared_with_bare_reads_and_echoes_of_their_size() {
         let of = |us: u64, sent: u64| -> Vec<Outcome> {
             let alone = Part { sent: 1, seconds: 1.0, latencies: vec![us * 1000], ..Part::default() };
             let calm = Part { sent, seconds: 1.0, ..Part::default() };
             vec![Outcome { alone, calm, ..Outcome::default() }; 5]
         };
-        let runs = Runs { all: vec![of(110, 1000), of(130, 700)], note: String::new() };
+        let runs = |all| Runs { all, note: String::new() };
+        let look_ups = runs(vec![of(110, 1000), of(130, 700)]);
+        let echoes = runs(vec![of(80, 1500), of(80, 1500)]);
         let verdicts = |bare: [f64; 2]| -> Vec<Verdict> {
-            let found = judged(&runs, &[64, 1500], &bare.map(|us| vec![us; 5]));
+            let found = judged(&look_ups, &[64, 1500], (&bare.map(|us| vec![us; 5]), &echoes));
             FIGURE.judge(&found).expect("a value for each claim").iter().map(|j| j.verdict).collect()
         };
-        assert_eq!(verdicts([100.0, 120.0]), [Verdict::Holds; 4]);
+        assert_eq!(verdicts([100.0, 120.0])[..4], [Verdict::Holds; 4]);
         assert_eq!(verdicts([50.0, 120.0])[..2], [Verdict::Fails, Verdict::Holds]);
+        let echo = [Verdict::Holds, Verdict::Fails, Verdict::Holds, Verdict::Fails];
+        assert_eq!(verdicts([100.0, 120.0])[4..], echo);
     }
 }
