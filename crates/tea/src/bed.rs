@@ -2,7 +2,7 @@
 //! the servers and the controller.
 
 use crate::controller::{PAIRS, PLACES};
-use crate::{Fault, Move, Options};
+use crate::{Fault, Held, Move, Options, nftables};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Rack, RackSpec, ServerSpec};
 use pointsman_lab::{Error, Result};
@@ -49,9 +49,16 @@ pub struct Bed {
     pub rack: Rack,
     /// `None`: it was ended.
     servers: Vec<Option<Process>>,
-    switch: Process,
-    /// The address of P4Runtime, in the switch's namespace.
-    pub p4runtime: String,
+    /// What forwards packets.
+    pub switch: Switch,
+}
+
+/// What is between the hosts.
+pub enum Switch {
+    /// A switch, and the address of P4Runtime in its namespace.
+    Program(Process, String),
+    /// The kernel, and the program by which it gets rules.
+    Kernel(String),
 }
 
 /// The host of a memory server.
@@ -67,7 +74,10 @@ pub fn management(server: usize) -> (Ipv4Addr, Ipv4Addr) {
 
 /// Memory servers, the one that a table moves to included.
 fn servers(options: &Options) -> usize {
-    if options.plain { 0 } else { options.servers + usize::from(options.moves == Some(Move::Add)) }
+    if options.held != Held::Servers {
+        return 0;
+    }
+    options.servers + usize::from(options.moves == Some(Move::Add))
 }
 
 fn spec(servers: usize) -> RackSpec {
@@ -104,6 +114,7 @@ impl Bed {
     /// Builds the rack and starts everything. `bytes`: memory of each server.
     pub fn start(options: &Options, bytes: u64) -> Result<Self> {
         let count = servers(options);
+        let nft = (options.held == Held::Kernel).then(|| nftables::program(options.app)).transpose()?;
         let rack = Rack::build(&spec(count))?;
         let secret = options.folder.join("secret");
         let digits: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
@@ -134,12 +145,11 @@ impl Bed {
             process.wait_until_said("memory on ", SERVER_PATIENCE)?;
             servers.push(Some(process));
         }
-        let switch = start_switch(options, &rack, &binary)?;
-        let said = switch.line_with("P4Runtime on ");
-        let p4runtime =
-            said.and_then(|l| l.split("P4Runtime on ").nth(1)?.split([',', ' ']).next().map(String::from));
-        let p4runtime = p4runtime.ok_or_else(|| Error::new("the switch does not say where P4Runtime is"))?;
-        Ok(Bed { rack, servers, switch, p4runtime })
+        let switch = match nft {
+            Some(nft) => Switch::Kernel(nft),
+            None => start_switch(options, &rack, &binary)?,
+        };
+        Ok(Bed { rack, servers, switch })
     }
 
     /// Address of a server's set-up channel.
@@ -194,13 +204,17 @@ impl Bed {
             .iter_mut()
             .enumerate()
             .filter_map(|(i, p)| Some((format!("memory server {i}"), p.as_mut()?)));
-        let all = servers.chain([("the switch".to_string(), &mut self.switch)]);
+        let switch = match &mut self.switch {
+            Switch::Program(process, _) => Some(("the switch".to_string(), process)),
+            Switch::Kernel(_) => None,
+        };
+        let all = servers.chain(switch);
         all.filter_map(|(name, p)| p.ended().map(|status| format!("{name} ended ({status}): {}", p.said())))
             .collect()
     }
 }
 
-fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process> {
+fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Switch> {
     let mut arguments: Vec<String> =
         ["switch", "--no-p4", "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
     arguments.extend(["--max-descendants", "0", "--cpu-port", "509"].map(String::from));
@@ -215,7 +229,7 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
     for port in SERVER..SERVER + servers {
         arguments.extend(["--queue".into(), format!("{port}={LINK_BIT_S}bit,{LINK_BYTES}B")]);
     }
-    if options.copies > 1 && !options.plain {
+    if options.copies > 1 && options.held == Held::Servers {
         // A table that moves has servers with higher numbers.
         let servers = if options.moves.is_some() { PLACES } else { options.servers };
         let probes = format!("{PROBES}{}", servers * PAIRS as usize);
@@ -227,7 +241,11 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process>
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut process = Process::start(&rack.switch, binary, &arguments, "")?;
     process.wait_until_said("P4Runtime on ", PATIENCE)?;
-    Ok(process)
+    let said = process.line_with("P4Runtime on ");
+    let p4runtime =
+        said.and_then(|l| l.split("P4Runtime on ").nth(1)?.split([',', ' ']).next().map(String::from));
+    let p4runtime = p4runtime.ok_or_else(|| Error::new("the switch does not say where P4Runtime is"))?;
+    Ok(Switch::Program(process, p4runtime))
 }
 
 /// The page of metrics at an address.

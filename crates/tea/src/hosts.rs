@@ -1,9 +1,9 @@
 //! Programs of others at the ends: hosts with the kernel's network stack in the place of the load.
 
-use crate::Options;
 use crate::bed::{Bed, FOUND, SENDER};
 use crate::controller::{ForHosts, dram_bytes};
 use crate::run::{end, fill};
+use crate::{Held, Options};
 use pointsman_lab::rack::Rack;
 use pointsman_lab::{Error, Result};
 use std::net::IpAddr;
@@ -25,8 +25,11 @@ impl<'a> Hosts<'a> {
     /// Starts switch and servers, with empty tables. Of the options those for load and faults have no effect.
     ///
     /// # Errors
-    /// The kernel refuses what the rack needs, or a process does not start.
+    /// The kernel refuses what the rack needs, or a process does not start; or the table is to be the kernel's, which has entries of the load alone.
     pub fn new(options: &'a Options) -> Result<Self> {
+        if options.held == Held::Kernel {
+            return Err(Error::new("nftables has entries of the load's flows alone"));
+        }
         Ok(Hosts { options, bed: Bed::start(options, dram_bytes(options))?, tables: ForHosts::default() })
     }
 

@@ -1,9 +1,10 @@
 //! A run: load, fault, repair, judgement.
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Switch};
 use crate::checker::{Checker, State};
 use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
+use crate::nftables::Kernel;
 use crate::outcome::{InFault, Outcome, Part};
 use crate::{Fault, Move, Options};
 use pointsman_lab::{Error, Result};
@@ -105,9 +106,17 @@ pub(crate) fn fill(options: &Options, bed: &Bed, hosts: ForHosts) -> Result<(Arc
         stop: AtomicBool::new(false),
         start: Instant::now(),
     });
-    let plan = Plan::new(options, &bed.p4runtime, hosts);
     let own = shared.clone();
-    let controller = bed.rack.switch.spawn("controller", move || controller::run(plan, own))?;
+    let controller = match &bed.switch {
+        Switch::Program(_, p4runtime) => {
+            let plan = Plan::new(options, p4runtime, hosts);
+            bed.rack.switch.spawn("controller", move || controller::run(plan, own))?
+        }
+        Switch::Kernel(nft) => {
+            let kernel = Kernel::new(nft, &bed.rack, (options.app, options.entries));
+            bed.rack.switch.spawn("nftables", move || kernel.serve(&own))?
+        }
+    };
     let waits = Instant::now() + PATIENCE;
     while !shared.ready.load(Relaxed) && !controller.is_finished() && Instant::now() < waits {
         std::thread::sleep(Duration::from_millis(5));
