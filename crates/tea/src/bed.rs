@@ -2,7 +2,7 @@
 //! the servers and the controller.
 
 use crate::controller::{PAIRS, PLACES};
-use crate::{Fault, Move, Options};
+use crate::{Fault, Held, Move, Options, nftables};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, Rack, RackSpec, ServerSpec};
 use pointsman_lab::{Error, Result};
@@ -52,9 +52,16 @@ pub struct Bed {
     pub rack: Rack,
     /// `None`: it was ended.
     servers: Vec<Option<Process>>,
-    switch: Process,
-    /// The address of P4Runtime, in the switch's namespace.
-    pub p4runtime: String,
+    /// What forwards packets.
+    pub switch: Switch,
+}
+
+/// What is between the hosts.
+pub enum Switch {
+    /// A switch, and the address of P4Runtime in its namespace.
+    Program(Process, String),
+    /// The kernel, and the program by which it gets rules.
+    Kernel(String),
 }
 
 /// The host of a memory server.
@@ -70,19 +77,14 @@ pub fn management(server: usize) -> (Ipv4Addr, Ipv4Addr) {
 
 /// Memory servers, the one that a table moves to included.
 fn servers(options: &Options) -> usize {
-    if options.plain { 0 } else { options.servers + usize::from(options.moves == Some(Move::Add)) }
+    match options.held {
+        Held::Servers => options.servers + usize::from(options.moves == Some(Move::Add)),
+        Held::Nowhere => 1,
+        Held::Switch | Held::Kernel => 0,
+    }
 }
 
-/// What runs in the places of memory servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inside {
-    /// Memory servers with so many bytes each.
-    Memory(u64),
-    /// In the first one's place, a switch that returns all packets. The switch under test sends packets there, and on to a host.
-    Echo,
-}
-
-/// The program of both switches with [`Inside::Echo`].
+/// The program of both switches with [`Held::Nowhere`]: the one under test, and that in the first memory server's place, which returns all packets.
 const ECHO: &str = include_str!("echo.p4");
 
 fn spec(servers: usize) -> RackSpec {
@@ -116,18 +118,19 @@ fn failed(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 impl Bed {
-    /// Builds the rack and starts everything.
-    pub fn start(options: &Options, inside: Inside) -> Result<Self> {
-        let is_echo = inside == Inside::Echo;
-        let count = if is_echo { 1 } else { servers(options) };
+    /// Builds the rack and starts everything. `bytes`: memory of each server.
+    pub fn start(options: &Options, bytes: u64) -> Result<Self> {
+        let count = servers(options);
+        let nft = (options.held == Held::Kernel).then(|| nftables::program(options.app)).transpose()?;
         let rack = Rack::build(&spec(count))?;
         let secret = options.folder.join("secret");
         let digits: String = SECRET.iter().map(|b| format!("{b:02x}")).collect();
         fs::write(&secret, digits).map_err(failed("write", &secret))?;
-        let program = options.folder.join("echo.p4");
-        fs::write(&program, ECHO).map_err(failed("write", &program))?;
+        let echo = options.folder.join("echo.p4");
+        fs::write(&echo, ECHO).map_err(failed("write", &echo))?;
+        let echo = (options.held == Held::Nowhere).then_some(echo.as_path());
         let binary = options.binary.display().to_string();
-        let memory = options.memory.as_ref().filter(|_| !is_echo);
+        let memory = options.memory.as_ref().filter(|_| options.held == Held::Servers);
         let memory = memory.map_or(binary.clone(), |m| m.display().to_string());
         let mut servers = Vec::new();
         for i in 0..count {
@@ -135,9 +138,9 @@ impl Bed {
             let mac = rack.host(&host(i))?.link.gateway_mac;
             rack.add_neighbour(&host(i), 1, (own.into(), 24), (controller.into(), mac))?;
             rack.address_switch(&host(i), 1, (controller.into(), 24))?;
-            let (mut arguments, ready) = match inside {
-                Inside::Memory(bytes) => (memory_arguments(options, own, bytes, &secret), "memory on "),
-                Inside::Echo => (echo_arguments(&program), P4RUNTIME),
+            let (mut arguments, ready) = match echo {
+                None => (memory_arguments(options, own, bytes, &secret), "memory on "),
+                Some(program) => (echo_arguments(program), P4RUNTIME),
             };
             arguments.extend(["--metrics".into(), SocketAddr::from((own, METRICS)).to_string()]);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -146,12 +149,11 @@ impl Bed {
             process.wait_until_said(ready, SERVER_PATIENCE)?;
             servers.push(Some(process));
         }
-        let switch = start_switch(options, &rack, &binary, is_echo.then_some(program.as_path()))?;
-        let said = switch.line_with(P4RUNTIME);
-        let p4runtime =
-            said.and_then(|l| l.split(P4RUNTIME).nth(1)?.split([',', ' ']).next().map(String::from));
-        let p4runtime = p4runtime.ok_or_else(|| Error::new("the switch does not say where P4Runtime is"))?;
-        Ok(Bed { rack, servers, switch, p4runtime })
+        let switch = match nft {
+            Some(nft) => Switch::Kernel(nft),
+            None => start_switch(options, &rack, &binary, echo)?,
+        };
+        Ok(Bed { rack, servers, switch })
     }
 
     /// Address of a server's set-up channel.
@@ -206,7 +208,11 @@ impl Bed {
             .iter_mut()
             .enumerate()
             .filter_map(|(i, p)| Some((format!("memory server {i}"), p.as_mut()?)));
-        let all = servers.chain([("the switch".to_string(), &mut self.switch)]);
+        let switch = match &mut self.switch {
+            Switch::Program(process, _) => Some(("the switch".to_string(), process)),
+            Switch::Kernel(_) => None,
+        };
+        let all = servers.chain(switch);
         all.filter_map(|(name, p)| p.ended().map(|status| format!("{name} ended ({status}): {}", p.said())))
             .collect()
     }
@@ -233,7 +239,7 @@ fn echo_arguments(program: &Path) -> Vec<String> {
 }
 
 /// `program`: it starts with this one instead of waiting for the controller's.
-fn start_switch(options: &Options, rack: &Rack, binary: &str, program: Option<&Path>) -> Result<Process> {
+fn start_switch(options: &Options, rack: &Rack, binary: &str, program: Option<&Path>) -> Result<Switch> {
     let program = program.map_or("--no-p4".into(), |path| path.display().to_string());
     let mut arguments: Vec<String> =
         ["switch", &program, "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
@@ -249,7 +255,7 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str, program: Option<&P
     for port in SERVER..SERVER + servers {
         arguments.extend(["--queue".into(), format!("{port}={LINK_BIT_S}bit,{LINK_BYTES}B")]);
     }
-    if options.copies > 1 && !options.plain {
+    if options.copies > 1 && options.held == Held::Servers {
         // A table that moves has servers with higher numbers.
         let servers = if options.moves.is_some() { PLACES } else { options.servers };
         let probes = format!("{PROBES}{}", servers * PAIRS as usize);
@@ -261,7 +267,10 @@ fn start_switch(options: &Options, rack: &Rack, binary: &str, program: Option<&P
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut process = Process::start(&rack.switch, binary, &arguments, "")?;
     process.wait_until_said(P4RUNTIME, PATIENCE)?;
-    Ok(process)
+    let said = process.line_with(P4RUNTIME);
+    let p4runtime = said.and_then(|l| l.split(P4RUNTIME).nth(1)?.split([',', ' ']).next().map(String::from));
+    let p4runtime = p4runtime.ok_or_else(|| Error::new("the switch does not say where P4Runtime is"))?;
+    Ok(Switch::Program(process, p4runtime))
 }
 
 /// The page of metrics at an address.

@@ -121,8 +121,8 @@ pub struct Found {
     pub revived: u64,
     /// How the table moved, if it was to.
     pub moved: Moved,
-    /// Bits of the switch's registers and tables.
-    pub switch_bytes: u64,
+    /// Bytes of the switch's registers and tables, if they are known.
+    pub switch_bytes: Option<u64>,
     /// Bytes of memory in the servers.
     pub dram_bytes: u64,
 }
@@ -331,7 +331,7 @@ impl Controller {
             changes: self.changes,
             revived: self.revived,
             moved: self.moved,
-            switch_bytes: self.switch.bytes(),
+            switch_bytes: Some(self.switch.bytes()),
             dram_bytes: self.memories.shares.values().map(|s| s.bytes).sum(),
         })
     }

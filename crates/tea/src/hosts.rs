@@ -1,9 +1,9 @@
 //! Programs of others at the ends: hosts with the kernel's network stack in the place of the load.
 
-use crate::Options;
-use crate::bed::{Bed, FOUND, Inside, SENDER};
+use crate::bed::{Bed, FOUND, SENDER};
 use crate::controller::{ForHosts, dram_bytes};
 use crate::run::{end, fill};
+use crate::{Held, Options};
 use pointsman_lab::rack::Rack;
 use pointsman_lab::{Error, Result};
 use std::net::IpAddr;
@@ -25,10 +25,12 @@ impl<'a> Hosts<'a> {
     /// Starts switch and servers, with empty tables. Of the options those for load and faults have no effect.
     ///
     /// # Errors
-    /// The kernel refuses what the rack needs, or a process does not start.
+    /// The kernel refuses what the rack needs, or a process does not start; or the table is in neither servers nor the switch.
     pub fn new(options: &'a Options) -> Result<Self> {
-        let bed = Bed::start(options, Inside::Memory(dram_bytes(options)))?;
-        Ok(Hosts { options, bed, tables: ForHosts::default() })
+        if matches!(options.held, Held::Kernel | Held::Nowhere) {
+            return Err(Error::new("hosts need a table in memory servers or in the switch"));
+        }
+        Ok(Hosts { options, bed: Bed::start(options, dram_bytes(options))?, tables: ForHosts::default() })
     }
 
     /// The rack: its hosts send everything to the switch.

@@ -5,8 +5,10 @@
 mod bed;
 mod checker;
 mod controller;
+mod flags;
 mod hosts;
 mod load;
+mod nftables;
 mod outcome;
 mod run;
 
@@ -160,15 +162,25 @@ impl Place {
     }
 }
 
+/// Where the table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// In the memory of servers, by TEA.
+    Servers,
+    /// In the switch: the plain program.
+    Switch,
+    /// In the kernel, which is in the switch's place: nftables.
+    Kernel,
+    /// There is none: a bare echo.
+    Nowhere,
+}
+
 /// Packets a second with `--fault congestion`, unless `--rate` is given.
 const CONGESTED_RATE: u32 = 3000;
 /// Entries, packets under way at a time, and one flow in so many has no entry, unless something else is asked for.
 const ENTRIES: u32 = 20_000;
 const WINDOW: u16 = 16;
 const ABSENT: u32 = 8;
-
-/// Servers of a table that moves.
-const MOVING_SERVERS: u16 = 7;
 
 /// What fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -237,6 +249,9 @@ pub struct Args {
     /// The application with its table in the switch.
     #[arg(long)]
     plain: bool,
+    /// The kernel in the switch's place: rules of nftables do what the application does (not with --app vpn and policy). Needs the program nft.
+    #[arg(long, conflicts_with = "plain")]
+    nftables: bool,
     /// Where packets wait for their entries, in the memory of servers.
     #[arg(long, value_enum, default_value = "ring")]
     layout: Place,
@@ -300,8 +315,8 @@ fn exponent(text: &str) -> Result<f64, String> {
 pub struct Options {
     /// The application.
     pub app: App,
-    /// Without TEA.
-    pub plain: bool,
+    /// Where its table is.
+    pub held: Held,
     /// Where packets wait.
     pub layout: Place,
     /// Entries.
@@ -352,7 +367,7 @@ impl Options {
     pub fn new(app: App, binary: PathBuf, folder: PathBuf) -> Self {
         Options {
             app,
-            plain: false,
+            held: Held::Servers,
             layout: Place::Ring,
             entries: ENTRIES,
             servers: 1,
@@ -378,49 +393,10 @@ impl Options {
     }
 }
 
-/// Whether the table can move as asked.
-fn check_move(args: &Args) -> Result<(), Box<dyn Error>> {
-    let Some(step) = args.moves else { return Ok(()) };
-    let (most, least) = (MOVING_SERVERS, if step == Move::Lose { 3 } else { 2 });
-    if matches!(step, Move::Drain | Move::Lose) && args.servers < least {
-        return Err(
-            format!("--move: a server less needs at least {least} of them; use --servers {least}").into()
-        );
-    }
-    if args.servers > most {
-        return Err(format!("--move: the switch has the queue pairs of the old and the new servers; use at most --servers {most}").into());
-    }
-    if step == Move::Lose && args.copies < 2 {
-        return Err(
-            "--move lose: without a copy in another server its entries are gone; omit --copies 1".into()
-        );
-    }
-    match args.fault {
-        Fault::None | Fault::Loss => Ok(()),
-        _ => Err("--move: the fault is at the same time; use --fault none or --fault loss".into()),
-    }
-}
-
 /// Runs the command. Exit code 1: a packet came with a wrong entry or wrong bytes, or a process ended.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    let has_servers = args.churn
-        || args.adverse
-        || args.memory.is_some()
-        || args.ipv6
-        || args.cache.is_some()
-        || args.moves.is_some()
-        || args.layout != Place::Ring;
-    if args.plain && (args.fault != Fault::None || has_servers) {
-        return Err("--plain: without TEA there are no memory servers and no controller; omit --fault, --move, --churn, --adverse, --memory, --ipv6, --cache and --layout".into());
-    }
+    flags::check(&args)?;
     let is_full = args.fault == Fault::Congestion;
-    if is_full && args.ipv6 {
-        return Err("--fault congestion: packets that fill the link are of IPv4, and go to the server's address; omit --ipv6".into());
-    }
-    if is_full && args.app != App::Lb {
-        return Err("--fault congestion: only the load balancer forwards packets without a look-up, which fill the link; use --app lb".into());
-    }
-    check_move(&args)?;
     // A replica is in another server.
     let copies = u32::from(args.copies).min(args.servers.into());
     args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
@@ -432,6 +408,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let asked = json!({
         "app": args.app.name(),
         "plain": args.plain,
+        "nftables": args.nftables,
         "layout": args.layout.name(),
         "servers": args.servers,
         "copies": copies,
@@ -445,7 +422,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     });
     let options = Options {
         app: args.app,
-        plain: args.plain,
+        held: args.held(),
         layout: args.layout,
         entries: args.entries,
         servers: args.servers.into(),

@@ -228,7 +228,7 @@ impl Outcome {
             self.found.collisions,
             self.found.changes[0],
             self.found.dram_bytes,
-            self.found.switch_bytes,
+            self.found.switch_bytes.map_or("unknown".into(), |n| n.to_string()),
             count(REPLICA),
             count(LOADED),
             self.in_fault.lost,

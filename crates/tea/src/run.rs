@@ -1,11 +1,12 @@
 //! A run: load, fault, repair, judgement.
 
-use crate::bed::{Bed, Inside};
+use crate::bed::{Bed, Switch};
 use crate::checker::{Checker, State};
 use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
+use crate::nftables::Kernel;
 use crate::outcome::{InFault, Outcome, Part};
-use crate::{Fault, Move, Options};
+use crate::{Fault, Held, Move, Options};
 use pointsman_lab::{Error, Result};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ fn mark_of(checker: &Checker, shared: &Shared) -> Mark {
 /// # Errors
 /// The bed cannot be built, or the tables cannot be filled.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
-    let mut bed = Bed::start(options, Inside::Memory(dram_bytes(options)))?;
+    let mut bed = Bed::start(options, dram_bytes(options))?;
     let (shared, controller) = fill(options, &bed, ForHosts::default())?;
     say("the tables are filled");
     let traffic = traffic(options, bed.first_server()?);
@@ -83,8 +84,13 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
 /// # Errors
 /// The bed cannot be built.
 pub fn bare_echo(options: &Options) -> Result<Outcome> {
-    let options = &Options { entries: 0, absent: options.entries + options.absent, ..options.clone() };
-    let mut bed = Bed::start(options, Inside::Echo)?;
+    let options = &Options {
+        held: Held::Nowhere,
+        entries: 0,
+        absent: options.entries + options.absent,
+        ..options.clone()
+    };
+    let mut bed = Bed::start(options, 0)?;
     let shared = Arc::new(Shared::new(checker(options)));
     let outcome = measure(options, &mut bed, &shared, traffic(options, None), &mut |_| {})?;
     Ok(Outcome { deaths: bed.deaths(), ..outcome })
@@ -118,9 +124,17 @@ pub(crate) type Working = JoinHandle<Result<Found>>;
 /// Starts the controller, and waits until the tables are filled. It ends when it is asked to by what it shares ([`Shared::stop`]).
 pub(crate) fn fill(options: &Options, bed: &Bed, hosts: ForHosts) -> Result<(Arc<Shared>, Working)> {
     let shared = Arc::new(Shared::new(checker(options)));
-    let plan = Plan::new(options, &bed.p4runtime, hosts);
     let own = shared.clone();
-    let controller = bed.rack.switch.spawn("controller", move || controller::run(plan, own))?;
+    let controller = match &bed.switch {
+        Switch::Program(_, p4runtime) => {
+            let plan = Plan::new(options, p4runtime, hosts);
+            bed.rack.switch.spawn("controller", move || controller::run(plan, own))?
+        }
+        Switch::Kernel(nft) => {
+            let kernel = Kernel::new(nft, &bed.rack, (options.app, options.entries));
+            bed.rack.switch.spawn("nftables", move || kernel.serve(&own))?
+        }
+    };
     let waits = Instant::now() + PATIENCE;
     while !shared.ready.load(Relaxed) && !controller.is_finished() && Instant::now() < waits {
         std::thread::sleep(Duration::from_millis(5));

@@ -2,7 +2,7 @@
 
 use super::setup::{Server, dram_bytes};
 use crate::Options;
-use crate::bed::{Bed, Inside};
+use crate::bed::Bed;
 use crate::load::Watch;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::FramePool;
@@ -18,7 +18,7 @@ const TURN: Duration = Duration::from_millis(1);
 /// # Errors
 /// The bed cannot be built, or the server does not answer.
 pub fn bare_reads(options: &Options, sizes: &[usize], count: usize) -> Result<Vec<Vec<u64>>> {
-    let bed = Bed::start(options, Inside::Memory(dram_bytes(options)))?;
+    let bed = Bed::start(options, dram_bytes(options))?;
     bed.rack.switch.enter(|| reads(options, sizes, count))?
 }
 

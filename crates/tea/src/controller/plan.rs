@@ -1,6 +1,6 @@
 //! What a run of the controller is for.
 
-use crate::{App, Fault, Move, Options, Place};
+use crate::{App, Fault, Held, Move, Options, Place};
 use pointsman_remote::Layout;
 use pointsman_wire::Mac;
 
@@ -52,7 +52,7 @@ impl Plan {
         Plan {
             switch: switch.into(),
             app: options.app,
-            plain: options.plain,
+            plain: options.held == Held::Switch,
             layout: options.layout,
             servers: options.servers,
             copies: options.copies,

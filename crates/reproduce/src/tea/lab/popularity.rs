@@ -5,7 +5,7 @@ use crate::bench::Bench;
 use crate::error::Failed;
 use crate::figure::{Claim, Curve, Figure, Found, Place, Quantity, Rule, Source};
 use crate::tea::nat::{PERCENT, PERCENTS, TRACE, TRAFFIC};
-use pointsman_tea::{App, Options, Part};
+use pointsman_tea::{App, Held, Options, Part};
 
 /// Packets a second, and their bytes: the mean of the simulator's trace.
 const OFFERED: [u32; 3] = [2000, 4000, 8000];
@@ -68,7 +68,9 @@ fn popularity(bench: &Bench) -> Result<Found, Failed> {
         let base = Options { entries: ENTRIES, ..lab.options(App::Nat) };
         let cached = Options { cache: CACHE, times: times(warm_s(CACHE), part, 0.0), ..base };
         match variant {
-            Variant::Local => Options { plain: true, cache: 0, times: times(warm_s(0), part, 0.0), ..cached },
+            Variant::Local => {
+                Options { held: Held::Switch, cache: 0, times: times(warm_s(0), part, 0.0), ..cached }
+            }
             Variant::Cached(exponent) => Options { zipf: *exponent, ..cached },
             Variant::Offered(rate) => Options {
                 zipf: TRACE,
