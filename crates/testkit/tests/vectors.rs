@@ -29,7 +29,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 50] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 51] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -61,6 +61,7 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 50] = [
     ("nat", &["TEA_INLINE"], &["tests/inline"]),
     ("nat", &["TEA_INLINE", "TEA_CACHE=4"], &["tests/inline"]),
     ("nat", &["NAT_IPV6"], &["tests/ipv6"]),
+    ("nat", &["NAT_IPV6", "TEA_CACHE=16"], &["tests/ipv6-cache"]),
     ("nat", &["NAT_IPV6", "PLAIN"], &["tests/plain"]),
     ("ours", &[], &["tests"]),
     ("p4te", &[], &["tests"]),

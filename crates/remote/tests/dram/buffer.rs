@@ -1,6 +1,6 @@
 //! A packet buffer in the memory of servers: order, bytes, and every packet that is missing is counted.
 
-use super::world::{App, World, datagram};
+use super::world::{World, datagram, program};
 use crate::switch::*;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
@@ -49,7 +49,7 @@ fn faults(seed: u64) -> Settings {
 }
 
 fn app<E>(macros: &str, changes: &[(&str, &str)]) -> App<E> {
-    App::new("dram-buffer", macros, changes)
+    program("dram-buffer", macros, changes)
 }
 
 fn with_slots<E>(slots: u32, changes: &[(&str, &str)]) -> App<E> {

@@ -1,6 +1,6 @@
 //! Counters in the memory of servers: no packet is missing, and none counts twice.
 
-use super::world::{App, World, datagram};
+use super::world::{World, datagram, program};
 use crate::switch::*;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
@@ -52,7 +52,7 @@ fn faults(seed: u64) -> Settings {
 
 fn app<E>(settings: Settings, changes: &[(&str, &str)]) -> App<E> {
     let macros = format!("#define FLOWS {}\n#define COUNTERS_SLOTS {}\n", settings.counters, settings.slots);
-    App::new("dram-counters", &macros, changes)
+    program("dram-counters", &macros, changes)
 }
 
 struct Run<E: Executor> {

@@ -1,32 +1,19 @@
 //! A switch with a program that uses servers' memory, and the servers, in virtual time.
 
 use crate::switch::*;
-use pointsman_ir::{Executor, Program};
-use pointsman_net::Loader;
+use pointsman_ir::Executor;
 use pointsman_roce::{Packet, Region, Responder, Rights};
 use pointsman_stf::Rig;
 use pointsman_stf::generator::Numbered;
-use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
-use pointsman_v1model::{Output, Switch, SwitchConfig};
+use pointsman_testkit::compile::own_program;
+use pointsman_v1model::{Output, SwitchConfig};
 use pointsman_wire::{Mac, Random, frame};
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 
-/// A program with its executor, which all switches share.
-pub struct App<E> {
-    program: Arc<Program>,
-    loader: Loader<E>,
-}
-
-impl<E> App<E> {
-    /// The program with these macros; every replacement in it or in the library must apply.
-    pub fn new(name: &str, macros: &str, changes: &[(&str, &str)]) -> Self {
-        let text = std::fs::read_to_string(own_program(name)).expect("readable");
-        let text = macros.to_string() + &changed(with_parts(&text, "dram", ""), changes);
-        let program = compile_text("main.p4", &text, &[&own_includes(), &own_libraries()]);
-        App { program: program.unwrap_or_else(|e| panic!("{e:?}")), loader: Loader::default() }
-    }
+/// The program with these macros; every replacement in it or in the library must apply.
+pub fn program<E>(name: &str, macros: &str, changes: &[(&str, &str)]) -> App<E> {
+    let text = std::fs::read_to_string(own_program(name)).expect("readable");
+    App::of_text(&(macros.to_string() + &changed(with_parts(&text, "dram", ""), changes)))
 }
 
 /// A datagram from here to port 80: MAC addresses of receiver and sender, address and port, target, data, time to live.
@@ -50,8 +37,7 @@ enum Event {
 
 pub struct World<E: Executor> {
     pub now: u64,
-    calendar: BTreeMap<(u64, u64), Event>,
-    entered: u64,
+    calendar: Calendar<Event>,
     pub random: Random,
     pub faults: Faults,
     pub rig: Rig<E>,
@@ -68,8 +54,6 @@ pub struct World<E: Executor> {
 impl<E: Executor + Send + Sync> World<E> {
     /// Servers, each with a region of so many bytes.
     pub fn new(app: &App<E>, servers: &[usize], faults: Faults, seed: u64) -> Self {
-        let config = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
-        let switch = Switch::with_shared(config, app.loader.load()).expect("settings");
         let servers = servers.iter().map(|bytes| {
             let mut server = Responder::new(MTU).expect("a path MTU");
             let rights = Rights { read: true, write: true, atomic: true };
@@ -80,12 +64,11 @@ impl<E: Executor + Send + Sync> World<E> {
         });
         World {
             now: 1000 * US,
-            calendar: BTreeMap::new(),
-            entered: 0,
+            calendar: Calendar::default(),
             random: Random::new(seed),
             faults,
             servers: servers.collect(),
-            rig: Rig::with(app.program.clone(), switch).expect("a switch"),
+            rig: app.rig(SwitchConfig { nanoseconds: true, ..SwitchConfig::default() }),
             lost_frames: 0,
             delay: 0,
             away: None,
@@ -111,9 +94,7 @@ impl<E: Executor + Send + Sync> World<E> {
 
     /// A statement of packet tests about the switch's configuration.
     pub fn statement(&mut self, text: &str) {
-        let lines = pointsman_stf::parse(&format!("{text}\n")).expect("a statement");
-        let now = self.rig.now;
-        pointsman_stf::fill(self.rig.state(), now, &lines).expect("a configuration");
+        configure(&mut self.rig, &format!("{text}\n"));
     }
 
     pub fn generator(&mut self, text: &str) {
@@ -130,26 +111,21 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn enter(&mut self, after: u64, event: Event) {
-        self.entered += 1;
-        self.calendar.insert((self.now + after, self.entered), event);
+        self.calendar.enter(self.now + after, event);
     }
 
     pub fn run(&mut self, duration: u64) {
         let end = self.now + duration;
         loop {
-            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
-            let poll = self.rig.switch.next_poll().map_or(u64::MAX, |t| t.0.max(self.now));
-            let next = event.min(poll);
-            if next > end {
+            let Some((at, due)) = self.calendar.next((self.now, end), &self.rig, &[]) else {
                 self.now = end;
                 return;
-            }
-            self.now = next;
-            let due = if next == event { self.calendar.pop_first() } else { None };
+            };
+            self.now = at;
             match due {
-                Some((_, Event::ToServer(i, frame))) => self.at_server(i, &frame),
-                Some((_, Event::ToSwitch(port, frame))) => self.at_switch(Some((port, frame))),
-                None => self.at_switch(None),
+                Due::Event(Event::ToServer(i, frame)) => self.at_server(i, &frame),
+                Due::Event(Event::ToSwitch(port, frame)) => self.at_switch(Some((port, frame))),
+                Due::Switch | Due::Controller => self.at_switch(None),
             }
         }
     }

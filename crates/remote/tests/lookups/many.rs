@@ -1,4 +1,4 @@
-//! Many look-ups with everything that goes wrong at once: frames that are lost, doubled and late, servers that hang, lose their links or are lost permanently,
+//! Many look-ups with everything that goes wrong at once: frames that are lost, doubled and late, servers that hang, lose their links or are lost,
 //! entries that change, a table that moves to other cells.
 
 use super::checker::Verdict;

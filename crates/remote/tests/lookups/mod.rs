@@ -16,14 +16,12 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use pointsman_remote::Scratchpads;
-use setup::{App, HOLD, US, assert_found};
+use setup::{App, Faults, HOLD, US, assert_found};
 use world::{Away, Keeps, Settings, World};
 
 fn settings() -> Settings {
     Settings {
-        loss: 0.0,
-        double: 0.0,
-        late: 0.0,
+        faults: Faults::default(),
         adverse: false,
         read_ns: 6 * US,
         control_ns: 20 * US,
@@ -46,9 +44,7 @@ fn settings() -> Settings {
 /// Everything goes wrong, differently for each seed.
 fn faults(seed: u64) -> Settings {
     Settings {
-        loss: [0.0, 0.01, 0.1][(seed % 3) as usize],
-        double: [0.0, 0.1][(seed / 2 % 2) as usize],
-        late: [0.0, 0.002, 0.03][(seed / 4 % 3) as usize],
+        faults: Faults { late: [0.0, 0.002, 0.03][(seed / 4 % 3) as usize], ..Faults::of(seed) },
         adverse: seed / 3 % 2 == 1,
         change_ns: [60 * US, 200 * US][(seed / 5 % 2) as usize],
         replicas: seed % 4 > 1,
@@ -211,7 +207,8 @@ fn a_queue_pair_that_ended_is_revived() {
 fn a_lost_frame_costs_few_packets() {
     let app = App::<Engine>::new(&[]);
     for (gap_ns, loss, most) in [(4 * US, 0.01, 2), (4 * US, 0.001, 2), (1000, 0.01, 4)] {
-        let mut world = World::new(&app, Settings { loss, gap_ns, ..settings() }, 1);
+        let faults = Faults { loss, ..Faults::default() };
+        let mut world = World::new(&app, Settings { faults, gap_ns, ..settings() }, 1);
         world.lost_frames = 0;
         world.run(20_000 * US);
         let (verdict, frames) = (world.checker.verdict, world.lost_frames);
@@ -223,7 +220,7 @@ fn a_lost_frame_costs_few_packets() {
         assert_eq!(verdict.violations(), 0, "{verdict:?}");
         assert!(frames > 10 && lost <= most * frames, "{lost} packets for {frames} frames");
         // Afterwards all queue pairs work.
-        world.settings.loss = 0.0;
+        world.settings.faults = Faults::default();
         world.run(10_000 * US);
         world.checker.verdict = Verdict::default();
         world.run(10_000 * US);
@@ -240,9 +237,7 @@ fn found(changes: &[(&str, &str)], change: impl Fn(&mut Settings)) -> Option<(u6
 fn found_by(app: &App<Engine>, change: impl Fn(&mut Settings)) -> Option<(u64, Verdict)> {
     (0..20).find_map(|seed| {
         let mut settings = Settings {
-            loss: 0.03,
-            double: 0.1,
-            late: 0.01,
+            faults: Faults { loss: 0.03, double: 0.1, late: 0.01 },
             adverse: true,
             read_ns: 25 * US,
             control_ns: US,
@@ -261,8 +256,8 @@ fn found_by(app: &App<Engine>, change: impl Fn(&mut Settings)) -> Option<(u64, V
 fn every_fault_that_is_put_in_is_found() {
     let in_switch = |changes: &[(&str, &str)]| found(changes, |_| {});
     // Reports of gaps arrive again, late, so numbers are used again at once.
-    let disorder =
-        |s: &mut Settings| (s.loss, s.double, s.late, s.adverse, s.gap_ns) = (0.05, 0.4, 0.3, false, 2 * US);
+    let faults = Faults { loss: 0.05, double: 0.4, late: 0.3 };
+    let disorder = |s: &mut Settings| (s.faults, s.adverse, s.gap_ns) = (faults, false, 2 * US);
     let check = ("(expected | 1) == check ? TEA_FOUND : TEA_TORN", "TEA_FOUND");
     let missing = [
         ("state == TEA_ASKED || state == TEA_TORN", "false"),

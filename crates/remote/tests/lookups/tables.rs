@@ -2,7 +2,7 @@
 
 use super::checker::Verdict;
 use super::moves::moves;
-use super::setup::{App, US};
+use super::setup::{App, Faults, US, assert_found};
 use super::world::{Away, Keeps, Move, Settings, World};
 use super::{Shown, faults, found_by, run, settings};
 use pointsman_engine::Engine;
@@ -120,7 +120,8 @@ fn every_fault_in_two_tables_is_found() {
     };
     // Packets wait for a second answer until it is too old.
     let old = |changes: &[(&str, &str)]| {
-        let wait = Settings { wait_ns: 250 * US, gap_ns: 30 * US, late: 0.2, ..both(settings()) };
+        let faults = Faults { late: 0.2, ..Faults::default() };
+        let wait = Settings { wait_ns: 250 * US, gap_ns: 30 * US, faults, ..both(settings()) };
         let mut world = World::new(&app::<Engine>(changes, Scratchpads::Ring, false), wait, 1);
         world.run(10_000 * US);
         let [waited, lost] = counts(&mut world);
@@ -158,10 +159,5 @@ fn every_fault_in_two_tables_is_found() {
         ("nothing, with long waits", old(&[]).map_or(none, |_| None)),
         ("the number of a READ alone is left out", lost(&[("psn = psn - 1;", "")])),
     ];
-    for (fault, found) in &mutations {
-        println!("{fault}: {found:?}");
-    }
-    let missed: Vec<_> =
-        mutations.iter().filter(|(_, found)| found.is_none()).map(|(fault, _)| fault).collect();
-    assert!(missed.is_empty(), "{missed:?} not found");
+    assert_found(&mutations);
 }

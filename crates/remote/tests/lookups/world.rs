@@ -5,7 +5,7 @@ mod popular;
 mod servers;
 mod settings;
 
-pub use servers::{Move, PLACES, group, port};
+pub use servers::Move;
 pub use settings::{Away, Keeps, Settings};
 
 use super::checker::{App, Checker, State};
@@ -18,7 +18,7 @@ use pointsman_roce::{Opcode, Packet, Responder};
 use pointsman_stf::Rig;
 use pointsman_v1model::Output;
 use pointsman_wire::Random;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 enum Event {
@@ -63,16 +63,11 @@ struct Server {
     entry: String,
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 pub struct World<E: Executor> {
     app: App,
     layout: Layout,
     pub now: u64,
-    calendar: BTreeMap<(u64, u64), Event>,
-    entered: u64,
+    calendar: Calendar<Event>,
     random: Random,
     pub settings: Settings,
     pub rig: Rig<E>,
@@ -124,8 +119,7 @@ impl<E: Executor + Send + Sync> World<E> {
             app: app.shown,
             layout: app.layout(),
             now: 1000 * US,
-            calendar: BTreeMap::new(),
-            entered: 0,
+            calendar: Calendar::default(),
             random: Random::new(seed),
             rig: rig(app, &settings),
             servers: Vec::new(),
@@ -160,8 +154,7 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn enter(&mut self, after: u64, event: Event) {
-        self.entered += 1;
-        self.calendar.insert((self.now + after, self.entered), event);
+        self.calendar.enter(self.now + after, event);
     }
 
     /// Sends packets and changes entries for some time, and lets everything end.
@@ -191,32 +184,24 @@ impl<E: Executor + Send + Sync> World<E> {
 
     fn run_until(&mut self, end: u64) {
         loop {
-            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
-            let poll = self.rig.switch.next_poll().map_or(u64::MAX, |t| t.0.max(self.now));
-            let table = self.table.deadline().map_or(u64::MAX, |t| t.max(self.now));
-            let writer = self.writer.deadline().map_or(u64::MAX, |t| t.max(self.now));
-            let next = event.min(poll).min(table).min(writer);
-            if next > end {
+            let controller = [self.table.deadline(), self.writer.deadline()];
+            let Some((at, due)) = self.calendar.next((self.now, end), &self.rig, &controller) else {
                 self.now = end;
                 return;
-            }
-            self.now = next;
-            if next == event {
-                if let Some((_, event)) = self.calendar.pop_first() {
-                    self.happens(event);
+            };
+            self.now = at;
+            match due {
+                Due::Event(event) => self.happens(event),
+                Due::Switch => self.at_switch(None),
+                Due::Controller if self.table.deadline().is_some_and(|t| t <= at) => {
+                    self.table.wake(at);
+                    self.act();
                 }
-            } else if next == poll {
-                self.at_switch(None);
-            } else if next == table {
-                self.table.wake(next);
-                self.act();
-            } else {
-                let mut sent = Vec::new();
-                let result =
-                    self.writer.wake(next, &mut self.table, &mut |i, p| sent.push((i, encode_request(p, i))));
-                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
-                self.requests(sent);
-                self.act();
+                Due::Controller => {
+                    let sent = requests(&mut self.wrong, |send| self.writer.wake(at, &mut self.table, send));
+                    self.requests(sent);
+                    self.act();
+                }
             }
         }
     }
@@ -241,12 +226,9 @@ impl<E: Executor + Send + Sync> World<E> {
             },
             Event::ToController(i, frame) => {
                 let (packet, ..) = Packet::decode(&frame).expect("the responder's own packet");
-                let mut sent = Vec::new();
-                let table = &mut self.table;
-                let result = self
-                    .writer
-                    .receive(self.now, i, &packet, table, &mut |i, p| sent.push((i, encode_request(p, i))));
-                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
+                let sent = requests(&mut self.wrong, |send| {
+                    self.writer.receive(self.now, i, &packet, &mut self.table, send)
+                });
                 self.requests(sent);
                 self.act();
             }
@@ -355,8 +337,7 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
-        let mut sent = Vec::new();
-        self.writer.write(self.now, write, &mut |i, p| sent.push((i, encode_request(p, i))));
+        let sent = writes(&mut self.writer, self.now, write);
         self.requests(sent);
     }
 
@@ -369,21 +350,15 @@ impl<E: Executor + Send + Sync> World<E> {
     fn stash(&mut self, action: Action) {
         match action {
             Action::Stash(number, key, entry) => {
-                let entry = entry.map_or("removed()".into(), |v| format!("stashed(value=0x{})", hex(&v)));
-                self.rig
-                    .set(&format!("tea_stash key=0x{} -> {entry}", hex(&key)))
-                    .expect("room in the stash");
+                stash(&mut self.rig, &key, entry);
                 let after = self.random.below(self.settings.control_ns);
                 self.enter(after, Event::Stashed(number));
             }
-            Action::Unstash(key) => {
-                let text = format!("tea_stash key=0x{} -> removed()", hex(&key));
-                self.rig.remove(&text).expect("an entry of the stash");
-            }
+            Action::Unstash(key) => unstash(&mut self.rig, &key),
             Action::Cache(key, entry) => self.cache(key, entry),
             Action::Uncache(key) => self.uncache(&key),
             Action::Switch(number, first, cells) => {
-                self.rig.set_default("tea_config", &configure(first, cells)).expect("the settings");
+                set_config(&mut self.rig, (first, cells), TIMEOUT, WAIT);
                 let after = self.random.below(self.settings.control_ns);
                 self.enter(after, Event::Switched(number));
             }
@@ -482,7 +457,7 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn answer(&mut self, i: usize, pair: u32, frame: Vec<u8>) {
-        if pair == 0x90 {
+        if pair == CONTROLLER {
             self.link(&frame, |frame| Event::ToController(i, frame));
         } else {
             self.link(&frame, |frame| Event::ToSwitch(port(i), frame));
@@ -491,8 +466,7 @@ impl<E: Executor + Send + Sync> World<E> {
 
     /// A frame passes, perhaps.
     fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
-        let Settings { loss, double, late, .. } = self.settings;
-        for after in (Faults { loss, double, late }).pass(&mut self.random, &mut self.lost_frames) {
+        for after in self.settings.faults.pass(&mut self.random, &mut self.lost_frames) {
             self.enter(after, event(bytes.to_vec()));
         }
     }

@@ -4,18 +4,17 @@
 use super::switch::*;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
-use pointsman_ir::{Executor, Program};
+use pointsman_ir::Executor;
 use pointsman_remote::{
-    Action, Config, Layout, Level, Prefix, Prefixes, RING, RouteChange, SLOT, Scratchpads, Table, Writer,
+    Action, Config, Layout, Level, Prefix, Prefixes, RouteChange, Scratchpads, Table, Writer,
 };
-use pointsman_roce::{Opcode, Packet, Region, Requester, Responder, Rights};
+use pointsman_roce::{Opcode, Packet, Responder};
 use pointsman_stf::Rig;
-use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
+use pointsman_testkit::compile::own_program;
 use pointsman_v1model::{Output, SwitchConfig};
 use pointsman_wire::{Mac, Random, frame};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
 const LAYOUT: Layout = Layout { key: 8, value: 8, scratchpads: Scratchpads::Ring };
 /// Of IPv4: level 1 of the program. Of IPv6: levels 2 and 3.
@@ -25,10 +24,8 @@ const CELLS: u32 = 4000;
 /// From the switch, and of the controller.
 const FROM: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
 
-fn program(changes: &[(&str, &str)]) -> Arc<Program> {
-    let text = std::fs::read_to_string(own_program("tea-router")).expect("readable");
-    let text = changed(text, changes);
-    compile_text("tea-router.p4", &text, &[&own_includes(), &own_libraries()]).expect("a program")
+fn program<E>(changes: &[(&str, &str)]) -> App<E> {
+    App::of_text(&changed(std::fs::read_to_string(own_program("tea-router")).expect("readable"), changes))
 }
 
 /// A family's routes: those that the switch finds, and all for a search.
@@ -83,7 +80,7 @@ struct Router<E: Executor> {
 }
 
 impl<E: Executor + Send + Sync> Router<E> {
-    fn new(program: Arc<Program>) -> Self {
+    fn new(app: &App<E>) -> Self {
         let config = Config {
             layout: LAYOUT,
             cells: vec![CELLS; 2],
@@ -92,63 +89,28 @@ impl<E: Executor + Send + Sync> Router<E> {
             hold_ns: 100 * US,
             cache: 0,
         };
-        let config_of = SwitchConfig { nanoseconds: true, ..SwitchConfig::default() };
-        let rig = Rig::on(program, config_of).expect("a switch");
+        let rig = app.rig(SwitchConfig { nanoseconds: true, ..SwitchConfig::default() });
         let (table, writer) = (Table::new(config).expect("settings"), Writer::new());
         let mut router = Router { rig, servers: Vec::new(), table, writer, now: 1000 * US, reads: 0 };
-        let mut text = "value_set_add tea_addresses 10.9.0.1\n".to_string();
-        let mut node = 0;
-        for i in 0..2 {
-            for (group, copies) in [(i + 1, vec![1, 2, 3]), (i + 257, vec![2, 5])] {
-                text += &format!("mc_mgrp_create {group}\n");
-                for instance in copies {
-                    let port = if instance == 5 { 510 } else { SERVER + i };
-                    text += &format!("mc_node_create {instance} {port}\nmc_node_associate {group} {node}\n");
-                    node += 1;
-                }
-            }
-        }
-        let lines = pointsman_stf::parse(&text).expect("statements");
-        let now = router.rig.now;
-        pointsman_stf::fill(router.rig.state(), now, &lines).expect("groups");
-        let cells = 2 * CELLS;
-        let settings = format!(
-            "configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout=200000, wait_port=0, first=0)"
+        set_groups(
+            &mut router.rig,
+            (0..2).flat_map(|i| {
+                let all = (1..=3).map(|instance| (instance, port(i))).collect();
+                [(group(i), all), (256 + group(i), vec![(2, port(i)), (5, 510)])]
+            }),
         );
-        router.rig.set_default("tea_config", &settings).expect("the settings");
+        set_config(&mut router.rig, (0, 2 * CELLS), TIMEOUT, 0);
         (0..2).for_each(|i| router.add_server(i));
         router.act();
         router
     }
 
     fn add_server(&mut self, i: usize) {
-        let bytes = self.table.server_bytes(i).next_multiple_of(4096);
-        let part = self.table.parts()[i];
-        let rights = Rights { read: true, write: true, atomic: false };
-        let mut server = Responder::new(MTU).expect("a path MTU");
-        let mut region =
-            Region::new(BASE, (bytes + u64::from(RING * SLOT)) as usize, rights).expect("a region");
-        for (offset, bytes) in self.table.images(i, 64) {
-            region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        server.add_region(REGION, region).expect("a new key");
-        server.add_pair(0x10, 0x90, 7, &[REGION]).expect("a queue pair");
-        server.add_pair(0x20, 0x100 + i as u32, 0, &[REGION]).expect("a queue pair");
-        self.writer.add(Requester::new(0x10, 7, MTU, 100 * US, 1000).expect("a queue pair"), REGION, BASE);
-        self.servers.push(server);
-        let (last, group, port) = (part.start + part.cells - 1, i + 1, SERVER + i as u32);
-        for entry in [
-            format!(
-                "tea_servers cell={}..{last} priority=1 -> server(first_pair={i}, pair_mask=0)",
-                part.start
-            ),
-            format!(
-                "tea_pairs pair={i} -> peer(pair=0x20, mac=0x02, address={}, port={port}, group={group}, region={REGION}, cells={BASE}, ring={}, start={})",
-                address(i),
-                BASE + bytes,
-                part.start
-            ),
-        ] {
+        let (part, pair) = (self.table.parts()[i], i as u32);
+        let region = filled(&self.table, i, LAYOUT.ring_bytes(1));
+        self.servers.push(server(&mut self.writer, region, [(0x20, 0x100 + pair, 0)]));
+        let ring = ring(self.table.server_bytes(i));
+        for entry in [range(part, &alone(pair, 1)), peer(i, (pair, 0x20), REGION, ring, part.start)] {
             self.rig.add(&entry).expect("an entry");
         }
     }
@@ -182,18 +144,13 @@ impl<E: Executor + Send + Sync> Router<E> {
 
     /// Does what the table asks for, at once.
     fn act(&mut self) {
-        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         while let Some(action) = self.table.take_action() {
             match action {
                 Action::Stash(number, key, entry) => {
-                    let entry = entry.map_or("removed()".into(), |v| format!("stashed(value=0x{})", hex(&v)));
-                    self.rig.set(&format!("tea_stash key=0x{} -> {entry}", hex(&key))).expect("room");
+                    stash(&mut self.rig, &key, entry);
                     self.table.stashed(self.now, number);
                 }
-                Action::Unstash(key) => {
-                    let text = format!("tea_stash key=0x{} -> removed()", hex(&key));
-                    self.rig.remove(&text).expect("an entry");
-                }
+                Action::Unstash(key) => unstash(&mut self.rig, &key),
                 Action::Write(number, server, offset, bytes) => self.write((number, server, offset, bytes)),
                 other => panic!("{other:?}"),
             }
@@ -201,23 +158,20 @@ impl<E: Executor + Send + Sync> Router<E> {
     }
 
     fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
-        let mut sent = Vec::new();
-        let keep = |sent: &mut Vec<(usize, Vec<u8>)>, i: usize, p: &Packet<'_>| {
-            sent.push((i, p.encode(hop(), (address(9), 9), address(i))));
-        };
-        self.writer.write(self.now, write, &mut |i, p| keep(&mut sent, i, p));
+        let mut wrong = Vec::new();
+        let mut sent = writes(&mut self.writer, self.now, write);
         while let Some((i, request)) = sent.pop() {
             let mut answers = Vec::new();
             let (request, ..) = Packet::decode(&request).expect("a request");
             self.servers[i].step(&request, &mut |answer| answers.push(encode_answer(answer, i)));
             for answer in answers {
                 let (answer, ..) = Packet::decode(&answer).expect("an answer");
-                let table = &mut self.table;
-                self.writer
-                    .receive(self.now, i, &answer, table, &mut |i, p| keep(&mut sent, i, p))
-                    .expect("an answer");
+                sent.extend(requests(&mut wrong, |send| {
+                    self.writer.receive(self.now, i, &answer, &mut self.table, send)
+                }));
             }
         }
+        assert_eq!(wrong, [""; 0]);
     }
 
     /// A part of a route's change.
@@ -293,7 +247,7 @@ fn run<E: Executor + Send + Sync>(
     seed: u64,
     steps: u32,
 ) -> Result<[u32; 2], String> {
-    let mut router = Router::<E>::new(program(changes));
+    let mut router = Router::<E>::new(&program(changes));
     let mut random = Random::new(seed);
     let mut families = [Family::new(32, &IPV4), Family::new(128, &IPV6)];
     let mut passed = [0; 2];

@@ -1,6 +1,7 @@
 //! Clients, devices, and a checker of packets. It knows nothing of tables: a connection's packets must come to the device that its first one came to.
 
 use super::setup::*;
+use crate::switch::TIMEOUT;
 use pointsman_balance::settle::{KEY_BYTES, Key, Word};
 use pointsman_wire::frame::{self, ACK, FIN, RST, SYN};
 use pointsman_wire::{Mac, Random};

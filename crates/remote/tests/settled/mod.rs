@@ -4,18 +4,17 @@ mod clients;
 mod setup;
 mod world;
 
+use crate::switch::*;
 use clients::Verdict;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::Executor;
-use setup::{App, IDLE_MS, US};
+use setup::{IDLE_MS, balancer};
 use world::{Hasty, Settings, World};
 
 fn settings() -> Settings {
     Settings {
-        loss: 0.0,
-        double: 0.0,
-        late: 0.0,
+        faults: Faults::default(),
         deaf: 0.0,
         control_ns: 50 * US,
         clients: 200,
@@ -34,9 +33,11 @@ fn settings() -> Settings {
 fn faults(seed: u64) -> Settings {
     let of = |n: u64, choices: [f64; 3]| choices[(seed / n % 3) as usize];
     Settings {
-        loss: of(1, [0.0, 0.01, 0.1]),
-        double: of(2, [0.1, 0.0, 0.3]),
-        late: of(4, [0.002, 0.03, 0.0]),
+        faults: Faults {
+            loss: of(1, [0.0, 0.01, 0.1]),
+            double: of(2, [0.1, 0.0, 0.3]),
+            late: of(4, [0.002, 0.03, 0.0]),
+        },
         deaf: of(3, [0.0, 0.1, 0.5]),
         control_ns: [20 * US, 300 * US][(seed % 2) as usize],
         stash: [200, 12][(seed / 2 % 2) as usize],
@@ -57,7 +58,7 @@ const ACTIVE: u64 = 6;
 
 #[test]
 fn nothing_is_lost_without_faults() {
-    let app = App::<Engine>::new(&[]);
+    let app = balancer::<Engine>(&[]);
     let mut world = run(&app, settings(), 1, 40_000 * US);
     let verdict = world.clients.verdict;
     let counts: Vec<_> = (1..11).map(|i| world.count("settled_counts", i)).collect();
@@ -71,13 +72,13 @@ fn nothing_is_lost_without_faults() {
     assert_eq!((world.tcp_entries(), world.settler.under_way()), (0, 0));
     assert!(world.count("tea_counts", 1) > 4000, "look-ups that found an entry");
     let few = Settings { clients: 40, ..faults(4) };
-    let interpreted = run(&App::<Interp>::new(&[]), few.clone(), 3, 5000 * US).clients.verdict;
+    let interpreted = run(&balancer::<Interp>(&[]), few.clone(), 3, 5000 * US).clients.verdict;
     assert_eq!(interpreted, run(&app, few, 3, 5000 * US).clients.verdict, "the executors differ");
 }
 
 #[test]
 fn random_faults_break_no_connection() {
-    let app = App::<Engine>::new(&[]);
+    let app = balancer::<Engine>(&[]);
     let mut all = Verdict::default();
     for seed in 0..18 {
         let world = run(&app, faults(seed), seed, 30_000 * US);
@@ -95,7 +96,7 @@ fn random_faults_break_no_connection() {
 /// Thousands of connections at once, more than half of them settled.
 #[test]
 fn thousands_of_connections_settle() {
-    let app = App::<Engine>::new(&[]);
+    let app = balancer::<Engine>(&[]);
     let cells = vec![2500, 2500];
     let many = Settings { clients: 3000, gap_ns: 4000 * US, cells, stash: 1000, packets: 8, ..faults(5) };
     let world = run(&app, many, 1, 30_000 * US);
@@ -111,7 +112,7 @@ fn a_table_with_many_connections_works() {
     let is_large = std::env::var("POINTSMAN_SCALE").is_ok_and(|scale| scale == "million");
     let (loaded, cells) = if is_large { (10_000_000, 1 << 23) } else { (20_000, 1 << 14) };
     let stash = ("#define TEA_VALUE_BYTES 4", "#define TEA_VALUE_BYTES 4\n#define TEA_STASH 65536");
-    let app = App::<Engine>::new(&[stash]);
+    let app = balancer::<Engine>(&[stash]);
     let settings = Settings { loaded, cells: vec![cells, cells], stash: 65_536, ..settings() };
     let mut world = run(&app, settings, 1, 40_000 * US);
     world.look_up(10_000);
@@ -134,7 +135,7 @@ fn a_table_with_many_connections_works() {
 /// A settled connection that is silent for less than its idle time continues; one that is silent for longer leaves servers' memory.
 #[test]
 fn idle_connections_leave_and_slow_ones_stay() {
-    let app = App::<Engine>::new(&[]);
+    let app = balancer::<Engine>(&[]);
     let slow = Settings { clients: 100, gap_ns: IDLE_MS * 350 * US, pools_ns: 1_000_000 * US, ..faults(4) };
     let hasty = Settings { hasty: Some(Hasty::NotAsked), ..slow.clone() };
     let mut world = run(&app, slow, 2, 60_000_000 * US);
@@ -151,12 +152,13 @@ fn idle_connections_leave_and_slow_ones_stay() {
 
 /// The first seed for which a connection breaks, or the end of one is not noticed.
 fn found(changes: &[(&str, &str)], change: impl Fn(&mut Settings)) -> Option<(u64, Verdict, usize)> {
-    let app = App::<Engine>::new(changes);
+    let app = balancer::<Engine>(changes);
     (0..6).find_map(|seed| {
         // Every other run loses nothing, not even the end of a connection: then no entry is left.
         let loses = seed % 2 == 1;
         let share = if loses { 0.02 } else { 0.0 };
-        let mut settings = Settings { loss: share, late: share, control_ns: 300 * US, ..settings() };
+        let faults = Faults { loss: share, late: share, ..Faults::default() };
+        let mut settings = Settings { faults, control_ns: 300 * US, ..settings() };
         change(&mut settings);
         let world = run(&app, settings, seed, 20_000 * US);
         // Answers to many SYNs may come behind a RST, too.
@@ -200,10 +202,5 @@ fn every_fault_that_is_put_in_is_found() {
         ),
         ("a place in use is not kept", found(&[("conn.options = conn.options | OPTION_HELD;", "")], |_| {})),
     ];
-    for (fault, found) in &mutations {
-        println!("{fault}: {found:?}");
-    }
-    let missed: Vec<_> =
-        mutations.iter().filter(|(_, found)| found.is_none()).map(|(fault, ..)| fault).collect();
-    assert!(missed.is_empty(), "{missed:?} not found");
+    assert_found(&mutations);
 }

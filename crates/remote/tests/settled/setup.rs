@@ -1,30 +1,19 @@
 //! The balancer with `-D BALANCER_TEA`, its switch and services, and addresses.
 
-use pointsman_ir::{Executor, Program};
-use pointsman_net::Loader;
-use pointsman_remote::{Layout, Scratchpads};
+use crate::switch::*;
+use pointsman_ir::Executor;
+use pointsman_remote::{Layout, RING, SLOT, Scratchpads, Table};
 use pointsman_stf::Rig;
-use pointsman_testkit::compile::{compile_text, own_includes, own_libraries, own_program};
-use pointsman_v1model::{QueueConfig, Switch, SwitchConfig};
+use pointsman_testkit::compile::own_program;
+use pointsman_v1model::SwitchConfig;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::sync::Arc;
 
-pub const US: u64 = 1000;
 pub const LAYOUT: Layout = Layout { key: 20, value: 4, scratchpads: Scratchpads::Ring };
-/// Ports: clients, devices, the first server with memory, the queue of packets that wait; what the switch sends to the controller.
+/// Ports.
 pub const CLIENTS: u32 = 1;
 pub const DEVICES: u32 = 2;
-pub const SERVER: u32 = 3;
-const WAIT: u32 = 8;
-pub const MTU: usize = 2048;
-pub const REGION: u32 = 0x77;
-pub const BASE: u64 = 0x1_0000_0000;
 pub const PAIRS: u32 = 4;
-/// The longest time of a look-up, and of a frame under way.
-pub const TIMEOUT: u64 = 200 * US;
-pub const LIFE: u64 = 50 * US;
-pub const HOLD: u64 = TIMEOUT + 2 * LIFE;
 /// Devices of the only server, and the first one's number.
 pub const SLOTS: u8 = 8;
 pub const FIRST_DEVICE: u32 = 8;
@@ -71,11 +60,7 @@ pub fn client(service: u16, n: u32) -> IpAddr {
     }
 }
 
-pub fn server_address(i: usize) -> IpAddr {
-    Ipv4Addr::new(10, 9, 1, i as u8 + 1).into()
-}
-
-fn hex(address: IpAddr) -> String {
+fn number(address: IpAddr) -> String {
     match address {
         IpAddr::V4(a) => format!("0x{:08x}", a.to_bits()),
         IpAddr::V6(a) => format!("0x{:032x}", a.to_bits()),
@@ -95,26 +80,17 @@ fn with_includes(text: &str, folder: &Path) -> String {
     all
 }
 
-/// The program with an executor, which all switches share.
-pub struct App<E> {
-    pub program: Arc<Program>,
-    pub loader: Loader<E>,
-}
-
-impl<E> App<E> {
-    /// With these replacements, each of which must apply.
-    pub fn new(changes: &[(&str, &str)]) -> Self {
-        let path = own_program("balancer");
-        let folder = path.parent().expect("a folder");
-        let mut text = with_includes(&std::fs::read_to_string(&path).expect("readable"), folder);
-        for (from, to) in changes {
-            assert!(text.contains(from), "{from}");
-            text = text.replace(from, to);
-        }
-        let text = format!("#define BALANCER_TEA\n#define CONNECTION_PLACE_BITS 16\n{text}");
-        let program = compile_text("balancer.p4", &text, &[&own_includes(), &own_libraries()]);
-        App { program: program.unwrap_or_else(|e| panic!("{e:?}")), loader: Loader::default() }
+/// The program with these replacements, each of which must apply.
+pub fn balancer<E>(changes: &[(&str, &str)]) -> App<E> {
+    let path = own_program("balancer");
+    let folder = path.parent().expect("a folder");
+    let mut text = with_includes(&std::fs::read_to_string(&path).expect("readable"), folder);
+    // Files are there as often as they are included.
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
     }
+    App::of_text(&format!("#define BALANCER_TEA\n#define CONNECTION_PLACE_BITS 16\n{text}"))
 }
 
 /// The pool of a service, with the devices of a bitmap.
@@ -137,7 +113,7 @@ fn entries() -> Vec<String> {
     ];
     for service in SERVICES {
         let family = if is_ipv6(service) { "v6" } else { "v4" };
-        let (protocol, vip) = (if is_udp(service) { 17 } else { 6 }, hex(vip(service)));
+        let (protocol, vip) = (if is_udp(service) { 17 } else { 6 }, number(vip(service)));
         all.push(format!(
             "services_{family} vip={vip} protocol={protocol} port=80 -> \
              set_service(service={service}, policy=1, epoch=0, slots_mask=0, idle_ms={IDLE_MS})"
@@ -148,7 +124,7 @@ fn entries() -> Vec<String> {
             all.push(format!("local_{family} address={vip} -> is_local()"));
         }
         for slot in 0..SLOTS {
-            let (number, address) = (FIRST_DEVICE + u32::from(slot), hex(device(service, slot)));
+            let (number, address) = (FIRST_DEVICE + u32::from(slot), number(device(service, slot)));
             all.push(ring_of(service, slot, slot));
             all.push(format!(
                 "backends_{family} ingress_port={DEVICES} address={address} protocol={protocol} port=80 -> \
@@ -165,62 +141,25 @@ fn entries() -> Vec<String> {
 }
 
 /// A server's entries: its share of the cells, and its queue pairs.
-fn server(i: usize, (start, cells): (u32, u32), ring: u64) -> Vec<String> {
-    let (first, port) = (i as u32 * PAIRS, SERVER + i as u32);
-    let mut all = vec![format!(
-        "tea_servers cell={start}..{} priority=1 -> server(first_pair={first}, pair_mask={})",
-        start + cells - 1,
-        PAIRS - 1
-    )];
+fn server_entries(table: &Table, i: usize) -> Vec<String> {
+    let (part, first) = (table.parts()[i], i as u32 * PAIRS);
+    let mut all = vec![range(part, &alone(first, PAIRS))];
     for j in 0..PAIRS {
-        let ring = ring + u64::from(j * pointsman_remote::RING * pointsman_remote::SLOT);
-        all.push(format!(
-            "tea_pairs pair={} -> peer(pair={}, mac=0x02, address={}, port={port}, group={}, region={REGION}, cells={BASE}, ring={ring}, start={start})",
-            first + j,
-            0x20 + j,
-            server_address(i),
-            i + 1
-        ));
+        let ring = ring(table.server_bytes(i)) + u64::from(j * RING * SLOT);
+        all.push(peer(i, (first + j, 0x20 + j), REGION, ring, part.start));
     }
     all
 }
 
-/// The address of a server's scratchpads, behind so many bytes of cells.
-pub fn ring(bytes: u64) -> u64 {
-    BASE + bytes.next_multiple_of(4096)
-}
-
-/// The switch, with these servers: first cell, cells, bytes.
-pub fn rig<E: Executor + Send + Sync>(app: &App<E>, servers: &[(u32, u32, u64)]) -> Rig<E> {
-    let config = SwitchConfig { cpu_port: Some(510), ..SwitchConfig::default() };
-    let switch = Switch::with_shared(config, app.loader.load()).expect("settings");
-    let mut rig = Rig::with(app.program.clone(), switch).expect("a switch");
-    let mut text = "value_set_add tea_addresses 10.9.0.1\nmirroring_add 1 2\n".to_string();
-    for i in 0..servers.len() {
-        let (group, port) = (i + 1, SERVER + i as u32);
-        text += &format!("mc_mgrp_create {group}\n");
-        for n in 1..=3 {
-            text += &format!("mc_node_create {n} {port}\nmc_node_associate {group} {}\n", 3 * i + n - 1);
-        }
-    }
-    let lines = pointsman_stf::parse(&text).expect("statements");
-    let now = rig.now;
-    pointsman_stf::fill(rig.state(), now, &lines).expect("groups");
-    let cells: u32 = servers.iter().map(|(_, cells, _)| cells).sum();
-    let settings = format!(
-        "configure(address=10.9.0.1, mac=0x99, cells={cells}, timeout={}, wait_port={WAIT}, first=0)",
-        TIMEOUT / US
-    );
-    rig.set_default("tea_config", &settings).expect("the settings");
-    for entry in entries() {
+/// The switch, with the table's servers.
+pub fn rig<E: Executor + Send + Sync>(app: &App<E>, table: &Table) -> Rig<E> {
+    let mut rig = app.rig(SwitchConfig { cpu_port: Some(510), ..SwitchConfig::default() });
+    configure(&mut rig, "mirroring_add 1 2\n");
+    set_groups(&mut rig, table.servers().map(|i| (group(i), (1..=3).map(|n| (n, port(i))).collect())));
+    set_config(&mut rig, (0, table.parts().iter().map(|part| part.cells).sum()), TIMEOUT / US, WAIT);
+    for entry in entries().into_iter().chain(table.servers().flat_map(|i| server_entries(table, i))) {
         rig.add(&entry).unwrap_or_else(|e| panic!("{e}"));
     }
-    for (i, (start, cells, bytes)) in servers.iter().enumerate() {
-        for entry in server(i, (*start, *cells), ring(*bytes)) {
-            rig.add(&entry).unwrap_or_else(|e| panic!("{e}"));
-        }
-    }
-    let queue = QueueConfig { delay_ns: 20 * US, depth_packets: 64, ..QueueConfig::default() };
-    rig.switch.configure_queue(WAIT, None, queue).expect("a queue");
+    set_wait(&mut rig, 20 * US);
     rig
 }

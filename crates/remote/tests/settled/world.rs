@@ -2,23 +2,20 @@
 
 use super::clients::{Clients, loaded, packet_of_loaded};
 use super::setup::*;
+use crate::switch::*;
 use pointsman_balance::settle::{self, Kind, Message, Report, Settler};
 use pointsman_ir::{Executor, Value};
-use pointsman_remote::{Action, ChangeError, Config, RING, SLOT, Table, Writer};
-use pointsman_roce::{Packet, Region, Requester, Responder, Rights};
+use pointsman_remote::{Action, ChangeError, Config, Table, Writer};
+use pointsman_roce::{Packet, Responder};
 use pointsman_stf::Rig;
-use pointsman_v1model::{Arrived, Output, Time};
-use pointsman_wire::{Mac, Random};
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use pointsman_v1model::{Output, Time};
+use pointsman_wire::Random;
 
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Shares of the frames between switch and servers that are lost, doubled, and late.
-    pub loss: f64,
-    pub double: f64,
-    pub late: f64,
+    /// Of the frames between switch and servers.
+    pub faults: Faults,
     /// Share of the data plane's reports that are lost.
     pub deaf: f64,
     /// How long the controller's changes, messages and reports take, at most.
@@ -62,18 +59,6 @@ enum Event {
     Report(Report),
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn hop() -> (Mac, Mac) {
-    (Mac::from_u64(2), Mac::from_u64(4))
-}
-
-fn encode_request(packet: &Packet<'_>, server: usize) -> Vec<u8> {
-    packet.encode(hop(), (IpAddr::V4(Ipv4Addr::new(10, 9, 2, 1)), 9), server_address(server))
-}
-
 pub struct World<E: Executor> {
     pub now: u64,
     /// How long it took to place the entries that are there from the start.
@@ -83,8 +68,7 @@ pub struct World<E: Executor> {
     pub table: Table,
     pub settler: Settler,
     pub clients: Clients,
-    calendar: BTreeMap<(u64, u64), Event>,
-    entered: u64,
+    calendar: Calendar<Event>,
     random: Random,
     servers: Vec<Responder>,
     writer: Writer,
@@ -94,6 +78,7 @@ pub struct World<E: Executor> {
     /// Most entries at once; changes without room.
     pub most: usize,
     pub refused: u64,
+    pub lost_frames: u64,
     pub wrong: Vec<String>,
 }
 
@@ -117,11 +102,7 @@ impl<E: Executor + Send + Sync> World<E> {
         let begun = std::time::Instant::now();
         table.load(entries.iter().map(|(k, v)| (&k[..], &v[..]))).expect("room");
         let filled = begun.elapsed();
-        let parts: Vec<_> = table
-            .servers()
-            .map(|i| (table.parts()[i].start, table.parts()[i].cells, table.server_bytes(i)))
-            .collect();
-        let rig = rig(app, &parts);
+        let rig = rig(app, &table);
         let mut settler = Settler::new(settle::Settings {
             wait_ns: settings.wait_ns,
             retry_ns: 2000 * US,
@@ -138,8 +119,7 @@ impl<E: Executor + Send + Sync> World<E> {
             table,
             settler,
             clients: Clients::new(settings.clients, settings.packets, seed),
-            calendar: BTreeMap::new(),
-            entered: 0,
+            calendar: Calendar::default(),
             random: Random::new(seed),
             servers: Vec::new(),
             writer: Writer::new(),
@@ -147,6 +127,7 @@ impl<E: Executor + Send + Sync> World<E> {
             end: 0,
             most: 0,
             refused: 0,
+            lost_frames: 0,
             wrong: Vec::new(),
             settings,
         };
@@ -159,28 +140,13 @@ impl<E: Executor + Send + Sync> World<E> {
 
     /// A server whose memory has an empty table.
     fn add_server(&mut self, i: usize) {
-        let bytes = self.table.server_bytes(i);
-        let ring_at = ring(bytes);
-        let rights = Rights { read: true, write: true, atomic: false };
-        let size = ring_at - BASE + u64::from(PAIRS * RING * SLOT);
-        let mut region = Region::new(BASE, size as usize, rights).expect("a region");
-        for (offset, bytes) in self.table.images(i, 4096) {
-            region.memory[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        let mut responder = Responder::new(MTU).expect("a path MTU");
-        responder.add_region(REGION, region).expect("a new key");
-        responder.add_pair(0x10, 0x90, 7, &[REGION]).expect("a queue pair");
-        self.writer.add(Requester::new(0x10, 7, MTU, 100 * US, 1000).expect("a queue pair"), REGION, BASE);
-        for j in 0..PAIRS {
-            let pair = i as u32 * PAIRS + j;
-            responder.add_pair(0x20 + j, 0x100 + pair, 0, &[REGION]).expect("a queue pair");
-        }
-        self.servers.push(responder);
+        let region = filled(&self.table, i, LAYOUT.ring_bytes(PAIRS));
+        let pairs = (0..PAIRS).map(|j| (0x20 + j, 0x100 + i as u32 * PAIRS + j, 0));
+        self.servers.push(server(&mut self.writer, region, pairs));
     }
 
     fn enter(&mut self, after: u64, event: Event) {
-        self.entered += 1;
-        self.calendar.insert((self.now + after, self.entered), event);
+        self.calendar.enter(self.now + after, event);
     }
 
     /// What keeps its order arrives after a random time.
@@ -188,10 +154,6 @@ impl<E: Executor + Send + Sync> World<E> {
         let at = self.orders[order].max(self.now + self.random.below(self.settings.control_ns)) + 1;
         self.orders[order] = at;
         self.enter(at - self.now, event);
-    }
-
-    fn chance(&mut self, share: f64) -> bool {
-        (self.random.below(1 << 20) as f64) < share * f64::from(1 << 20)
     }
 
     /// Lets clients begin connections for some time, and all TCP connections end.
@@ -209,33 +171,22 @@ impl<E: Executor + Send + Sync> World<E> {
 
     pub fn run_until(&mut self, end: u64) {
         loop {
-            let event = self.calendar.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
-            let later = |at: Option<u64>| at.map_or(u64::MAX, |at| at.max(self.now));
-            let poll = later(self.rig.switch.next_poll().map(|t| t.0));
-            let controller = later(self.table.deadline())
-                .min(later(self.settler.deadline()))
-                .min(later(self.writer.deadline()));
-            let next = event.min(poll).min(controller);
-            if next > end {
+            let controller = [self.table.deadline(), self.settler.deadline(), self.writer.deadline()];
+            let Some((at, due)) = self.calendar.next((self.now, end), &self.rig, &controller) else {
                 self.now = end;
                 return;
-            }
-            self.now = next;
-            if next == event {
-                if let Some((_, event)) = self.calendar.pop_first() {
-                    self.happens(event);
+            };
+            self.now = at;
+            match due {
+                Due::Event(event) => self.happens(event),
+                Due::Switch => self.at_switch(None),
+                Due::Controller => {
+                    self.table.wake(at);
+                    self.settler.wake(at);
+                    let sent = requests(&mut self.wrong, |send| self.writer.wake(at, &mut self.table, send));
+                    self.requests(sent);
+                    self.act();
                 }
-            } else if next == poll {
-                self.at_switch(None);
-            } else {
-                self.table.wake(next);
-                self.settler.wake(next);
-                let mut sent = Vec::new();
-                let result =
-                    self.writer.wake(next, &mut self.table, &mut |i, p| sent.push((i, encode_request(p, i))));
-                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
-                self.requests(sent);
-                self.act();
             }
         }
     }
@@ -248,12 +199,9 @@ impl<E: Executor + Send + Sync> World<E> {
             Event::ToServer(i, frame) => self.at_server(i, &frame),
             Event::ToController(i, frame) => {
                 let (packet, ..) = Packet::decode(&frame).expect("the responder's own packet");
-                let mut sent = Vec::new();
-                let table = &mut self.table;
-                let result = self
-                    .writer
-                    .receive(self.now, i, &packet, table, &mut |i, p| sent.push((i, encode_request(p, i))));
-                result.unwrap_or_else(|e| self.wrong.push(e.to_string()));
+                let sent = requests(&mut self.wrong, |send| {
+                    self.writer.receive(self.now, i, &packet, &mut self.table, send)
+                });
                 self.requests(sent);
                 self.act();
             }
@@ -364,8 +312,7 @@ impl<E: Executor + Send + Sync> World<E> {
     }
 
     fn write(&mut self, write: (u64, usize, u64, Vec<u8>)) {
-        let mut sent = Vec::new();
-        self.writer.write(self.now, write, &mut |i, p| sent.push((i, encode_request(p, i))));
+        let sent = writes(&mut self.writer, self.now, write);
         self.requests(sent);
     }
 
@@ -378,31 +325,20 @@ impl<E: Executor + Send + Sync> World<E> {
     fn stash(&mut self, action: Action) {
         match action {
             Action::Stash(number, key, entry) => {
-                let entry = entry.map_or("removed()".into(), |v| format!("stashed(value=0x{})", hex(&v)));
-                self.rig.set(&format!("tea_stash key=0x{} -> {entry}", hex(&key))).expect("room");
+                stash(&mut self.rig, &key, entry);
                 let after = self.random.below(self.settings.control_ns);
                 self.enter(after, Event::Stashed(number));
             }
-            Action::Unstash(key) => {
-                self.rig.remove(&format!("tea_stash key=0x{} -> removed()", hex(&key))).expect("an entry");
-            }
+            Action::Unstash(key) => unstash(&mut self.rig, &key),
             other => self.wrong.push(format!("{other:?}")),
         }
     }
 
     fn at_switch(&mut self, arrives: Option<(u32, Vec<u8>)>) {
-        let now = Time(self.now);
-        self.rig.now = now;
-        let mut out: Vec<Output> = Vec::new();
-        if let Some((port, frame)) = arrives {
-            let mut buffer = [&[0; 128][..], &frame].concat();
-            let arrived = Arrived { port, buffer: &mut buffer, start: 128 };
-            self.rig.switch.process(now, 1000, &mut [arrived], &mut out);
-        }
-        while self.rig.switch.poll(now, 1000, &mut out).more {}
+        let out = outputs(&mut self.rig, self.now, arrives);
         for digest in self.rig.switch.take_digests() {
             let report = report(&digest.data);
-            if !self.chance(self.settings.deaf) {
+            if !chance(&mut self.random, self.settings.deaf) {
                 self.enter_in_order(REPORTS, Event::Report(report));
             }
         }
@@ -430,13 +366,10 @@ impl<E: Executor + Send + Sync> World<E> {
     fn at_server(&mut self, i: usize, frame: &[u8]) {
         let (packet, ..) = Packet::decode(frame).expect("nothing changes frames");
         let mut answers = Vec::new();
-        self.servers[i].step(&packet, &mut |answer| {
-            let to = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
-            answers.push((answer.pair, answer.encode(hop(), (server_address(i), 9), to)));
-        });
+        self.servers[i].step(&packet, &mut |answer| answers.push((answer.pair, encode_answer(answer, i))));
         for (pair, frame) in answers {
             match pair {
-                0x90 => self.link(&frame, |frame| Event::ToController(i, frame)),
+                CONTROLLER => self.link(&frame, |frame| Event::ToController(i, frame)),
                 _ => self.link(&frame, |frame| Event::ToSwitch(SERVER + i as u32, frame)),
             }
         }
@@ -444,13 +377,8 @@ impl<E: Executor + Send + Sync> World<E> {
 
     /// A frame passes between switch, servers and controller, perhaps.
     fn link(&mut self, bytes: &[u8], event: impl Fn(Vec<u8>) -> Event) {
-        let copies = 1 + u32::from(self.chance(self.settings.double));
-        for _ in 0..copies {
-            if !self.chance(self.settings.loss) {
-                let more = if self.chance(self.settings.late) { LIFE / 2 - 2 * US } else { 0 };
-                let after = 2 * US + self.random.below(more + 1);
-                self.enter(after, event(bytes.to_vec()));
-            }
+        for after in self.settings.faults.pass(&mut self.random, &mut self.lost_frames) {
+            self.enter(after, event(bytes.to_vec()));
         }
     }
 

@@ -1,12 +1,20 @@
-//! A switch with servers, for all tests: addresses, links, and the library's text.
+//! A switch with servers, for all tests: programs, addresses, links, the calendar of what happens, servers of a table.
 
-use pointsman_ir::Executor;
+mod calendar;
+mod table;
+
+pub use calendar::{Calendar, Due};
+pub use table::*;
+
+use pointsman_ir::{Executor, Program};
+use pointsman_net::Loader;
 use pointsman_roce::Packet;
 use pointsman_stf::Rig;
-use pointsman_testkit::compile::own_libraries;
-use pointsman_v1model::{Arrived, Output, Time};
+use pointsman_testkit::compile::{compile_text, own_includes, own_libraries};
+use pointsman_v1model::{Arrived, Output, Switch, SwitchConfig, Time};
 use pointsman_wire::{Mac, Random};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 pub const US: u64 = 1000;
 /// The port of the first server.
@@ -16,6 +24,35 @@ pub const REGION: u32 = 0x77;
 pub const BASE: u64 = 0x1_0000_0000;
 /// The longest time of a frame under way.
 pub const LIFE: u64 = 50 * US;
+
+/// A program with its executor, which all switches share.
+pub struct App<E> {
+    program: Arc<Program>,
+    loader: Loader<E>,
+}
+
+impl<E> App<E> {
+    /// The program of a text.
+    pub fn of_text(text: &str) -> Self {
+        let program = compile_text("main.p4", text, &[&own_includes(), &own_libraries()]);
+        App { program: program.unwrap_or_else(|e| panic!("{e:?}")), loader: Loader::default() }
+    }
+}
+
+impl<E: Executor + Send + Sync> App<E> {
+    /// A switch that runs it.
+    pub fn rig(&self, config: SwitchConfig) -> Rig<E> {
+        let switch = Switch::with_shared(config, self.loader.load()).expect("settings");
+        Rig::with(self.program.clone(), switch).expect("a switch")
+    }
+}
+
+/// Does statements of packet tests about the switch's configuration.
+pub fn configure<E: Executor>(rig: &mut Rig<E>, text: &str) {
+    let lines = pointsman_stf::parse(text).expect("statements");
+    let now = rig.now;
+    pointsman_stf::fill(rig.state(), now, &lines).expect("a configuration");
+}
 
 /// The text with the files of a folder of the library in the places where it includes them, so that a replacement finds them; without one part.
 pub fn with_parts(text: &str, folder: &str, without: &str) -> String {
@@ -85,6 +122,11 @@ pub fn assert_found<T: std::fmt::Debug>(faults: &[(&str, Option<T>)]) {
     assert!(missed.is_empty(), "{missed:?} not found");
 }
 
+/// Whether something happens that has this share.
+pub fn chance(random: &mut Random, share: f64) -> bool {
+    (random.below(1 << 20) as f64) < share * f64::from(1 << 20)
+}
+
 impl Faults {
     /// Everything goes wrong, differently for each seed.
     pub fn of(seed: u64) -> Self {
@@ -95,19 +137,15 @@ impl Faults {
         }
     }
 
-    fn chance(random: &mut Random, share: f64) -> bool {
-        (random.below(1 << 20) as f64) < share * f64::from(1 << 20)
-    }
-
     /// After which times a frame arrives; `lost` counts the copies that do not.
     pub fn pass(&self, random: &mut Random, lost: &mut u64) -> Vec<u64> {
         let mut arrivals = Vec::new();
-        let copies = 1 + u32::from(Faults::chance(random, self.double));
+        let copies = 1 + u32::from(chance(random, self.double));
         for _ in 0..copies {
-            if Faults::chance(random, self.loss) {
+            if chance(random, self.loss) {
                 *lost += 1;
             } else {
-                let more = if Faults::chance(random, self.late) { LIFE / 2 - 2 * US } else { 0 };
+                let more = if chance(random, self.late) { LIFE / 2 - 2 * US } else { 0 };
                 arrivals.push(2 * US + random.below(more + 1));
             }
         }

@@ -1,8 +1,8 @@
 //! Queue pairs that end, and are set up again.
 
-use super::super::setup::{BASE, PAIRS, REGION, US, address, ring};
+use super::super::setup::{PAIRS, REGION, US, peer, ring};
 use super::servers::first_pair;
-use super::{Event, World, group, port};
+use super::{Event, World};
 use pointsman_ir::Executor;
 use pointsman_remote::{RING, SLOT};
 
@@ -15,13 +15,7 @@ impl<E: Executor + Send + Sync> World<E> {
         // That of a server which is not used any more is only removed.
         let start = self.table.part(i).map_or(0, |part| part.start);
         let ring = ring(self.table.server_bytes(i)) + u64::from(j * RING * SLOT);
-        format!(
-            "tea_pairs pair={} -> peer(pair={number}, mac=0x02, address={}, port={}, group={}, region={key}, cells={BASE}, ring={ring}, start={start})",
-            first_pair(i) + j,
-            address(i),
-            port(i),
-            group(i),
-        )
+        peer(i, (first_pair(i) + j, number), key, ring, start)
     }
 
     pub(super) fn break_pair(&mut self) {

@@ -1,7 +1,7 @@
 //! The switch's cache, and flows whose popularity changes.
 
-use super::super::setup::AGE;
-use super::{Event, Keeps, World, hex};
+use super::super::setup::{AGE, hex};
+use super::{Event, Keeps, World};
 use pointsman_ir::table::{self, KeyMatch};
 use pointsman_ir::{Executor, Value};
 use pointsman_remote::Entry;

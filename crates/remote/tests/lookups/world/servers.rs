@@ -4,11 +4,6 @@ use super::super::setup::*;
 use super::{Event, Server, World};
 use pointsman_ir::Executor;
 use pointsman_remote::Part;
-use pointsman_roce::{Region, Requester, Responder, Rights};
-
-/// Servers that the switch can have at once, and ports to them. The numbers of a table's servers, taken by this, are its servers in the switch.
-pub const PLACES: usize = 16;
-const PORTS: usize = 4;
 
 /// A move of the table to other cells.
 #[derive(Clone, Debug)]
@@ -22,28 +17,17 @@ pub struct Move {
     pub loses: Option<usize>,
 }
 
-/// The switch's port to a server.
-pub fn port(server: usize) -> u32 {
-    SERVER + (server % PORTS) as u32
-}
-
 /// The first of the switch's queue pairs to a server.
 pub fn first_pair(server: usize) -> u32 {
     (server % PLACES) as u32 * PAIRS
 }
 
-/// The multicast group for a server's requests.
-pub fn group(server: usize) -> usize {
-    server % PLACES + 1
-}
-
 impl<E: Executor + Send + Sync> World<E> {
     /// The entries of `tea_servers` with a server's part.
     fn range(&self, i: usize, part: Part) -> String {
-        let range = format!("{}..{}", part.start, part.start + part.cells - 1);
         let (first, mask) = (first_pair(i), PAIRS - 1);
         let action = match self.table.replica(i) {
-            None => format!("server(first_pair={first}, pair_mask={mask})"),
+            None => alone(first, PAIRS),
             Some((other, start)) => format!(
                 "replicated(first_pair={first}, pair_mask={mask}, port={}, patience={PATIENCE}, replica_pair={}, replica_port={}, \
                  replica_cells={}, start={})",
@@ -54,33 +38,31 @@ impl<E: Executor + Send + Sync> World<E> {
                 part.start
             ),
         };
-        format!("tea_servers cell={range} priority=1 -> {action}")
+        range(part, &action)
     }
 
     /// A server with memory, in which anything may be, and the switch's way to it.
     pub(super) fn add_server(&mut self, i: usize) {
         let part = self.table.part(i).expect("a part");
         let cells = self.table.server_bytes(i);
-        let ring = ring(cells);
-        let bytes = (ring - BASE) + self.layout.ring_bytes(PAIRS);
-        let rights = Rights { read: true, write: true, atomic: false };
-        let mut responder = Responder::new(MTU).expect("a path MTU");
-        let mut region = Region::new(BASE, bytes as usize, rights).expect("a region");
+        let mut region = memory(cells, self.layout.ring_bytes(PAIRS));
         region.memory.fill(0xff);
-        responder.add_region(REGION, region).expect("a new key");
-        responder.add_pair(0x10, 0x90, 7, &[REGION]).expect("a queue pair");
-        self.writer.add(Requester::new(0x10, 7, MTU, 100 * US, 1000).expect("a queue pair"), REGION, BASE);
-        for j in 0..PAIRS {
-            let pair = first_pair(i) + j;
-            // The numbers are about to start again from 0. Those of a server in the place of an earlier one are others.
-            let psn = 0xff_ff00 + 40 * pair - (0x1000 * (i / PLACES) as u32);
-            responder.add_pair(0x20 + j, 0x100 + pair, psn, &[REGION]).expect("a queue pair");
+        // The numbers are about to start again from 0. Those of a server in the place of an earlier one are others.
+        let psn = |pair: u32| 0xff_ff00 + 40 * pair - (0x1000 * (i / PLACES) as u32);
+        let pairs = (first_pair(i)..).take(PAIRS as usize).zip(0x20..);
+        let responder = server(
+            &mut self.writer,
+            region,
+            pairs.clone().map(|(pair, there)| (there, 0x100 + pair, psn(pair))),
+        );
+        for (pair, there) in pairs {
+            let psn = psn(pair);
             for (register, value) in
                 [("tea_next", psn), ("tea_done", psn), ("tea_dead", 0), ("tea_probed", 0)]
             {
                 self.rig.write_register(register, pair.into(), &value.to_string()).expect("a register");
             }
-            let peer = self.peer(i, j, 0x20 + j, REGION);
+            let peer = self.peer(i, pair - first_pair(i), there, REGION);
             self.rig.add(&peer).expect("a queue pair");
         }
         let range = self.range(i, part);

@@ -1,14 +1,12 @@
 //! What happens in a run.
 
 use super::Move;
+use crate::switch::Faults;
 
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub loss: f64,
-    pub double: f64,
-    /// Frames take 2 us, and this share of them up to `LIFE`.
-    pub late: f64,
+    pub faults: Faults,
     /// A server reads eight bytes at a time, in any order, while others may be written.
     pub adverse: bool,
     /// How long such a READ takes, at most.
