@@ -23,6 +23,7 @@ mod state_wire;
 mod support;
 mod switch_wire;
 mod tea_hosts_wire;
+mod tea_nftables_wire;
 mod tea_wire;
 mod trace_wire;
 mod walk_wire;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         ("memory_wire", memory_wire::TESTS),
         ("tea_wire", tea_wire::TESTS),
         ("tea_hosts_wire", tea_hosts_wire::TESTS),
+        ("tea_nftables_wire", tea_nftables_wire::TESTS),
         ("walk_wire", walk_wire::TESTS),
     ];
     run("wire", alone, together)

@@ -63,7 +63,11 @@ impl Kernel {
                 return Err(Error::new("the rules were not complete at the end"));
             }
             let end = self.entries.min(first + BATCH as u32);
-            self.take(&rules::elements(self.app, first..end))?;
+            let elements = rules::elements(self.app, first..end);
+            self.take(
+                &elements
+                    .ok_or_else(|| Error::new("a key or a value has not the length of the application's"))?,
+            )?;
         }
         shared.ready.store(true, Relaxed);
         while !shared.stop.load(Relaxed) {
@@ -74,5 +78,21 @@ impl Kernel {
 
     fn take(&self, text: &str) -> Result<()> {
         Process::start(&self.namespace, &self.nft, &["-f", "-"], text)?.finish(PATIENCE).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_has_a_remedy() {
+        assert!(found(None).is_err_and(|e| e.to_string().contains("apt install nftables")));
+        let said = program(App::Vpn).map_err(|e| e.to_string());
+        assert!(
+            said.is_err_and(|e| e.contains("IP in IP")
+                && e.contains("--app vpn")
+                && e.contains("use --plain"))
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What nftables is told, as text: rules that do with a packet what the application's program does, and the entries of its maps.
+//! The text for nftables: rules that do with a packet what the application's program does, and the entries of its maps.
 //!
 //! The rules are in the hook in which a port's packets enter the kernel. They change packets without connection tracking, and send them out of another port
 //! without routing, so that a packet differs from the sent one in what the application changes, and in nothing else.
@@ -26,6 +26,8 @@ struct Family {
     /// Whether the program takes a packet: with the shortest header, not a fragment. The field with its protocol.
     taken: &'static str,
     protocol: &'static str,
+    /// Rules for packets with an entry, behind the change.
+    changed: &'static str,
     /// Rules for packets without an entry which the program does not take, because of their addresses.
     refused: &'static str,
 }
@@ -35,6 +37,8 @@ const IPV4: Family = Family {
     address: "ipv4_addr",
     taken: "meta protocol ip @nh,0,8 0x45 ip frag-off & 0x3fff 0",
     protocol: "ip protocol",
+    // The kernel writes a checksum of 0 as 0xffff, which is as right, but not what RFC 1624 and the program give.
+    changed: "    @nh,80,16 0xffff @nh,80,16 set 0\n",
     refused: "",
 };
 
@@ -43,6 +47,7 @@ const IPV6: Family = Family {
     address: "ipv6_addr",
     taken: "meta protocol ip6",
     protocol: "ip6 nexthdr",
+    changed: "",
     refused: "    ip6 saddr { fe80::/10, ::ffff:0:0/96 } drop\n    ip6 daddr { fe80::/10, ff00::/8, ::ffff:0:0/96 } drop\n",
 };
 
@@ -82,18 +87,17 @@ pub fn ruleset(app: App, entries: u32, ports: &[SwitchPort]) -> Result<String, &
     Ok(text)
 }
 
-/// A map of prefixes to which packets with an entry go, a chain that sends them there, and one for packets without an entry.
-fn routes(Family { ip, address, refused, .. }: &Family) -> String {
-    let of = |(prefix, bits): (IpAddr, u32)| format!("{prefix}/{bits} : goto found");
-    let all = if *ip == "ip" {
-        [TARGETS, TRANSLATED].map(|(prefix, bits)| of((prefix.into(), bits))).join(", ")
+/// A chain that sends packets with an entry to the routes' prefixes, and one for packets without an entry. A route is a rule, because for two of them a look-up in a
+/// map costs more.
+fn routes(Family { ip, changed, refused, .. }: &Family) -> String {
+    let of = |(prefix, bits): (IpAddr, u32)| format!("    {ip} daddr {prefix}/{bits} goto found\n");
+    let all = if *ip == IPV4.ip {
+        [TARGETS, TRANSLATED].map(|(prefix, bits)| of((prefix.into(), bits))).concat()
     } else {
         of((TWINS.0.into(), TWINS.1))
     };
     format!(
-        "map routes_{ip} {{\n    type {address} : verdict; flags interval; elements = {{ {all} }}\n}}\n\
-         chain route_{ip} {{\n    {ip} daddr vmap @routes_{ip}\n    drop\n}}\n\
-         chain unknown_{ip} {{\n{refused}    goto unknown\n}}\n"
+        "chain route_{ip} {{\n{changed}{all}    drop\n}}\nchain unknown_{ip} {{\n{refused}    goto unknown\n}}\n"
     )
 }
 
@@ -184,17 +188,55 @@ fn elements_of(app: App, key: &[u8], value: &[u8]) -> Option<Vec<(String, String
     ])
 }
 
-/// What adds the entries of these flows, an element in each line.
-pub fn elements(app: App, flows: Range<u32>) -> String {
+/// What adds the entries of these flows, an element in each line. `None`: a key or a value has another length than the application's.
+pub fn elements(app: App, flows: Range<u32>) -> Option<String> {
     let mut by_map: BTreeMap<String, String> = BTreeMap::new();
     let shown = app.shown();
     for flow in flows {
-        let elements = elements_of(app, &shown.key(flow), &shown.value(flow, 0));
-        for (map, element) in elements.into_iter().flatten() {
+        for (map, element) in elements_of(app, &shown.key(flow), &shown.value(flow, 0))? {
             let text = by_map.entry(map).or_default();
             *text += &element;
             *text += ",\n";
         }
     }
-    by_map.iter().map(|(map, text)| format!("add element {TABLE} {map} {{\n{text}}}\n")).collect()
+    Some(by_map.iter().map(|(map, text)| format!("add element {TABLE} {map} {{\n{text}}}\n")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(app: App, flow: u32) -> Vec<String> {
+        let text = elements(app, flow..flow + 1).expect("keys and values of the application");
+        text.lines().filter(|l| l.contains(" : ")).map(String::from).collect()
+    }
+
+    #[test]
+    fn entries_are_elements_of_maps() {
+        // Flow 9 comes from port 4001, to port 80.
+        let mark = u32::from_ne_bytes([0x0f, 0xa1, 0, 80]);
+        let key = format!("10.0.0.1 . 198.51.100.1 . {mark} . 17");
+        for app in [App::Nat, App::Lb, App::Nat6] {
+            assert_eq!(added(app, 9), [format!("{key} : 11.0.0.9,"), format!("{key} : 0,")], "{app:?}");
+        }
+        assert_eq!(added(App::Firewall, 9), ["10.0.0.1 . 198.51.100.1 . 4001 . 80 . 17 : goto dscp_9,"]);
+        let mark = u32::from_ne_bytes([0x0f, 0xa3, 0, 80]);
+        let key = format!("fd00:0:a00:1::1 . fd00:0:c633:6401::1 . {mark} . 17");
+        assert_eq!(added(App::Nat6, 11), [format!("{key} : fd00:0:b00:b::1,"), format!("{key} : 0,")]);
+        let both = elements(App::Nat6, 9..12).expect("keys and values of the application");
+        assert_eq!(both.matches("add element netdev tea ").count(), 4);
+        assert_eq!(elements_of(App::Nat, &[0; 7], &[0; 8]), None);
+        assert_eq!(elements_of(App::Nat, &[0; 16], &[0; 3]), None);
+    }
+
+    #[test]
+    fn maps_have_room_for_all_entries() {
+        for (app, maps) in [(App::Nat, 2), (App::Lb, 2), (App::Firewall, 1), (App::Nat6, 4)] {
+            let text = ruleset(app, 12_345, &[]).expect("rules");
+            assert_eq!(text.matches("size 12345").count(), maps, "{app:?}");
+        }
+        for app in [App::Vpn, App::Policy] {
+            assert!(ruleset(app, 1, &[]).is_err(), "{app:?}");
+        }
+    }
 }
