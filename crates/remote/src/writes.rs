@@ -4,6 +4,7 @@
 use crate::layout::WINDOW;
 use crate::space::Space;
 use crate::table::{Action, Entry, Stashed, Table};
+use std::ops::Range;
 
 impl Table {
     pub(crate) fn put_in_stash(&mut self, key: &[u8], entry: Entry, is_change: bool) {
@@ -116,9 +117,10 @@ impl Table {
         number
     }
 
-    /// Writes to a server that are under way.
-    pub(crate) fn writes_to(&self, lost: usize) -> Vec<u64> {
-        self.writing.iter().filter(|(_, (_, server))| *server == lost).map(|(number, _)| *number).collect()
+    /// Writes to these servers that are under way.
+    pub(crate) fn writes_to(&self, servers: Range<usize>) -> Vec<u64> {
+        let to_them = self.writing.iter().filter(|(_, (_, server))| servers.contains(server));
+        to_them.map(|(number, _)| *number).collect()
     }
 
     /// Cells that are not looked up any more need not be written. The switch holds their keys until the look-ups there are over.
