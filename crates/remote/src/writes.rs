@@ -73,9 +73,13 @@ impl Table {
         let Space { cells, collides, .. } = &self.spaces[space];
         let fits = |key: &&Vec<u8>| (0..WINDOW as usize).contains(&place.wrapping_sub(cells.window(key)));
         let Some(key) = collides.iter().find(fits).cloned() else { return };
-        let entry = [&key[..], self.get(&key).unwrap_or_default()].concat();
+        let value = self.get(&key).unwrap_or_default().to_vec();
         self.spaces[space].collides.remove(&key);
-        self.plan(space, place, Some(&entry));
+        self.plan(space, place, Some(&[&key[..], &value].concat()));
+        if space == 0 {
+            // What places the entries in other cells may have looked at this place, and does not find the key among those without one.
+            self.place(&key, Some(&value));
+        }
     }
 
     /// Writes the cells that may be written: the switch holds the keys before and after.

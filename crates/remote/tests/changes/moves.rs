@@ -263,3 +263,33 @@ fn an_entry_that_moves_meanwhile_is_not_missed() {
         assert_eq!(memory.look_up(&key(*n)), Some(key(*n).to_vec()));
     }
 }
+
+/// An entry without a cell gets one in the old cells, at a place that was looked at, while all get places in the next ones.
+#[test]
+fn an_entry_that_gets_a_cell_meanwhile_is_not_missed() {
+    let mut table = table(LAYOUT, &[30_000, 30_000], 300);
+    let near = |n: &u32| table.window(&key(*n)) < 600;
+    let keys: Vec<_> = (0..10_000_000).filter(near).take(640).map(key).collect();
+    table.load(keys.iter().map(|k| (&k[..], &k[..]))).expect("room");
+    let mut memory = Memory::new(&table, false);
+    memory.act(0, &mut table);
+    let colliding = table.collisions();
+    assert!(colliding > 10, "{colliding} have no cell");
+    let servers = table.resize(&[50_000, 40_000], true).expect("cells that are possible");
+    memory.add(&table, servers);
+    // The first turn has looked at all places that these keys can have.
+    table.wake(20);
+    for key in &keys[..100] {
+        table.delete(20, key).expect("an entry");
+        memory.act(20, &mut table);
+    }
+    assert!(table.collisions() + 10 < colliding, "{} still have no cell", table.collisions());
+    for now in (40..1000).step_by(20) {
+        memory.act(now, &mut table);
+        table.wake(now);
+    }
+    assert_eq!(memory.moves, [Ok(())]);
+    for (n, key) in keys.iter().enumerate() {
+        assert_eq!(memory.look_up(key), (n >= 100).then(|| key.to_vec()), "entry {n}");
+    }
+}
