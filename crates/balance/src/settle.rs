@@ -286,7 +286,7 @@ impl Settler {
         let at = match phase {
             Phase::Waits => now.saturating_add(self.settings.wait_ns),
             Phase::Changes(_) => u64::MAX,
-            _ => now.saturating_add(self.settings.retry_ns),
+            _ => now.saturating_add(self.settings.retry_ns.max(1)),
         };
         self.under_way.insert(key, (phase, at));
         if at < u64::MAX {
@@ -406,5 +406,29 @@ mod tests {
         }
         assert_eq!(u32::from(PORT), number("headers.p4", "SETTLED_PORT"));
         assert_eq!([Kind::from_number(0), Kind::from_number(10)], [None, None]);
+    }
+
+    /// Settings of 0, and reports that do not belong to anything.
+    #[test]
+    fn odd_settings_and_reports_are_harmless() {
+        let settings = Settings { wait_ns: 0, retry_ns: 0, idle_ms: 0, sweep_ns: 0, under_way: 1 };
+        let mut settler = Settler::new(settings);
+        let (key, word) = ([1; KEY_BYTES], [2; WORD_BYTES]);
+        let report = |kind| Report { kind, key, word, ticks: u16::MAX };
+        for kind in [Kind::Gone, Kind::Active, Kind::Full, Kind::Freed, Kind::Released] {
+            settler.report(0, &report(kind));
+        }
+        settler.acknowledged(0, &key);
+        settler.refused(0, &key);
+        assert_eq!((settler.take_action(), settler.deadline()), (None, None));
+        settler.report(5, &report(Kind::Ready));
+        settler.report(5, &Report { key: [3; KEY_BYTES], ..report(Kind::Ready) });
+        assert_eq!(settler.under_way(), 1, "a second one is reported again later");
+        for now in [5, 6] {
+            settler.wake(now);
+            let asks = Some(Action::Send(Message::Hold(key)));
+            assert_eq!([settler.take_action(), settler.take_action()], [asks, None], "{now}");
+            assert_eq!(settler.deadline(), Some(now + 1));
+        }
     }
 }

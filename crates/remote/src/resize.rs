@@ -73,12 +73,17 @@ impl Table {
     /// A server is lost permanently. The switch must not send requests to it any more (`tea_dead`). Pending writes to it count as done, and a move to it is abandoned.
     pub fn lose(&mut self, now: u64, server: usize) {
         self.lost.insert(server);
-        for number in self.writes_to(server) {
-            self.written(now, number);
-        }
+        self.end_writes(now, server..server + 1);
         let to_it = self.spaces.get(1).is_some_and(|s| s.servers().contains(&server));
         if to_it && !matches!(self.moving, Some(Moving { phase: Phase::Switching(_), .. })) {
             self.abandon(now, ResizeError::Lost(server));
+        }
+    }
+
+    /// Writes to these servers, which no look-up uses any more, count as done: they may never have an answer.
+    fn end_writes(&mut self, now: u64, servers: Range<usize>) {
+        for number in self.writes_to(servers) {
+            self.written(now, number);
         }
     }
 
@@ -115,6 +120,7 @@ impl Table {
     /// Old servers are free when no look-up can use them any more.
     pub(crate) fn retire(&mut self, now: u64) {
         if let Some((_, servers)) = self.retiring.take_if(|(at, _)| *at <= now) {
+            self.end_writes(now, servers.clone());
             self.lost.retain(|server| !servers.contains(server));
             self.actions.push_back(Action::Retire(servers, Ok(())));
         }
@@ -243,6 +249,7 @@ impl Table {
         let Some(next) = self.spaces.pop() else { return };
         self.moving = None;
         self.forget(now, &next);
+        self.end_writes(now, next.servers());
         self.lost.retain(|server| !next.servers().contains(server));
         self.actions.push_back(Action::Retire(next.servers(), Err(why)));
     }

@@ -4,6 +4,7 @@
 use crate::layout::WINDOW;
 use crate::space::Space;
 use crate::table::{Action, Entry, Stashed, Table};
+use std::ops::Range;
 
 impl Table {
     pub(crate) fn put_in_stash(&mut self, key: &[u8], entry: Entry, is_change: bool) {
@@ -72,9 +73,13 @@ impl Table {
         let Space { cells, collides, .. } = &self.spaces[space];
         let fits = |key: &&Vec<u8>| (0..WINDOW as usize).contains(&place.wrapping_sub(cells.window(key)));
         let Some(key) = collides.iter().find(fits).cloned() else { return };
-        let entry = [&key[..], self.get(&key).unwrap_or_default()].concat();
+        let value = self.get(&key).unwrap_or_default().to_vec();
         self.spaces[space].collides.remove(&key);
-        self.plan(space, place, Some(&entry));
+        self.plan(space, place, Some(&[&key[..], &value].concat()));
+        if space == 0 {
+            // What places the entries in other cells may have looked at this place, and does not find the key among those without one.
+            self.place(&key, Some(&value));
+        }
     }
 
     /// Writes the cells that may be written: the switch holds the keys before and after.
@@ -116,9 +121,10 @@ impl Table {
         number
     }
 
-    /// Writes to a server that are under way.
-    pub(crate) fn writes_to(&self, lost: usize) -> Vec<u64> {
-        self.writing.iter().filter(|(_, (_, server))| *server == lost).map(|(number, _)| *number).collect()
+    /// Writes to these servers that are under way.
+    pub(crate) fn writes_to(&self, servers: Range<usize>) -> Vec<u64> {
+        let to_them = self.writing.iter().filter(|(_, (_, server))| servers.contains(server));
+        to_them.map(|(number, _)| *number).collect()
     }
 
     /// Cells that are not looked up any more need not be written. The switch holds their keys until the look-ups there are over.

@@ -190,6 +190,44 @@ fn changes_go_on_without_a_server() {
     assert_eq!(table.stash(), table.collisions());
 }
 
+/// Some turns in which a server does not answer.
+fn turns_without((table, memory): (&mut Table, &mut Memory), silent: usize, times: Range<u64>) {
+    for now in times {
+        while let Some(action) = table.take_action() {
+            let is_asked = matches!(action, Action::Write(_, server, ..) if server == silent);
+            if !is_asked && let Some(done) = memory.does(action) {
+                done.tell(now, table);
+            }
+        }
+        table.wake(now);
+    }
+}
+
+/// Writes to servers that the table leaves, or does not move to after all, may have no answer: they do not keep keys in the switch.
+#[test]
+fn writes_to_servers_that_are_left_hold_no_keys() {
+    // An old server, or a new one while another new one is lost.
+    for (silent, lost) in [(1, None), (3, Some(2))] {
+        let mut table = table(LAYOUT, &[100, 100], 300);
+        let mut memory = Memory::new(&table, false);
+        let change = |table: &mut Table, now| {
+            (0..30).for_each(|n| table.put(now, &key(n), &key(n)).expect("room"));
+        };
+        change(&mut table, 0);
+        let servers = table.resize(&[120, 100], true).expect("cells that are possible");
+        memory.add(&table, servers);
+        turns_without((&mut table, &mut memory), silent, 0..20);
+        if let Some(server) = lost {
+            change(&mut table, 20);
+            turns_without((&mut table, &mut memory), silent, 20..40);
+            table.lose(40, server);
+        }
+        turns_without((&mut table, &mut memory), silent, 40..100);
+        assert_eq!(memory.moves, [lost.map_or(Ok(()), |server| Err(ResizeError::Lost(server)))]);
+        assert_eq!((table.stash(), table.collisions(), table.entries()), (0, 0, 30), "{silent}");
+    }
+}
+
 /// An entry moves in the old cells while all get places in the next ones: from a place that was not looked at to one that was.
 #[test]
 fn an_entry_that_moves_meanwhile_is_not_missed() {
@@ -223,5 +261,35 @@ fn an_entry_that_moves_meanwhile_is_not_missed() {
     assert_eq!(memory.moves, [Ok(())]);
     for n in front[1..].iter().chain(&behind) {
         assert_eq!(memory.look_up(&key(*n)), Some(key(*n).to_vec()));
+    }
+}
+
+/// An entry without a cell gets one in the old cells, at a place that was looked at, while all get places in the next ones.
+#[test]
+fn an_entry_that_gets_a_cell_meanwhile_is_not_missed() {
+    let mut table = table(LAYOUT, &[30_000, 30_000], 300);
+    let near = |n: &u32| table.window(&key(*n)) < 600;
+    let keys: Vec<_> = (0..10_000_000).filter(near).take(640).map(key).collect();
+    table.load(keys.iter().map(|k| (&k[..], &k[..]))).expect("room");
+    let mut memory = Memory::new(&table, false);
+    memory.act(0, &mut table);
+    let colliding = table.collisions();
+    assert!(colliding > 10, "{colliding} have no cell");
+    let servers = table.resize(&[50_000, 40_000], true).expect("cells that are possible");
+    memory.add(&table, servers);
+    // The first turn has looked at all places that these keys can have.
+    table.wake(20);
+    for key in &keys[..100] {
+        table.delete(20, key).expect("an entry");
+        memory.act(20, &mut table);
+    }
+    assert!(table.collisions() + 10 < colliding, "{} still have no cell", table.collisions());
+    for now in (40..1000).step_by(20) {
+        memory.act(now, &mut table);
+        table.wake(now);
+    }
+    assert_eq!(memory.moves, [Ok(())]);
+    for (n, key) in keys.iter().enumerate() {
+        assert_eq!(memory.look_up(key), (n >= 100).then(|| key.to_vec()), "entry {n}");
     }
 }

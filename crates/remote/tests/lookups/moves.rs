@@ -56,8 +56,10 @@ fn moves_under_faults_break_nothing() {
         let mut settings = Settings { replicas: true, moves: moves(4000), ..faults(seed) };
         settings.cells = vec![20, 16];
         let app = if seed % 4 == 3 { &inline } else { &ring };
-        let (world, verdict, _) = run(app, settings, seed, 30_000 * US);
+        let (mut world, verdict, _) = run(app, settings, seed, 30_000 * US);
         assert_eq!((verdict.violations(), &world.wrong[..]), (0, &[][..]), "seed {seed}: {verdict:?}");
+        let left = (world.table.stash(), world.rig.entries("tea_stash").expect("a table"));
+        assert_eq!(left, (world.table.collisions(), world.table.collisions()), "seed {seed}: keys are left");
         passed += verdict.found + verdict.absent;
         sent += verdict.sent;
         moved = [moved[0] + world.moved[0], moved[1] + world.moved[1]];
