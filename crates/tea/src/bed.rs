@@ -202,8 +202,10 @@ impl Bed {
 
 fn start_switch(options: &Options, rack: &Rack, binary: &str) -> Result<Process> {
     let mut arguments: Vec<String> =
-        ["switch", "--no-p4", "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
-    arguments.extend(["--max-descendants", "0", "--cpu-port", "509"].map(String::from));
+        ["switch", "--no-p4", "--p4runtime", "127.0.0.1:0", "--timestamps", options.app.tick().0]
+            .map(String::from)
+            .into();
+    arguments.extend(["--max-descendants", "0", "--cpu-port", options.app.cpu_port()].map(String::from));
     for port in rack.ports_of(0) {
         arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
     }

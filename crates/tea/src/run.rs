@@ -1,12 +1,14 @@
 //! A run: load, fault, repair, judgement.
 
 use crate::bed::Bed;
+use crate::checker::connections::{self, Connections};
 use crate::checker::{Checker, State};
-use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
+use crate::controller::{self, CHANGING, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
 use crate::outcome::{InFault, Outcome, Part};
-use crate::{Fault, Move, Options};
+use crate::{App, Fault, Move, Options};
 use pointsman_lab::{Error, Result};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -73,7 +75,8 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
         entries: options.entries,
         absent: options.absent,
         zipf: options.zipf,
-        churn: options.churn,
+        changing: if options.churn { changing(options) } else { 0..0 },
+        is_answered: options.app == App::Balancer,
         window: options.window,
         rate: options.rate,
         padding: options.size.map(|bytes| bytes.saturating_sub(HEADERS)),
@@ -86,16 +89,40 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Outcome> {
     finish(outcome, found, &mut bed, (&reads_before, options.layout.reads()))
 }
 
+/// Flows whose entries change with `--churn`. Those of the balancer's clients follow the others.
+fn changing(options: &Options) -> Range<u32> {
+    let flows = options.entries + options.absent;
+    match (options.app, options.rate) {
+        (App::Balancer, None) => flows..flows + CHANGING,
+        // A client sends at least every few seconds, before its handshake is given up.
+        (App::Balancer, Some(rate)) => flows..flows + (rate / 8).clamp(4, CHANGING),
+        _ => 0..flows.min(CHANGING),
+    }
+}
+
+/// What is compared: the flows at the start.
+fn checker(options: &Options) -> Checker {
+    let state = |version| State { version, asked: 0, acked: Some(0) };
+    let flows = 0..options.entries + options.absent;
+    let flows = match options.app {
+        App::Balancer => vec![vec![state(Some(connections::ALL))]],
+        _ => flows.map(|flow| vec![state((flow < options.entries).then_some(0))]).collect(),
+    };
+    let mut checker = Checker::new(options.app.shown(), flows);
+    if options.app == App::Balancer {
+        checker.connections =
+            Connections::new(options.entries, options.absent, changing(options).len() as u32);
+    }
+    checker
+}
+
 /// A controller at work.
 pub(crate) type Working = JoinHandle<Result<Found>>;
 
 /// Starts the controller, and waits until the tables are filled. It ends when it is asked to by what it shares ([`Shared::stop`]).
 pub(crate) fn fill(options: &Options, bed: &Bed, hosts: ForHosts) -> Result<(Arc<Shared>, Working)> {
-    let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
-    let flows = options.entries + options.absent;
-    let checker = Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect());
     let shared = Arc::new(Shared {
-        checker: Mutex::new(checker),
+        checker: Mutex::new(checker(options)),
         ready: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
         fill_link: AtomicBool::new(false),
@@ -167,6 +194,7 @@ fn measure(
         let after = part([marks.repaired, end]);
         Ok(Outcome {
             verdict: checker.verdict,
+            connections: (options.app == App::Balancer).then_some(checker.connections.counted),
             latencies: part([Mark::default(), end]).latencies,
             per_s: calm.sent as f64 / calm.seconds,
             in_fault: InFault {
