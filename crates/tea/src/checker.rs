@@ -181,9 +181,9 @@ pub struct State {
 pub enum Host {
     /// It sends.
     Sender,
-    /// Where packets with an entry go.
+    /// Where packets with an entry go; half of the balancer's devices.
     Found,
-    /// Where packets without one go.
+    /// Where packets without one go; the other half.
     Unknown,
 }
 

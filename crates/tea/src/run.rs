@@ -95,7 +95,7 @@ fn changing(options: &Options) -> Range<u32> {
     match (options.app, options.rate) {
         (App::Balancer, None) => flows..flows + CHANGING,
         // A client sends at least every few seconds, before its handshake is given up.
-        (App::Balancer, Some(rate)) => flows..flows + (rate / 8).clamp(4, CHANGING),
+        (App::Balancer, Some(rate)) => flows..flows + (rate / 8).clamp(1, CHANGING),
         _ => 0..flows.min(CHANGING),
     }
 }

@@ -393,11 +393,13 @@ mod tests {
         checker
     }
 
-    /// A client sends a packet, and it comes to a device.
-    fn send(checker: &mut Checker, at: u64, flow: u32, slot: u8) -> Vec<Vec<u8>> {
+    /// A client sends a packet, which comes to a device, and the answer to the client.
+    fn exchange(checker: &mut Checker, at: u64, flow: u32, slot: u8) {
         checker.send(at, flow, 3);
         pass(checker, at, Way::ToDevice(slot), place(slot).1);
-        checker.take_answers().into_iter().map(|(.., frame)| frame).collect()
+        if !checker.take_answers().is_empty() {
+            pass(checker, at, Way::ToClient, Host::Sender);
+        }
     }
 
     /// The last packet comes to a host.
@@ -416,25 +418,24 @@ mod tests {
     #[test]
     fn a_connection_stays_with_its_device_until_its_end() {
         let mut c = checker();
-        let rest = 2 * REST_NS;
-        for (first, slot) in [(10, 0), (10 + rest, 2)] {
-            for step in 0..200 {
-                let at = first + step * RETRY_NS;
-                if c.connections.clients[0].over.is_some() {
-                    break;
-                }
-                if !send(&mut c, at, 12, slot).is_empty() {
-                    pass(&mut c, at, Way::ToClient, Host::Sender);
-                }
+        for step in 0..100 {
+            exchange(&mut c, 10 + step, 12, 0);
+            if c.connections.clients[0].over.is_some() {
+                break;
             }
-            assert!(c.connections.clients[0].over.is_some(), "{:?}", c.connections.clients[0]);
-            // The next one would have the same ports, and the same device for a while.
-            c.connections.clients[0].number += u32::from(slot == 0);
         }
+        assert!(c.connections.clients[0].over.is_some(), "{:?}", c.connections.clients[0]);
         assert_eq!(violations(c.verdict), [0; 4], "{:?}", c.verdict);
+        // The next one has the same ports, and may have the same device; that behind it may not.
+        for (at, number, slot, wrong) in [(1, 0, 0, 0), (2, 1, 2, 0), (3, 3, 1, 1)] {
+            let client = &mut c.connections.clients[0];
+            (client.number, client.over) = (number, Some(0));
+            exchange(&mut c, at * 2 * REST_NS, 12, slot);
+            assert_eq!(violations(c.verdict), [wrong, 0, 0, 0], "{number}: {:?}", c.verdict);
+        }
         let counted = c.connections.counted;
-        assert_eq!((counted.begun, counted.ended), (2, 2));
-        assert!(counted.kept > 4, "{counted:?}");
+        assert_eq!((counted.begun, counted.ended), (4, 1));
+        assert!(counted.kept >= 2, "{counted:?}");
     }
 
     #[test]
@@ -445,18 +446,15 @@ mod tests {
             violations(c.verdict)
         };
         // Of the connections that are there from the start, number 4 has device 2.
-        assert_eq!(run(&|c| drop(send(c, 5, 4, 2))), [0; 4]);
-        assert_eq!(run(&|c| drop(send(c, 5, 4, 3))), [1, 0, 0, 0], "another device");
-        let of_two = |c: &mut Checker, from: u64, slots: [u8; 2]| {
-            for slot in slots {
-                send(c, from, 12, slot);
-                pass(c, from, Way::ToClient, Host::Sender);
-            }
+        assert_eq!(run(&|c| exchange(c, 5, 4, 2)), [0; 4]);
+        assert_eq!(run(&|c| exchange(c, 5, 4, 3)), [1, 0, 0, 0], "another device");
+        let two = |c: &mut Checker, at: u64, slots: [u8; 2]| {
+            slots.into_iter().for_each(|slot| exchange(c, at, 12, slot))
         };
-        assert_eq!(run(&|c| of_two(c, 5, [1, 1])), [0; 4]);
-        assert_eq!(run(&|c| of_two(c, 5, [1, 0])), [1, 0, 0, 0], "a device that also takes connections");
-        assert_eq!(run(&|c| of_two(c, 200, [2, 2])), [0; 4]);
-        assert_eq!(run(&|c| of_two(c, 200, [1, 1])), [1, 0, 0, 0], "a device that takes no new ones");
+        assert_eq!(run(&|c| two(c, 5, [1, 1])), [0; 4]);
+        assert_eq!(run(&|c| two(c, 5, [1, 0])), [1, 0, 0, 0], "one that takes connections, too");
+        assert_eq!(run(&|c| two(c, 200, [2, 2])), [0; 4]);
+        assert_eq!(run(&|c| two(c, 200, [1, 1])), [1, 0, 0, 0], "one that takes no new connections");
         let reset = |c: &mut Checker, flow: u32| {
             c.send(5, flow, 3);
             let frame = c.packets[0].segment.reset(flow, 0);
@@ -464,23 +462,22 @@ mod tests {
         };
         assert_eq!(run(&|c| reset(c, 9)), [0; 4], "a connection that never was");
         assert_eq!(run(&|c| reset(c, 4)), [0, 1, 0, 0], "one that lives");
-        assert_eq!(run(&|c| drop(send(c, 5, 9, 1))), [1, 0, 0, 0], "no connection, and a device");
-        let at_host = |c: &mut Checker, host: Host| {
+        assert_eq!(run(&|c| exchange(c, 5, 9, 1)), [1, 0, 0, 0], "no connection, and a device");
+        let at = |c: &mut Checker, way: Way, host: Host| {
             c.send(5, 4, 3);
-            pass(c, 5, Way::ToDevice(2), host);
+            pass(c, 5, way, host);
         };
-        assert_eq!(run(&|c| at_host(c, Host::Unknown)), [1, 0, 0, 0], "another host");
-        let untranslated = |c: &mut Checker| {
-            send(c, 5, 4, 2);
-            pass(c, 5, Way::FromDevice(2), Host::Sender);
-        };
-        assert_eq!(run(&untranslated), [0, 0, 1, 0], "an answer from the device's address");
+        assert_eq!(run(&|c| at(c, Way::ToDevice(2), Host::Unknown)), [1, 0, 0, 0], "another host");
         let twice = |c: &mut Checker| {
-            c.send(5, 4, 3);
-            at_host(c, Host::Found);
-            let frame = c.packets[1].segment.frame(4, 1, 3, Way::ToDevice(2));
+            at(c, Way::ToDevice(2), Host::Found);
+            let frame = c.packets[0].segment.frame(4, 0, 3, Way::ToDevice(2));
             c.receive(7, Host::Found, &frame);
         };
         assert_eq!(run(&twice), [0, 0, 0, 1]);
+        let untranslated = |c: &mut Checker| {
+            at(c, Way::ToDevice(2), Host::Found);
+            pass(c, 5, Way::FromDevice(2), Host::Sender);
+        };
+        assert_eq!(run(&untranslated), [0, 0, 1, 0], "an answer from the device's address");
     }
 }

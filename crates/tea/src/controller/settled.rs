@@ -44,9 +44,10 @@ pub fn reports(list: &p4rt::DigestList) -> Vec<Report> {
     };
     let report = |data: &p4rt::P4Data| {
         let Some(Data::Struct(fields)) = &data.data else { return None };
-        let [kind, key, word, ticks] = &fields.members[..] else { return None };
+        let [kind, number, key, word, ticks] = &fields.members[..] else { return None };
         Some(Report {
             kind: Kind::from_number(*bytes(kind, 1)?.last()?)?,
+            number: *bytes(number, 1)?.last()?,
             key: bytes(key, KEY_BYTES)?.try_into().ok()?,
             word: bytes(word, WORD_BYTES)?.try_into().ok()?,
             ticks: u16::from_be_bytes(bytes(ticks, 2)?.try_into().ok()?),
@@ -56,10 +57,10 @@ pub fn reports(list: &p4rt::DigestList) -> Vec<Report> {
 }
 
 /// A packet out with a message to the data plane.
-fn packet_out(message: &settle::Message) -> p4rt::PacketOut {
+fn packet_out(message: &settle::Message, number: u8) -> p4rt::PacketOut {
     let value = settle::PORT.to_be_bytes().to_vec();
     let metadata = vec![p4rt::PacketMetadata { metadata_id: PORT_FIELD, value }];
-    p4rt::PacketOut { payload: message.encode(), metadata }
+    p4rt::PacketOut { payload: message.encode(number), metadata }
 }
 
 /// What moves connections, with those that servers' memory has from the start.
@@ -85,8 +86,8 @@ impl Controller {
         settler.wake(at);
         while let Some(action) = settler.take_action() {
             let (key, result) = match action {
-                Action::Send(message) => {
-                    self.switch.send(packet_out(&message));
+                Action::Send(message, number) => {
+                    self.switch.send(packet_out(&message, number));
                     continue;
                 }
                 Action::Put(key, word) => (key, table.put(at, &key, &word)),

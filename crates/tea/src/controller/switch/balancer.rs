@@ -30,7 +30,7 @@ fn port(slot: u8) -> u16 {
 
 impl Switch {
     /// An entry of the balancer's ingress.
-    fn place(
+    fn in_ingress(
         &self,
         table: &str,
         key: &[(&str, Value)],
@@ -52,13 +52,13 @@ impl Switch {
             let of = |name: &str| format!("{name}_{}", if is_ipv6 { "v6" } else { "v4" });
             let (vip, service) = (bits(vip(is_ipv6)), u128::from(service));
             let hop = [("port", SENDER.1.into()), ("mac", number(&ROUTED.0))];
-            all.push(self.place(&of("routes"), &[("prefix", Value::Prefix(0, 0))], "next_hop", &hop)?);
-            all.push(self.place(&of("local"), &[exact("address", vip)], "is_local", &[])?);
+            all.push(self.in_ingress(&of("routes"), &[("prefix", Value::Prefix(0, 0))], "next_hop", &hop)?);
+            all.push(self.in_ingress(&of("local"), &[exact("address", vip)], "is_local", &[])?);
             for slot in 0..DEVICES {
                 let (address, mac) = (bits(device(slot, is_ipv6)), number(&place(slot).0.0));
                 let number = u128::from(FIRST_DEVICE) + u128::from(slot);
                 let way = [("address", address), ("port", port(slot).into()), ("mac", mac)];
-                all.push(self.place(&of("devices"), &[exact("device", number)], &of("set_device"), &way)?);
+                all.push(self.in_ingress(&of("devices"), &[exact("device", number)], &of("set_device"), &way)?);
                 let key = [
                     exact("ingress_port", port(slot)),
                     exact("address", address),
@@ -66,12 +66,12 @@ impl Switch {
                     exact("port", TARGET.1),
                 ];
                 let backend = [("service", service), ("device", number), ("vip", vip)];
-                all.push(self.place(&of("backends"), &key, &of("set_backend"), &backend)?);
+                all.push(self.in_ingress(&of("backends"), &key, &of("set_backend"), &backend)?);
             }
             for epoch in [0u8, 1] {
                 let key = [exact("service", service), exact("epoch", epoch), exact("slot", 0u8)];
                 let server = [("server", SERVER)];
-                all.push(self.place(
+                all.push(self.in_ingress(
                     "select_server.server_slots",
                     &key,
                     "select_server.use_server",
@@ -100,7 +100,7 @@ impl Switch {
                 ("slots_mask", 0),
                 ("idle_ms", IDLE_MS.into()),
             ];
-            all.push(self.place(table, &key, "set_service", &settings)?);
+            all.push(self.in_ingress(table, &key, "set_service", &settings)?);
         }
         Ok(all)
     }
@@ -117,11 +117,11 @@ impl Switch {
                 ("ring_length", DEVICES.into()),
                 ("timeout_ms", 0),
             ];
-            all.push(self.place("select_server.pools", &of, "select_server.set_pool", &pool)?);
+            all.push(self.in_ingress("select_server.pools", &of, "select_server.set_pool", &pool)?);
             for (position, slot) in (0..DEVICES).zip(members.iter().cycle()) {
                 let key = [&of[..], &[exact("position", position)]].concat();
                 let device = [("device", u128::from(*slot))];
-                all.push(self.place("select_device.rings", &key, "select_device.use_device", &device)?);
+                all.push(self.in_ingress("select_device.rings", &key, "select_device.use_device", &device)?);
             }
         }
         Ok(all)
