@@ -4,7 +4,8 @@
 //! no sockets, threads or clocks here; times are in nanoseconds.
 //!
 //! An entry changes only while the data plane holds a place for its connection, and the place is given up only when the change is acknowledged. A report that
-//! is lost costs time: what has no answer is asked again.
+//! is lost costs time: what has no answer is asked again. Only the answer to the last message counts: until it comes, the ones before it may be on their way, and
+//! one of them might give up a place whose entry changes meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -73,6 +74,8 @@ impl Kind {
 pub struct Report {
     /// What it says.
     pub kind: Kind,
+    /// The number of the message that it answers; 0: none.
+    pub number: u8,
     /// About which connection.
     pub key: Key,
     /// What is kept of it.
@@ -95,23 +98,23 @@ pub enum Message {
 }
 
 impl Message {
-    /// The bytes behind the packet out's header.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The bytes behind the packet out's header, with the number that the answer is to have.
+    pub fn encode(&self, number: u8) -> Vec<u8> {
         let (kind, key, word, ticks) = match *self {
             Message::Hold(key) => (1, key, [0; WORD_BYTES], 0),
             Message::Fetch(key, word, ticks) => (2, key, word, ticks),
             Message::Give(key, word) => (3, key, word, 0),
             Message::Forget(key) => (4, key, [0; WORD_BYTES], 0),
         };
-        [&[kind, 0][..], &ticks.to_be_bytes(), &key, &word].concat()
+        [&[kind, number][..], &ticks.to_be_bytes(), &key, &word].concat()
     }
 }
 
 /// Something to be done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A message to the data plane. Messages must keep their order.
-    Send(Message),
+    /// A message to the data plane, and the number of its answer. Messages must keep their order.
+    Send(Message, u8),
     /// An entry is to be written; then [`Settler::acknowledged`], or [`Settler::refused`] if the table has no room now.
     Put(Key, Word),
     /// An entry is to be deleted; then the same.
@@ -147,6 +150,16 @@ enum Phase {
     Tells(Message),
 }
 
+/// A connection between the data plane and servers' memory.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    phase: Phase,
+    /// When it continues without an answer.
+    at: u64,
+    /// The number of the last message about it; 0: none was sent.
+    number: u8,
+}
+
 /// A settled connection.
 #[derive(Clone, Copy, Debug)]
 struct Settled {
@@ -161,7 +174,7 @@ pub struct Settler {
     settings: Settings,
     idle_ms: BTreeMap<u16, u64>,
     settled: BTreeMap<Key, Settled>,
-    under_way: BTreeMap<Key, (Phase, u64)>,
+    under_way: BTreeMap<Key, UnderWay>,
     due: BTreeSet<(u64, Key)>,
     /// The last key that was looked at, and when the next ones are due.
     swept: Option<Key>,
@@ -224,13 +237,19 @@ impl Settler {
 
     /// The data plane reports.
     pub fn report(&mut self, now: u64, report: &Report) {
-        let Report { kind, key, word, ticks } = *report;
-        let phase = self.under_way.get(&key).map(|(phase, _)| *phase);
+        let Report { kind, number, key, word, ticks } = *report;
+        let under_way = self.under_way.get(&key);
+        if number != 0 && under_way.is_some_and(|u| u.number != number) {
+            return;
+        }
+        let phase = under_way.map(|u| u.phase);
         match (kind, phase) {
             (Kind::Ready, None) if self.under_way.len() < self.settings.under_way => {
                 self.enter(now, key, Phase::Waits);
             }
-            (Kind::Ended, None | Some(Phase::Waits)) => self.ask(now, Message::Hold(key), key),
+            (Kind::Ended, None | Some(Phase::Waits | Phase::Tells(Message::Give(..)))) => {
+                self.ask(now, Message::Hold(key), key);
+            }
             // Only this gives up a place that is held, also if the reason is not known any more.
             (
                 Kind::Held | Kind::HeldOver,
@@ -272,37 +291,45 @@ impl Settler {
             Some(word) => Message::Give(key, word),
             None => Message::Forget(key),
         };
-        self.actions.push_back(Action::Send(message));
-        self.enter(now, key, Phase::Tells(message));
+        self.send(now, key, message, Phase::Tells(message));
     }
 
     fn ask(&mut self, now: u64, message: Message, key: Key) {
-        self.actions.push_back(Action::Send(message));
-        self.enter(now, key, Phase::Asks(message));
+        self.send(now, key, message, Phase::Asks(message));
+    }
+
+    /// A message of which the answer is awaited.
+    fn send(&mut self, now: u64, key: Key, message: Message, phase: Phase) {
+        self.enter(now, key, phase);
+        if let Some(under_way) = self.under_way.get_mut(&key) {
+            under_way.number = under_way.number % u8::MAX + 1;
+            self.actions.push_back(Action::Send(message, under_way.number));
+        }
     }
 
     fn enter(&mut self, now: u64, key: Key, phase: Phase) {
+        let number = self.under_way.get(&key).map_or(0, |u| u.number);
         self.leave(&key);
         let at = match phase {
             Phase::Waits => now.saturating_add(self.settings.wait_ns),
             Phase::Changes(_) => u64::MAX,
             _ => now.saturating_add(self.settings.retry_ns.max(1)),
         };
-        self.under_way.insert(key, (phase, at));
+        self.under_way.insert(key, UnderWay { phase, at, number });
         if at < u64::MAX {
             self.due.insert((at, key));
         }
     }
 
     fn leave(&mut self, key: &Key) {
-        if let Some((_, at)) = self.under_way.remove(key) {
-            self.due.remove(&(at, *key));
+        if let Some(under_way) = self.under_way.remove(key) {
+            self.due.remove(&(under_way.at, *key));
         }
     }
 
     /// The change of an entry is acknowledged: every look-up that begins from now on sees it.
     pub fn acknowledged(&mut self, now: u64, key: &Key) {
-        let Some((Phase::Changes(has), _)) = self.under_way.get(key).copied() else { return };
+        let Some(Phase::Changes(has)) = self.under_way.get(key).map(|u| u.phase) else { return };
         match has {
             Some(word) => drop(self.settled.insert(*key, Settled { word, seen: seconds(now) })),
             None => drop(self.settled.remove(key)),
@@ -312,7 +339,7 @@ impl Settler {
 
     /// The table has no room for the change of an entry now.
     pub fn refused(&mut self, now: u64, key: &Key) {
-        if let Some((Phase::Changes(wanted), _)) = self.under_way.get(key).copied() {
+        if let Some(Phase::Changes(wanted)) = self.under_way.get(key).map(|u| u.phase) {
             self.enter(now, *key, Phase::Refused(wanted));
         }
     }
@@ -320,7 +347,7 @@ impl Settler {
     /// Continues what is due.
     pub fn wake(&mut self, now: u64) {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
-            let Some((phase, _)) = self.under_way.get(&key).copied() else { break };
+            let Some(phase) = self.under_way.get(&key).map(|u| u.phase) else { break };
             match phase {
                 Phase::Waits => self.ask(now, Message::Hold(key), key),
                 Phase::Asks(message) => self.ask(now, message, key),
@@ -398,10 +425,10 @@ mod tests {
             ("FORGET", Message::Forget(key)),
         ];
         for (name, message) in messages {
-            let bytes = message.encode();
+            let bytes = message.encode(9);
             assert_eq!(
-                (u32::from(bytes[0]), bytes.len()),
-                (number("settled.p4", &format!("SETTLED_{name}")), 28)
+                (u32::from(bytes[0]), bytes[1], bytes.len()),
+                (number("settled.p4", &format!("SETTLED_{name}")), 9, 28)
             );
         }
         assert_eq!(u32::from(PORT), number("headers.p4", "SETTLED_PORT"));

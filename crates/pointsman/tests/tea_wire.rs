@@ -13,6 +13,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_vpn_gateway_with_entries_for_ipv6", a_vpn_gateway_with_entries_for_ipv6),
     ("a_nat_of_both_families", a_nat_of_both_families),
     ("two_tables_with_dependent_keys", two_tables_with_dependent_keys),
+    ("connections_move_to_servers_and_back", connections_move_to_servers_and_back),
     ("the_cache_answers_for_popular_entries", the_cache_answers_for_popular_entries),
     ("a_server_that_hangs_costs_only_what_it_had", a_server_that_hangs_costs_only_what_it_had),
     ("look_ups_avoid_a_full_link", look_ups_avoid_a_full_link),
@@ -136,6 +137,22 @@ fn two_tables_with_dependent_keys() -> Outcome {
     judge("tea_wire", &captures, &ROCE, &[])
 }
 
+/// The balancer: connections begin, settle and end while devices leave and return.
+fn connections_move_to_servers_and_back() -> Outcome {
+    let dir = Scratch::new("tea-balancer");
+    let captures = dir.path("captures");
+    std::fs::create_dir(&captures)?;
+    let result = tea(&dir, "balancer", &["--churn", "--adverse", "--pcap", &captures])?;
+    let connections = &result["connections"];
+    let counts = ["begun", "ended", "kept", "pools"].map(|name| number(&connections[name]));
+    ensure!(counts.iter().zip([100, 50, 500, 20]).all(|(count, least)| *count > least), "{result:#}");
+    // Each entry that is new, and each that is deleted.
+    ensure!(number(&result["changes"]["acknowledged"]) > 100, "{result:#}");
+    ensure!(number(&result["entries"]) > 5050, "{result:#}");
+    has_cells_and_scratchpads(&result, 32)?;
+    judge("tea_wire", &captures, &ROCE, &[])
+}
+
 fn the_cache_answers_for_popular_entries() -> Outcome {
     let dir = Scratch::new("tea-cache");
     for layout in ["ring", "inline"] {
@@ -221,6 +238,9 @@ fn flags_that_do_not_go_together() -> Outcome {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.code() == Some(1) && said.contains("no memory servers"), "{more:?}: {said}");
     }
+    let output = pointsman(&["tea", "--app", "balancer", "--plain"]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(1) && said.contains("omit --plain"), "{said}");
     let output = pointsman(&["tea", "--app", "nat", "--entries", "0"]).output()?;
     ensure!(output.status.code() == Some(2), "{output:?}");
     let output = pointsman(&["tea", "--app", "nat", "--zipf", "3"]).output()?;

@@ -242,8 +242,10 @@ fn echo_arguments(program: &Path) -> Vec<String> {
 fn start_switch(options: &Options, rack: &Rack, binary: &str, program: Option<&Path>) -> Result<Switch> {
     let program = program.map_or("--no-p4".into(), |path| path.display().to_string());
     let mut arguments: Vec<String> =
-        ["switch", &program, "--p4runtime", "127.0.0.1:0", "--timestamps", "ns"].map(String::from).into();
-    arguments.extend(["--max-descendants", "0", "--cpu-port", "509"].map(String::from));
+        ["switch", &program, "--p4runtime", "127.0.0.1:0", "--timestamps", options.app.tick().0]
+            .map(String::from)
+            .into();
+    arguments.extend(["--max-descendants", "0", "--cpu-port", options.app.cpu_port()].map(String::from));
     for port in rack.ports_of(0) {
         arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
     }

@@ -1,10 +1,13 @@
 //! Compares the packets that leave an application with the changes of its table. Shares no code with the tables.
 
+#[path = "checker/connections.rs"]
+pub mod connections;
 #[path = "checker/policy.rs"]
 pub mod policy;
 #[path = "checker/tunnels.rs"]
 pub mod tunnels;
 
+use connections::{Connections, Segment};
 use pointsman_wire::{Mac, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -41,6 +44,8 @@ pub enum App {
     Vpn,
     /// Another DSCP and another MAC address, from entries of two tables.
     Policy,
+    /// The device of a connection.
+    Balancer,
 }
 
 impl App {
@@ -49,6 +54,7 @@ impl App {
         match self {
             App::Vpn => tunnels::value(flow, version),
             App::Policy => policy::value(flow, version),
+            App::Balancer => connections::value(flow),
             App::Nat | App::Lb => [&[0, 0][..], &version.to_be_bytes(), &translated(flow).octets()].concat(),
             App::Nat6 => {
                 let address = tunnels::mapped(self.address(flow, translated(flow)));
@@ -60,8 +66,10 @@ impl App {
 
     /// The key of a flow, below 2^24.
     pub fn key(self, flow: u32) -> Vec<u8> {
-        if self == App::Policy {
-            return policy::key(flow);
+        match self {
+            App::Policy => return policy::key(flow),
+            App::Balancer => return connections::key(flow),
+            _ => {}
         }
         let [from, to] = self.ends(flow);
         let address = |address: IpAddr| match (self, address) {
@@ -112,6 +120,7 @@ impl App {
         match self {
             App::Vpn => tunnels::MOST,
             App::Nat6 => MOST,
+            App::Balancer => connections::MOST,
             _ => usize::MAX,
         }
     }
@@ -139,7 +148,7 @@ impl App {
                 }
             }
             App::Firewall => shape.dscp = frame[15] >> 2,
-            App::Policy => {}
+            App::Policy | App::Balancer => {}
         }
         let (address, version) = shape.ends[changed];
         let (shown, is_own) = if self == App::Firewall {
@@ -167,6 +176,17 @@ pub struct State {
     pub acked: Option<u64>,
 }
 
+/// A host that sends or receives packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// It sends.
+    Sender,
+    /// Where packets with an entry go; half of the balancer's devices.
+    Found,
+    /// Where packets without one go; the other half.
+    Unknown,
+}
+
 /// A packet that was sent.
 #[derive(Clone, Copy)]
 struct Sent {
@@ -174,7 +194,12 @@ struct Sent {
     at: u64,
     padding: usize,
     seen: bool,
+    /// Of a connection.
+    segment: Segment,
 }
+
+/// A packet that a host sends because it got another one: the host, the packet's number, the packet.
+pub type Answer = (Host, u64, Vec<u8>);
 
 /// Violations, and packets by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,6 +234,9 @@ pub struct Checker {
     /// By flow, in the order of the changes.
     pub flows: Vec<Vec<State>>,
     packets: Vec<Sent>,
+    /// Connections, if the flows have any. The first flow's states are the devices that take new ones, as bits.
+    pub connections: Connections,
+    answers: Vec<Answer>,
     /// What was found so far.
     pub verdict: Verdict,
 }
@@ -297,8 +325,13 @@ impl Checker {
     pub fn send(&mut self, now: u64, flow: u32, padding: usize) -> Vec<u8> {
         let number = self.packets.len() as u64;
         let padding = padding.min(self.app.most());
-        self.packets.push(Sent { flow, at: now, padding, seen: false });
         self.verdict.sent += 1;
+        if self.app == App::Balancer {
+            let (flow, segment, frame) = self.client_sends(now, flow, number, padding);
+            self.packets.push(Sent { flow, at: now, padding, seen: false, segment });
+            return frame;
+        }
+        self.packets.push(Sent { flow, at: now, padding, seen: false, segment: Segment::default() });
         if self.app == App::Policy {
             return policy::shape(self.hosts(flow, number)).packet(number, padding);
         }
@@ -311,10 +344,16 @@ impl Checker {
         packets.filter(|p| !p.seen).map(|p| p.at)
     }
 
-    /// A packet left, with an entry or as one that has none: its number and when it was sent, if it came for the first time.
-    pub fn receive(&mut self, now: u64, found: bool, frame: &[u8]) -> Option<(u64, u64)> {
-        let Some((number, sent)) = number(frame).and_then(|n| Some((n, self.packets.get_mut(n as usize)?)))
-        else {
+    /// What hosts answer to the packets that they got.
+    pub fn take_answers(&mut self) -> Vec<Answer> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// A packet came to a host: its number and when it was sent, if it came for the first time.
+    pub fn receive(&mut self, now: u64, host: Host, frame: &[u8]) -> Option<(u64, u64)> {
+        let is_connected = self.app == App::Balancer;
+        let number = if is_connected { connections::number(frame) } else { number(frame) };
+        let Some((number, sent)) = number.and_then(|n| Some((n, self.packets.get_mut(n as usize)?))) else {
             self.verdict.altered += 1;
             return None;
         };
@@ -323,7 +362,13 @@ impl Checker {
             return None;
         }
         let sent = *sent;
-        let (expected, possible) = self.judge(sent, number, now, found, frame);
+        let (expected, possible, found) = if is_connected {
+            self.judge_segment(sent, number, now, host, frame)
+        } else {
+            let found = host == Host::Found;
+            let (expected, possible) = self.judge(sent, number, now, found, frame);
+            (expected, possible, found)
+        };
         self.verdict.altered += u64::from(expected != frame);
         match (possible, found) {
             (true, true) => self.verdict.found += 1,
@@ -366,119 +411,5 @@ impl Checker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn violations_are_counted() {
-        let state = |version, asked, acked| State { version, asked, acked };
-        let states = vec![
-            state(None, 0, Some(0)),
-            state(Some(1), 10, Some(20)),
-            state(Some(2), 30, Some(40)),
-            state(None, 50, None),
-        ];
-        let run_as = |app: App, sent: u64, now: u64, shown: Option<u16>, change: &dyn Fn(&mut Vec<u8>)| {
-            // Of IPv6, with the NAT for both families.
-            let flow = if app == App::Nat6 { 2 } else { 1 };
-            let mut checker = Checker::new(app, vec![states.clone(); 3]);
-            let mut frame = checker.send(sent, flow, 3);
-            if let Some(version) = shown {
-                let mut shape = Shape { to: ROUTED, ..Shape::of(app, flow) };
-                let translated = (app.address(flow, translated(flow)), version);
-                match app {
-                    App::Nat | App::Nat6 => shape.ends[0] = translated,
-                    App::Lb => shape.ends[1] = translated,
-                    App::Firewall => shape.dscp = version as u8 + 1,
-                    App::Vpn | App::Policy => {}
-                }
-                frame =
-                    if app == App::Vpn { tunnels::of_version(flow, version, 3) } else { shape.packet(0, 3) };
-            }
-            change(&mut frame);
-            checker.receive(now, shown.is_some(), &frame);
-            let v = checker.verdict;
-            (v.wrong, v.missing, v.altered)
-        };
-        let run =
-            |sent, now, shown, change: &dyn Fn(&mut Vec<u8>)| run_as(App::Nat, sent, now, shown, change);
-        let good = [
-            (5, 6, None),
-            (5, 15, Some(1)),
-            (15, 16, None),
-            (20, 25, None),
-            (21, 25, Some(1)),
-            (39, 45, Some(1)),
-            (41, 60, None),
-            (60, 61, Some(2)),
-        ];
-        for (sent, now, shown) in good {
-            for app in [App::Nat, App::Nat6, App::Firewall, App::Lb, App::Vpn] {
-                assert_eq!(
-                    run_as(app, sent, now, shown, &|_| {}),
-                    (0, 0, 0),
-                    "{app:?} {sent} {now} {shown:?}"
-                );
-            }
-        }
-        for (sent, now, shown, expected) in [
-            (5, 9, Some(1), (1, 0, 0)),
-            (21, 25, None, (0, 1, 0)),
-            (41, 45, Some(1), (1, 0, 0)),
-            (41, 45, None, (0, 1, 0)),
-        ] {
-            for app in [App::Nat, App::Nat6, App::Firewall, App::Lb, App::Vpn] {
-                assert_eq!(
-                    run_as(app, sent, now, shown, &|_| {}),
-                    expected,
-                    "{app:?} {sent} {now} {shown:?}"
-                );
-            }
-        }
-        assert_eq!(run(60, 61, None, &|f| f[20] ^= 1), (0, 0, 1));
-        assert_eq!(run(60, 61, Some(2), &|f| f.truncate(52)), (0, 0, 1));
-        // Another flow's entry.
-        assert_eq!(run(60, 61, Some(2), &|f| f[29] ^= 2).0, 1);
-        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &|f| f[29] ^= 2).0, 1);
-        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &|f| f[37] ^= 2).0, 1);
-        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &|f| f[61] ^= 1), (0, 0, 1));
-        // A packet of the other family.
-        let other = |f: &mut Vec<u8>| *f = Shape::of(App::Nat, 2).packet(0, 3);
-        assert_eq!(run_as(App::Nat6, 60, 61, Some(2), &other), (1, 0, 1));
-        assert_eq!(run_as(App::Lb, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
-        assert_eq!(run_as(App::Firewall, 60, 61, Some(2), &|f| f[15] ^= 8).0, 1);
-        assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[33] ^= 2).0, 1);
-        assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[41] ^= 1).0, 1);
-        assert_eq!(run_as(App::Vpn, 60, 61, Some(2), &|f| f[60] ^= 1), (0, 0, 1));
-    }
-
-    #[test]
-    fn a_second_time_is_a_violation() {
-        let states = vec![State { version: None, asked: 0, acked: Some(0) }];
-        let mut checker = Checker { flows: vec![states], ..Checker::default() };
-        let frame = checker.send(7, 0, 0);
-        assert_eq!(checker.receive(8, false, &frame), Some((0, 7)));
-        assert_eq!(checker.receive(9, false, &frame), None);
-        assert_eq!((checker.verdict.absent, checker.verdict.doubled), (1, 1));
-    }
-
-    #[test]
-    fn keys_name_their_flow() {
-        let mut keys = std::collections::BTreeSet::new();
-        for (app, bytes) in [(App::Nat, 16), (App::Nat6, 40)] {
-            for flow in (0..2000).chain([12345, 0xff_ffff]) {
-                let key = app.key(flow);
-                assert_eq!((app.flow(&key), key.len()), (flow, bytes), "{app:?}");
-                assert!(keys.insert(key), "{app:?} {flow}");
-            }
-        }
-        assert_eq!(
-            App::Nat6.value(1, 5)[..],
-            [0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 11, 0, 0, 1]
-        );
-        assert_eq!(
-            App::Nat6.value(2, 5)[..],
-            [0, 0, 0, 5, 0xfd, 0, 0, 0, 11, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1]
-        );
-    }
-}
+#[path = "checker/tests.rs"]
+mod tests;

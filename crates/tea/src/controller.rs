@@ -4,6 +4,8 @@ mod bare;
 mod moves;
 mod plan;
 mod popular;
+mod revive;
+mod settled;
 mod setup;
 mod switch;
 
@@ -12,14 +14,16 @@ pub use moves::Moved;
 pub use plan::{ForHosts, Plan};
 pub use setup::{PAIRS, PLACES, dram_bytes};
 
-use crate::Move;
 use crate::checker::{Checker, State};
+use crate::{App, Move};
+use pointsman_balance::settle::Settler;
 use pointsman_control::proto::p4rt;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{FramePool, Port};
 use pointsman_remote::{Action, ChangeError, Table, Writer};
 use pointsman_roce::Packet;
 use pointsman_wire::{Mac, Random};
+use settled::Pool;
 use setup::{Memories, Server, Share, server_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, UdpSocket};
@@ -121,6 +125,8 @@ pub struct Found {
     pub revived: u64,
     /// How the table moved, if it was to.
     pub moved: Moved,
+    /// How often other devices took new connections.
+    pub pools: u64,
     /// Bytes of the switch's registers and tables, if they are known.
     pub switch_bytes: Option<u64>,
     /// Bytes of memory in the servers.
@@ -134,6 +140,9 @@ struct Controller {
     switch: Switch,
     memories: Memories,
     table: Option<Table>,
+    /// The balancer's.
+    settler: Option<Settler>,
+    pool_of_devices: Pool,
     writer: Writer,
     ports: Vec<Management>,
     pool: FramePool,
@@ -206,6 +215,8 @@ impl Controller {
             switch,
             memories: Memories::default(),
             table: None,
+            settler: None,
+            pool_of_devices: Pool::default(),
             writer: Writer::new(),
             ports: Vec::new(),
             pool: FramePool::default(),
@@ -238,6 +249,9 @@ impl Controller {
         table
             .load(entries.iter().map(|(k, v)| (&k[..], &v[..])))
             .map_err(|e| Error::new(format!("cannot load the table: {e}")))?;
+        if self.plan.app == App::Balancer {
+            self.settler = Some(settled::settler(now(&self.shared), &entries)?);
+        }
         let spare = usize::from(self.plan.moves == Some(Move::Add));
         for i in 0..self.plan.servers + spare {
             let (server, port) = Server::set_up((i, self.plan.ipv6))?;
@@ -331,6 +345,7 @@ impl Controller {
             changes: self.changes,
             revived: self.revived,
             moved: self.moved,
+            pools: self.pool_of_devices.changes,
             switch_bytes: Some(self.switch.bytes()),
             dram_bytes: self.memories.shares.values().map(|s| s.bytes).sum(),
         })
@@ -338,6 +353,9 @@ impl Controller {
 
     /// A change of a flow whose last change is acknowledged.
     fn change(&mut self) -> Result<()> {
+        if self.settler.is_some() {
+            return self.change_pool();
+        }
         let Some(table) = &mut self.table else { return Ok(()) };
         let flow = self.random.below(CHANGING.into()) as u32;
         let mut checker = self.shared.checker();
@@ -420,6 +438,7 @@ impl Controller {
 
     /// Does what the table asks for.
     fn act(&mut self) -> Result<()> {
+        self.settle()?;
         while let Some(action) = self.table.as_mut().and_then(Table::take_action) {
             match action {
                 Action::Write(number, server, offset, bytes) => self.write((number, server, offset, bytes)),
@@ -430,6 +449,7 @@ impl Controller {
         if !self.switch.is_idle() {
             return Ok(());
         }
+        self.pool_changed();
         if self.moves.is_some() {
             self.begin_move()?;
         } else if !self.waiting.is_empty() {
@@ -446,38 +466,6 @@ impl Controller {
             }
         }
         Ok(())
-    }
-
-    /// The switch's entities for a queue pair; `region`: the key in its requests.
-    fn pair(&self, number: u32, region: impl Fn(u32) -> u32) -> Vec<p4rt::Entity> {
-        let (place, n) = Share::place(number);
-        let entities = || {
-            let (number, share) =
-                self.memories.shares.iter().find(|(i, _)| Share::group(**i) as usize == place + 1)?;
-            let start = self.table.as_ref()?.part(*number)?.start;
-            let server = self.memories.servers.get(share.server)?;
-            // All names were found when the switch was filled.
-            self.switch.pair((server, share), (*number, n), region(server.memory.key), start).ok()
-        };
-        entities().unwrap_or_default()
-    }
-
-    /// A server shall end a queue pair: requests get a wrong key.
-    fn break_pair(&mut self) {
-        let mut entities = self.pair(0, |key| !key);
-        entities.truncate(1);
-        self.switch.replace(entities);
-    }
-
-    /// Sets a queue pair up again that its server has ended. If the server does not answer, the next look finds it again.
-    fn revive(&mut self, number: u32) {
-        let psn = self.random.below(1 << 24) as u32;
-        if let Some(Ok(())) = self.memories.renew(number, psn) {
-            let entities = self.pair(number, |key| key);
-            self.switch.replace(entities);
-            self.switch.let_serve(number);
-            self.revived += 1;
-        }
     }
 
     /// The switch has done what it was asked for.
@@ -497,14 +485,21 @@ impl Controller {
         if let Some(hits) = done.hits {
             self.switch.report_from(table.cache_hits(hits.iter().map(|(key, n)| (&key[..], *n))));
         }
+        if let Some(settler) = &mut self.settler {
+            done.settling.iter().for_each(|report| settler.report(at, report));
+        }
         let mut checker = self.shared.checker();
         while let Some(key) = table.take_acknowledged() {
+            self.changes[0] += 1;
+            if let Some(settler) = &mut self.settler {
+                key.try_into().iter().for_each(|key| settler.acknowledged(at, key));
+                continue;
+            }
             let flow = self.plan.app.shown().flow(&key);
             let state = checker.flows.get_mut(flow as usize).and_then(|states| states.last_mut());
             if let Some(state) = state {
                 state.acked = Some(at);
             }
-            self.changes[0] += 1;
         }
     }
 }

@@ -30,6 +30,9 @@ pub fn check(args: &Args) -> Result<(), Box<dyn Error>> {
         let flag = if args.plain { "--plain" } else { "--nftables" };
         return Err(format!("{flag}: without TEA there are no memory servers and no controller; omit --fault, --move, --churn, --adverse, --memory, --ipv6, --cache and --layout").into());
     }
+    if args.plain && args.app == App::Balancer {
+        return Err("--plain: connections of the balancer that settle are in memory servers; omit --plain, or use another --app".into());
+    }
     if args.nftables && args.pcap.is_some() {
         return Err(
             "--nftables: the frames of its ports are recorded by a switch, which is not there; omit --pcap"

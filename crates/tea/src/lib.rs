@@ -2,6 +2,7 @@
 //! and servers are lost, and every packet is compared with what its entry was.
 #![forbid(unsafe_code)]
 
+mod app;
 mod bed;
 mod checker;
 mod controller;
@@ -12,6 +13,7 @@ mod nftables;
 mod outcome;
 mod run;
 
+pub use app::App;
 pub use controller::bare_reads;
 pub use hosts::{Hosts, INSIDE, OUTSIDE};
 pub use outcome::{InFault, Outcome, Part};
@@ -21,111 +23,11 @@ use pointsman_console::folder::Folder;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
-use pointsman_remote::{Layout, Scratchpads};
+use pointsman_remote::Scratchpads;
 use serde_json::json;
 use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The application in the switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum App {
-    /// Address translation: an entry for each direction of a connection.
-    Nat,
-    /// The same for flows of IPv4 and IPv6, with entries of 60 bytes.
-    Nat6,
-    /// A stateful firewall: an entry for each connection.
-    Firewall,
-    /// A load balancer: an entry for each flow.
-    Lb,
-    /// A VPN gateway: an entry for each host behind a tunnel, of IPv4 and IPv6.
-    Vpn,
-    /// Policies of hosts, and their next hops: two tables, three look-ups of a packet.
-    Policy,
-}
-
-impl App {
-    /// Its name in the command line.
-    fn name(self) -> &'static str {
-        match self {
-            App::Nat => "nat",
-            App::Nat6 => "nat6",
-            App::Firewall => "firewall",
-            App::Lb => "lb",
-            App::Vpn => "vpn",
-            App::Policy => "policy",
-        }
-    }
-
-    /// Its program.
-    fn program(self) -> &'static str {
-        match self {
-            App::Nat => include_str!("../../../p4/programs/nat/main.p4"),
-            App::Nat6 => {
-                concat!("#define NAT_IPV6\n", include_str!("../../../p4/programs/nat/main.p4"))
-            }
-            App::Firewall => include_str!("../../../p4/programs/tea-firewall/main.p4"),
-            App::Lb => include_str!("../../../p4/programs/tea-lb/main.p4"),
-            App::Vpn => include_str!("../../../p4/programs/tea-vpn/main.p4"),
-            App::Policy => include_str!("../../../p4/programs/tea-policy/main.p4"),
-        }
-    }
-
-    /// As packets show it.
-    fn shown(self) -> checker::App {
-        match self {
-            App::Nat => checker::App::Nat,
-            App::Nat6 => checker::App::Nat6,
-            App::Firewall => checker::App::Firewall,
-            App::Lb => checker::App::Lb,
-            App::Vpn => checker::App::Vpn,
-            App::Policy => checker::App::Policy,
-        }
-    }
-
-    /// Prefixes to which packets with an entry go: first bits, and how many.
-    fn routed(self) -> [(u128, u32); 2] {
-        let of_ipv4 = |(prefix, bits): (Ipv4Addr, u32)| self.prefix(prefix.into(), bits);
-        let of_ipv6 = |(prefix, bits): (Ipv6Addr, u32)| self.prefix(prefix.into(), bits);
-        match self {
-            App::Vpn => [of_ipv4(checker::TRANSLATED), of_ipv6(checker::tunnels::ENDS)],
-            App::Nat6 => [of_ipv4(checker::TARGETS), of_ipv6(checker::TWINS)],
-            _ => [of_ipv4(checker::TARGETS), of_ipv4(checker::TRANSLATED)],
-        }
-    }
-
-    /// A prefix in its table of routes: first bits, and how many. Addresses of IPv4 have 96 bits in front, where those of IPv6 have a place.
-    fn prefix(self, prefix: IpAddr, bits: u32) -> (u128, u32) {
-        match (self, prefix) {
-            (App::Nat6 | App::Vpn, IpAddr::V4(a)) => (a.to_ipv6_mapped().to_bits(), 96 + bits),
-            (_, IpAddr::V4(a)) => (a.to_bits().into(), bits),
-            (_, IpAddr::V6(a)) => (a.to_bits(), bits),
-        }
-    }
-
-    /// Sizes of its keys and values, with this place of scratchpads.
-    fn layout(self, scratchpads: Scratchpads) -> Layout {
-        let (key, value) = match self {
-            App::Nat | App::Lb => (16, 8),
-            App::Nat6 => (40, 20),
-            App::Firewall => (16, 4),
-            App::Vpn => (20, 20),
-            App::Policy => (8, 8),
-        };
-        Layout { key, value, scratchpads }
-    }
-
-    /// The control of its program that finds entries in the switch.
-    fn finds(self) -> &'static str {
-        if self == App::Policy { "FlowIngress.find.find" } else { "FlowIngress.find" }
-    }
-
-    /// Keys that are looked up for a packet, at most.
-    fn keys(self) -> u64 {
-        if self == App::Policy { 3 } else { 1 }
-    }
-}
 
 /// Where packets wait for their entries, in the memory of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -249,7 +151,7 @@ pub struct Args {
     /// The application with its table in the switch.
     #[arg(long)]
     plain: bool,
-    /// The kernel in the switch's place: rules of nftables do what the application does (not with --app vpn and policy). Needs the program nft.
+    /// The kernel in the switch's place: rules of nftables do what the application does (not with --app vpn, policy and balancer). Needs the program nft.
     #[arg(long, conflicts_with = "plain")]
     nftables: bool,
     /// Where packets wait for their entries, in the memory of servers.

@@ -2,8 +2,8 @@
 
 use crate::bed::LINK_BIT_S;
 use crate::bed::{Bed, FOUND, SENDER, UNKNOWN};
-use crate::checker::HOP;
-use crate::controller::{CHANGING, Shared};
+use crate::checker::{HOP, Host};
+use crate::controller::Shared;
 use pointsman_lab::{Error, Result};
 use pointsman_ports::{Frame, FramePool, Poller, Port, Ready, Want, open_interface};
 use pointsman_remote::Zipf;
@@ -11,6 +11,7 @@ use pointsman_wire::Random;
 use pointsman_wire::frame::{USUAL, packet, udp};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ const FILLING_RATE: u64 = LINK_BIT_S / 8 * 9 / 8 / ON_WIRE;
 const PADDINGS: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 70, 700, 1464];
 
 /// What is sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Traffic {
     /// Flows with entries, and those without, which follow.
     pub entries: u32,
@@ -38,8 +39,10 @@ pub struct Traffic {
     pub absent: u32,
     /// Exponent of the popularity of flows with entries.
     pub zipf: f64,
-    /// Whether half of the packets are of the flows whose entries change.
-    pub churn: bool,
+    /// Flows whose entries change: half of the packets are of these, if there are any.
+    pub changing: Range<u32>,
+    /// Whether the sender gets packets, too.
+    pub is_answered: bool,
     /// Packets under way at a time.
     pub window: usize,
     /// Packets a second, instead.
@@ -59,16 +62,21 @@ pub struct Came {
     pub passed: Vec<(usize, u64)>,
 }
 
-/// The hosts' interfaces.
-pub struct Ports {
-    sender: Box<dyn Port>,
-    sinks: [(bool, Box<dyn Port>); 2],
+/// A host's interface, and what it is to send.
+struct HostPort {
+    host: Host,
+    port: Box<dyn Port>,
+    out: Vec<Frame>,
 }
 
-fn open(bed: &Bed, host: &str) -> Result<Box<dyn Port>> {
-    let host = bed.rack.host(host)?;
-    let opened = host.namespace.enter(|| open_interface(&host.interface, Want::AfPacket))?;
-    Ok(opened.map_err(|e| Error::new(e.to_string()))?.0)
+/// The hosts' interfaces: first the sender's.
+pub struct Ports([HostPort; 3]);
+
+fn open(bed: &Bed, host: Host, name: &str) -> Result<HostPort> {
+    let place = bed.rack.host(name)?;
+    let opened = place.namespace.enter(|| open_interface(&place.interface, Want::AfPacket))?;
+    let port = opened.map_err(|e| Error::new(e.to_string()))?.0;
+    Ok(HostPort { host, port, out: Vec::new() })
 }
 
 /// Opens the hosts' interfaces.
@@ -76,8 +84,11 @@ fn open(bed: &Bed, host: &str) -> Result<Box<dyn Port>> {
 /// # Errors
 /// The kernel refuses.
 pub fn open_ports(bed: &Bed) -> Result<Ports> {
-    let sinks = [(true, open(bed, FOUND.0)?), (false, open(bed, UNKNOWN.0)?)];
-    Ok(Ports { sender: open(bed, SENDER.0)?, sinks })
+    Ok(Ports([
+        open(bed, Host::Sender, SENDER.0)?,
+        open(bed, Host::Found, FOUND.0)?,
+        open(bed, Host::Unknown, UNKNOWN.0)?,
+    ]))
 }
 
 /// Ports of which one is to have a frame. A host waits for it in the kernel, so that the time of a packet is that of its arrival.
@@ -109,8 +120,8 @@ impl Watch {
 /// The next packet's flow.
 fn choose(random: &mut Random, zipf: &Zipf, traffic: &Traffic) -> u32 {
     let flows = traffic.entries + traffic.absent;
-    if traffic.churn && random.below(2) == 0 {
-        return random.below(flows.min(CHANGING).into()) as u32;
+    if !traffic.changing.is_empty() && random.below(2) == 0 {
+        return traffic.changing.start + random.below(traffic.changing.len() as u64) as u32;
     }
     let any = random.below(flows.into()) as u32;
     if any < traffic.entries { zipf.draw(random) } else { any }
@@ -162,52 +173,86 @@ impl Filling {
     }
 }
 
+/// Packets that a host got, and those under way.
+struct Passing<'a> {
+    shared: &'a Shared,
+    came: Came,
+    under_way: BTreeMap<u64, u64>,
+    pool: FramePool,
+    frames: Vec<Frame>,
+}
+
+impl Passing<'_> {
+    /// Takes the packets that have come to a host. Returns whether there are any.
+    fn receive(&mut self, ports: &mut Ports, at: usize) -> bool {
+        let HostPort { host, port, .. } = &mut ports.0[at];
+        // A link of these is never cut.
+        let _ = port.receive(self.shared.now(), &mut self.pool, &mut self.frames);
+        if self.frames.is_empty() {
+            return false;
+        }
+        let mut checker = self.shared.checker();
+        for frame in self.frames.drain(..) {
+            let now = self.shared.now();
+            if let Some((number, sent)) = checker.receive(now, *host, &frame) {
+                self.came.passed.push((number as usize, now - sent));
+                self.under_way.remove(&number);
+            }
+            self.pool.give(frame);
+        }
+        for (host, number, frame) in checker.take_answers() {
+            self.under_way.insert(number, self.shared.now());
+            ports.0.iter_mut().filter(|p| p.host == host).for_each(|p| p.out.push(frame.clone()));
+        }
+        true
+    }
+
+    /// Sends what a host is to send.
+    fn transmit(&mut self, HostPort { port, out, .. }: &mut HostPort) {
+        if !out.is_empty() {
+            let _ = port.transmit(self.shared.now(), &mut self.pool, out);
+            port.discard(&mut self.pool, out);
+        }
+    }
+}
+
 /// Sends packets until `shared.stop`, and a moment longer receives them.
 pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
-    let (mut pool, mut frames, mut out) = (FramePool::default(), Vec::new(), Vec::<Frame>::new());
     let mut random = Random::new(traffic.seed);
     let zipf = Zipf::new(traffic.entries, traffic.zipf);
-    let mut under_way: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut came = Came::default();
-    let mut number = 0;
+    let mut passing = Passing {
+        shared,
+        came: Came::default(),
+        under_way: BTreeMap::new(),
+        pool: FramePool::default(),
+        frames: Vec::new(),
+    };
     let mut paced = traffic.rate.map(|rate| Paced::new(rate.into(), shared.now()));
     let mut filling = Filling::new(traffic.server);
-    let mut watch = Watch::new(ports.sinks.iter().map(|(_, port)| port.as_ref()));
+    let receivers = if traffic.is_answered { 0..3 } else { 1..3 };
+    let mut watch = Watch::new(ports.0[receivers.clone()].iter().map(|p| p.port.as_ref()));
     let turn = if paced.is_some() { TURN / 10 } else { TURN };
     let mut ends: Option<Instant> = None;
     while ends.is_none_or(|at| Instant::now() < at) {
         let mut idle = true;
-        for (found, port) in &mut ports.sinks {
-            // A link of these is never cut.
-            let _ = port.receive(shared.now(), &mut pool, &mut frames);
-            if frames.is_empty() {
-                continue;
-            }
-            idle = false;
-            let mut checker = shared.checker();
-            for frame in frames.drain(..) {
-                let now = shared.now();
-                if let Some((number, sent)) = checker.receive(now, *found, &frame) {
-                    came.passed.push((number as usize, now - sent));
-                    under_way.remove(&number);
-                }
-                pool.give(frame);
-            }
+        for at in receivers.clone() {
+            idle &= !passing.receive(&mut ports, at);
         }
         let now = shared.now();
         let late = |at: &u64| *at + (GIVE_UP.as_nanos() as u64) < now;
-        while let Some(first) = under_way.first_entry().filter(|e| late(e.get())) {
+        while let Some(first) = passing.under_way.first_entry().filter(|e| late(e.get())) {
             first.remove();
         }
         if ends.is_none() && shared.stop.load(Relaxed) {
             ends = Some(Instant::now() + GIVE_UP);
         }
         let due = match &mut paced {
-            _ if shared.alone.load(Relaxed) => 1usize.saturating_sub(under_way.len()),
-            None => traffic.window.saturating_sub(under_way.len()),
+            _ if shared.alone.load(Relaxed) => 1usize.saturating_sub(passing.under_way.len()),
+            None => traffic.window.saturating_sub(passing.under_way.len()),
             Some(paced) => paced.due(shared.now()),
         };
         let fills = filling.due(shared.fill_link.load(Relaxed), shared.now());
+        let out = &mut ports.0[0].out;
         out.extend((0..fills).map(|_| filling.frame.clone()));
         if ends.is_none() && due + fills > 0 {
             let mut checker = shared.checker();
@@ -215,19 +260,16 @@ pub fn run(mut ports: Ports, shared: &Shared, traffic: Traffic) -> Came {
                 let flow = choose(&mut random, &zipf, &traffic);
                 let any = PADDINGS[random.below(PADDINGS.len() as u64) as usize];
                 let padding = traffic.padding.unwrap_or(any);
-                let now = shared.now();
+                let (now, number) = (shared.now(), checker.verdict.sent);
                 out.push(checker.send(now, flow, padding));
-                under_way.insert(number, now);
-                number += 1;
+                passing.under_way.insert(number, now);
             }
-            drop(checker);
-            let _ = ports.sender.transmit(shared.now(), &mut pool, &mut out);
-            ports.sender.discard(&mut pool, &mut out);
             idle = false;
         }
+        ports.0.iter_mut().for_each(|port| passing.transmit(port));
         if idle {
             watch.wait(turn);
         }
     }
-    came
+    passing.came
 }

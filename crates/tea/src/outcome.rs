@@ -1,6 +1,7 @@
 //! What a run found.
 
 use crate::checker::Verdict;
+use crate::checker::connections::Counted;
 use crate::controller::Found;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -73,6 +74,8 @@ pub struct InFault {
 pub struct Outcome {
     /// What packets showed.
     pub verdict: Verdict,
+    /// Connections, with the balancer.
+    pub connections: Option<Counted>,
     /// Of the controller.
     pub found: Found,
     /// Nanoseconds from a packet's start to its return; sorted, lost packets with the time after which they were given up.
@@ -102,7 +105,7 @@ pub struct Lookups {
     pub sent: u64,
     /// Answered by the switch's cache.
     pub cache: u64,
-    /// Found in a table of the switch, or known there to be absent.
+    /// Found in a table of the switch, or known there to be absent; packets of connections that have a place in the switch.
     pub stash: u64,
     /// Found in a server.
     pub remote: u64,
@@ -113,11 +116,12 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// From the packets, the counters of the data plane, and the keys of a packet, at most. `None`: it counted more look-ups than packets can have.
-    pub fn new(verdict: &Verdict, counts: &[u64], keys: u64) -> Option<Self> {
+    /// From the packets, the counters of the data plane, the keys of a packet, at most, and whether packets may need no look-up. `None`: it counted more
+    /// look-ups than packets can have.
+    pub fn new(verdict: &Verdict, counts: &[u64], keys: u64, has_places: bool) -> Option<Self> {
         let sent = verdict.sent;
         let count = |index: usize| counts.get(index).copied().unwrap_or(0);
-        let (stash, remote, absent) = if counts.is_empty() {
+        let (mut stash, remote, absent) = if counts.is_empty() {
             (verdict.found + verdict.wrong, 0, verdict.absent + verdict.missing)
         } else {
             (count(0), count(1), count(2))
@@ -125,9 +129,13 @@ impl Lookups {
         let mut lost: Vec<(&str, u64)> = REASONS.map(|(name, index)| (name, count(index))).into();
         let cache = count(CACHE);
         let mut answered = cache + stash + remote + absent;
+        let came = verdict.found + verdict.wrong + verdict.absent + verdict.missing;
         if keys > 1 && answered <= keys * sent {
             // Of packets, not of keys.
-            answered = verdict.found + verdict.wrong + verdict.absent + verdict.missing;
+            answered = came;
+        } else if has_places {
+            let without = came.saturating_sub(answered);
+            (stash, answered) = (stash + without, answered + without);
         }
         let counted = answered + lost.iter().map(|(_, n)| n).sum::<u64>();
         lost.push(("unanswered", sent.checked_sub(counted)?));
@@ -144,7 +152,7 @@ fn us(ns: u64) -> f64 {
 impl Outcome {
     /// Look-ups by what became of them.
     pub fn lookups(&self) -> Option<Lookups> {
-        Lookups::new(&self.verdict, &self.found.counts, self.found.keys)
+        Lookups::new(&self.verdict, &self.found.counts, self.found.keys, self.connections.is_some())
     }
 
     /// Whether every packet that came was right, and all processes ran to the end.
@@ -188,6 +196,7 @@ impl Outcome {
             "pairs_revived": self.found.revived,
             "moved_ms": self.found.moved.ms,
             "after_repair": {"sent": self.after[0], "lost": self.after[1]},
+            "connections": self.connections.map(|c| json!({"begun": c.begun, "ended": c.ended, "kept": c.kept, "pools": self.found.pools})),
             "violations": {"wrong": v.wrong, "missing": v.missing, "altered": v.altered, "doubled": v.doubled},
             "deaths": self.deaths,
         });
@@ -241,6 +250,13 @@ impl Outcome {
             v.altered,
             v.doubled
         );
+        if let Some(c) = &self.connections {
+            let _ = writeln!(
+                text,
+                "connections: {} began, {} ended; {} changes of the devices that take new ones, {} packets at devices that took none",
+                c.begun, c.ended, self.found.pools, c.kept
+            );
+        }
         let moved = &self.found.moved;
         match (&moved.error, moved.ms) {
             _ if !moved.is_asked() => {}
@@ -266,16 +282,21 @@ mod tests {
         let verdict = Verdict { sent: 100, found: 70, absent: 10, ..Verdict::default() };
         let mut counts = [0; 20];
         (counts[0], counts[1], counts[2], counts[5], counts[8]) = (5, 65, 10, 3, 2);
-        let l = Lookups::new(&verdict, &counts, 1).expect("they add up");
+        let l = Lookups::new(&verdict, &counts, 1, false).expect("they add up");
         assert_eq!(l.lost, [("credit", 3), ("window", 2), ("unanswered", 15)]);
         assert_eq!(l.stash + l.remote + l.absent + l.lost.iter().map(|(_, n)| n).sum::<u64>(), l.sent);
         counts[1] = 90;
-        assert_eq!(Lookups::new(&verdict, &counts, 1), None);
-        let several = Lookups::new(&verdict, &counts, 3).expect("they add up");
+        assert_eq!(Lookups::new(&verdict, &counts, 1, false), None);
+        let places = Verdict { found: 85, ..verdict };
+        counts[1] = 65;
+        let l = Lookups::new(&places, &counts, 1, true).expect("they add up");
+        assert_eq!((l.stash, &l.lost[2..]), (20, &[][..]));
+        counts[1] = 90;
+        let several = Lookups::new(&verdict, &counts, 3, false).expect("they add up");
         assert_eq!((several.remote, &several.lost[2..]), (90, &[("unanswered", 15)][..]));
         counts[1] = 290;
-        assert_eq!(Lookups::new(&verdict, &counts, 3), None);
-        let plain = Lookups::new(&verdict, &[], 1).expect("they add up");
+        assert_eq!(Lookups::new(&verdict, &counts, 3, false), None);
+        let plain = Lookups::new(&verdict, &[], 1, false).expect("they add up");
         assert_eq!(
             (plain.stash, plain.remote, plain.absent, plain.lost),
             (70, 0, 10, vec![("unanswered", 20)])

@@ -1,14 +1,16 @@
 //! A run: load, fault, repair, judgement.
 
 use crate::bed::{Bed, Switch};
+use crate::checker::connections::{self, Connections};
 use crate::checker::{Checker, State};
-use crate::controller::{self, ForHosts, Found, Plan, Shared, dram_bytes};
+use crate::controller::{self, CHANGING, ForHosts, Found, Plan, Shared, dram_bytes};
 use crate::load::{self, Came, GIVE_UP, Traffic};
 use crate::nftables::Kernel;
 use crate::outcome::{InFault, Outcome, Part};
-use crate::{Fault, Held, Move, Options};
+use crate::{App, Fault, Held, Move, Options};
 use pointsman_lab::{Error, Result};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -102,7 +104,8 @@ fn traffic(options: &Options, server: Option<Ipv4Addr>) -> Traffic {
         entries: options.entries,
         absent: options.absent,
         zipf: options.zipf,
-        churn: options.churn,
+        changing: if options.churn { changing(options) } else { 0..0 },
+        is_answered: options.app == App::Balancer,
         window: options.window,
         rate: options.rate,
         padding: options.size.map(|bytes| bytes.saturating_sub(HEADERS)),
@@ -111,11 +114,31 @@ fn traffic(options: &Options, server: Option<Ipv4Addr>) -> Traffic {
     }
 }
 
-/// Of flows with entries of the first version, and those without.
-fn checker(options: &Options) -> Checker {
-    let state = |flow| State { version: (flow < options.entries).then_some(0), asked: 0, acked: Some(0) };
+/// Flows whose entries change with `--churn`. Those of the balancer's clients follow the others.
+fn changing(options: &Options) -> Range<u32> {
     let flows = options.entries + options.absent;
-    Checker::new(options.app.shown(), (0..flows).map(|flow| vec![state(flow)]).collect())
+    match (options.app, options.rate) {
+        (App::Balancer, None) => flows..flows + CHANGING,
+        // A client sends at least every few seconds, before its handshake is given up.
+        (App::Balancer, Some(rate)) => flows..flows + (rate / 8).clamp(1, CHANGING),
+        _ => 0..flows.min(CHANGING),
+    }
+}
+
+/// What is compared: the flows at the start.
+fn checker(options: &Options) -> Checker {
+    let state = |version| State { version, asked: 0, acked: Some(0) };
+    let flows = 0..options.entries + options.absent;
+    let flows = match options.app {
+        App::Balancer => vec![vec![state(Some(connections::ALL))]],
+        _ => flows.map(|flow| vec![state((flow < options.entries).then_some(0))]).collect(),
+    };
+    let mut checker = Checker::new(options.app.shown(), flows);
+    if options.app == App::Balancer {
+        checker.connections =
+            Connections::new(options.entries, options.absent, changing(options).len() as u32);
+    }
+    checker
 }
 
 /// A controller at work.
@@ -194,6 +217,7 @@ fn measure(
         let after = part([marks.repaired, end]);
         Ok(Outcome {
             verdict: checker.verdict,
+            connections: (options.app == App::Balancer).then_some(checker.connections.counted),
             latencies: part([Mark::default(), end]).latencies,
             per_s: calm.sent as f64 / calm.seconds,
             in_fault: InFault {

@@ -89,7 +89,7 @@ const bit<16> SETTLED_PORT = 0xfffd;
 
 header settled_t {
     bit<8>   kind;
-    bit<8>   unused;
+    bit<8>   number; // the answer has it, too
     bit<16>  ticks;
     ipv6_t   client;
     bit<16>  client_port;

@@ -251,7 +251,7 @@ control BalancerIngress(inout headers_t hdr,
                 settled_seen.write((bit<32>)meta.hash_a[SETTLED_SEEN_BITS - 1:0], SETTLED_TICK(now));
             }
             settled_counts.count((bit<32>)result);
-            digest<settled_digest_t>(1, { result, SETTLED_KEY(meta.flow), SETTLED_WORD(conn), SETTLED_TICK(now) - seen });
+            digest<settled_digest_t>(1, { result, hdr.settled.number, SETTLED_KEY(meta.flow), SETTLED_WORD(conn), SETTLED_TICK(now) - seen });
             standard_metadata.egress_spec = CONSUME_PORT;
             exit;
         }
@@ -652,7 +652,7 @@ control BalancerIngress(inout headers_t hdr,
                 }
                 if (kind != 0) {
                     settled_counts.count((bit<32>)kind);
-                    digest<settled_digest_t>(1, { kind, SETTLED_KEY(meta.flow), SETTLED_WORD(conn), 0 });
+                    digest<settled_digest_t>(1, { kind, 0, SETTLED_KEY(meta.flow), SETTLED_WORD(conn), 0 });
                 }
             }
 #endif

@@ -10,7 +10,8 @@
 // same device. So a packet finds the same device wherever it looks, and one that finds none is of a connection that does not exist.
 //
 // The controller's messages (settled_t) are about one connection; each is answered by a digest, done at once with all packets before and after it, and
-// does nothing more when it comes twice. Their order must be kept; their answers may be lost.
+// does nothing more when it comes twice. Their order must be kept; their answers may be lost. An answer has its message's number, so that the controller knows
+// whether a message that it sent again is still on its way: that one may find the connection in another state.
 
 #ifndef BALANCER_SETTLED_P4
 #define BALANCER_SETTLED_P4
@@ -43,6 +44,7 @@ const bit<8> SETTLED_NO_PLACE = 10; // no digest: it ends, and there is no place
 
 struct settled_digest_t {
     bit<8>      kind;
+    bit<8>      number; // of the message that it answers; a report has 0
     tea_key_t   key;
     tea_value_t word;
     bit<16>     ticks;

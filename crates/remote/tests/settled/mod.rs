@@ -172,6 +172,8 @@ fn found(changes: &[(&str, &str)], change: impl Fn(&mut Settings)) -> Option<(u6
 #[test]
 fn every_fault_that_is_put_in_is_found() {
     let fast = |s: &mut Settings| s.gap_ns = 15 * US;
+    // Longer than the time after which a message is sent again.
+    let late = |s: &mut Settings| (s.gap_ns, s.control_ns) = (100 * US, 4000 * US);
     let find = "find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);";
     let anew = format!(
         "{find}\n if (meta.tea.answer == TEA_ABSENT && meta.opens) {{ conn.room = conn.room || conn.found; conn.found = false; }}"
@@ -180,6 +182,7 @@ fn every_fault_that_is_put_in_is_found() {
     let mutations = [
         ("nothing", found(&[], |_| {}).map_or(Some((0, Verdict::default(), 0)), |_| None)),
         ("nothing, fast", found(&[], fast).map_or(Some((0, Verdict::default(), 0)), |_| None)),
+        ("nothing, late", found(&[], late).map_or(Some((0, Verdict::default(), 0)), |_| None)),
         ("places are free before the acknowledgment", found(&[], |s| s.hasty = Some(Hasty::Acknowledged))),
         ("no look-up", found(&[("find_settled.apply(meta.tea, standard_metadata);", "")], |_| {})),
         (
@@ -200,6 +203,7 @@ fn every_fault_that_is_put_in_is_found() {
                 |_| {},
             ),
         ),
+        ("the answer to an earlier message counts", found(&[("hdr.settled.number", "8w0")], late)),
         ("a place in use is not kept", found(&[("conn.options = conn.options | OPTION_HELD;", "")], |_| {})),
     ];
     assert_found(&mutations);

@@ -55,7 +55,7 @@ enum Event {
     ToController(usize, Vec<u8>),
     Stash(Action),
     Stashed(u64),
-    Message(Message),
+    Message(Message, u8),
     Report(Report),
 }
 
@@ -210,8 +210,8 @@ impl<E: Executor + Send + Sync> World<E> {
                 self.table.stashed(self.now, number);
                 self.act();
             }
-            Event::Message(message) => {
-                let frame = [&settle::PORT.to_be_bytes()[..], &message.encode()].concat();
+            Event::Message(message, number) => {
+                let frame = [&settle::PORT.to_be_bytes()[..], &message.encode(number)].concat();
                 self.rig.now = Time(self.now);
                 self.rig.switch.receive_cpu(Time(self.now), &frame);
                 self.at_switch(None);
@@ -287,13 +287,13 @@ impl<E: Executor + Send + Sync> World<E> {
 
     fn settle(&mut self, action: settle::Action) {
         let (key, result) = match action {
-            settle::Action::Send(message) => {
+            settle::Action::Send(message, number) => {
                 if let (Some(Hasty::NotAsked), Message::Fetch(key, word, _)) = (self.settings.hasty, message)
                 {
-                    let report = Report { kind: Kind::HeldOver, key, word, ticks: 0 };
+                    let report = Report { kind: Kind::HeldOver, number, key, word, ticks: 0 };
                     return self.settler.report(self.now, &report);
                 }
-                return self.enter_in_order(MESSAGES, Event::Message(message));
+                return self.enter_in_order(MESSAGES, Event::Message(message, number));
             }
             settle::Action::Put(key, word) => (key, self.table.put(self.now, &key, &word)),
             settle::Action::Delete(key) => (key, self.table.delete(self.now, &key)),
@@ -406,8 +406,9 @@ fn report(data: &Value) -> Report {
     };
     Report {
         kind: Kind::from_number(field(0)[0]).expect("a known report"),
-        key: field(1).try_into().expect("a key"),
-        word: field(2).try_into().expect("a word"),
-        ticks: u16::from_be_bytes(field(3).try_into().expect("ticks")),
+        number: field(1)[0],
+        key: field(2).try_into().expect("a key"),
+        word: field(3).try_into().expect("a word"),
+        ticks: u16::from_be_bytes(field(4).try_into().expect("ticks")),
     }
 }

@@ -7,6 +7,8 @@ use pointsman_fabric::UnknownName;
 
 /// The table, in the control that finds entries.
 pub const CACHE: &str = "tea_cache";
+/// The digest by which the data plane reports keys.
+pub const DIGEST: &str = "tea_hot_t";
 /// Reports of one message, and how long they wait for others, in nanoseconds.
 const REPORTS: i32 = 256;
 const WAIT_NS: i64 = 10_000_000;
@@ -15,23 +17,28 @@ const WAIT_NS: i64 = 10_000_000;
 pub type Hits = Vec<(Vec<u8>, u64)>;
 
 /// Bytes of a value, with the zeros in front that P4Runtime leaves out.
-fn padded(bytes: &[u8], length: usize) -> Vec<u8> {
+pub(super) fn padded(bytes: &[u8], length: usize) -> Vec<u8> {
     [&vec![0; length.saturating_sub(bytes.len())], bytes].concat()
 }
 
-/// What makes the switch report keys.
+/// The number of a digest.
 ///
 /// # Errors
-/// The program does not report any.
-pub fn reports(info: &P4Info) -> Result<p4rt::Entity, UnknownName> {
-    let named = |d: &&pointsman_control::proto::p4info::Digest| {
-        d.preamble.as_ref().is_some_and(|p| p.name == "tea_hot_t")
-    };
-    let digest_id = info.digests.iter().find(named).and_then(|d| d.preamble.as_ref()).map(|p| p.id);
-    let digest_id = digest_id.ok_or_else(|| UnknownName { kind: "digest", name: "tea_hot_t".into() })?;
+/// The program does not have it.
+pub fn digest(info: &P4Info, name: &str) -> Result<u32, UnknownName> {
+    let mut digests = info.digests.iter().filter_map(|d| d.preamble.as_ref());
+    let found = digests.find(|p| p.name == name).map(|p| p.id);
+    found.ok_or_else(|| UnknownName { kind: "digest", name: name.into() })
+}
+
+/// What makes the switch report by a digest.
+///
+/// # Errors
+/// The program does not have it.
+pub fn reports(info: &P4Info, name: &str) -> Result<p4rt::Entity, UnknownName> {
     let config =
         p4rt::digest_entry::Config { max_timeout_ns: WAIT_NS, max_list_size: REPORTS, ack_timeout_ns: 0 };
-    let entry = p4rt::DigestEntry { digest_id, config: Some(config) };
+    let entry = p4rt::DigestEntry { digest_id: digest(info, name)?, config: Some(config) };
     Ok(p4rt::Entity { entity: Some(Kind::DigestEntry(entry)) })
 }
 

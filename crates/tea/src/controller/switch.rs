@@ -1,13 +1,13 @@
 //! The switch by P4Runtime: a session, what its tables hold, and changes of the entries that it holds itself.
 
 use super::popular::{self, Hits};
+use super::settled;
 use super::setup::{Memories, PAIRS, Share, switch_address};
 use super::{AGE_BIT, PATIENCE_NS, Plan, TIMEOUT_NS};
-use crate::bed::{FOUND, LOOP, SENDER, TUNNEL_MTU, UNKNOWN, WAIT};
-use crate::checker::tunnels::{GATEWAY, NETWORK};
-use crate::checker::{self, ROUTED};
+use crate::bed::{LOOP, WAIT};
 use crate::{App, Place};
 use p4rt::entity::Entity as Kind;
+use pointsman_balance::settle::Report;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
 use pointsman_fabric::{Book, Does, UnknownName, Value, replicated};
@@ -36,8 +36,12 @@ const INLINE_REPLICAS: &[u32] = &[1, 2];
 const ALONE: u16 = 0x100;
 const STAYS: u32 = 5;
 
+mod balancer;
 mod pairs;
 mod plain;
+mod routes;
+
+pub use balancer::IDLE_MS;
 
 /// The program.
 fn program(plan: &Plan) -> Result<Program> {
@@ -45,7 +49,9 @@ fn program(plan: &Plan) -> Result<Program> {
         let entries = plan.entries + plan.hosts.entries.len() as u32;
         format!("#define PLAIN\n#define FLOW_ENTRIES {}\n", entries.max(1024).next_power_of_two())
     } else if plan.cache > 0 {
-        format!("#define TEA_CACHE {}\n#define TEA_AGE {AGE_BIT}\n", plan.cache)
+        // An age in the program's ticks: 1024 ns are about a microsecond.
+        let bit = if plan.app.tick().1 == 1 { AGE_BIT } else { AGE_BIT - 10 };
+        format!("#define TEA_CACHE {}\n#define TEA_AGE {bit}\n", plan.cache)
     } else {
         String::new()
     };
@@ -56,7 +62,7 @@ fn program(plan: &Plan) -> Result<Program> {
         defines += "#define TEA_IPV6\n";
     }
     let (program, _) =
-        compiled(plan.app.name(), defines + plan.app.program()).map_err(|e| Error::new(e.to_string()))?;
+        compiled(plan.app.name(), defines + &plan.app.program()).map_err(|e| Error::new(e.to_string()))?;
     Ok(program)
 }
 
@@ -96,6 +102,8 @@ pub struct Done {
     pub switched: Option<u64>,
     /// Keys that the data plane reports.
     pub popular: Vec<Vec<u8>>,
+    /// What it reports about connections.
+    pub settling: Vec<Report>,
     /// The cache's counters.
     pub hits: Option<Hits>,
     /// Queue pairs that their servers have ended.
@@ -154,65 +162,13 @@ impl Switch {
         self.is_ready && !self.busy && self.filling.is_empty()
     }
 
-    /// Entries for packets with and without a translation.
-    fn routes(&self, plan: &Plan) -> std::result::Result<Vec<p4rt::Entity>, UnknownName> {
-        let to_port = self.book.action("FlowIngress.to_port", &[("port", UNKNOWN.1.into())])?;
-        let mut all = vec![self.book.default_action("FlowIngress.unknown", to_port)?];
-        if self.app == App::Policy {
-            return Ok(all);
-        }
-        let routes = self.app.routed().map(|prefix| (prefix, (FOUND.1, ROUTED)));
-        for ((prefix, bits), (port, mac)) in routes.iter().chain(&plan.hosts.routes) {
-            let forward = [("port", (*port).into()), ("mac", number(&mac.0))];
-            let forward = self.book.action("FlowIngress.forward", &forward)?;
-            let prefix = [("prefix", Value::Prefix(*prefix, *bits))];
-            all.push(self.book.entry("FlowIngress.routes", &prefix, Does::Action(forward))?);
-        }
-        match self.app {
-            App::Nat | App::Nat6 | App::Policy => {}
-            App::Vpn => self.tunnels(&mut all)?,
-            App::Firewall => {
-                let inside = self.book.action("FlowIngress.key.inside", &[])?;
-                let prefix =
-                    [("prefix", Value::Prefix(number(&checker::SOURCES.0.octets()), checker::SOURCES.1))];
-                all.push(self.book.entry("FlowIngress.key.sides", &prefix, Does::Action(inside))?);
-            }
-            App::Lb => {
-                let balanced = self.book.action("FlowIngress.key.balanced", &[])?;
-                let (address, port) = checker::TARGET;
-                let address = Value::Exact(number(&address.octets()));
-                let key = [("address", address), ("port", Value::Exact(port.into()))];
-                all.push(self.book.entry("FlowIngress.key.virtual", &key, Does::Action(balanced))?);
-            }
-        }
-        Ok(all)
-    }
-
-    /// The gateway's addresses, at which tunnels continue, and the network of the sender's port.
-    fn tunnels(&self, all: &mut Vec<p4rt::Entity>) -> std::result::Result<(), UnknownName> {
-        let (v4, v6) = GATEWAY;
-        let begin =
-            [("ipv4", number(&v4.octets())), ("ipv6", number(&v6.octets())), ("mtu", TUNNEL_MTU.into())];
-        let begin = self.book.action("FlowIngress.application.enter_tunnel.begin", &begin)?;
-        all.push(self.book.default_action("FlowIngress.application.enter_tunnel.tunnels", begin)?);
-        for address in [v4.to_ipv6_mapped(), v6] {
-            let continues = self.book.action("FlowIngress.key.continue_in_tunnel", &[])?;
-            let key = [("address", Value::Exact(address.to_bits()))];
-            all.push(self.book.entry("FlowIngress.key.gateways", &key, Does::Action(continues))?);
-        }
-        let network = self.book.action("FlowIngress.key.network", &[("number", NETWORK.into())])?;
-        let key = [("port", Value::Exact(SENDER.1.into()))];
-        all.push(self.book.entry("FlowIngress.key.networks", &key, Does::Action(network))?);
-        Ok(())
-    }
-
     /// What the switch holds, besides entries of its own.
     pub fn entities(&self, plan: &Plan, memories: &Memories, table: &Table) -> Result<Vec<p4rt::Entity>> {
         let cells = table.parts().iter().map(|p| p.cells).sum();
         let all = || -> std::result::Result<_, UnknownName> {
             let mut all = self.routes(plan)?;
             let address = bits(switch_address(plan.ipv6));
-            all.push(self.book.value_set("FlowParser.tea.tea_addresses", &[address])?);
+            all.push(self.book.value_set(self.app.addresses(), &[address])?);
             all.push(self.settings((0, cells))?);
             for number in table.servers() {
                 self.server(number, memories, table, &mut all)?;
@@ -220,13 +176,21 @@ impl Switch {
             if plan.is_slow {
                 self.slow_links(memories, &mut all)?;
             }
+            if self.app == App::Balancer {
+                all.push(popular::reports(&self.info, settled::DIGEST)?);
+            }
             if self.has_cache {
-                all.push(popular::reports(&self.info)?);
+                all.push(popular::reports(&self.info, popular::DIGEST)?);
                 all.push(self.book.register("tea_hot", 0, LEAST.into())?);
             }
             Ok(all)
         };
         all().map_err(lacks)
+    }
+
+    /// The name of a table or action of the control that asks servers.
+    fn asks(&self, name: &str) -> String {
+        format!("{}.{name}", self.app.asks())
     }
 
     /// The switch's settings, with so many cells from a first one on.
@@ -235,12 +199,12 @@ impl Switch {
             ("address", bits(switch_address(self.ipv6))),
             ("mac", MAC),
             ("cells", cells.into()),
-            ("timeout", TIMEOUT_NS.into()),
+            ("timeout", u128::from(TIMEOUT_NS / self.app.tick().1)),
             ("wait_port", WAIT.into()),
             ("first", first.into()),
         ];
-        let configure = self.book.action("FlowIngress.arrive.configure", &settings)?;
-        self.book.default_action("FlowIngress.arrive.tea_config", configure)
+        let configure = self.book.action(&self.asks("configure"), &settings)?;
+        self.book.default_action(&self.asks("tea_config"), configure)
     }
 
     /// What the switch holds of a server of the table.
@@ -269,25 +233,21 @@ impl Switch {
         let replica = table.replica(number);
         let replica = replica.and_then(|(other, offset)| Some((other, memories.shares.get(&other)?, offset)));
         let action = match replica {
-            None => self.book.action("FlowIngress.arrive.server", &settings)?,
+            None => self.book.action(&self.asks("server"), &settings)?,
             Some((other, replica, offset)) => {
                 let more = [
                     ("port", server.port.into()),
-                    ("patience", PATIENCE_NS.into()),
+                    ("patience", u128::from(PATIENCE_NS / self.app.tick().1)),
                     ("replica_pair", Share::pair_number(other, 0).into()),
                     ("replica_port", memories.servers[replica.server].port.into()),
                     ("replica_cells", (replica.address + offset).into()),
                     ("start", part.start.into()),
                 ];
-                self.book.action("FlowIngress.arrive.replicated", &[&settings[..], &more].concat())?
+                self.book.action(&self.asks("replicated"), &[&settings[..], &more].concat())?
             }
         };
         let range = Value::Range(part.start.into(), (part.start + part.cells - 1).into());
-        all.push(self.book.entry(
-            "FlowIngress.arrive.tea_servers",
-            &[("cell", range)],
-            Does::Action(action),
-        )?);
+        all.push(self.book.entry(&self.asks("tea_servers"), &[("cell", range)], Does::Action(action))?);
         for (n, (_, psn)) in share.pairs.iter().enumerate() {
             let region = server.memory.key;
             all.extend(self.pair((server, share), (number, n), region, part.start)?);
@@ -371,6 +331,13 @@ impl Switch {
         }
     }
 
+    /// Sends a packet to the data plane.
+    pub fn send(&mut self, packet: p4rt::PacketOut) {
+        let update = Some(p4rt::stream_message_request::Update::Packet(packet));
+        let output: Sent = Output::Send(p4rt::StreamMessageRequest { update });
+        self.link.carry(output);
+    }
+
     fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -419,6 +386,9 @@ impl Switch {
                 }
             }
             Notice::Message(p4rt::stream_message_response::Update::Digest(list)) => {
+                if popular::digest(&self.info, settled::DIGEST).is_ok_and(|id| id == list.digest_id) {
+                    return Ok(Some(Done { settling: settled::reports(&list), ..Done::default() }));
+                }
                 let popular = popular::reported(&list, self.app.layout(self.layout.scratchpads()).key);
                 return Ok(Some(Done { popular, ..Done::default() }));
             }

@@ -65,6 +65,7 @@ pub fn ruleset(app: App, entries: u32, ports: &[SwitchPort]) -> Result<String, &
         App::Policy => {
             return Err("nftables cannot take a key from an entry and write a MAC address from another one");
         }
+        App::Balancer => return Err("nftables cannot choose a device by its load"),
     };
     let interface = |number| ports.iter().find(|p| p.number == number).map_or("", |p| &p.interface);
     let devices: Vec<&str> = ports.iter().map(|p| p.interface.as_str()).collect();
@@ -235,7 +236,7 @@ mod tests {
             let text = ruleset(app, 12_345, &[]).expect("rules");
             assert_eq!(text.matches("size 12345").count(), maps, "{app:?}");
         }
-        for app in [App::Vpn, App::Policy] {
+        for app in [App::Vpn, App::Policy, App::Balancer] {
             assert!(ruleset(app, 1, &[]).is_err(), "{app:?}");
         }
     }

@@ -58,9 +58,9 @@ impl Switch {
             ("ring", share.ring(n).into()),
             ("start", start.into()),
         ];
-        let action = self.book.action("FlowIngress.arrive.peer", &settings)?;
+        let action = self.book.action(&self.asks("peer"), &settings)?;
         let key = [("pair", Value::Exact(own.into()))];
-        let mut all = vec![self.book.entry("FlowIngress.arrive.tea_pairs", &key, Does::Action(action))?];
+        let mut all = vec![self.book.entry(&self.asks("tea_pairs"), &key, Does::Action(action))?];
         for register in ["tea_next", "tea_done"] {
             all.push(self.book.register(register, own, (*psn).into())?);
         }
