@@ -441,7 +441,7 @@ mod tests {
         let settings = Settings { wait_ns: 0, retry_ns: 0, idle_ms: 0, sweep_ns: 0, under_way: 1 };
         let mut settler = Settler::new(settings);
         let (key, word) = ([1; KEY_BYTES], [2; WORD_BYTES]);
-        let report = |kind| Report { kind, key, word, ticks: u16::MAX };
+        let report = |kind| Report { kind, number: 0, key, word, ticks: u16::MAX };
         for kind in [Kind::Gone, Kind::Active, Kind::Full, Kind::Freed, Kind::Released] {
             settler.report(0, &report(kind));
         }
@@ -451,9 +451,9 @@ mod tests {
         settler.report(5, &report(Kind::Ready));
         settler.report(5, &Report { key: [3; KEY_BYTES], ..report(Kind::Ready) });
         assert_eq!(settler.under_way(), 1, "a second one is reported again later");
-        for now in [5, 6] {
+        for (now, number) in [(5, 1), (6, 2)] {
             settler.wake(now);
-            let asks = Some(Action::Send(Message::Hold(key)));
+            let asks = Some(Action::Send(Message::Hold(key), number));
             assert_eq!([settler.take_action(), settler.take_action()], [asks, None], "{now}");
             assert_eq!(settler.deadline(), Some(now + 1));
         }
