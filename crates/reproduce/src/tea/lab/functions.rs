@@ -60,7 +60,7 @@ const fn effect(id: &'static str, text: &'static str, paper: f64) -> Claim {
     Claim { id, text, paper, unit: "times", rule: Rule::Effect { neutral: 1.0 }, source: Source::Text }
 }
 
-/// A function, and how many variants its claims compare with the first one.
+/// A function, and how many other variants it has, besides that of which claims are.
 type Function = (App, usize);
 
 /// Claims are in this order, two for each other variant.
