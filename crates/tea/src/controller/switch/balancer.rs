@@ -58,7 +58,12 @@ impl Switch {
                 let (address, mac) = (bits(device(slot, is_ipv6)), number(&place(slot).0.0));
                 let number = u128::from(FIRST_DEVICE) + u128::from(slot);
                 let way = [("address", address), ("port", port(slot).into()), ("mac", mac)];
-                all.push(self.in_ingress(&of("devices"), &[exact("device", number)], &of("set_device"), &way)?);
+                all.push(self.in_ingress(
+                    &of("devices"),
+                    &[exact("device", number)],
+                    &of("set_device"),
+                    &way,
+                )?);
                 let key = [
                     exact("ingress_port", port(slot)),
                     exact("address", address),
@@ -121,7 +126,12 @@ impl Switch {
             for (position, slot) in (0..DEVICES).zip(members.iter().cycle()) {
                 let key = [&of[..], &[exact("position", position)]].concat();
                 let device = [("device", u128::from(*slot))];
-                all.push(self.in_ingress("select_device.rings", &key, "select_device.use_device", &device)?);
+                all.push(self.in_ingress(
+                    "select_device.rings",
+                    &key,
+                    "select_device.use_device",
+                    &device,
+                )?);
             }
         }
         Ok(all)
