@@ -193,7 +193,7 @@ impl Connections {
             Some(at) => now < at + REST_NS,
             None => c.asked.is_some_and(|at| now < at + RETRY_NS),
         };
-        if self.client(flow).is_some_and(|c| waits(c)) { other } else { flow }
+        if self.client(flow).is_some_and(waits) { other } else { flow }
     }
 
     /// The next packet of a flow's client.
