@@ -8,7 +8,7 @@ mod settings;
 pub use servers::Move;
 pub use settings::{Away, Keeps, Settings};
 
-use super::checker::{App, Checker, State};
+use super::checker::{App, Checker, Host, State};
 use super::setup::{App as Program, *};
 use pointsman_ir::Executor;
 use pointsman_remote::{
@@ -375,8 +375,8 @@ impl<E: Executor + Send + Sync> World<E> {
         self.popular();
         for output in out {
             match output {
-                Output::Port(OUT, frame) => drop(self.checker.receive(self.now, true, &frame)),
-                Output::Port(UNKNOWN, frame) => drop(self.checker.receive(self.now, false, &frame)),
+                Output::Port(OUT, frame) => drop(self.checker.receive(self.now, Host::Found, &frame)),
+                Output::Port(UNKNOWN, frame) => drop(self.checker.receive(self.now, Host::Unknown, &frame)),
                 Output::Port(at, frame) if (SERVER..UNKNOWN).contains(&at) => {
                     let Some(i) = self.requested(at, &frame) else { continue };
                     if at == SERVER && self.is_away(Away::Port).is_some() {

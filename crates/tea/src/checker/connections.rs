@@ -382,8 +382,8 @@ impl Checker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{App, State, Verdict};
     use super::*;
-    use crate::checker::{App, State, Verdict};
 
     /// Flows 0 to 7 are there from the start, 8 to 11 never, 12 and 13 begin and end. Devices 0 and 1 take new connections, from 100 on only 2.
     fn checker() -> Checker {
