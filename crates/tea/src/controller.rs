@@ -7,14 +7,16 @@ mod popular;
 mod revive;
 mod settled;
 mod setup;
+mod shared;
 mod switch;
 
 pub use bare::bare_reads;
 pub use moves::Moved;
 pub use plan::{ForHosts, Plan};
 pub use setup::{PAIRS, PLACES, dram_bytes};
+pub use shared::Shared;
 
-use crate::checker::{Checker, State};
+use crate::checker::State;
 use crate::{App, Move};
 use pointsman_balance::settle::Settler;
 use pointsman_control::proto::p4rt;
@@ -27,8 +29,8 @@ use settled::Pool;
 use setup::{Memories, Server, Share, server_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use switch::{Done, Switch, lacks};
 
@@ -58,55 +60,6 @@ const AGE_BIT: u32 = 30;
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the start may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What the controller and the load share.
-pub struct Shared {
-    /// What is compared.
-    pub checker: Mutex<Checker>,
-    /// Packets may be sent.
-    pub ready: AtomicBool,
-    /// Entries no longer change.
-    pub quiet: AtomicBool,
-    /// Ordinary packets fill the link to the first memory server.
-    pub fill_link: AtomicBool,
-    /// Only one packet is under way at a time.
-    pub alone: AtomicBool,
-    /// A queue pair shall end.
-    pub break_pair: AtomicBool,
-    /// The table shall move.
-    pub move_table: AtomicBool,
-    /// The end.
-    pub stop: AtomicBool,
-    /// The zero of all times.
-    pub start: Instant,
-}
-
-impl Shared {
-    /// Nothing is asked for yet, and time begins now.
-    pub fn new(checker: Checker) -> Self {
-        Shared {
-            checker: Mutex::new(checker),
-            ready: AtomicBool::new(false),
-            quiet: AtomicBool::new(false),
-            fill_link: AtomicBool::new(false),
-            alone: AtomicBool::new(false),
-            break_pair: AtomicBool::new(false),
-            move_table: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            start: Instant::now(),
-        }
-    }
-
-    /// The checker, locked.
-    pub fn checker(&self) -> MutexGuard<'_, Checker> {
-        self.checker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Nanoseconds since the start.
-    pub fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
-    }
-}
 
 /// What the controller found at the end.
 #[derive(Clone, Debug, Default)]
@@ -392,7 +345,7 @@ impl Controller {
             for pair in &done.dead {
                 self.revive(*pair);
             }
-            self.done(done);
+            self.done(done)?;
         }
         let failed = |e: pointsman_remote::WriterError| Error::new(e.to_string());
         let mut frames = Vec::new();
@@ -453,7 +406,7 @@ impl Controller {
         if self.moves.is_some() {
             self.begin_move()?;
         } else if !self.waiting.is_empty() {
-            self.switch.change(self.waiting.drain(..).collect());
+            self.switch.change(self.waiting.drain(..).collect()).map_err(lacks)?;
         } else if self.plan.cache > 0 && Instant::now() >= self.age_at {
             self.age_at = Instant::now() + AGE;
             self.switch.read_hits();
@@ -469,8 +422,8 @@ impl Controller {
     }
 
     /// The switch has done what it was asked for.
-    fn done(&mut self, done: Done) {
-        let Some(table) = &mut self.table else { return };
+    fn done(&mut self, done: Done) -> Result<()> {
+        let Some(table) = &mut self.table else { return Ok(()) };
         let at = self.shared.now();
         for number in done.stashed {
             table.stashed(at, number);
@@ -483,7 +436,8 @@ impl Controller {
             table.popular(key);
         }
         if let Some(hits) = done.hits {
-            self.switch.report_from(table.cache_hits(hits.iter().map(|(key, n)| (&key[..], *n))));
+            let popular = table.cache_hits(hits.iter().map(|(key, n)| (&key[..], *n)));
+            self.switch.report_from(popular).map_err(lacks)?;
         }
         if let Some(settler) = &mut self.settler {
             done.settling.iter().for_each(|report| settler.report(at, report));
@@ -501,5 +455,6 @@ impl Controller {
                 state.acked = Some(at);
             }
         }
+        Ok(())
     }
 }

@@ -15,7 +15,7 @@ use pointsman_lab::{Error, Result};
 use pointsman_node::controller::compiled;
 use pointsman_node::controller::link::Link;
 use pointsman_remote::{Action, Entry, LEAST, Table};
-use pointsman_session::{Input, Notice, Output, Program, Request, Session, SessionConfig};
+use pointsman_session::{Input, Notice, Output, Program, Request, Response, Session, SessionConfig};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -64,6 +64,10 @@ fn program(plan: &Plan) -> Result<Program> {
     let (program, _) =
         compiled(plan.app.name(), defines + &plan.app.program()).map_err(|e| Error::new(e.to_string()))?;
     Ok(program)
+}
+
+fn read(response: Response) -> Result<Vec<p4rt::Entity>> {
+    response.entities().map_err(|e| Error::new(format!("the switch: {e:?}")))
 }
 
 pub(super) fn lacks(e: UnknownName) -> Error {
@@ -262,7 +266,10 @@ impl Switch {
     }
 
     /// Changes the entries that the switch and its cache hold. It must be idle.
-    pub fn change(&mut self, actions: Vec<Action>) {
+    ///
+    /// # Errors
+    /// The program lacks a table or action.
+    pub fn change(&mut self, actions: Vec<Action>) -> std::result::Result<(), UnknownName> {
         use p4rt::update::Type::{Delete, Insert, Modify};
         let (mut numbers, mut switched) = (Vec::new(), None);
         let mut updates = Vec::new();
@@ -288,17 +295,16 @@ impl Switch {
                 }
                 Action::Switch(number, first, cells) => {
                     switched = Some(number);
-                    updates.extend(self.settings((first, cells)).ok().map(update));
+                    updates.push(update(self.settings((first, cells))?));
                     continue;
                 }
                 Action::Write(..) | Action::Retire(..) => continue,
             };
-            // All names were found when the switch was filled.
-            if let Ok(entity) = self.held(names, &key, &entry) {
-                updates.push(p4rt::Update { r#type: kind.into(), entity: Some(entity) });
-            }
+            let entity = self.held(names, &key, &entry)?;
+            updates.push(p4rt::Update { r#type: kind.into(), entity: Some(entity) });
         }
         self.write(Purpose::Change(numbers, switched), updates);
+        Ok(())
     }
 
     /// An entry of the switch's own table, or of its cache.
@@ -325,10 +331,12 @@ impl Switch {
     }
 
     /// Keys shall be reported from so many packets in an age on.
-    pub fn report_from(&mut self, packets: u16) {
-        if let Ok(entity) = self.book.register("tea_hot", 0, packets.into()) {
-            self.filling.push_back(update(entity));
-        }
+    ///
+    /// # Errors
+    /// The program lacks a register.
+    pub fn report_from(&mut self, packets: u16) -> std::result::Result<(), UnknownName> {
+        self.filling.push_back(update(self.book.register("tea_hot", 0, packets.into())?));
+        Ok(())
     }
 
     /// Sends a packet to the data plane.
@@ -403,15 +411,15 @@ impl Switch {
                         return Ok(Some(Done { stashed, switched, ..Done::default() }));
                     }
                     Purpose::Dead => {
-                        let dead = pairs::dead(&response.entities().unwrap_or_default());
+                        let dead = pairs::dead(&read(response)?);
                         return Ok(Some(Done { dead, ..Done::default() }));
                     }
                     Purpose::Hits => {
-                        let entities = response.entities().unwrap_or_default();
-                        let hits = popular::hits(entities, self.app.layout(self.layout.scratchpads()).key);
+                        let hits =
+                            popular::hits(read(response)?, self.app.layout(self.layout.scratchpads()).key);
                         return Ok(Some(Done { hits: Some(hits), ..Done::default() }));
                     }
-                    Purpose::Counts => self.counts = response.entities().ok(),
+                    Purpose::Counts => self.counts = Some(read(response)?),
                 }
             }
         }
