@@ -25,7 +25,9 @@ const NEEDS: &str = "the kernel must have nf_tables with the hook ingress of the
 pub fn program(app: App) -> Result<String> {
     if let Err(why) = rules::ruleset(app, 1, &[]) {
         let what = format!("--nftables: {why}, which --app {} needs", app.name());
-        return Err(Error::new(what).with_remedy("use --plain, or another application"));
+        // The balancer has no plain program either.
+        let instead = if app == App::Balancer { "" } else { "--plain, or " };
+        return Err(Error::new(what).with_remedy(format!("use {instead}another application")));
     }
     found(installed("nft"))
 }
