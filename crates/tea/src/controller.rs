@@ -29,8 +29,8 @@ use settled::Pool;
 use setup::{Memories, Server, Share, server_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, UdpSocket};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use switch::{Done, Switch, lacks};
 
