@@ -127,13 +127,10 @@ impl Controller {
 
     /// The switch has done everything that it was asked for: it has the devices that take new connections.
     pub(super) fn pool_changed(&mut self) {
-        if self.settler.is_some() {
-            let at = now(&self.shared);
-            self.shared.checker().flows[0]
-                .iter_mut()
-                .rev()
-                .take(1)
-                .for_each(|s| s.acked = s.acked.or(Some(at)));
+        if self.settler.is_some()
+            && let Some(state) = self.shared.checker().flows[0].last_mut()
+        {
+            state.acked = state.acked.or(Some(now(&self.shared)));
         }
     }
 }

@@ -37,33 +37,30 @@ pub const FIGURE: Figure = Figure {
             "a look-up of 1,500 bytes: median over that of 64, on this machine",
             2.2 / 1.8,
         ),
-        Claim {
-            id: "rate-size",
-            text: "look-ups a second of 1,500 bytes over those of 64, on this machine",
-            paper: 7.3 / 10.9,
-            unit: "times",
-            rule: Rule::AtLeast,
-            source: Source::Text,
-        },
-        echo_rate(
+        at_least(
+            "rate-size",
+            "look-ups a second of 1,500 bytes over those of 64, on this machine",
+            7.3 / 10.9,
+        ),
+        at_least(
             "echo-rate-64",
             "64 bytes: look-ups a second over packets a second of a bare echo, on this machine",
-        ),
-        echo_rate("echo-rate-1500", "1,500 bytes: the same"),
-        echo_median(
+            0.6,
+        )
+        .from(Source::Ours),
+        at_least("echo-rate-1500", "1,500 bytes: the same", 0.6).from(Source::Ours),
+        at_most(
             "echo-median-64",
             "64 bytes: a look-up's median over that of a bare echo, on this machine",
-        ),
-        echo_median("echo-median-1500", "1,500 bytes: the same"),
+            1.5,
+        )
+        .from(Source::Ours),
+        at_most("echo-median-1500", "1,500 bytes: the same", 1.5).from(Source::Ours),
     ],
 };
 
-const fn echo_rate(id: &'static str, text: &'static str) -> Claim {
-    Claim { id, text, paper: 0.6, unit: "times", rule: Rule::AtLeast, source: Source::Ours }
-}
-
-const fn echo_median(id: &'static str, text: &'static str) -> Claim {
-    Claim { id, text, paper: 1.5, unit: "times", rule: Rule::AtMost, source: Source::Ours }
+const fn at_least(id: &'static str, text: &'static str, paper: f64) -> Claim {
+    Claim { rule: Rule::AtLeast, ..at_most(id, text, paper) }
 }
 
 const fn at_most(id: &'static str, text: &'static str, paper: f64) -> Claim {
