@@ -71,11 +71,19 @@ impl<A: Copy + Eq> Store<A> {
         let (asks, shares) = (asking(message), self.shares(message, id));
         let peers = &self.peers;
         let former = |owner: Owner| holder(peers, owner, asks) == Holder::Former;
+        let readers = self.table.readers(id).len();
         self.table.keep_readers(id, |reader| !former(reader.owner));
+        let mut gave_up = self.table.readers(id).len() < readers;
         let record = self.table.get_mut(id);
         if shares && record.owner.is_some_and(former) {
             record.owner = None;
+            gave_up = true;
         }
+        if gave_up {
+            // Though the request may have to wait: what is on disk comes back with a restart.
+            self.note(id);
+        }
+        let record = self.table.get(id);
         let in_order = record.awaited && (shares || record.owner.is_none());
         let mut turn = self.turn(now, id, asks, shares);
         if turn == Turn::Granted && in_order {

@@ -250,6 +250,25 @@ fn a_store_that_restarts_waits_for_readers() {
     }
 }
 
+/// The lease is given up with the request already, though that one has to wait.
+#[test]
+fn what_a_waiting_reader_gave_up_does_not_come_back_with_a_restart() {
+    let durable = Config { durable: true, ..config() };
+    let mut first = read(durable.clone());
+    rows(&mut first);
+    let recall = only(ask(&mut first, MS, at_generation(head(Kind::New, 1, 0, 0), 1), 0, b"write"));
+    assert_eq!(short(&recall), (2, Kind::Recall, Status::Ok, 4, true, false));
+    let disk = rows(&mut first);
+    assert_eq!(only(ask(&mut first, MS, shared(Kind::Renew, 1, 3), 0, b"")).head.status, Status::Stale);
+    let [(key, row)] = &disk[..] else { panic!("{disk:?}") };
+    let mut second = store(durable);
+    second.load(2 * MS, HOLD, Saved::decode(key, row).expect("a row")).expect("room");
+    for (switch, grant, status) in [(1, 3, Status::Stale), (2, 4, Status::Ok)] {
+        let renewed = only(ask(&mut second, 2 * MS, shared(Kind::Renew, switch, grant), 0, b""));
+        assert_eq!(renewed.head.status, status, "switch {switch}");
+    }
+}
+
 #[test]
 fn contradictions_are_malformed() {
     let mut s = known(config());
