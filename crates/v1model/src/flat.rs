@@ -73,6 +73,12 @@ impl BlockEnv<'_> {
                     *sum = [self.flat_hash(algorithm[0], data, payload.then_some(call.rest)), 0];
                 }
             }
+            // What is out of the ordinary, `env.rs` counts or draws.
+            (Function::Random, [result, least, most]) => {
+                let (least, most) = (number(*least), number(*most));
+                let Some(drawn) = self.own.random.between_numbers(least, most) else { return false };
+                *result = [drawn as u64, (drawn >> 64) as u64];
+            }
             (Function::Clone, [_, session]) => self.ask().clone = Some((session[0] as u32, None)),
             (Function::ClonePreserving, [_, session, list]) => {
                 self.ask().clone = Some((session[0] as u32, Some(list[0] as u32)));

@@ -43,17 +43,23 @@ impl Random {
         }
     }
 
+    /// Uniform in `lo..=hi`; `None` if `lo > hi`, or for more than 2^64 numbers.
+    pub fn between_numbers(&mut self, lo: u128, hi: u128) -> Option<u128> {
+        let span = u64::try_from(hi.checked_sub(lo)?).ok()?;
+        let offset = if span == u64::MAX { self.next_u64() } else { self.below(span + 1) };
+        Some(lo + u128::from(offset))
+    }
+
     /// Uniform in `lo..=hi`, of the width of `lo`; `None` if `lo > hi`.
     pub fn between(&mut self, lo: &Bits, hi: &Bits) -> Option<Bits> {
         if lo.cmp_unsigned(hi).is_gt() {
             return None;
         }
         let width = lo.width();
-        if let (Some(l), Some(h)) = (lo.to_u128(), hi.to_u128())
-            && let Ok(span) = u64::try_from(h - l)
+        if let (Some(lo), Some(hi)) = (lo.to_u128(), hi.to_u128())
+            && let Some(drawn) = self.between_numbers(lo, hi)
         {
-            let offset = if span == u64::MAX { self.next_u64() } else { self.below(span + 1) };
-            return Some(Bits::new(width, l + u128::from(offset)));
+            return Some(Bits::new(width, drawn));
         }
         // Wide ranges: 64 bits more than needed make the bias of the remainder negligible.
         let span = hi.to_biguint() - lo.to_biguint() + 1u8;
