@@ -1,6 +1,6 @@
 //! `pointsman reproduce`: its output as text and files.
 
-use crate::support::{Scratch, assert_no_panic, pointsman, run};
+use crate::support::{Scratch, assert_no_panic, run};
 use serde_json::Value;
 
 /// The quickest figure, with as many seeds as a test can wait for.
@@ -55,50 +55,6 @@ fn probes() {
         claims.iter().find(|c| c["id"] == id).and_then(|c| c["ours"].as_f64()).expect("a number")
     };
     assert!((ours("rr-even") - 50.0).abs() < 1.0 && ours("probes-share") < 48.0, "{result}");
-}
-
-/// The same experiment on racks of namespaces: reports a hundred times as often also help there.
-#[test]
-fn a_figure_in_the_lab() {
-    let dir = Scratch::new("reproduce-lab");
-    let json = dir.path("r.json");
-    let args = ["reproduce", "fig-5.10", "--quick", "--in", "lab", "--seeds", "2", "--json", &json];
-    let output = pointsman(&args).output().expect("it starts");
-    assert!(output.status.success(), "{output:?}");
-    let text = std::fs::read_to_string(&json).expect("the file is there");
-    let result: Value = serde_json::from_str(&text).expect("one line of JSON");
-    assert_eq!(result["place"], "lab", "{result}");
-    let often = result["claims"].as_array().and_then(|c| c.iter().find(|c| c["id"] == "often"));
-    assert!(often.and_then(|c| c["ours"].as_f64()).is_some_and(|r| r < 0.8), "{result}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("in the lab: 8 runs"), "{output:?}");
-}
-
-/// nginx in place of the switch, with and without a quota: all requests are answered, and each claim has a number.
-#[test]
-fn a_figure_with_a_proxy_in_the_lab() {
-    const NAME: &str = "a_figure_with_a_proxy_in_the_lab";
-    if !pointsman_needs::programs(NAME, &["nginx-light:nginx"]) {
-        return;
-    }
-    let dir = Scratch::new("reproduce-proxy");
-    let json = dir.path("r.json");
-    let args = ["reproduce", "table-5.4", "--quick", "--in", "lab", "--seeds", "1", "--json", &json];
-    let ended = run(&args);
-    if ended.code != Some(0) && (ended.stderr.contains("quota") || ended.stderr.contains("apt-get install")) {
-        return pointsman_needs::skip(NAME, ended.stderr.lines().last().unwrap_or_default());
-    }
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stdout.contains("in the lab: 6 runs"), "{ended:?}");
-    let text = std::fs::read_to_string(&json).expect("the file is there");
-    let result: Value = serde_json::from_str(&text).expect("one line of JSON");
-    let claims = result["claims"].as_array().expect("claims");
-    assert_eq!(claims.len(), 8, "{result}");
-    for claim in claims {
-        // How large, and with how many lost requests, depends on what else the machine does.
-        let ours = claim["ours"].as_f64().unwrap_or(f64::NAN);
-        assert!(ours.is_finite() && ours > 0.0, "{claim}");
-        assert!(claim["loss_percent"].as_f64().is_some_and(|lost| lost < 50.0), "{claim}");
-    }
 }
 
 /// All schemes at 10 Gbit/s. Two parts leave in the file what the whole figure needs, which then simulates nothing.

@@ -1,4 +1,4 @@
-//! `pointsman reproduce --in lab` with the processes of TEA and RedPlane.
+//! `pointsman reproduce --in lab`: racks of namespaces, and the processes of TEA and RedPlane.
 
 use crate::support::{Finished, Scratch, run};
 use pointsman_lab::ensure;
@@ -6,6 +6,8 @@ use pointsman_lab::harness::Test;
 use serde_json::Value;
 
 pub const TESTS: &[(&str, Test)] = &[
+    ("frequent_reports_help_on_racks", frequent_reports_help_on_racks),
+    ("proxies_with_and_without_a_quota", proxies_with_and_without_a_quota),
     ("look_ups_bare_reads_and_bare_echoes", look_ups_bare_reads_and_bare_echoes),
     ("round_trips_through_real_switches", round_trips_through_real_switches),
     ("as_many_packets_as_pass", as_many_packets_as_pass),
@@ -16,9 +18,14 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A figure, once: its claims have numbers, and its table has these words.
 fn once(figure: &str, claims: usize, words: &[&str]) -> Outcome<Finished> {
+    with_seeds("1", figure, claims, words).map(|(ended, _)| ended)
+}
+
+/// The same with so many seeds; also returns the result.
+fn with_seeds(seeds: &str, figure: &str, claims: usize, words: &[&str]) -> Outcome<(Finished, Value)> {
     let dir = Scratch::new("reproduce-lab");
     let (json, csv) = (dir.path("r.json"), dir.path("r.csv"));
-    let args = ["reproduce", figure, "--quick", "--in", "lab", "--seeds", "1"];
+    let args = ["reproduce", figure, "--quick", "--in", "lab", "--seeds", seeds];
     let ended = run(&[&args[..], &["--json", &json, "--csv", &csv]].concat());
     ensure!(ended.code == Some(0), "{ended:?}");
     let result: Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
@@ -34,7 +41,32 @@ fn once(figure: &str, claims: usize, words: &[&str]) -> Outcome<Finished> {
     for word in words {
         ensure!(table.contains(word), "{word}: {table}");
     }
-    Ok(ended)
+    Ok((ended, result))
+}
+
+/// Reports a hundred times as often make requests faster, as in the simulator.
+fn frequent_reports_help_on_racks() -> Outcome<()> {
+    let (ended, result) = with_seeds("2", "fig-5.10", 3, &[])?;
+    let often = result["claims"].as_array().and_then(|c| c.iter().find(|c| c["id"] == "often"));
+    ensure!(often.and_then(|c| c["ours"].as_f64()).is_some_and(|r| r < 0.8), "{result}");
+    ensure!(ended.stdout.contains("in the lab: 8 runs"), "{ended:?}");
+    Ok(())
+}
+
+/// nginx in the place of the switch.
+fn proxies_with_and_without_a_quota() -> Outcome<()> {
+    const NAME: &str = "proxies_with_and_without_a_quota";
+    if !pointsman_needs::programs(NAME, &["nginx-light:nginx"]) {
+        return Ok(());
+    }
+    match once("table-5.4", 8, &[]) {
+        Err(why) if why.to_string().contains("quota") => pointsman_needs::skip(NAME, &why.to_string()),
+        ended => {
+            let ended = ended?;
+            ensure!(ended.stdout.contains("in the lab: 6 runs"), "{ended:?}");
+        }
+    }
+    Ok(())
 }
 
 /// TEA: packets of two sizes that are looked up in a memory server, READs of its memory without a switch, and the same packets without
