@@ -3,8 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// An event in the calendar. Its parts are handled one by one, not as a whole: reading a value as a whole just after
-/// writing it in pieces stalls the processor.
+/// An event in the calendar.
 #[derive(Clone, Copy)]
 struct Entry<T> {
     at: u64,
@@ -43,7 +42,7 @@ const YEAR: usize = 2048;
 
 const NONE: u32 = u32::MAX;
 
-/// A list of entries, in no order: the first one's place. All lists lie in one memory, so that what was just used is used again.
+/// Lists of entries, in no order. A list is the place of its first entry. All share one memory, so that what was just used is used again.
 struct Lists<T> {
     /// Entries, each with the next of its list. Free ones also form a list.
     entries: Vec<(Entry<T>, u32)>,
