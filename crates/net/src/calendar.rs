@@ -327,4 +327,20 @@ mod tests {
             assert_eq!((calendar.next_at(), calendar.pop()), (None, None));
         }
     }
+
+    /// Frames on links while all else is far ahead: each waits in the list of its slot, none in a heap.
+    #[test]
+    fn what_is_far_ahead_begins_no_slot() {
+        let mut calendar = Calendar::<u64>::default();
+        calendar.enter(100_000_000, 0u64);
+        let mut now = 0;
+        for frame in 1..1000u64 {
+            calendar.enter(now + 500, frame);
+            calendar.enter(now + 900, frame);
+            assert!(calendar.now.is_empty(), "at {now}");
+            let both = [calendar.pop(), calendar.pop()];
+            assert_eq!(both, [Some((now + 500, frame)), Some((now + 900, frame))]);
+            now += 900;
+        }
+    }
 }
