@@ -71,9 +71,7 @@ impl<A: Copy + Eq> Store<A> {
         let (asks, shares) = (asking(message), self.shares(message, id));
         let peers = &self.peers;
         let former = |owner: Owner| holder(peers, owner, asks) == Holder::Former;
-        let readers = self.table.readers(id).len();
-        self.table.keep_readers(id, |reader| !former(reader.owner));
-        let mut gave_up = self.table.readers(id).len() < readers;
+        let mut gave_up = self.table.keep_readers(id, |reader| !former(reader.owner));
         let record = self.table.get_mut(id);
         if shares && record.owner.is_some_and(former) {
             record.owner = None;

@@ -179,12 +179,14 @@ impl Table {
         }
     }
 
-    /// Removes those that are not to be kept.
-    pub fn keep_readers(&mut self, id: RecordId, keep: impl FnMut(&Reader) -> bool) {
-        if let Some(mut readers) = self.readers.remove(&id) {
-            readers.retain(keep);
-            self.set_readers(id, readers);
-        }
+    /// Removes those that are not to be kept: whether there were any.
+    pub fn keep_readers(&mut self, id: RecordId, keep: impl FnMut(&Reader) -> bool) -> bool {
+        let Some(mut readers) = self.readers.remove(&id) else { return false };
+        let before = readers.len();
+        readers.retain(keep);
+        let removed = readers.len() < before;
+        self.set_readers(id, readers);
+        removed
     }
 
     /// The record of a number, if it is in use.
