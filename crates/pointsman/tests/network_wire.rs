@@ -70,11 +70,31 @@ fn flows_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
         assert!(large["p50_ms"].as_f64().is_some_and(|ms| ms > 83.0), "{result}");
         assert!(all["slowdown_mean"].as_f64().is_some_and(|s| s > 1.0), "{result}");
     }
+    let output = pointsman(&["sim", &scenario, "--json", &json]).output()?;
+    assert!(output.status.success(), "{output:?}");
+    let simulated: Value =
+        serde_json::from_str(std::fs::read_to_string(&json)?.lines().next().unwrap_or(""))?;
+    takes_the_same_paths(&simulated, &results[0]);
     std::fs::write(&scenario, FLOWS.replace("cubic", "dctcp"))?;
     let output = pointsman(&["sim", &scenario, "--lab"]).output()?;
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("flows.tcp.algorithm"), "{error}");
     Ok(())
+}
+
+/// ECMP's hash has the ports of flows, which are equal in both worlds: so are the bytes that each leaf sends to each spine, but for what is sent again.
+fn takes_the_same_paths(simulated: &Value, lab: &Value) {
+    let sent = |result: &Value| -> Vec<f64> {
+        let leaves = result["network"]["switches"].as_array().expect("a list").iter().take(2);
+        let ports = leaves.flat_map(|s| s["ports"].as_array().expect("a list"));
+        ports
+            .filter(|p| p["port"].as_u64() > Some(2))
+            .map(|p| p["bytes"].as_f64().expect("a number"))
+            .collect()
+    };
+    let (simulated, lab) = (sent(simulated), sent(lab));
+    let close = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < 0.1;
+    assert!(simulated.len() == 4 && simulated.iter().zip(&lab).all(close), "{simulated:?}, {lab:?}");
 }
 
 /// Schemes that add a header between switches carry the kernel's full segments: links between switches have room for both.

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::sys::{self, Epoll, Interest, Timer};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Port of every host's receiver.
-const SERVICE: u16 = 9;
-/// The first bytes of a flow are its number. Shorter flows have so many bytes.
-const HEAD: usize = 4;
 /// Bytes that are written or read at once.
 const CHUNK: usize = 64 << 10;
 static ZEROES: [u8; CHUNK] = [0; CHUNK];
@@ -42,8 +38,10 @@ pub struct FlowPlan {
     pub from: usize,
     /// The host that receives it, by number.
     pub to: usize,
-    /// Its length; at least 4.
+    /// Its length; at least 1.
     pub bytes: u64,
+    /// The ports of its sender and of its receiver. A host uses a port for one flow only.
+    pub ports: (u16, u16),
     /// DSCP of its data.
     pub dscp: u8,
 }
@@ -81,7 +79,7 @@ pub fn flows(
     start: Instant,
 ) -> Result<Vec<FlowFate>> {
     let shared = Arc::new(Shared {
-        addresses: hosts.iter().map(|h| SocketAddr::new(h.address, SERVICE)).collect(),
+        addresses: hosts.iter().map(|h| h.address).collect(),
         plan: plan.into(),
         config: config.clone(),
         start,
@@ -120,7 +118,7 @@ pub fn flows(
 }
 
 struct Shared {
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<IpAddr>,
     plan: Arc<[FlowPlan]>,
     config: FlowsConfig,
     start: Instant,
@@ -138,10 +136,24 @@ impl Shared {
     }
 }
 
-/// A connection of which this host is one end.
-enum Connection {
-    Sends { socket: Socket, flow: usize, sent: u64 },
-    Receives { socket: Socket, head: Vec<u8>, received: u64, moved: Duration, stall: Duration },
+/// A flow of which this host is one end.
+struct Connection {
+    flow: usize,
+    socket: Socket,
+    role: Role,
+}
+
+enum Role {
+    Sends {
+        sent: u64,
+    },
+    /// The socket listens.
+    Waits,
+    Receives {
+        received: u64,
+        moved: Duration,
+        stall: Duration,
+    },
 }
 
 struct Host {
@@ -149,38 +161,42 @@ struct Host {
     shared: Arc<Shared>,
     epoll: Epoll,
     timer: Timer,
-    receiver: Socket,
     /// The next flow that it may have to start.
     next: usize,
     /// By token.
     connections: BTreeMap<u64, Connection>,
-    tokens: u64,
+    /// The next token.
+    token: u64,
     /// Its share of the flows' fates.
     done: BTreeMap<usize, FlowFate>,
 }
 
-/// Tokens below are connections.
+/// Other tokens are connections.
 const TIMER: u64 = u64::MAX;
-const RECEIVER: u64 = u64::MAX - 1;
 
 impl Host {
+    /// With a socket for each flow that it will receive.
     fn open(own: usize, shared: Arc<Shared>) -> io::Result<Self> {
         let (epoll, timer) = (Epoll::new()?, Timer::new()?);
-        let receiver = Self::socket(&shared, own)?;
-        receiver.set_reuse_address(true)?;
-        receiver.bind(&SockAddr::from(shared.addresses[own]))?;
-        receiver.listen(4096)?;
-        epoll.add(&receiver, RECEIVER, Interest::READ)?;
         epoll.add(&timer, TIMER, Interest::READ)?;
         let (connections, done) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Host { own, shared, epoll, timer, receiver, next: 0, connections, tokens: 0, done })
+        let mut host = Host { own, shared, epoll, timer, next: 0, connections, token: 0, done };
+        let plan = host.shared.plan.clone();
+        for (flow, wanted) in plan.iter().enumerate().filter(|(_, f)| f.to == own) {
+            let socket = host.socket(wanted.ports.1)?;
+            socket.listen(1)?;
+            host.add(Connection { flow, socket, role: Role::Waits })?;
+        }
+        Ok(host)
     }
 
-    fn socket(shared: &Shared, own: usize) -> io::Result<Socket> {
-        let domain = Domain::for_address(shared.addresses[own]);
-        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    /// A socket of this host with this port.
+    fn socket(&self, port: u16) -> io::Result<Socket> {
+        let address = SocketAddr::new(self.shared.addresses[self.own], port);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
-        socket.set_tcp_congestion(shared.config.congestion.as_bytes())?;
+        socket.set_tcp_congestion(self.shared.config.congestion.as_bytes())?;
+        socket.bind(&address.into())?;
         Ok(socket)
     }
 
@@ -199,8 +215,7 @@ impl Host {
             for event in ready.drain(..) {
                 match event.token {
                     TIMER => self.timer.clear(),
-                    RECEIVER => self.accept()?,
-                    token => self.carry(token),
+                    token => self.carry(token)?,
                 }
             }
         }
@@ -219,54 +234,50 @@ impl Host {
     }
 
     fn add(&mut self, connection: Connection) -> io::Result<()> {
-        let (Connection::Sends { socket, .. } | Connection::Receives { socket, .. }) = &connection;
-        self.epoll.add(socket, self.tokens, Interest::EDGES)?;
-        self.connections.insert(self.tokens, connection);
+        let token = self.token;
+        self.token += 1;
+        self.epoll.add(&connection.socket, token, Interest::EDGES)?;
+        self.connections.insert(token, connection);
         // It may be ready already: edges before it was added do not count.
-        self.carry(self.tokens);
-        self.tokens += 1;
-        Ok(())
+        self.carry(token)
     }
 
     fn start(&mut self, flow: usize, late: Duration) -> io::Result<()> {
         let plan = self.shared.plan[flow];
         self.done.entry(flow).or_default().late = late > Duration::from_millis(5);
-        let socket = Self::socket(&self.shared, self.own)?;
+        let socket = self.socket(plan.ports.0)?;
         socket.set_tos_v4(u32::from(plan.dscp) << 2)?;
-        match socket.connect(&SockAddr::from(self.shared.addresses[plan.to])) {
+        let receiver = SocketAddr::new(self.shared.addresses[plan.to], plan.ports.1);
+        match socket.connect(&receiver.into()) {
             Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
-            _ => self.add(Connection::Sends { socket, flow, sent: 0 }),
+            _ => self.add(Connection { flow, socket, role: Role::Sends { sent: 0 } }),
         }
     }
 
-    fn accept(&mut self) -> io::Result<()> {
-        while let Ok((socket, _)) = self.receiver.accept() {
-            socket.set_nonblocking(true)?;
-            let (moved, stall) = (Duration::ZERO, Duration::ZERO);
-            self.add(Connection::Receives { socket, head: Vec::new(), received: 0, moved, stall })?;
-        }
-        Ok(())
-    }
-
-    /// Writes or reads what is possible.
-    fn carry(&mut self, token: u64) {
-        let Some(mut connection) = self.connections.remove(&token) else { return };
+    /// Accepts, writes or reads what is possible.
+    fn carry(&mut self, token: u64) -> io::Result<()> {
+        let Some(mut connection) = self.connections.remove(&token) else { return Ok(()) };
         let now = self.shared.now();
-        let open = match &mut connection {
-            Connection::Sends { socket, flow, sent } => {
-                let length = self.shared.plan[*flow].bytes.max(HEAD as u64);
-                send(socket, *flow, sent, length)
-            }
-            Connection::Receives { socket, head, received, moved, stall } => {
-                let open = receive(socket, head, received);
-                let flow = number(head, &self.shared.plan);
-                if let Some(plan) = flow.map(|f| self.shared.plan[f]) {
-                    *stall = now.saturating_sub((*moved).max(plan.at)).max(*stall);
-                    *moved = now;
-                    open && *received < plan.bytes.max(HEAD as u64)
-                } else {
-                    open
+        let Connection { flow, socket, role } = &mut connection;
+        let plan = self.shared.plan[*flow];
+        let open = match role {
+            Role::Waits => match socket.accept() {
+                Ok((accepted, _)) => {
+                    accepted.set_nonblocking(true)?;
+                    let role = Role::Receives { received: 0, moved: plan.at, stall: Duration::ZERO };
+                    return self.add(Connection { flow: *flow, socket: accepted, role });
                 }
+                Err(_) => true,
+            },
+            Role::Sends { sent } => send(socket, sent, plan.bytes),
+            Role::Receives { received, moved, stall } => {
+                let before = *received;
+                let open = receive(socket, received);
+                if *received > before {
+                    *stall = now.saturating_sub(*moved).max(*stall);
+                    *moved = now;
+                }
+                open && *received < plan.bytes
             }
         };
         if open {
@@ -274,19 +285,20 @@ impl Host {
         } else {
             self.close(connection, now);
         }
+        Ok(())
     }
 
     /// Takes over what a connection that has ended says of its flow.
-    fn close(&mut self, connection: Connection, now: Duration) {
-        match connection {
-            Connection::Sends { socket, flow, .. } => {
+    fn close(&mut self, Connection { flow, socket, role }: Connection, now: Duration) {
+        match role {
+            Role::Waits => {}
+            Role::Sends { .. } => {
                 // Without an answer of the kernel none are known.
                 self.done.entry(flow).or_default().retransmitted += sys::sent_again(&socket).unwrap_or(0);
             }
-            Connection::Receives { head, received, moved, stall, .. } => {
-                let Some(flow) = number(&head, &self.shared.plan) else { return };
+            Role::Receives { received, moved, stall } => {
                 let fate = self.done.entry(flow).or_default();
-                let all = received >= self.shared.plan[flow].bytes.max(HEAD as u64);
+                let all = received >= self.shared.plan[flow].bytes;
                 fate.stall = if all { stall } else { stall.max(now.saturating_sub(moved)) };
                 if all && fate.ended.is_none() {
                     fate.ended = Some(moved);
@@ -298,14 +310,10 @@ impl Host {
 }
 
 /// Sends on; whether the connection is still needed. After its last byte a sender waits for the receiver to close.
-fn send(mut socket: &Socket, flow: usize, sent: &mut u64, length: u64) -> bool {
+fn send(mut socket: &Socket, sent: &mut u64, length: u64) -> bool {
     while *sent < length {
-        let head = (flow as u32).to_be_bytes();
-        let bytes: &[u8] = match usize::try_from(*sent) {
-            Ok(at) if at < HEAD => &head[at..],
-            _ => &ZEROES[..usize::try_from(length - *sent).unwrap_or(CHUNK).min(CHUNK)],
-        };
-        match socket.write(bytes) {
+        let chunk = usize::try_from(length - *sent).unwrap_or(CHUNK).min(CHUNK);
+        match socket.write(&ZEROES[..chunk]) {
             Ok(n) => *sent += n as u64,
             Err(e) => return matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected),
         }
@@ -317,22 +325,13 @@ fn send(mut socket: &Socket, flow: usize, sent: &mut u64, length: u64) -> bool {
 }
 
 /// Receives what has come; whether more is to come.
-fn receive(mut socket: &Socket, head: &mut Vec<u8>, received: &mut u64) -> bool {
+fn receive(mut socket: &Socket, received: &mut u64) -> bool {
     let mut buffer = [0; CHUNK];
     loop {
         match socket.read(&mut buffer) {
             Ok(0) => return false,
-            Ok(n) => {
-                head.extend(buffer[..n].iter().take(HEAD - head.len()));
-                *received += n as u64;
-            }
+            Ok(n) => *received += n as u64,
             Err(e) => return e.kind() == io::ErrorKind::WouldBlock,
         }
     }
-}
-
-/// The flow that a connection's first bytes name.
-fn number(head: &[u8], plan: &[FlowPlan]) -> Option<usize> {
-    let flow = u32::from_be_bytes(head.try_into().ok()?) as usize;
-    (flow < plan.len()).then_some(flow)
 }

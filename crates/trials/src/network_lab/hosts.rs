@@ -137,20 +137,28 @@ fn over_tcp(
     };
     let hosts: Vec<FlowHost> = scenario.topology.hosts().iter().enumerate().map(host).collect();
     let plan = work.plan(&scenario.topology, scenario.duration_ns, seed);
+    // With the ports of the simulation a hash of them chooses the same paths.
+    let ports = Flows::ports(&plan).ok_or_else(|| {
+        pointsman_lab::Error::new(
+            "--lab: a host has more than 64,512 flows: lower `count`, `duration_s` or the load",
+        )
+    })?;
     let dscp = |bytes: u64| if bytes > work.large_above { work.dscp.1 } else { work.dscp.0 };
     let wanted: Vec<FlowPlan> = plan
         .iter()
-        .map(|f| FlowPlan {
+        .zip(ports)
+        .map(|(f, ports)| FlowPlan {
             at: Duration::from_nanos(f.at),
             from: f.from as usize,
             to: f.to as usize,
             bytes: f.bytes,
             dscp: dscp(f.bytes),
+            ports,
         })
         .collect();
     let last = plan.last().map_or(0, |f| f.at);
     let config = FlowsConfig { congestion, end: Duration::from_nanos(last + scenario.patience_ns) };
-    let lead = LEAD + FOR_A_SOCKET * hosts.len() as u32;
+    let lead = LEAD + FOR_A_SOCKET * (hosts.len() + wanted.len()) as u32;
     let (scenario, work) = (scenario.clone(), work.clone());
     let run = move |start| {
         let fates = flows(&hosts, &wanted, &config, start)?;

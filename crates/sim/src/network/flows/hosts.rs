@@ -118,9 +118,9 @@ impl<'s> Senders<'s> {
         });
         let (from, to) = (flow.from as usize, flow.to as usize);
         // Without a free port, a host cannot start a flow: it remains unfinished.
-        let Some(source) = self.interfaces[from].open(first) else { return self.free.push(first) };
-        let Some(destination) = self.interfaces[to].open(first + 1) else {
-            self.interfaces[from].close(source);
+        let Some(source) = self.interfaces[from].ports.open(first) else { return self.free.push(first) };
+        let Some(destination) = self.interfaces[to].ports.open(first + 1) else {
+            self.interfaces[from].ports.close(source);
             return self.free.push(first);
         };
         let hosts = self.scenario.topology.hosts();
@@ -291,7 +291,7 @@ impl<'s> Senders<'s> {
         }
         for number in pair {
             if let Some(end) = self.ends[number as usize].take() {
-                self.interfaces[end.host as usize].close(end.head.ports.0);
+                self.interfaces[end.host as usize].ports.close(end.head.ports.0);
                 if number == pair[0] {
                     self.fates.sent_again(end.flow, end.sent_again());
                 }
@@ -357,7 +357,7 @@ impl Hosts for Senders<'_> {
             network.recycle(frame);
         }
         let found = seen.and_then(|seen| {
-            let number = self.interfaces.get(host.0 as usize)?.at(seen.ports.1)?;
+            let number = self.interfaces.get(host.0 as usize)?.ports.at(seen.ports.1)?;
             let end = self.ends[number as usize].as_deref()?;
             let ours = end.addresses() == seen.addresses && end.head.ports == (seen.ports.1, seen.ports.0);
             ours.then_some((number, seen))

@@ -1,7 +1,8 @@
 //! A host's interface: connections with something to send take turns, and little waits behind each other on the way to the wire.
 
+use super::plan::Flow;
 use pointsman_topology::{HostId, Line, Topology};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a frame takes on an Ethernet in addition to its bytes: preamble, checksum and gap.
 const OVERHEAD: u64 = 24;
@@ -12,7 +13,7 @@ const TRAINS: u64 = 2;
 pub(super) const FIRST_PORT: u16 = 1024;
 const NONE: u32 = u32::MAX;
 
-/// A host's interface, and its ports.
+/// A host's interface.
 #[derive(Debug)]
 pub(super) struct Interface {
     /// Ends of connections that wait for their turn.
@@ -21,10 +22,8 @@ pub(super) struct Interface {
     pub armed: bool,
     /// So long may what was sent take until it has left, at most, for more to be sent.
     pub limit_ns: u64,
-    /// By port from [`FIRST_PORT`] on: the end of a connection.
-    ports: Vec<u32>,
-    /// Ports that were used and are not any more, in the order in which they became free.
-    free: VecDeque<u16>,
+    /// The host's ports.
+    pub ports: Ports,
 }
 
 impl Interface {
@@ -35,26 +34,36 @@ impl Interface {
             waiting: VecDeque::new(),
             armed: false,
             limit_ns: (bits as f64 * 1e9 / line.bits_per_s as f64) as u64,
-            ports: Vec::new(),
-            free: VecDeque::new(),
+            ports: Ports::default(),
         }
     }
+}
 
+/// A host's ports.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    /// From [`FIRST_PORT`] on: the end of a connection.
+    ends: Vec<u32>,
+    /// Ports that were used and are not any more, in the order in which they became free.
+    free: VecDeque<u16>,
+}
+
+impl Ports {
     /// Gives an end a port. `None`: all are taken.
     pub fn open(&mut self, end: u32) -> Option<u16> {
-        let next = u16::try_from(self.ports.len() + usize::from(FIRST_PORT)).ok();
+        let next = u16::try_from(self.ends.len() + usize::from(FIRST_PORT)).ok();
         if let Some(port) = next {
-            self.ports.push(end);
+            self.ends.push(end);
             return Some(port);
         }
         let port = self.free.pop_front()?;
-        self.ports[usize::from(port - FIRST_PORT)] = end;
+        self.ends[usize::from(port - FIRST_PORT)] = end;
         Some(port)
     }
 
     /// The port is free again.
     pub fn close(&mut self, port: u16) {
-        if let Some(at) = self.ports.get_mut(usize::from(port.wrapping_sub(FIRST_PORT))) {
+        if let Some(at) = self.ends.get_mut(usize::from(port.wrapping_sub(FIRST_PORT))) {
             *at = NONE;
             self.free.push_back(port);
         }
@@ -63,7 +72,7 @@ impl Interface {
     /// The end at a port.
     #[inline]
     pub fn at(&self, port: u16) -> Option<u32> {
-        let found = *self.ports.get(usize::from(port.checked_sub(FIRST_PORT)?))?;
+        let found = *self.ends.get(usize::from(port.checked_sub(FIRST_PORT)?))?;
         (found != NONE).then_some(found)
     }
 }
@@ -75,4 +84,31 @@ pub(super) fn interfaces(topology: &Topology, packets: u16, frame_bytes: u64) ->
         Interface::new(&link.unwrap_or_default(), packets, frame_bytes)
     };
     (0..topology.hosts().len() as u32).map(line).collect()
+}
+
+/// The ports of all flows, of the sender and of the receiver, while no host uses one twice. `None`: a host has too many flows for that.
+pub(super) fn ports(plan: &[Flow]) -> Option<Vec<(u16, u16)>> {
+    let mut hosts: BTreeMap<u32, Ports> = BTreeMap::new();
+    let mut open = |host| hosts.entry(host).or_default().open(0);
+    plan.iter().map(|flow| Some((open(flow.from)?, open(flow.to)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_for_one_flow() {
+        let flow = |(from, to)| Flow { at: 0, from, to, bytes: 1 };
+        let plan: Vec<Flow> = [(0, 1), (2, 0), (0, 1), (1, 2)].map(flow).into();
+        let expected = vec![(1024, 1024), (1024, 1025), (1026, 1025), (1026, 1025)];
+        assert_eq!(ports(&plan), Some(expected));
+
+        let most = usize::from(u16::MAX - FIRST_PORT) + 1;
+        let mut plan: Vec<Flow> = (0..most as u32).map(|n| flow((0, 1 + n % 7))).collect();
+        let last = ports(&plan).and_then(|ports| ports.last().copied());
+        assert_eq!(last.map(|(source, _)| source), Some(u16::MAX));
+        plan.push(flow((1, 0)));
+        assert_eq!(ports(&plan), None);
+    }
 }

@@ -102,6 +102,12 @@ impl Flows {
         plan::plan(self, topology, duration_ns, seed)
     }
 
+    /// The ports that simulated hosts use for these flows: those of the sender and of the receiver. `None`: a host has too many flows to use a
+    /// port for one only.
+    pub fn ports(plan: &[Flow]) -> Option<Vec<(u16, u16)>> {
+        interface::ports(plan)
+    }
+
     /// The approximate memory that they take in a simulation.
     pub fn memory_bytes(&self, topology: &Topology, duration_ns: u64) -> f64 {
         let flows = plan::expected(self, topology, duration_ns);
