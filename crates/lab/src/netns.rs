@@ -74,6 +74,7 @@ impl Namespace {
         thread_name: &str,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>> {
+        let f: Box<dyn FnOnce() -> T + Send> = Box::new(f);
         // A thread starts in its parent's namespace: so the parent enters it first, and its failure is ours.
         self.enter(|| thread::Builder::new().name(thread_name.to_owned()).spawn(f))?
             .map_err(|e| Error::os(format!("cannot start the thread {thread_name}"), e))
@@ -119,6 +120,13 @@ impl AsFd for Namespace {
 
 /// Runs `f` on a separate thread, because its changes of namespace cannot be undone.
 fn on_thread<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T> {
+    let (mut f, mut result) = (Some(f), None);
+    wait_for_thread(name, &mut || result = f.take().map(|f| f()))?;
+    Ok(result.unwrap_or_else(|| unreachable!("the thread has ended without a panic")))
+}
+
+/// Its part that is the same for all callers, of which there are more than a hundred: each copy would be 2 KB.
+fn wait_for_thread(name: &str, f: &mut (dyn FnMut() + Send)) -> Result<()> {
     thread::scope(|scope| {
         let handle = thread::Builder::new()
             .name(format!("enter {name}"))
