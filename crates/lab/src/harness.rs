@@ -19,9 +19,9 @@ pub type Tests = [(&'static str, Test)];
 pub type Modules<'a> = [(&'a str, &'a Tests)];
 
 /// How many tests run at the same time that may.
-const LANES: usize = 2;
+const LANES: usize = 3;
 
-/// Runs the tests of `alone` one after the other, then those of `together` two at a time: these measure nothing and mostly wait. If the
+/// Runs the tests of `alone` one after the other, then those of `together` three at a time: these measure nothing and mostly wait. If the
 /// command line has a first word, only tests whose name, `module::test`, contains it are run.
 ///
 /// These tests wait for processes in real time, which other processes of the machine may delay. Therefore those that fail run once more
