@@ -2,6 +2,7 @@
 
 use crate::rack_wire::{Fallible, PATIENCE};
 use pointsman_lab::harness::Test;
+use pointsman_lab::wiring::bring_loopback_up;
 use pointsman_lab::{Namespace, ensure};
 use pointsman_node::http::client::{Ask, ask};
 use std::io::{BufRead, BufReader};
@@ -21,8 +22,7 @@ impl Drop for Demo {
 
 fn the_demo_can_be_watched() -> Fallible<()> {
     let outside = Namespace::new("outside")?;
-    let up = outside.enter(|| Command::new("ip").args(["link", "set", "lo", "up"]).status())??;
-    ensure!(up.success(), "{up}");
+    outside.enter(bring_loopback_up)??;
     let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
     command.args(["demo", "--quick", "--watch"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,8 +1,9 @@
 //! `pointsman net`: the networks in examples/net, their prompt, commands from other terminals, and a controller in Python.
 
 use crate::support::{Scratch, file, pointsman, root};
-use pointsman_lab::ensure;
 use pointsman_lab::harness::Test;
+use pointsman_lab::wiring::bring_loopback_up;
+use pointsman_lab::{Namespace, ensure};
 use std::error::Error;
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
@@ -22,8 +23,15 @@ pub const TESTS: &[(&str, Test)] = &[
     ("files_that_do_not_fit", files_that_do_not_fit),
 ];
 
+/// Moves a test to a network namespace of its own: without settings all networks have the same ports for P4Runtime, and tests run at the same time.
+fn apart() -> Outcome {
+    Namespace::new("net")?.join()?;
+    Ok(bring_loopback_up()?)
+}
+
 /// The multicast group for flooding has a port twice, and no entry says where hosts are.
 fn duplicates_are_counted() -> Outcome {
+    apart()?;
     let dir = Scratch::new("net-twice");
     let entries = std::fs::read_to_string(file("examples/net/pair-s1.json"))?;
     let entries = entries.replace("../forwarder/main.p4", &file("examples/forwarder/main.p4"));
@@ -42,19 +50,14 @@ fn duplicates_are_counted() -> Outcome {
 
 /// A script runs where controllers are, and ends with the network.
 fn scripts_of_p4_utils() -> Outcome {
+    apart()?;
     let dir = Scratch::new("net-scripts");
     let triangle = std::fs::read_to_string(file("examples/net/triangle.json"))?;
     let word = format!("86401.{}", std::process::id());
     let note = dir.path("note");
     let scripts =
         format!(r#"{{"exec_scripts": [{{"cmd": "echo $$ > {note}; sleep {word} &"}}, {{"cmd": "exit 3"}}],"#);
-    // Another test runs this network at the same time.
-    let mut topology = triangle.replacen('{', &scripts, 1);
-    for (n, port) in [(1, 9611), (2, 9612), (3, 9613)] {
-        let entries = format!("\"triangle-s{n}.json\"");
-        topology = topology.replace(&entries, &format!("{entries}, \"grpc_port\": {port}"));
-    }
-    dir.write("p4app.json", topology);
+    dir.write("p4app.json", triangle.replacen('{', &scripts, 1));
     for name in ["route.p4", "triangle-s1.json", "triangle-s2.json", "triangle-s3.json"] {
         std::fs::copy(file(&format!("examples/net/{name}")), dir.path(name))?;
     }
@@ -231,6 +234,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn a_script_for_two_hosts() -> Outcome {
+    apart()?;
     let dir = Scratch::new("net-pair");
     let (pcap, log) = (dir.path("pcap"), dir.path("log"));
     let commands = "nodes\nlinks\npingall\nh1 cat /proc/net/dev\nc0 echo to h2\nh1 exit 3\n";
@@ -259,6 +263,7 @@ fn a_script_for_two_hosts() -> Outcome {
 }
 
 fn three_switches_and_a_cut_link() -> Outcome {
+    apart()?;
     let dir = Scratch::new("net-triangle");
     let done =
         script_in(&dir, &[&file("examples/net/triangle.json")], "pingall\nlink s1 s2 down\npingall\n")?;
@@ -284,6 +289,7 @@ fn exec(network: &Child, words: &[&str]) -> Result<Output, Box<dyn Error>> {
 
 /// A controller as the tutorials write them: P4Info and device config from `build`, the program wrapped as PI's clients do it, election id 1.
 fn a_controller_and_other_terminals() -> Outcome {
+    apart()?;
     let dir = Scratch::new("net-controller");
     let topology = std::fs::read_to_string(file("examples/net/pair.json"))?;
     let without = topology.replace("\"runtime_json\": \"pair-s1.json\"", "\"cpu_port\": 510");
@@ -323,6 +329,7 @@ fn processes(word: &str) -> usize {
 }
 
 fn nothing_is_left_after_a_kill() -> Outcome {
+    apart()?;
     // A command line like no other.
     let word = format!("86400.{}", std::process::id());
     let mut network = start(&[&file("examples/net/pair.json")])?;
@@ -349,6 +356,7 @@ fn nothing_is_left_after_a_kill() -> Outcome {
 }
 
 fn files_that_do_not_fit() -> Outcome {
+    apart()?;
     let dir = Scratch::new("net-wrong");
     let pair = std::fs::read_to_string(file("examples/net/pair.json"))?;
     let entries = std::fs::read_to_string(file("examples/net/pair-s1.json"))?;
