@@ -125,7 +125,7 @@ fn on_thread<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T> {
     Ok(result.unwrap_or_else(|| unreachable!("the thread has ended without a panic")))
 }
 
-/// Its part that is the same for all callers, of which there are more than a hundred: each copy would be 2 KB.
+/// The part that is the same for all callers. There are more than a hundred of them, and each copy would take 2 KB.
 fn wait_for_thread(name: &str, f: &mut (dyn FnMut() + Send)) -> Result<()> {
     thread::scope(|scope| {
         let handle = thread::Builder::new()

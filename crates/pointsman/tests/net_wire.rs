@@ -106,7 +106,7 @@ fn links_that_lose_packets() -> Outcome {
         + "h1 cat /proc/net/snmp\n";
     let done = script_in(&dir, &["p4app.json"], &commands)?;
     let out = text(&done.stdout);
-    // Datagrams to ports that are closed: the second number of UDP. Packets of the interface would also be answers to such datagrams.
+    // Datagrams to closed ports: the second number of UDP. The counter of the interface would include the answers to such datagrams.
     let closed = |line: &str| line.strip_prefix("Udp: ")?.split(' ').nth(1)?.parse().ok();
     let counts: Vec<u64> = out.lines().filter_map(closed).collect();
     // 700 each with a deviation of 15.

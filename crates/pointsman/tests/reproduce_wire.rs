@@ -30,7 +30,7 @@ fn launch(dir: &Scratch, figure: &str, seeds: &str) -> Finished {
     run(&[&["reproduce", figure, "--quick", "--in", "lab", "--seeds", seeds][..], &files].concat())
 }
 
-/// Looks at what it has written. Returns the result.
+/// Checks the files that a run has written, and returns its result.
 fn judge(dir: &Scratch, ended: &Finished, claims: usize, words: &[&str]) -> Outcome<Value> {
     ensure!(ended.code == Some(0), "{ended:?}");
     let result: Value = serde_json::from_str(&std::fs::read_to_string(dir.path("r.json"))?)?;

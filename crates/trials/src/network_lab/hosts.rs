@@ -137,7 +137,7 @@ fn over_tcp(
     };
     let hosts: Vec<FlowHost> = scenario.topology.hosts().iter().enumerate().map(host).collect();
     let plan = work.plan(&scenario.topology, scenario.duration_ns, seed);
-    // With the ports of the simulation a hash of them chooses the same paths.
+    // The ports are those of the simulation, so that a hash of them chooses the same paths.
     let ports = Flows::ports(&plan).ok_or_else(|| {
         pointsman_lab::Error::new(
             "--lab: a host has more than 64,512 flows: lower `count`, `duration_s` or the load",
