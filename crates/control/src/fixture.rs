@@ -47,6 +47,54 @@ struct Builder {
 }
 
 impl Builder {
+    /// `packet_in` and `packet_out`.
+    fn controller_headers(&mut self, [bit1, bit7, port]: [TypeId; 3]) {
+        for (name, fields) in [
+            (
+                "packet_in",
+                vec![
+                    field("ingress_port", port),
+                    field("is_clone", bit1),
+                    field("_pad", bit7),
+                    field("why", bit7),
+                ],
+            ),
+            ("packet_out", vec![field("egress_port", port), field("_pad", bit7)]),
+        ] {
+            let mut header = def(&format!("{name}_h"), fields);
+            header.annotations = string_note("controller_header", name);
+            for f in header.fields.iter_mut().filter(|f| f.name == "_pad") {
+                f.annotations =
+                    Annotations(vec![Annotation { name: "hidden".into(), body: AnnotationBody::Empty }]);
+            }
+            self.p.types.intern(Type::Header(header));
+        }
+    }
+
+    /// A call of `digest`, with a value of the type `learn`.
+    fn digest(&mut self, learn: TypeId, bit32: TypeId) -> StmtKind {
+        self.p.extern_fns.push(ExternFn {
+            object: None,
+            name: "digest".into(),
+            params: vec!["receiver".into(), "data".into()],
+            span: Span::default(),
+        });
+        let digest_args = vec![
+            Arg::In(Expr { kind: ExprKind::Const(bits(32, 1)), ty: bit32, span: Span::default() }),
+            Arg::In(Expr {
+                kind: ExprKind::Const(Value::default_of(&self.p.types, learn)),
+                ty: learn,
+                span: Span::default(),
+            }),
+        ];
+        StmtKind::Call {
+            result: None,
+            callee: Callee::Extern { function: ExternFnId(0), instance: None },
+            type_args: vec![learn],
+            args: digest_args,
+        }
+    }
+
     fn bit(&mut self, width: u32) -> TypeId {
         self.p.types.intern(Type::Bit(width))
     }
@@ -214,46 +262,8 @@ pub(crate) fn program() -> Program {
     b.p.types.intern(Type::Enum(EnumDef { name: "HashAlgorithm".into(), members: vec!["crc32".into()] }));
     let learn =
         b.p.types.intern(Type::Struct(def("learn_t", vec![field("port", port), field("who", bit32)])));
-    for (name, fields) in [
-        (
-            "packet_in",
-            vec![
-                field("ingress_port", port),
-                field("is_clone", bit1),
-                field("_pad", bit7),
-                field("why", bit7),
-            ],
-        ),
-        ("packet_out", vec![field("egress_port", port), field("_pad", bit7)]),
-    ] {
-        let mut header = def(&format!("{name}_h"), fields);
-        header.annotations = string_note("controller_header", name);
-        for f in header.fields.iter_mut().filter(|f| f.name == "_pad") {
-            f.annotations =
-                Annotations(vec![Annotation { name: "hidden".into(), body: AnnotationBody::Empty }]);
-        }
-        b.p.types.intern(Type::Header(header));
-    }
-    b.p.extern_fns.push(ExternFn {
-        object: None,
-        name: "digest".into(),
-        params: vec!["receiver".into(), "data".into()],
-        span: Span::default(),
-    });
-    let digest_args = vec![
-        Arg::In(Expr { kind: ExprKind::Const(bits(32, 1)), ty: bit32, span: Span::default() }),
-        Arg::In(Expr {
-            kind: ExprKind::Const(Value::default_of(&b.p.types, learn)),
-            ty: learn,
-            span: Span::default(),
-        }),
-    ];
-    let digest = StmtKind::Call {
-        result: None,
-        callee: Callee::Extern { function: ExternFnId(0), instance: None },
-        type_args: vec![learn],
-        args: digest_args,
-    };
+    b.controller_headers([bit1, bit7, port]);
+    let digest = b.digest(learn, bit32);
     b.blocks(vec![Stmt { kind: digest, span: Span::default() }]);
 
     let no_action = b.action("NoAction", &[]);

@@ -241,8 +241,26 @@ fn disturb(
     probes: &Probes,
     say: &mut dyn FnMut(&str),
 ) -> Result<Moments> {
-    let lease = Duration::from_millis(options.lease_ms.into());
     let fault = probes.elapsed();
+    let victim = cause(bed, options)?;
+    say(&format!("fault: {}", options.fault.what()));
+    std::thread::sleep(scale.broken.max(SETTLE));
+    let repair = probes.elapsed();
+    if !scale.repair {
+        return Ok(Moments { fault, repair, end: repair });
+    }
+    mend(bed, options, victim)?;
+    say("repaired");
+    std::thread::sleep(SETTLE + lease(options));
+    Ok(Moments { fault, repair, end: probes.elapsed() })
+}
+
+fn lease(options: &Options) -> Duration {
+    Duration::from_millis(options.lease_ms.into())
+}
+
+/// Causes the fault: which store it is, if it is one.
+fn cause(bed: &mut Bed, options: &Options) -> Result<usize> {
     let mut victim = 0;
     match options.fault {
         Fault::None => {}
@@ -255,7 +273,7 @@ fn disturb(
         Fault::Partition => {
             bed.set_store_link(false)?;
             // The switch that is cut off holds its leases until they end; only then packets take the other one.
-            std::thread::sleep(lease + lease / 4);
+            std::thread::sleep(lease(options) * 5 / 4);
             bed.set_traffic(false)?;
         }
         Fault::Store if options.node == Node::Etcd => {
@@ -274,12 +292,11 @@ fn disturb(
             }
         }
     }
-    say(&format!("fault: {}", options.fault.what()));
-    std::thread::sleep(scale.broken.max(SETTLE));
-    let repair = probes.elapsed();
-    if !scale.repair {
-        return Ok(Moments { fault, repair, end: repair });
-    }
+    Ok(victim)
+}
+
+/// Repairs what [`cause`] did.
+fn mend(bed: &mut Bed, options: &Options, victim: usize) -> Result<()> {
     match options.fault {
         Fault::Store if options.node == Node::Etcd => {
             bed.stores.etcd.iter_mut().try_for_each(|etcd| etcd.start_node(ETCD_VICTIM))?;
@@ -305,9 +322,7 @@ fn disturb(
         // A switch that has a connection does not ask for it: the other one shows that the store still knows all of them.
         bed.set_traffic(false)?;
     }
-    say("repaired");
-    std::thread::sleep(SETTLE + lease);
-    Ok(Moments { fault, repair, end: probes.elapsed() })
+    Ok(())
 }
 
 /// Judges the packets that were sent since all flows passed for the first time.

@@ -10,7 +10,7 @@ use super::state::{State, Value};
 use super::valid::Names;
 use super::{INDEX, INVALID_HEADER, MAYBE_INVALID, UNREACHABLE};
 use crate::ast::StructKind;
-use crate::check::tree::{Expr, ExprKind, KeySet, Stmt, StmtKind, Tree};
+use crate::check::tree::{Expr, ExprKind, KeySet, Stmt, StmtKind, Tree, VarId};
 use crate::check::types::Kind;
 use crate::diag::Diagnostic;
 use std::collections::BTreeSet;
@@ -110,41 +110,8 @@ impl Flow<'_> {
 
     fn stmt(&mut self, s: &Stmt) {
         match &s.kind {
-            StmtKind::Declare(v, init) => {
-                let ty = self.tree.vars[v.0].ty;
-                let value = match init {
-                    Some(e) => {
-                        self.expr(e);
-                        if !matches!(e.kind, ExprKind::Const(_))
-                            && !matches!(self.tree.tys.get(ty), Kind::Struct(..))
-                        {
-                            self.facts.assign_var(*v);
-                        }
-                        Value::Set
-                    }
-                    None => Value::new(self.tree, ty),
-                };
-                if let Some(now) = &mut self.now {
-                    now.set_var(*v, value);
-                }
-                self.declare_headers(*v, init.as_ref());
-                self.declare_bounds(*v, init.as_ref());
-            }
-            StmtKind::Assign(l, r) => {
-                self.expr(r);
-                self.write(l);
-                if let Some(to) = self.resolve(l) {
-                    self.assign_headers(&to, l.ty, r);
-                }
-                self.assign_bounds(l, r);
-                // Values of these types pass on what is valid in values of the same type.
-                let kinds = [StructKind::Struct, StructKind::HeaderUnion];
-                if !self.tree.is_struct(l.ty, &kinds)
-                    || !matches!(r.kind, ExprKind::Var(_) | ExprKind::Field(..))
-                {
-                    self.made_valid(l);
-                }
-            }
+            StmtKind::Declare(v, init) => self.declare(*v, init.as_ref()),
+            StmtKind::Assign(l, r) => self.assign(l, r),
             StmtKind::Eval(e) => self.expr(e),
             StmtKind::Block(b) | StmtKind::Atomic(b) | StmtKind::Repeatable(b) => self.stmts(b),
             StmtKind::If(c, a, b) => {
@@ -197,6 +164,40 @@ impl Flow<'_> {
                     join(exit, now);
                 }
             }
+        }
+    }
+
+    fn declare(&mut self, v: VarId, init: Option<&Expr>) {
+        let ty = self.tree.vars[v.0].ty;
+        let value = match init {
+            Some(e) => {
+                self.expr(e);
+                if !matches!(e.kind, ExprKind::Const(_)) && !matches!(self.tree.tys.get(ty), Kind::Struct(..))
+                {
+                    self.facts.assign_var(v);
+                }
+                Value::Set
+            }
+            None => Value::new(self.tree, ty),
+        };
+        if let Some(now) = &mut self.now {
+            now.set_var(v, value);
+        }
+        self.declare_headers(v, init);
+        self.declare_bounds(v, init);
+    }
+
+    fn assign(&mut self, l: &Expr, r: &Expr) {
+        self.expr(r);
+        self.write(l);
+        if let Some(to) = self.resolve(l) {
+            self.assign_headers(&to, l.ty, r);
+        }
+        self.assign_bounds(l, r);
+        // Values of these types pass on what is valid in values of the same type.
+        let kinds = [StructKind::Struct, StructKind::HeaderUnion];
+        if !self.tree.is_struct(l.ty, &kinds) || !matches!(r.kind, ExprKind::Var(_) | ExprKind::Field(..)) {
+            self.made_valid(l);
         }
     }
 

@@ -142,22 +142,7 @@ pub(super) fn devices(
             continue;
         };
         if let Some(g) = generated.as_deref_mut() {
-            if !name.value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-                || name.value.is_empty()
-            {
-                problems.add(&name.place, "device.name", "write letters, digits, `-`, `_` or `.`");
-            }
-            let kind: Option<At<DeviceKind>> = t.text("kind", "", problems);
-            if kind.is_none() && t.place_of("kind") == t.place {
-                t.missing("kind", "write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"", problems);
-            }
-            g.devices.push(Each {
-                name: name.value.clone(),
-                kind: kind.map_or(DeviceKind::Other, |k| k.value),
-                weight: t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32),
-                priority: t.integer("priority", 0, 255, problems).map_or(i as u8 + 1, |v| v.value as u8),
-                enabled: t.boolean("enabled", problems).unwrap_or(true),
-            });
+            g.devices.push(each(&mut t, &name, i, problems));
         }
         if out.iter().any(|d| d.name.value == name.value) {
             problems.add(&name.place, "device.name", format!("two tables for `{}`: remove one", name.value));
@@ -188,6 +173,26 @@ pub(super) fn devices(
         out.push(DeviceTable { name, model });
     }
     out
+}
+
+/// A device of each server of a generated rack; it is the `i`th.
+fn each(t: &mut Table<'_, '_>, name: &At<String>, i: usize, problems: &mut Problems<'_>) -> Each {
+    if !name.value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) || name.value.is_empty() {
+        problems.add(&name.place, "device.name", "write letters, digits, `-`, `_` or `.`");
+    }
+    let kind: Option<At<DeviceKind>> = t.text("kind", "", problems);
+    if kind.is_none() && t.place_of("kind") == t.place {
+        t.missing("kind", "write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"", problems);
+    }
+    Each {
+        name: name.value.clone(),
+        kind: kind.map_or(DeviceKind::Other, |k| k.value),
+        weight: t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32),
+        priority: t
+            .integer("priority", 0, 255, problems)
+            .map_or(i.saturating_add(1).try_into().unwrap_or(255), |v| v.value as u8),
+        enabled: t.boolean("enabled", problems).unwrap_or(true),
+    }
 }
 
 /// `stress`: the other processes of a device.

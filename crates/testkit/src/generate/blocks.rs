@@ -175,6 +175,17 @@ impl Builder {
         if t.actions.is_empty() {
             return;
         }
+        t.keys = self.keys();
+        let default = self.r.below(t.actions.len());
+        t.default = (default, self.data(&t, default));
+        if !t.keys.is_empty() {
+            self.fill(&mut t);
+        }
+        self.control.tables.push(t);
+    }
+
+    fn keys(&mut self) -> Vec<(Expr, MatchKind)> {
+        let mut keys = Vec::new();
         let ordered = self.r.one_in(2);
         let mut lpm = false;
         for _ in 0..self.r.below(4) {
@@ -209,28 +220,27 @@ impl Builder {
             if kind == MatchKind::Lpm && !matches!(ty, Ty::Bit(_)) {
                 kind = MatchKind::Exact;
             }
-            t.keys.push((e, kind));
+            keys.push((e, kind));
         }
-        let default = self.r.below(t.actions.len());
-        t.default = (default, self.data(&t, default));
-        if !t.keys.is_empty() {
-            let ordered = t.keys.iter().any(|(_, k)| !matches!(k, MatchKind::Exact | MatchKind::Lpm));
-            let n = self.r.below(6);
-            let entries = self.entries(&t, n, ordered);
-            match self.r.below(3) {
-                0 => t.added = entries,
-                1 if ordered && self.r.one_in(2) => {
-                    // Without priorities: the first one wins.
-                    t.constant = self.r.one_in(2);
-                    t.entries = entries.into_iter().map(|e| Entry { priority: 0, ..e }).collect();
-                }
-                _ => {
-                    t.constant = !ordered && self.r.one_in(2);
-                    t.entries = entries;
-                }
+        keys
+    }
+
+    fn fill(&mut self, t: &mut Table) {
+        let ordered = t.keys.iter().any(|(_, k)| !matches!(k, MatchKind::Exact | MatchKind::Lpm));
+        let n = self.r.below(6);
+        let entries = self.entries(t, n, ordered);
+        match self.r.below(3) {
+            0 => t.added = entries,
+            1 if ordered && self.r.one_in(2) => {
+                // Without priorities: the first one wins.
+                t.constant = self.r.one_in(2);
+                t.entries = entries.into_iter().map(|e| Entry { priority: 0, ..e }).collect();
+            }
+            _ => {
+                t.constant = !ordered && self.r.one_in(2);
+                t.entries = entries;
             }
         }
-        self.control.tables.push(t);
     }
 
     fn data(&mut self, t: &Table, action: usize) -> Vec<BigInt> {
@@ -355,17 +365,7 @@ impl Builder {
         for _ in 0..1 + self.r.below(3) {
             match self.r.below(8) {
                 0..=3 => progress |= self.extract(&mut body),
-                4 => {
-                    let c = self.expr(&Ty::Bool, 2);
-                    let error = self.r.below(CORE_ERRORS.len() + self.p.errors);
-                    let c = if self.r.one_in(2) {
-                        c
-                    } else {
-                        let yes = Expr { ty: Ty::Bool, kind: Kind::Bool(true) };
-                        Expr { ty: Ty::Bool, kind: Kind::Binary(Binary::OrOr, Box::new(c), Box::new(yes)) }
-                    };
-                    body.push(Stmt::Verify(c, error));
-                }
+                4 => body.push(self.verify()),
                 5 if self.r.one_in(2) => {
                     let bits = BigInt::from(*self.r.choose(&[8, 8, 16, 24, 0, 4]));
                     body.push(Stmt::Advance(Expr { ty: Ty::Bit(32), kind: Kind::Num(bits) }));
@@ -399,20 +399,7 @@ impl Builder {
         };
         if !self.r.one_in(3) {
             for _ in 0..1 + self.r.below(2) {
-                let ty = match self.r.below(6) {
-                    0 if !self.p.sers.is_empty() => Ty::Ser(self.r.below(self.p.sers.len())),
-                    1 => Ty::Bool,
-                    2 => Ty::Bit(2),
-                    _ => self.number_type(),
-                };
-                let e = self.expr(&ty, 1);
-                on.push(match &ty {
-                    Ty::Bit(w) if *w > 3 && self.r.one_in(2) => {
-                        let most = Expr { ty: ty.clone(), kind: Kind::Num(BigInt::from(3)) };
-                        Expr { ty: ty.clone(), kind: Kind::Binary(Binary::And, Box::new(e), Box::new(most)) }
-                    }
-                    _ => e,
-                });
+                on.push(self.selected());
             }
             for _ in 0..self.r.below(4) + 1 {
                 let types: Vec<Ty> = on.iter().map(|e| e.ty.clone()).collect();
@@ -423,6 +410,36 @@ impl Builder {
         }
         let otherwise = if on.is_empty() || !self.r.one_in(4) { Some(next(self, false)) } else { None };
         State { body, on, cases, otherwise }
+    }
+
+    fn verify(&mut self) -> Stmt {
+        let c = self.expr(&Ty::Bool, 2);
+        let error = self.r.below(CORE_ERRORS.len() + self.p.errors);
+        let c = if self.r.one_in(2) {
+            c
+        } else {
+            let yes = Expr { ty: Ty::Bool, kind: Kind::Bool(true) };
+            Expr { ty: Ty::Bool, kind: Kind::Binary(Binary::OrOr, Box::new(c), Box::new(yes)) }
+        };
+        Stmt::Verify(c, error)
+    }
+
+    /// An expression of a select.
+    fn selected(&mut self) -> Expr {
+        let ty = match self.r.below(6) {
+            0 if !self.p.sers.is_empty() => Ty::Ser(self.r.below(self.p.sers.len())),
+            1 => Ty::Bool,
+            2 => Ty::Bit(2),
+            _ => self.number_type(),
+        };
+        let e = self.expr(&ty, 1);
+        match &ty {
+            Ty::Bit(w) if *w > 3 && self.r.one_in(2) => {
+                let most = Expr { ty: ty.clone(), kind: Kind::Num(BigInt::from(3)) };
+                Expr { ty: ty.clone(), kind: Kind::Binary(Binary::And, Box::new(e), Box::new(most)) }
+            }
+            _ => e,
+        }
     }
 
     /// A case of a select.

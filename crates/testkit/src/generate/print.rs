@@ -233,19 +233,27 @@ impl Printer<'_> {
         }
     }
 
+    fn switch(&mut self, on: String, cases: Vec<(String, &Option<Vec<Stmt>>)>, default: &Option<Vec<Stmt>>) {
+        self.line(format!("switch ({on}) {{"));
+        self.depth += 1;
+        for (label, body) in cases {
+            self.case(label, body);
+        }
+        if default.is_some() {
+            self.case("default".into(), default);
+        }
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn for_in(&mut self, v: VarId, over: String, body: &[Stmt]) {
+        let ty = self.ty(&self.p.vars[v]);
+        self.block(format!("for ({ty} {} in {over}) ", var(v)), body);
+    }
+
     fn stmt(&mut self, s: &Stmt) {
         match s {
             Stmt::Declare(v, e) => self.declare(*v, e),
-            Stmt::Assign(p, e) => self.line(format!("{} = {};", self.place(p), self.expr(e))),
-            Stmt::AssignSlice(p, hi, lo, e) if (hi + lo) % 3 == 0 => {
-                self.line(format!("{}[{lo}+:{}] = {};", self.place(p), hi - lo + 1, self.expr(e)));
-            }
-            Stmt::AssignSlice(p, hi, lo, e) => {
-                self.line(format!("{}[{hi}:{lo}] = {};", self.place(p), self.expr(e)));
-            }
-            Stmt::Update(op, p, e) => {
-                self.line(format!("{} {}= {};", self.place(p), binary(*op), self.expr(e)));
-            }
             Stmt::If(c, a, b) => {
                 self.block(format!("if ({}) ", self.expr(c)), a);
                 if !b.is_empty() {
@@ -254,90 +262,82 @@ impl Printer<'_> {
             }
             Stmt::Block(b) => self.block("", b),
             Stmt::Switch(e, cases, default) => {
-                self.line(format!("switch ({}) {{", self.expr(e)));
-                self.depth += 1;
-                for (label, body) in cases {
-                    self.case(self.expr(label), body);
-                }
-                if default.is_some() {
-                    self.case("default".into(), default);
-                }
-                self.depth -= 1;
-                self.line("}");
+                let labelled = cases.iter().map(|(label, body)| (self.expr(label), body)).collect();
+                self.switch(self.expr(e), labelled, default);
             }
             Stmt::SwitchAction(t, cases, default) => {
-                self.line(format!("switch (t{t}.apply().action_run) {{"));
-                self.depth += 1;
-                for (action, body) in cases {
-                    let control = &self.p.controls[self.control.unwrap_or(0)];
-                    self.case(format!("a{}", control.tables[*t].actions[*action].0), body);
-                }
-                if default.is_some() {
-                    self.case("default".into(), default);
-                }
-                self.depth -= 1;
-                self.line("}");
+                let actions = &self.p.controls[self.control.unwrap_or(0)].tables[*t].actions;
+                let labelled = cases.iter().map(|(a, body)| (format!("a{}", actions[*a].0), body)).collect();
+                self.switch(format!("t{t}.apply().action_run"), labelled, default);
             }
             Stmt::ForCount(v, end, body) => {
                 let (ty, name, end) = (self.ty(&self.p.vars[*v]), var(*v), self.expr(end));
                 self.block(format!("for ({ty} {name} = 0; {name} < {end}; {name} = {name} + 1) "), body);
             }
             Stmt::ForRange(v, lo, hi, body) => {
-                let ty = self.ty(&self.p.vars[*v]);
-                self.block(
-                    format!("for ({ty} {} in {} .. {}) ", var(*v), self.expr(lo), self.expr(hi)),
-                    body,
-                );
+                self.for_in(*v, format!("{} .. {}", self.expr(lo), self.expr(hi)), body);
             }
             Stmt::ForList(v, list, body) => {
-                let ty = self.ty(&self.p.vars[*v]);
-                let list = list.iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ");
-                self.block(format!("for ({ty} {} in (list<{ty}>){{ {list} }}) ", var(*v)), body);
+                let (ty, list) = (self.ty(&self.p.vars[*v]), self.exprs(list));
+                self.for_in(*v, format!("(list<{ty}>){{ {list} }}"), body);
             }
-            Stmt::ForStack(v, p, body) => {
-                let ty = self.ty(&self.p.vars[*v]);
-                self.block(format!("for ({ty} {} in {}) ", var(*v), self.place(p)), body);
+            Stmt::ForStack(v, p, body) => self.for_in(*v, self.place(p), body),
+            simple => self.line(format!("{};", self.simple(simple))),
+        }
+    }
+
+    fn exprs(&self, list: &[Expr]) -> String {
+        list.iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A statement without blocks, without its semicolon; nothing of others.
+    fn simple(&self, s: &Stmt) -> String {
+        let (place, expr) = (|p| self.place(p), |e| self.expr(e));
+        match s {
+            Stmt::Assign(p, e) => format!("{} = {}", place(p), expr(e)),
+            Stmt::AssignSlice(p, hi, lo, e) if (hi + lo) % 3 == 0 => {
+                format!("{}[{lo}+:{}] = {}", place(p), hi - lo + 1, expr(e))
             }
-            Stmt::Break => self.line("break;"),
-            Stmt::Continue => self.line("continue;"),
-            Stmt::Return(None) => self.line("return;"),
-            Stmt::Return(Some(e)) => self.line(format!("return {};", self.expr(e))),
-            Stmt::Exit => self.line("exit;"),
-            Stmt::Call(f, args) => {
-                let args = self.named(&self.p.functions[*f].params, args);
-                self.line(format!("fn{f}({args});"));
-            }
+            Stmt::AssignSlice(p, hi, lo, e) => format!("{}[{hi}:{lo}] = {}", place(p), expr(e)),
+            Stmt::Update(op, p, e) => format!("{} {}= {}", place(p), binary(*op), expr(e)),
+            Stmt::Break => "break".into(),
+            Stmt::Continue => "continue".into(),
+            Stmt::Return(None) => "return".into(),
+            Stmt::Return(Some(e)) => format!("return {}", expr(e)),
+            Stmt::Exit => "exit".into(),
+            Stmt::Call(f, args) => format!("fn{f}({})", self.named(&self.p.functions[*f].params, args)),
             Stmt::Action(a, args) => {
                 let params = &self.p.controls[self.control.unwrap_or(0)].actions[*a].params;
-                self.line(format!("a{a}({});", self.named(params, args)));
+                format!("a{a}({})", self.named(params, args))
             }
-            Stmt::Table(t) => self.line(format!("t{t}.apply();")),
+            Stmt::Table(t) => format!("t{t}.apply()"),
             Stmt::Control(i, args) => {
                 let (other, _) = &self.p.controls[self.control.unwrap_or(0)].instances[*i];
-                let args = self.named(&self.p.controls[*other].params, args);
-                self.line(format!("i{i}.apply({args});"));
+                format!("i{i}.apply({})", self.named(&self.p.controls[*other].params, args))
             }
-            Stmt::SetValid(p, valid) => {
-                self.line(format!("{}.{}();", self.place(p), if *valid { "setValid" } else { "setInvalid" }));
-            }
-            Stmt::Push(p, n) => self.line(format!("{}.push_front({n});", self.place(p))),
-            Stmt::Pop(p, n) => self.line(format!("{}.pop_front({n});", self.place(p))),
-            Stmt::RegisterRead(r, p, i) => {
-                self.line(format!("r{r}.read({}, {});", self.place(p), self.expr(i)));
-            }
-            Stmt::RegisterWrite(r, i, e) => {
-                self.line(format!("r{r}.write({}, {});", self.expr(i), self.expr(e)));
-            }
-            Stmt::Count(c, i) => self.line(format!("c{c}.count({});", self.expr(i))),
-            Stmt::Extract(p, None) => self.line(format!("packet.extract({});", self.place(p))),
-            Stmt::Extract(p, Some(n)) => {
-                self.line(format!("packet.extract({}, {});", self.place(p), self.expr(n)));
-            }
-            Stmt::Advance(e) => self.line(format!("packet.advance({});", self.expr(e))),
-            Stmt::Verify(e, i) => self.line(format!("verify({}, error.{});", self.expr(e), error_name(*i))),
-            Stmt::Parser(i, args) if args.is_empty() => self.line(format!("sub{i}.apply(packet);")),
-            Stmt::Parser(i, args) => self.line(format!("sub{i}.apply(packet, {});", self.args(args))),
-            Stmt::Emit(p) => self.line(format!("packet.emit({});", self.place(p))),
+            Stmt::SetValid(p, true) => format!("{}.setValid()", place(p)),
+            Stmt::SetValid(p, false) => format!("{}.setInvalid()", place(p)),
+            Stmt::Push(p, n) => format!("{}.push_front({n})", place(p)),
+            Stmt::Pop(p, n) => format!("{}.pop_front({n})", place(p)),
+            Stmt::RegisterRead(r, p, i) => format!("r{r}.read({}, {})", place(p), expr(i)),
+            Stmt::RegisterWrite(r, i, e) => format!("r{r}.write({}, {})", expr(i), expr(e)),
+            Stmt::Count(c, i) => format!("c{c}.count({})", expr(i)),
+            Stmt::Extract(p, None) => format!("packet.extract({})", place(p)),
+            Stmt::Extract(p, Some(n)) => format!("packet.extract({}, {})", place(p), expr(n)),
+            Stmt::Advance(e) => format!("packet.advance({})", expr(e)),
+            Stmt::Verify(e, i) => format!("verify({}, error.{})", expr(e), error_name(*i)),
+            Stmt::Parser(i, args) if args.is_empty() => format!("sub{i}.apply(packet)"),
+            Stmt::Parser(i, args) => format!("sub{i}.apply(packet, {})", self.args(args)),
+            Stmt::Emit(p) => format!("packet.emit({})", place(p)),
+            Stmt::Declare(..)
+            | Stmt::If(..)
+            | Stmt::Block(_)
+            | Stmt::Switch(..)
+            | Stmt::SwitchAction(..)
+            | Stmt::ForCount(..)
+            | Stmt::ForRange(..)
+            | Stmt::ForList(..)
+            | Stmt::ForStack(..) => String::new(),
         }
     }
 
@@ -504,7 +504,7 @@ impl Printer<'_> {
             if s.on.is_empty() {
                 self.line(format!("transition {};", target(s.otherwise.unwrap_or(Next::Accept))));
             } else {
-                let on = s.on.iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ");
+                let on = self.exprs(&s.on);
                 self.line(format!("transition select({on}) {{"));
                 for (matches, next) in &s.cases {
                     let parts = matches.iter().zip(&s.on).map(|(m, e)| self.matched(&e.ty, m));

@@ -142,6 +142,77 @@ fn simpler(e: &Expr) -> Vec<Expr> {
     out
 }
 
+/// Removes an entry of a table, or a case of a select: the `i`th of all.
+fn without_entry(p: &mut Program, i: usize) -> bool {
+    let mut left = i;
+    for t in p.controls.iter_mut().flat_map(|c| &mut c.tables) {
+        for list in [&mut t.entries, &mut t.added] {
+            if left < list.len() {
+                list.remove(left);
+                return true;
+            }
+            left -= list.len();
+        }
+    }
+    for s in p.parsers.iter_mut().flat_map(|p| &mut p.states) {
+        if left < s.cases.len() {
+            s.cases.remove(left);
+            if s.cases.is_empty() {
+                s.on.clear();
+                s.otherwise = s.otherwise.or(Some(Next::Accept));
+            }
+            return true;
+        }
+        left -= s.cases.len();
+    }
+    false
+}
+
+/// Removes the last one of a kind of things, so that the others keep their numbers; `i` is the kind.
+fn without_last(p: &mut Program, i: usize) -> bool {
+    let n = p.controls.len();
+    if i < n * 6 {
+        let c = &mut p.controls[i / 6];
+        match i % 6 {
+            0 => drop(c.tables.pop()),
+            1 => drop(c.actions.pop()),
+            2 => drop(c.locals.pop()),
+            3 => drop(c.instances.pop()),
+            4 => drop(c.registers.pop()),
+            _ => drop(c.counters.pop()),
+        }
+        return true;
+    }
+    match i - n * 6 {
+        0 => drop(p.functions.pop()),
+        1 if p.parsers.len() > 1 => drop(p.parsers.remove(0)),
+        2 if p.controls.len() > 2 && p.controls.iter().all(|c| c.instances.is_empty()) => {
+            drop(p.controls.remove(0));
+        }
+        3 => drop(p.structs[1].pop()),
+        4 => drop(p.structs[0].pop()),
+        5 => drop(p.sers.pop()),
+        6 => drop(p.enums.pop()),
+        7 => drop(p.headers.pop()),
+        8 => drop(p.unions.pop()),
+        9 if p.structs.len() > 3 => drop(p.structs.pop()),
+        k if k < 10 => {}
+        k => {
+            let parsers = p.parsers.len();
+            if k - 10 >= parsers {
+                return false;
+            }
+            let parser = &mut p.parsers[k - 10];
+            if parser.states.len() > 1 {
+                parser.states.pop();
+            } else {
+                parser.locals.pop();
+            }
+        }
+    }
+    true
+}
+
 impl Shrinker<'_> {
     fn accept(&mut self, p: Program) -> Option<Program> {
         (self.try_one)(&p).then_some(p)
@@ -218,80 +289,12 @@ impl Shrinker<'_> {
 
     /// Entries, cases, tables, actions, locals, states.
     fn blocks(&mut self, p: &Program) -> Option<Program> {
-        let entries = |p: &mut Program, i: usize| -> bool {
-            let mut left = i;
-            for t in p.controls.iter_mut().flat_map(|c| &mut c.tables) {
-                for list in [&mut t.entries, &mut t.added] {
-                    if left < list.len() {
-                        list.remove(left);
-                        return true;
-                    }
-                    left -= list.len();
-                }
-            }
-            for s in p.parsers.iter_mut().flat_map(|p| &mut p.states) {
-                if left < s.cases.len() {
-                    s.cases.remove(left);
-                    if s.cases.is_empty() {
-                        s.on.clear();
-                        s.otherwise = s.otherwise.or(Some(Next::Accept));
-                    }
-                    return true;
-                }
-                left -= s.cases.len();
-            }
-            false
-        };
-        // The last ones only: the others keep their numbers.
-        let last = |p: &mut Program, i: usize| -> bool {
-            let n = p.controls.len();
-            if i < n * 6 {
-                let c = &mut p.controls[i / 6];
-                match i % 6 {
-                    0 => drop(c.tables.pop()),
-                    1 => drop(c.actions.pop()),
-                    2 => drop(c.locals.pop()),
-                    3 => drop(c.instances.pop()),
-                    4 => drop(c.registers.pop()),
-                    _ => drop(c.counters.pop()),
-                }
-                return true;
-            }
-            match i - n * 6 {
-                0 => drop(p.functions.pop()),
-                1 if p.parsers.len() > 1 => drop(p.parsers.remove(0)),
-                2 if p.controls.len() > 2 && p.controls.iter().all(|c| c.instances.is_empty()) => {
-                    drop(p.controls.remove(0));
-                }
-                3 => drop(p.structs[1].pop()),
-                4 => drop(p.structs[0].pop()),
-                5 => drop(p.sers.pop()),
-                6 => drop(p.enums.pop()),
-                7 => drop(p.headers.pop()),
-                8 => drop(p.unions.pop()),
-                9 if p.structs.len() > 3 => drop(p.structs.pop()),
-                k if k < 10 => {}
-                k => {
-                    let parsers = p.parsers.len();
-                    if k - 10 >= parsers {
-                        return false;
-                    }
-                    let parser = &mut p.parsers[k - 10];
-                    if parser.states.len() > 1 {
-                        parser.states.pop();
-                    } else {
-                        parser.locals.pop();
-                    }
-                }
-            }
-            true
-        };
-        self.each(p, &entries).or_else(|| {
+        self.each(p, &without_entry).or_else(|| {
             // A step that pops nothing is not progress.
             let before = format!("{p:?}").len();
             let mut once = |p: &Program| format!("{p:?}").len() < before && (self.try_one)(p);
             let mut inner = Shrinker { try_one: &mut once };
-            inner.each(p, &last)
+            inner.each(p, &without_last)
         })
     }
 

@@ -36,23 +36,7 @@ impl Builder {
         let depth = self.depth();
         match self.r.below(40) {
             0..=4 => self.declare(out),
-            5..=8 => {
-                // The body may use headers that the condition requires.
-                let headers = self.places(&|t| matches!(t, Ty::Header(_)), false);
-                if headers.is_empty() || self.r.one_in(2) {
-                    let c = self.expr(&Ty::Bool, depth);
-                    let then = self.block(n);
-                    let other = if self.r.one_in(2) { self.block(n) } else { Vec::new() };
-                    return out.push(Stmt::If(c, then, other));
-                }
-                let h = self.r.choose(&headers).0.clone();
-                let then = self.scoped(|b| {
-                    b.valid.push(format!("{h:?}"));
-                    b.list(n + 1)
-                });
-                let other = if self.r.one_in(3) { self.block(n) } else { Vec::new() };
-                out.push(Stmt::If(Expr { ty: Ty::Bool, kind: Kind::IsValid(h) }, then, other));
-            }
+            5..=8 => self.condition(n, depth, out),
             9 => {
                 let b = self.block(n);
                 out.push(Stmt::Block(b));
@@ -73,36 +57,8 @@ impl Builder {
             19 | 20 => self.procedure(out),
             21..=24 if self.is_control() => self.invoke(out),
             25 | 26 if self.is_control() => self.external(out),
-            27 | 28 => {
-                // Part of a number.
-                let places = self.places(&|t| matches!(t, Ty::Bit(w) | Ty::Int(w) if *w > 1), true);
-                if places.is_empty() {
-                    return;
-                }
-                let place = self.r.choose(&places).0.clone();
-                let w = self.p.width(&place.ty);
-                let lo = self.r.below(w as usize) as u32;
-                let hi = lo + self.r.below((w - lo) as usize) as u32;
-                let from = self.number_type();
-                let e = self.expr(&from, depth);
-                let e = self.converted(e, &Ty::Bit(hi - lo + 1));
-                out.push(Stmt::AssignSlice(place, hi, lo, e));
-            }
-            29 | 30 => {
-                use Binary::{Add, And, Mul, Or, SatAdd, SatSub, Shl, Shr, Sub, Xor};
-                let mut places = self.places(&|t| matches!(t, Ty::Bit(_) | Ty::Int(_)), true);
-                places.retain(|(_, h)| h.as_ref().is_none_or(|h| self.valid.contains(&format!("{h:?}"))));
-                if places.is_empty() {
-                    return;
-                }
-                let place = self.r.choose(&places).0.clone();
-                let op = *self.r.choose(&[Add, Sub, Mul, SatAdd, SatSub, And, Or, Xor, Shl, Shr]);
-                let e = match op {
-                    Shl | Shr => Expr { ty: Ty::Bit(8), kind: Kind::Num(BigInt::from(self.r.below(20))) },
-                    _ => self.implicit(&place.ty, depth),
-                };
-                out.push(Stmt::Update(op, place, e));
-            }
+            27 | 28 => self.slice(depth, out),
+            29 | 30 => self.update(depth, out),
             _ => {
                 let places = self.places(&|t| !matches!(t, Ty::Varbit(_)), true);
                 // Scalars most of the time.
@@ -115,6 +71,56 @@ impl Builder {
                 self.assign(chosen, depth, out);
             }
         }
+    }
+
+    fn condition(&mut self, n: usize, depth: usize, out: &mut Vec<Stmt>) {
+        // The body may use headers that the condition requires.
+        let headers = self.places(&|t| matches!(t, Ty::Header(_)), false);
+        if headers.is_empty() || self.r.one_in(2) {
+            let c = self.expr(&Ty::Bool, depth);
+            let then = self.block(n);
+            let other = if self.r.one_in(2) { self.block(n) } else { Vec::new() };
+            return out.push(Stmt::If(c, then, other));
+        }
+        let h = self.r.choose(&headers).0.clone();
+        let then = self.scoped(|b| {
+            b.valid.push(format!("{h:?}"));
+            b.list(n + 1)
+        });
+        let other = if self.r.one_in(3) { self.block(n) } else { Vec::new() };
+        out.push(Stmt::If(Expr { ty: Ty::Bool, kind: Kind::IsValid(h) }, then, other));
+    }
+
+    /// Assigns a part of a number.
+    fn slice(&mut self, depth: usize, out: &mut Vec<Stmt>) {
+        let places = self.places(&|t| matches!(t, Ty::Bit(w) | Ty::Int(w) if *w > 1), true);
+        if places.is_empty() {
+            return;
+        }
+        let place = self.r.choose(&places).0.clone();
+        let w = self.p.width(&place.ty);
+        let lo = self.r.below(w as usize) as u32;
+        let hi = lo + self.r.below((w - lo) as usize) as u32;
+        let from = self.number_type();
+        let e = self.expr(&from, depth);
+        let e = self.converted(e, &Ty::Bit(hi - lo + 1));
+        out.push(Stmt::AssignSlice(place, hi, lo, e));
+    }
+
+    fn update(&mut self, depth: usize, out: &mut Vec<Stmt>) {
+        use Binary::{Add, And, Mul, Or, SatAdd, SatSub, Shl, Shr, Sub, Xor};
+        let mut places = self.places(&|t| matches!(t, Ty::Bit(_) | Ty::Int(_)), true);
+        places.retain(|(_, h)| h.as_ref().is_none_or(|h| self.valid.contains(&format!("{h:?}"))));
+        if places.is_empty() {
+            return;
+        }
+        let place = self.r.choose(&places).0.clone();
+        let op = *self.r.choose(&[Add, Sub, Mul, SatAdd, SatSub, And, Or, Xor, Shl, Shr]);
+        let e = match op {
+            Shl | Shr => Expr { ty: Ty::Bit(8), kind: Kind::Num(BigInt::from(self.r.below(20))) },
+            _ => self.implicit(&place.ty, depth),
+        };
+        out.push(Stmt::Update(op, place, e));
     }
 
     fn assign(&mut self, place: Place, depth: usize, out: &mut Vec<Stmt>) {

@@ -196,39 +196,21 @@ impl Reference<'_> {
                 let n = self.expr(a)?;
                 V::Num((n.num()? >> *lo) & (power(hi - lo + 1) - 1))
             }
-            Kind::IsValid(place) => {
-                let spot = self.locate(place)?;
-                if !spot.exists {
-                    return Err(Stop::Undefined("isValid() past the end of a stack"));
-                }
-                V::Bool(self.at(&spot).is_valid())
-            }
+            Kind::IsValid(place) => self.is_valid(place)?,
             Kind::Call(f, args) => {
-                let callable = &self.p.functions[*f];
-                match self.call(callable, args, &[])? {
-                    Some(v) => v,
-                    None => return Err(Stop::Undefined("a function without a result")),
-                }
+                let result = self.call(&self.p.functions[*f], args, &[])?;
+                result.ok_or(Stop::Undefined("a function without a result"))?
             }
             Kind::Hit(t, hit) => V::Bool(self.table(*t)?.0 == *hit),
             Kind::Aggregate(list, _) => {
-                let mut values = Vec::new();
-                for e in list {
-                    values.push(self.expr(e)?);
-                }
+                let values = list.iter().map(|e| self.expr(e)).collect::<R<Vec<V>>>()?;
                 match e.ty {
                     Ty::Header(_) => V::Header(true, values),
                     _ => V::Parts(values),
                 }
             }
             Kind::Invalid => fresh(self.p, &e.ty),
-            Kind::LastIndex(place) => {
-                let spot = self.locate(place)?;
-                match self.at(&spot) {
-                    V::Stack(next, _) if *next > 0 => V::Num(BigInt::from(next - 1)),
-                    _ => return Err(Stop::Undefined("lastIndex of an empty stack")),
-                }
-            }
+            Kind::LastIndex(place) => self.last_index(place)?,
             Kind::Lookahead => {
                 let before = self.cursor;
                 let v = self.take(&e.ty)?;
@@ -236,6 +218,22 @@ impl Reference<'_> {
                 v
             }
         })
+    }
+
+    fn is_valid(&mut self, place: &Place) -> R<V> {
+        let spot = self.locate(place)?;
+        if !spot.exists {
+            return Err(Stop::Undefined("isValid() past the end of a stack"));
+        }
+        Ok(V::Bool(self.at(&spot).is_valid()))
+    }
+
+    fn last_index(&mut self, place: &Place) -> R<V> {
+        let spot = self.locate(place)?;
+        match self.at(&spot) {
+            V::Stack(next, _) if *next > 0 => Ok(V::Num(BigInt::from(next - 1))),
+            _ => Err(Stop::Undefined("lastIndex of an empty stack")),
+        }
     }
 
     pub(super) fn truth(&mut self, e: &Expr) -> R<bool> {

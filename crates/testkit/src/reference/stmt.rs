@@ -12,10 +12,6 @@ impl Reference<'_> {
         body.iter().try_for_each(|s| self.stmt(s))
     }
 
-    fn optional(&mut self, body: Option<&[Stmt]>) -> R<()> {
-        body.map_or(Ok(()), |b| self.body(b))
-    }
-
     /// A round of a loop; false: the loop is to end.
     fn round(&mut self, body: &[Stmt]) -> R<bool> {
         self.tick()?;
@@ -46,66 +42,24 @@ impl Reference<'_> {
             Stmt::AssignSlice(place, hi, lo, e) => {
                 let spot = self.locate(place)?;
                 let value = self.expr(e)?;
-                self.store_slice(&spot, &place.ty, *hi, *lo, &value.num()?.clone())
+                self.store_slice(&spot, &place.ty, *hi, *lo, value.num()?)
             }
-            Stmt::Update(op, place, e) => {
-                let spot = self.locate(place)?;
-                let old = self.load(&spot)?;
-                let value = self.expr(e)?;
-                let new = binary(*op, self.p.repr(&place.ty), self.p.repr(&e.ty), &old, &value)?;
-                self.store(&spot, new)
-            }
+            Stmt::Update(op, place, e) => self.update(*op, place, e),
             Stmt::If(c, a, b) => {
                 let chosen = if self.truth(c)? { a } else { b };
                 self.body(chosen)
             }
             Stmt::Block(b) => self.body(b),
-            Stmt::Switch(e, cases, default) => {
-                let value = self.expr(e)?;
-                let mut found = None;
-                for (i, (label, _)) in cases.iter().enumerate() {
-                    if self.expr(label)? == value {
-                        found = Some(i);
-                    }
-                }
-                let bodies: Vec<_> = cases.iter().map(|c| c.1.as_deref()).collect();
-                self.switch(found, &bodies, default)
-            }
+            Stmt::Switch(e, cases, default) => self.switch_value(e, cases, default),
             Stmt::SwitchAction(t, cases, default) => {
                 let (_, ran) = self.table(*t)?;
                 let found = cases.iter().position(|(action, _)| *action == ran);
-                let bodies: Vec<_> = cases.iter().map(|c| c.1.as_deref()).collect();
-                self.switch(found, &bodies, default)
+                self.switch(found, cases.iter().map(|c| &c.1), default)
             }
-            Stmt::ForCount(v, end, body) => {
-                self.vars[*v] = V::Num(BigInt::ZERO);
-                loop {
-                    self.tick()?;
-                    let i = self.vars[*v].num()?.clone();
-                    if i >= *self.expr(end)?.num()? || !self.round(body)? {
-                        return Ok(());
-                    }
-                    let i = self.vars[*v].num()? + 1;
-                    self.vars[*v] = V::Num(super::value::wrap(&self.p.vars[*v], &i));
-                }
-            }
-            Stmt::ForRange(v, lo, hi, body) => {
-                let mut i = self.expr(lo)?.num()?.clone();
-                let hi = self.expr(hi)?.num()?.clone();
-                while i <= hi {
-                    self.vars[*v] = V::Num(i.clone());
-                    if !self.round(body)? {
-                        break;
-                    }
-                    i += 1;
-                }
-                Ok(())
-            }
+            Stmt::ForCount(v, end, body) => self.count_to(*v, end, body),
+            Stmt::ForRange(v, lo, hi, body) => self.range(*v, (lo, hi), body),
             Stmt::ForList(v, list, body) => {
-                let mut values = Vec::new();
-                for e in list {
-                    values.push(self.expr(e)?);
-                }
+                let values = list.iter().map(|e| self.expr(e)).collect::<R<Vec<V>>>()?;
                 self.each(*v, values, body)
             }
             Stmt::ForStack(v, place, body) => {
@@ -117,11 +71,7 @@ impl Reference<'_> {
             }
             Stmt::Break => Err(Stop::Break),
             Stmt::Continue => Err(Stop::Continue),
-            Stmt::Return(None) => Err(Stop::Return(None)),
-            Stmt::Return(Some(e)) => {
-                let v = self.expr(e)?;
-                Err(Stop::Return(Some(v)))
-            }
+            Stmt::Return(e) => Err(Stop::Return(e.as_ref().map(|e| self.expr(e)).transpose()?)),
             Stmt::Exit => Err(Stop::Exit),
             Stmt::Call(f, args) => self.call(&self.p.functions[*f], args, &[]).map(drop),
             Stmt::Action(a, args) => {
@@ -133,46 +83,15 @@ impl Reference<'_> {
                 let (control, values) = &self.p.controls[self.control].instances[*i];
                 self.control(*control, values, args)
             }
-            Stmt::SetValid(place, valid) => {
-                let spot = self.locate(place)?;
-                if spot.exists { self.set_valid(&spot, &place.ty, *valid) } else { Ok(()) }
-            }
+            Stmt::SetValid(place, valid) => self.set_valid(place, *valid),
             Stmt::Push(place, n) => self.shift(place, *n as usize, true),
             Stmt::Pop(place, n) => self.shift(place, *n as usize, false),
-            Stmt::RegisterRead(r, place, i) => {
-                let spot = self.locate(place)?;
-                let i = self.expr(i)?;
-                let cells = &self.registers[self.control][*r];
-                let cell = usize::try_from(i.num()?).ok().and_then(|i| cells.get(i));
-                let value = cell.map_or(V::Unknown, |n| V::Num(n.clone()));
-                self.store(&spot, value)
-            }
-            Stmt::RegisterWrite(r, i, e) => {
-                let i = self.expr(i)?;
-                let value = self.expr(e)?.num()?.clone();
-                let cells = &mut self.registers[self.control][*r];
-                if let Some(cell) = usize::try_from(i.num()?).ok().and_then(|i| cells.get_mut(i)) {
-                    *cell = value;
-                }
-                Ok(())
-            }
-            Stmt::Count(c, i) => {
-                let i = self.expr(i)?;
-                let cells = &mut self.counters[self.control][*c];
-                if let Some(cell) = usize::try_from(i.num()?).ok().and_then(|i| cells.get_mut(i)) {
-                    *cell += 1;
-                }
-                Ok(())
-            }
+            Stmt::RegisterRead(r, place, i) => self.read_register(*r, place, i),
+            Stmt::RegisterWrite(r, i, e) => self.write_register(*r, i, e),
+            Stmt::Count(c, i) => self.count(*c, i),
             Stmt::Extract(place, bits) => self.extract(place, bits.as_ref()),
             Stmt::Advance(e) => self.advance(e),
-            Stmt::Verify(e, error) => {
-                if self.truth(e)? {
-                    Ok(())
-                } else {
-                    Err(Stop::Reject(*error))
-                }
-            }
+            Stmt::Verify(e, error) => self.truth(e)?.then_some(()).ok_or(Stop::Reject(*error)),
             Stmt::Parser(i, args) => self.parser(*i, args),
             Stmt::Emit(place) => {
                 let spot = self.locate(place)?;
@@ -182,20 +101,94 @@ impl Reference<'_> {
         }
     }
 
-    fn switch(
+    fn update(&mut self, op: Binary, place: &Place, e: &Expr) -> R<()> {
+        let spot = self.locate(place)?;
+        let old = self.load(&spot)?;
+        let value = self.expr(e)?;
+        let new = binary(op, self.p.repr(&place.ty), self.p.repr(&e.ty), &old, &value)?;
+        self.store(&spot, new)
+    }
+
+    /// All labels are evaluated; the last of equal ones counts.
+    fn switch_value(
         &mut self,
-        found: Option<usize>,
-        bodies: &[Option<&[Stmt]>],
+        on: &Expr,
+        cases: &[(Expr, Option<Vec<Stmt>>)],
         default: &Option<Vec<Stmt>>,
     ) -> R<()> {
-        match found {
-            // Labels without a block share the next one, if need be the default one.
-            Some(i) => match bodies[i..].iter().flatten().next() {
-                Some(body) => self.body(body),
-                None => self.optional(default.as_deref()),
-            },
-            None => self.optional(default.as_deref()),
+        let value = self.expr(on)?;
+        let mut found = None;
+        for (i, (label, _)) in cases.iter().enumerate() {
+            if self.expr(label)? == value {
+                found = Some(i);
+            }
         }
+        self.switch(found, cases.iter().map(|c| &c.1), default)
+    }
+
+    fn count_to(&mut self, v: VarId, end: &Expr, body: &[Stmt]) -> R<()> {
+        self.vars[v] = V::Num(BigInt::ZERO);
+        loop {
+            self.tick()?;
+            let i = self.vars[v].num()?.clone();
+            if i >= *self.expr(end)?.num()? || !self.round(body)? {
+                return Ok(());
+            }
+            let i = self.vars[v].num()? + 1;
+            self.vars[v] = V::Num(super::value::wrap(&self.p.vars[v], &i));
+        }
+    }
+
+    fn range(&mut self, v: VarId, (lo, hi): (&Expr, &Expr), body: &[Stmt]) -> R<()> {
+        let mut i = self.expr(lo)?.num()?.clone();
+        let hi = self.expr(hi)?.num()?.clone();
+        while i <= hi {
+            self.vars[v] = V::Num(i.clone());
+            if !self.round(body)? {
+                break;
+            }
+            i += 1;
+        }
+        Ok(())
+    }
+
+    fn read_register(&mut self, register: usize, place: &Place, index: &Expr) -> R<()> {
+        let spot = self.locate(place)?;
+        let i = self.expr(index)?;
+        let cells = &self.registers[self.control][register];
+        let cell = usize::try_from(i.num()?).ok().and_then(|i| cells.get(i));
+        let value = cell.map_or(V::Unknown, |n| V::Num(n.clone()));
+        self.store(&spot, value)
+    }
+
+    fn write_register(&mut self, register: usize, index: &Expr, e: &Expr) -> R<()> {
+        let i = self.expr(index)?;
+        let value = self.expr(e)?.num()?.clone();
+        let cells = &mut self.registers[self.control][register];
+        if let Some(cell) = usize::try_from(i.num()?).ok().and_then(|i| cells.get_mut(i)) {
+            *cell = value;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, counter: usize, index: &Expr) -> R<()> {
+        let i = self.expr(index)?;
+        let cells = &mut self.counters[self.control][counter];
+        if let Some(cell) = usize::try_from(i.num()?).ok().and_then(|i| cells.get_mut(i)) {
+            *cell += 1;
+        }
+        Ok(())
+    }
+
+    fn switch<'b>(
+        &mut self,
+        found: Option<usize>,
+        bodies: impl Iterator<Item = &'b Option<Vec<Stmt>>>,
+        default: &Option<Vec<Stmt>>,
+    ) -> R<()> {
+        // Labels without a block share the next one, if need be the default one.
+        let body = found.and_then(|i| bodies.skip(i).flatten().next());
+        body.or(default.as_ref()).map_or(Ok(()), |body| self.body(body))
     }
 
     fn each(&mut self, v: VarId, values: Vec<V>, body: &[Stmt]) -> R<()> {
@@ -209,8 +202,12 @@ impl Reference<'_> {
     }
 
     /// A header that was invalid starts with zeros, as in BMv2.
-    fn set_valid(&mut self, spot: &Spot, ty: &Ty, valid: bool) -> R<()> {
-        let fields = self.p.fields(ty).iter().map(|t| zero(self.p, t)).collect();
+    fn set_valid(&mut self, place: &Place, valid: bool) -> R<()> {
+        let spot = self.locate(place)?;
+        if !spot.exists {
+            return Ok(());
+        }
+        let fields = self.p.fields(&place.ty).iter().map(|t| zero(self.p, t)).collect();
         let mut v = &mut self.vars[spot.root];
         for (depth, i) in spot.path.iter().enumerate() {
             let last = depth + 1 == spot.path.len();
