@@ -29,7 +29,7 @@ pub(crate) fn cables(plan: &Plan, switch: SwitchId) -> BTreeMap<u32, FaultConfig
         let receive = if let End::Host(_) = end { transmit } else { Faults::default() };
         (loss > 0.0).then(|| (port.into(), FaultConfig { receive, transmit, ..FaultConfig::default() }))
     };
-    plan.topology.ports(switch).into_iter().filter_map(of).collect()
+    plan.topology.ports(switch).filter_map(of).collect()
 }
 
 /// The queues of a switch's ports whose links have a rate, a delay or a length of queues. The delay of a host's link is there for both
@@ -61,5 +61,5 @@ pub(crate) fn queues(plan: &Plan, switch: SwitchId) -> Vec<Setting> {
             burst_ns: if limited { BURST_NS } else { 0 },
         }))
     };
-    plan.topology.ports(switch).into_iter().filter_map(of).collect()
+    plan.topology.ports(switch).filter_map(of).collect()
 }

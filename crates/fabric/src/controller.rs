@@ -162,7 +162,7 @@ impl Controller {
     /// Links that are down, as far as known.
     pub fn links_down(&self) -> BTreeSet<LinkId> {
         let of = |(switch, port): &(SwitchId, u16)| {
-            self.topology.ports(*switch).into_iter().find(|(p, ..)| p == port).map(|(_, link, _)| link)
+            self.topology.ports(*switch).find(|(p, ..)| p == port).map(|(_, link, _)| link)
         };
         self.down.iter().filter_map(of).collect()
     }

@@ -144,7 +144,7 @@ fn generators(topology: &Topology, switch: SwitchId, choice: &Choice) -> Vec<(u1
         let trigger = Trigger::Period((period.round() as u64).max(1));
         Some((port, Generator { trigger, packets: 1, port: GENERATOR_PORT, header: false, template }))
     };
-    let ports = topology.ports(switch).into_iter().filter(|_| choice.setting(TICK.name) > 0.0);
+    let ports = topology.ports(switch).filter(|_| choice.setting(TICK.name) > 0.0);
     ports.filter_map(tick).collect()
 }
 

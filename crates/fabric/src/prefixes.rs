@@ -99,7 +99,7 @@ mod tests {
         for _ in topology.switches() {
             let Some(ports) = found(&tables[at.0 as usize], to) else { return End::Switch(at, 0) };
             let port = ports[to as usize % ports.len()];
-            let here = topology.ports(at).into_iter().find(|(p, ..)| *p == port);
+            let here = topology.ports(at).find(|(p, ..)| *p == port);
             match here.expect("a port with a link").2 {
                 End::Switch(next, _) => at = next,
                 host => return host,

@@ -288,7 +288,7 @@ impl Wiring {
 
     /// The interfaces of a switch, by port.
     pub fn ports(&self, switch: SwitchId) -> Vec<(u16, String)> {
-        self.topology.ports(switch).into_iter().map(|(port, ..)| (port, self.port(switch, port))).collect()
+        self.topology.ports(switch).map(|(port, ..)| (port, self.port(switch, port))).collect()
     }
 }
 

@@ -227,11 +227,9 @@ impl Builder {
             (None, Some(a), Some(b)) if a != b => return Err(Mistake::UnequalRates(name, a, b)),
             (None, a, b) => a.or(b).unwrap_or(line.bits_per_s),
         };
-        let id = LinkId(self.made.links.len() as u32);
         self.taken.extend(ends);
         self.links.insert(name.clone());
-        self.made.links.push(Link { name, ends, line });
-        Ok(id)
+        Ok(self.made.add(Link { name, ends, line }))
     }
 
     /// The topology.

@@ -19,6 +19,7 @@ pub use leaf_spine::LeafSpine;
 pub use read::read;
 pub use routes::Routes;
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// A switch, by its place in [`Topology::switches`].
@@ -103,6 +104,9 @@ pub struct Topology {
     switches: Vec<Switch>,
     hosts: Vec<Host>,
     links: Vec<Link>,
+    /// By switch and port.
+    ports: Vec<BTreeMap<u16, (LinkId, End)>>,
+    uplinks: BTreeMap<HostId, (SwitchId, u16, LinkId)>,
 }
 
 /// Ports of a switch are 1 to this: 511 drops packets, 510 is the controller's, and programs consume packets by sending them to 509.
@@ -127,25 +131,15 @@ impl Topology {
     }
 
     /// The ports of a switch in ascending order: the port, its link, and the link's other end.
-    pub fn ports(&self, switch: SwitchId) -> Vec<(u16, LinkId, End)> {
-        let mut out = Vec::new();
-        for (id, link) in (0..).map(LinkId).zip(&self.links) {
-            let [a, b] = link.ends;
-            for (here, there) in [(a, b), (b, a)] {
-                match here {
-                    End::Switch(s, port) if s == switch => out.push((port, id, there)),
-                    _ => {}
-                }
-            }
-        }
-        out.sort_unstable_by_key(|(port, ..)| *port);
-        out
+    pub fn ports(&self, switch: SwitchId) -> impl Iterator<Item = (u16, LinkId, End)> {
+        let ports = self.ports.get(switch.0 as usize).into_iter().flatten();
+        ports.map(|(port, (link, end))| (*port, *link, *end))
     }
 
     /// By switch: how many links away the nearest switch with hosts is. Those with hosts have 0.
     pub fn tiers(&self) -> Vec<u32> {
         let neighbours: Vec<Vec<End>> = (0..self.switches.len() as u32)
-            .map(|s| self.ports(SwitchId(s)).into_iter().map(|(.., end)| end).collect())
+            .map(|s| self.ports(SwitchId(s)).map(|(.., end)| end).collect())
             .collect();
         let mut tiers = vec![u32::MAX; neighbours.len()];
         let with_hosts = |s: &usize| neighbours[*s].iter().any(|end| matches!(end, End::Host(_)));
@@ -177,11 +171,27 @@ impl Topology {
 
     /// The switch and port that a host is connected to, with the link.
     pub fn uplink(&self, host: HostId) -> Option<(SwitchId, u16, LinkId)> {
-        (0..).map(LinkId).zip(&self.links).find_map(|(id, link)| match link.ends {
-            [End::Switch(s, port), End::Host(h)] | [End::Host(h), End::Switch(s, port)] if h == host => {
-                Some((s, port, id))
+        self.uplinks.get(&host).copied()
+    }
+
+    /// Adds a link; no end of it has one yet.
+    fn add(&mut self, link: Link) -> LinkId {
+        let id = LinkId(self.links.len() as u32);
+        let [a, b] = link.ends;
+        for (here, there) in [(a, b), (b, a)] {
+            match (here, there) {
+                (End::Switch(switch, port), _) => {
+                    let at = switch.0 as usize;
+                    self.ports.resize_with(self.ports.len().max(at + 1), BTreeMap::new);
+                    self.ports[at].insert(port, (id, there));
+                }
+                (End::Host(host), End::Switch(switch, port)) => {
+                    self.uplinks.insert(host, (switch, port, id));
+                }
+                (End::Host(_), End::Host(_)) => {}
             }
-            _ => None,
-        })
+        }
+        self.links.push(link);
+        id
     }
 }

@@ -22,8 +22,7 @@ impl Routes {
     pub fn of(topology: &Topology, down: &BTreeSet<LinkId>) -> Self {
         let ids = || (0..topology.switches().len() as u32).map(SwitchId);
         let hop = |(port, link, end)| if let End::Switch(s, _) = end { Some((port, link, s)) } else { None };
-        let hops: Vec<Vec<Hop>> =
-            ids().map(|s| topology.ports(s).into_iter().filter_map(hop).collect()).collect();
+        let hops: Vec<Vec<Hop>> = ids().map(|s| topology.ports(s).filter_map(hop).collect()).collect();
         let to_switch: Vec<Vec<Vec<u16>>> = ids().map(|s| to(&hops, s, down)).collect();
         let mut ports = vec![Vec::with_capacity(topology.hosts().len()); hops.len()];
         for host in (0..topology.hosts().len() as u32).map(HostId) {

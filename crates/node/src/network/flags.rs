@@ -27,7 +27,7 @@ pub fn queues(
             burst_ns: BURST_NS,
         })
     };
-    topology.ports(switch).into_iter().map(of).collect()
+    topology.ports(switch).map(of).collect()
 }
 
 /// The flags of `pointsman switch` for this switch, one a line, without its interfaces.

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 /// The ports that a switch has to have.
 pub fn ports(of: &Description, switch: SwitchId) -> Vec<u16> {
-    of.topology.ports(switch).into_iter().map(|(port, ..)| port).collect()
+    of.topology.ports(switch).map(|(port, ..)| port).collect()
 }
 
 /// Switches that have to be started with other flags than before, by name.

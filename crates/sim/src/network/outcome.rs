@@ -190,9 +190,8 @@ pub type Port = (SwitchId, u16);
 pub fn uplink_ports(topology: &Topology) -> Vec<Port> {
     let leads_to_switch = |(.., end): &(u16, LinkId, End)| matches!(end, End::Switch(..));
     let of = |s: SwitchId| {
-        let ports = topology.ports(s);
-        let with_hosts = ports.iter().any(|p| !leads_to_switch(p));
-        let uplinks = ports.into_iter().filter(move |p| with_hosts && leads_to_switch(p));
+        let with_hosts = topology.ports(s).any(|p| !leads_to_switch(&p));
+        let uplinks = topology.ports(s).filter(move |p| with_hosts && leads_to_switch(p));
         uplinks.map(move |(port, ..)| (s, port))
     };
     (0..topology.switches().len() as u32).map(SwitchId).flat_map(of).collect()

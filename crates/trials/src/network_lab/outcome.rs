@@ -94,7 +94,7 @@ pub(super) fn outcome(
         PortCounts { packets, bytes, drops, marks: 0 }
     };
     let switches = (0..).map(SwitchId).zip(topology.switches()).map(|(id, switch)| {
-        let ports = topology.ports(id).into_iter().map(|(port, ..)| (port, count((id, port))));
+        let ports = topology.ports(id).map(|(port, ..)| (port, count((id, port))));
         (switch.name.clone(), ports.collect())
     });
     let control = ControlCounts {
