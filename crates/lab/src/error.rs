@@ -24,7 +24,12 @@ impl Error {
 
     /// A failed system call: `what` names the operation and its object.
     pub fn os(what: impl Into<String>, cause: io::Error) -> Self {
-        Self { what: what.into(), cause: Some(cause), remedy: None }
+        let remedy = match cause.raw_os_error() {
+            Some(libc::EMFILE) => Some("raise the hard limit of open files, as root with `ulimit -Hn`"),
+            Some(libc::ENFILE) => Some("raise the limit of all open files, `sysctl fs.file-max`"),
+            _ => None,
+        };
+        Self { what: what.into(), cause: Some(cause), remedy: remedy.map(String::from) }
     }
 
     /// Adds a remedy for the user.
@@ -53,3 +58,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_a_remedy() {
+        let text = |code| Error::os("host 10.0.0.1", io::Error::from_raw_os_error(code)).to_string();
+        assert!(
+            text(libc::EMFILE).ends_with("; raise the hard limit of open files, as root with `ulimit -Hn`")
+        );
+        assert!(text(libc::ENFILE).contains("fs.file-max"));
+        assert!(!text(libc::EPERM).contains(';'));
+    }
+}
