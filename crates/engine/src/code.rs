@@ -23,9 +23,9 @@ pub(crate) struct TableSite {
     /// Positions of the key's fields, except those of kind `selector`; words that they take.
     pub(crate) keys: Vec<FieldAt>,
     pub(crate) key_words: usize,
-    /// Widths of the selectors, and their offsets in bytes in the words behind the key, in natural form.
-    pub(crate) selectors: Vec<(u32, u32)>,
-    pub(crate) selector_words: usize,
+    /// Widths of the selectors, which are packed in these bytes behind the key.
+    pub(crate) selectors: Vec<u32>,
+    pub(crate) selector_bytes: usize,
     /// Position of the data in a row, by action.
     pub(crate) data: Vec<RowData>,
     pub(crate) row_words: usize,

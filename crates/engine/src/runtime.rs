@@ -16,7 +16,7 @@ use crate::code::{ExternSite, RowData, Site, TableSite};
 use crate::generate::Rare;
 use crate::layout::{Layouts, Shape};
 use crate::limbs;
-use crate::memory::{self, Memory, Spot, Writer, read_bits};
+use crate::memory::{self, Memory, Spot, Writer, read_bits, read_packed};
 use pointsman_ir::pass::GIVEN;
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
 use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, HitCells, TypeId, UnaryOp, Value};
@@ -190,7 +190,7 @@ pub(crate) extern "C" fn lookup(ctx: *mut Ctx<'_>, site: *const Site, key: *cons
         // SAFETY: the site is owned by the code that calls; the areas are as large as it says.
         let (site, key, selectors, to) = unsafe {
             let Site::Table(site) = &*site else { return 0 };
-            let selectors = std::slice::from_raw_parts(key.add(site.key_words), site.selector_words);
+            let selectors = std::slice::from_raw_parts(key.add(site.key_words).cast(), site.selector_bytes);
             let key = std::slice::from_raw_parts(key, site.key_words);
             (site, key, selectors, std::slice::from_raw_parts_mut(to, site.row_words))
         };
@@ -205,7 +205,7 @@ pub(crate) extern "C" fn pick(ctx: *mut Ctx<'_>, site: *const Site, key: *const 
         // SAFETY: the site is owned by the code that calls; the key is as large as it says.
         let (site, selectors) = unsafe {
             let Site::Table(site) = &*site else { return 0 };
-            (site, std::slice::from_raw_parts(key.add(site.key_words), site.selector_words))
+            (site, std::slice::from_raw_parts(key.add(site.key_words).cast(), site.selector_bytes))
         };
         ctx.host().pick(site, selectors, group).unwrap_or(0)
     })
@@ -222,9 +222,14 @@ pub(crate) extern "C" fn report_hit(ctx: *mut Ctx<'_>, site: *const Site, head: 
 }
 
 /// The values of a table's key fields of kind `selector`.
-fn of_selectors<'s>(site: &'s TableSite, words: &'s [u64]) -> impl ExactSizeIterator<Item = Bits> {
-    let bytes = memory::bytes(words);
-    site.selectors.iter().map(move |(width, offset)| read_bits(&bytes[*offset as usize..], *width))
+fn of_selectors(site: &TableSite, packed: &[u8]) -> Vec<Bits> {
+    let mut bit = 0;
+    let one = |width: &u32| {
+        let value = read_packed(packed, bit, *width);
+        bit += *width as usize;
+        value
+    };
+    site.selectors.iter().map(one).collect()
 }
 
 impl<'a> Host<'a> {
@@ -232,20 +237,14 @@ impl<'a> Host<'a> {
         Memory { layouts: self.layouts, strings: self.strings }
     }
 
-    fn pick(&mut self, site: &TableSite, selectors: &[u64], group: u64) -> Option<u64> {
+    fn pick(&mut self, site: &TableSite, selectors: &[u8], group: u64) -> Option<u64> {
         let n = site.table.index();
         self.env.tables().get(n).filter(|t| t.knows_group(group))?;
-        let mut values = of_selectors(site, selectors);
-        let hash = match (values.next(), values.len()) {
-            (Some(one), 0) => self.env.select(site.table, &[one]),
-            (first, _) => {
-                self.env.select(site.table, &first.into_iter().chain(values).collect::<Vec<Bits>>())
-            }
-        }?;
+        let hash = self.env.select(site.table, selectors)?;
         self.env.tables().get(n)?.member(group, hash).map(|row| row.as_ptr() as u64)
     }
 
-    fn lookup(&mut self, site: &TableSite, key: &[u64], selectors: &[u64], to: &mut [u64]) {
+    fn lookup(&mut self, site: &TableSite, key: &[u64], selectors: &[u8], to: &mut [u64]) {
         let of_key = |at: &FieldAt| {
             let words = &key[at.word as usize..];
             match at.width {
@@ -255,8 +254,7 @@ impl<'a> Host<'a> {
             }
         };
         let key: Vec<Bits> = site.keys.iter().map(of_key).collect();
-        let selectors: Vec<Bits> = of_selectors(site, selectors).collect();
-        let found = self.env.lookup(site.table, &key, &selectors);
+        let found = self.env.lookup(site.table, &key, &of_selectors(site, selectors));
         let hit = if found.hit.is_some() { row::HIT } else { 0 };
         let Some((head, data)) = to.split_first_mut() else { return };
         *head = row::ACTION | hit;

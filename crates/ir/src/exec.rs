@@ -385,10 +385,10 @@ pub trait Env {
     /// done besides noting the hit.
     fn report_hit(&mut self, _table: TableId, _head: u64) {}
 
-    /// A number from the key fields of kind `selector`, in order, by which a packet gets a member of a group: that on which it falls, modulo
-    /// the sum of their weights ([`FlatTable::member`]). `None`: only [`Env::lookup`] knows. Called once for a look-up at most, as it may
-    /// take a random number.
-    fn select(&mut self, _table: TableId, _selectors: &[Bits]) -> Option<u64> {
+    /// A number from the key fields of kind `selector` by which a packet gets a member of a group: that on which it falls, modulo the sum of
+    /// their weights ([`FlatTable::member`]). The fields follow each other without gaps, most significant bit first; zero bits fill the last
+    /// byte. `None`: only [`Env::lookup`] knows. Called once for a look-up at most, as it may take a random number.
+    fn select(&mut self, _table: TableId, _selectors: &[u8]) -> Option<u64> {
         None
     }
 

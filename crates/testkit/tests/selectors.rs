@@ -30,8 +30,10 @@ enum Change {
     Port { port: u32, up: bool },
 }
 
-/// Tables of a selector that one-shot groups use, or members and groups; the calls that members may have.
+/// Tables of a selector that one-shot groups use, or members and groups; the calls that members may have; the file of their program, from
+/// this crate.
 struct Subject {
+    file: &'static str,
     tables: &'static [&'static str],
     actions: u32,
     one_shots: bool,
@@ -134,8 +136,8 @@ fn remove(state: &mut State, table: TableId, matches: &[KeyMatch]) -> Option<Ent
     Some(action)
 }
 
-fn rig<E: Executor>() -> Rig<E> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../v1model/tests/selector.p4");
+fn rig<E: Executor>(file: &str) -> Rig<E> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let program = compile(&path, &[&own_includes()]).unwrap_or_else(|e| panic!("{e}"));
     Rig::on(program, SwitchConfig::default()).expect("a rig")
 }
@@ -143,7 +145,7 @@ fn rig<E: Executor>() -> Rig<E> {
 /// Makes changes and sends packets to both; how many packets got an action from a group.
 fn run(seed: u64, subject: &Subject) -> u64 {
     let (mut random, mut spread) = (Random::new(seed), 0);
-    let (mut slow, mut fast) = (rig::<Interp>(), rig::<Engine>());
+    let (mut slow, mut fast) = (rig::<Interp>(subject.file), rig::<Engine>(subject.file));
     let mut done = Vec::new();
     for n in 0..60 {
         let change = match u32::try_from(n) {
@@ -181,11 +183,14 @@ fn run(seed: u64, subject: &Subject) -> u64 {
 
 #[test]
 fn native_groups_are_those_of_the_interpreter() {
+    let (file, widths) = ("../v1model/tests/selector.p4", "tests/data/selectors.p4");
     let subjects = [
-        Subject { tables: &["I.selected"], actions: 2, one_shots: false },
-        Subject { tables: &["I.selected"], actions: 2, one_shots: true },
-        Subject { tables: &["I.first", "I.second"], actions: 3, one_shots: false },
-        Subject { tables: &["I.first"], actions: 3, one_shots: true },
+        Subject { file, tables: &["I.selected"], actions: 2, one_shots: false },
+        Subject { file, tables: &["I.selected"], actions: 2, one_shots: true },
+        Subject { file, tables: &["I.first", "I.second"], actions: 3, one_shots: false },
+        Subject { file, tables: &["I.first"], actions: 3, one_shots: true },
+        Subject { file: widths, tables: &["I.selected"], actions: 2, one_shots: false },
+        Subject { file: widths, tables: &["I.selected"], actions: 2, one_shots: true },
     ];
     for subject in &subjects {
         let spread: u64 = (0..60).map(|seed| run(seed, subject)).sum();

@@ -350,7 +350,7 @@ impl Env for BlockEnv<'_> {
         self.state.lookup(self.own, (self.now, self.bytes), table, key, selectors)
     }
 
-    fn select(&mut self, table: TableId, selectors: &[Bits]) -> Option<u64> {
+    fn select(&mut self, table: TableId, selectors: &[u8]) -> Option<u64> {
         self.state.select(self.own, table, selectors)
     }
 

@@ -168,20 +168,21 @@ impl Gen<'_, '_> {
         let (matched, selectors): (Vec<_>, Vec<_>) = (of(false).collect(), of(true).collect());
         let width = |ty: TypeId| self.layouts().width(ty).unwrap_or(0);
         let (at, key_words) = places(matched.iter().map(|(_, ty)| width(*ty)));
-        let (offsets, selector_size) = self.layouts().area(selectors.iter().map(|s| s.1));
-        let widths = selectors.iter().map(|(_, ty)| width(*ty));
+        let widths: Vec<u32> = selectors.iter().map(|(_, ty)| width(*ty)).collect();
+        let bits: u32 = widths.iter().sum();
+        let bytes = bits.div_ceil(8);
         let rows = (0..table.actions.len()).map(|n| self.data_of(table, n));
         let (data, row_words): (Vec<_>, Vec<_>) = rows.unzip();
         let site = TableSite {
             table: id,
             keys: at.clone(),
             key_words,
-            selectors: widths.zip(offsets.iter().copied()).collect(),
-            selector_words: selector_size as usize / 8,
+            selectors: widths.clone(),
+            selector_bytes: bytes as usize,
             data,
             row_words: row_words.into_iter().max().unwrap_or(row::DATA),
         };
-        let At::Mem { base, off } = self.scratch(8 * key_words as u32 + selector_size) else {
+        let At::Mem { base, off } = self.scratch(8 * key_words as u32 + bytes.next_multiple_of(8)) else {
             return (site, self.scratch);
         };
         let word = |n: u32| off + 8 * n as i32;
@@ -211,9 +212,15 @@ impl Gen<'_, '_> {
         if let Some((n, v)) = open {
             self.b.ins().store(FLAGS, v, base, word(n));
         }
-        for ((v, ty), offset) in selectors.into_iter().zip(offsets) {
+        let behind = word(key_words as u32);
+        if !bits.is_multiple_of(8) {
+            self.clear_bytes(base, behind, bytes);
+        }
+        let mut bit = 0;
+        for ((v, ty), width) in selectors.into_iter().zip(widths) {
             let ty = self.repr(ty);
-            self.put(Place { ty, at: At::Mem { base, off: word(key_words as u32) + offset as i32 } }, v);
+            self.put(Place { ty, at: At::Packed { base, off: behind, bit, bytes } }, v);
+            bit += width;
         }
         (site, self.pointer(base, off))
     }

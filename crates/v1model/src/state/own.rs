@@ -234,7 +234,10 @@ impl State {
             (EntryAction::Group(g), Some(Instance::Profile(p))) => {
                 let call = p.selector.and_then(|selector| {
                     let algorithm = p.algorithm(*g).unwrap_or(selector.algorithm);
-                    let hash = self.hash_of(own, SelectorConfig { algorithm, ..selector }, selectors);
+                    let selector = SelectorConfig { algorithm, ..selector };
+                    own.buffer.clear();
+                    selectors.iter().for_each(|b| own.buffer.push(b));
+                    let hash = self.hash_of(selector, own.buffer.bytes(), &mut own.random);
                     p.pick(*g, hash, self.replication.down_ports()).and_then(|call| p.in_table(id, call))
                 });
                 if call.is_none() {
@@ -247,17 +250,17 @@ impl State {
     }
 
     /// The number by which a packet gets a member of a group, if the table has a selector.
-    pub(crate) fn select(&self, own: &mut Own, id: TableId, selectors: &[Bits]) -> Option<u64> {
+    pub(crate) fn select(&self, own: &mut Own, id: TableId, selectors: &[u8]) -> Option<u64> {
         match self.table(id)?.profile.and_then(|p| self.instances.get(p.index())) {
-            Some(Instance::Profile(p)) => p.selector.map(|selector| self.hash_of(own, selector, selectors)),
+            Some(Instance::Profile(p)) => {
+                p.selector.map(|selector| self.hash_of(selector, selectors, &mut own.random))
+            }
             _ => None,
         }
     }
 
-    fn hash_of(&self, own: &mut Own, selector: SelectorConfig, selectors: &[Bits]) -> u64 {
-        own.buffer.clear();
-        selectors.iter().for_each(|b| own.buffer.push(b));
-        let hash = self.hasher.hash(selector.algorithm, own.buffer.bytes(), &mut own.random);
+    fn hash_of(&self, selector: SelectorConfig, selectors: &[u8], random: &mut Random) -> u64 {
+        let hash = self.hasher.hash(selector.algorithm, selectors, random);
         hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)))
     }
 }

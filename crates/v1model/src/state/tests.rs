@@ -155,7 +155,9 @@ fn look_flat(
     let head = found[0];
     if head & row::GROUP != 0 {
         let group = found[row::DATA];
-        let hash = flat.knows_group(group).then(|| s.select(own, table, selectors)).flatten()?;
+        let mut packed = BitBuffer::default();
+        selectors.iter().for_each(|b| packed.push(b));
+        let hash = flat.knows_group(group).then(|| s.select(own, table, packed.bytes())).flatten()?;
         found = flat.member(group, hash)?;
     }
     let call = match found[0] & row::ACTION {
