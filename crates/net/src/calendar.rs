@@ -197,8 +197,11 @@ impl<T: Copy> Calendar<T> {
         if self.next.is_some() {
             return Some(self.next_at);
         }
-        let (sorted, now) = (self.sorted.last().map(|e| e.at), self.now.peek().map(|e| e.at));
-        sorted.into_iter().chain(now).min()
+        match (self.sorted.last(), self.now.peek()) {
+            (Some(sorted), Some(now)) => Some(sorted.at.min(now.at)),
+            (Some(only), None) | (None, Some(only)) => Some(only.at),
+            (None, None) => None,
+        }
     }
 
     #[inline(never)]
@@ -225,28 +228,27 @@ impl<T: Copy> Calendar<T> {
 
     /// Takes out what happens next.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        self.begin();
-        if let Some(what) = self.next.take() {
-            return Some((self.next_at, what));
-        }
-        let entry = match (self.sorted.last(), self.now.peek()) {
-            (Some(sorted), now) if now.is_none_or(|now| now < sorted) => self.sorted.pop()?,
-            _ => self.now.pop()?,
-        };
-        Some((entry.at, entry.what))
+        self.pop_by(u64::MAX)
     }
 
     /// Removes the next event, if it is not after `end`.
     #[inline]
     pub fn pop_by(&mut self, end: u64) -> Option<(u64, T)> {
-        self.next_at().filter(|at| *at <= end)?;
-        self.pop()
+        self.begin();
+        if self.next.is_some() {
+            return if self.next_at <= end { Some((self.next_at, self.next.take()?)) } else { None };
+        }
+        let (sorted, now) = (self.sorted.last(), self.now.peek());
+        let is_sorted = sorted.is_some_and(|sorted| now.is_none_or(|now| now < sorted));
+        if is_sorted { sorted } else { now }.filter(|first| first.at <= end)?;
+        let first = if is_sorted { self.sorted.pop() } else { self.now.pop() }?;
+        Some((first.at, first.what))
     }
 
     /// If all is in lists, the next slot begins that has something. Not earlier: what is entered meanwhile may come before it.
     #[inline]
     fn begin(&mut self) {
-        if self.first().is_none() {
+        if self.next.is_none() && self.sorted.is_empty() && self.now.is_empty() {
             self.turn();
         }
     }

@@ -35,15 +35,18 @@ impl<T> PortMap<T> {
 
     /// The data of `port`, made by `new` the first time.
     #[inline]
-    pub fn get_mut(&mut self, port: u32, mut new: impl FnMut() -> T) -> &mut T {
-        if port < LOW_PORTS {
-            if self.low.len() <= port as usize {
-                self.low.resize_with(port as usize + 1, &mut new);
-            }
-            &mut self.low[port as usize]
-        } else {
-            self.high.entry(port).or_insert_with(new)
+    pub fn get_mut(&mut self, port: u32, new: impl FnMut() -> T) -> &mut T {
+        let at = port as usize;
+        if at < self.low.len() { &mut self.low[at] } else { self.made(port, new) }
+    }
+
+    #[inline(never)]
+    fn made(&mut self, port: u32, new: impl FnMut() -> T) -> &mut T {
+        if port >= LOW_PORTS {
+            return self.high.entry(port).or_insert_with(new);
         }
+        self.low.resize_with(port as usize + 1, new);
+        &mut self.low[port as usize]
     }
 
     pub fn find_mut(&mut self, port: u32) -> Option<&mut T> {
