@@ -2,7 +2,7 @@
 
 use crate::responder::SetupError;
 use crate::setup::{Memory, Reply, Request, Secret, Session};
-use pointsman_wire::Random;
+use pointsman_wire::siphash::half_sip_hash;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -43,7 +43,8 @@ pub struct ChannelStats {
 pub struct Channel {
     memory: Memory,
     secret: Option<Secret>,
-    nonces: Random,
+    /// The key of the nonces, and their number so far.
+    nonces: (u64, u64),
     sessions: BTreeMap<u64, Session>,
     /// The connection that sets queue pairs up.
     controller: Option<u64>,
@@ -52,10 +53,10 @@ pub struct Channel {
 
 impl Channel {
     /// The channel of a server with this memory. Without a secret anyone who reaches it can set queue pairs up. `seed` determines the
-    /// nonces: others must not know it.
+    /// nonces, which do not tell it: others must not know it.
     pub fn new(memory: Memory, secret: Option<Secret>, seed: u64) -> Self {
-        let nonces = Random::new(seed);
-        Channel { memory, secret, nonces, sessions: BTreeMap::new(), controller: None, setups: [0; 2] }
+        let (nonces, sessions) = ((seed, 0), BTreeMap::new());
+        Channel { memory, secret, nonces, sessions, controller: None, setups: [0; 2] }
     }
 
     /// The server's memory.
@@ -74,7 +75,11 @@ impl Channel {
 
     /// A controller connects: what it gets to read first. `connection` is its number, never used twice.
     pub fn connect(&mut self, connection: u64) -> String {
-        let session = Session::new(self.nonces.next_u64(), self.secret);
+        let (key, number) = &mut self.nonces;
+        // Everyone may read it: a keyed hash, because the generator that made the region's key can be calculated back.
+        let nonce = half_sip_hash(key.to_le_bytes(), &number.to_le_bytes());
+        *number += 1;
+        let session = Session::new(u64::from_le_bytes(nonce), self.secret);
         let greeting = session.greeting();
         self.sessions.insert(connection, session);
         greeting

@@ -30,7 +30,7 @@ pub(crate) struct Pair {
     pub reported: bool,
     pub dead: bool,
     /// By number, the latest last.
-    pub atomics: VecDeque<(u32, u64)>,
+    atomics: VecDeque<(u32, u64)>,
 }
 
 /// A request's number next to the expected one.
@@ -88,5 +88,24 @@ impl Pair {
             self.atomics.pop_front();
         }
         self.atomics.push_back((psn, original));
+    }
+
+    /// The answer of the last atomic operation with this number. Numbers come again after 2^24 requests.
+    pub fn kept(&self, psn: u32) -> Option<u64> {
+        self.atomics.iter().rev().find(|(kept, _)| *kept == psn).map(|(_, original)| *original)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_answer_of_a_number_is_repeated() {
+        let mut pair = Pair::new(1, 5, BTreeSet::new());
+        for (psn, original) in [(5, 10), (6, 11), (5, 12)] {
+            pair.keep(psn, original);
+        }
+        assert_eq!([pair.kept(5), pair.kept(6), pair.kept(7)], [Some(12), Some(11), None]);
     }
 }

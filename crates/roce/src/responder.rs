@@ -225,8 +225,8 @@ impl Memory {
                 }
             }
             Opcode::CompareSwap | Opcode::FetchAdd => {
-                if let Some((_, original)) = pair.atomics.iter().find(|(psn, _)| *psn == packet.psn) {
-                    send(&Packet { original: *original, ..pair.answer(Opcode::AtomicAck, packet.psn) });
+                if let Some(original) = pair.kept(packet.psn) {
+                    send(&Packet { original, ..pair.answer(Opcode::AtomicAck, packet.psn) });
                 }
             }
             _ => send(&pair.answer(Opcode::Ack, pair.expected.wrapping_sub(1) & crate::PSN)),

@@ -143,6 +143,33 @@ fn secrets() {
     }
 }
 
+/// The state of SplitMix64 that gives this output.
+fn state_of(output: u64) -> u64 {
+    // Multiplies by the inverse of an odd number, by Newton's method.
+    let divided = |v: u64, by: u64| {
+        v.wrapping_mul((0..6).fold(by, |i, _| i.wrapping_mul(2u64.wrapping_sub(by.wrapping_mul(i)))))
+    };
+    let unfolded = |v: u64, by: u32| (0..64 / by).fold(v, |r, _| v ^ r >> by);
+    unfolded(
+        divided(unfolded(divided(unfolded(output, 31), 0x94d0_49bb_1331_11eb), 27), 0xbf58_476d_1ce4_e5b9),
+        30,
+    )
+}
+
+#[test]
+fn greetings_tell_nothing_of_the_key() {
+    let outputs = Random::new(9).next_u64();
+    let step = 0x9e37_79b9_7f4a_7c15;
+    assert_eq!(state_of(outputs), 9u64.wrapping_add(step));
+    let mut host = host(|c| c.secret = Some(*b"8 bytes!"));
+    let mut nonce = |n| {
+        let greeting = host.connect(n);
+        u64::from_str_radix(greeting.split(' ').nth(2).expect("a nonce"), 16).expect("a number")
+    };
+    let (first, second) = (nonce(1), nonce(2));
+    assert_ne!(state_of(second).wrapping_sub(state_of(first)), step, "an attacker could calculate back");
+}
+
 #[test]
 fn frames_are_answered_the_way_they_came() {
     let (mut host, pair) = with_pair(|_| {});
