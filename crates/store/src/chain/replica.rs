@@ -138,7 +138,7 @@ pub struct Replica<A> {
     pub(super) start: u64,
     /// The predecessor has yet to hear how far this node is.
     pub(super) status_due: bool,
-    /// When each node was last heard, in this view.
+    /// When each node was last heard, in this view or a later one.
     pub(super) heard: BTreeMap<Member, u64>,
     pub(super) beat_at: u64,
     scratch: Outbox<A>,
@@ -299,7 +299,10 @@ impl<A: Address> Replica<A> {
             Err(Malformed::Digest) => return self.stats.forged += 1,
             Err(_) => return self.stats.malformed += 1,
         };
-        if let Some(at) = self.heard.get_mut(&frame.from) {
+        // A node that stays in an older view is of as little use as one that has failed.
+        if frame.view >= self.number()
+            && let Some(at) = self.heard.get_mut(&frame.from)
+        {
             *at = now;
         }
         if frame.view < self.number() && !self.without(Rule::Views) {

@@ -131,6 +131,35 @@ fn the_tail_answers_what_all_have() {
     assert_eq!(nodes.settle(), [(2, Kind::New, Status::Ok, 2, 2)]);
 }
 
+#[test]
+fn a_node_that_stays_in_an_older_view_is_removed() {
+    let mut nodes = Nodes::new(&[A, B, C], "1: a/1 b/1", &config());
+    for name in [A, C] {
+        nodes.now += MS;
+        let (now, next) = (nodes.now, view("2: a/1 b/1 + c/1"));
+        nodes.node(name).set_view(now, next).expect("the next view");
+    }
+    // B is alive, but does not know where C is: nothing is confirmed.
+    assert_eq!(nodes.ask(A, new(1), &KEY, &[0, 0, 0, 1]), []);
+    let mut proposed = None;
+    for _ in 0..12 {
+        nodes.now += 50 * MS;
+        let mut mail = std::mem::take(&mut nodes.mail);
+        let now = nodes.now;
+        nodes.all.values_mut().for_each(|node| node.wake(now, &mut mail));
+        nodes.mail = mail;
+        assert_eq!(nodes.settle(), []);
+        assert_eq!(nodes.node(B).take_proposal(), None, "it hears the others");
+        proposed = proposed.or(nodes.node(A).take_proposal());
+    }
+    assert!(nodes.node(A).stats().older > 0, "B's messages arrive");
+    assert_eq!(proposed, Some(view("3: a/1 + c/1")));
+    nodes.all.remove(B);
+    nodes.view("3: a/1 + c/1");
+    assert_eq!(nodes.agree(), ["4: a/1 c/1"]);
+    assert_eq!(nodes.ask(A, new(1), &KEY, &[0, 0, 0, 1])[0].2, Status::Ok);
+}
+
 /// The messages to B of so many writes, one message for each.
 fn letters(nodes: &mut Nodes, writes: std::ops::RangeInclusive<u32>) -> Vec<Vec<u8>> {
     let now = nodes.now;
