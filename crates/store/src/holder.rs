@@ -25,6 +25,8 @@ pub struct Holding {
     pub hold_ns: u64,
     /// The highest grant of keys that were removed.
     pub last_grant: u32,
+    /// The first store holds unknown keys back still, or did when it ended: its successor has to begin with that as well.
+    pub begins: bool,
 }
 
 /// A text that is not a [`Holding`].
@@ -41,9 +43,10 @@ impl Error for HoldingError {}
 
 impl fmt::Display for Holding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Holding { store, commits, left, hold_ns, last_grant } = self;
+        let Holding { store, commits, left, hold_ns, last_grant, begins } = self;
         let state = if *left { "left" } else { "serves" };
-        write!(f, "{VERSION} {store} {state} {commits} {hold_ns} {last_grant}")
+        let begins = if *begins { " begins" } else { "" };
+        write!(f, "{VERSION} {store} {state} {commits} {hold_ns} {last_grant}{begins}")
     }
 }
 
@@ -67,6 +70,11 @@ impl FromStr for Holding {
                 commits: word()?.parse().ok()?,
                 hold_ns: word()?.parse().ok()?,
                 last_grant: word()?.parse().ok()?,
+                begins: match word() {
+                    None => false,
+                    Some("begins") => true,
+                    Some(_) => return None,
+                },
             };
             words.next().is_none().then_some(holding)
         };
@@ -116,6 +124,7 @@ impl Standby {
             left: false,
             hold_ns: present.map_or(0, |h| h.hold_ns).max(self.hold_ns),
             last_grant: present.map_or(0, |h| h.last_grant),
+            begins: present.is_none_or(|h| h.begins),
         })
     }
 }
@@ -138,7 +147,10 @@ mod tests {
         assert_eq!((holding.hold_ns, holding.last_grant), (1_015_000_000, 7));
         assert_eq!(holding.to_string(), text);
         let left = Holding { left: true, ..holding };
-        assert_eq!(left.to_string().parse(), Ok(left));
+        assert_eq!(left.to_string().parse(), Ok(left.clone()));
+        let begins = Holding { begins: true, ..left };
+        assert_eq!(begins.to_string(), "1 a/17 left 42 1015000000 7 begins");
+        assert_eq!(begins.to_string().parse(), Ok(begins));
         for wrong in [
             "",
             "2 a/17 serves 42 1 7",
@@ -147,6 +159,7 @@ mod tests {
             "1 a/17 serves -1 1 7",
             "1 a/17 serves 42 1",
             "1 a/17 serves 42 1 7 8",
+            "1 a/17 serves 42 1 7 begins begins",
             "1 a/17 serves 42 1 4294967296",
             "3: a/17 b/17",
         ] {

@@ -94,6 +94,11 @@ impl<A: Copy + Eq> Store<A> {
         self.grants_from = now.saturating_add(self.config.hold_ns());
     }
 
+    /// Whether that time is not over.
+    pub fn holds_back(&self, now: u64) -> bool {
+        now < self.grants_from
+    }
+
     /// The states of the keys that changed since [`Store::saved`], if the store is durable. They must be on disk before the outbox is sent.
     pub fn changes(&self) -> impl Iterator<Item = Saved<'_>> {
         self.changed.iter().map(|id| Saved::of(&self.table, *id))
@@ -231,7 +236,7 @@ impl<A: Copy + Eq> Store<A> {
         match (head.kind, found) {
             _ if head.flags.fixed => self.fixed(now, from, message, found, out),
             (Kind::New, Ok(id)) => self.again(now, from, bytes, message, id, out),
-            (Kind::New, Err(_)) if now < self.grants_from => self.stats.early += 1,
+            (Kind::New, Err(_)) if self.holds_back(now) => self.stats.early += 1,
             (Kind::New, Err(_)) if head.flags.existing => {
                 self.stats.unknown += 1;
                 self.refuse(from, message, Status::Unknown, out);

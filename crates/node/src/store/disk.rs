@@ -22,6 +22,8 @@ pub struct Disk {
     path: PathBuf,
     /// `None` after an error: it must be opened again.
     file: Option<Database>,
+    /// The file is new: the time for which leases hold, to be written with the first grant.
+    first: Option<u64>,
     stats: DiskStats,
 }
 
@@ -59,19 +61,28 @@ fn about(file: &Database) -> Result<[Option<u64>; 3], redb::Error> {
     Ok([of("version")?, of("hold_ns")?, of("last_grant")?])
 }
 
-fn set_about(file: &Database, hold_ns: u64) -> Result<(), redb::Error> {
+fn set_about(file: &Database, hold_ns: Option<u64>) -> Result<(), redb::Error> {
     let transaction = file.begin_write()?;
     transaction.open_table(KEYS)?;
     let mut table = transaction.open_table(ABOUT)?;
     table.insert("version", VERSION)?;
-    table.insert("hold_ns", hold_ns)?;
+    if let Some(hold_ns) = hold_ns {
+        table.insert("hold_ns", hold_ns)?;
+    }
     drop(table);
     Ok(transaction.commit()?)
 }
 
 /// Writes the store's changes, and returns the number of rows.
-fn write_rows<A: Copy + Eq>(file: &Database, store: &Store<A>) -> Result<u64, redb::Error> {
+fn write_rows<A: Copy + Eq>(
+    file: &Database,
+    store: &Store<A>,
+    hold_ns: Option<u64>,
+) -> Result<u64, redb::Error> {
     let transaction = file.begin_write()?;
+    if let Some(hold_ns) = hold_ns {
+        transaction.open_table(ABOUT)?.insert("hold_ns", hold_ns)?;
+    }
     let mut table = transaction.open_table(KEYS)?;
     let mut rows = 0;
     for key in store.removed() {
@@ -96,7 +107,7 @@ impl Disk {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         std::fs::create_dir_all(dir).map_err(|e| StoreError::Folder(dir.to_path_buf(), e))?;
         let path = dir.join("store.redb");
-        Ok(Disk { file: Some(open(&path)?), path, stats: DiskStats::default() })
+        Ok(Disk { file: Some(open(&path)?), path, first: None, stats: DiskStats::default() })
     }
 
     /// What it has done.
@@ -106,7 +117,7 @@ impl Disk {
 
     /// Loads the store from the file. Leases of this run hold for `hold_ns`. Returns whether the file knows a former run.
     pub fn load<A: Copy + Eq>(
-        &self,
+        &mut self,
         now: u64,
         hold_ns: u64,
         store: &mut Store<A>,
@@ -120,7 +131,10 @@ impl Disk {
         }
         // Leases of the former run may hold until now plus `held_ns`, those of this run for `hold_ns`: a third run waits for the longer one.
         let longest = held_ns.unwrap_or(0).max(hold_ns);
-        set_about(file, longest).map_err(|e| StoreError::Disk(self.path.clone(), e.to_string()))?;
+        // A new file says nothing of that before the first grant. If this run ends earlier, the next one has to hold back as well.
+        self.first = held_ns.is_none().then_some(longest);
+        set_about(file, held_ns.map(|_| longest))
+            .map_err(|e| StoreError::Disk(self.path.clone(), e.to_string()))?;
         store.continue_grants(last_grant.unwrap_or(0) as u32);
         self.rows(file, now, longest, store)?;
         Ok(held_ns.is_some())
@@ -146,14 +160,16 @@ impl Disk {
     }
 
     /// Writes the store's changes. When it returns, they survive a loss of power. After an error the file is opened again by the next call.
-    pub fn write<A: Copy + Eq>(&mut self, store: &Store<A>) -> Result<(), StoreError> {
+    pub fn write<A: Copy + Eq>(&mut self, now: u64, store: &Store<A>) -> Result<(), StoreError> {
         if store.changes().next().is_none() && store.removed().next().is_none() {
             return Ok(());
         }
+        let first = self.first.filter(|_| !store.holds_back(now));
         let written = match self.file.take().map_or_else(|| open(&self.path), Ok) {
-            Ok(file) => match write_rows(&file, store) {
+            Ok(file) => match write_rows(&file, store, first) {
                 Ok(rows) => {
                     self.file = Some(file);
+                    self.first = self.first.filter(|_| first.is_none());
                     Ok(rows)
                 }
                 Err(e) => Err(StoreError::Disk(self.path.clone(), e.to_string())),
@@ -171,5 +187,38 @@ impl Disk {
                 Err(e)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::shared::tests::request;
+    use pointsman_store::{Config, Flags, Outbox};
+
+    /// A first run that ends before it has granted anything leaves the next one to hold back as well.
+    #[test]
+    fn a_file_tells_of_a_former_run_once_it_has_granted() {
+        let dir = std::env::temp_dir().join(format!("pointsman-disk-{}", std::process::id()));
+        let config = Config { durable: true, ..Config::default() };
+        let (hold, mut out) = (config.hold_ns(), Outbox::default());
+        let run = |now: u64, flags: Flags, out: &mut Outbox<u8>| {
+            let mut store = Store::new(config.clone()).expect("settings");
+            let mut disk = Disk::open(&dir).expect("a folder");
+            let known = disk.load(0, hold, &mut store).expect("a file");
+            if !known {
+                store.hold_back(0);
+            }
+            store.receive(now, 1, &request(flags, config.secret), out);
+            disk.write(now, &store).expect("a disk");
+            (known, store.keys())
+        };
+        let fixed = Flags { fixed: true, ..Flags::default() };
+        assert_eq!(run(hold - 1, Flags::default(), &mut out), (false, 0), "held back");
+        // Fixed keys, which nobody owns, are given all the time.
+        assert_eq!(run(hold - 1, fixed, &mut out), (false, 1));
+        assert_eq!(run(hold, fixed, &mut out), (false, 1));
+        assert_eq!(run(0, fixed, &mut out), (true, 1));
+        std::fs::remove_dir_all(&dir).expect("it was made here");
     }
 }

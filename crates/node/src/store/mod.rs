@@ -84,10 +84,10 @@ impl Running {
         let config = Config { durable: data.is_some(), ..config };
         let hold_ns = config.hold_ns();
         let mut store = Store::new(config).map_err(StoreError::Config)?;
-        let disk = data.map(Disk::open).transpose()?;
+        let mut disk = data.map(Disk::open).transpose()?;
         // A former store granted nothing after this moment, if it had the same file.
         let clock = Clock::start(Time::ZERO);
-        let known = disk.as_ref().map(|disk| disk.load(0, hold_ns, &mut store)).transpose()?;
+        let known = disk.as_mut().map(|disk| disk.load(0, hold_ns, &mut store)).transpose()?;
         if known != Some(true) {
             store.hold_back(0);
         }
@@ -169,7 +169,7 @@ impl Running {
         if let Kept::Shared(shared) = &mut self.kept
             && shared.serves()
         {
-            shared.leave(log);
+            shared.leave(self.clock.now().0, log);
         }
         self.look();
         Ok(self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone())
@@ -222,7 +222,7 @@ impl Running {
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let out = match &mut self.kept {
             Kept::Alone { store, out, disk, stuck } => {
-                if !keep(store, disk.as_mut(), stuck, log) {
+                if !keep(now, store, disk.as_mut(), stuck, log) {
                     out.clear();
                 }
                 out
@@ -289,13 +289,14 @@ impl Running {
 
 /// Writes all changes to the disk, if there is one. Without success nothing may be answered, and it is tried again with the next batch.
 fn keep(
+    now: u64,
     store: &mut Store<SocketAddr>,
     disk: Option<&mut Disk>,
     stuck: &mut bool,
     log: &mut dyn FnMut(Level, &str),
 ) -> bool {
     let Some(disk) = disk else { return true };
-    match disk.write(store) {
+    match disk.write(now, store) {
         Ok(()) => {
             store.saved();
             if std::mem::take(stuck) {

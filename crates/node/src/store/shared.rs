@@ -7,6 +7,7 @@ use crate::log::Level;
 use crate::metrics::store::DiskStats;
 use pointsman_etcd::{Answer, Compare, Entry, Failure, Op, Request, Txn};
 use pointsman_store::{Config, Holding, HoldingError, LoadError, Member, Outbox, Saved, Standby, Store};
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
@@ -225,7 +226,7 @@ impl Shared {
                 if is_due
                     || !self.stuck && (self.out.iter().next().is_some() || self.store.unsaved() > 0) =>
             {
-                self.commit(false, log)
+                self.commit(clock(), false, log)
             }
             None if is_due => self.look(&clock, log),
             _ => return,
@@ -247,19 +248,9 @@ impl Shared {
         }
     }
 
-    fn ops(&self) -> Vec<Op> {
-        let name = |key: &[u8]| row_name(&self.keys.rows, key);
-        let removed = self.store.removed().map(|key| Op::Delete { key: name(key) });
-        let changed = self.store.changes().map(|saved| {
-            let (key, value) = saved.encode();
-            Op::Put { key: name(&key), value, lease: 0 }
-        });
-        removed.chain(changed).collect()
-    }
-
     /// Commits all changes, and confirms the place.
-    fn commit(&mut self, left: bool, log: &mut dyn FnMut(Level, &str)) -> Result<(), SharedError> {
-        let rows = self.ops();
+    fn commit(&mut self, now: u64, left: bool, log: &mut dyn FnMut(Level, &str)) -> Result<(), SharedError> {
+        let rows = ops(&self.keys.rows, &self.store);
         let Some(place) = &mut self.place else { return Ok(()) };
         if place.unsure {
             match self.keys.place()? {
@@ -272,9 +263,13 @@ impl Shared {
                 }
             }
         }
-        let Holding { store, commits, hold_ns, .. } = place.holding.clone();
-        let last_grant = self.store.last_grant();
-        let next = Holding { store, commits: commits + 1, left, hold_ns, last_grant };
+        let next = Holding {
+            commits: place.holding.commits + 1,
+            left,
+            last_grant: self.store.last_grant(),
+            begins: place.holding.begins && self.store.holds_back(now),
+            ..place.holding.clone()
+        };
         let count = rows.len() as u64;
         place.unsure = true;
         match self.keys.commit(place.revision, &next, rows)? {
@@ -324,7 +319,7 @@ impl Shared {
         let mut place = Place { revision, holding: mine, unsure: false };
         let mut store = Store::new(self.config.clone()).map_err(|_| SharedError::Lost)?;
         store.continue_grants(place.holding.last_grant);
-        if present.is_none() {
+        if place.holding.begins {
             store.hold_back(now);
         }
         self.load(now, clock, &mut place, &mut store)?;
@@ -364,8 +359,8 @@ impl Shared {
     }
 
     /// Commits what there is, and leaves the place to others.
-    pub fn leave(&mut self, log: &mut dyn FnMut(Level, &str)) {
-        if let Err(e) = self.commit(true, log) {
+    pub fn leave(&mut self, now: u64, log: &mut dyn FnMut(Level, &str)) {
+        if let Err(e) = self.commit(now, true, log) {
             log(
                 Level::Warn,
                 &format!("{e}; other stores take over when this one has been silent for a while"),
@@ -374,9 +369,60 @@ impl Shared {
     }
 }
 
+/// The changes of a store as one transaction, in which etcd allows no key twice.
+fn ops(rows: &str, store: &Store<SocketAddr>) -> Vec<Op> {
+    let put = |(key, value): (Vec<u8>, _)| Op::Put { key: row_name(rows, &key), value, lease: 0 };
+    let changed: BTreeMap<Vec<u8>, Vec<u8>> = store.changes().map(|saved| saved.encode()).collect();
+    let removed: BTreeSet<&[u8]> = store.removed().filter(|key| !changed.contains_key(*key)).collect();
+    let removed: Vec<Op> = removed.iter().map(|key| Op::Delete { key: row_name(rows, key) }).collect();
+    removed.into_iter().chain(changed.into_iter().map(put)).collect()
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use pointsman_store::{Flags, Head, Kind, Message, Secret, Status};
+
+    /// Asks for a key; a fixed one is kept for 3 ms.
+    pub fn request(flags: Flags, secret: Secret) -> Vec<u8> {
+        let head = Head {
+            kind: Kind::New,
+            answer: false,
+            flags,
+            status: Status::Ok,
+            object: 0,
+            shard: 0,
+            switch: 1,
+            port: 0,
+            incarnation: 1,
+            generation: 0,
+            grant: 0,
+            sequence: 0,
+            request: 0,
+            stamp: 0,
+            lease_us: if flags.fixed { 3 } else { 0 },
+        };
+        let mut bytes = Vec::new();
+        Message { head, key: b"key1", value: &[0; 4], packet: b"" }.encode(secret, &mut bytes);
+        bytes
+    }
+
+    /// A fixed key ends and is asked for again before the store has removed it.
+    #[test]
+    fn a_transaction_has_each_key_once() {
+        let config = Config { durable: true, ..Config::default() };
+        let mut store = Store::new(config.clone()).expect("settings");
+        let from = SocketAddr::from(([10, 0, 0, 1], 4791));
+        let asked = request(Flags { fixed: true, ..Flags::default() }, config.secret);
+        let mut out = Outbox::default();
+        store.receive(0, from, &asked, &mut out);
+        assert_eq!(ops("/row/", &store).len(), 1);
+        store.saved();
+        store.receive(10_000_000, from, &asked, &mut out);
+        assert_eq!((store.removed().count(), store.changes().count()), (1, 1));
+        let ops = ops("/row/", &store);
+        assert!(matches!(&ops[..], [Op::Put { key, .. }] if key == "/row/00006b657931"), "{ops:?}");
+    }
 
     #[test]
     fn rows_have_names() {
