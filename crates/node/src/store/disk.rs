@@ -215,7 +215,7 @@ mod tests {
         };
         let fixed = Flags { fixed: true, ..Flags::default() };
         assert_eq!(run(hold - 1, Flags::default(), &mut out), (false, 0), "held back");
-        // Fixed keys, which nobody owns, are given all the time.
+        // Fixed keys, which have no owner, are given all the time.
         assert_eq!(run(hold - 1, fixed, &mut out), (false, 1));
         assert_eq!(run(hold, fixed, &mut out), (false, 1));
         assert_eq!(run(0, fixed, &mut out), (true, 1));

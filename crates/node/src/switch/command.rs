@@ -161,6 +161,9 @@ fn start(args: &Args, log: &Log) -> Result<Runtime, Box<dyn Error>> {
         }
         (None, None) => {}
     }
+    if let Some(path) = &args.state {
+        runtime.may_keep(path)?;
+    }
     Ok(runtime)
 }
 

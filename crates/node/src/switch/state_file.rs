@@ -1,11 +1,26 @@
 //! The file of `--state`: the state of the switch over a planned restart.
 
 use pointsman_control::{ServerState, ServerStateError};
+use pointsman_ir::Program;
 use pointsman_v1model::{ProgramId, RestoreError, SwitchState};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// The annotation of objects that hold points in time, such as ends of leases, which others rely on while no switch runs.
+const REAL_TIME: &str = "real_time";
+
+/// Whether the state of a program may outlive the switch.
+///
+/// # Errors
+/// One of its objects has [`REAL_TIME`].
+pub fn may_keep(path: &Path, program: &Program) -> Result<(), StateFileError> {
+    match program.externs.iter().find(|x| x.annotations.has(REAL_TIME)) {
+        Some(x) => Err(error(path)(Fault::RealTime(format!("{} {}", x.object, x.name)))),
+        None => Ok(()),
+    }
+}
 
 /// A state that was read from a file.
 pub struct Saved {
@@ -27,6 +42,8 @@ pub enum Fault {
     State(RestoreError),
     /// P4Runtime's part of it.
     Server(ServerStateError),
+    /// This object of the program has [`REAL_TIME`].
+    RealTime(String),
     /// It belongs to another program than the one on the command line.
     OtherProgram {
         /// The program whose state it is.
@@ -59,6 +76,11 @@ impl std::fmt::Display for StateFileError {
             }
             Fault::State(e) => write!(f, "--state {path}: {e}: {START_WITHOUT}"),
             Fault::Server(e) => write!(f, "--state {path}: {e}: {START_WITHOUT}"),
+            Fault::RealTime(name) => write!(
+                f,
+                "--state {path}: {name} holds points in time (@{REAL_TIME}) that pass while no switch runs, so that a saved state would be \
+                 wrong: omit --state"
+            ),
             Fault::OtherProgram { saved, given, id } => {
                 let given = given.display();
                 match saved == id {

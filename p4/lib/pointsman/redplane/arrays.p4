@@ -107,6 +107,7 @@ register<redplane_key_t>(REDPLANE_PLACES) redplane_keys;
 register<bit<16>>(REDPLANE_PLACES) redplane_generations;
 register<bit<1>>(REDPLANE_PLACES) redplane_wanted;
 register<bit<32>>(REDPLANE_PLACES) redplane_grants;
+@real_time
 register<bit<48>>(REDPLANE_PLACES) redplane_until;
 register<bit<8>>(REDPLANE_PLACES) redplane_stages;
 register<bit<32>>(REDPLANE_PLACES) redplane_bases;

@@ -106,6 +106,7 @@ struct redplane_meta_t {
 register<redplane_key_t>(REDPLANE_SLOTS * REDPLANE_OBJECTS) redplane_keys;
 register<redplane_value_t>(REDPLANE_SLOTS * REDPLANE_OBJECTS) redplane_values;
 register<bit<32>>(REDPLANE_SLOTS * REDPLANE_OBJECTS) redplane_grants;
+@real_time
 register<bit<48>>(REDPLANE_LEASES) redplane_until;
 register<bit<32>>(REDPLANE_SLOTS * REDPLANE_OBJECTS) redplane_sent;
 register<bit<32>>(REDPLANE_SLOTS * REDPLANE_OBJECTS) redplane_acked;

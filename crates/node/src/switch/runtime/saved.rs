@@ -20,12 +20,18 @@ impl Core {
         let Some(state) = self.export() else {
             return Ok(format!("state not saved to {}: no program is loaded", path.display()));
         };
+        self.may_keep(path)?;
         let bytes = state_file::write(path, &state)?;
         let waiting = match state.in_flight() {
             0 => String::new(),
             n => format!("; packets in queues are not part of it: {n}"),
         };
         Ok(format!("state saved to {} ({bytes} bytes){waiting}", path.display()))
+    }
+
+    fn may_keep(&self, path: &Path) -> Result<(), StateFileError> {
+        let switch = self.shared.read();
+        switch.pipeline().map_or(Ok(()), |pipeline| state_file::may_keep(path, pipeline.program()))
     }
 
     /// The same while the switch runs.
@@ -70,6 +76,14 @@ impl Runtime {
     /// It cannot be written.
     pub fn save(&mut self, path: &Path) -> Result<String, StateFileError> {
         self.core.save(path)
+    }
+
+    /// Whether the state of the program that runs may be written to this file.
+    ///
+    /// # Errors
+    /// It may not outlive the switch.
+    pub fn may_keep(&self, path: &Path) -> Result<(), StateFileError> {
+        self.core.may_keep(path)
     }
 
     /// The program that runs.
