@@ -178,8 +178,8 @@ codes! {
     "P0415" "A deprecated declaration"
         "Its declaration has `@deprecated`, which names a replacement.";
     "P0416" "A malformed annotation"
-        "Annotations defined by the language or P4Runtime have a fixed form; a structured annotation, \
-         `@name[...]`, may be given only once.";
+        "Annotations defined by the language or P4Runtime have a fixed form; `@name`, and a structured annotation, \
+         `@x[...]`, may be given only once.";
     "P0501" "A value not known at compile time"
         "Widths, sizes, constants, labels and arguments of constructors must be known at compile time: literals, \
          constants, constructor parameters and expressions of these (P4_16 section 18.1).";

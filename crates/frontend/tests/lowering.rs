@@ -50,6 +50,19 @@ fn code(p: &Program) -> Vec<String> {
     lines.map(|l| l.trim().to_string()).collect()
 }
 
+/// P4_16 section 8.15.4: a range whose end is below its start is an empty set.
+#[test]
+fn an_empty_range_is_no_entry() {
+    let p = ingress(
+        "",
+        "table t { key = { hdr.h.a: range; } actions = { NoAction; }
+         const entries = { 5..1: NoAction(); 1..5: NoAction(); } }
+         apply { t.apply(); }",
+    );
+    let [entry] = p.tables[0].const_entries() else { panic!("{:?}", p.tables[0]) };
+    assert!(matches!(&entry.matches[0], KeyMatch::Range { lo, hi } if lo < hi), "{entry:?}");
+}
+
 #[test]
 fn names_of_instances() {
     let p = program("instances.p4");

@@ -155,12 +155,13 @@ impl Checker<'_> {
                 }
                 ast::AnnotationBody::Tokens(t) => AnnotationBody::Tokens(t.clone()),
                 ast::AnnotationBody::List(es) => {
-                    AnnotationBody::List(es.iter().filter_map(|e| self.annotation_value(e)).collect())
+                    AnnotationBody::List(es.iter().filter_map(|e| self.structured_value(e)).collect())
                 }
                 ast::AnnotationBody::Pairs(ps) => {
                     let pair = |c: &mut Self, (n, e): &(ast::Ident, ast::Expr)| {
-                        c.annotation_value(e).map(|v| (n.name.clone(), v))
+                        c.structured_value(e).map(|v| (n.name.clone(), v))
                     };
+                    self.check_annotation_keys(ps);
                     AnnotationBody::Pairs(ps.iter().filter_map(|p| pair(self, p)).collect())
                 }
             };
@@ -181,6 +182,12 @@ impl Checker<'_> {
             if out.iter().any(|o: &Annotation| o.name == name && (structured(&o.body) || structured(&body))) {
                 let message = format!("`@{name}` is already given");
                 self.error("P0416", a.span, message, "give a structured annotation once");
+                continue;
+            }
+            let names = |name: &str| matches!(name, "name" | "hidden");
+            if names(name) && out.iter().any(|o: &Annotation| names(&o.name)) {
+                let message = "an element has at most one `@name` or `@hidden`";
+                self.error("P0416", a.span, message, "remove one of them");
                 continue;
             }
             out.push(Annotation { name: a.name.name.clone(), body });
@@ -249,6 +256,27 @@ impl Checker<'_> {
             }
         }
         out
+    }
+
+    /// P4_16 section 20.1: no key twice.
+    fn check_annotation_keys(&mut self, pairs: &[(ast::Ident, ast::Expr)]) {
+        for (i, (key, _)) in pairs.iter().enumerate() {
+            if pairs[..i].iter().any(|(earlier, _)| earlier.name == key.name) {
+                let message = format!("key `{}` is already given", key.name);
+                self.error("P0416", key.span, message, "give each key once");
+            }
+        }
+    }
+
+    /// A value of a structured annotation: of type `string`, `int` or `bool` (P4_16 section 20.1).
+    fn structured_value(&mut self, e: &ast::Expr) -> Option<AnnotationValue> {
+        let value = self.annotation_value(e)?;
+        if matches!(value, AnnotationValue::Int(_)) && self.value(e).ty != Ty::INT {
+            let help = "write the number without a width";
+            self.error("P0416", e.span, "a number in an annotation has type `int`", help);
+            return None;
+        }
+        Some(value)
     }
 
     fn annotation_value(&mut self, e: &ast::Expr) -> Option<AnnotationValue> {

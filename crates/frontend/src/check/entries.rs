@@ -46,7 +46,8 @@ impl Checker<'_> {
         table: &mut Table,
         priorities: &Priorities,
     ) {
-        if table.keys.is_empty() && list.is_empty() {
+        // How many sets an entry should have is not known, if a key has an error.
+        if table.has_wrong_keys || table.keys.is_empty() && list.is_empty() {
             return;
         }
         if table.keys.is_empty() {

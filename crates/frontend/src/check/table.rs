@@ -21,6 +21,7 @@ impl Checker<'_> {
             span: t.name.span,
             annotations,
             keys: Vec::new(),
+            has_wrong_keys: false,
             actions: Vec::new(),
             default: None,
             const_default: false,
@@ -35,8 +36,9 @@ impl Checker<'_> {
         for p in &t.properties {
             if let PropertyKind::Key(keys) = &p.kind {
                 for k in keys {
-                    if let Some(k) = self.key(k) {
-                        table.keys.push(k);
+                    match self.key(k) {
+                        Some(k) => table.keys.push(k),
+                        None => table.has_wrong_keys = true,
                     }
                 }
                 self.check_keys(&table.keys);

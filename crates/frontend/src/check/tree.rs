@@ -251,6 +251,8 @@ pub struct Table {
     pub span: Span,
     pub annotations: Annotations,
     pub keys: Vec<Key>,
+    /// There are more, with errors.
+    pub has_wrong_keys: bool,
     pub actions: Vec<ActionRef>,
     /// Index into `actions` and the action data.
     pub default: Option<(usize, Vec<Expr>)>,

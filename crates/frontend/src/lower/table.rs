@@ -162,6 +162,13 @@ impl Lower<'_> {
                     matches.push(self.key_match(set, key)?);
                 }
             }
+            if matches.iter().any(|m| matches!(m, KeyMatch::Range { lo, hi } if lo > hi)) {
+                // P4_16 section 8.15.4: an empty set.
+                let message = "the range is empty: this entry matches nothing";
+                let d = crate::diag::Diagnostic::warning("P0604", e.span, message);
+                self.report(d.help("write the smaller value first, or remove the entry"));
+                continue;
+            }
             let args = e.args.iter().map(|a| self.action_data(a)).collect::<Option<Vec<_>>>()?;
             if !seen.insert((matches.clone(), e.priority)) {
                 if ranked {

@@ -44,6 +44,31 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
         }
     }
 
+    table one_wrong_key {
+        key = {
+            s.missing: exact; //~ ERROR P0304
+        }
+        actions = {
+            NoAction;
+        }
+        const entries = {
+            5: NoAction();
+        }
+    }
+
+    table two_keys {
+        key = {
+            s.a: exact;
+            s.missing: exact; //~ ERROR P0304
+        }
+        actions = {
+            NoAction;
+        }
+        const entries = {
+            (5, 6): NoAction();
+        }
+    }
+
     table actions_list {
         key = {
             s.a: exact;
