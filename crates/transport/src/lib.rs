@@ -13,7 +13,9 @@
 //! | ECN | RFC 3168 |
 //!
 //! In one point it follows Linux instead: an ACK that acknowledges nothing new may not reduce the window (see the tests in
-//! `tests/flow/hints.rs`). Not implemented: urgent data, Nagle's algorithm, keep-alive, fast open, path MTU discovery, HyStart, F-RTO, AccECN.
+//! `tests/flow/hints.rs`). Not implemented: urgent data, Nagle's algorithm, keep-alive, fast open, path MTU discovery, HyStart, F-RTO, AccECN;
+//! the time-out of 3 s after a lost SYN (RFC 6298, 5.7): it stays the initial one, which is a setting; the limit of one segment for each ACK in
+//! slow start after a time-out (RFC 3465, section 2.3), which Linux does not have either.
 //!
 //! ```
 //! use pointsman_transport::{Config, Connection, State};

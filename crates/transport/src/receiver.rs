@@ -190,14 +190,14 @@ impl Receiver {
         self.nxt + u64::from(config.receive_buffer).saturating_sub(self.unread)
     }
 
-    /// The window field of a segment that is sent now, without a SYN. The window's end never moves back, and only moves by a
-    /// segment or half of the buffer (RFC 9293, section 3.8.6.2.2).
+    /// The window field of a segment that is sent now, without a SYN. The window's end only moves by a segment or half of the buffer
+    /// (RFC 9293, section 3.8.6.2.2), and moves back by less than one unit of the field (RFC 7323, section 2.4); what was offered is accepted.
     #[inline]
     pub fn window(&mut self, config: &Config) -> u16 {
         let (allowed, open) = (self.allowed(config), self.edge.saturating_sub(self.nxt));
         let step = u64::from(self.mss.min(config.receive_buffer / 2));
-        // What is open must remain so, although the field counts in larger units.
-        let kept = (open + (1 << self.scale) - 1) >> self.scale;
+        // Rounded up, it would open by a part of a unit with each ACK, beyond the buffer.
+        let kept = open >> self.scale;
         let field = if allowed >= self.edge + step { (allowed - self.nxt) >> self.scale } else { 0 };
         let field = field.max(kept).min(u64::from(u16::MAX));
         self.edge = self.edge.max(self.nxt + (field << self.scale));

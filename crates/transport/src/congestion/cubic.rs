@@ -98,12 +98,16 @@ impl Control for Cubic {
         self.epoch = Some(epoch);
     }
 
-    fn reduce(&mut self, window: &Window, flight: u32, _: Reason) -> u32 {
+    fn reduce(&mut self, window: &Window, flight: u32, reason: Reason) -> u32 {
         self.before = Some((self.epoch.take(), self.w_max, self.prior));
         let cwnd = f64::from(window.cwnd) / f64::from(window.mss);
         // Section 4.7: fast convergence leaves room for new flows.
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.prior = cwnd;
+        if reason == Reason::Timeout {
+            // Section 4.8: the next curve begins at its plateau, with the window of that moment.
+            self.w_max = 0.0;
+        }
         window.floor((f64::from(flight) * BETA) as u32)
     }
 
@@ -114,7 +118,7 @@ impl Control for Cubic {
     }
 
     fn idle(&mut self, ns: u64) {
-        // Section 5.8: the curve does not advance while nothing is sent.
+        // Sections 4.2 and 5.8: the curve does not advance while nothing is sent, or less than the window allows.
         if let Some(epoch) = &mut self.epoch {
             epoch.began = epoch.began.saturating_add(ns);
         }
@@ -200,6 +204,25 @@ mod tests {
             window.cwnd
         };
         assert_eq!(grown(0), grown(9_000_000_000));
+    }
+
+    /// Section 4.8: K is 0 after a time-out, and the plateau is the window in which congestion avoidance begins.
+    #[test]
+    fn the_curve_is_flat_after_a_time_out() {
+        let grown = |reason| {
+            let mut cubic = Cubic::default();
+            let mut window = Window { cwnd: 1000 * MSS, ssthresh: 0, mss: MSS, step: 2 * MSS };
+            window.ssthresh = cubic.reduce(&window, window.cwnd, reason);
+            window.cwnd = window.ssthresh;
+            let d = Delivery { now: 0, bytes: 700 * MSS, marked: false, una: 0, nxt: 0, srtt: 100_000_000 };
+            cubic.grow(&mut window, &d);
+            cubic.grow(&mut window, &Delivery { now: 1_000_000_000, ..d });
+            (cubic.w_max, cubic.epoch.map(|e| e.k), window.cwnd)
+        };
+        let (plateau, k, cwnd) = grown(Reason::Timeout);
+        assert_eq!((plateau, k), (700.0, Some(0.0)));
+        assert!(cwnd < 704 * MSS, "{cwnd}");
+        assert!(grown(Reason::Loss).2 > 780 * MSS);
     }
 
     #[test]

@@ -112,11 +112,14 @@ impl Sender {
         match self.recovery.phase {
             Phase::Recovery | Phase::Reduced => self.proportional(news.delivered, advanced > 0 && lost == 0),
             Phase::Open | Phase::Loss => {
-                if self.recovery.phase == Phase::Loss || self.is_limited(config) {
-                    self.controller.control().grow(&mut self.window, &delivery);
+                let control = self.recovery.phase == Phase::Loss || self.is_limited(config);
+                match self.controller.control() {
+                    controller if control => controller.grow(&mut self.window, &delivery),
+                    controller => controller.idle(a.now.saturating_sub(self.grown)),
                 }
             }
         }
+        self.grown = a.now;
         self.check_spurious(a.ack, a.echo, news.duplicate);
     }
 

@@ -100,6 +100,8 @@ pub(crate) struct Sender {
     /// When the retransmission and probe timers were started.
     base: u64,
     probe_base: u64,
+    /// The last time at which the window might have grown, or data followed a pause.
+    grown: u64,
     /// When to look for losses again.
     reorder_at: u64,
     pub counts: Counts,
@@ -142,6 +144,7 @@ impl Sender {
             at: NEVER,
             base: 0,
             probe_base: 0,
+            grown: 0,
             reorder_at: NEVER,
             counts: Counts::default(),
         };
@@ -196,7 +199,16 @@ impl Sender {
         let piece = match lost {
             Some(piece) => piece,
             None if self.probe_due => self.probe_piece(now)?,
-            None => self.new_piece(now, config)?,
+            None => match self.new_piece(now, config) {
+                Some(piece) => piece,
+                None => {
+                    // What was written while the window is closed must be probed for (RFC 9293, section 3.8.6.1).
+                    if self.board.is_empty() && self.timer == Timer::None {
+                        self.arm(now, config);
+                    }
+                    return None;
+                }
+            },
         };
         self.counts.segments +=
             if piece.len <= self.mss { 1 } else { u64::from(piece.len.div_ceil(self.mss)) };
@@ -293,6 +305,7 @@ impl Sender {
         if self.board.is_empty() {
             if self.sent > 0 {
                 self.controller.control().idle(now.saturating_sub(self.base.max(self.sent)));
+                self.grown = now;
             }
             self.base = now;
         }

@@ -240,6 +240,50 @@ fn a_closed_window_is_probed_until_it_opens() {
     assert!(net.run(|net| net.taken[1] == 100_000));
 }
 
+/// RFC 9293, section 3.8.6.1: also if nothing was left to be sent when the window closed.
+#[test]
+fn data_written_into_a_closed_window_is_probed_for() {
+    for close in [false, true] {
+        let config = Config { receive_buffer: 20_000, ..Config::default() };
+        let mut net = Net::established(config, path(), 1);
+        net.takes[1] = false;
+        net.ends[0].write(20_000);
+        net.run_until(net.now + SECOND);
+        assert_eq!((net.ends[1].readable(), net.ends[0].stats().peer_window), (20_000, 0));
+        match close {
+            false => net.ends[0].write(80_000),
+            true => net.ends[0].close(),
+        }
+        // The update after the buffer was read is lost.
+        net.filter = Box::new(|way, _, _| way == 0);
+        net.takes[1] = true;
+        net.run_until(net.now + MS);
+        net.filter = Box::new(|_, _, _| true);
+        let done = |net: &Net| if close { net.ends[1].peer_has_closed() } else { net.taken[1] == 100_000 };
+        assert!(net.run(done), "close: {close}");
+    }
+}
+
+/// A window that counts in large units does not open beyond the buffer.
+#[test]
+fn no_more_is_received_than_the_buffer_takes() {
+    for (buffer, unit) in [(4 << 20, 1448), (4 << 20, 100), (64 << 20, 1448)] {
+        let config = Config { receive_buffer: buffer, ..Config::default() };
+        let mut net = Net::established(config, path(), 1);
+        net.takes[1] = false;
+        for _ in 0..2 * u64::from(buffer) / (1000 * unit) {
+            net.ends[0].write(1000 * unit);
+            net.run_until(net.now + 30 * MS);
+        }
+        net.run_until(net.now + SECOND);
+        let readable = net.ends[1].readable();
+        assert!(
+            readable <= u64::from(buffer) && readable > u64::from(buffer) / 20,
+            "{buffer} {unit}: {readable}"
+        );
+    }
+}
+
 #[test]
 fn a_reader_announces_the_window_that_it_opens() {
     let config = Config { receive_buffer: 20_000, ..Config::default() };

@@ -79,6 +79,27 @@ fn cubic_follows_its_curve() {
     assert!(windows[119] > 1.05 * w_max && windows[60] < 1.02 * w_max, "{windows:?}");
 }
 
+/// RFC 9438, section 4.2: the curve does not advance while the application sends less than the window allows.
+#[test]
+fn cubic_waits_for_the_application() {
+    let mut net = Net::established(config(Algorithm::Cubic), Path::new(100_000_000_000, 50 * MS), 1);
+    net.ends[0].write(2000 * 1448);
+    let at = net.packets[0] + 500;
+    net.filter = Box::new(move |way, number, _| way == 1 || number != at);
+    assert!(net.run(|net| net.taken[1] == 2000 * 1448));
+    let cwnd = |net: &Net| f64::from(net.ends[0].stats().cwnd);
+    assert_eq!(net.ends[0].stats().fast_recoveries, 1);
+    // A tenth of the window, and always something on its way.
+    for _ in 0..2000 {
+        net.ends[0].write(2 * 1448);
+        net.run_until(net.now + 10 * MS);
+    }
+    let before = cwnd(&net);
+    net.ends[0].write(1 << 40);
+    net.run_until(net.now + 500 * MS);
+    assert!(before > 200.0 * 1448.0 && cwnd(&net) < 1.2 * before, "{before} {}", cwnd(&net));
+}
+
 #[test]
 fn an_idle_window_neither_grows_nor_lasts() {
     let mut net = Net::established(config(Algorithm::Reno), Path::new(10_000_000_000, 5 * MS), 1);
