@@ -162,8 +162,10 @@ impl Link {
     /// The link goes up or down; frames on the wire are lost. Callers waiting for an arrival have to forget it: the frames
     /// come back.
     pub fn set_up(&mut self, up: bool) -> VecDeque<(u64, Packet)> {
+        if self.up != up {
+            self.refused = None;
+        }
         self.up = up;
-        self.refused = None;
         if up {
             return VecDeque::new();
         }

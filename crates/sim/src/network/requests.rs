@@ -205,6 +205,8 @@ impl Hosts for Requesters<'_> {
         // Of the packets that are missing or were taken in, hosts sent those that no switch made.
         self.checker.end(ended.now, (ended.missing + ended.consumed).saturating_sub(ended.created));
         let sent = self.requests.len() as u64;
+        // A lost request counts as its time-out.
+        self.latencies.resize(sent as usize, self.scenario.patience_ns);
         let requests = Requests {
             sent,
             answered: self.answers,

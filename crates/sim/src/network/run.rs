@@ -163,6 +163,12 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
         let end = self.hosts.begin(&mut self.network);
         let lasts = end.saturating_sub(self.start + self.scenario.patience_ns);
         self.timeline = Timeline::new(self.scenario, lasts);
+        // Those of time 0 have happened, before the hosts began.
+        for event in &self.scenario.events[..self.next_event] {
+            if !self.network.is_up(event.link) {
+                self.timeline.cut(0, *event);
+            }
+        }
         self.next_interval();
         if let Some(first) = self.scenario.events.get(self.next_event) {
             self.network.enter(self.start + first.at_ns, Actor::Event);
@@ -290,7 +296,7 @@ impl<'s, E: Executor + Send + Sync, H: Hosts> World<'s, E, H> {
     fn over(&mut self, event: LinkEvent) {
         let (frames, last) = self.network.sent_into_cut(event.link);
         let name = &self.scenario.topology.links()[event.link.0 as usize].name;
-        self.timeline.over(event, name, (frames, last.map(|at| at - self.start)));
+        self.timeline.over(event, name, (frames, last.map(|at| at.saturating_sub(self.start))));
     }
 
     fn finish(mut self, seed: u64, now: u64) -> NetworkOutcome {

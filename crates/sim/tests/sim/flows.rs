@@ -53,6 +53,39 @@ fn a_flow_alone() {
     }
 }
 
+/// A SYN is as long as its options: a byte alone takes what is ideal, whatever both ends agree on.
+#[test]
+fn a_byte_alone() {
+    for (sack, timestamps) in [(true, true), (true, false), (false, true), (false, false)] {
+        let text = format!(
+            "size = [{{ bytes = 1 }}]\npattern = \"incast\"\nsenders = 1\n{AT_ONCE}\
+             [flows.tcp]\nsack = {sack}\ntimestamps = {timestamps}\n"
+        );
+        let (_, slowdown) = times(&finished(&scenario(2, 1, &text)));
+        assert!((1.0..1.000_001).contains(&slowdown), "{sack} {timestamps}: {slowdown}");
+    }
+}
+
+/// Links that are down when the hosts begin, and links that go down twice: that is one cut each, and all frames sent into it count.
+#[test]
+fn cuts_are_counted_once() {
+    let event = |at: f64, action: &str| {
+        format!("[[event]]\nat_s = {at}\naction = \"link-{action}\"\nlink = \"h1-leaf1\"\n")
+    };
+    let flows = "size = [{ bytes = 1_000_000 }]\npattern = \"permutation\"\n\
+                 arrivals = { process = \"at-once\", at_s = [0, 0.03, 0.06] }\n";
+    for (first, most) in [(0.0, 0), (0.002, 5_000_000)] {
+        let events = [event(first, "down"), event(0.025, "down"), event(0.05, "up")].concat();
+        let outcome = finished(&format!("{}{events}", scenario(2, 2, flows)));
+        let timeline = &outcome.fabric.as_ref().expect("flows").timeline;
+        let [cut] = &timeline.cuts[..] else { panic!("{timeline:?}") };
+        assert_eq!((cut.link.as_str(), cut.at), ("h1-leaf1", (first * 1e9) as u64));
+        assert!(cut.frames > 0 || first == 0.0, "{timeline:?}");
+        assert!(cut.until <= 50_000_000 && (most == 0 || cut.until > most), "{timeline:?}");
+        assert_eq!(timeline.into_cuts.iter().sum::<u64>(), cut.frames, "{timeline:?}");
+    }
+}
+
 /// Two flows over one link between switches take twice as long as one, both.
 #[test]
 fn two_flows_share_a_link() {

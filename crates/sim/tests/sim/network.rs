@@ -103,6 +103,9 @@ fn a_host_that_is_cut_off_takes_no_other_with_it() {
     // Its own requests, and a fifth of all others'.
     let share = requests(&outcome).lost as f64 / requests(&outcome).sent as f64;
     assert!((0.32..0.35).contains(&share), "{share}");
+    // A lost request counts as its time-out.
+    assert_eq!((outcome.latency.p99_ms, outcome.latency.max_ms), (1000.0, 1000.0));
+    assert!(outcome.latency.p50_ms < 1.0, "{:?}", outcome.latency);
 }
 
 #[test]

@@ -74,11 +74,14 @@ fn requests(
         timeout: Duration::from_nanos(scenario.patience_ns),
     };
     let lead = LEAD + FOR_A_SOCKET * hosts.len() as u32 * u32::from(config.flows);
-    (Box::new(move |start| mesh(&hosts, config, start).map(answered)), lead)
+    let patience_ns = scenario.patience_ns;
+    (Box::new(move |start| Ok(answered(mesh(&hosts, config, start)?, patience_ns))), lead)
 }
 
-fn answered(mut result: MeshResult) -> Seen {
+fn answered(mut result: MeshResult, patience_ns: u64) -> Seen {
     late(result.late, result.sent, "requests left");
+    // A lost request counts as its time-out.
+    result.latencies_ns.resize(result.sent as usize, patience_ns);
     let requests = Requests {
         sent: result.sent,
         answered: result.answered,

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 /// What a frame takes on an Ethernet in addition to its bytes: preamble, checksum and gap.
 const OVERHEAD: u64 = 24;
-/// TCP's header without options, and the options of a SYN: MSS, SACK permitted, scale, and timestamps if they are used.
+/// TCP's header without options.
 const TCP_HEADER: u64 = 20;
-const SYN_OPTIONS: u64 = 12;
+/// Options of a SYN: MSS and scale. SACK permitted adds four bytes, timestamps take twelve, in which it has room.
+const SYN_OPTIONS: u64 = 8;
 const TIMESTAMPS: u64 = 12;
 
 /// Shortest paths, for looking them up host by host.
@@ -46,7 +47,12 @@ impl Ideal {
             }
         }
         let stamps = if tcp.timestamps { TIMESTAMPS } else { 0 };
-        let syn = HEADERS as u64 + TCP_HEADER + SYN_OPTIONS + if tcp.timestamps { 8 } else { 0 };
+        let more = match (tcp.timestamps, tcp.sack) {
+            (true, _) => TIMESTAMPS,
+            (false, true) => 4,
+            (false, false) => 0,
+        };
+        let syn = HEADERS as u64 + TCP_HEADER + SYN_OPTIONS + more;
         let headers = HEADERS as u64 + TCP_HEADER + stamps;
         let mss = u64::from(tcp.mss) - stamps;
         let routes = Routes::of(topology, &BTreeSet::new());
