@@ -6,7 +6,7 @@
 //! - an index out of range reads a default value, a write there is lost, and `extract` there consumes the bits;
 //! - `lastIndex` of an empty stack is all ones; division by zero gives zero;
 //! - `setInvalid()` on, or assigning an invalid header to, a member of a header union leaves the other members alone
-//!   (as p4c and BMv2 do);
+//!   (as p4c and BMv2 do; P4_16 makes all of them invalid, see docs/language.md);
 //! - `advance` and the width of a varbit field must be whole bytes, else `ParserInvalidArgument` (as in BMv2); all else
 //!   may be at any bit offset;
 //! - values of `out` and `inout` parameters are copied back however a callee ends: return, `exit`, `reject`;
