@@ -131,15 +131,23 @@ impl Server {
         self.live.iter().flat_map(|l| l.book.digests.values().filter_map(DigestState::due)).min()
     }
 
-    fn send_digests(&self, lists: Vec<pb::DigestList>) -> Vec<Output> {
+    /// Lists that no client gets are dropped. Their messages do not wait for an acknowledgement: a later client gets them
+    /// as soon as the program makes them again.
+    fn send_digests(&mut self, lists: Vec<pb::DigestList>) -> Vec<Output> {
         use pb::stream_message_response::Update;
-        let send = |list: pb::DigestList| {
-            self.to_primaries(|rules| {
+        let mut outputs = Vec::new();
+        for list in lists {
+            let sent = self.to_primaries(|rules| {
                 let wanted = rules.is_none_or(|rules| rules.allows(&[list.digest_id]));
                 wanted.then(|| Update::Digest(list.clone()))
-            })
-        };
-        lists.into_iter().flat_map(send).collect()
+            });
+            let state = self.live.as_mut().and_then(|l| l.book.digests.get_mut(&list.digest_id));
+            if let Some(state) = state.filter(|_| sent.is_empty()) {
+                state.forget(list.list_id);
+            }
+            outputs.extend(sent);
+        }
+        outputs
     }
 
     pub(super) fn digest_ack(&mut self, conn: ConnId, ack: &pb::DigestListAck) -> Vec<Output> {

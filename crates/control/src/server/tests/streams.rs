@@ -164,6 +164,39 @@ fn digests_without_delay() {
     assert_eq!(e.canonical_code, Code::InvalidArgument.number());
 }
 
+/// Without a client a digest is not sent, so it is not waiting for an acknowledgement.
+#[test]
+fn digests_that_no_client_gets_are_sent_to_the_next_one() {
+    let mut rig = Rig::new();
+    let hour = 3600 * 1_000_000_000;
+    let config = pb::digest_entry::Config { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: hour };
+    rig.ok(Insert, digest_entry(&rig, Some(config)));
+    let make = |rig: &mut Rig, who| {
+        let digest = learned(rig, who);
+        lists(rig.server.digests(&[digest], rig.now, 99))
+    };
+    assert_eq!(make(&mut rig, 1), [(1, vec![1])]);
+    rig.server.connection_closed(CLIENT);
+    assert_eq!(make(&mut rig, 2), []);
+    rig.arbitrate(ConnId(2), 1);
+    // List 2 was dropped; list 1 is not acknowledged.
+    assert_eq!(make(&mut rig, 2), [(3, vec![2])]);
+    assert_eq!(make(&mut rig, 1), []);
+    // Nor do they count as waiting if their time comes without a client.
+    rig.ok(
+        Modify,
+        digest_entry(&rig, Some(pb::digest_entry::Config { max_list_size: 9, max_timeout_ns: 5, ..config })),
+    );
+    assert_eq!(make(&mut rig, 3), []);
+    rig.server.connection_closed(ConnId(2));
+    rig.now = rig.now.plus_ns(5);
+    assert_eq!(rig.server.tick(rig.now, 99), []);
+    rig.arbitrate(ConnId(3), 1);
+    assert_eq!(make(&mut rig, 3), []);
+    rig.now = rig.now.plus_ns(5);
+    assert_eq!(lists(rig.server.tick(rig.now, 99)), [(5, vec![3])]);
+}
+
 #[test]
 fn messages_that_mean_nothing() {
     let mut rig = Rig::new();
