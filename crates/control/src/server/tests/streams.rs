@@ -197,6 +197,33 @@ fn digests_that_no_client_gets_are_sent_to_the_next_one() {
     assert_eq!(lists(rig.server.tick(rig.now, 99)), [(5, vec![3])]);
 }
 
+/// A shorter `max_list_size` also holds for the digests that wait already.
+#[test]
+fn digest_lists_become_shorter() {
+    let mut rig = Rig::new();
+    let now = rig.now;
+    let config = pb::digest_entry::Config { max_timeout_ns: 100, max_list_size: 100, ack_timeout_ns: 0 };
+    rig.ok(Insert, digest_entry(&rig, Some(config)));
+    let digests: Vec<Digest> = (1..=5).map(|who| learned(&rig, who)).collect();
+    assert_eq!(lists(rig.server.digests(&digests, now, 99)), []);
+    assert_eq!(rig.server.next_deadline(), Some(now.plus_ns(100)));
+    let shorter = Some(pb::digest_entry::Config { max_list_size: 2, ..config });
+    rig.ok(Modify, digest_entry(&rig, shorter));
+    assert_eq!(rig.server.next_deadline(), Some(now), "at once");
+    assert_eq!(lists(rig.server.tick(now, 99)), [(1, vec![1, 2]), (2, vec![3, 4])]);
+    // The last one waits for company, or for its time.
+    assert_eq!(rig.server.next_deadline(), Some(now.plus_ns(100)));
+    assert_eq!(lists(rig.server.tick(now.plus_ns(99), 99)), []);
+    let one_more = [learned(&rig, 6)];
+    assert_eq!(lists(rig.server.digests(&one_more, now.plus_ns(99), 99)), [(3, vec![5, 6])]);
+    assert_eq!(rig.server.next_deadline(), None);
+    // Lists of the next packet are not longer either.
+    rig.ok(Modify, digest_entry(&rig, Some(config)));
+    assert_eq!(lists(rig.server.digests(&digests[..3], now, 99)), []);
+    rig.ok(Modify, digest_entry(&rig, shorter));
+    assert_eq!(lists(rig.server.digests(&one_more, now, 99)), [(4, vec![1, 2]), (5, vec![3, 6])]);
+}
+
 #[test]
 fn messages_that_mean_nothing() {
     let mut rig = Rig::new();
