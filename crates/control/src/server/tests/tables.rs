@@ -368,6 +368,41 @@ fn filters_of_reads() {
 }
 
 #[test]
+#[allow(deprecated)]
+fn filters_of_reads_of_default_entries() {
+    let mut rig = Rig::new();
+    let key = pb::TableEntry { table_id: rig.id("acl"), is_default_action: true, ..Default::default() };
+    let set = pb::TableEntry {
+        action: rig.table_action("set", &[&[1], &[2]]),
+        controller_metadata: 5,
+        metadata: b"x".to_vec(),
+        ..key.clone()
+    };
+    rig.ok(Modify, entry(set.clone()));
+    let id_alone = rig.table_action("set", &[]);
+    let other_parameters = rig.table_action("set", &[&[1], &[3]]);
+    let no_action = rig.table_action("NoAction", &[]);
+    let mut check = |request: pb::TableEntry, tables: &[u32]| {
+        let found: Vec<u32> = read_table(&mut rig, request).iter().map(|e| e.table_id).collect();
+        assert_eq!(found, tables);
+    };
+    let acl = [key.table_id];
+    check(set.clone(), &acl);
+    check(pb::TableEntry { action: id_alone, ..key.clone() }, &acl);
+    check(pb::TableEntry { action: other_parameters, ..key.clone() }, &[]);
+    check(pb::TableEntry { action: no_action.clone(), ..key.clone() }, &[]);
+    check(pb::TableEntry { controller_metadata: 6, ..key.clone() }, &[]);
+    check(pb::TableEntry { metadata: b"y".to_vec(), ..key.clone() }, &[]);
+    // Of all tables: the only one that has this.
+    check(pb::TableEntry { table_id: 0, controller_metadata: 5, ..key.clone() }, &acl);
+    check(pb::TableEntry { table_id: 0, metadata: b"x".to_vec(), ..key.clone() }, &acl);
+    let of_all = pb::TableEntry { table_id: 0, action: no_action, ..key.clone() };
+    rig.read_refused(entry(of_all), Code::InvalidArgument, "set table_id");
+    let table_only = pb::TableEntry { action: rig.table_action("drop", &[&[1]]), ..key };
+    rig.read_refused(entry(table_only), Code::PermissionDenied, "cannot be the default action");
+}
+
+#[test]
 fn batches_go_on_after_errors() {
     let mut rig = Rig::new();
     let (a, b) = (exact_entry(&rig, 1), exact_entry(&rig, 2));
