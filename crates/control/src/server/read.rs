@@ -147,6 +147,7 @@ impl View<'_> {
         from: u64,
         slice: &mut Slice,
     ) -> Stopped<u64> {
+        entry::check_default(e)?;
         let Some(state) = self.state.table(table.table) else { return Ok(None) };
         let action = self.wanted_action(table, e)?;
         let action = action.as_ref();
@@ -296,6 +297,7 @@ impl View<'_> {
     ) -> Stopped<Place> {
         let everything = pb::TableEntry::default();
         let request = e.unwrap_or(&everything);
+        entry::check_default(request)?;
         let named = !request.r#match.is_empty() || request.priority != 0;
         if request.table_id == 0 && named {
             return Err(EntityError::invalid("match and priority name an entry of one table: set table_id"));

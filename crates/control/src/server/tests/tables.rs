@@ -402,6 +402,43 @@ fn filters_of_reads_of_default_entries() {
     rig.read_refused(entry(table_only), Code::PermissionDenied, "cannot be the default action");
 }
 
+/// The default entry has neither key nor idle time, whatever the request.
+#[test]
+fn requests_for_default_entries_name_no_other() {
+    let mut rig = Rig::new();
+    let key = |rig: &Rig, name| pb::TableEntry {
+        table_id: rig.id(name),
+        is_default_action: true,
+        ..Default::default()
+    };
+    let data = Some(pb::CounterData { byte_count: 0, packet_count: 9 });
+    let counter = |e, data| Entity::DirectCounterEntry(pb::DirectCounterEntry { table_entry: Some(e), data });
+    let meter = |e| {
+        let config = Some(pb::MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4, eburst: 0 });
+        Entity::DirectMeterEntry(pb::DirectMeterEntry { table_entry: Some(e), config, counter_data: None })
+    };
+    let (counted, metered) = (key(&rig, "exact"), key(&rig, "acl"));
+    let mut check = |change: &dyn Fn(&mut pb::TableEntry), part: &str| {
+        let [mut counted, mut metered] = [counted.clone(), metered.clone()];
+        change(&mut counted);
+        change(&mut metered);
+        rig.refused(Modify, counter(counted.clone(), data), Code::InvalidArgument, part);
+        rig.refused(Modify, meter(metered.clone()), Code::InvalidArgument, part);
+        for request in [entry(metered.clone()), counter(counted, None), meter(metered)] {
+            rig.read_refused(request, Code::InvalidArgument, part);
+        }
+    };
+    check(&|e| e.priority = 5, "neither match nor priority");
+    check(&|e| e.r#match = vec![exact(1, &[1])], "neither match nor priority");
+    check(&|e| e.time_since_last_hit = Some(Default::default()), "no idle timeout");
+    check(&|e| e.idle_timeout_ns = 1, "no idle timeout");
+    let of_all =
+        pb::TableEntry { table_id: 0, time_since_last_hit: Some(Default::default()), ..counted.clone() };
+    rig.read_refused(entry(of_all), Code::InvalidArgument, "no idle timeout");
+    // Nothing was written.
+    assert_eq!(rig.read_ok(counter(counted.clone(), None)), [counter(counted, Some(Default::default()))]);
+}
+
 #[test]
 fn batches_go_on_after_errors() {
     let mut rig = Rig::new();
