@@ -372,6 +372,20 @@ pub(crate) fn check_priority(table: &TableSchema, priority: i32) -> Result<(), E
     }
 }
 
+/// Checks a message about the default entry; others pass.
+///
+/// # Errors
+/// It has a field that the default entry does not have.
+pub(crate) fn check_default(e: &pb::TableEntry) -> Result<(), EntityError> {
+    if e.is_default_action && (!e.r#match.is_empty() || e.priority != 0) {
+        return Err(EntityError::invalid("the default entry has neither match nor priority"));
+    }
+    if e.is_default_action && (e.idle_timeout_ns != 0 || e.time_since_last_hit.is_some()) {
+        return Err(EntityError::invalid("the default entry has no idle timeout"));
+    }
+    Ok(())
+}
+
 /// An entry as the key that names it: table, match, priority, without action.
 pub(crate) fn encode_key(codec: &Codec, table: &TableSchema, entry: &Entry) -> pb::TableEntry {
     pb::TableEntry {

@@ -335,7 +335,19 @@ pub(crate) fn other_program() -> Program {
     p
 }
 
-/// A device that runs no packets. It "compiles" `main` and `other`.
+/// `program` with other default actions for `ingress.exact` and `ingress.acl`.
+pub(crate) fn program_with_other_defaults() -> Program {
+    let mut p = program();
+    let mut set = |name: &str, action: u32, args: Vec<Value>| {
+        let table = p.tables.iter_mut().find(|t| t.name == name).expect("it has one");
+        table.default_action = ActionCall { action, args };
+    };
+    set("ingress.exact", 1, vec![]);
+    set("ingress.acl", 0, vec![bits(9, 1), bits(32, 2)]);
+    p
+}
+
+/// A device that runs no packets. It "compiles" `main`, `other` and `defaults`.
 pub(crate) struct TestDevice {
     config: SwitchConfig,
     ports: BTreeSet<u32>,
@@ -367,6 +379,7 @@ impl Device for TestDevice {
         match device_config {
             b"main" => Ok(Arc::new(program())),
             b"other" => Ok(Arc::new(other_program())),
+            b"defaults" => Ok(Arc::new(program_with_other_defaults())),
             _ => Err("main.p4:1:1: error: this is not a program".to_string()),
         }
     }

@@ -23,8 +23,9 @@ const MAX_KNOWN: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct DigestState {
     pub config: Config,
-    /// Not sent yet, with the arrival time of the first one.
+    /// Not sent yet.
     buffer: Vec<P4Data>,
+    /// The first of these did not arrive earlier.
     since: Time,
     /// Values in `buffer`, or sent and not acknowledged: not to be sent again.
     known: BTreeSet<Vec<u8>>,
@@ -42,27 +43,50 @@ impl DigestState {
         DigestState { config, ..Default::default() }
     }
 
-    /// Takes a message; true if the list is to be sent now.
-    fn push(&mut self, data: P4Data, now: Time) -> bool {
+    /// How many messages a list may have.
+    fn limit(&self) -> usize {
+        usize::try_from(self.config.max_list_size).ok().filter(|n| *n > 0).unwrap_or(MAX_LIST_SIZE)
+    }
+
+    fn push(&mut self, data: P4Data, now: Time) {
         if self.known.len() >= MAX_KNOWN || !self.known.insert(data.encode_to_vec()) {
-            return false;
+            return;
         }
         if self.buffer.is_empty() {
             self.since = now;
         }
         self.buffer.push(data);
-        let limit =
-            usize::try_from(self.config.max_list_size).ok().filter(|n| *n > 0).unwrap_or(MAX_LIST_SIZE);
-        self.config.max_timeout_ns == 0 || self.buffer.len() >= limit
     }
 
+    /// When the next list is to be sent: as soon as there are enough messages for it.
     fn due(&self) -> Option<Time> {
-        (!self.buffer.is_empty()).then(|| self.since.plus_ns(ns(self.config.max_timeout_ns)))
+        match self.buffer.len() {
+            0 => None,
+            n if n >= self.limit() => Some(self.since),
+            _ => Some(self.since.plus_ns(ns(self.config.max_timeout_ns))),
+        }
     }
 
-    /// Empties the buffer into a list.
+    /// Takes the lists out of the buffer that are due: several, if a client has made them shorter in the meantime.
+    fn take_due(
+        &mut self,
+        digest_id: u32,
+        last_list_id: &mut u64,
+        now: Time,
+        unix_ns: i64,
+    ) -> Vec<pb::DigestList> {
+        let mut lists = Vec::new();
+        while self.due().is_some_and(|due| due <= now) {
+            *last_list_id += 1;
+            lists.push(self.list(digest_id, *last_list_id, now, unix_ns));
+        }
+        lists
+    }
+
+    /// Takes a list out of the buffer.
     fn list(&mut self, digest_id: u32, list_id: u64, now: Time, unix_ns: i64) -> pb::DigestList {
-        let data = std::mem::take(&mut self.buffer);
+        let size = self.limit().min(self.buffer.len());
+        let data: Vec<P4Data> = self.buffer.drain(..size).collect();
         let keys: Vec<Vec<u8>> = data.iter().map(Message::encode_to_vec).collect();
         if self.config.ack_timeout_ns > 0 {
             self.unacknowledged.insert(list_id, (now, keys));
@@ -102,10 +126,8 @@ impl Server {
                 let Some((id, schema)) = found else { continue };
                 let Some(state) = live.book.digests.get_mut(id) else { continue };
                 state.expire(now);
-                if state.push(p4data::encode(&codec, &live.schema.program, schema.ty, &digest.data), now) {
-                    self.last_list_id += 1;
-                    lists.push(state.list(*id, self.last_list_id, now, unix_ns));
-                }
+                state.push(p4data::encode(&codec, &live.schema.program, schema.ty, &digest.data), now);
+                lists.extend(state.take_due(*id, &mut self.last_list_id, now, unix_ns));
             }
         }
         self.send_digests(lists)
@@ -117,10 +139,7 @@ impl Server {
         if let Some(live) = &mut self.live {
             for (id, state) in &mut live.book.digests {
                 state.expire(now);
-                if state.due().is_some_and(|due| due <= now) {
-                    self.last_list_id += 1;
-                    lists.push(state.list(*id, self.last_list_id, now, unix_ns));
-                }
+                lists.extend(state.take_due(*id, &mut self.last_list_id, now, unix_ns));
             }
         }
         self.send_digests(lists)
@@ -131,15 +150,23 @@ impl Server {
         self.live.iter().flat_map(|l| l.book.digests.values().filter_map(DigestState::due)).min()
     }
 
-    fn send_digests(&self, lists: Vec<pb::DigestList>) -> Vec<Output> {
+    /// Lists that no client gets are dropped. Their messages do not wait for an acknowledgement: a later client gets them
+    /// as soon as the program makes them again.
+    fn send_digests(&mut self, lists: Vec<pb::DigestList>) -> Vec<Output> {
         use pb::stream_message_response::Update;
-        let send = |list: pb::DigestList| {
-            self.to_primaries(|rules| {
+        let mut outputs = Vec::new();
+        for list in lists {
+            let sent = self.to_primaries(|rules| {
                 let wanted = rules.is_none_or(|rules| rules.allows(&[list.digest_id]));
                 wanted.then(|| Update::Digest(list.clone()))
-            })
-        };
-        lists.into_iter().flat_map(send).collect()
+            });
+            let state = self.live.as_mut().and_then(|l| l.book.digests.get_mut(&list.digest_id));
+            if let Some(state) = state.filter(|_| sent.is_empty()) {
+                state.forget(list.list_id);
+            }
+            outputs.extend(sent);
+        }
+        outputs
     }
 
     pub(super) fn digest_ack(&mut self, conn: ConnId, ack: &pb::DigestListAck) -> Vec<Output> {

@@ -147,19 +147,22 @@ impl View<'_> {
         from: u64,
         slice: &mut Slice,
     ) -> Stopped<u64> {
+        entry::check_default(e)?;
         let Some(state) = self.state.table(table.table) else { return Ok(None) };
+        let action = self.wanted_action(table, e)?;
+        let action = action.as_ref();
         if e.is_default_action {
             let default = std::iter::once((0, ()));
             return visit(slice, ENTRY, default, |slice, _, ()| {
-                let found = self.default_entry(table, e);
+                let found = self.default_entry(table, action, e);
                 slice.found.extend(found.map(|e| Raw::Entity(Entity::TableEntry(e))));
                 Ok(())
             });
         }
-        let action = self.wanted_action(table, e)?;
         let found = |slice: &mut Slice, at, entry: Entry| {
             let handle = EntryHandle(at);
-            if self.is_wanted(table, handle, &entry, action.as_ref(), e) {
+            let notes = (self.terms.cookie(table, handle), &entry.metadata[..]);
+            if self.is_wanted(table, &entry.action, notes, action, e) {
                 let parts = self.parts(table.table, Some(handle), e);
                 slice.found.push(Raw::Entry { table: table.id, handle, entry, parts });
             }
@@ -200,7 +203,8 @@ impl View<'_> {
             }
             // More than the specification asks for. Clients often read with the message that they wrote with.
             Some(Some(Type::Action(a))) => {
-                let call = entry::decode_action(&terms.codec, terms.schema, table, a, Use::Entry)?;
+                let usage = if e.is_default_action { Use::Default } else { Use::Entry };
+                let call = entry::decode_action(&terms.codec, terms.schema, table, a, usage)?;
                 Wanted::Action(EntryAction::Call(Arc::new(call)))
             }
             Some(Some(Type::ActionProfileMemberId(id))) => Wanted::Action(EntryAction::Member(*id)),
@@ -216,29 +220,39 @@ impl View<'_> {
         }))
     }
 
+    /// Whether an entry, or the default entry, with this action, cookie and metadata passes the filters of `e`.
     fn is_wanted(
         &self,
         table: &TableSchema,
-        handle: EntryHandle,
-        entry: &Entry,
-        action: Option<&Wanted>,
+        action: &EntryAction,
+        (cookie, metadata): (u64, &[u8]),
+        wanted: Option<&Wanted>,
         e: &pb::TableEntry,
     ) -> bool {
-        let action = match action {
+        let action = match wanted {
             None => true,
-            Some(Wanted::ActionId(id)) => matches!(&entry.action, EntryAction::Call(c) if c.action == *id),
-            Some(Wanted::Action(action)) => entry.action == *action,
-            Some(Wanted::OneShot(set)) => self.terms.one_shot(table, &entry.action) == Some(set),
+            Some(Wanted::ActionId(id)) => matches!(action, EntryAction::Call(c) if c.action == *id),
+            Some(Wanted::Action(wanted)) => action == wanted,
+            Some(Wanted::OneShot(set)) => self.terms.one_shot(table, action) == Some(set),
         };
         #[allow(deprecated)]
-        let cookie = e.controller_metadata == 0 || e.controller_metadata == self.terms.cookie(table, handle);
-        action && cookie && (e.metadata.is_empty() || e.metadata == entry.metadata)
+        let cookie = e.controller_metadata == 0 || e.controller_metadata == cookie;
+        action && cookie && (e.metadata.is_empty() || e.metadata == metadata)
     }
 
-    fn default_entry(&self, table: &TableSchema, request: &pb::TableEntry) -> Option<pb::TableEntry> {
+    /// The default entry, if it passes the filters of `request`.
+    fn default_entry(
+        &self,
+        table: &TableSchema,
+        wanted: Option<&Wanted>,
+        request: &pb::TableEntry,
+    ) -> Option<pb::TableEntry> {
         let (id, terms) = (table.table, &self.terms);
         let call = self.state.table(id)?.store().default_action();
         let (cookie, metadata) = terms.book.defaults.get(&id).cloned().unwrap_or_default();
+        if !self.is_wanted(table, &EntryAction::Call(call.clone()), (cookie, &metadata), wanted, request) {
+            return None;
+        }
         let action = entry::encode_action(&terms.codec, terms.schema, table, call);
         let parts = self.parts(id, None, request);
         #[allow(deprecated)]
@@ -283,6 +297,7 @@ impl View<'_> {
     ) -> Stopped<Place> {
         let everything = pb::TableEntry::default();
         let request = e.unwrap_or(&everything);
+        entry::check_default(request)?;
         let named = !request.r#match.is_empty() || request.priority != 0;
         if request.table_id == 0 && named {
             return Err(EntityError::invalid("match and priority name an entry of one table: set table_id"));

@@ -126,10 +126,13 @@ impl Server {
                     ..Default::default()
                 };
                 let (data, config) = (e.counter_data.take(), e.meter_config.take());
-                let table = self.live.as_ref().and_then(|l| l.schema.tables.get(&e.table_id));
-                let state = device.state().zip(table);
-                let table = state.and_then(|(state, table)| state.table(table.table));
-                let initial = table.is_some_and(|t| t.default_is_initial()) && e.metadata.is_empty();
+                let live = self.live.as_ref().and_then(|l| Some((l, l.schema.tables.get(&e.table_id)?)));
+                let state = device.state().zip(live);
+                // An action equal to the program's own may have been written, too: then the entry is kept.
+                let initial = state.is_some_and(|(state, (live, table))| {
+                    !live.book.defaults.contains_key(&table.table)
+                        && state.table(table.table).is_some_and(|t| t.default_is_initial())
+                });
                 device.release();
                 if e.is_default_action && !e.is_const && !initial {
                     push(Type::Modify, Entity::TableEntry(e), false);

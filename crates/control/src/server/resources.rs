@@ -111,6 +111,7 @@ impl View<'_> {
         if !has(table) {
             return Err(place(EntityError::invalid(format!("it has no direct {what}"))));
         }
+        entry::check_default(e).map_err(place)?;
         if e.is_default_action {
             return Ok((table.table, None));
         }

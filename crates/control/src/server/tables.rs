@@ -252,12 +252,7 @@ impl Access<'_> {
         undo: UndoLog,
     ) -> Result<(), EntityError> {
         op.only_modify("default entries")?;
-        if !e.r#match.is_empty() || e.priority != 0 {
-            return Err(EntityError::invalid("the default entry has neither match nor priority"));
-        }
-        if e.idle_timeout_ns != 0 || e.time_since_last_hit.is_some() {
-            return Err(EntityError::invalid("the default entry has no idle timeout"));
-        }
+        entry::check_default(e)?;
         if table.const_default {
             return Err(EntityError::new(Code::PermissionDenied, "its default action is const"));
         }

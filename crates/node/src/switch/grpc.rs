@@ -158,8 +158,9 @@ impl P4Runtime for Service {
             // An error on the way in is the client hanging up.
             while let Ok(Some(message)) = incoming.message().await {
                 // One after the other: a client that sends faster than the switch works must wait.
-                if handle.call(move |core| core.stream_message(conn, &message)).await.is_err() {
-                    return;
+                match handle.call(move |core| core.stream_message(conn, &message)).await {
+                    Ok(true) => {}
+                    Ok(false) | Err(Gone) => return,
                 }
             }
             let _ = handle.post(move |core| core.close_stream(conn));

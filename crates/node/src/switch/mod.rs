@@ -10,6 +10,7 @@ mod device;
 pub mod files;
 pub mod gnmi;
 pub mod grpc;
+mod preface;
 pub mod queues;
 pub mod renew;
 pub mod runtime;
@@ -42,12 +43,14 @@ use pointsman_ports::{
 };
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::{SwitchConfig, Time};
+use preface::Prefaced;
 use queues::Setting;
 use runtime::{Handle, Runtime};
 use services::Services;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
 use wires::{Watch, Wires};
@@ -247,6 +250,16 @@ pub fn serve(
     listener: tokio::net::TcpListener,
     tls: Option<renew::Secure>,
 ) -> Task<'static, Result<(), String>> {
+    serve_within(tls::HANDSHAKE, handle, listener, tls)
+}
+
+/// The same, to clients that begin HTTP/2 within this time.
+fn serve_within(
+    patience: Duration,
+    handle: Handle,
+    listener: tokio::net::TcpListener,
+    tls: Option<renew::Secure>,
+) -> Task<'static, Result<(), String>> {
     let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
@@ -262,10 +275,12 @@ pub fn serve(
         let served = match tls {
             None => {
                 let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                let incoming = incoming.map(|stream| stream.map(|s| Prefaced::new(s, patience)));
                 server.serve_with_incoming(services, incoming).await
             }
             Some(config) => {
                 let incoming = ReceiverStream::new(tls::accept(listener, config, handle));
+                let incoming = incoming.map(|stream| stream.map(|s| Prefaced::new(s, patience)));
                 server.serve_with_incoming(services, incoming).await
             }
         };

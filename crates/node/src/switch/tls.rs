@@ -23,8 +23,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Timeout of the TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take for the TLS handshake, and how long for the preface of HTTP/2 after that.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Clients that may shake hands at a time; more wait.
 const HANDSHAKES: usize = 64;

@@ -184,6 +184,41 @@ fn reconciliation_keeps_what_fits() {
     assert!(rig.read_ok(Entity::TableEntry(Default::default())).len() > before[0].len());
 }
 
+/// A table that is moved or copied, and another one that is always copied.
+#[test]
+#[allow(deprecated)]
+fn reconciliation_keeps_default_entries_that_were_written() {
+    let mut rig = Rig::new();
+    let key = ["exact", "acl"].map(|name| pb::TableEntry {
+        table_id: rig.id(name),
+        is_default_action: true,
+        ..Default::default()
+    });
+    let read = |rig: &mut Rig| key.clone().map(|key| rig.read_ok(Entity::TableEntry(key)));
+    let initial = read(&mut rig);
+    // The program's own action, but written.
+    let written = key.clone().map(|key| pb::TableEntry {
+        action: rig.table_action("NoAction", &[]),
+        controller_metadata: 77,
+        ..key
+    });
+    written.iter().for_each(|e| rig.ok(Modify, Entity::TableEntry(e.clone())));
+    let written = written.map(|e| vec![Entity::TableEntry(e)]);
+    for program in ["main", "defaults", "main"] {
+        rig.set_pipeline(PipelineAction::ReconcileAndCommit, program).expect("fits");
+        assert_eq!(read(&mut rig), written, "{program}");
+    }
+    // Entries that are not written, or reset, are those of the new program.
+    key.iter().for_each(|e| rig.ok(Modify, Entity::TableEntry(e.clone())));
+    let actions = [rig.table_action("drop", &[]), rig.table_action("set", &[&[1], &[2]])];
+    let of_other = key.iter().zip(actions).map(|(key, action)| pb::TableEntry { action, ..key.clone() });
+    let of_other: Vec<_> = of_other.map(|e| vec![Entity::TableEntry(e)]).collect();
+    rig.set_pipeline(PipelineAction::ReconcileAndCommit, "defaults").expect("fits");
+    assert_eq!(read(&mut rig).to_vec(), of_other);
+    rig.set_pipeline(PipelineAction::ReconcileAndCommit, "main").expect("fits");
+    assert_eq!(read(&mut rig), initial);
+}
+
 #[test]
 fn verification_is_what_commit_would_do() {
     let mut rig = Rig::new();

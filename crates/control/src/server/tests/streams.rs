@@ -164,6 +164,66 @@ fn digests_without_delay() {
     assert_eq!(e.canonical_code, Code::InvalidArgument.number());
 }
 
+/// Without a client a digest is not sent, so it is not waiting for an acknowledgement.
+#[test]
+fn digests_that_no_client_gets_are_sent_to_the_next_one() {
+    let mut rig = Rig::new();
+    let hour = 3600 * 1_000_000_000;
+    let config = pb::digest_entry::Config { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: hour };
+    rig.ok(Insert, digest_entry(&rig, Some(config)));
+    let make = |rig: &mut Rig, who| {
+        let digest = learned(rig, who);
+        lists(rig.server.digests(&[digest], rig.now, 99))
+    };
+    assert_eq!(make(&mut rig, 1), [(1, vec![1])]);
+    rig.server.connection_closed(CLIENT);
+    assert_eq!(make(&mut rig, 2), []);
+    rig.arbitrate(ConnId(2), 1);
+    // List 2 was dropped; list 1 is not acknowledged.
+    assert_eq!(make(&mut rig, 2), [(3, vec![2])]);
+    assert_eq!(make(&mut rig, 1), []);
+    // Nor do they count as waiting if their time comes without a client.
+    rig.ok(
+        Modify,
+        digest_entry(&rig, Some(pb::digest_entry::Config { max_list_size: 9, max_timeout_ns: 5, ..config })),
+    );
+    assert_eq!(make(&mut rig, 3), []);
+    rig.server.connection_closed(ConnId(2));
+    rig.now = rig.now.plus_ns(5);
+    assert_eq!(rig.server.tick(rig.now, 99), []);
+    rig.arbitrate(ConnId(3), 1);
+    assert_eq!(make(&mut rig, 3), []);
+    rig.now = rig.now.plus_ns(5);
+    assert_eq!(lists(rig.server.tick(rig.now, 99)), [(5, vec![3])]);
+}
+
+/// A shorter `max_list_size` also holds for the digests that wait already.
+#[test]
+fn digest_lists_become_shorter() {
+    let mut rig = Rig::new();
+    let now = rig.now;
+    let config = pb::digest_entry::Config { max_timeout_ns: 100, max_list_size: 100, ack_timeout_ns: 0 };
+    rig.ok(Insert, digest_entry(&rig, Some(config)));
+    let digests: Vec<Digest> = (1..=5).map(|who| learned(&rig, who)).collect();
+    assert_eq!(lists(rig.server.digests(&digests, now, 99)), []);
+    assert_eq!(rig.server.next_deadline(), Some(now.plus_ns(100)));
+    let shorter = Some(pb::digest_entry::Config { max_list_size: 2, ..config });
+    rig.ok(Modify, digest_entry(&rig, shorter));
+    assert_eq!(rig.server.next_deadline(), Some(now), "at once");
+    assert_eq!(lists(rig.server.tick(now, 99)), [(1, vec![1, 2]), (2, vec![3, 4])]);
+    // The last one waits for company, or for its time.
+    assert_eq!(rig.server.next_deadline(), Some(now.plus_ns(100)));
+    assert_eq!(lists(rig.server.tick(now.plus_ns(99), 99)), []);
+    let one_more = [learned(&rig, 6)];
+    assert_eq!(lists(rig.server.digests(&one_more, now.plus_ns(99), 99)), [(3, vec![5, 6])]);
+    assert_eq!(rig.server.next_deadline(), None);
+    // Lists of the next packet are not longer either.
+    rig.ok(Modify, digest_entry(&rig, Some(config)));
+    assert_eq!(lists(rig.server.digests(&digests[..3], now, 99)), []);
+    rig.ok(Modify, digest_entry(&rig, shorter));
+    assert_eq!(lists(rig.server.digests(&one_more, now, 99)), [(4, vec![1, 2]), (5, vec![3, 6])]);
+}
+
 #[test]
 fn messages_that_mean_nothing() {
     let mut rig = Rig::new();

@@ -368,6 +368,78 @@ fn filters_of_reads() {
 }
 
 #[test]
+#[allow(deprecated)]
+fn filters_of_reads_of_default_entries() {
+    let mut rig = Rig::new();
+    let key = pb::TableEntry { table_id: rig.id("acl"), is_default_action: true, ..Default::default() };
+    let set = pb::TableEntry {
+        action: rig.table_action("set", &[&[1], &[2]]),
+        controller_metadata: 5,
+        metadata: b"x".to_vec(),
+        ..key.clone()
+    };
+    rig.ok(Modify, entry(set.clone()));
+    let id_alone = rig.table_action("set", &[]);
+    let other_parameters = rig.table_action("set", &[&[1], &[3]]);
+    let no_action = rig.table_action("NoAction", &[]);
+    let mut check = |request: pb::TableEntry, tables: &[u32]| {
+        let found: Vec<u32> = read_table(&mut rig, request).iter().map(|e| e.table_id).collect();
+        assert_eq!(found, tables);
+    };
+    let acl = [key.table_id];
+    check(set.clone(), &acl);
+    check(pb::TableEntry { action: id_alone, ..key.clone() }, &acl);
+    check(pb::TableEntry { action: other_parameters, ..key.clone() }, &[]);
+    check(pb::TableEntry { action: no_action.clone(), ..key.clone() }, &[]);
+    check(pb::TableEntry { controller_metadata: 6, ..key.clone() }, &[]);
+    check(pb::TableEntry { metadata: b"y".to_vec(), ..key.clone() }, &[]);
+    // Of all tables: the only one that has this.
+    check(pb::TableEntry { table_id: 0, controller_metadata: 5, ..key.clone() }, &acl);
+    check(pb::TableEntry { table_id: 0, metadata: b"x".to_vec(), ..key.clone() }, &acl);
+    let of_all = pb::TableEntry { table_id: 0, action: no_action, ..key.clone() };
+    rig.read_refused(entry(of_all), Code::InvalidArgument, "set table_id");
+    let table_only = pb::TableEntry { action: rig.table_action("drop", &[&[1]]), ..key };
+    rig.read_refused(entry(table_only), Code::PermissionDenied, "cannot be the default action");
+}
+
+/// The default entry has neither key nor idle time, whatever the request.
+#[test]
+fn requests_for_default_entries_name_no_other() {
+    let mut rig = Rig::new();
+    let key = |rig: &Rig, name| pb::TableEntry {
+        table_id: rig.id(name),
+        is_default_action: true,
+        ..Default::default()
+    };
+    let data = Some(pb::CounterData { byte_count: 0, packet_count: 9 });
+    let counter = |e, data| Entity::DirectCounterEntry(pb::DirectCounterEntry { table_entry: Some(e), data });
+    let meter = |e| {
+        let config = Some(pb::MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4, eburst: 0 });
+        Entity::DirectMeterEntry(pb::DirectMeterEntry { table_entry: Some(e), config, counter_data: None })
+    };
+    let (counted, metered) = (key(&rig, "exact"), key(&rig, "acl"));
+    let mut check = |change: &dyn Fn(&mut pb::TableEntry), part: &str| {
+        let [mut counted, mut metered] = [counted.clone(), metered.clone()];
+        change(&mut counted);
+        change(&mut metered);
+        rig.refused(Modify, counter(counted.clone(), data), Code::InvalidArgument, part);
+        rig.refused(Modify, meter(metered.clone()), Code::InvalidArgument, part);
+        for request in [entry(metered.clone()), counter(counted, None), meter(metered)] {
+            rig.read_refused(request, Code::InvalidArgument, part);
+        }
+    };
+    check(&|e| e.priority = 5, "neither match nor priority");
+    check(&|e| e.r#match = vec![exact(1, &[1])], "neither match nor priority");
+    check(&|e| e.time_since_last_hit = Some(Default::default()), "no idle timeout");
+    check(&|e| e.idle_timeout_ns = 1, "no idle timeout");
+    let of_all =
+        pb::TableEntry { table_id: 0, time_since_last_hit: Some(Default::default()), ..counted.clone() };
+    rig.read_refused(entry(of_all), Code::InvalidArgument, "no idle timeout");
+    // Nothing was written.
+    assert_eq!(rig.read_ok(counter(counted.clone(), None)), [counter(counted, Some(Default::default()))]);
+}
+
+#[test]
 fn batches_go_on_after_errors() {
     let mut rig = Rig::new();
     let (a, b) = (exact_entry(&rig, 1), exact_entry(&rig, 2));

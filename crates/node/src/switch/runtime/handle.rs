@@ -19,6 +19,12 @@ pub struct Handle {
 pub struct Gone;
 
 impl Handle {
+    /// Of a switch that has ended.
+    #[cfg(test)]
+    pub(crate) fn gone() -> Handle {
+        Handle { jobs: std::sync::mpsc::channel().0 }
+    }
+
     /// Runs `job` on the control plane's thread.
     pub fn post(&self, job: impl FnOnce(&mut Core) + Send + 'static) -> Result<(), Gone> {
         self.jobs.send(Box::new(job)).map_err(|_| Gone)

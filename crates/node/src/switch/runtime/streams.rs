@@ -36,8 +36,12 @@ impl Core {
         (conn, rx)
     }
 
-    /// A message came on a stream channel.
-    pub fn stream_message(&mut self, conn: ConnId, message: &p4rt::StreamMessageRequest) {
+    /// A message came on a stream channel. Returns whether the channel is still open. Messages that come after its end are
+    /// dropped: an arbitration among them would register a client whose end is never reported.
+    pub fn stream_message(&mut self, conn: ConnId, message: &p4rt::StreamMessageRequest) -> bool {
+        if !self.streams.contains_key(&conn) {
+            return false;
+        }
         let leads =
             |server: &Server| server.standing(conn).filter(|(_, _, leads)| *leads).map(|(_, id, _)| id);
         let before = leads(&self.server);
@@ -50,6 +54,7 @@ impl Core {
             self.deed(format!("{who} is now the primary"));
         }
         self.deliver(outputs);
+        self.streams.contains_key(&conn)
     }
 
     /// A stream channel ended.
@@ -111,5 +116,54 @@ impl Core {
             client.dropped = 0;
         }
         !matches!(client.items.try_send(Ok(response)), Err(stream::error::TrySendError::Full(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::device::Texts;
+    use crate::switch::runtime::Runtime;
+    use crate::switch::wires::Wires;
+    use pointsman_compile::executor::Choice;
+    use pointsman_control::{Code, RoleKey, ServerConfig};
+    use pointsman_v1model::{SwitchConfig, Time};
+
+    fn arbitration(device_id: u64, low: u64) -> p4rt::StreamMessageRequest {
+        let election_id = Some(p4rt::Uint128 { high: 0, low });
+        let update = p4rt::MasterArbitrationUpdate { device_id, election_id, ..Default::default() };
+        let update = Some(p4rt::stream_message_request::Update::Arbitration(update));
+        p4rt::StreamMessageRequest { update }
+    }
+
+    fn runtime() -> Runtime {
+        let wires = vec![Wires::new(Vec::new(), true).expect("a poller")];
+        let (switch, server) = (SwitchConfig::default(), ServerConfig::default());
+        Runtime::new(switch, Choice::Interp, server, Texts::default(), wires, Time::ZERO, Vec::new())
+            .expect("valid settings")
+    }
+
+    #[test]
+    fn a_closed_stream_takes_no_part_in_the_arbitration() {
+        let core = &mut runtime().core;
+        let primary = |core: &Core| core.server.primary(&RoleKey::default());
+        // The switch closes the stream.
+        let (refused, mut items) = core.open_stream(None);
+        assert!(!core.stream_message(refused, &arbitration(77, 1)));
+        assert!(!core.stream_message(refused, &arbitration(1, 2)));
+        assert_eq!(primary(core), None);
+        let Ok(Err(error)) = items.try_recv() else { panic!("no reason is given") };
+        assert_eq!(error.code, Code::NotFound);
+        assert!(items.try_recv().is_err());
+        // The client closes it.
+        let (left, _items) = core.open_stream(None);
+        assert!(core.stream_message(left, &arbitration(1, 3)));
+        assert_eq!(primary(core), Some(left));
+        core.close_stream(left);
+        assert!(!core.stream_message(left, &arbitration(1, 3)));
+        assert_eq!(primary(core), None);
+        let (next, _items) = core.open_stream(None);
+        assert!(core.stream_message(next, &arbitration(1, 3)));
+        assert_eq!(primary(core), Some(next));
     }
 }
