@@ -187,6 +187,13 @@ impl Controllers {
         out
     }
 
+    /// Devices that get no new connections, whatever their weights: those that are not enabled, as drained ones, and those of
+    /// [`Controllers::unavailable`].
+    pub fn out_of_service(&self) -> BTreeSet<DeviceNumber> {
+        let disabled = self.rack().devices().filter(|(_, d)| !d.enabled).map(|(_, d)| d.number);
+        self.unavailable().into_keys().chain(disabled).collect()
+    }
+
     /// Services all of whose devices are silent or failed their health check. These devices stay in service: the agents, or what is between
     /// them and the switch, are more likely at fault.
     pub fn all_silent(&self) -> Vec<&str> {

@@ -13,6 +13,7 @@
 use super::classes::configured;
 use super::{Class, ClassWeights, DriverError, ServiceWeights, Telemetry};
 use crate::config::{LearnConfig, Rack};
+use crate::controller::{Controllers, Status};
 use crate::types::DeviceNumber;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
 use pointsman_decide::{Kept, Knowledge, Observation, Settings, Verdict, Weigher, Weights};
@@ -63,8 +64,19 @@ pub enum Situation {
     Waiting,
     /// An operator has set the service's policy.
     Paused,
-    /// Decisions can be made. These devices are silent: they are not observed.
+    /// Decisions can be made. These devices are out of service: they are not observed.
     Ready(BTreeSet<DeviceNumber>),
+}
+
+impl Situation {
+    /// The situation of a learner whose service has these controllers. `overridden`: by a request for its policy.
+    pub fn of(controllers: &Controllers, overridden: bool) -> Situation {
+        match controllers.status() {
+            _ if overridden => Situation::Paused,
+            Status::InSync => Situation::Ready(controllers.out_of_service()),
+            _ => Situation::Waiting,
+        }
+    }
 }
 
 /// An action that a driver requests.
@@ -215,7 +227,7 @@ pub struct Driver {
     round: u64,
     situation: Situation,
     /// Nothing is observed of these.
-    silent: BTreeSet<DeviceNumber>,
+    out: BTreeSet<DeviceNumber>,
     /// The pause was announced, its end not yet.
     paused: bool,
     /// Weights were announced since the learner began, or came back.
@@ -278,7 +290,7 @@ impl Driver {
             phase: Phase::Idle,
             round: 0,
             situation: Situation::Waiting,
-            silent: BTreeSet::new(),
+            out: BTreeSet::new(),
             paused: false,
             said: false,
             open: 0,
@@ -377,7 +389,7 @@ impl Driver {
             return;
         }
         self.situation = situation.clone();
-        let Situation::Ready(silent) = situation else {
+        let Situation::Ready(devices) = situation else {
             if self.situation == Situation::Paused && !self.paused {
                 out.push(Output::Note("pauses: an operator has set the service's policy".into()));
                 (self.paused, self.said) = (true, false);
@@ -390,10 +402,10 @@ impl Driver {
             out.push(Output::Note("resumes: the service's policy is the rack file's again".into()));
         }
         for telemetry in self.classes.iter_mut().map(|c| &mut c.telemetry) {
-            self.silent.difference(&silent).for_each(|d| telemetry.set_in_service(*d, true));
-            silent.difference(&self.silent).for_each(|d| telemetry.set_in_service(*d, false));
+            self.out.difference(&devices).for_each(|d| telemetry.set_in_service(*d, true));
+            devices.difference(&self.out).for_each(|d| telemetry.set_in_service(*d, false));
         }
-        self.silent = silent;
+        self.out = devices;
         if !self.said {
             self.said = true;
             out.push(Output::Weigh(self.weights()));
@@ -478,7 +490,7 @@ impl Driver {
             // The first reading is only what counters count from.
             Ok(_) if self.readings < 2 => Err("the switch did not answer".to_string()),
             Ok(_) if !self.classes.iter().any(|c| c.telemetry.sees_anything()) => {
-                Err("all devices are silent".to_string())
+                Err("all devices are silent or out of service".to_string())
             }
             Ok(clients) if clients.len() != self.classes.len() => Err(format!(
                 "clients' latency is known for {} of {} classes",

@@ -296,7 +296,7 @@ fn all_are_silent() {
     w.situation(&[(1, 0), (1, 1), (2, 0), (2, 1)].map(|(s, d)| DeviceNumber::new(s, d)));
     w.run(3.0);
     assert!(w.decisions.is_empty() && w.driver.state() == State::Blind);
-    assert_eq!(w.notes, ["all devices are silent: no decision"]);
+    assert_eq!(w.notes, ["all devices are silent or out of service: no decision"]);
 }
 
 #[test]
