@@ -197,6 +197,31 @@ fn learners_do_not_observe_disabled_devices() {
     assert_eq!(Situation::of(&s.controllers, false), Situation::Ready([disabled, silent].into()));
 }
 
+/// A device that gets no new connections is not to be chosen, whatever the reason.
+#[test]
+fn avoided_devices() {
+    let mut s = Several::new(2);
+    let [drained, silent] = [DeviceNumber::new(2, 0), DeviceNumber::new(3, 1)];
+    let avoided = |s: &Several| s.controllers.avoided("p8000");
+    assert_eq!(avoided(&s), [].into());
+    let mut rack = s.controllers.rack().clone();
+    disable(&mut rack, drained);
+    s.input(0, Input::Config(Box::new(rack.clone())));
+    for switch in &mut s.switches {
+        switch.speaking.remove(&silent);
+    }
+    s.run_for(ms(2000));
+    assert_eq!(avoided(&s), [drained, silent].into());
+    // All of the others, too: the agents are more likely at fault.
+    s.switches.iter_mut().for_each(|switch| switch.speaking.clear());
+    s.run_for(ms(2000));
+    assert_eq!(avoided(&s), [drained].into());
+    rack.services.iter_mut().flat_map(|s| &mut s.members).for_each(|m| m.weight *= u32::from(m.server != 1));
+    s.input(0, Input::Config(Box::new(rack)));
+    assert_eq!(avoided(&s), [DeviceNumber::new(1, 0), DeviceNumber::new(1, 1), drained].into());
+    assert_eq!(s.controllers.avoided("none"), [].into());
+}
+
 /// Switches are added and removed while the others keep running.
 #[test]
 fn another_number_of_switches() {
