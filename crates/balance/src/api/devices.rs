@@ -68,6 +68,15 @@ fn covers(name: &str, device: &str) -> bool {
     device.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether no device is any more as this change made it.
+fn is_undone(change: &Change, drained: &BTreeMap<String, u64>) -> bool {
+    match &change.device {
+        Some(d) if d.drain => drained.values().all(|by| *by != change.id),
+        Some(d) => !d.devices.is_empty() && d.devices.iter().all(|d| drained.contains_key(d)),
+        None => false,
+    }
+}
+
 impl Desk {
     /// The configuration without the devices that take no new connections by request.
     pub(super) fn without_drained(&self, mut rack: Rack) -> Rack {
@@ -167,9 +176,12 @@ impl Desk {
             return Ok(self.unchanged(controller, (name, &devices), drain, at_most_ms));
         }
         let kept = self.attempt();
-        for device in &devices {
+        // A device that was drained before stays drained by that change.
+        let changed: Vec<String> =
+            devices.into_iter().filter(|d| self.drained.contains_key(d) != drain).collect();
+        for device in &changed {
             if drain {
-                self.drained.entry(device.clone()).or_insert(0);
+                self.drained.insert(device.clone(), 0);
             } else {
                 self.drained.remove(device);
             }
@@ -183,14 +195,15 @@ impl Desk {
             at_ms: now_ms,
             who: who.into(),
             service: String::new(),
-            device: Some(Drain { device: name.into(), drain }),
+            device: Some(Drain { device: name.into(), drain, devices: changed }),
             set: None,
             before: Document::default(),
             result: Outcome::Pending { reason: None },
         });
-        // A device that was drained before stays drained by that change.
         self.drained.values_mut().filter(|id| **id == 0).for_each(|id| *id = change);
         self.attempt = Some(super::Attempt { change: Some(change), ..kept });
+        let drained = &self.drained;
+        self.history.supersede(change, |c| is_undone(c, drained));
         let mut effects = Vec::new();
         self.lay_over(now_ms, &mut effects);
         effects.push(Effect::Configure(Box::new(self.rack.clone())));

@@ -48,6 +48,47 @@ fn requests_for_what_is_so_change_nothing() {
     assert!(answer["warning"].as_str().is_some_and(|w| w.contains("the disk is full")), "{answer}");
 }
 
+/// A change that others undo before the switch ever holds it is never in force.
+#[test]
+fn pending_changes_are_superseded() {
+    let changes = |requests: &[(&'static str, &str)]| -> Vec<String> {
+        let mut o = Office::new(&text());
+        for (method, device) in requests {
+            let target = format!("/v1/devices/{}/drain", device.replace('/', "%2F"));
+            let (r, _) = o.ask(&Request { method, target: &target, authorization: Some(OPS), body: b"" });
+            assert_eq!(r.status, 202, "{requests:?}: {}", r.text());
+        }
+        o.desk.event(o.now, &Event::InSync { writes: 4 }, true);
+        let list = o.get("/v1/changes")["changes"].clone();
+        let brief = |c: &Value| match c["by"].as_u64() {
+            Some(by) => format!("by {by}"),
+            None => format!("{} {}", c["outcome"].as_str().unwrap_or("?"), c["devices"]),
+        };
+        list.as_array().expect("a list").iter().rev().map(brief).collect()
+    };
+    let force = |devices: Value| format!("in-force {devices}");
+    let (both, cpu, nic) = (json!(["s1/cpu", "s1/nic"]), json!(["s1/cpu"]), json!(["s1/nic"]));
+    let (put, delete) = ("PUT", "DELETE");
+    // The server's change undoes that of its device.
+    assert_eq!(
+        changes(&[(put, "s1/cpu"), (put, "s1"), (delete, "s1")]),
+        ["by 3".into(), "by 3".into(), force(both.clone())]
+    );
+    assert_eq!(changes(&[(put, "s1/cpu"), (put, "s1")]), [force(cpu.clone()), force(nic.clone())]);
+    // One device after the other: with the last one nothing is left of the first change.
+    assert_eq!(
+        changes(&[(put, "s1"), (delete, "s1/cpu"), (delete, "s1/nic")]),
+        ["by 3".into(), force(cpu.clone()), force(nic.clone())]
+    );
+    assert_eq!(changes(&[(put, "s1"), (delete, "s1/cpu")]), [force(both), force(cpu.clone())]);
+    assert_eq!(
+        changes(&[(put, "s1/cpu"), (delete, "s1"), (put, "s1")]),
+        ["by 2".into(), "by 3".into(), force(json!(["s1/cpu", "s1/nic"]))]
+    );
+    // Devices of another server, and policies, have nothing to do with it.
+    assert_eq!(changes(&[(put, "s1/cpu"), (put, "s2/cpu")]), [force(cpu), force(json!(["s2/cpu"]))]);
+}
+
 #[test]
 fn devices_are_drained_and_enabled() {
     let mut o = Office::new(&text());
