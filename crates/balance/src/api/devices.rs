@@ -167,10 +167,10 @@ impl Desk {
     ) -> Checked<Answer> {
         let query = Query::parse(query, &["wait_ms"])?;
         let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
-        let devices = self.named(name)?;
+        let mut devices = self.named(name)?;
         let drain = request.method == "PUT";
         if !drain {
-            self.enabled_in_file(&devices).map_err(|why| Response::error(409, why))?;
+            devices = self.enabled_in_file(devices).map_err(|why| Response::error(409, why))?;
         }
         if devices.iter().all(|d| self.drained.contains_key(d) == drain) {
             return Ok(self.unchanged(controller, (name, &devices), drain, at_most_ms));
@@ -246,11 +246,23 @@ impl Desk {
         Response::json(200, out).into()
     }
 
-    /// Whether the rack's file leaves these devices in service.
-    fn enabled_in_file(&self, devices: &[String]) -> Result<(), String> {
-        let file = self.file.devices().filter(|(_, d)| !d.enabled);
-        let off = file.map(|(_, d)| self.file.device_name(d.number)).find(|d| devices.contains(d));
-        off.map_or(Ok(()), |d| Err(format!("`{d}` has enabled = false in the rack's file: change it there")))
+    /// The devices of a name that the rack's file takes out of service.
+    pub(super) fn disabled_in_file(&self, name: &str) -> Vec<String> {
+        let off = self.file.devices().filter(|(_, d)| !d.enabled);
+        off.map(|(_, d)| self.file.device_name(d.number)).filter(|d| covers(name, d)).collect()
+    }
+
+    /// Those of these devices that the rack's file leaves in service; an error if it leaves none.
+    fn enabled_in_file(&self, devices: Vec<String>) -> Result<Vec<String>, String> {
+        let is_off = |d: &String| !self.disabled_in_file(d).is_empty();
+        let (off, on): (Vec<String>, Vec<String>) = devices.into_iter().partition(is_off);
+        if on.is_empty() && !off.is_empty() {
+            return Err(format!(
+                "`{}` has enabled = false in the rack's file: change it there",
+                off.join("`, `")
+            ));
+        }
+        Ok(on)
     }
 
     /// Whether all services still have a device.

@@ -241,8 +241,14 @@ impl Desk {
         Some(format!("it will be lost at a restart because the state could not be saved: {why}"))
     }
 
-    /// Settings of a change that have no effect, while it is the latest of its service.
+    /// What has no effect: settings of a change, while it is the latest of its service; devices that the rack's file takes out of service.
     fn idle_settings(&self, change: &Change) -> Vec<String> {
+        if let Some(enabled) = change.device.as_ref().filter(|d| !d.drain) {
+            let off = self.disabled_in_file(&enabled.device).into_iter();
+            return off
+                .map(|d| format!("`{d}` stays out: it has enabled = false in the rack's file"))
+                .collect();
+        }
         let current = self.in_force(&change.service).filter(|o| o.change == change.id);
         let service = self.rack.service(&change.service).ok();
         current

@@ -163,3 +163,37 @@ fn devices_are_drained_and_enabled() {
         "{error}"
     );
 }
+
+/// What can come back does, and the answer names the rest.
+#[test]
+fn a_server_with_a_disabled_device_comes_back() {
+    let text = text().replacen("name = \"nic\"", "name = \"nic\"\nenabled = false", 1);
+    let mut o = Office::new(&text);
+    let enable = |o: &mut Office, device: &str| {
+        let target = format!("/v1/devices/{device}/drain");
+        let (r, _) =
+            o.ask(&Request { method: "DELETE", target: &target, authorization: Some(OPS), body: b"" });
+        (r.status, r.into_value())
+    };
+    let takes = |o: &Office| -> Vec<String> {
+        let rack = o.desk.rack();
+        let on = rack.devices().filter(|(s, d)| s.name == "s1" && d.enabled);
+        on.map(|(_, d)| rack.device_name(d.number)).collect()
+    };
+    assert_eq!(o.put("/v1/devices/s1/drain", "").0, 202);
+    assert!(takes(&o).is_empty());
+    let (status, change) = enable(&mut o, "s1");
+    assert_eq!((status, &change["devices"]), (202, &json!(["s1/cpu"])));
+    assert_eq!(change["warning"], "`s1/nic` stays out: it has enabled = false in the rack's file");
+    assert_eq!(takes(&o), ["s1/cpu"]);
+    o.desk.event(o.now, &Event::InSync { writes: 1 }, true);
+    let (status, again) = enable(&mut o, "s1");
+    assert_eq!((status, &again["unchanged"]), (200, &json!("s1/cpu is not drained: nothing changes")));
+    // Nothing of it can.
+    let (cpu, nic) = ("name = \"cpu\"", "name = \"nic\"");
+    let off = text.replacen(cpu, "name = \"cpu\"\nenabled = false", 1);
+    assert!(off.contains(nic));
+    let (status, error) = enable(&mut Office::new(&off), "s1");
+    let expected = "`s1/cpu`, `s1/nic` has enabled = false in the rack's file: change it there";
+    assert_eq!((status, &error["error"]), (409, &json!(expected)));
+}
