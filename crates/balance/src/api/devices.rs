@@ -156,7 +156,20 @@ impl Desk {
         Ok(found)
     }
 
-    /// Takes a device out of service (PUT) or back (DELETE).
+    /// Whether a change drained this device, so that it still is, or put it back into service.
+    fn is_of_change(&self, device: &String, change: u64, drain: bool) -> bool {
+        if drain {
+            return self.drained.get(device) == Some(&change);
+        }
+        let put_back = self.history.get(change).and_then(|c| c.device.as_ref()).filter(|d| !d.drain);
+        // A former version did not note which.
+        put_back.is_some_and(|d| match d.devices.is_empty() {
+            true => covers(&d.device, device),
+            false => d.devices.contains(device),
+        })
+    }
+
+    /// Takes a device out of service (PUT) or back (DELETE). With a change's number only what that change did is undone.
     pub(super) fn drain(
         &mut self,
         now_ms: u64,
@@ -165,15 +178,19 @@ impl Desk {
         request: &Request<'_>,
         query: &str,
     ) -> Checked<Answer> {
-        let query = Query::parse(query, &["wait_ms"])?;
+        let query = Query::parse(query, &["wait_ms", "change"])?;
         let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
+        let of = query.change("change")?;
         let mut devices = self.named(name)?;
         let drain = request.method == "PUT";
+        if let Some(of) = of {
+            devices.retain(|d| self.is_of_change(d, of, !drain));
+        }
         if !drain {
             devices = self.enabled_in_file(devices).map_err(|why| Response::error(409, why))?;
         }
         if devices.iter().all(|d| self.drained.contains_key(d) == drain) {
-            return Ok(self.unchanged(controller, (name, &devices), drain, at_most_ms));
+            return Ok(self.unchanged(controller, (name, &devices), (drain, of), at_most_ms));
         }
         let kept = self.attempt();
         // A device that was drained before stays drained by that change.
@@ -216,7 +233,7 @@ impl Desk {
         &mut self,
         controller: &Controllers,
         (name, devices): (&str, &[String]),
-        drain: bool,
+        (drain, of): (bool, Option<u64>),
         at_most_ms: u64,
     ) -> Answer {
         let concerns = |d: &Drain| devices.iter().any(|name| covers(&d.device, name));
@@ -226,6 +243,8 @@ impl Desk {
             return self.made(controller, Wait { change, at_most_ms }, Vec::new());
         }
         let is_so = match (devices, drain) {
+            ([], true) => format!("change {} put no device of {name} back", of.unwrap_or_default()),
+            ([], false) => format!("no device of {name} is drained by change {}", of.unwrap_or_default()),
             ([device], true) => format!("{device} is drained already"),
             ([device], false) => format!("{device} is not drained"),
             (_, true) => format!("all devices of {name} are drained already"),

@@ -186,6 +186,13 @@ impl Query {
         })
     }
 
+    /// The number of a change, if it is given.
+    pub(super) fn change(&self, name: &str) -> Checked<Option<u64>> {
+        let Some(text) = self.0.get(name) else { return Ok(None) };
+        let number = text.parse().map(Some);
+        number.map_err(|_| Response::error(400, format!("`{name}={text}`: write the number of a change")))
+    }
+
     fn flag(&self, name: &str) -> Checked<bool> {
         match self.0.get(name).map(String::as_str) {
             None | Some("false") => Ok(false),

@@ -164,6 +164,39 @@ fn devices_are_drained_and_enabled() {
     );
 }
 
+/// The undo of a change concerns the devices that it changed, and no others of the server.
+#[test]
+fn changes_of_devices_are_undone() {
+    let mut o = Office::new(&text());
+    let ask = |o: &mut Office, method: &'static str, target: &str| {
+        let target = format!("/v1/devices/{target}");
+        let (r, _) = o.ask(&Request { method, target: &target, authorization: Some(OPS), body: b"" });
+        o.desk.event(o.now, &Event::InSync { writes: 1 }, true);
+        (r.status, r.into_value())
+    };
+    let drained = |o: &Office| o.desk.drained.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu/drain").1["id"], 1);
+    assert_eq!(ask(&mut o, "PUT", "s1/drain").1["id"], 2);
+    let (status, undo) = ask(&mut o, "DELETE", "s1/drain?change=2");
+    assert_eq!((status, &undo["devices"], drained(&o)), (202, &json!(["s1/nic"]), vec!["s1/cpu".into()]));
+    let (status, again) = ask(&mut o, "DELETE", "s1/drain?change=2");
+    let nothing = json!("no device of s1 is drained by change 2: nothing changes");
+    assert_eq!((status, &again["unchanged"], drained(&o).len()), (200, &nothing, 1));
+    // The enabling of a server of which one device was drained.
+    assert_eq!(ask(&mut o, "DELETE", "s1/drain").1["id"], 4);
+    let (status, undo) = ask(&mut o, "PUT", "s1/drain?change=4");
+    assert_eq!((status, &undo["devices"], drained(&o)), (202, &json!(["s1/cpu"]), vec!["s1/cpu".into()]));
+    let (status, other) = ask(&mut o, "PUT", "s2/drain?change=4");
+    let nothing = json!("change 4 put no device of s2 back: nothing changes");
+    assert_eq!((status, &other["unchanged"], drained(&o).len()), (200, &nothing, 1));
+    assert_eq!(
+        ask(&mut o, "PUT", "s1/drain?change=2").1["unchanged"],
+        "change 2 put no device of s1 back: nothing changes"
+    );
+    let (status, error) = ask(&mut o, "DELETE", "s1/drain?change=all");
+    assert_eq!((status, &error["error"]), (400, &json!("`change=all`: write the number of a change")));
+}
+
 /// What can come back does, and the answer names the rest.
 #[test]
 fn a_server_with_a_disabled_device_comes_back() {
