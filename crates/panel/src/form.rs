@@ -40,6 +40,16 @@ pub struct Wish {
     pub path: String,
     /// JSON, or nothing.
     pub body: String,
+    /// Only the devices of this change, which the request undoes.
+    pub change: Option<u64>,
+}
+
+impl Wish {
+    /// Path and query, with this parameter.
+    pub fn target(&self, parameter: &str) -> String {
+        let change = self.change.map_or_else(String::new, |id| format!("&change={id}"));
+        format!("{}?{parameter}{change}", self.path)
+    }
 }
 
 /// The fields of a form or a query, decoded; `None` if they are not text. Of two with one name the last counts.
@@ -92,23 +102,24 @@ pub fn set(service: &str, document: Option<&str>) -> Wish {
         method: if document.is_some() { "PUT" } else { "DELETE" },
         path: format!("/v1/services/{}/policy", percent_encoded(service)),
         body: document.unwrap_or_default().to_string(),
+        change: None,
     }
 }
 
 /// The request that takes a device out of service, or back.
 pub fn drain(device: &str, drain: bool) -> Wish {
     let path = format!("/v1/devices/{}/drain", percent_encoded(device));
-    Wish { method: if drain { "PUT" } else { "DELETE" }, path, body: String::new() }
+    Wish { method: if drain { "PUT" } else { "DELETE" }, path, body: String::new(), change: None }
 }
 
 /// The request that undoes a change; `None` if there is nothing to undo: it never was in force, or the rack's file made it. `of_file`: the
-/// service's policy in that file, if it is known: a return to it is a reset.
+/// service's policy in that file, if it is known: a return to it is a reset. Of a server's devices only those are meant whose state the change changed.
 pub fn undo(change: &Value, of_file: &Value) -> Option<Wish> {
     if !matches!(change["outcome"].as_str(), Some("in-force" | "pending" | "superseded")) {
         return None;
     }
     if let Some(device) = change["device"].as_str() {
-        return Some(drain(device, change["drain"] != true));
+        return Some(Wish { change: change["id"].as_u64(), ..drain(device, change["drain"] != true) });
     }
     let service = change["service"].as_str()?;
     if change["before"] == *of_file {

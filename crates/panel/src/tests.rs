@@ -380,14 +380,29 @@ fn forms_become_requests() {
     assert_eq!(form::fields(b"a=%ff"), None);
     assert_eq!(
         form::set("a/b", None),
-        form::Wish { method: "DELETE", path: "/v1/services/a%2Fb/policy".into(), body: String::new() }
+        form::Wish {
+            method: "DELETE",
+            path: "/v1/services/a%2Fb/policy".into(),
+            body: String::new(),
+            change: None
+        }
     );
     let changes = answers(true).changes;
     let undo = |i: usize| form::undo(&changes["changes"][i], &Value::Null);
     let policy = undo(0).expect("it was in force");
     assert_eq!((policy.method, policy.path.as_str()), ("PUT", "/v1/services/inference/policy"));
     assert_eq!(policy.body, r#"{"note":"undoes change 5","policy":"p4mite"}"#);
-    assert_eq!(undo(1), Some(form::drain("s1/nic", false)));
+    let device = undo(1).expect("it was in force");
+    assert_eq!((device.method, device.body.as_str()), ("DELETE", ""));
+    // Another change may have drained another device of a server.
+    assert_eq!(device.target("wait_ms=1"), "/v1/devices/s1%2Fnic/drain?wait_ms=1&change=4");
+    assert_eq!(policy.target("wait_ms=1"), "/v1/services/inference/policy?wait_ms=1");
+    let enable = json!({ "id": 7, "device": "s1", "drain": false, "outcome": "in-force" });
+    let drain = form::undo(&enable, &Value::Null).expect("it was in force");
+    assert_eq!(
+        (drain.method, drain.target("wait_ms=1").as_str()),
+        ("PUT", "/v1/devices/s1/drain?wait_ms=1&change=7")
+    );
     assert_eq!((undo(2), undo(3)), (None, None));
     let back = form::undo(&changes["changes"][0], &json!({"policy": "p4mite"}));
     assert_eq!(back, Some(form::set("inference", None)), "the policy of the file");

@@ -68,6 +68,15 @@ fn covers(name: &str, device: &str) -> bool {
     device.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether no device is any more as this change made it.
+fn is_undone(change: &Change, drained: &BTreeMap<String, u64>) -> bool {
+    match &change.device {
+        Some(d) if d.drain => drained.values().all(|by| *by != change.id),
+        Some(d) => !d.devices.is_empty() && d.devices.iter().all(|d| drained.contains_key(d)),
+        None => false,
+    }
+}
+
 impl Desk {
     /// The configuration without the devices that take no new connections by request.
     pub(super) fn without_drained(&self, mut rack: Rack) -> Rack {
@@ -147,7 +156,20 @@ impl Desk {
         Ok(found)
     }
 
-    /// Takes a device out of service (PUT) or back (DELETE).
+    /// Whether a change drained this device, so that it still is, or put it back into service.
+    fn is_of_change(&self, device: &String, change: u64, drain: bool) -> bool {
+        if drain {
+            return self.drained.get(device) == Some(&change);
+        }
+        let put_back = self.history.get(change).and_then(|c| c.device.as_ref()).filter(|d| !d.drain);
+        // A former version did not note which.
+        put_back.is_some_and(|d| match d.devices.is_empty() {
+            true => covers(&d.device, device),
+            false => d.devices.contains(device),
+        })
+    }
+
+    /// Takes a device out of service (PUT) or back (DELETE). With a change's number only what that change did is undone.
     pub(super) fn drain(
         &mut self,
         now_ms: u64,
@@ -156,20 +178,27 @@ impl Desk {
         request: &Request<'_>,
         query: &str,
     ) -> Checked<Answer> {
-        let query = Query::parse(query, &["wait_ms"])?;
+        let query = Query::parse(query, &["wait_ms", "change"])?;
         let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
-        let devices = self.named(name)?;
+        let of = query.change("change")?;
+        let mut devices = self.named(name)?;
         let drain = request.method == "PUT";
+        if let Some(of) = of {
+            devices.retain(|d| self.is_of_change(d, of, !drain));
+        }
         if !drain {
-            self.enabled_in_file(&devices).map_err(|why| Response::error(409, why))?;
+            devices = self.enabled_in_file(devices).map_err(|why| Response::error(409, why))?;
         }
         if devices.iter().all(|d| self.drained.contains_key(d) == drain) {
-            return Ok(self.unchanged(controller, (name, &devices), drain, at_most_ms));
+            return Ok(self.unchanged(controller, (name, &devices), (drain, of), at_most_ms));
         }
         let kept = self.attempt();
-        for device in &devices {
+        // A device that was drained before stays drained by that change.
+        let changed: Vec<String> =
+            devices.into_iter().filter(|d| self.drained.contains_key(d) != drain).collect();
+        for device in &changed {
             if drain {
-                self.drained.entry(device.clone()).or_insert(0);
+                self.drained.insert(device.clone(), 0);
             } else {
                 self.drained.remove(device);
             }
@@ -183,14 +212,15 @@ impl Desk {
             at_ms: now_ms,
             who: who.into(),
             service: String::new(),
-            device: Some(Drain { device: name.into(), drain }),
+            device: Some(Drain { device: name.into(), drain, devices: changed }),
             set: None,
             before: Document::default(),
             result: Outcome::Pending { reason: None },
         });
-        // A device that was drained before stays drained by that change.
         self.drained.values_mut().filter(|id| **id == 0).for_each(|id| *id = change);
         self.attempt = Some(super::Attempt { change: Some(change), ..kept });
+        let drained = &self.drained;
+        self.history.supersede(change, |c| is_undone(c, drained));
         let mut effects = Vec::new();
         self.lay_over(now_ms, &mut effects);
         effects.push(Effect::Configure(Box::new(self.rack.clone())));
@@ -203,7 +233,7 @@ impl Desk {
         &mut self,
         controller: &Controllers,
         (name, devices): (&str, &[String]),
-        drain: bool,
+        (drain, of): (bool, Option<u64>),
         at_most_ms: u64,
     ) -> Answer {
         let concerns = |d: &Drain| devices.iter().any(|name| covers(&d.device, name));
@@ -213,6 +243,8 @@ impl Desk {
             return self.made(controller, Wait { change, at_most_ms }, Vec::new());
         }
         let is_so = match (devices, drain) {
+            ([], true) => format!("change {} put no device of {name} back", of.unwrap_or_default()),
+            ([], false) => format!("no device of {name} is drained by change {}", of.unwrap_or_default()),
             ([device], true) => format!("{device} is drained already"),
             ([device], false) => format!("{device} is not drained"),
             (_, true) => format!("all devices of {name} are drained already"),
@@ -233,11 +265,23 @@ impl Desk {
         Response::json(200, out).into()
     }
 
-    /// Whether the rack's file leaves these devices in service.
-    fn enabled_in_file(&self, devices: &[String]) -> Result<(), String> {
-        let file = self.file.devices().filter(|(_, d)| !d.enabled);
-        let off = file.map(|(_, d)| self.file.device_name(d.number)).find(|d| devices.contains(d));
-        off.map_or(Ok(()), |d| Err(format!("`{d}` has enabled = false in the rack's file: change it there")))
+    /// The devices of a name that the rack's file takes out of service.
+    pub(super) fn disabled_in_file(&self, name: &str) -> Vec<String> {
+        let off = self.file.devices().filter(|(_, d)| !d.enabled);
+        off.map(|(_, d)| self.file.device_name(d.number)).filter(|d| covers(name, d)).collect()
+    }
+
+    /// Those of these devices that the rack's file leaves in service; an error if it leaves none.
+    fn enabled_in_file(&self, devices: Vec<String>) -> Result<Vec<String>, String> {
+        let is_off = |d: &String| !self.disabled_in_file(d).is_empty();
+        let (off, on): (Vec<String>, Vec<String>) = devices.into_iter().partition(is_off);
+        if on.is_empty() && !off.is_empty() {
+            return Err(format!(
+                "`{}` has enabled = false in the rack's file: change it there",
+                off.join("`, `")
+            ));
+        }
+        Ok(on)
     }
 
     /// Whether all services still have a device.

@@ -31,7 +31,7 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
-    /// Another change of the service came before the switch held this one.
+    /// Another change of the service or the devices came before the switch held this one.
     Superseded {
         /// The other one.
         by: u64,
@@ -51,6 +51,9 @@ pub struct Drain {
     pub device: String,
     /// It takes none from now on; otherwise it takes them again.
     pub drain: bool,
+    /// The devices whose state changed: those that were so before are not among them. Empty: a former version made the change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
 }
 
 /// A change of a service's policy, or of a device.
@@ -93,12 +96,13 @@ impl Change {
             "set": self.set,
             "before": self.before,
         });
-        if let (Some(all), Some(Drain { device, drain })) = (out.as_object_mut(), &self.device) {
+        if let (Some(all), Some(Drain { device, drain, devices })) = (out.as_object_mut(), &self.device) {
             for name in ["service", "set", "before"] {
                 all.insert(name.into(), Value::Null);
             }
             all.insert("device".into(), device.as_str().into());
             all.insert("drain".into(), (*drain).into());
+            all.insert("devices".into(), devices.as_slice().into());
         }
         // An enum with a tag is an object, always.
         if let (Some(all), Ok(Value::Object(more))) =
@@ -152,20 +156,22 @@ impl History {
         self.changes.iter().find(|c| c.id == id)
     }
 
-    /// Adds a change and assigns its number. One of the same service or device that is still pending is superseded.
+    /// Adds a change and assigns its number. One of the same service's policy that is still pending is superseded.
     pub(super) fn add(&mut self, change: Change) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        let of = |c: &Change| (c.service.clone(), c.device.as_ref().map(|d| d.device.clone()));
-        let (changes, new) = (self.changes.iter_mut(), of(&change));
-        for c in changes.filter(|c| !c.is_over() && of(c) == new) {
-            c.result = Outcome::Superseded { by: id };
-        }
+        let policy = |c: &Change| c.device.is_none();
+        self.supersede(id, |c| policy(c) && policy(&change) && c.service == change.service);
         self.changes.push_back(Change { id, ..change });
         while self.changes.len() > MAX_CHANGES {
             self.changes.pop_front();
         }
         id
+    }
+
+    /// Another change came before the switch held these, which are still pending.
+    pub(super) fn supersede(&mut self, by: u64, is: impl Fn(&Change) -> bool) {
+        self.pending().filter(|c| c.id != by && is(c)).for_each(|c| c.result = Outcome::Superseded { by });
     }
 
     /// Removes the last change, as if it had never superseded anything.

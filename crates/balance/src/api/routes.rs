@@ -186,6 +186,13 @@ impl Query {
         })
     }
 
+    /// The number of a change, if it is given.
+    pub(super) fn change(&self, name: &str) -> Checked<Option<u64>> {
+        let Some(text) = self.0.get(name) else { return Ok(None) };
+        let number = text.parse().map(Some);
+        number.map_err(|_| Response::error(400, format!("`{name}={text}`: write the number of a change")))
+    }
+
     fn flag(&self, name: &str) -> Checked<bool> {
         match self.0.get(name).map(String::as_str) {
             None | Some("false") => Ok(false),
@@ -241,8 +248,14 @@ impl Desk {
         Some(format!("it will be lost at a restart because the state could not be saved: {why}"))
     }
 
-    /// Settings of a change that have no effect, while it is the latest of its service.
+    /// What has no effect: settings of a change, while it is the latest of its service; devices that the rack's file takes out of service.
     fn idle_settings(&self, change: &Change) -> Vec<String> {
+        if let Some(enabled) = change.device.as_ref().filter(|d| !d.drain) {
+            let off = self.disabled_in_file(&enabled.device).into_iter();
+            return off
+                .map(|d| format!("`{d}` stays out: it has enabled = false in the rack's file"))
+                .collect();
+        }
         let current = self.in_force(&change.service).filter(|o| o.change == change.id);
         let service = self.rack.service(&change.service).ok();
         current

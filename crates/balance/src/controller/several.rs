@@ -22,6 +22,13 @@ pub struct Controllers {
     mandate: Mandate,
 }
 
+/// Whether none of a service's devices is available.
+fn is_silent(service: &Service, unavailable: &BTreeMap<DeviceNumber, Unavailable>) -> bool {
+    let members = service.members.iter().filter(|m| m.weight > 0);
+    let mut devices = members.flat_map(|m| &m.devices).filter(|d| d.enabled).peekable();
+    devices.peek().is_some() && devices.all(|d| unavailable.contains_key(&d.number))
+}
+
 impl Controllers {
     /// Controllers that connect at their first step.
     ///
@@ -187,16 +194,32 @@ impl Controllers {
         out
     }
 
+    /// Devices that get no new connections, whatever their weights: those that are not enabled, as drained ones, and those of
+    /// [`Controllers::unavailable`].
+    pub fn out_of_service(&self) -> BTreeSet<DeviceNumber> {
+        let disabled = self.rack().devices().filter(|(_, d)| !d.enabled).map(|(_, d)| d.number);
+        self.unavailable().into_keys().chain(disabled).collect()
+    }
+
+    /// Devices of a service that are not to be chosen for new connections: those that are not enabled, of a server whose weight is 0, and those
+    /// of [`Controllers::unavailable`], unless that would be all.
+    pub fn avoided(&self, service: &str) -> BTreeSet<DeviceNumber> {
+        let Ok(service) = self.rack().service(service) else { return BTreeSet::new() };
+        let unavailable = self.unavailable();
+        let all = service
+            .members
+            .iter()
+            .flat_map(|m| m.devices.iter().map(move |d| (m.weight > 0 && d.enabled, d.number)));
+        let silent = is_silent(service, &unavailable);
+        all.filter(|(takes, d)| !takes || (!silent && unavailable.contains_key(d))).map(|(_, d)| d).collect()
+    }
+
     /// Services all of whose devices are silent or failed their health check. These devices stay in service: the agents, or what is between
     /// them and the switch, are more likely at fault.
     pub fn all_silent(&self) -> Vec<&str> {
         let unavailable = self.unavailable();
-        let of = |service: &&Service| {
-            let members = service.members.iter().filter(|m| m.weight > 0);
-            let mut devices = members.flat_map(|m| &m.devices).filter(|d| d.enabled).peekable();
-            devices.peek().is_some() && devices.all(|d| unavailable.contains_key(&d.number))
-        };
-        self.rack().services.iter().filter(of).map(|s| s.name.as_str()).collect()
+        let services = self.rack().services.iter();
+        services.filter(|s| is_silent(s, &unavailable)).map(|s| s.name.as_str()).collect()
     }
 
     /// Devices that get no new connections, with how many they still have on all switches, as far as all of these were counted.

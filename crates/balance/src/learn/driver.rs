@@ -13,6 +13,7 @@
 use super::classes::configured;
 use super::{Class, ClassWeights, DriverError, ServiceWeights, Telemetry};
 use crate::config::{LearnConfig, Rack};
+use crate::controller::{Controllers, Status};
 use crate::types::DeviceNumber;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
 use pointsman_decide::{Kept, Knowledge, Observation, Settings, Verdict, Weigher, Weights};
@@ -63,8 +64,19 @@ pub enum Situation {
     Waiting,
     /// An operator has set the service's policy.
     Paused,
-    /// Decisions can be made. These devices are silent: they are not observed.
+    /// Decisions can be made. These devices are out of service: they are not observed.
     Ready(BTreeSet<DeviceNumber>),
+}
+
+impl Situation {
+    /// The situation of a learner whose service has these controllers. `overridden`: by a request for its policy.
+    pub fn of(controllers: &Controllers, overridden: bool) -> Situation {
+        match controllers.status() {
+            _ if overridden => Situation::Paused,
+            Status::InSync => Situation::Ready(controllers.out_of_service()),
+            _ => Situation::Waiting,
+        }
+    }
 }
 
 /// An action that a driver requests.
@@ -172,8 +184,8 @@ impl fmt::Display for Decision {
 enum Phase {
     Idle,
     Settling { until: Duration },
-    Observing { since: Duration, next: Duration, left: u32 },
-    Asking { seconds: f64, until: Duration },
+    Observing { next: Duration, left: u32 },
+    Asking { until: Duration },
 }
 
 /// One class of servers with its learner.
@@ -215,14 +227,15 @@ pub struct Driver {
     round: u64,
     situation: Situation,
     /// Nothing is observed of these.
-    silent: BTreeSet<DeviceNumber>,
+    out: BTreeSet<DeviceNumber>,
     /// The pause was announced, its end not yet.
     paused: bool,
     /// Weights were announced since the learner began, or came back.
     said: bool,
-    /// Readings that are not answered yet, and those that were, the first of an interval included.
+    /// Readings that are not answered yet.
     open: u32,
-    readings: u32,
+    /// When an interval's first reading was answered, from which counters count, and the last one.
+    observed: Option<(Duration, Duration)>,
     clients: Option<Result<Vec<Clients>, String>>,
     /// Intervals in a row in which nothing was seen, and why.
     blind: u32,
@@ -278,11 +291,11 @@ impl Driver {
             phase: Phase::Idle,
             round: 0,
             situation: Situation::Waiting,
-            silent: BTreeSet::new(),
+            out: BTreeSet::new(),
             paused: false,
             said: false,
             open: 0,
-            readings: 0,
+            observed: None,
             clients: None,
             blind: 0,
             notes: BTreeSet::new(),
@@ -352,7 +365,7 @@ impl Driver {
     pub fn next_deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Idle => None,
-            Phase::Settling { until } | Phase::Asking { until, .. } => Some(until),
+            Phase::Settling { until } | Phase::Asking { until } => Some(until),
             Phase::Observing { next, .. } => Some(next),
         }
     }
@@ -363,7 +376,7 @@ impl Driver {
         match input {
             Input::Tick => {}
             Input::Situation(situation) => self.turn_to(now, situation, &mut out),
-            Input::Devices { round, result } if round == self.round => self.read(result, &mut out),
+            Input::Devices { round, result } if round == self.round => self.read(now, result, &mut out),
             Input::Clients { round, result } if round == self.round => self.clients = Some(result),
             // Too late.
             Input::Devices { .. } | Input::Clients { .. } => {}
@@ -377,7 +390,7 @@ impl Driver {
             return;
         }
         self.situation = situation.clone();
-        let Situation::Ready(silent) = situation else {
+        let Situation::Ready(devices) = situation else {
             if self.situation == Situation::Paused && !self.paused {
                 out.push(Output::Note("pauses: an operator has set the service's policy".into()));
                 (self.paused, self.said) = (true, false);
@@ -390,10 +403,10 @@ impl Driver {
             out.push(Output::Note("resumes: the service's policy is the rack file's again".into()));
         }
         for telemetry in self.classes.iter_mut().map(|c| &mut c.telemetry) {
-            self.silent.difference(&silent).for_each(|d| telemetry.set_in_service(*d, true));
-            silent.difference(&self.silent).for_each(|d| telemetry.set_in_service(*d, false));
+            self.out.difference(&devices).for_each(|d| telemetry.set_in_service(*d, true));
+            devices.difference(&self.out).for_each(|d| telemetry.set_in_service(*d, false));
         }
-        self.silent = silent;
+        self.out = devices;
         if !self.said {
             self.said = true;
             out.push(Output::Weigh(self.weights()));
@@ -405,21 +418,21 @@ impl Driver {
     fn begin(&mut self, now: Duration) {
         self.phase = Phase::Settling { until: now + Duration::from_nanos(self.settings.settle_ns) };
         self.round += 1;
-        (self.open, self.readings, self.clients) = (0, 0, None);
+        (self.open, self.observed, self.clients) = (0, None, None);
         self.classes.iter_mut().for_each(|c| c.telemetry.forget());
     }
 
-    fn read(&mut self, result: Result<Vec<p4rt::Entity>, String>, out: &mut Vec<Output>) {
+    fn read(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, String>, out: &mut Vec<Output>) {
         self.open = self.open.saturating_sub(1);
         match result {
             Ok(entities) => {
                 for telemetry in self.classes.iter_mut().map(|c| &mut c.telemetry) {
                     telemetry.answer(&entities);
-                    if self.readings == 0 {
+                    if self.observed.is_none() {
                         telemetry.forget();
                     }
                 }
-                self.readings += 1;
+                self.observed = Some((self.observed.map_or(now, |(first, _)| first), now));
             }
             Err(e) => self.note(format!("the switch's registers could not be read: {e}"), out),
         }
@@ -431,29 +444,31 @@ impl Driver {
         }
     }
 
-    fn advance(&mut self, now: Duration, out: &mut Vec<Output>) {
+    /// From one reading to the next.
+    fn pause(&self) -> Duration {
         let observed = Duration::from_nanos(self.settings.interval_ns - self.settings.settle_ns);
-        let pause = observed / self.settings.polls.max(1);
+        observed / self.settings.polls.max(1)
+    }
+
+    fn advance(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let pause = self.pause();
         match self.phase {
             Phase::Settling { until } if now >= until => {
                 self.ask_switch(out);
-                self.phase = Phase::Observing { since: now, next: now + pause, left: self.settings.polls };
+                self.phase = Phase::Observing { next: now + pause, left: self.settings.polls };
             }
-            Phase::Observing { since, next, left } if now >= next => {
+            Phase::Observing { next, left } if now >= next => {
                 self.ask_switch(out);
                 if left > 1 {
-                    self.phase = Phase::Observing { since, next: next + pause, left: left - 1 };
+                    self.phase = Phase::Observing { next: next + pause, left: left - 1 };
                 } else {
                     let classes = self.classes.iter().map(|c| c.class.name.clone()).collect();
                     out.push(Output::AskClients { round: self.round, classes });
-                    let seconds = now.saturating_sub(since).as_secs_f64();
-                    self.phase = Phase::Asking { seconds, until: now + self.patience };
+                    self.phase = Phase::Asking { until: now + self.patience };
                 }
             }
-            Phase::Asking { seconds, until }
-                if now >= until || (self.open == 0 && self.clients.is_some()) =>
-            {
-                self.decide(now, seconds, out);
+            Phase::Asking { until } if now >= until || (self.open == 0 && self.clients.is_some()) => {
+                self.decide(now, out);
                 self.begin(now);
             }
             _ => {}
@@ -468,17 +483,18 @@ impl Driver {
         out.push(Output::Read { round: self.round, request });
     }
 
-    fn decide(&mut self, now: Duration, seconds: f64, out: &mut Vec<Output>) {
+    fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
         let clients = match self.clients.take() {
             Some(Ok(clients)) => Ok(clients),
             Some(Err(e)) => Err(format!("clients' latency is unknown: {e}")),
             None => Err(format!("no answer about clients' latency within {} s", self.patience.as_secs_f64())),
         };
+        let observed = self.observed.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first));
         let clients = match clients {
-            // The first reading is only what counters count from.
-            Ok(_) if self.readings < 2 => Err("the switch did not answer".to_string()),
+            // The first reading is only what counters count from. Answers that came together, late, are no measure of rates.
+            Ok(_) if observed < self.pause() / 2 => Err("the switch did not answer in time".to_string()),
             Ok(_) if !self.classes.iter().any(|c| c.telemetry.sees_anything()) => {
-                Err("all devices are silent".to_string())
+                Err("all devices are silent or out of service".to_string())
             }
             Ok(clients) if clients.len() != self.classes.len() => Err(format!(
                 "clients' latency is known for {} of {} classes",
@@ -505,7 +521,7 @@ impl Driver {
                 *state = state.wrapping_add(1);
                 (mix(*state) >> 11) as f64 / (1u64 << 53) as f64
             };
-            decided.extend(own.decide(seconds, clients, several, &mut random));
+            decided.extend(own.decide(observed.as_secs_f64(), clients, several, &mut random));
         }
         let next = self.weights();
         if next != before {

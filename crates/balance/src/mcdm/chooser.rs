@@ -2,8 +2,8 @@
 //! best one (`min_utilised`).
 //!
 //! It is a state machine: it returns the queries to make, takes their answers as samples, and returns a choice to write
-//! whenever it changes. Devices with a missing, stale or meaningless value (NaN, infinite) are skipped; if none is
-//! left, no device is named, and the data plane decides by itself.
+//! whenever it changes. Devices with a missing, stale or meaningless value (NaN, infinite) and those that the controller avoids are
+//! skipped; if none is left, no device is named, and the data plane decides by itself.
 
 use crate::types::DeviceNumber;
 use pointsman_decide::promethee::{Criterion, best, net_flows};
@@ -53,6 +53,8 @@ pub struct Sample {
 pub enum Input {
     /// Nothing but the time.
     Tick,
+    /// These devices are not to be chosen from now on: they get no new connections. None at first.
+    Avoid(BTreeSet<DeviceNumber>),
     /// The answer to a query, or the error.
     Answer {
         /// The query's.
@@ -96,6 +98,9 @@ pub struct Chooser {
     next_id: u64,
     round_at: Duration,
     round: Option<Round>,
+    /// The values of the last round, by criterion, of the devices that have them.
+    rows: Vec<(DeviceNumber, Vec<f64>)>,
+    avoided: BTreeSet<DeviceNumber>,
     chosen: Option<Option<DeviceNumber>>,
     notes: BTreeSet<String>,
 }
@@ -108,6 +113,8 @@ impl Chooser {
             next_id: 1,
             round_at: Duration::ZERO,
             round: None,
+            rows: Vec::new(),
+            avoided: BTreeSet::new(),
             chosen: None,
             notes: BTreeSet::new(),
         }
@@ -126,8 +133,16 @@ impl Chooser {
     /// Takes one input at time `now` and returns the actions.
     pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
-        if let Input::Answer { id, result } = input {
-            self.answer(id, result);
+        match input {
+            Input::Tick => {}
+            Input::Avoid(devices) => {
+                self.avoided = devices;
+                // Before the end of the first round nothing is known.
+                if self.chosen.is_some() {
+                    self.choose(&mut out);
+                }
+            }
+            Input::Answer { id, result } => self.answer(id, result),
         }
         if self.round.as_ref().is_some_and(|r| r.open.is_empty() || now >= r.deadline) {
             self.finish(&mut out);
@@ -188,15 +203,13 @@ impl Chooser {
         if !round.open.is_empty() {
             notes.insert("Prometheus does not answer in time".into());
         }
-        let mut rows = Vec::new();
-        let mut devices = Vec::new();
+        self.rows.clear();
         for (i, alternative) in self.settings.alternatives.iter().enumerate() {
             let row: Vec<f64> = round.values.iter().filter_map(|v| v.get(&i).copied()).collect();
             let fresh = self.settings.age.is_none()
                 || round.ages.get(&i).is_some_and(|age| *age <= self.settings.stale_after.as_secs_f64());
             if row.len() == self.settings.criteria.len() && fresh {
-                rows.push(row);
-                devices.push(alternative.device);
+                self.rows.push((alternative.device, row));
             } else {
                 let what = if fresh {
                     "has no single, finite value for every criterion"
@@ -209,13 +222,7 @@ impl Chooser {
                 ));
             }
         }
-        let criteria: Vec<Criterion> = self.settings.criteria.iter().map(|(_, c)| *c).collect();
-        let flows = net_flows(&rows, &criteria);
-        let choice = best(&flows).and_then(|i| devices.get(i).copied());
-        if self.chosen != Some(choice) {
-            self.chosen = Some(choice);
-            out.push(Output::Choose(choice));
-        }
+        self.choose(out);
         for note in notes.difference(&self.notes) {
             out.push(Output::Note(note.clone()));
         }
@@ -223,6 +230,19 @@ impl Chooser {
             out.push(Output::Note("all devices are measured again".into()));
         }
         self.notes = notes;
+    }
+
+    /// Names the best of the devices that are not avoided.
+    fn choose(&mut self, out: &mut Vec<Output>) {
+        let candidates = self.rows.iter().filter(|(device, _)| !self.avoided.contains(device));
+        let (devices, rows): (Vec<DeviceNumber>, Vec<Vec<f64>>) = candidates.cloned().unzip();
+        let criteria: Vec<Criterion> = self.settings.criteria.iter().map(|(_, c)| *c).collect();
+        let flows = net_flows(&rows, &criteria);
+        let choice = best(&flows).and_then(|i| devices.get(i).copied());
+        if self.chosen != Some(choice) {
+            self.chosen = Some(choice);
+            out.push(Output::Choose(choice));
+        }
     }
 }
 
@@ -311,6 +331,27 @@ mod tests {
         assert!(said.contains(&Output::Choose(Some(DeviceNumber::new(1, 2)))), "{said:?}");
         let said = w.round([samples(&cpu), samples(&free), samples(&fresh)]);
         assert_eq!(said.last(), Some(&Output::Note("all devices are measured again".into())));
+    }
+
+    /// A device that is drained is replaced at once, and chosen again when it is back.
+    #[test]
+    fn avoided_devices_are_not_chosen() {
+        let mut w = World::new();
+        let [first, second, third] = [0, 1, 2].map(|slot| DeviceNumber::new(1, slot));
+        let avoid = |w: &mut World, devices: &[DeviceNumber]| {
+            w.chooser.step(w.now - Duration::from_secs(1), Input::Avoid(devices.iter().copied().collect()))
+        };
+        w.now = Duration::from_secs(1);
+        w.chooser.round_at = w.now;
+        assert_eq!(avoid(&mut w, &[second]), [], "nothing is measured yet");
+        let (cpu, free, fresh) = ([10.0, 5.0, 30.0], [1.0; 3], [1.0; 3]);
+        assert_eq!(w.choice(&cpu, &free, &fresh), Some(0));
+        assert_eq!(avoid(&mut w, &[]), [Output::Choose(Some(second))]);
+        assert_eq!(avoid(&mut w, &[first]), [], "another one is chosen");
+        assert_eq!(avoid(&mut w, &[first, second]), [Output::Choose(Some(third))]);
+        assert_eq!(w.choice(&cpu, &free, &fresh), Some(2), "the next round leaves them out, too");
+        assert_eq!(avoid(&mut w, &[first, second, third]), [Output::Choose(None)]);
+        assert_eq!(avoid(&mut w, &[]), [Output::Choose(Some(second))]);
     }
 
     #[test]

@@ -290,7 +290,8 @@ impl Members {
         }
         let moved = before.is_none_or(|m| !m.entry.same_place(&entry));
         let former = before.and_then(|m| m.number).filter(|_| moved);
-        let same = before.is_some_and(|m| m.entry == entry && m.number.is_some() && m.owner == owner);
+        let same = before
+            .is_some_and(|m| m.entry == entry && m.number.is_some() && (m.key, &m.owner) == (key, &owner));
         if same {
             return Ok(());
         }

@@ -2,18 +2,29 @@
 
 use super::Command;
 use crate::http::client::{Ask, ask};
+use pointsman_balance::DeviceNumber;
 use pointsman_balance::config::PrometheusChoice;
 use pointsman_balance::controller::Input as ToController;
 use pointsman_balance::mcdm::chooser::{Chooser, Input, Output};
 use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
+use std::collections::BTreeSet;
 use std::time::Instant;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 /// The choosers that run.
 pub(super) struct Choosers {
     commands: UnboundedSender<Command>,
-    running: Vec<(PrometheusChoice, JoinHandle<()>)>,
+    running: Vec<Running>,
+}
+
+/// One that runs.
+struct Running {
+    choice: PrometheusChoice,
+    /// The devices that it avoids.
+    avoided: BTreeSet<DeviceNumber>,
+    tell: UnboundedSender<Input>,
+    task: JoinHandle<()>,
 }
 
 impl Choosers {
@@ -22,20 +33,30 @@ impl Choosers {
         Choosers { commands, running: Vec::new() }
     }
 
-    /// Runs exactly the choosers of the configuration. One with unchanged settings keeps running.
-    pub fn follow(&mut self, wanted: &[PrometheusChoice]) {
+    /// Runs exactly the choosers of the configuration. One with unchanged settings keeps running. `avoided`: the devices of a service
+    /// that are not to be chosen.
+    pub fn follow(&mut self, wanted: &[PrometheusChoice], avoided: impl Fn(&str) -> BTreeSet<DeviceNumber>) {
         let (keep, end): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.running).into_iter().partition(|(c, _)| wanted.contains(c));
+            std::mem::take(&mut self.running).into_iter().partition(|r| wanted.contains(&r.choice));
         self.running = keep;
-        for (choice, task) in end {
+        for Running { choice, task, .. } in end {
             task.abort();
             // Its choice no longer counts. A remaining chooser for the same service sends one soon.
             let _ = self.commands.send(chosen(&choice, None));
         }
         for choice in wanted {
-            if self.running.iter().all(|(c, _)| c != choice) {
-                let task = tokio::spawn(run(choice.clone(), self.commands.clone()));
-                self.running.push((choice.clone(), task));
+            if self.running.iter().all(|r| r.choice != *choice) {
+                let (tell, inputs) = unbounded_channel();
+                let task = tokio::spawn(run(choice.clone(), self.commands.clone(), (tell.clone(), inputs)));
+                self.running.push(Running { choice: choice.clone(), avoided: BTreeSet::new(), tell, task });
+            }
+        }
+        for running in &mut self.running {
+            let avoided = avoided(&running.choice.service);
+            if avoided != running.avoided {
+                running.avoided.clone_from(&avoided);
+                // A closed receiver: the task is about to stop.
+                let _ = running.tell.send(Input::Avoid(avoided));
             }
         }
     }
@@ -43,11 +64,11 @@ impl Choosers {
 
 impl Drop for Choosers {
     fn drop(&mut self) {
-        self.running.iter().for_each(|(_, task)| task.abort());
+        self.running.iter().for_each(|r| r.task.abort());
     }
 }
 
-fn chosen(choice: &PrometheusChoice, device: Option<pointsman_balance::DeviceNumber>) -> Command {
+fn chosen(choice: &PrometheusChoice, device: Option<DeviceNumber>) -> Command {
     Command::Input(ToController::Choose { service: choice.service.clone(), device })
 }
 
@@ -61,7 +82,11 @@ fn weights(choice: &PrometheusChoice) -> String {
     format!("{} (consistency ratio {:.3})", all.join(", "), choice.ratio)
 }
 
-async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
+async fn run(
+    choice: PrometheusChoice,
+    commands: UnboundedSender<Command>,
+    (tell, mut inputs): (UnboundedSender<Input>, UnboundedReceiver<Input>),
+) {
     let say = |text: String| {
         // A closed receiver: the task is about to stop.
         let _ = commands.send(Command::Say(format!("service `{}`: {text}", choice.service)));
@@ -71,11 +96,10 @@ async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
     let url = format!("{}{QUERY_PATH}", choice.url.trim_end_matches('/'));
     let patience = choice.settings.patience;
     let mut chooser = Chooser::new(choice.settings.clone());
-    let (tell, mut answers) = unbounded_channel();
     loop {
         let wait = tokio::time::sleep_until((start + chooser.next_deadline()).into());
         let input = tokio::select! {
-            Some(input) = answers.recv() => input,
+            Some(input) = inputs.recv() => input,
             () = wait => Input::Tick,
         };
         for output in chooser.step(start.elapsed(), input) {

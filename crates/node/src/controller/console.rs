@@ -158,7 +158,7 @@ impl User<'_> {
 
     /// Carries out a wish, and shows the rack with its outcome.
     async fn carry_out(&self, wish: &Wish) -> Result<Response, Response> {
-        let target = format!("{}?wait_ms={WAIT_MS}", wish.path);
+        let target = wish.target(&format!("wait_ms={WAIT_MS}"));
         let answer = self.ask(wish.method, &target, &wish.body).await?;
         let value = answer.clone().into_value();
         match (value["id"].as_u64(), value["unchanged"].as_str()) {
@@ -192,7 +192,7 @@ impl User<'_> {
             },
         };
         let wish = form::set(service, document.as_deref());
-        let answer = self.ask(wish.method, &format!("{}?dry_run=true", wish.path), &wish.body).await?;
+        let answer = self.ask(wish.method, &wish.target("dry_run=true"), &wish.body).await?;
         if answer.status != 200 {
             let status = answer.status;
             return self.policy(service, Some((status, failed(error(answer))))).await;

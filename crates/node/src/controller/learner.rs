@@ -4,7 +4,7 @@
 use super::files::{self, FileError};
 use crate::http::client::{Ask, ask};
 use pointsman_balance::config::{ClientsSource, LearnConfig};
-use pointsman_balance::controller::{Controllers, Program, Request, Status};
+use pointsman_balance::controller::{Controllers, Program, Request};
 use pointsman_balance::learn::driver::{Input, Output, Situation};
 use pointsman_balance::learn::{
     Class, Clients, Decision, Driver, ServiceWeights, Standing, State, of_classes,
@@ -156,12 +156,7 @@ impl Learner {
         if wanted.as_ref() != self.running.as_ref().map(|r| &r.basis) {
             self.change(wanted, file, &mut wishes);
         }
-        let situation = match controller.status() {
-            _ if overridden => Situation::Paused,
-            Status::InSync => Situation::Ready(controller.unavailable().into_keys().collect()),
-            _ => Situation::Waiting,
-        };
-        wishes.extend(self.step(Input::Situation(situation)));
+        wishes.extend(self.step(Input::Situation(Situation::of(controller, overridden))));
         wishes
     }
 

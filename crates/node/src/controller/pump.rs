@@ -203,7 +203,8 @@ impl Pump {
     ) {
         loop {
             self.links.resize_with(self.controller.each().len(), self.new_link());
-            self.choosers.follow(&self.controller.rack().choices);
+            let controller = &self.controller;
+            self.choosers.follow(&controller.rack().choices, |service| controller.avoided(service));
             let asks = self.group.as_ref().is_none_or(|g| g.leads());
             self.polls.follow(if asks { &self.controller.rack().sources } else { &[] });
             self.learn();

@@ -48,6 +48,47 @@ fn requests_for_what_is_so_change_nothing() {
     assert!(answer["warning"].as_str().is_some_and(|w| w.contains("the disk is full")), "{answer}");
 }
 
+/// A change that others undo before the switch ever holds it is never in force.
+#[test]
+fn pending_changes_are_superseded() {
+    let changes = |requests: &[(&'static str, &str)]| -> Vec<String> {
+        let mut o = Office::new(&text());
+        for (method, device) in requests {
+            let target = format!("/v1/devices/{}/drain", device.replace('/', "%2F"));
+            let (r, _) = o.ask(&Request { method, target: &target, authorization: Some(OPS), body: b"" });
+            assert_eq!(r.status, 202, "{requests:?}: {}", r.text());
+        }
+        o.desk.event(o.now, &Event::InSync { writes: 4 }, true);
+        let list = o.get("/v1/changes")["changes"].clone();
+        let brief = |c: &Value| match c["by"].as_u64() {
+            Some(by) => format!("by {by}"),
+            None => format!("{} {}", c["outcome"].as_str().unwrap_or("?"), c["devices"]),
+        };
+        list.as_array().expect("a list").iter().rev().map(brief).collect()
+    };
+    let force = |devices: Value| format!("in-force {devices}");
+    let (both, cpu, nic) = (json!(["s1/cpu", "s1/nic"]), json!(["s1/cpu"]), json!(["s1/nic"]));
+    let (put, delete) = ("PUT", "DELETE");
+    // The server's change undoes that of its device.
+    assert_eq!(
+        changes(&[(put, "s1/cpu"), (put, "s1"), (delete, "s1")]),
+        ["by 3".into(), "by 3".into(), force(both.clone())]
+    );
+    assert_eq!(changes(&[(put, "s1/cpu"), (put, "s1")]), [force(cpu.clone()), force(nic.clone())]);
+    // One device after the other: with the last one nothing is left of the first change.
+    assert_eq!(
+        changes(&[(put, "s1"), (delete, "s1/cpu"), (delete, "s1/nic")]),
+        ["by 3".into(), force(cpu.clone()), force(nic.clone())]
+    );
+    assert_eq!(changes(&[(put, "s1"), (delete, "s1/cpu")]), [force(both), force(cpu.clone())]);
+    assert_eq!(
+        changes(&[(put, "s1/cpu"), (delete, "s1"), (put, "s1")]),
+        ["by 2".into(), "by 3".into(), force(json!(["s1/cpu", "s1/nic"]))]
+    );
+    // Devices of another server, and policies, have nothing to do with it.
+    assert_eq!(changes(&[(put, "s1/cpu"), (put, "s2/cpu")]), [force(cpu), force(json!(["s2/cpu"]))]);
+}
+
 #[test]
 fn devices_are_drained_and_enabled() {
     let mut o = Office::new(&text());
@@ -121,4 +162,71 @@ fn devices_are_drained_and_enabled() {
         status == 409 && error["error"].as_str().is_some_and(|e| e.contains("enabled = false")),
         "{error}"
     );
+}
+
+/// The undo of a change concerns the devices that it changed, and no others of the server.
+#[test]
+fn changes_of_devices_are_undone() {
+    let mut o = Office::new(&text());
+    let ask = |o: &mut Office, method: &'static str, target: &str| {
+        let target = format!("/v1/devices/{target}");
+        let (r, _) = o.ask(&Request { method, target: &target, authorization: Some(OPS), body: b"" });
+        o.desk.event(o.now, &Event::InSync { writes: 1 }, true);
+        (r.status, r.into_value())
+    };
+    let drained = |o: &Office| o.desk.drained.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu/drain").1["id"], 1);
+    assert_eq!(ask(&mut o, "PUT", "s1/drain").1["id"], 2);
+    let (status, undo) = ask(&mut o, "DELETE", "s1/drain?change=2");
+    assert_eq!((status, &undo["devices"], drained(&o)), (202, &json!(["s1/nic"]), vec!["s1/cpu".into()]));
+    let (status, again) = ask(&mut o, "DELETE", "s1/drain?change=2");
+    let nothing = json!("no device of s1 is drained by change 2: nothing changes");
+    assert_eq!((status, &again["unchanged"], drained(&o).len()), (200, &nothing, 1));
+    // The enabling of a server of which one device was drained.
+    assert_eq!(ask(&mut o, "DELETE", "s1/drain").1["id"], 4);
+    let (status, undo) = ask(&mut o, "PUT", "s1/drain?change=4");
+    assert_eq!((status, &undo["devices"], drained(&o)), (202, &json!(["s1/cpu"]), vec!["s1/cpu".into()]));
+    let (status, other) = ask(&mut o, "PUT", "s2/drain?change=4");
+    let nothing = json!("change 4 put no device of s2 back: nothing changes");
+    assert_eq!((status, &other["unchanged"], drained(&o).len()), (200, &nothing, 1));
+    assert_eq!(
+        ask(&mut o, "PUT", "s1/drain?change=2").1["unchanged"],
+        "change 2 put no device of s1 back: nothing changes"
+    );
+    let (status, error) = ask(&mut o, "DELETE", "s1/drain?change=all");
+    assert_eq!((status, &error["error"]), (400, &json!("`change=all`: write the number of a change")));
+}
+
+/// What can come back does, and the answer names the rest.
+#[test]
+fn a_server_with_a_disabled_device_comes_back() {
+    let text = text().replacen("name = \"nic\"", "name = \"nic\"\nenabled = false", 1);
+    let mut o = Office::new(&text);
+    let enable = |o: &mut Office, device: &str| {
+        let target = format!("/v1/devices/{device}/drain");
+        let (r, _) =
+            o.ask(&Request { method: "DELETE", target: &target, authorization: Some(OPS), body: b"" });
+        (r.status, r.into_value())
+    };
+    let takes = |o: &Office| -> Vec<String> {
+        let rack = o.desk.rack();
+        let on = rack.devices().filter(|(s, d)| s.name == "s1" && d.enabled);
+        on.map(|(_, d)| rack.device_name(d.number)).collect()
+    };
+    assert_eq!(o.put("/v1/devices/s1/drain", "").0, 202);
+    assert!(takes(&o).is_empty());
+    let (status, change) = enable(&mut o, "s1");
+    assert_eq!((status, &change["devices"]), (202, &json!(["s1/cpu"])));
+    assert_eq!(change["warning"], "`s1/nic` stays out: it has enabled = false in the rack's file");
+    assert_eq!(takes(&o), ["s1/cpu"]);
+    o.desk.event(o.now, &Event::InSync { writes: 1 }, true);
+    let (status, again) = enable(&mut o, "s1");
+    assert_eq!((status, &again["unchanged"]), (200, &json!("s1/cpu is not drained: nothing changes")));
+    // Nothing of it can.
+    let (cpu, nic) = ("name = \"cpu\"", "name = \"nic\"");
+    let off = text.replacen(cpu, "name = \"cpu\"\nenabled = false", 1);
+    assert!(off.contains(nic));
+    let (status, error) = enable(&mut Office::new(&off), "s1");
+    let expected = "`s1/cpu`, `s1/nic` has enabled = false in the rack's file: change it there";
+    assert_eq!((status, &error["error"]), (409, &json!(expected)));
 }

@@ -172,6 +172,30 @@ fn members_get_keys() {
     assert!(!o.get("/v1/members/m1%2Fcpu").to_string().contains("1717"), "only who registers sees it");
 }
 
+/// A member that registered while reports needed no signature gets its key when it registers again.
+#[test]
+fn members_without_a_key_get_one() {
+    let signed = RACK.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
+    let unsigned = signed.replacen("[[members]]", "[[members]]\nreports = false", 1);
+    let mut o = Office::new(&unsigned);
+    let register = |o: &mut Office| {
+        o.desk.give_key(ReportKey::new([0x17; 8]));
+        o.member(OPS, "PUT", "m1/cpu", ONE)
+    };
+    let (status, m) = register(&mut o);
+    assert_eq!((status, &m["agent"]["key"]), (200, &Value::Null));
+    let effects = o.desk.file_changed(o.now, rack(&signed));
+    o.perform(effects);
+    o.pass(1_000);
+    assert!(o.get("/v1/members")["members"][0]["reason"].as_str().expect("text").contains("no key"));
+    let (status, m) = register(&mut o);
+    assert_eq!(
+        (status, &m["agent"]["key"], &m["state"]),
+        (200, &json!("1717171717171717"), &json!("present"))
+    );
+    assert_eq!(o.serving(), ["s1", "m1"]);
+}
+
 #[test]
 fn a_rack_whose_servers_all_come_by_themselves() {
     let from = RACK.find("[[server]]").expect("there");

@@ -1,6 +1,7 @@
 //! A rack behind several switches.
 
 use super::*;
+use crate::learn::driver::Situation;
 
 struct Several {
     controllers: Controllers,
@@ -16,6 +17,14 @@ fn rack(policy: Policy, switches: usize) -> Rack {
     let mut rack = Shape::new(3, policy).rack();
     rack.switch.p4runtime = (0..switches).map(|i| format!("switch{i}:9559")).collect();
     rack
+}
+
+/// Takes a device out of service.
+fn disable(rack: &mut Rack, device: DeviceNumber) {
+    let all = rack.servers.iter_mut().flat_map(|s| &mut s.devices);
+    all.filter(|d| d.number == device).for_each(|d| d.enabled = false);
+    let members = rack.services.iter_mut().flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices);
+    members.filter(|d| d.number == device).for_each(|d| d.enabled = false);
 }
 
 impl Several {
@@ -166,6 +175,51 @@ fn silent_on_all_switches() {
     s.switches[1].speaking.insert(device);
     s.run_for(ms(2000));
     assert!(s.controllers.unavailable().is_empty());
+}
+
+/// A device that is not enabled may be stopped: it is never silent, and learners do not observe it.
+#[test]
+fn learners_do_not_observe_disabled_devices() {
+    let mut s = Several::new(2);
+    let [disabled, silent] = [DeviceNumber::new(2, 0), DeviceNumber::new(3, 1)];
+    assert_eq!(Situation::of(&s.controllers, false), Situation::Ready([].into()));
+    let mut rack = s.controllers.rack().clone();
+    disable(&mut rack, disabled);
+    s.input(0, Input::Config(Box::new(rack)));
+    assert_eq!(Situation::of(&s.controllers, false), Situation::Waiting);
+    s.run_for(ms(100));
+    assert_eq!(Situation::of(&s.controllers, false), Situation::Ready([disabled].into()));
+    assert_eq!(Situation::of(&s.controllers, true), Situation::Paused);
+    for switch in &mut s.switches {
+        switch.speaking.remove(&silent);
+    }
+    s.run_for(ms(2000));
+    assert_eq!(Situation::of(&s.controllers, false), Situation::Ready([disabled, silent].into()));
+}
+
+/// A device that gets no new connections is not to be chosen, whatever the reason.
+#[test]
+fn avoided_devices() {
+    let mut s = Several::new(2);
+    let [drained, silent] = [DeviceNumber::new(2, 0), DeviceNumber::new(3, 1)];
+    let avoided = |s: &Several| s.controllers.avoided("p8000");
+    assert_eq!(avoided(&s), [].into());
+    let mut rack = s.controllers.rack().clone();
+    disable(&mut rack, drained);
+    s.input(0, Input::Config(Box::new(rack.clone())));
+    for switch in &mut s.switches {
+        switch.speaking.remove(&silent);
+    }
+    s.run_for(ms(2000));
+    assert_eq!(avoided(&s), [drained, silent].into());
+    // All of the others, too: the agents are more likely at fault.
+    s.switches.iter_mut().for_each(|switch| switch.speaking.clear());
+    s.run_for(ms(2000));
+    assert_eq!(avoided(&s), [drained].into());
+    rack.services.iter_mut().flat_map(|s| &mut s.members).for_each(|m| m.weight *= u32::from(m.server != 1));
+    s.input(0, Input::Config(Box::new(rack)));
+    assert_eq!(avoided(&s), [DeviceNumber::new(1, 0), DeviceNumber::new(1, 1), drained].into());
+    assert_eq!(s.controllers.avoided("none"), [].into());
 }
 
 /// Switches are added and removed while the others keep running.

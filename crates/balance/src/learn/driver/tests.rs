@@ -51,6 +51,8 @@ struct World {
     clients: Result<Clients, String>,
     /// Answers come.
     answers: bool,
+    /// So many of the next readings fail.
+    failures: u32,
     decisions: Vec<Decision>,
     weights: Vec<ServiceWeights>,
     /// The classes about whose clients it asked last.
@@ -74,6 +76,7 @@ impl World {
             packets: 0,
             clients: Ok(Clients { p99_ms: Some(10.0), loss: 0.0 }),
             answers: true,
+            failures: 0,
             decisions: Vec::new(),
             weights: Vec::new(),
             asked: Vec::new(),
@@ -115,7 +118,10 @@ impl World {
             for output in self.driver.step(self.now, input) {
                 match output {
                     Output::Read { round, request } if self.answers => {
-                        let result = Ok(self.read(&request));
+                        let fails = self.failures > 0;
+                        self.failures = self.failures.saturating_sub(1);
+                        let read = self.read(&request);
+                        let result = if fails { Err("it hangs".into()) } else { Ok(read) };
                         inputs.push(Input::Devices { round, result });
                     }
                     Output::AskClients { round, classes } if self.answers => {
@@ -296,7 +302,7 @@ fn all_are_silent() {
     w.situation(&[(1, 0), (1, 1), (2, 0), (2, 1)].map(|(s, d)| DeviceNumber::new(s, d)));
     w.run(3.0);
     assert!(w.decisions.is_empty() && w.driver.state() == State::Blind);
-    assert_eq!(w.notes, ["all devices are silent: no decision"]);
+    assert_eq!(w.notes, ["all devices are silent or out of service: no decision"]);
 }
 
 #[test]
@@ -368,6 +374,43 @@ fn blind() {
         w.notes
     );
     assert_eq!(w.driver.state(), State::Blind);
+}
+
+/// Rates are those of the time between the first and the last reading that succeeded.
+#[test]
+fn failed_readings() {
+    let mut four = settings(LearnerKind::Fixed);
+    four.polls = 4;
+    // Every reading finds 60 packets more, 0.15 s after the one before.
+    for (failures, decides) in [(0, true), (1, true), (2, true), (3, true), (4, false)] {
+        let mut w = World::new(&four);
+        w.situation(&[]);
+        w.failures = failures;
+        w.run(1.0);
+        assert_eq!(w.decisions.len(), usize::from(decides), "{failures}");
+        let expected: &[&str] = match failures {
+            0 => &[],
+            4 => &[
+                "the switch's registers could not be read: it hangs",
+                "the switch did not answer in time: no decision",
+            ],
+            _ => &["the switch's registers could not be read: it hangs"],
+        };
+        assert_eq!(w.notes, expected, "{failures}");
+        let Some(d) = w.decisions.first() else { continue };
+        assert!((d.seen.cpu_per_s - 400.0).abs() < 1e-6, "{failures}: {}", d.seen.cpu_per_s);
+    }
+    // Answers that all come late, at the same time.
+    let mut w = World::new(&four);
+    w.situation(&[]);
+    w.answers = false;
+    w.run(1.0);
+    for _ in 0..5 {
+        let result = Ok(w.read(&p4rt::ReadRequest::default()));
+        w.input(Input::Devices { round: 1, result });
+    }
+    w.input(Input::Clients { round: 1, result: Ok(vec![Clients { p99_ms: Some(10.0), loss: 0.0 }]) });
+    assert_eq!((w.decisions.len(), w.driver.skipped()), (0, 1));
 }
 
 #[test]
