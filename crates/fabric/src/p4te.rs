@@ -171,13 +171,11 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     t.finish()
 }
 
-/// What the tables have of single ports: their next hops, and what egress watches: ports to switches, and with verdicts those to hosts, too.
+/// What egress watches: ports to switches, and with verdicts those to hosts, too.
 fn ports(t: &mut Tables<'_>, verdicts: bool) -> Result<(), UnknownName> {
     let Place { book, topology, switch, choice, .. } = t.place;
     for (port, link, end) in topology.ports(switch) {
         let key = [("port", Value::Exact(port.into()))];
-        let group = t.group(&[port]);
-        t.entry("hops", &key, Does::Group(group))?;
         let line = &topology.links()[link.0 as usize].line;
         let rates = rates(choice, line);
         if let End::Host(_) = end {
@@ -249,10 +247,20 @@ fn sets<'a>(place: &Place<'a>) -> BTreeMap<&'a [u16], u16> {
     sets
 }
 
-/// Hosts with a choice of ports, and the members of routing groups.
+/// Hosts with a choice of ports, the next hops of these ports, and the members of routing groups.
 fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
     let Place { book, topology, routes, switch, .. } = t.place;
     let sets = sets(&t.place);
+    for (ports, set) in &sets {
+        for port in *ports {
+            let group = t.group(&[*port]);
+            t.entry(
+                "hops",
+                &[exact("paths", (*set).into()), exact("port", (*port).into())],
+                Does::Group(group),
+            )?;
+        }
+    }
     let set = |host| sets.get(routes.ports(switch, host)).copied();
     t.by_host("upward_v4", set, |t, set| t.action("up", &[("paths", set.into())]))?;
     for Way { profile, action, .. } in WAYS {
