@@ -103,6 +103,8 @@ fn a_host_that_is_cut_off_takes_no_other_with_it() {
     // Its own requests, and a fifth of all others'.
     let share = requests(&outcome).lost as f64 / requests(&outcome).sent as f64;
     assert!((0.32..0.35).contains(&share), "{share}");
+    let line: serde_json::Value = serde_json::from_str(&outcome.json()).expect("JSON");
+    assert_eq!(line["requests"]["loss_percent"], 100.0 * share);
 }
 
 #[test]
