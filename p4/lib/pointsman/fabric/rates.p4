@@ -59,7 +59,7 @@ control FabricRates(inout headers_t hdr,
     action set_rate(bit<8> mode, bit<32> spacing, bit<32> clamp, bit<32> hold) {
         meta.rate.mode = mode;
         meta.rate.spacing = spacing;
-        meta.rate.clamp = clamp;
+        meta.rate.clamp = clamp == 0 ? 1 : clamp;
         meta.rate.hold = hold;
     }
 
@@ -289,6 +289,8 @@ control FabricRates(inout headers_t hdr,
                         bit<32> since;
                         clamped_since.read(since, (bit<32>)meta.rate.flow[13:0]);
                         bit<32> clamp = meta.rate.clamp >> scale;
+                        // A window of 0 would stop the sender.
+                        clamp = clamp == 0 ? 1 : clamp;
                         if (standard_metadata.ingress_global_timestamp[31:0] - since >= meta.rate.hold) {
                             keep_flow(state & ~RATE_ACTIVE, scale, seq);
                         } else if ((bit<32>)hdr.tcp.window > clamp) {
