@@ -161,4 +161,27 @@ mod tests {
         }
         assert!(!is_network("rack.toml", "[switch]\n"));
     }
+
+    #[test]
+    fn settings_that_a_scheme_cannot_take_are_refused() {
+        let of = |settings: &str| {
+            let text = GOOD.replace("\"hula\"\nprobe_period_us = 1000", &format!("\"p4te\"\n{settings}"));
+            Description::read("fabric.toml", &text).map_err(|e| e.to_string())
+        };
+        for (settings, part) in [
+            (
+                "red_percent = 50\ngreen_percent = 90",
+                "fabric.toml:8:17: scheme.green_percent: 90 is above `red_percent`, which is 50: write at most 50",
+            ),
+            ("green_percent = 96", "scheme.green_percent: 96 is above `red_percent`, which is 95"),
+            ("red_percent = 50", "scheme.green_percent: 75 is above `red_percent`"),
+            ("large_dscp = 8.5", "fabric.toml:7:14: scheme.large_dscp"),
+            ("large_dscp = 64", "scheme.large_dscp: 64 is out of range: write a whole number from 0 to 63"),
+        ] {
+            let error = of(settings).expect_err(part);
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let found = of("green_percent = 90\nred_percent = 90\nlarge_dscp = 46").expect("good");
+        assert_eq!((found.choice.setting("large_dscp"), found.choice.setting("red_percent")), (46.0, 90.0));
+    }
 }

@@ -40,7 +40,7 @@ pub const SCHEME: Scheme = Scheme {
             "green_percent",
             75.0,
             (0.1, 100.0),
-            "per cent of a port's rate above which it is yellow (section 6: 75)",
+            "per cent of a port's rate above which it is yellow, at most `red_percent` (section 6: 75)",
         ),
         Setting::number(
             "red_percent",
@@ -54,7 +54,7 @@ pub const SCHEME: Scheme = Scheme {
             (1.0, 1e6),
             "KiB that a port may send at once before it changes its colour",
         ),
-        Setting::number("large_dscp", 8.0, (0.0, 63.0), "DSCP of large flows"),
+        Setting::whole("large_dscp", 8, (0, 63), "DSCP of large flows"),
         RATE_CONTROL,
         Setting::number(
             "large_percent",
@@ -66,6 +66,7 @@ pub const SCHEME: Scheme = Scheme {
         Setting::number("clamp_kib", 32.0, (1.0, 1e6), "KiB in flight that `clamp` allows"),
         Setting::number("clamp_us", 500.0, (1.0, 1e6), "microseconds for which `clamp` does"),
     ],
+    ordered: &[("green_percent", "red_percent")],
     entities,
     generators,
     reporting: Some(Reporting { read: report, entities: groups }),
