@@ -2,7 +2,7 @@
 
 use crate::scheme::Choice;
 use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
-use pointsman_topology::{SwitchId, Topology, read as topology};
+use pointsman_topology::{HOST_PORT, SwitchId, Topology, is_host_port, read as topology};
 
 /// A network whose switches run on machines.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,6 @@ fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<D
     for (name, address) in addresses?.texts(problems) {
         let field = format!("switches.{}", name.value);
         let known = topology.switches().iter().position(|s| s.name == name.value);
-        let parts = address.rsplit_once(':');
         let Some(at) = known else {
             let some: Vec<&str> = topology.switches().iter().take(4).map(|s| s.name.as_str()).collect();
             let message =
@@ -94,8 +93,8 @@ fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<D
             problems.add(&name.place, field, message);
             continue;
         };
-        if !parts.is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0)) {
-            problems.add(&name.place, field, format!("`{address}`: write host:port, 192.0.2.1:9559"));
+        if !is_host_port(&address) {
+            problems.add(&name.place, field, format!("`{address}`: {HOST_PORT}"));
         } else if p4runtime.contains(&Some(address.clone())) {
             let message = format!("`{address}` is also another switch's address: correct one of the two");
             problems.add(&name.place, field, message);
@@ -152,6 +151,13 @@ mod tests {
             ("leaf1 = ", "leaf7 = ", "switches.leaf7: no switch of this name"),
             ("leaf1 = ", "leaf7 = ", "switches.leaf1: missing"),
             ("192.0.2.1:9559", "192.0.2.1", "switches.leaf1: `192.0.2.1`: write host:port"),
+            (
+                "[2001:db8::2]",
+                "2001:db8::2",
+                "fabric.toml:11:1: switches.leaf2: `2001:db8::2:9559`: write host:port",
+            ),
+            ("[2001:db8::2]", "2001:db8::2", "or [2001:db8::1]:9559"),
+            ("192.0.2.1:9559", "http://192.0.2.1:9559", "switches.leaf1: `http://192.0.2.1:9559`: write"),
             ("192.0.2.1:9559", "192.0.2.3:9559", "is also another switch's address"),
             ("\"192.0.2.1:9559\"", "9559", "switches.leaf1"),
         ] {
