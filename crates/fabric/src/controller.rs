@@ -1,7 +1,7 @@
 //! The controller of all switches of a network: one session with each, and routes that follow the links.
 
 use crate::book::{Book, UnknownName};
-use crate::scheme::{Choice, Place, Report, Reports, Scheme};
+use crate::scheme::{Choice, Place, Reports, Scheme};
 use pointsman_control::proto::p4rt::stream_message_response::Update;
 use pointsman_session::{
     DesiredError, Input as SessionInput, Leader, Output, Program, Reconciler, ReconcilerConfig,
@@ -260,20 +260,25 @@ impl Controller {
         Place { book, topology, routes, switch, choice }
     }
 
-    /// Takes down what a switch reports in these messages: whether any of it is news.
+    /// Takes down what a switch reports in these messages: whether any of it is news. A session that begins again knows nothing: the switch may
+    /// have lost its state, or reports may have been lost, and a port that is in no group because of an old report would get no packets that lead
+    /// to a new one.
     fn heard(&mut self, switch: SwitchId, out: &[Output<ReconcilerEvent>]) -> bool {
         let Some(reporting) = &self.choice.scheme.reporting else { return false };
-        let packet = |o: &Output<ReconcilerEvent>| match o {
-            Output::Event(ReconcilerEvent::Message(Update::Packet(packet))) => {
-                (reporting.read)(&self.choice, &packet.payload)
-            }
-            _ => None,
-        };
-        let all: Vec<Report> = out.iter().filter_map(packet).collect();
         let reports = &mut self.reports[switch.0 as usize];
         let mut news = false;
-        for (subject, number) in all {
-            news |= reports.insert(subject, number) != Some(number);
+        for output in out {
+            match output {
+                Output::Event(ReconcilerEvent::Ready { .. }) => {
+                    news |= !std::mem::take(reports).is_empty();
+                }
+                Output::Event(ReconcilerEvent::Message(Update::Packet(packet))) => {
+                    if let Some((subject, number)) = (reporting.read)(&self.choice, &packet.payload) {
+                        news |= reports.insert(subject, number) != Some(number);
+                    }
+                }
+                _ => {}
+            }
         }
         news
     }

@@ -2,7 +2,7 @@
 
 use crate::scheme::Choice;
 use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
-use pointsman_topology::{SwitchId, Topology, read as topology};
+use pointsman_topology::{HOST_PORT, SwitchId, Topology, is_host_port, read as topology};
 
 /// A network whose switches run on machines.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,6 @@ fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<D
     for (name, address) in addresses?.texts(problems) {
         let field = format!("switches.{}", name.value);
         let known = topology.switches().iter().position(|s| s.name == name.value);
-        let parts = address.rsplit_once(':');
         let Some(at) = known else {
             let some: Vec<&str> = topology.switches().iter().take(4).map(|s| s.name.as_str()).collect();
             let message =
@@ -94,8 +93,8 @@ fn description(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<D
             problems.add(&name.place, field, message);
             continue;
         };
-        if !parts.is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0)) {
-            problems.add(&name.place, field, format!("`{address}`: write host:port, 192.0.2.1:9559"));
+        if !is_host_port(&address) {
+            problems.add(&name.place, field, format!("`{address}`: {HOST_PORT}"));
         } else if p4runtime.contains(&Some(address.clone())) {
             let message = format!("`{address}` is also another switch's address: correct one of the two");
             problems.add(&name.place, field, message);
@@ -152,6 +151,13 @@ mod tests {
             ("leaf1 = ", "leaf7 = ", "switches.leaf7: no switch of this name"),
             ("leaf1 = ", "leaf7 = ", "switches.leaf1: missing"),
             ("192.0.2.1:9559", "192.0.2.1", "switches.leaf1: `192.0.2.1`: write host:port"),
+            (
+                "[2001:db8::2]",
+                "2001:db8::2",
+                "fabric.toml:11:1: switches.leaf2: `2001:db8::2:9559`: write host:port",
+            ),
+            ("[2001:db8::2]", "2001:db8::2", "or [2001:db8::1]:9559"),
+            ("192.0.2.1:9559", "http://192.0.2.1:9559", "switches.leaf1: `http://192.0.2.1:9559`: write"),
             ("192.0.2.1:9559", "192.0.2.3:9559", "is also another switch's address"),
             ("\"192.0.2.1:9559\"", "9559", "switches.leaf1"),
         ] {
@@ -160,5 +166,28 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         }
         assert!(!is_network("rack.toml", "[switch]\n"));
+    }
+
+    #[test]
+    fn settings_that_a_scheme_cannot_take_are_refused() {
+        let of = |settings: &str| {
+            let text = GOOD.replace("\"hula\"\nprobe_period_us = 1000", &format!("\"p4te\"\n{settings}"));
+            Description::read("fabric.toml", &text).map_err(|e| e.to_string())
+        };
+        for (settings, part) in [
+            (
+                "red_percent = 50\ngreen_percent = 90",
+                "fabric.toml:8:17: scheme.green_percent: 90 is above `red_percent`, which is 50: write at most 50",
+            ),
+            ("green_percent = 96", "scheme.green_percent: 96 is above `red_percent`, which is 95"),
+            ("red_percent = 50", "scheme.green_percent: 75 is above `red_percent`"),
+            ("large_dscp = 8.5", "fabric.toml:7:14: scheme.large_dscp"),
+            ("large_dscp = 64", "scheme.large_dscp: 64 is out of range: write a whole number from 0 to 63"),
+        ] {
+            let error = of(settings).expect_err(part);
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let found = of("green_percent = 90\nred_percent = 90\nlarge_dscp = 46").expect("good");
+        assert_eq!((found.choice.setting("large_dscp"), found.choice.setting("red_percent")), (46.0, 90.0));
     }
 }

@@ -40,7 +40,7 @@ pub const SCHEME: Scheme = Scheme {
             "green_percent",
             75.0,
             (0.1, 100.0),
-            "per cent of a port's rate above which it is yellow (section 6: 75)",
+            "per cent of a port's rate above which it is yellow, at most `red_percent` (section 6: 75)",
         ),
         Setting::number(
             "red_percent",
@@ -54,7 +54,7 @@ pub const SCHEME: Scheme = Scheme {
             (1.0, 1e6),
             "KiB that a port may send at once before it changes its colour",
         ),
-        Setting::number("large_dscp", 8.0, (0.0, 63.0), "DSCP of large flows"),
+        Setting::whole("large_dscp", 8, (0, 63), "DSCP of large flows"),
         RATE_CONTROL,
         Setting::number(
             "large_percent",
@@ -66,6 +66,7 @@ pub const SCHEME: Scheme = Scheme {
         Setting::number("clamp_kib", 32.0, (1.0, 1e6), "KiB in flight that `clamp` allows"),
         Setting::number("clamp_us", 500.0, (1.0, 1e6), "microseconds for which `clamp` does"),
     ],
+    ordered: &[("green_percent", "red_percent")],
     entities,
     generators,
     reporting: Some(Reporting { read: report, entities: groups }),
@@ -171,13 +172,11 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     t.finish()
 }
 
-/// What the tables have of single ports: their next hops, and what egress watches: ports to switches, and with verdicts those to hosts, too.
+/// What egress watches: ports to switches, and with verdicts those to hosts, too.
 fn ports(t: &mut Tables<'_>, verdicts: bool) -> Result<(), UnknownName> {
     let Place { book, topology, switch, choice, .. } = t.place;
     for (port, link, end) in topology.ports(switch) {
         let key = [("port", Value::Exact(port.into()))];
-        let group = t.group(&[port]);
-        t.entry("hops", &key, Does::Group(group))?;
         let line = &topology.links()[link.0 as usize].line;
         let rates = rates(choice, line);
         if let End::Host(_) = end {
@@ -249,10 +248,20 @@ fn sets<'a>(place: &Place<'a>) -> BTreeMap<&'a [u16], u16> {
     sets
 }
 
-/// Hosts with a choice of ports, and the members of routing groups.
+/// Hosts with a choice of ports, the next hops of these ports, and the members of routing groups.
 fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
     let Place { book, topology, routes, switch, .. } = t.place;
     let sets = sets(&t.place);
+    for (ports, set) in &sets {
+        for port in *ports {
+            let group = t.group(&[*port]);
+            t.entry(
+                "hops",
+                &[exact("paths", (*set).into()), exact("port", (*port).into())],
+                Does::Group(group),
+            )?;
+        }
+    }
     let set = |host| sets.get(routes.ports(switch, host)).copied();
     t.by_host("upward_v4", set, |t, set| t.action("up", &[("paths", set.into())]))?;
     for Way { profile, action, .. } in WAYS {

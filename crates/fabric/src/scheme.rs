@@ -31,6 +31,13 @@ pub enum Domain {
         /// The least and the largest value.
         range: (f64, f64),
     },
+    /// A whole number.
+    Whole {
+        /// Its value if a scenario does not name it.
+        default: u32,
+        /// The least and the largest value.
+        range: (u32, u32),
+    },
     /// One of these names, the first if a scenario does not name it.
     Names(&'static [&'static str]),
 }
@@ -38,7 +45,7 @@ pub enum Domain {
 /// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Level {
-    /// Of [`Domain::Number`].
+    /// Of [`Domain::Number`] and [`Domain::Whole`].
     Number(f64),
     /// Of [`Domain::Names`].
     Name(&'static str),
@@ -57,6 +64,7 @@ impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Domain::Number { range: (least, most), .. } => write!(f, "{least} to {most}"),
+            Domain::Whole { range: (least, most), .. } => write!(f, "{least} to {most}"),
             Domain::Names(names) => f.write_str(&names.join(", ")),
         }
     }
@@ -68,6 +76,11 @@ impl Setting {
         Setting { name, domain: Domain::Number { default, range }, says }
     }
 
+    /// A setting that is a whole number.
+    pub const fn whole(name: &'static str, default: u32, range: (u32, u32), says: &'static str) -> Self {
+        Setting { name, domain: Domain::Whole { default, range }, says }
+    }
+
     /// A setting that is one of some names, by default the first.
     pub const fn names(name: &'static str, names: &'static [&'static str], says: &'static str) -> Self {
         Setting { name, domain: Domain::Names(names), says }
@@ -77,6 +90,7 @@ impl Setting {
     pub fn default(&self) -> Level {
         match self.domain {
             Domain::Number { default, .. } => Level::Number(default),
+            Domain::Whole { default, .. } => Level::Number(default.into()),
             Domain::Names(names) => Level::Name(names.first().copied().unwrap_or_default()),
         }
     }
@@ -86,6 +100,10 @@ impl Setting {
         match self.domain {
             Domain::Number { range: (least, most), .. } => {
                 Some(Level::Number(table.number(self.name, least, most, problems)?.value))
+            }
+            Domain::Whole { range: (least, most), .. } => {
+                let found = table.integer(self.name, least.into(), most.into(), problems)?;
+                Some(Level::Number(found.value as f64))
             }
             Domain::Names(names) => {
                 let remedy = format!("write one of {}", names.join(", "));
@@ -133,6 +151,8 @@ pub struct Scheme {
     pub program: &'static str,
     /// Its settings.
     pub settings: &'static [Setting],
+    /// Pairs of settings of which the first is at most as large as the second.
+    pub ordered: &'static [(&'static str, &'static str)],
     /// What the tables of a switch have to hold, whatever it reports.
     pub entities: fn(&Place<'_>) -> Result<Vec<Entity>, UnknownName>,
     /// The packet generators of a switch, by number. Switches are started with them: P4Runtime has none.
@@ -230,6 +250,15 @@ impl Choice {
         };
         for (level, setting) in choice.levels.iter_mut().zip(choice.scheme.settings) {
             *level = setting.read(&mut table, problems).unwrap_or(*level);
+        }
+        for (less, more) in choice.scheme.ordered {
+            let (low, high) = (choice.setting(less), choice.setting(more));
+            if low > high {
+                let message = format!(
+                    "{low} is above `{more}`, which is {high}: write at most {high}, or a larger `{more}`"
+                );
+                problems.add(&table.place_of(less), table.field(less), message);
+            }
         }
         table.finish(problems);
         Some(choice)

@@ -79,6 +79,17 @@ impl Requests {
     pub fn loss_percent(&self) -> f64 {
         100.0 * self.lost as f64 / self.sent.max(1) as f64
     }
+
+    /// What the JSON of every outcome says of requests: how many, how many were lost, and their latency.
+    pub(crate) fn fields(&self, latency: &Latency) -> Map<String, Value> {
+        let mut map = Map::new();
+        for (name, n) in [("sent", self.sent), ("answered", self.answered), ("lost", self.lost)] {
+            map.insert(name.into(), json!(n));
+        }
+        map.insert("loss_percent".into(), json!(self.loss_percent()));
+        latency_fields(&mut map, latency);
+        map
+    }
 }
 
 /// All devices of one kind.
@@ -266,7 +277,7 @@ pub struct Outcome {
     pub violations: Violations,
 }
 
-pub(crate) fn latency_fields(map: &mut Map<String, Value>, l: &Latency) {
+fn latency_fields(map: &mut Map<String, Value>, l: &Latency) {
     for (name, value) in [
         ("mean_ms", l.mean_ms),
         ("p50_ms", l.p50_ms),
@@ -297,12 +308,7 @@ impl Group {
 impl Outcome {
     fn requests_json(&self) -> Value {
         let r = &self.requests;
-        let mut requests = Map::new();
-        for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
-            requests.insert(name.into(), json!(n));
-        }
-        requests.insert("loss_percent".into(), json!(r.loss_percent()));
-        latency_fields(&mut requests, &self.latency);
+        let mut requests = r.fields(&self.latency);
         let mut answers = Map::new();
         latency_fields(&mut answers, &self.answers);
         requests.insert("answers".into(), Value::Object(answers));

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod endpoint;
 mod fat_tree;
 mod leaf_spine;
 mod read;
@@ -14,6 +15,7 @@ mod routes;
 mod tests;
 
 pub use build::{Builder, Mistake};
+pub use endpoint::{HOST_PORT, is_host_port};
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use read::read;

@@ -116,7 +116,7 @@ control CongaIngress(inout headers_t hdr,
 
     // By leaf: what its packets say of its uplinks. Four bits for each, "new" and the load; from bit 32 on the uplink whose turn it is.
     register<bit<64>>(1024) from_leaf;
-    // By leaf and own uplink: time of the last report of the path's load, and the load.
+    // By leaf and own uplink: time of the last report of the path's load, 8 bits that are not used, and the load.
     register<bit<64>>(8192) to_leaf;
     // Overlay headers that were dropped: from a host, of an unknown leaf, with an impossible uplink or load.
     counter(3, CounterType.packets) bad_overlays;
@@ -170,7 +170,9 @@ control CongaIngress(inout headers_t hdr,
         read_load(port);
         quantise();
         to_leaf.read(meta.to, (bit<32>)(meta.peer ++ uplink));
-        meta.far_load = meta.load.now - meta.to[63:32] > meta.max_age ? 8w0 : meta.to[7:0];
+        meta.far_load = standard_metadata.ingress_global_timestamp - meta.to[63:16] > (bit<48>) meta.max_age
+            ? 8w0
+            : meta.to[7:0];
         meta.own_load = meta.far_load > meta.own_load ? meta.far_load : meta.own_load;
         bit<1> moves = meta.flowlet.mine && meta.flowlet.choice == 13w0 ++ uplink + 1 ? 1w0 : 1w1;
         bit<1> avoided = meta.way.tries != 0 ? ~moves : 1w0;
@@ -188,7 +190,7 @@ control CongaIngress(inout headers_t hdr,
 
     action learn_feedback() {
         to_leaf.write((bit<32>)(meta.peer ++ hdr.overlay.feedback_uplink[2:0]),
-                      standard_metadata.ingress_global_timestamp[31:0] ++ 24w0 ++ hdr.overlay.feedback);
+                      standard_metadata.ingress_global_timestamp ++ 8w0 ++ hdr.overlay.feedback);
     }
 
     // Reports one of the peer's uplinks to it, in turn, if its load is new.

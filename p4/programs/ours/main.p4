@@ -111,7 +111,8 @@ control OursIngress(inout headers_t hdr,
 
     // By leaf: what its packets say of its uplinks. Four bits for each, "new" and the load; from bit 32 on the uplink whose turn it is.
     register<bit<64>>(1024) from_leaf;
-    // By leaf and own uplink: time of the last report of the path's load, and the load. 8: time of a packet that tries the path.
+    // By leaf and own uplink: time of the last report of the path's load, 8 bits that are not used, and the load. 8: time of a packet that
+    // tries the path.
     register<bit<64>>(8192) to_leaf;
     // Overlay headers that were dropped: from a host, of an unknown leaf, with an impossible uplink or load.
     counter(3, CounterType.packets) bad_overlays;
@@ -183,7 +184,7 @@ control OursIngress(inout headers_t hdr,
         meta.hop = (meta.ports >> 9 * meta.uplink)[8:0];
         read_load(meta.hop);
         to_leaf.read(meta.to, (bit<32>)(meta.peer ++ meta.uplink[2:0]));
-        meta.aged = meta.load.now - meta.to[63:32] > meta.max_age ? 1w1 : 1w0;
+        meta.aged = standard_metadata.ingress_global_timestamp - meta.to[63:16] > (bit<48>) meta.max_age ? 1w1 : 1w0;
         meta.far_load = meta.aged == 1 ? 16w0 : 8w0 ++ meta.to[2:0] ++ 5w0;
         meta.far_load = meta.far_load > meta.load.utilisation ? meta.far_load : meta.load.utilisation;
         // Above all loads: a packet was sent there, and no report has come back.
@@ -206,7 +207,8 @@ control OursIngress(inout headers_t hdr,
         meta.hop = (meta.ports >> 9 * meta.uplink)[8:0];
         // Without a report that counts, one packet tries the path; others avoid it until a report comes back, or for as long as that would count.
         to_leaf.read(meta.to, (bit<32>)(meta.peer ++ meta.uplink[2:0]));
-        to_leaf.write((bit<32>)(meta.peer ++ meta.uplink[2:0]), meta.aged == 1 ? meta.load.now ++ 32w8 : meta.to);
+        to_leaf.write((bit<32>)(meta.peer ++ meta.uplink[2:0]),
+                      meta.aged == 1 ? standard_metadata.ingress_global_timestamp ++ 16w8 : meta.to);
     }
 
     // Whether the packet is among the first bytes of its flow. Short packets, such as acknowledgments, do not count as bytes.
@@ -230,7 +232,7 @@ control OursIngress(inout headers_t hdr,
 
     action learn_feedback() {
         to_leaf.write((bit<32>)(meta.peer ++ hdr.overlay.feedback_uplink[2:0]),
-                      standard_metadata.ingress_global_timestamp[31:0] ++ 24w0 ++ hdr.overlay.feedback);
+                      standard_metadata.ingress_global_timestamp ++ 8w0 ++ hdr.overlay.feedback);
     }
 
     // Reports one of the peer's uplinks to it, in turn, if its load is new.

@@ -208,14 +208,16 @@ control P4teIngress(inout headers_t hdr,
         size = 1024;
     }
 
+    // By set and port: a running flowlet leaves a port that no longer leads to its destination.
     table hops {
         key = {
+            meta.paths: exact @name("paths");
             meta.flowlet.choice: exact @name("port");
             meta.fabric.hash: selector;
         }
         actions = { forward; drop; }
         implementation = next_hops;
-        size = 512;
+        size = 4096;
     }
 
     // Algorithm 2: a new flowlet of a short flow takes the port with the least queue unless its colour is not green, one of a large

@@ -14,6 +14,7 @@ use crate::trust::Trust;
 use crate::types::{
     CONSUME_PORT, DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol,
 };
+use pointsman_topology::{HOST_PORT, is_host_port};
 use std::net::IpAddr;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -141,16 +142,14 @@ fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>)
 
 /// The addresses of the P4Runtime servers: one for each switch.
 fn addresses(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<String> {
-    let wanted = "write host:port, 127.0.0.1:9559";
     let (place, before) = (t.place_of("p4runtime"), problems.count());
-    let Some(found) = t.list::<String>("p4runtime", wanted, problems) else {
+    let Some(found) = t.list::<String>("p4runtime", HOST_PORT, problems) else {
         return vec!["127.0.0.1:9559".into()];
     };
     let mut all: Vec<String> = Vec::new();
     for At { value, place } in found {
-        let parts = value.rsplit_once(':');
-        if !parts.is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0)) {
-            problems.add(&place, t.field("p4runtime"), format!("`{value}`: {wanted}"));
+        if !is_host_port(&value) {
+            problems.add(&place, t.field("p4runtime"), format!("`{value}`: {HOST_PORT}"));
         } else if all.contains(&value) {
             let message = format!("`{value}` is named twice: write each switch once");
             problems.add(&place, t.field("p4runtime"), message);

@@ -210,6 +210,11 @@ fn fields() {
     bad("[switch]", "[switch]\np4runtime = \"host\"", &["rack.toml:3:13: switch.p4runtime", "host:port"]);
     bad(
         "[switch]",
+        "[switch]\np4runtime = \"::1:9559\"",
+        &["switch.p4runtime: `::1:9559`", "or [2001:db8::1]:9559"],
+    );
+    bad(
+        "[switch]",
         "[switch]\np4runtime = []",
         &["rack.toml:3:13: switch.p4runtime", "0 addresses", "1 to 8"],
     );

@@ -6,6 +6,7 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
 use pointsman_session::{Input, Output, Request, Response};
+use pointsman_topology::HOST_PORT;
 use std::error::Error;
 use std::future::poll_fn;
 use std::io;
@@ -179,7 +180,7 @@ pub(crate) async fn channel(
 ) -> Result<Channel, String> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-        .map_err(|e| format!("switch.p4runtime = \"{address}\" is not an address: {e}"))?;
+        .map_err(|e| format!("`{address}` is not the address of a switch: {e}: {HOST_PORT}"))?;
     if let Some(tls) = tls {
         endpoint = endpoint.tls_config(tls).map_err(|e| innermost(&e))?;
     }

@@ -172,7 +172,8 @@ fn switch(delta: u32, mark_after: u64) -> Result<Rig, Failed> {
         lines += &format!(
             "member_create next_hops {port} forward(port:{port}, src:1, dst:2, mark_after:{mark_after})\n"
         );
-        lines += &format!("group_create next_hops {port} {port}\nadd hops port:{port} group({port})\n");
+        lines +=
+            &format!("group_create next_hops {port} {port}\nadd hops paths:1 port:{port} group({port})\n");
         lines += &format!("add watched port:{port} watch(delta:{delta}, range1:20, range2:40, range3:60)\n");
         let bits_per_s = FRAME as u64 * 8 * 1_000_000_000 / PACKET_NS;
         let rate = PortRate { bits_per_s, overhead_bytes: 0, burst_ns: 0 };

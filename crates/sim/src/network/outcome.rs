@@ -5,7 +5,7 @@ use super::flows::FlowResults;
 use super::timeline::Timeline;
 use crate::check::Violations;
 use crate::link::LinkCounts;
-use crate::outcome::{Latency, Requests, latency_fields};
+use crate::outcome::{Latency, Requests};
 use pointsman_fabric::Quantity;
 use pointsman_ir::Executor;
 use pointsman_net::{Network, PortCounts};
@@ -141,11 +141,7 @@ impl NetworkOutcome {
             },
         });
         if let Some(r) = &self.requests {
-            let mut requests = Map::new();
-            for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
-                requests.insert(name.into(), json!(n));
-            }
-            latency_fields(&mut requests, &self.latency);
+            let mut requests = r.fields(&self.latency);
             requests.insert("fates".into(), json!({ "late": r.late }));
             line["requests"] = requests.into();
         }

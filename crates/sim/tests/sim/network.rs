@@ -106,6 +106,8 @@ fn a_host_that_is_cut_off_takes_no_other_with_it() {
     // A lost request counts as its time-out.
     assert_eq!((outcome.latency.p99_ms, outcome.latency.max_ms), (1000.0, 1000.0));
     assert!(outcome.latency.p50_ms < 1.0, "{:?}", outcome.latency);
+    let line: serde_json::Value = serde_json::from_str(&outcome.json()).expect("JSON");
+    assert_eq!(line["requests"]["loss_percent"], 100.0 * share);
 }
 
 #[test]

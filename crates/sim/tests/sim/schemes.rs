@@ -44,6 +44,23 @@ fn every_scheme_leaves_a_cut_link() {
     }
 }
 
+/// Each of the two flows is one flowlet all the time. Both leave paths that are cut further on as soon as the controller knows of it.
+#[test]
+fn a_flow_without_gaps_leaves_a_cut_link() {
+    let mut text = "name = \"test\"\nduration_s = 0.03\n\
+        [network.leaf_spine]\nleaves = 2\nspines = 4\nhosts_per_leaf = 1\n\
+        [traffic]\narrivals = { process = \"poisson\", rate_per_s = 200000 }\nflows = 1\n"
+        .to_string();
+    for spine in [1, 2] {
+        text += &format!("[[event]]\nat_s = 0.01\naction = \"link-down\"\nlink = \"leaf1-spine{spine}\"\n");
+    }
+    for scheme in names() {
+        let requests = requests(&run(&with(scheme, &text), 1));
+        // A third of all if a flow stays where it is.
+        assert!(requests.sent > 10_000 && requests.lost < requests.sent / 6, "{scheme}: {requests:?}");
+    }
+}
+
 /// Switches leave out a port without a carrier by themselves, also HULA's probes: the controller acts after the end.
 #[test]
 fn nothing_goes_to_a_dead_port() {

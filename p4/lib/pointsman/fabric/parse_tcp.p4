@@ -74,16 +74,27 @@ state take_long_option {
 state take_scale {
     packet.extract(hdr.options.next);
     meta.rate.scale = hdr.options.last.bytes[7:0];
-    meta.rate.known = true;
-    meta.rate.scaling = true;
-    transition accept;
+    transition limit_scale;
 }
 
 state take_padded_scale {
     packet.extract(hdr.options.next);
     meta.rate.scale = hdr.options.last.bytes[15:8];
+    transition limit_scale;
+}
+
+// RFC 7323, section 2.3: a larger scale counts as 14.
+state limit_scale {
     meta.rate.known = true;
     meta.rate.scaling = true;
+    transition select(meta.rate.scale) {
+        0 .. 14: accept;
+        default: take_largest_scale;
+    }
+}
+
+state take_largest_scale {
+    meta.rate.scale = 14;
     transition accept;
 }
 

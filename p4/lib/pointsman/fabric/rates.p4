@@ -59,7 +59,7 @@ control FabricRates(inout headers_t hdr,
     action set_rate(bit<8> mode, bit<32> spacing, bit<32> clamp, bit<32> hold) {
         meta.rate.mode = mode;
         meta.rate.spacing = spacing;
-        meta.rate.clamp = clamp;
+        meta.rate.clamp = clamp == 0 ? 1 : clamp;
         meta.rate.hold = hold;
     }
 
@@ -205,6 +205,8 @@ control FabricRates(inout headers_t hdr,
             meta.rate.over = colour != 0;
             bool noted = hdr.note.isValid();
             bool starts = hdr.tcp.isValid() && hdr.tcp.flags & TCP_SYN != 0;
+            // The sender offers accurate ECN (RFC 9768), in which ECE means something else.
+            bool accurate = meta.rate.mode == RATE_ECE && hdr.tcp.reserved[0:0] == 1;
             if (hdr.tcp.isValid()) {
                 find_payload(hdr.ipv4.isValid() ? hdr.ipv4.len - 20 : hdr.ipv6.len);
                 if (meta.rate.from_host) {
@@ -256,7 +258,7 @@ control FabricRates(inout headers_t hdr,
             } else if (hdr.tcp.isValid() && meta.rate.from_host && !meta.rate.to_host) {
                 // What the flow's sender says.
                 if (starts && hdr.tcp.flags & TCP_ACK == 0) {
-                    keep_flow(RATE_USED, 0, 0);
+                    keep_flow(accurate ? 8w0 : RATE_USED, 0, 0);
                 } else if (starts && meta.rate.mine && !meta.rate.scaling) {
                     keep_flow(meta.rate.known ? state : 0, 0, seq);
                 } else if (meta.rate.mine && meta.rate.mode == RATE_ECE && state & RATE_ACTIVE != 0
@@ -269,7 +271,7 @@ control FabricRates(inout headers_t hdr,
             } else if (hdr.tcp.isValid() && meta.rate.to_host && !meta.rate.from_host) {
                 // What its receiver says.
                 if (starts) {
-                    if (meta.rate.known && (meta.rate.mine || hdr.tcp.flags & TCP_ACK == 0)) {
+                    if (meta.rate.known && !accurate && (meta.rate.mine || hdr.tcp.flags & TCP_ACK == 0)) {
                         keep_flow(RATE_USED, meta.rate.scale, 0);
                     } else if (meta.rate.mine) {
                         keep_flow(0, 0, 0);
@@ -289,6 +291,8 @@ control FabricRates(inout headers_t hdr,
                         bit<32> since;
                         clamped_since.read(since, (bit<32>)meta.rate.flow[13:0]);
                         bit<32> clamp = meta.rate.clamp >> scale;
+                        // A window of 0 would stop the sender.
+                        clamp = clamp == 0 ? 1 : clamp;
                         if (standard_metadata.ingress_global_timestamp[31:0] - since >= meta.rate.hold) {
                             keep_flow(state & ~RATE_ACTIVE, scale, seq);
                         } else if ((bit<32>)hdr.tcp.window > clamp) {
