@@ -187,8 +187,8 @@ impl Checker<'_> {
             let names = |name: &str| matches!(name, "name" | "hidden");
             if names(name) && out.iter().any(|o: &Annotation| names(&o.name)) {
                 let message = "an element has at most one `@name` or `@hidden`";
-                self.error("P0416", a.span, message, "remove one of them");
-                continue;
+                let d = Diagnostic::warning("P0416", a.span, message);
+                self.report(d.help("remove this one: the first counts"));
             }
             out.push(Annotation { name: a.name.name.clone(), body });
         }

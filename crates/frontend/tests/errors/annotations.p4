@@ -22,7 +22,7 @@ struct sized_t {
 
 control C(inout fine_t s) {
     @name("a")
-    @name("b") //~ ERROR P0416 at most one
+    @name("b") //~ WARNING P0416 at most one
     table named {
         actions = {
             NoAction;
@@ -30,7 +30,7 @@ control C(inout fine_t s) {
     }
 
     @hidden
-    @name("c") //~ ERROR P0416 at most one
+    @name("c") //~ WARNING P0416 at most one
     table hidden {
         actions = {
             NoAction;
