@@ -187,7 +187,7 @@ mod tests {
     fn a_place_that_is_free_is_taken_at_once() {
         let mut standby = Standby::new(member("b/2"), 100 * MS, 500 * MS);
         let first = standby.read(7, 0, None).expect("there is none");
-        assert_eq!(first.to_string(), "1 b/2 serves 0 100000000 0");
+        assert_eq!(first.to_string(), "1 b/2 serves 0 100000000 0 begins");
         let left: Holding = "1 a/1 left 5 50000000 9".parse().expect("a holding");
         let next = standby.read(8, 10, Some(&left)).expect("it has ended");
         assert_eq!(next.to_string(), "1 b/2 serves 0 100000000 9");
