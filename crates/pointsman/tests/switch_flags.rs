@@ -421,8 +421,7 @@ fn entries_that_do_not_fit() {
 fn leases_do_not_outlive_a_switch() {
     let dir = Scratch::new("real-time");
     let path = dir.0.join("switch.state").to_string_lossy().into_owned();
-    let finished =
-        finish(pointsman(&args(&[&file("p4/programs/flowcount/main.p4"), "--state", &path])));
+    let finished = finish(pointsman(&args(&[&file("p4/programs/flowcount/main.p4"), "--state", &path])));
     assert_eq!(finished.code, Some(1), "{finished:?}");
     for part in ["register ", "redplane_until holds points in time (@real_time)", "omit --state"] {
         assert!(finished.stderr.contains(part), "no '{part}' in:\n{}", finished.stderr);
