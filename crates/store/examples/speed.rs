@@ -1,6 +1,6 @@
 //! Requests a second on one core, and bytes a key: `cargo run --release -p pointsman-store --example speed`.
 
-use pointsman_store::{Config, Flags, Head, Kind, Message, Outbox, Status, Store};
+use pointsman_store::{Config, Head, Kind, Message, Outbox, Store};
 use std::time::Instant;
 
 const KEYS: u32 = 1_000_000;
@@ -15,23 +15,7 @@ fn resident() -> u64 {
 
 /// A request for the `n`-th key: 16 bytes of key, 8 of value, and an output packet of 60 bytes with a write.
 fn request(kind: Kind, n: u32, sequence: u32, bytes: &mut Vec<u8>) {
-    let head = Head {
-        kind,
-        answer: false,
-        flags: Flags::default(),
-        status: Status::Ok,
-        object: 0,
-        shard: 0,
-        switch: 1,
-        port: 0,
-        incarnation: 1,
-        generation: 0,
-        grant: u32::from(kind != Kind::New),
-        sequence,
-        request: sequence,
-        stamp: 0,
-        lease_us: 0,
-    };
+    let head = Head { grant: u32::from(kind != Kind::New), sequence, request: sequence, ..Head::of(kind, 1) };
     // Neighbours in time are not neighbours in the table.
     let flow = n.wrapping_mul(0x9e37_79b1).to_be_bytes();
     let key = [flow, flow, flow, flow].concat();

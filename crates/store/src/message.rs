@@ -237,6 +237,27 @@ fn word32(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl Head {
+    /// The least that a request has: that of a switch in incarnation 1, without a grant; the rest is 0.
+    pub fn of(kind: Kind, switch: u16) -> Head {
+        Head {
+            kind,
+            answer: false,
+            flags: Flags::default(),
+            status: Status::Ok,
+            object: 0,
+            shard: 0,
+            switch,
+            port: 0,
+            incarnation: 1,
+            generation: 0,
+            grant: 0,
+            sequence: 0,
+            request: 0,
+            stamp: 0,
+            lease_us: 0,
+        }
+    }
+
     fn decode(b: &[u8; FRONT]) -> Result<Head, Malformed> {
         if b[0] != VERSION {
             return Err(Malformed::Version(b[0]));

@@ -31,23 +31,7 @@ fn store(config: Config) -> Store<u16> {
 
 /// A request of switch `switch`, in its first incarnation.
 fn head(kind: Kind, switch: u16, grant: u32, sequence: u32) -> Head {
-    Head {
-        kind,
-        answer: false,
-        flags: Flags::default(),
-        status: Status::Ok,
-        object: 0,
-        shard: 0,
-        switch,
-        port: 0,
-        incarnation: 1,
-        generation: 0,
-        grant,
-        sequence,
-        request: 0,
-        stamp: 0,
-        lease_us: 0,
-    }
+    Head { grant, sequence, ..Head::of(kind, switch) }
 }
 
 /// An answer: receiver, fields, value, packet.

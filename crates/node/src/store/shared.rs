@@ -381,27 +381,11 @@ fn ops(rows: &str, store: &Store<SocketAddr>) -> Vec<Op> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use pointsman_store::{Flags, Head, Kind, Message, Secret, Status};
+    use pointsman_store::{Flags, Head, Kind, Message, Secret};
 
     /// Asks for a key; a fixed one is kept for 3 ms.
     pub fn request(flags: Flags, secret: Secret) -> Vec<u8> {
-        let head = Head {
-            kind: Kind::New,
-            answer: false,
-            flags,
-            status: Status::Ok,
-            object: 0,
-            shard: 0,
-            switch: 1,
-            port: 0,
-            incarnation: 1,
-            generation: 0,
-            grant: 0,
-            sequence: 0,
-            request: 0,
-            stamp: 0,
-            lease_us: if flags.fixed { 3 } else { 0 },
-        };
+        let head = Head { flags, lease_us: if flags.fixed { 3 } else { 0 }, ..Head::of(Kind::New, 1) };
         let mut bytes = Vec::new();
         Message { head, key: b"key1", value: &[0; 4], packet: b"" }.encode(secret, &mut bytes);
         bytes

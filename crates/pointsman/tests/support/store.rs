@@ -3,7 +3,7 @@
 use super::{PATIENCE, Scratch, pointsman};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pointsman_store::{Flags, Head, Kind, Message, Status};
+use pointsman_store::{Head, Kind, Message, Status};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
@@ -38,23 +38,7 @@ pub fn request(kind: Kind, key: u32, grant: u32, sequence: u32, value: u32) -> V
 
 /// A request of a switch for one of the keys, with grant, sequence number and value.
 pub fn request_of(switch: u16, kind: Kind, key: u32, (grant, sequence, value): (u32, u32, u32)) -> Vec<u8> {
-    let head = Head {
-        kind,
-        answer: false,
-        flags: Flags::default(),
-        status: Status::Ok,
-        object: 0,
-        shard: 0,
-        switch,
-        port: 0,
-        incarnation: 1,
-        generation: 0,
-        grant,
-        sequence,
-        request: 0,
-        stamp: 0,
-        lease_us: 0,
-    };
+    let head = Head { grant, sequence, ..Head::of(kind, switch) };
     let mut bytes = Vec::new();
     let key = [key.to_be_bytes(); 4].concat();
     Message { head, key: &key, value: &value.to_be_bytes(), packet: &[] }.encode(SECRET, &mut bytes);
