@@ -56,20 +56,7 @@ impl World {
         let (now, compiled) = (Time(self.now.as_nanos() as u64), self.compiled.clone());
         let compile = |_: &[u8]| Ok(compiled.as_ref().clone());
         let mut device = SwitchDevice { switch: &mut self.switch, compile };
-        match request {
-            Request::GetPipeline(r) => {
-                self.server.get_pipeline(r).map(|r| Response::GetPipeline(Box::new(r)))
-            }
-            Request::SetPipeline(r) => {
-                self.server.set_pipeline(&mut device, r, now).map(|_| Response::SetPipeline)
-            }
-            Request::Read(r) => {
-                let read = self.server.read(&mut device, r, now);
-                let entities = read.responses.into_iter().flat_map(|r| r.entities).collect();
-                read.status.map(|()| Response::Read(entities))
-            }
-            Request::Write(r) => self.server.write(&mut device, r, now).map(|_| Response::Write),
-        }
+        request.serve(&mut self.server, &mut device, now)
     }
 
     fn input(&mut self, input: Input) {

@@ -13,6 +13,7 @@
 mod election;
 mod messages;
 mod reconcile;
+mod served;
 mod session;
 
 pub use election::{ElectionId, Leader, Mandate};

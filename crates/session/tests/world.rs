@@ -88,20 +88,7 @@ impl World {
     fn serve(&mut self, request: &Request) -> Result<Response, RpcError> {
         let now = Time(self.now.as_nanos() as u64);
         let mut device = SwitchDevice { switch: &mut self.switch, compile };
-        match request {
-            Request::GetPipeline(r) => {
-                self.server.get_pipeline(r).map(|r| Response::GetPipeline(Box::new(r)))
-            }
-            Request::SetPipeline(r) => {
-                self.server.set_pipeline(&mut device, r, now).map(|_| Response::SetPipeline)
-            }
-            Request::Read(r) => {
-                let read = self.server.read(&mut device, r, now);
-                let entities = read.responses.into_iter().flat_map(|r| r.entities).collect();
-                read.status.map(|()| Response::Read(entities))
-            }
-            Request::Write(r) => self.server.write(&mut device, r, now).map(|_| Response::Write),
-        }
+        request.serve(&mut self.server, &mut device, now)
     }
 
     pub fn input(&mut self, input: Input) {

@@ -37,25 +37,10 @@ impl ControlPlane {
     ) -> Result<Response, RpcError> {
         let program = &self.program;
         let mut device = SwitchDevice { switch, compile: |_: &[u8]| Ok(program.as_ref().clone()) };
-        match request {
-            Request::GetPipeline(r) => {
-                self.server.get_pipeline(r).map(|r| Response::GetPipeline(Box::new(r)))
-            }
-            Request::SetPipeline(r) => {
-                self.server.set_pipeline(&mut device, r, now).map(|_| Response::SetPipeline)
-            }
-            Request::Read(r) => {
-                let read = self.server.read(&mut device, r, now);
-                let mut responses = read.responses.into_iter();
-                let mut entities = responses.next().map(|first| first.entities).unwrap_or_default();
-                responses.for_each(|more| entities.extend(more.entities));
-                read.status.map(|()| Response::Read(entities))
-            }
-            Request::Write(r) => {
-                self.writes += r.updates.len() as u64;
-                self.server.write(&mut device, r, now).map(|_| Response::Write)
-            }
+        if let Request::Write(r) = request {
+            self.writes += r.updates.len() as u64;
         }
+        request.serve(&mut self.server, &mut device, now)
     }
 }
 

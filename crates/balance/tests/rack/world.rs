@@ -2,7 +2,7 @@
 
 use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::api::{Desk, Effect, Request as ApiRequest, Tokens};
-use pointsman_balance::controller::{Controllers, Input, Output, Program, Request, Response, Status};
+use pointsman_balance::controller::{Controllers, Input, Output, Program, Status};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_balance::program::defines;
 use pointsman_balance::trust::ReportKeys;
@@ -230,20 +230,7 @@ impl World {
                 Output::Request { id, request } => {
                     let compile = |_: &[u8]| Ok(self.program.as_ref().clone());
                     let mut device = SwitchDevice { switch: &mut self.switch, compile };
-                    let result = match &request {
-                        Request::GetPipeline(r) => {
-                            self.server.get_pipeline(r).map(|r| Response::GetPipeline(Box::new(r)))
-                        }
-                        Request::SetPipeline(r) => {
-                            self.server.set_pipeline(&mut device, r, now).map(|_| Response::SetPipeline)
-                        }
-                        Request::Read(r) => {
-                            let read = self.server.read(&mut device, r, now);
-                            let entities = read.responses.into_iter().flat_map(|r| r.entities).collect();
-                            read.status.map(|()| Response::Read(entities))
-                        }
-                        Request::Write(r) => self.server.write(&mut device, r, now).map(|_| Response::Write),
-                    };
+                    let result = request.serve(&mut self.server, &mut device, now);
                     assert!(result.is_ok(), "{request:?}: {result:?}");
                     self.inbox.push_back(Input::Response { id, result });
                 }
