@@ -14,7 +14,7 @@ const REAL_TIME: &str = "real_time";
 /// Whether the state of a program may outlive the switch.
 ///
 /// # Errors
-/// One of its objects has [`REAL_TIME`].
+/// One of its objects has `@real_time`.
 pub fn may_keep(path: &Path, program: &Program) -> Result<(), StateFileError> {
     match program.externs.iter().find(|x| x.annotations.has(REAL_TIME)) {
         Some(x) => Err(error(path)(Fault::RealTime(format!("{} {}", x.object, x.name)))),
@@ -42,7 +42,7 @@ pub enum Fault {
     State(RestoreError),
     /// P4Runtime's part of it.
     Server(ServerStateError),
-    /// This object of the program has [`REAL_TIME`].
+    /// This object of the program has `@real_time`.
     RealTime(String),
     /// It belongs to another program than the one on the command line.
     OtherProgram {
