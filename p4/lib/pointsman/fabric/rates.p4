@@ -157,7 +157,7 @@ control FabricRates(inout headers_t hdr,
         hdr.tcp.ack = meta.rate.last[31:0];
         last_windows.read(meta.rate.window, (bit<32>)meta.rate.flow[13:0]);
         hdr.tcp.window = hdr.note.kind == NOTE_REDUCE
-            ? meta.rate.window >> 1
+            ? (meta.rate.window > 1 ? meta.rate.window >> 1 : meta.rate.window)
             : meta.rate.window |+| (meta.rate.window >> 2);
         last_stamps.read(meta.rate.last, (bit<32>)meta.rate.flow[13:0]);
         hdr.tcp.offset = 5;
