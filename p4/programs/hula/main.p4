@@ -77,6 +77,7 @@ control HulaIngress(inout headers_t hdr,
     #include <pointsman/fabric/tors.p4>
 
     // By ToR: when the last probe came that counted, utilisation, and the port to the next hop.
+    // Times have 32 bits: of a ToR without probes, the last best hop counts again for `max_age` of each 2^32 ticks.
     register<bit<64>>(4096) best_hops;
     // Probes that were dropped: from a port that has none, of an unknown ToR, with an impossible utilisation.
     counter(3, CounterType.packets) bad_probes;

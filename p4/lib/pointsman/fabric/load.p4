@@ -8,6 +8,9 @@
 // with 64-bit intermediates. U counts what ingress sends to a port, which may be more than the line carries: the utilisation ends at 256.
 // The decay is rounded down: with packets every d ticks, a U below tau / d does not decrease. That is less than 256ths if d is more
 // than a hundredth of tau divided by 256, and far below 1 % otherwise.
+//
+// Times have 32 bits, because a pipeline stage changes 64 bits at once: a line that has been idle for a multiple of 2^32 ticks (4.3 s if they are
+// nanoseconds) counts as if its last packet were less than tau ago, until tau has elapsed or a packet is sent to it.
 
 // Time of the last packet, U.
 register<bit<64>>(512) loads;
