@@ -26,8 +26,10 @@ pub(crate) struct Own {
     pub events: VecDeque<Event>,
     max_digests: usize,
     max_events: usize,
-    /// By extern instance: the colour of the entry that was hit last, for direct meters.
+    /// By extern instance: the colour of the entry that the packet has hit, for direct meters. Green until it hits one.
     pub colors: Vec<Color>,
+    /// The packet has hit such an entry.
+    marked: bool,
     /// Whose worker it is: 0 is the switch itself.
     pub worker: usize,
     /// The arrays that the worker's packets use, if they are not those of the state.
@@ -44,16 +46,6 @@ pub(crate) struct Atomic {
     pub held: Option<Held>,
 }
 
-impl Atomic {
-    /// The parser or control has ended, and with it every block in it, however it was left.
-    #[inline]
-    pub fn leave(&mut self) {
-        if self.depth != 0 {
-            *self = Atomic::default();
-        }
-    }
-}
-
 impl Own {
     pub fn new(config: &crate::SwitchConfig) -> Own {
         Own {
@@ -65,10 +57,23 @@ impl Own {
             max_digests: config.max_waiting_digests,
             max_events: config.max_waiting_events,
             colors: Vec::new(),
+            marked: false,
             worker: 0,
             cells: None,
             atomic: Atomic::default(),
             epoch: 0,
+        }
+    }
+
+    /// A parser or control has ended, and with it, however it was left, every `@atomic` block in it; nothing of the packet reaches the next one.
+    #[inline]
+    pub fn leave(&mut self) {
+        if self.atomic.depth != 0 {
+            self.atomic = Atomic::default();
+        }
+        if self.marked {
+            self.marked = false;
+            self.colors.fill(Color::Green);
         }
     }
 
@@ -189,6 +194,7 @@ impl Access<'_> {
         };
         if let (Some(marked), Some(color)) = (marked, own.colors.get_mut(instance.index())) {
             *color = marked;
+            own.marked = true;
         }
     }
 

@@ -346,7 +346,7 @@ impl<E: Executor> Drive<'_, E> {
         env.note(|| StepKind::Begin(Block::Parser(parser)));
         let section = env.state.enter(fixed.runs.parser);
         let outcome = fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
-        env.own.atomic.leave();
+        env.own.leave();
         drop(section);
         // Headers are whole bytes; only an odd `advance` could stop inside one.
         way.payload = outcome.consumed_bits.div_ceil(8).min(data.len());
@@ -439,7 +439,7 @@ fn control<E: Executor>(
     env.note(|| StepKind::Begin(block));
     let section = env.state.enter(run.section);
     let outcome = exec.control(run.control, slots, frame, emitted, env);
-    env.own.atomic.leave();
+    env.own.leave();
     drop(section);
     env.note(|| StepKind::End { exited: outcome.exited });
 }

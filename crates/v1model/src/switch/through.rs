@@ -119,7 +119,7 @@ impl<F> Convoy for Train<'_, '_, F> {
                 gate.arrives(arrived.port, env.bytes as usize, None);
                 gate.count_parsed(passed.rejected);
                 if passed.exit.is_none() && self.pass == pass::FIRST {
-                    env.own.atomic.leave();
+                    env.own.leave();
                     let open = queues.opens(self.now, passed.told as u32);
                     match open {
                         true => self.halfway = Some(passed),
@@ -152,7 +152,7 @@ impl<F> Convoy for Train<'_, '_, F> {
         }
         // Nothing was requested, or the packet would have gone out elsewhere.
         debug_assert!(!env.effects.any);
-        env.own.atomic.leave();
+        env.own.leave();
         *at += 1;
         true
     }
@@ -260,7 +260,7 @@ impl<E: Executor> Drive<'_, E> {
         };
         let done = fixed.exec.pass(frame, &mut train);
         // Whoever leaves the middle of a block keeps others out until here, which is longer than need be and no harm.
-        train.env.own.atomic.leave();
+        train.env.own.leave();
         let Train { at, passes, ended, env, halfway, .. } = train;
         // There is no code for the second half.
         let ended = ended.or(halfway.map(|passed| (exit::QUEUE, passed)));
@@ -381,7 +381,7 @@ impl<E: Executor> Drive<'_, E> {
         let env = BlockEnv { bytes, ..quiet };
         let mut single = Single { pass, env, rest: Some(rest), given: *given, passed: None };
         let done = fixed.exec.pass(frame, &mut single);
-        single.env.own.atomic.leave();
+        single.env.own.leave();
         let asked = single.env.effects;
         let effects = if asked.any { asked } else { Effects::NONE };
         Some((single.passed.filter(|_| done)?, effects))

@@ -51,7 +51,7 @@ impl<E: Executor> Switch<E> {
 impl<E: Executor> Drop for Worker<E> {
     /// Should it have come to grief inside of an `@atomic` block: others must not wait for ever.
     fn drop(&mut self) {
-        self.core.shared().own.atomic.leave();
+        self.core.shared().own.leave();
     }
 }
 
