@@ -1,6 +1,7 @@
 //! A running block's access to everything outside itself.
 
 use crate::externs::{Function, Instance};
+use crate::hash::below;
 use crate::pipeline::Pipeline;
 use crate::register::Register;
 use crate::state::{Access, Digest, EventKind, Own};
@@ -272,8 +273,7 @@ impl BlockEnv<'_> {
     /// A hash between `base` and `base + max`, the latter excluded.
     fn hash_into_range(&mut self, args: &mut [Value]) {
         let hash = self.hash(args, 1, 3, None);
-        let max = bits(args, 4).saturating_u64();
-        let offset = if max == 0 { 0 } else { hash % max };
+        let offset = below(hash, bits(args, 4).to_u128().and_then(|limit| u64::try_from(limit).ok()));
         let width = args.first().and_then(Value::to_bits).map_or(64, |b| b.width());
         let base = bits(args, 2).zero_extend(width.max(64));
         store(args, 0, &base.add(&Bits::new(width.max(64), u128::from(offset))));

@@ -4,12 +4,12 @@
 
 use crate::env::BlockEnv;
 use crate::externs::Function;
-use crate::hash::HashAlgorithm;
+use crate::hash::{HashAlgorithm, below};
 use crate::state::Own;
 use pointsman_ir::{ExternCall, FlatArgs};
 use pointsman_wire::crc;
 
-/// An index, or a limit: a value that does not fit is larger than everything.
+/// An index: a value that does not fit is larger than every array.
 fn saturated([low, high]: [u64; 2]) -> u64 {
     if high == 0 { low } else { u64::MAX }
 }
@@ -52,8 +52,7 @@ impl BlockEnv<'_> {
             (Function::Hash, [result, algorithm, base, _, max]) if packed(3) => {
                 let Some(data) = args.data else { return false };
                 let hash = self.flat_hash(algorithm[0], data, None);
-                let max = saturated(*max);
-                let offset = if max == 0 { 0 } else { hash % max };
+                let offset = below(hash, (max[1] == 0).then_some(max[0]));
                 let sum = number(*base).wrapping_add(u128::from(offset));
                 *result = [sum as u64, (sum >> 64) as u64];
             }

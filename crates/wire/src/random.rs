@@ -34,6 +34,11 @@ impl Random {
         Random(seed)
     }
 
+    /// The seed of a generator that goes on as this one would.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
@@ -68,6 +73,7 @@ mod tests {
         let mut r = Random::new(1_234_567);
         assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
         assert_eq!(r.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(Random::new(r.state()).next_u64(), 3_203_168_211_198_807_973);
         assert_eq!(r.next_u64(), 3_203_168_211_198_807_973);
         let mut seen = [0; 7];
         (0..7000).for_each(|_| seen[r.below(7) as usize] += 1);
