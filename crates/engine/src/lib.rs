@@ -52,18 +52,12 @@ use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
     Bits, CellArray, CellPlace, Coming, ControlId, ControlOutcome, Convoy, CoreErrors, Env, Executor, Known,
-    LoadError, PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Program, Spans, Type, TypeId,
-    Types, Value, verify,
+    LoadError, MAX_TRANSITIONS, PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Program, Spans,
+    Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, status};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-
-/// State transitions that a parser may make on one packet, its sub-parsers included.
-pub const MAX_TRANSITIONS: u32 = 10_000;
-
-/// Rounds that all loops together may make in one run of a parser or control.
-pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 
 /// Packets whose memory is fetched together: their frames must stay in the fastest cache meanwhile.
 const AT_ONCE: usize = 8;

@@ -7,10 +7,10 @@ use crate::code::Code;
 use crate::generate::{self, Entry, Source};
 use crate::memory::{self, bytes, bytes_mut};
 use crate::runtime::{ACCEPTED, Ctx, Host, status};
-use crate::{Engine, Frame, LARGE_TABLE, MAX_LOOP_ROUNDS};
+use crate::{Engine, Frame, LARGE_TABLE};
 use pointsman_ir::pass::{Coming, Convoy, GIVEN, Passing};
 use pointsman_ir::table::flat::FlatTable;
-use pointsman_ir::{ControlId, Direction, Env, Executor, Known, Param, Passed};
+use pointsman_ir::{ControlId, Direction, Env, Executor, Known, MAX_LOOP_ROUNDS, Param, Passed};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug)]

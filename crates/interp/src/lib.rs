@@ -11,8 +11,8 @@
 //!   may be at any bit offset;
 //! - values of `out` and `inout` parameters are copied back however a callee ends: return, `exit`, `reject`;
 //! - emitted data ends on a byte boundary, padded with zero bits;
-//! - a parser that makes more than [`MAX_TRANSITIONS`] transitions rejects with `ParserTimeout`; after
-//!   [`MAX_LOOP_ROUNDS`] rounds of loops in one run of a block, every loop ends as if its condition were false;
+//! - a parser that makes more than [`pointsman_ir::MAX_TRANSITIONS`] transitions rejects with `ParserTimeout`; after
+//!   [`pointsman_ir::MAX_LOOP_ROUNDS`] rounds of loops in one run of a block, every loop ends as if its condition were false;
 //! - a table whose look-up names no action runs none, and the index of the action that ran is then all ones.
 
 #![forbid(unsafe_code)]
@@ -32,12 +32,6 @@ use pointsman_ir::{
     ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use std::sync::Arc;
-
-/// State transitions that a parser may make on one packet, its sub-parsers included.
-pub const MAX_TRANSITIONS: u32 = 10_000;
-
-/// Rounds that all loops together may make in one run of a parser or control.
-pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 
 /// Runs one program. See the crate's documentation for its behaviour where P4 leaves a choice.
 #[derive(Debug)]

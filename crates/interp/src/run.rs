@@ -1,14 +1,14 @@
 //! Statements, calls and tables.
 
+use crate::Interp;
 use crate::bitio::Writer;
 use crate::eval::Eval;
 use crate::place::{Place, Scope};
 use crate::values::{self, conform};
-use crate::{Interp, MAX_LOOP_ROUNDS, MAX_TRANSITIONS};
 use pointsman_ir::trace::Traced;
 use pointsman_ir::{
-    ActionId, Arg, Bits, Callee, ControlId, Env, Expr, ExprKind, ExternCall, LValue, Program, Span, Stmt,
-    StmtKind, TableId, TypeId, Value,
+    ActionId, Arg, Bits, Callee, ControlId, Env, Expr, ExprKind, ExternCall, LValue, MAX_LOOP_ROUNDS,
+    MAX_TRANSITIONS, Program, Span, Stmt, StmtKind, TableId, TypeId, Value,
 };
 
 /// Why a sequence of statements ended early.

@@ -300,6 +300,13 @@ pub struct FlatArgs<'a> {
     pub result: &'a mut [u64; 2],
 }
 
+/// State transitions that a parser may make on one packet, its sub-parsers included: the next one rejects it, with `ParserTimeout`.
+pub const MAX_TRANSITIONS: u32 = 10_000;
+
+/// Rounds that all loops together may make in one run of a parser or control. After them every loop ends as if its condition were
+/// false.
+pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
+
 /// Names a state of an architecture's tables. Two are the same only if one was cloned from the other.
 #[derive(Clone, Debug, Default)]
 pub struct Generation(Arc<()>);

@@ -29,7 +29,7 @@ pub use bits::Bits;
 pub use cells::{CellArray, CellKind, CellPlace, CellShape};
 pub use exec::{
     ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, Known, LoadError, Lookup,
-    ParseOutcome, Spans,
+    MAX_LOOP_ROUNDS, MAX_TRANSITIONS, ParseOutcome, Spans,
 };
 pub use meaning::{Digest, DigestFn, Meaning};
 pub use pass::{Coming, Convoy, KeptFields, Pass, PassExit, PassField, PassStep, PassValue, Passed, Passing};

@@ -309,7 +309,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         let (position, transitions_left, status) =
             (b.declare_var(types::I64), b.declare_var(types::I64), b.declare_var(types::I64));
         b.def_var(position, start_at);
-        let most = b.ins().iconst(types::I64, i64::from(crate::MAX_TRANSITIONS));
+        let most = b.ins().iconst(types::I64, i64::from(pointsman_ir::MAX_TRANSITIONS));
         b.def_var(transitions_left, most);
         let ok = b.ins().iconst(types::I64, status::OK);
         b.def_var(status, ok);

@@ -10,15 +10,14 @@
 
 use super::place::{At, Place};
 use super::{FLAGS, Flow, Gen, Scope};
-use crate::MAX_LOOP_ROUNDS;
 use crate::layout::{Scalar, Shape};
 use crate::runtime::{self, ACCEPTED, at, status};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value as V, types};
 use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
-    ControlId, Direction, Expr, ExprKind, Frame, KeptFields, LValue, Pass, PassExit, PassField, PassStep,
-    PassValue, Proj, Stmt, StmtKind, TypeId,
+    ControlId, Direction, Expr, ExprKind, Frame, KeptFields, LValue, MAX_LOOP_ROUNDS, Pass, PassExit,
+    PassField, PassStep, PassValue, Proj, Stmt, StmtKind, TypeId,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;

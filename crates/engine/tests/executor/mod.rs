@@ -7,7 +7,8 @@ mod suite;
 #[path = "../../../interp/tests/support/mod.rs"]
 mod support;
 
-use pointsman_engine::{Engine as Tested, MAX_LOOP_ROUNDS, MAX_TRANSITIONS};
+use pointsman_engine::Engine as Tested;
+use pointsman_ir::{MAX_LOOP_ROUNDS, MAX_TRANSITIONS};
 
 /// It reports nothing to [`pointsman_ir::Env::trace`].
 const TRACES: bool = false;
