@@ -150,23 +150,18 @@ pub fn parse_bits(width: u32, text: &str) -> Result<Bits, TextError> {
         _ => number(text).or_else(|| address(text)),
     };
     let value = value.ok_or_else(|| TextError::Value(text.to_string()))?;
-    let fitted = value.zero_extend(width.max(value.width())).slice_low(width);
-    if fitted.zero_extend(value.width().max(width)) == value.zero_extend(value.width().max(width)) {
+    let fitted = value.zero_extend(width);
+    if fitted.zero_extend(value.width()) == value {
         Ok(fitted)
     } else {
         Err(TextError::TooLarge(text.to_string(), width))
     }
 }
 
-/// The low bits of a value; [`Bits::slice`] has no slice of nothing.
-trait SliceLow {
-    fn slice_low(&self, width: u32) -> Bits;
-}
-
-impl SliceLow for Bits {
-    fn slice_low(&self, width: u32) -> Bits {
-        if width == 0 { Bits::zero(0) } else { self.slice(width - 1, 0) }
-    }
+/// Reads the length of a prefix of a field of `width` bits.
+fn prefix_length(width: u32, text: &str) -> Result<u32, TextError> {
+    let len = text.trim().parse::<u32>().map_err(|_| TextError::PrefixLength(text.to_string()))?;
+    if len > width { Err(TextError::LongPrefix(len, width)) } else { Ok(len) }
 }
 
 fn address(text: &str) -> Option<Bits> {
@@ -191,7 +186,7 @@ fn wildcards(width: u32, text: &str) -> Result<(Bits, Bits), TextError> {
     let mask = number(&format!("{prefix}{mask}")).ok_or_else(|| TextError::Number(text.to_string()))?;
     // Digits in front, which were not written, are zero and matter.
     let written = rest.len() as u32 * bits;
-    let mask = mask.zero_extend(mask.width().max(width)).slice_low(width);
+    let mask = mask.zero_extend(width);
     let mask = if written < width { mask.or(&Bits::ones(width).shl(written.into())) } else { mask };
     Ok((parse_bits(width, &value)?, mask))
 }
@@ -205,10 +200,7 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
         MatchKind::Exact => Ok(KeyMatch::Exact(parse_bits(width, text)?)),
         MatchKind::Lpm => {
             let (value, prefix_len) = match text.split_once('/') {
-                Some((v, p)) => {
-                    let len = p.trim().parse::<u32>().map_err(|_| TextError::PrefixLength(p.to_string()))?;
-                    (parse_bits(width, v)?, len)
-                }
+                Some((v, p)) => (parse_bits(width, v)?, prefix_length(width, p)?),
                 None if text == "*" => (Bits::zero(width), 0),
                 None if text.contains('*') => {
                     let (value, mask) = wildcards(width, text)?;
@@ -220,9 +212,6 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
                 }
                 None => (parse_bits(width, text)?, width),
             };
-            if prefix_len > width {
-                return Err(TextError::LongPrefix(prefix_len, width));
-            }
             let rest = u64::from(width - prefix_len);
             Ok(KeyMatch::Lpm { value: value.shr(rest).shl(rest), prefix_len })
         }
@@ -233,9 +222,7 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
                 None if text.contains('*') => wildcards(width, text)?,
                 None => match text.split_once('/') {
                     Some((v, p)) => {
-                        let len =
-                            p.trim().parse::<u32>().map_err(|_| TextError::PrefixLength(p.to_string()))?;
-                        let rest = u64::from(width.saturating_sub(len));
+                        let rest = u64::from(width - prefix_length(width, p)?);
                         (parse_bits(width, v)?, Bits::ones(width).shr(rest).shl(rest))
                     }
                     None => (parse_bits(width, text)?, Bits::ones(width)),
@@ -280,10 +267,15 @@ pub fn parse_value(program: &Program, ty: TypeId, text: &str) -> Result<Value, T
     };
     match program.types.repr_type(ty) {
         Type::Bool => parse_bits(1, text).map(|b| Value::Bool(!b.is_zero())),
-        Type::Bit(w) | Type::Int(w) => match text.strip_prefix('-') {
-            Some(positive) => parse_bits(*w, positive).map(|b| Value::Bits(b.neg())),
+        Type::Int(w) => match text.strip_prefix('-').map(|positive| parse_bits(*w, positive)) {
+            // The most negative number is its own negative.
+            Some(Ok(positive)) if positive.bit(w.saturating_sub(1)) && !positive.neg().eq(&positive) => {
+                Err(TextError::TooLarge(text.to_string(), *w))
+            }
+            Some(positive) => positive.map(|b| Value::Bits(b.neg())),
             None => parse_bits(*w, text).map(Value::Bits),
         },
+        Type::Bit(w) => parse_bits(*w, text).map(Value::Bits),
         Type::Varbit(w) => parse_bits(*w, text).map(Value::Varbit),
         Type::Enum(d) => member(&d.members).map(Value::Enum),
         Type::Error => member(&program.errors).map(Value::Error),

@@ -2,6 +2,7 @@
 
 use pointsman_v1model::units::nanoseconds;
 use pointsman_v1model::{Generator, Trigger};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A packet generator and its number; without the generator, the one of this number ends.
@@ -56,6 +57,10 @@ pub enum Wrong {
     NoTrigger,
     /// It has no port.
     NoPort,
+    /// It has no template.
+    NoTemplate,
+    /// Something is set twice: also a period and `port-down`.
+    Twice(String),
 }
 
 impl fmt::Display for GeneratorError {
@@ -72,6 +77,8 @@ impl fmt::Display for GeneratorError {
             Wrong::Setting(name) => write!(f, "has the unknown setting `{name}`"),
             Wrong::NoTrigger => f.write_str("has neither a period nor `port-down`"),
             Wrong::NoPort => f.write_str("has no port"),
+            Wrong::NoTemplate => f.write_str("has no template"),
+            Wrong::Twice(name) => write!(f, "sets `{name}` twice"),
         }?;
         write!(f, ": write {USAGE}")
     }
@@ -106,10 +113,13 @@ impl std::str::FromStr for Numbered {
         if settings.trim() == "off" {
             return Ok(Numbered { number, generator: None });
         }
-        let (mut trigger, mut port, mut packets, mut header, mut template) =
-            (None, None, 1, true, Vec::new());
+        let (mut trigger, mut port, mut packets, mut header, mut template) = (None, None, 1, true, None);
+        let mut set = BTreeSet::new();
         for setting in settings.split(',').map(str::trim) {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            if !set.insert(if key == "port-down" { "period" } else { key }) {
+                return Err(wrong(Wrong::Twice(key.to_string())));
+            }
             match key {
                 "period" => {
                     let ns = nanoseconds(value).ok_or_else(|| wrong(Wrong::Period))?;
@@ -128,13 +138,14 @@ impl std::str::FromStr for Numbered {
                     }
                 }
                 "template" => {
-                    template = bytes(value).ok_or_else(|| wrong(Wrong::Template))?;
+                    template = Some(bytes(value).ok_or_else(|| wrong(Wrong::Template))?);
                 }
                 other => return Err(wrong(Wrong::Setting(other.to_string()))),
             }
         }
         let trigger = trigger.ok_or_else(|| wrong(Wrong::NoTrigger))?;
         let port = port.ok_or_else(|| wrong(Wrong::NoPort))?;
+        let template = template.ok_or_else(|| wrong(Wrong::NoTemplate))?;
         let generator = Generator { trigger, packets, port, header, template };
         Ok(Numbered { number, generator: Some(generator) })
     }
@@ -183,6 +194,9 @@ mod tests {
             ("1:period=1ms,port=1,header=maybe", "neither `yes` nor `no`"),
             ("1:period=1ms,port=1,template=abc", "not hexadecimal"),
             ("1:period=1ms,port=1,speed=3", "unknown setting `speed`"),
+            ("1:period=1ms,port=1", "no template"),
+            ("1:period=1ms,port=1,port=2,template=00", "`port` twice"),
+            ("1:period=1ms,port-down,port=1,template=00", "`port-down` twice"),
         ] {
             let said = read(text).unwrap_err().to_string();
             assert!(said.contains(part) && said.contains("NUMBER:off"), "{text}: {said}");

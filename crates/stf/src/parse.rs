@@ -65,7 +65,7 @@ type Reader = fn(&Statement<'_>) -> Result<Command>;
 const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
     ("packet", None, packet),
     ("expect", None, expect),
-    ("no_packet", None, |_| Ok(Command::NoPacket)),
+    ("no_packet", Some(0), |_| Ok(Command::NoPacket)),
     ("add", None, |s| entry(s.rest).map(|(entry, id)| Command::Add { entry, id })),
     ("setdefault", None, set_default),
     ("remove", None, remove),
@@ -269,7 +269,7 @@ fn value_set_add(s: &Statement<'_>) -> Result<Command> {
 fn wait(s: &Statement<'_>) -> Result<Command> {
     match s.words.as_slice() {
         [] => Ok(Command::Wait { ms: 1000 }),
-        [ms] => Ok(Command::Wait { ms: int(ms)? }),
+        [ms] => Ok(Command::Wait { ms: int::<u32>(ms)?.into() }),
         _ => Err(StatementError::Usage("wait [MILLISECONDS]")),
     }
 }
@@ -394,9 +394,9 @@ fn entry_of(words: &[String], action: ActionText) -> Result<EntryText> {
                 // Tables with priorities want 1 or more; tests start at 0.
                 let p: i32 = int::<u64>(word)
                     .ok()
-                    .and_then(|p| i32::try_from(p).ok())
+                    .and_then(|p| i32::try_from(p).ok()?.checked_add(1))
                     .ok_or_else(|| StatementError::Priority(word.clone()))?;
-                priority = Some(p.saturating_add(1));
+                priority = Some(p);
             }
             None => return Err(StatementError::Key(word.clone())),
         }

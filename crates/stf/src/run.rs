@@ -102,7 +102,7 @@ impl<E: Executor> Runner<'_, E> {
 
     fn execute(&mut self, line: &Line) -> Result<(), RigError> {
         match &line.command {
-            Command::Packet { port, bytes } => self.packet(*port, bytes),
+            Command::Packet { port, bytes } => self.packet(*port, bytes)?,
             Command::Expect { port, digits, exact } => {
                 self.expecting = true;
                 let packets = self.packets.clone();
@@ -118,6 +118,8 @@ impl<E: Executor> Runner<'_, E> {
                 self.take(out);
             }
             Command::PortStatus { port, up } => {
+                let refused = |reason| RigError::Refused(reason, *port, 0);
+                self.rig.switch.accepts(*port, 0).map_err(refused)?;
                 self.rig.switch.set_port_status(*port, *up);
                 let out = self.rig.run_ms(0);
                 self.take(out);
@@ -141,7 +143,9 @@ impl<E: Executor> Runner<'_, E> {
         Ok(())
     }
 
-    fn packet(&mut self, port: u32, bytes: &[u8]) {
+    fn packet(&mut self, port: u32, bytes: &[u8]) -> Result<(), RigError> {
+        let refused = |reason| RigError::Refused(reason, port, bytes.len());
+        self.rig.switch.accepts(port, bytes.len()).map_err(refused)?;
         self.report.packets_in += 1;
         self.since_packet.clear();
         if std::mem::take(&mut self.expecting) {
@@ -152,6 +156,7 @@ impl<E: Executor> Runner<'_, E> {
         self.take(out);
         let later = self.rig.run_ms(STEP_MS);
         self.take(later);
+        Ok(())
     }
 
     fn no_packet(&mut self, line: usize) {

@@ -59,6 +59,74 @@ fn packets() {
 }
 
 #[test]
+fn packets_that_the_switch_refuses() {
+    refused("packet 600 01020003\nno_packet", "line 1: no packet comes in on port 600");
+    refused("packet 511 01020003", "line 1: no packet comes in on port 511");
+    refused(&format!("packet 0 {}\nno_packet", "00".repeat(70_000)), "70000 bytes are more than");
+    refused("port_down 600", "line 1: no packet comes in on port 600");
+    refused("no_packet on port 3", "no_packet takes 0 words, not 3");
+    refused("wait 18446744073710", "not a number in the valid range");
+}
+
+/// Both executors pass a test of a program with this ingress.
+#[track_caller]
+fn passes_with(ingress: &str, stf: &str) {
+    let program = format!(
+        "#include <core.p4>\n#include <v1model.p4>\nheader x_t {{ bit<8> v; bit<8> c; bit<64> n; }}\n\
+         struct h_t {{ x_t x; }} struct m_t {{ }}\n\
+         parser P(packet_in b, out h_t h, inout m_t m, inout standard_metadata_t s) {{\n\
+             state start {{ b.extract(h.x); transition accept; }} }}\n\
+         control V(inout h_t h, inout m_t m) {{ apply {{ }} }}\n\
+         control I(inout h_t h, inout m_t m, inout standard_metadata_t s) {{ {ingress} }}\n\
+         control E(inout h_t h, inout m_t m, inout standard_metadata_t s) {{ apply {{ }} }}\n\
+         control D(packet_out b, in h_t h) {{ apply {{ b.emit(h.x); }} }}\n\
+         V1Switch(P(), V(), I(), E(), V(), D()) main;"
+    );
+    let file = std::env::temp_dir().join(format!("stf-runner-{}-{}.p4", std::process::id(), ingress.len()));
+    std::fs::write(&file, program).expect("a program");
+    let reports = [
+        run_stf::<pointsman_interp::Interp>(&file, &[&own_includes()], stf),
+        run_stf::<pointsman_engine::Engine>(&file, &[&own_includes()], stf),
+    ];
+    std::fs::remove_file(&file).expect("it is there");
+    for report in reports {
+        let report = report.unwrap_or_else(|e| panic!("{e}"));
+        assert!(report.passed(), "{:?}", report.failures);
+    }
+}
+
+/// A packet that looks nothing up is green, whatever came before it.
+#[test]
+fn a_colour_belongs_to_its_packet() {
+    passes_with(
+        "direct_meter<bit<8>>(MeterType.packets) dm;\n\
+         action read() { dm.read(h.x.c); }\n\
+         table t { key = { h.x.v: exact; } actions = { read; NoAction; } meters = dm; default_action = NoAction(); }\n\
+         apply { s.egress_spec = 1; if (h.x.v == 9) { read(); } else { t.apply(); } }",
+        "add t h.x.v:1 read() = X\nmeter_set_rates dm $X 0.000001:1 0.000001:1\n\
+         packet 0 0900 0000000000000000\nexpect 1 0900\npacket 0 0100 0000000000000000\nexpect 1 0100\n\
+         packet 0 0100 0000000000000000\nexpect 1 0102\npacket 0 0900 0000000000000000\nexpect 1 0900",
+    );
+}
+
+/// A limit above all hashes leaves them alone.
+#[test]
+fn hashes_below_a_limit() {
+    let hash = |limit: &str, expected: &str| {
+        passes_with(
+            &format!(
+                "apply {{ s.egress_spec = 1; hash(h.x.n, HashAlgorithm.identity, 64w0, {{ h.x.n }}, {limit}); }}"
+            ),
+            &format!("packet 0 0000ffffffffffffffff\nexpect 1 0000{expected}"),
+        );
+    };
+    hash("65w0x10000000000000000", "ffffffffffffffff");
+    hash("200w0x10000000000000000000000000000000000", "ffffffffffffffff");
+    hash("64w0xffffffffffffffff", "0000000000000000");
+    hash("64w0", "0000000000000000");
+}
+
+#[test]
 fn matches() {
     let probe = |add: &str, packet: &str, hit: bool| {
         let expect = if hit { "expect 3" } else { "expect 2" };
@@ -105,6 +173,9 @@ fn tables() {
     refused("add by_kind data.kind:1 send()", "parameter port of TestIngress.send is missing");
     refused("add by_kind data.kind:1 send(port:512)", "512 does not fit 9 bits");
     refused("add by_kind data.kind:256 send(port:1)", "256 does not fit 8 bits");
+    refused("add by_kind data.kind:1 send(port:-1)", "-1 is neither a number");
+    refused("add by_mask 7 data.a:1/9 drop()", "a prefix of 9 bits for a field of 8 bits");
+    refused("add by_mask 2147483647 data.a:1 drop()", "2147483647 is neither a priority nor a key");
     refused("add by_kind send(port:1)", "key hdr.data.kind of table TestIngress.by_kind: is missing");
     refused("add by_kind data.kind:1 data.kind:1 send(port:1)", "is given twice");
     refused(&format!("{TO_2}{TO_2}"), "line 2: an entry with this match already exists");

@@ -69,7 +69,7 @@ impl fmt::Display for StatementError {
                 write!(f, "{digits} hexadecimal digits are not whole bytes")
             }
             StatementError::Wildcard => f.write_str("a packet has hexadecimal digits only"),
-            StatementError::End => f.write_str("$ must not be at the end"),
+            StatementError::End => f.write_str("$ may only be at the end"),
             StatementError::Unit(what) => write!(f, "{what}: write packets or bytes"),
             StatementError::Index(text) => write!(f, "{text}: write NAME(INDEX)"),
             StatementError::Condition(text) => write!(f, "{text}: write == VALUE, or another comparison"),

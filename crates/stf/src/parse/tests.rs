@@ -24,7 +24,7 @@ fn packets() {
     fails("packet 1 0", "not whole bytes");
     fails("packet 1 0*", "hexadecimal digits only");
     fails("\npacket 1 0g", "line 2: g is not a hexadecimal digit");
-    fails("expect 1 0a$0b", "$ must not be at the end");
+    fails("expect 1 0a$0b", "$ may only be at the end");
     fails("expect x 00", "x is not a number");
     fails("send 1 00", "unknown command send");
 }

@@ -1,7 +1,9 @@
 //! Why a switch in virtual time does not do what is asked.
 
 use crate::entries::TextError;
-use pointsman_v1model::{ConfigError, PipelineError, ProfileError, ReplicationError, StateError, TableError};
+use pointsman_v1model::{
+    ConfigError, DropReason, PipelineError, ProfileError, ReplicationError, StateError, TableError,
+};
 use std::fmt;
 
 /// Why a switch in virtual time does not do what is asked.
@@ -46,6 +48,8 @@ pub enum RigError {
     Comparison,
     /// A meter has not two rates.
     Rates,
+    /// The switch takes no packet of so many bytes on this port.
+    Refused(DropReason, u32, usize),
     /// The place of an error.
     In(String, Box<RigError>),
 }
@@ -79,6 +83,10 @@ impl fmt::Display for RigError {
             RigError::NoGroup(group) => write!(f, "no group {group}"),
             RigError::Comparison => f.write_str("no number to compare with"),
             RigError::Rates => f.write_str("two rates"),
+            RigError::Refused(DropReason::TooLong, _, bytes) => {
+                write!(f, "{bytes} bytes are more than a packet may have")
+            }
+            RigError::Refused(_, port, _) => write!(f, "no packet comes in on port {port}"),
             RigError::In(place, e) => write!(f, "{place}: {e}"),
         }
     }

@@ -29,7 +29,7 @@ use crate::guarded::Guarded;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{PortRate, QueueConfig, SharedBuffer};
 use crate::state::{Digest, Event, IdleEntry, Kept, State};
-use crate::stats::{PortStats, Stats};
+use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::{Time, earlier};
 use crate::trace::{Follow, Followed, TraceStep};
 use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
@@ -448,6 +448,11 @@ impl<E: Executor> Switch<E> {
             Some(core) => list(&core.shared().generators),
             None => list(&self.core.generators),
         }
+    }
+
+    /// Whether a packet of this length may come in on this port, or why it would be dropped.
+    pub fn accepts(&self, port: u32, bytes: usize) -> Result<(), DropReason> {
+        self.core.gate.accepts(port, bytes)
     }
 
     /// The ports, if they are restricted.
