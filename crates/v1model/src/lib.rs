@@ -16,6 +16,8 @@
 //!
 //! For the meaning of every construct, and differences from BMv2, see `docs/v1model.md`.
 
+#![forbid(unsafe_code)]
+
 mod coded;
 mod config;
 mod counter;

@@ -96,6 +96,25 @@ fn a_link_is_cut_and_restored() {
     assert!(restored.spread_percent.is_some_and(|s| s < 8.0), "{:?}", restored.spread_percent);
 }
 
+/// The shipped file: sixteen hosts under four leaves, and a link that is cut from the fourth to the sixth second.
+#[test]
+fn the_leaf_spine_of_the_scenarios() {
+    let outcome = run(&load("scenarios/leaf-spine.toml").expect("the file"), 1);
+    let requests = requests(&outcome);
+    assert!((39_000..41_000).contains(&requests.sent) && requests.lost <= 5, "{requests:?}");
+    assert!(outcome.spread_percent.is_some_and(|s| s < 5.0), "{:?}", outcome.spread_percent);
+    let line: serde_json::Value = serde_json::from_str(&outcome.json()).expect("JSON");
+    let switches = line["network"]["switches"].as_array().expect("switches");
+    assert_eq!(switches.len(), 8);
+    for switch in switches {
+        let ports = switch["ports"].as_array().expect("ports");
+        assert_eq!(ports.len(), if switch["name"].as_str().is_some_and(|n| n.starts_with("leaf")) { 8 } else { 4 });
+        for port in ports {
+            assert!(["port", "packets", "bytes", "drops"].iter().all(|key| port[*key].is_u64()), "{port}");
+        }
+    }
+}
+
 #[test]
 fn a_host_that_is_cut_off_takes_no_other_with_it() {
     let text = format!("{NETWORK}[[event]]\nat_s = 0\naction = \"link-down\"\nlink = \"h1-leaf1\"\n");
