@@ -29,6 +29,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_device_tells_how_busy_it_is", a_device_tells_how_busy_it_is),
     ("above_saturation_queue_grows_and_overflows", above_saturation_queue_grows_and_overflows),
     ("no_receiver_means_all_lost", no_receiver_means_all_lost),
+    ("answers_to_an_earlier_run_do_not_count", answers_to_an_earlier_run_do_not_count),
     ("an_impostor_is_noticed", an_impostor_is_noticed),
     ("consistency_over_udp_and_tcp", consistency_over_udp_and_tcp),
     ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
@@ -218,6 +219,28 @@ fn no_receiver_means_all_lost() -> TestResult {
     let nowhere = LoadConfig { target: "127.0.0.2:1".parse()?, ..config };
     let result = cable.load(&nowhere)?;
     ensure!(result.sent == result.lost, "{result:?}");
+    Ok(())
+}
+
+/// Two runs of equal seed and source ports, as two processes have: the second one begins while the device works on the requests that the first one
+/// has given up.
+fn answers_to_an_earlier_run_do_not_count() -> TestResult {
+    let cable = Cable::new()?;
+    let device = Device::start(&cable.server, DeviceConfig { service: ms(100), ..cable.device("s1/cpu") })?;
+    let run = |timeout| {
+        cable.load(&LoadConfig {
+            arrivals: Arrivals::Constant,
+            timeout,
+            ..LoadConfig::new(cable.target(false), 40.0, ms(250), SEED)
+        })
+    };
+    let first = run(ms(50))?;
+    ensure!(first.sent == 10 && first.answered == 0, "{first:?}");
+    let second = run(ms(400))?;
+    let answers = device.stats().read().answers;
+    ensure!(second.bad_signatures > 0, "{second:?}");
+    ensure!(second.answered <= answers.saturating_sub(first.sent), "{answers} answers, {second:?}");
+    device.stop()?;
     Ok(())
 }
 

@@ -551,10 +551,7 @@ impl Server {
         let now = self.now();
         let taken = match &mut self.engine {
             Engine::Timed(queue) => queue.offer(now, service, job),
-            Engine::Cpu(pool) => {
-                let query = job.request.connection.wrapping_add(job.request.sequence);
-                pool.offer(Duration::from_nanos(service), query, job)
-            }
+            Engine::Cpu(pool) => pool.offer(Duration::from_nanos(service), job.request.query(), job),
         };
         if !taken {
             count(&self.stats.overflowed);
