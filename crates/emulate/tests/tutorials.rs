@@ -64,7 +64,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "08:00:00:00:01:11",
         "08:00:00:00:02:22",
-        "hosts.h2.mac: two hosts have the Ethernet address 08:00:00:00:02:22",
+        "hosts.h2.mac: two nodes have the Ethernet address 08:00:00:00:02:22",
     ),
     (
         "08:00:00:00:01:11",

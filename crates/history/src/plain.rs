@@ -3,7 +3,7 @@
 use crate::search::Specification;
 use pointsman_compile::sources::Sources;
 use pointsman_stf::{Rig, fill, parse};
-use pointsman_v1model::{Output, SwitchConfig, SwitchState};
+use pointsman_v1model::{Output, Pipeline, SwitchConfig, SwitchState};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -50,18 +50,34 @@ impl Plain {
     /// A switch with this program, whose tables are filled by these statements (`pointsman_stf`).
     ///
     /// # Errors
-    /// The program does not run here, or a statement does not fit it.
+    /// The program does not run here, or depends on more than packets; or a statement does not fit it.
     pub fn new(source: &str, entries: &str) -> Result<Self, PlainError> {
         let compiled = pointsman_compile::compile("history.p4", source, &Sources::default(), &[])
             .map_err(|e| PlainError::Program(pointsman_compile::rendered(&e)))?;
         let mut rig = Rig::new(Arc::new(compiled.program), SwitchConfig::default())
             .map_err(|e| PlainError::Program(e.to_string()))?;
+        if let Some(why) = unexplained(&rig) {
+            return Err(PlainError::Program(format!("{why}, which a history does not have")));
+        }
         let lines = parse(entries).map_err(|e| PlainError::Entries(e.to_string()))?;
         let now = rig.now;
         fill(rig.state(), now, &lines).map_err(|e| PlainError::Entries(e.to_string()))?;
         let start = state_of(&rig);
         Ok(Plain { here: start.number, rig, start })
     }
+}
+
+/// What the program depends on besides packets and tables.
+fn unexplained(rig: &Rig) -> Option<&'static str> {
+    let program = rig.program();
+    if rig.switch.pipeline().is_some_and(Pipeline::sees_time) {
+        return Some("it reads the time");
+    }
+    if program.externs.iter().any(|e| ["meter", "direct_meter"].contains(&e.object.as_str())) {
+        return Some("it has a meter, which depends on the time");
+    }
+    let random = program.extern_fns.iter().any(|f| f.object.is_none() && f.name == "random");
+    random.then_some("it uses random numbers")
 }
 
 fn state_of(rig: &Rig) -> State {
@@ -80,7 +96,7 @@ impl Specification for Plain {
         self.start.clone()
     }
 
-    fn step(&mut self, state: &State, (port, bytes): &Packet) -> (State, Option<Packet>) {
+    fn step(&mut self, state: &State, (port, bytes): &Packet) -> (State, Vec<Packet>) {
         if self.here != state.number {
             let restored = self.rig.switch.restore(self.rig.now, &state.saved);
             assert!(restored.is_ok(), "a state that this switch gave: {restored:?}");
@@ -88,11 +104,11 @@ impl Specification for Plain {
         let out = self.rig.send(*port, bytes);
         let after = state_of(&self.rig);
         self.here = after.number;
-        let packet = out.into_iter().find_map(|output| match output {
+        let packets = out.into_iter().filter_map(|output| match output {
             Output::Port(port, bytes) => Some((port, bytes)),
             _ => None,
         });
-        (after, packet)
+        (after, packets.collect())
     }
 
     fn number(state: &State) -> u128 {

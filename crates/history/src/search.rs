@@ -26,8 +26,8 @@ pub trait Specification {
     /// The state at the beginning.
     fn start(&self) -> Self::State;
 
-    /// Executes an operation.
-    fn step(&mut self, state: &Self::State, input: &Self::Input) -> (Self::State, Option<Self::Output>);
+    /// Executes an operation. Its result is any of these, or nothing can be seen.
+    fn step(&mut self, state: &Self::State, input: &Self::Input) -> (Self::State, Vec<Self::Output>);
 
     /// A number that is equal for equal states only.
     fn number(state: &Self::State) -> u128;
@@ -165,10 +165,10 @@ impl<S: Specification> Steps<'_, S> {
             return *known;
         }
         let Operation { input, result, .. } = &self.operations[operation];
-        let (after, output) = self.specification.step(&self.states[&state], input);
+        let (after, outputs) = self.specification.step(&self.states[&state], input);
         let number = S::number(&after);
         self.states.entry(number).or_insert(after);
-        let fits = result.as_ref().is_none_or(|(_, observed)| output.as_ref() == Some(observed));
+        let fits = result.as_ref().is_none_or(|(_, observed)| outputs.contains(observed));
         self.known.insert((state, operation), (number, fits));
         (number, fits)
     }

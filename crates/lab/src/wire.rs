@@ -115,6 +115,12 @@ impl Request {
         })
     }
 
+    /// The number of its query. Clients with equal seeds have equal queries: the upper half of the connection's number differs
+    /// from run to run.
+    pub fn query(&self) -> u64 {
+        u64::from(self.connection as u32).wrapping_add(self.sequence)
+    }
+
     /// Appends the request as a frame for TCP.
     pub fn encode_frame(&self, size: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&(size.max(REQUEST_LEN) as u32).to_be_bytes());

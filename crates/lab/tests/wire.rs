@@ -9,7 +9,7 @@ use pointsman_lab::load::{
 use pointsman_lab::process::Process;
 use pointsman_lab::proxy::{Front, NGINX_PACKAGES, NGINX_STREAM, nginx};
 use pointsman_lab::rack::{Link, Rack, RackSpec, join};
-use pointsman_lab::wire::{Key, Keyring, Kind};
+use pointsman_lab::wire::{Key, Keyring, Kind, Request};
 use pointsman_lab::{Namespace, ensure};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
@@ -27,8 +27,10 @@ pub const TESTS: &[(&str, Test)] = &[
     ("namespaces_are_separate_and_vanish", namespaces_are_separate_and_vanish),
     ("below_saturation_latency_is_service_time", below_saturation_latency_is_service_time),
     ("a_device_tells_how_busy_it_is", a_device_tells_how_busy_it_is),
+    ("a_device_that_computes_is_busy", a_device_that_computes_is_busy),
     ("above_saturation_queue_grows_and_overflows", above_saturation_queue_grows_and_overflows),
     ("no_receiver_means_all_lost", no_receiver_means_all_lost),
+    ("answers_to_an_earlier_run_do_not_count", answers_to_an_earlier_run_do_not_count),
     ("an_impostor_is_noticed", an_impostor_is_noticed),
     ("consistency_over_udp_and_tcp", consistency_over_udp_and_tcp),
     ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
@@ -156,20 +158,23 @@ fn below_saturation_latency_is_service_time() -> TestResult {
     Ok(())
 }
 
+/// The page of a device's counters.
+fn metrics(cable: &Cable, at: SocketAddr) -> Result<String, Box<dyn std::error::Error>> {
+    let mut stream = cable.server.enter(|| std::net::TcpStream::connect(at))??;
+    stream.set_read_timeout(Some(ms(5000)))?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 /// A counter of the time that workers were busy, in Prometheus' text format.
 fn a_device_tells_how_busy_it_is() -> TestResult {
     let cable = Cable::new()?;
     let at: SocketAddr = "127.0.0.1:9100".parse()?;
     let config = DeviceConfig { service: ms(10), servers: 2, metrics: Some(at), ..cable.device("s1/cpu") };
     let device = Device::start(&cable.server, config)?;
-    let ask = || -> Result<String, Box<dyn std::error::Error>> {
-        let mut stream = cable.server.enter(|| std::net::TcpStream::connect(at))??;
-        stream.set_read_timeout(Some(ms(5000)))?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
+    let ask = || metrics(&cable, at);
     let page = ask()?;
     ensure!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");
     ensure!(page.contains("\npointsman_device_busy_seconds_total{device=\"s1/cpu\"} 0\n"), "{page}");
@@ -184,6 +189,35 @@ fn a_device_tells_how_busy_it_is() -> TestResult {
     ensure!(page.contains("\npointsman_device_busy_seconds_total{device=\"s1/cpu\"} 0.5\n"), "{page}");
     ensure!(page.contains("\npointsman_device_answers_total{device=\"s1/cpu\"} 50\n"), "{page}");
     drop(silent);
+    device.stop()?;
+    Ok(())
+}
+
+/// A request that is computed counts before it ends.
+fn a_device_that_computes_is_busy() -> TestResult {
+    let cable = Cable::new()?;
+    let at: SocketAddr = "127.0.0.1:9100".parse()?;
+    let model = Model::Cpu { calibration: Calibration::measure(), quota: None };
+    let config = DeviceConfig { model, service: ms(400), metrics: Some(at), ..cable.device("s1/cpu") };
+    let device = Device::start(&cable.server, config)?;
+    let request = Request { kind: Kind::Work, connection: 1, sequence: 0, argument: 0 };
+    let mut bytes = Vec::new();
+    request.encode(64, &mut bytes);
+    cable.client.enter(|| UdpSocket::bind("0.0.0.0:0")?.send_to(&bytes, cable.target(false)))??;
+    let busy = |page: &str| {
+        let number = page.split("busy_seconds_total{device=\"s1/cpu\"} ").nth(1)?.lines().next()?;
+        number.parse::<f64>().ok()
+    };
+    let (mut before, mut meanwhile) = (0.0, 0);
+    while device.stats().read().answers == 0 {
+        let page = metrics(&cable, at)?;
+        let now = busy(&page).ok_or("no such counter")?;
+        ensure!(now >= before, "{now} after {before}");
+        meanwhile += u32::from(now > before && page.contains("answers_total{device=\"s1/cpu\"} 0\n"));
+        before = now;
+        std::thread::sleep(ms(10));
+    }
+    ensure!(meanwhile > 5, "{meanwhile} pages showed that it works");
     device.stop()?;
     Ok(())
 }
@@ -218,6 +252,28 @@ fn no_receiver_means_all_lost() -> TestResult {
     let nowhere = LoadConfig { target: "127.0.0.2:1".parse()?, ..config };
     let result = cable.load(&nowhere)?;
     ensure!(result.sent == result.lost, "{result:?}");
+    Ok(())
+}
+
+/// Two runs of equal seed and source ports, as two processes have: the second one begins while the device works on the requests that the first one
+/// has given up.
+fn answers_to_an_earlier_run_do_not_count() -> TestResult {
+    let cable = Cable::new()?;
+    let device = Device::start(&cable.server, DeviceConfig { service: ms(100), ..cable.device("s1/cpu") })?;
+    let run = |timeout| {
+        cable.load(&LoadConfig {
+            arrivals: Arrivals::Constant,
+            timeout,
+            ..LoadConfig::new(cable.target(false), 40.0, ms(250), SEED)
+        })
+    };
+    let first = run(ms(50))?;
+    ensure!(first.sent == 10 && first.answered == 0, "{first:?}");
+    let second = run(ms(400))?;
+    let answers = device.stats().read().answers;
+    ensure!(second.bad_signatures > 0, "{second:?}");
+    ensure!(second.answered <= answers.saturating_sub(first.sent), "{answers} answers, {second:?}");
+    device.stop()?;
     Ok(())
 }
 

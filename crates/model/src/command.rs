@@ -1,6 +1,6 @@
 //! `pointsman model`.
 
-use crate::redplane::{DEFAULT, MUTATIONS, Mutation, Outcome, SCOPES, Scope, check};
+use crate::redplane::{DEFAULT, MUTATIONS, Mutation, Outcome, ProgramError, SCOPES, Scope, check};
 use pointsman_console::progress::Progress;
 use pointsman_console::results::{self, check_writable};
 use pointsman_console::{print, say};
@@ -64,20 +64,35 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let progress = Progress::new(true);
     progress.begin(0, scope.name);
     let began = Instant::now();
-    let outcome = check(scope, mutation, |states| progress.set(states))?;
+    let checked = check(scope, mutation, |states| progress.set(states));
     progress.finish();
+    let outcome = match (checked, mutation) {
+        (Err(ProgramError::Text(_)), Some(m)) if m.scope != scope.name => {
+            say(&format!(
+                "--mutate {}: the programs of scope {} do not have this rule: use --scope {}",
+                m.name, scope.name, m.scope
+            ));
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+        (checked, _) => checked?,
+    };
     print(&told(scope, mutation, &outcome, began.elapsed().as_secs_f64()));
-    let violations = u32::from(outcome.violation.is_some());
     if let Some(path) = &args.json {
+        let violation = outcome.violation.as_ref();
         let result = json!({
+            "schema": 1,
             "scope": scope.name,
+            "mutation": mutation.map(|m| m.name),
             "states": outcome.states,
             "complete": outcome.complete,
-            "violations": violations,
+            "violations": u32::from(violation.is_some()),
+            "violation": violation.map(|(wrong, actions)| json!({
+                "property": wrong.property, "why": wrong.why, "actions": actions,
+            })),
         });
         results::write(path, "--json", format!("{result:#}\n"))?;
     }
-    Ok(if violations > 0 || !outcome.complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if outcome.violation.is_some() || !outcome.complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn chosen(args: &Redplane) -> Result<(&'static Scope, Option<&'static Mutation>), String> {

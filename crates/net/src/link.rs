@@ -145,7 +145,7 @@ impl Link {
         Ok((self.wire.len() == 1).then_some(at))
     }
 
-    /// When the last bit of all frames so far has left, in nanoseconds.
+    /// When the last bit of all frames so far has left, in nanoseconds; 0 after the link went down.
     #[inline]
     pub fn busy_until(&self) -> u64 {
         self.free_ps.div_ceil(1000)
@@ -159,8 +159,8 @@ impl Link {
         (packet, self.wire.front().map(|(at, _)| *at))
     }
 
-    /// The link goes up or down; frames on the wire are lost. Callers waiting for an arrival have to forget it: the frames
-    /// come back.
+    /// The link goes up or down; frames on the wire are lost, and its queue with them. Callers waiting for an arrival have to
+    /// forget it: the frames come back.
     pub fn set_up(&mut self, up: bool) -> VecDeque<(u64, Packet)> {
         if self.up != up {
             self.refused = None;
@@ -169,6 +169,7 @@ impl Link {
         if up {
             return VecDeque::new();
         }
+        self.free_ps = 0;
         self.counts.down += self.wire.len() as u64;
         std::mem::take(&mut self.wire)
     }
@@ -252,5 +253,25 @@ mod tests {
         assert_eq!((c.down, c.sent), (on_wire + 1, c.delivered + c.lost + c.full + c.down));
         l.set_up(true);
         assert_eq!(l.next_at(), None);
+    }
+
+    #[test]
+    fn no_frame_waits_for_those_that_a_failure_removed() {
+        let mut l = link(LinkModel {
+            rate_bit_s: Some(8e6),
+            delay_ns: 500,
+            queue_bytes: 350,
+            ..LinkModel::default()
+        });
+        let sent: Vec<bool> = (0..5).map(|_| l.send(0, vec![0; 76].into()).is_ok()).collect();
+        assert_eq!(sent, [true, true, true, false, false]);
+        l.set_up(false);
+        assert_eq!(l.busy_until(), 0);
+        l.set_up(true);
+        assert_eq!(l.send(1_000, vec![1; 76].into()), Ok(Some(101_500)));
+        // A link that stays up keeps its queue.
+        l.set_up(true);
+        assert_eq!(l.send(1_000, vec![2; 76].into()), Ok(None));
+        assert_eq!(l.busy_until(), 201_000);
     }
 }

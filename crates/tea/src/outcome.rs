@@ -3,6 +3,7 @@
 use crate::checker::Verdict;
 use crate::checker::connections::Counted;
 use crate::controller::Found;
+use pointsman_lab::load::nearest_rank;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -48,8 +49,7 @@ impl Part {
 
     /// A percentile of the latency, in microseconds.
     pub fn percentile_us(&self, percent: usize) -> f64 {
-        let last = self.latencies.len().saturating_sub(1);
-        self.latencies.get(last * percent / 100).map_or(f64::NAN, |ns| *ns as f64 / 1e3)
+        nearest_rank(&self.latencies, percent as f64).map_or(f64::NAN, |ns| ns as f64 / 1e3)
     }
 
     /// Share of packets that never returned, in per cent.
@@ -78,10 +78,8 @@ pub struct Outcome {
     pub connections: Option<Counted>,
     /// Of the controller.
     pub found: Found,
-    /// Nanoseconds from a packet's start to its return; sorted, lost packets with the time after which they were given up.
-    pub latencies: Vec<u64>,
-    /// Look-ups a second, in the time without a fault.
-    pub per_s: f64,
+    /// The whole run.
+    pub whole: Part,
     /// Look-ups that each server has answered, if it counts READs.
     pub answered: Vec<Option<u64>>,
     /// Packets lost by the fault and by its repair.
@@ -144,11 +142,6 @@ impl Lookups {
     }
 }
 
-/// Microseconds with a digit behind the point.
-fn us(ns: u64) -> f64 {
-    (ns as f64 / 100.0).round() / 10.0
-}
-
 impl Outcome {
     /// Look-ups by what became of them.
     pub fn lookups(&self) -> Option<Lookups> {
@@ -162,9 +155,9 @@ impl Outcome {
         self.verdict.violations() == 0 && self.deaths.is_empty() && self.lookups().is_some() && is_there
     }
 
+    /// A percentile of the latency in the whole run, in microseconds with a digit behind the point.
     fn percentile(&self, percent: usize) -> f64 {
-        let last = self.latencies.len().saturating_sub(1);
-        self.latencies.get(last * percent / 100).map_or(0.0, |ns| us(*ns))
+        (self.whole.percentile_us(percent) * 10.0).round() / 10.0
     }
 
     /// As JSON, together with what was asked for.
@@ -184,7 +177,7 @@ impl Outcome {
                 "p90": self.percentile(90),
                 "p99": self.percentile(99),
             },
-            "per_s": self.per_s.round(),
+            "per_s": self.calm.per_s().round(),
             "per_server": self.answered,
             "entries": self.found.entries,
             "collisions": self.found.collisions,
@@ -225,12 +218,12 @@ impl Outcome {
         }
         let _ = writeln!(
             text,
-            "{:.0} look-ups/s; latency {} us (p50), {} us (p99)\n\
+            "{:.0} answered look-ups/s; latency {} us (p50), {} us (p99)\n\
              {} entries, {} collisions, {} changes; {} bytes in servers, {} in the switch\n\
              {} look-ups by a replica, {} of them because its link had less load; the fault cost {} packets, the last one sent {:.1} ms after it; its repair {}\n\
              after the repair: {} sent, {} lost\n\
              violations: {} wrong, {} missing, {} altered, {} doubled",
-            self.per_s,
+            self.calm.per_s(),
             self.percentile(50),
             self.percentile(99),
             self.found.entries,
@@ -276,6 +269,19 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lost_packets_count_in_latencies_and_not_in_the_rate() {
+        let calm = Part { sent: 100, lost: 75, seconds: 1.0, ..Part::default() };
+        let lost = 300_000_000;
+        let whole = Part { latencies: [[1_000; 49].as_slice(), &[lost]].concat(), ..Part::default() };
+        assert_eq!([50, 98, 99].map(|p| whole.percentile_us(p)), [1.0, 1.0, 300_000.0]);
+        assert!(Part::default().percentile_us(99).is_nan());
+        let outcome = Outcome { calm, whole, ..Outcome::default() };
+        let json = outcome.json(json!({}));
+        assert_eq!((&json["per_s"], &json["latency_us"]["p99"]), (&json!(25.0), &json!(300_000.0)));
+        assert!(outcome.text().contains("\n25 answered look-ups/s; latency 1 us (p50), 300000 us (p99)\n"));
+    }
 
     #[test]
     fn look_ups_add_up() {

@@ -218,8 +218,7 @@ fn measure(
         Ok(Outcome {
             verdict: checker.verdict,
             connections: (options.app == App::Balancer).then_some(checker.connections.counted),
-            latencies: part([Mark::default(), end]).latencies,
-            per_s: calm.sent as f64 / calm.seconds,
+            whole: part([Mark::default(), end]),
             in_fault: InFault {
                 lost: in_fault.len() as u64,
                 outage_ns: in_fault.last().map_or(0, |at| at.saturating_sub(fault)),

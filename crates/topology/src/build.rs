@@ -1,6 +1,7 @@
 //! Makes a topology piece by piece, and refuses what cannot be wired.
 
 use crate::{End, Host, HostId, LAST_PORT, Line, Link, LinkId, Switch, SwitchId, Topology};
+use pointsman_wire::Mac;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -14,7 +15,7 @@ pub enum Mistake {
     AddressTaken(Ipv4Addr),
     /// No host can have this address.
     NoHostAddress(Ipv4Addr),
-    /// A second host with this Ethernet address.
+    /// A second node with this Ethernet address.
     MacTaken([u8; 6]),
     /// No host can have this Ethernet address.
     NoHostMac([u8; 6]),
@@ -49,10 +50,10 @@ impl fmt::Display for Mistake {
             Mistake::AddressTaken(a) => write!(f, "two hosts have the address {a}: change one"),
             Mistake::NoHostAddress(a) => write!(f, "{a} is not a host's address: write a unicast one"),
             Mistake::MacTaken(mac) => {
-                write!(f, "two hosts have the Ethernet address {}: change one", colons(*mac))
+                write!(f, "two nodes have the Ethernet address {}: change one", Mac(*mac))
             }
             Mistake::NoHostMac(mac) => {
-                write!(f, "{} is not a host's Ethernet address: write a unicast one", colons(*mac))
+                write!(f, "{} is not a host's Ethernet address: write a unicast one", Mac(*mac))
             }
             Mistake::NoSuchNode(name) => {
                 write!(f, "no switch or host is called `{name}`: correct the name, or add a table for it")
@@ -86,10 +87,6 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-fn colons(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
 /// A node's rate, if one was given for all its links.
 type Rate = Option<u64>;
 
@@ -99,6 +96,7 @@ pub struct Builder {
     made: Topology,
     names: BTreeMap<String, (End, Rate)>,
     addresses: BTreeSet<Ipv4Addr>,
+    macs: BTreeSet<[u8; 6]>,
     taken: BTreeSet<End>,
     links: BTreeSet<String>,
 }
@@ -112,20 +110,27 @@ impl Builder {
     /// Adds a switch; `rate`, in bits per second, is that of its links if they have none of their own.
     ///
     /// # Errors
-    /// The name is taken.
+    /// The name is taken, or a host has its Ethernet address.
     pub fn switch(&mut self, name: &str, rate: Rate) -> Result<SwitchId, Mistake> {
         let id = SwitchId(self.made.switches.len() as u32);
-        self.name(name, End::Switch(id, 0), rate)?;
         let [_, a, b, c] = id.0.to_be_bytes();
-        self.made.switches.push(Switch { name: name.into(), mac: [2, 0x50, 0x4d, a, b, c] });
+        let mac = [2, 0x50, 0x4d, a, b, c];
+        self.name(name, mac, End::Switch(id, 0), rate)?;
+        self.made.switches.push(Switch { name: name.into(), mac });
         Ok(id)
     }
 
-    /// Adds a host.
+    /// Adds a host. Without a `mac` its Ethernet address follows from its IPv4 address.
     ///
     /// # Errors
-    /// The name or the address is taken, or the address cannot be a host's.
-    pub fn host(&mut self, name: &str, address: Ipv4Addr, rate: Rate) -> Result<HostId, Mistake> {
+    /// The name or an address is taken, or an address cannot be a host's.
+    pub fn host(
+        &mut self,
+        name: &str,
+        address: Ipv4Addr,
+        mac: Option<[u8; 6]>,
+        rate: Rate,
+    ) -> Result<HostId, Mistake> {
         if address.is_unspecified()
             || address.is_multicast()
             || address.is_broadcast()
@@ -136,33 +141,24 @@ impl Builder {
         if self.addresses.contains(&address) {
             return Err(Mistake::AddressTaken(address));
         }
+        let mac = mac.unwrap_or(Mac::from_ipv4(address).0);
+        if Mac(mac).is_group() || mac == [0; 6] {
+            return Err(Mistake::NoHostMac(mac));
+        }
         let id = HostId(self.made.hosts.len() as u32);
-        self.name(name, End::Host(id), rate)?;
+        self.name(name, mac, End::Host(id), rate)?;
         self.addresses.insert(address);
-        let [a, b, c, d] = address.octets();
-        self.made.hosts.push(Host { name: name.into(), mac: [2, 0, a, b, c, d], address });
+        self.made.hosts.push(Host { name: name.into(), mac, address });
         Ok(id)
     }
 
-    /// Gives a host another Ethernet address than the one that follows from its IPv4 address.
-    ///
-    /// # Errors
-    /// The address is taken, or cannot be a host's.
-    pub fn set_mac(&mut self, host: HostId, mac: [u8; 6]) -> Result<(), Mistake> {
-        if mac[0] & 1 == 1 || mac == [0; 6] {
-            return Err(Mistake::NoHostMac(mac));
-        }
-        let place = host.0 as usize;
-        if self.made.hosts.iter().enumerate().any(|(i, other)| i != place && other.mac == mac) {
-            return Err(Mistake::MacTaken(mac));
-        }
-        self.made.hosts[place].mac = mac;
-        Ok(())
-    }
-
-    fn name(&mut self, name: &str, end: End, rate: Rate) -> Result<(), Mistake> {
+    /// Takes a name and an Ethernet address for a node.
+    fn name(&mut self, name: &str, mac: [u8; 6], end: End, rate: Rate) -> Result<(), Mistake> {
         if self.names.contains_key(name) {
             return Err(Mistake::NameTaken(name.into()));
+        }
+        if !self.macs.insert(mac) {
+            return Err(Mistake::MacTaken(mac));
         }
         self.names.insert(name.into(), (end, rate));
         Ok(())

@@ -46,7 +46,7 @@ impl FatTree {
         let port = |n: u32| n as u16 + 1;
         for (n, leaf) in (0..).zip(&leaves) {
             for i in 0..half {
-                let host = b.host(&format!("h{}", n * half + i + 1), host_address(n, i), None)?;
+                let host = b.host(&format!("h{}", n * half + i + 1), host_address(n, i), None, None)?;
                 let ends = [End::Host(host), End::Switch(*leaf, port(i))];
                 b.link(None, ends, Some(self.host_line.bits_per_s), self.host_line)?;
             }

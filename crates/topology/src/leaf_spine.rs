@@ -43,7 +43,7 @@ impl LeafSpine {
         for (n, leaf) in (0u32..).zip(&leaves) {
             for k in 0..self.hosts_per_leaf {
                 let address = host_address(n, k);
-                let host = b.host(&name("h", n * self.hosts_per_leaf + k), address, None)?;
+                let host = b.host(&name("h", n * self.hosts_per_leaf + k), address, None, None)?;
                 let ends = [End::Host(host), End::Switch(*leaf, k as u16 + 1)];
                 b.link(None, ends, Some(self.host_line.bits_per_s), self.host_line)?;
             }

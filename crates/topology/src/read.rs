@@ -2,8 +2,8 @@
 
 use crate::reader::{At, Problems, Table};
 use crate::{Builder, FatTree, LAST_PORT, LeafSpine, Line, Mistake, Topology};
+use pointsman_wire::Mac;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
 
 /// Nodes of a network. Each switch has a program's tables and registers in memory.
 const MOST_SWITCHES: u64 = 1_000;
@@ -164,20 +164,6 @@ fn too_large(switches: u64, hosts: u64) -> Option<String> {
     })
 }
 
-/// An Ethernet address as text.
-struct Mac([u8; 6]);
-
-impl FromStr for Mac {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let byte = |part: &str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
-        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
-        let bytes = bytes.and_then(|b| b.try_into().ok()).ok_or("not six bytes in hexadecimal")?;
-        Ok(Mac(bytes))
-    }
-}
-
 /// Reads lists of switches, hosts and links.
 fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<Builder> {
     let mut builder = Builder::new();
@@ -216,16 +202,14 @@ fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Op
             h.text("mac", "write an Ethernet address, such as 02:00:5e:00:53:01", problems);
         h.finish(problems);
         let (Some(name), Some(address)) = (name, address) else { continue };
-        match builder.host(&name.value, address.value, rate) {
-            Ok(host) => {
-                let Some(mac) = mac else { continue };
-                if let Err(e) = builder.set_mac(host, mac.value.0) {
-                    problems.add(&mac.place, mac_field, e.to_string());
-                }
-            }
-            Err(e @ Mistake::NameTaken(_)) => problems.add(&name.place, path, e.to_string()),
-            Err(e) => problems.add(&address.place, field, e.to_string()),
-        }
+        let given = mac.as_ref().map(|mac| mac.value.0);
+        let Err(e) = builder.host(&name.value, address.value, given, rate) else { continue };
+        let (place, field) = match (&e, &mac) {
+            (Mistake::NameTaken(_), _) => (&name.place, path),
+            (Mistake::MacTaken(_) | Mistake::NoHostMac(_), Some(mac)) => (&mac.place, mac_field),
+            _ => (&address.place, field),
+        };
+        problems.add(place, field, e.to_string());
     }
     for l in links {
         link(l, &mut builder, base, problems);

@@ -125,7 +125,15 @@ fn bad_networks() {
         (with_mac("02:00:5e:00:53"), "network.host.mac", "such as 02:00:5e"),
         (with_mac("02:00:5e:00:53:0g"), "network.host.mac", "such as 02:00:5e"),
         (with_mac("01:00:5e:00:53:00"), "network.host.mac", "unicast"),
-        (with_mac("02:00:0a:00:00:01"), "network.host.mac", "two hosts have the Ethernet address"),
+        (with_mac("+2:00:5e:00:53:01"), "network.host.mac", "such as 02:00:5e"),
+        // The default of another host, also of one that follows, and a switch's.
+        (with_mac("02:00:0a:00:00:01"), "network.host.mac", "two nodes have the Ethernet address 02:00:0a"),
+        (
+            with_mac("02:00:0a:00:00:03") + "[[network.host]]\nname = \"z\"\naddress = \"10.0.0.3\"\n",
+            "network.host.address",
+            "two nodes have the Ethernet address 02:00:0a:00:00:03",
+        ),
+        (with_mac("02:50:4d:00:00:00"), "network.host.mac", "two nodes have the Ethernet address 02:50:4d"),
         (
             listed(
                 "[[network.switch]]\nname = \"c\"\nrate_gbit_s = 10\n[[network.link]]\nends = [\"c:1\", \"b:1\"]\n",
@@ -163,13 +171,20 @@ fn bad_networks() {
 fn what_a_builder_refuses() {
     let mut b = Builder::new();
     let (a, c) = (b.switch("a", None).expect("new"), b.switch("c", None).expect("new"));
-    let x = b.host("x", Ipv4Addr::new(10, 0, 0, 1), None).expect("new");
-    let y = b.host("y", Ipv4Addr::new(10, 0, 0, 2), None).expect("new");
+    let x = b.host("x", Ipv4Addr::new(10, 0, 0, 1), None, None).expect("new");
+    let y = b.host("y", Ipv4Addr::new(10, 0, 0, 2), None, None).expect("new");
+    let mac = |last| Some([2, 0, 10, 0, 0, last]);
+    let mut host = |name: &str, last, mac| b.host(name, Ipv4Addr::new(10, 0, 0, last), mac, None);
+    assert_eq!(host("z", 3, mac(2)), Err(Mistake::MacTaken([2, 0, 10, 0, 0, 2])));
+    // What was refused takes nothing.
+    assert_eq!(host("z", 3, mac(4)), Ok(HostId(2)));
+    assert_eq!(host("u", 4, None), Err(Mistake::MacTaken([2, 0, 10, 0, 0, 4])));
+    assert_eq!(host("u", 4, mac(3)), Ok(HostId(3)));
     let mut link = |ends| b.link(None, ends, None, Line::default());
     assert_eq!(link([End::Host(x), End::Host(y)]), Err(Mistake::NoSwitch("x-y".into())));
     assert_eq!(link([End::Switch(a, 1), End::Switch(c, 1)]), Ok(LinkId(0)));
     assert_eq!(link([End::Switch(a, 2), End::Switch(c, 2)]), Err(Mistake::LinkTaken("a-c".into())));
-    assert_eq!(b.finish().err(), Some(Mistake::Unconnected("x".into())));
+    assert_eq!(b.finish().err(), Some(Mistake::Unconnected("u".into())));
 }
 
 /// Sixteen hosts, eight leaves, eight aggregation switches and four cores; every core has a link to every pod.

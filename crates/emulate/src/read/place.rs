@@ -79,16 +79,10 @@ impl Net<'_> {
                 }
             };
             let Some(assigned) = assigned else { continue };
-            let id = match self.builder.host(host.name, assigned.address, None) {
-                Ok(id) => id,
-                Err(e) => {
-                    report(e.to_string());
-                    continue;
-                }
-            };
             let mac = link.macs[end].unwrap_or_else(|| mac_of(assigned.address, 0));
-            if let Err(e) = self.builder.set_mac(id, mac) {
+            if let Err(e) = self.builder.host(host.name, assigned.address, Some(mac), None) {
                 report(e.to_string());
+                continue;
             }
             let gateway = host.gateway.or(assigned.gateway);
             let mut plan = HostPlan { prefix: assigned.prefix, gateway, ..HostPlan::default() };

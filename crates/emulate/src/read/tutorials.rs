@@ -114,13 +114,9 @@ fn read_hosts(part: &Part<'_>, builder: &mut Builder, problems: &mut Problems) -
             continue;
         };
         host.prefix = prefix;
-        match builder.host(name, ip, None) {
-            Ok(id) => {
-                if let Err(e) = builder.set_mac(id, mac_value.0) {
-                    mac.problem(e.to_string(), problems);
-                }
-                hosts.push(host);
-            }
+        match builder.host(name, ip, Some(mac_value.0), None) {
+            Ok(_) => hosts.push(host),
+            Err(e @ (Mistake::MacTaken(_) | Mistake::NoHostMac(_))) => mac.problem(e.to_string(), problems),
             Err(e) => address.problem(e.to_string(), problems),
         }
     }

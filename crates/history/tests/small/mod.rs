@@ -15,8 +15,8 @@ impl Specification for Counter {
         0
     }
 
-    fn step(&mut self, state: &u32, input: &u32) -> (u32, Option<u32>) {
-        (state + input, Some(state + input))
+    fn step(&mut self, state: &u32, input: &u32) -> (u32, Vec<u32>) {
+        (state + input, vec![state + input])
     }
 
     fn number(state: &u32) -> u128 {
@@ -42,9 +42,9 @@ impl Specification for Register {
         0
     }
 
-    fn step(&mut self, state: &u32, input: &Option<u32>) -> (u32, Option<u32>) {
+    fn step(&mut self, state: &u32, input: &Option<u32>) -> (u32, Vec<u32>) {
         let after = input.unwrap_or(*state);
-        (after, Some(after))
+        (after, vec![after])
     }
 
     fn number(state: &u32) -> u128 {

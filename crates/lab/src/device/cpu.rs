@@ -67,17 +67,33 @@ struct State<T> {
     jobs: VecDeque<(T, Duration, u64)>,
     in_system: usize,
     stopping: bool,
+    /// Workers that compute.
+    computing: i128,
+    /// The times at which jobs ended, minus those at which they began, in nanoseconds from `Shared::origin`.
+    balance: i128,
+}
+
+impl<T> State<T> {
+    /// One worker more computes, or, with -1, one less.
+    fn count(&mut self, more: i128, now: i128) {
+        (self.computing, self.balance) = (self.computing + more, self.balance - more * now);
+    }
 }
 
 struct Shared<T> {
     state: Mutex<State<T>>,
     work: Condvar,
+    origin: Instant,
 }
 
 impl<T> Shared<T> {
     /// A worker that panicked leaves the state whole: every change of it is one statement.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> i128 {
+        self.origin.elapsed().as_nanos() as i128
     }
 }
 
@@ -103,8 +119,9 @@ impl<T: Send + 'static> Pool<T> {
         waker: &Arc<Waker>,
     ) -> Result<Self> {
         let group = quota.map(|cores| CpuGroup::create(name, cores)).transpose()?.map(Arc::new);
-        let state = State { jobs: VecDeque::new(), in_system: 0, stopping: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new() });
+        let state = State { jobs: VecDeque::new(), in_system: 0, stopping: false, computing: 0, balance: 0 };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), origin: Instant::now() });
         let (sender, done) = mpsc::channel();
         let mut pool =
             Self { shared, done, limit: servers.saturating_add(buffer), workers: Vec::new(), _group: None };
@@ -120,6 +137,7 @@ impl<T: Send + 'static> Pool<T> {
                 while !failed && let Some((job, service, query)) = next(&shared) {
                     let start = Instant::now();
                     let result = task(service, query);
+                    shared.lock().count(-1, shared.now());
                     if sender.send((job, start.elapsed().as_nanos() as u64, result)).is_err() {
                         return;
                     }
@@ -157,6 +175,13 @@ impl<T: Send + 'static> Pool<T> {
     pub fn len(&self) -> usize {
         self.shared.lock().in_system
     }
+
+    /// The time that workers have computed until now, summed over them. It never falls.
+    pub fn busy(&self) -> Duration {
+        let state = self.shared.lock();
+        let ns = state.balance + state.computing * self.shared.now();
+        Duration::from_nanos(ns as u64)
+    }
 }
 
 impl<T> Drop for Pool<T> {
@@ -177,8 +202,49 @@ fn next<T>(shared: &Shared<T>) -> Option<(T, Duration, u64)> {
             return None;
         }
         if let Some(job) = state.jobs.pop_front() {
+            state.count(1, shared.now());
             return Some(job);
         }
         state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_busy_before_its_job_ends() -> Result<()> {
+        let (begun, begins) = mpsc::sync_channel(2);
+        let (end, ends) = mpsc::channel::<()>();
+        let ends = Mutex::new(ends);
+        let task: Task = Arc::new(move |_, _| {
+            let _ = begun.send(());
+            let _ = ends.lock().map(|ends| ends.recv_timeout(Duration::from_secs(10)));
+            None
+        });
+        let waker = Arc::new(Waker::new().map_err(|e| Error::os("no waker", e))?);
+        let namespace = Namespace::here()?;
+        let mut pool = Pool::start(&namespace, "test", 1, 1, None, &task, &waker)?;
+        assert_eq!(pool.busy(), Duration::ZERO);
+        assert!(pool.offer(Duration::ZERO, 0, ()) && pool.offer(Duration::ZERO, 0, ()));
+        let mut before = Duration::ZERO;
+        for job in 1..=2 {
+            assert!(begins.recv().is_ok());
+            std::thread::sleep(Duration::from_millis(20));
+            // Each job has computed for 20 ms; the one before it still counts.
+            assert!(pool.busy() >= before + Duration::from_millis(20), "job {job}: {:?}", pool.busy());
+            before = pool.busy();
+            assert!(end.send(()).is_ok());
+        }
+        while pool.len() > 0 {
+            std::thread::yield_now();
+            pool.pop_finished();
+            assert!(pool.busy() >= before);
+            before = pool.busy();
+        }
+        // Nothing computes any more.
+        assert_eq!(pool.busy(), pool.busy());
+        Ok(())
     }
 }

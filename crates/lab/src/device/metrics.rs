@@ -77,6 +77,7 @@ impl Metrics {
 /// The page. `busy_s` is the time that workers were busy until now, summed over them.
 pub(super) fn page(name: &str, workers: usize, busy_s: f64, counters: &DeviceCounters) -> String {
     let mut out = String::new();
+    let name = name.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
     let mut family = |metric: &str, kind: &str, value: f64| {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "# TYPE {metric} {kind}\n{metric}{{device=\"{name}\"}} {value}");
@@ -89,4 +90,16 @@ pub(super) fn page(name: &str, workers: usize, busy_s: f64, counters: &DeviceCou
     family("pointsman_device_overflowed_total", "counter", counters.overflowed as f64);
     family("pointsman_device_failed_total", "counter", counters.failed as f64);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped() {
+        let page = page("a\"b\\c\nd", 1, 0.5, &DeviceCounters::default());
+        let line = r#"pointsman_device_busy_seconds_total{device="a\"b\\c\nd"} 0.5"#;
+        assert_eq!(page.lines().nth(1), Some(line));
+    }
 }

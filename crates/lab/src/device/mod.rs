@@ -383,13 +383,13 @@ impl Server {
         if token == listener {
             metrics.accept(&self.epoll, &mut self.next_token)?;
         } else if ours {
-            let now = self.now();
-            let served = Duration::from_nanos(self.stats.busy_ns.load(Relaxed));
-            let serving = match &self.engine {
-                Engine::Timed(queue) => Duration::from_nanos(queue.in_service_ns(now)),
-                Engine::Cpu(_) => Duration::ZERO,
+            let busy = match &self.engine {
+                Engine::Timed(queue) => {
+                    Duration::from_nanos(self.stats.busy_ns.load(Relaxed) + queue.in_service_ns(self.now()))
+                }
+                Engine::Cpu(pool) => pool.busy(),
             };
-            let (name, busy_s) = (&self.me.name, (served + serving).as_secs_f64());
+            let (name, busy_s) = (&self.me.name, busy.as_secs_f64());
             metrics.answer(token, || metrics::page(name, self.workers, busy_s, &self.stats.read()));
         }
         self.metrics = Some((listener, metrics));
@@ -551,10 +551,7 @@ impl Server {
         let now = self.now();
         let taken = match &mut self.engine {
             Engine::Timed(queue) => queue.offer(now, service, job),
-            Engine::Cpu(pool) => {
-                let query = job.request.connection.wrapping_add(job.request.sequence);
-                pool.offer(Duration::from_nanos(service), query, job)
-            }
+            Engine::Cpu(pool) => pool.offer(Duration::from_nanos(service), job.request.query(), job),
         };
         if !taken {
             count(&self.stats.overflowed);

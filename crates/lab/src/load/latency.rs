@@ -3,6 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+/// The nearest-rank percentile of values in ascending order: the smallest one that at least `percent` of all do not exceed.
+/// `None` without values.
+pub fn nearest_rank<T: Copy>(ascending: &[T], percent: f64) -> Option<T> {
+    let rank = (percent * ascending.len() as f64 / 100.0).ceil() as usize;
+    ascending.get(rank.clamp(1, ascending.len().max(1)) - 1).copied()
+}
+
 /// All latencies of a run, in ascending order. Made by collecting durations.
 #[derive(Clone, Default)]
 pub struct Latencies(Vec<u64>);
@@ -27,12 +34,9 @@ impl Latencies {
         self.0.is_empty()
     }
 
-    /// The nearest-rank percentile: the smallest value that at least `percent` of all do not exceed.
-    /// Zero without values.
+    /// The nearest-rank percentile. Zero without values.
     pub fn percentile(&self, percent: f64) -> Duration {
-        let rank = (percent / 100.0 * self.len() as f64).ceil() as usize;
-        let at = rank.clamp(1, self.len().max(1)) - 1;
-        Duration::from_nanos(self.0.get(at).copied().unwrap_or(0))
+        Duration::from_nanos(nearest_rank(&self.0, percent).unwrap_or(0))
     }
 
     /// The mean. Zero without values.
@@ -70,6 +74,7 @@ mod tests {
         check(&hundred, 99.0, 99);
         check(&hundred, 100.0, 100);
         check(&hundred, 0.0, 1);
+        (1..=100).for_each(|percent| check(&hundred, percent as f64, percent));
         check(&[7], 99.0, 7);
         check(&[], 99.0, 0);
         let mean =

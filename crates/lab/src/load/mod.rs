@@ -21,7 +21,7 @@ pub use consistency::{
 };
 pub use echo::{EchoCounters, EchoServer, EchoServers};
 pub use flows::{FlowFate, FlowHost, FlowPlan, FlowsConfig, flows};
-pub use latency::Latencies;
+pub use latency::{Latencies, nearest_rank};
 pub use mesh::{MeshConfig, MeshHost, MeshResult, mesh};
 pub use open_loop::{LoadConfig, LoadResult, Progress, run, watched};
 pub use sessions::{SessionsConfig, SessionsResult, sessions};

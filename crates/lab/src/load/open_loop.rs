@@ -71,6 +71,13 @@ impl LoadConfig {
         if self.rate_rps * self.duration.as_secs_f64() > 1e7 {
             return fail("more than 10 million requests in one run: shorten it".into());
         }
+        let none = match &self.arrivals {
+            Arrivals::Listed(times) => times.is_empty(),
+            _ => self.rate_rps * self.duration.as_secs_f64() < 0.5,
+        };
+        if none {
+            return fail("no request is due in this time: raise the rate or lengthen the run".into());
+        }
         if self.payload > MAX_FRAME {
             return fail(format!("payload is {} bytes: at most {MAX_FRAME}", self.payload));
         }
@@ -462,6 +469,10 @@ mod tests {
         check(LoadConfig { kind: Kind::Upload, ..config(1.0) }, "need TCP");
         check(LoadConfig { target: "[fd00::1]:1".parse().unwrap(), ..config(1.0) }, "differ in family");
         check(LoadConfig { duration: Duration::from_secs(20_000), ..config(1000.0) }, "10 million");
+        check(config(0.04), "no request is due");
+        check(LoadConfig { arrivals: Arrivals::Listed([].into()), ..config(1.0) }, "no request is due");
+        assert_eq!(config(0.05).schedule().len(), 1);
+        assert!(config(0.05).validate(&ports()).is_ok());
         assert!(config(2000.0).validate(&ports()).is_ok());
     }
 }

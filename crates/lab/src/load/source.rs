@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use pointsman_wire::random::finish;
 use socket2::{Domain, Socket, Type};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -22,6 +23,8 @@ pub struct SourcePorts {
     last_used: Vec<u32>,
     next: usize,
     runs: u64,
+    /// Random: other processes have the same ports and seeds.
+    nonce: u64,
 }
 
 impl SourcePorts {
@@ -50,6 +53,7 @@ impl SourcePorts {
             last_used: vec![0; count],
             next: 0,
             runs: 0,
+            nonce: RandomState::new().hash_one(std::process::id()),
         })
     }
 
@@ -73,11 +77,12 @@ impl SourcePorts {
         self.len() as f64 / self.rest.as_secs_f64().max(1e-9)
     }
 
-    /// The first of 2^32 connection numbers that no other run uses with these sources, so that a late answer to
-    /// an earlier run's request is never taken for one to this run's.
+    /// The first of 2^32 connection numbers; the one of number `n` is this XOR `n`. No other run uses them with these sources, nor one of another
+    /// process: a late answer to another run's request is never taken for one to this run's. The lower half follows from the seed.
     pub(crate) fn begin_run(&mut self, seed: u64) -> u64 {
         self.runs += 1;
-        finish(seed.wrapping_add(self.runs)) & !0xffff_ffff
+        let upper = finish(self.nonce.wrapping_add(self.runs)) & !0xffff_ffff;
+        upper | finish(seed.wrapping_add(self.runs)) >> 32
     }
 
     /// The next pair, and whether it is used before it has rested.
@@ -121,6 +126,8 @@ impl SourcePorts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{Kind, Request};
+    use std::collections::BTreeSet;
 
     #[test]
     fn pairs_differ_until_all_are_used_and_early_reuse_is_told() {
@@ -136,6 +143,18 @@ mod tests {
         assert_eq!(unique.len(), 6);
         assert_eq!(ports.take(at(500)), (first[0].0, true));
         assert_eq!(ports.take(at(1001)), (first[1].0, false));
+    }
+
+    #[test]
+    fn runs_have_their_own_numbers_and_equal_seeds_equal_queries() {
+        let ports = || SourcePorts::new(vec!["10.0.0.2".parse().unwrap()], 1..=9, Duration::ZERO).unwrap();
+        let (mut here, mut elsewhere) = (ports(), ports());
+        let runs = [here.begin_run(1), here.begin_run(1), elsewhere.begin_run(1), elsewhere.begin_run(1)];
+        let upper: BTreeSet<u64> = runs.iter().map(|run| run >> 32).collect();
+        assert_eq!(upper.len(), 4, "{runs:x?}");
+        let query = |connection| Request { kind: Kind::Work, connection, sequence: 3, argument: 0 }.query();
+        assert_eq!([query(runs[0]), query(runs[1])], [query(runs[2]), query(runs[3])]);
+        assert_ne!(query(runs[0]), query(ports().begin_run(2)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod throughput;
 
 use crate::bench::Bench;
 use crate::figure::{Figure, Quantity};
+use pointsman_lab::load::nearest_rank;
 use pointsman_store::{Config, PoolError};
 use pointsman_testbed::trace::Sent;
 use pointsman_testbed::{App, Build, ProgramError, Setup};
@@ -66,8 +67,7 @@ fn setup(build: &Build, stores: usize, seed: u64) -> Result<Setup<'_>, PoolError
 /// A percentile of samples, which are sorted here.
 pub fn percentile(samples: &mut [f64], percent: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
-    let at = (percent / 100.0 * samples.len() as f64).ceil() as usize;
-    samples.get(at.saturating_sub(1).min(samples.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    nearest_rank(samples, percent).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Figure 3.9: latency and rate of look-ups with one server, by size of packets.
 
-use super::RATE;
+use super::{RATE, percentile};
 use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
@@ -82,12 +82,6 @@ struct Measured {
     latencies: Vec<f64>,
     rates: [f64; 2],
     sequential: f64,
-}
-
-impl Measured {
-    fn percentile(&self, percent: usize) -> f64 {
-        self.latencies.get((self.latencies.len() - 1) * percent / 100).copied().unwrap_or(f64::NAN)
-    }
 }
 
 /// No packet had a wrong entry, and no queue pair more READs than the adapter takes.
@@ -181,7 +175,8 @@ fn adapter(bench: &Bench) -> Result<Found, Failed> {
         all.iter().map(|sizes| value(&sizes[place])).collect()
     };
     let last = SIZES.len() - 1;
-    let median = |m: &Measured| m.percentile(50);
+    let of_latencies = |percent| move |m: &Measured| percentile(&m.latencies, percent);
+    let median = of_latencies(50);
     let mut found = Found::default();
     found.claim("more-64", at(0, &|m| median(m) - bare(SIZES[0])));
     found.claim("more-1500", at(last, &|m| median(m) - bare(SIZES[last])));
@@ -199,8 +194,8 @@ fn adapter(bench: &Bench) -> Result<Found, Failed> {
     let raw = SIZES.iter().map(|size| Point::new(*size as f64, vec![bare(*size); seeds])).collect();
     let latency = vec![
         curve("look-up, median", &median),
-        curve("look-up, 10th percentile", &|m| m.percentile(10)),
-        curve("look-up, 90th percentile", &|m| m.percentile(90)),
+        curve("look-up, 10th percentile", &of_latencies(10)),
+        curve("look-up, 90th percentile", &of_latencies(90)),
         Curve { name: "bare READ".into(), points: raw },
     ];
     let rates = vec![

@@ -14,6 +14,7 @@ mod regimes;
 mod servers;
 
 use crate::figure::{Figure, Quantity};
+use pointsman_lab::load::nearest_rank;
 use pointsman_remote::Scratchpads;
 
 const RATE: Quantity =
@@ -24,6 +25,11 @@ const LAYOUTS: [(Scratchpads, &str); 2] = [(Scratchpads::Ring, "ring"), (Scratch
 /// Places in [`LAYOUTS`].
 const RING: usize = 0;
 const INLINE: usize = 1;
+
+/// A percentile of values in ascending order.
+fn percentile(ascending: &[f64], percent: usize) -> f64 {
+    nearest_rank(ascending, percent as f64).unwrap_or(f64::NAN)
+}
 
 /// In the order of the thesis, and three of our own.
 pub const FIGURES: &[Figure] = &[

@@ -1,6 +1,7 @@
 //! Figure 3.12: the NAT with a cache, by the popularity of flows.
 
 use super::adapter::{LATENCY, MODEL, check};
+use super::percentile;
 use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source};
@@ -95,10 +96,6 @@ struct Measured {
     latencies: Vec<Vec<f64>>,
     /// Gbit/s that leave, by those offered.
     output: Vec<f64>,
-}
-
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    sorted.get((sorted.len().saturating_sub(1)) * percent / 100).copied().unwrap_or(f64::NAN)
 }
 
 /// Latencies of packets that come one by one.

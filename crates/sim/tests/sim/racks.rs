@@ -159,6 +159,32 @@ fn losses_and_failures_of_links() {
     assert!((r.lost as f64 / r.sent as f64 / expected - 1.0).abs() < 0.25, "{r:?}, expected {expected}");
 }
 
+/// An overloaded link fails for 10 ms: its queue is lost, so requests after it wait for nothing.
+#[test]
+fn a_link_that_failed_has_no_queue() {
+    let text = r#"
+        name = "down"
+        duration_s = 4
+        warmup_s = 2.1
+        rack = { servers = 2, policy = "wrr" }
+        [[device]]
+        name = "cpu"
+        kind = "cpu"
+        workers = 16
+        service_time = { distribution = "deterministic", mean_ms = 0.01 }
+        [[client]]
+        arrivals = { process = "steps", rates_per_s = [3000, 100], step_s = 2 }
+        [client_link]
+        rate_gbit_s = 0.001
+    "#;
+    let event = |at_s, action| format!("[[event]]\nat_s = {at_s}\naction = \"{action}\"\nport = 1\n");
+    let failed = run(&format!("{text}{}{}", event(2.05, "link-down"), event(2.06, "link-up")), 1);
+    assert_eq!(failed.requests.lost, 0, "{}", failed.json());
+    assert!(failed.latency.p50_ms < 10.0 && failed.latency.max_ms < 100.0, "{:?}", failed.latency);
+    // The queue without the failure.
+    assert!(run(text, 1).latency.p50_ms > 1000.0);
+}
+
 /// Equal seeds give equal results to the last bit, other seeds others; other parts keep their draws.
 #[test]
 fn replay() {

@@ -43,7 +43,7 @@ struct Around {
 
 impl Pipeline {
     /// Whether the program can see the time.
-    fn sees_time(&self) -> bool {
+    pub fn sees_time(&self) -> bool {
         let std = &self.std;
         [std.ingress_global_timestamp, std.egress_global_timestamp, std.enq_timestamp, std.deq_timedelta]
             .iter()
