@@ -127,7 +127,10 @@ fn leaf_spine(mut t: Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) ->
     let (switches, all_hosts) =
         (leaves.value.saturating_add(spines.value), leaves.value.saturating_mul(hosts.value));
     if let Some(message) = too_large(switches, all_hosts) {
-        problems.add(&leaves.place, t.field("leaves"), message);
+        let counts = [("hosts_per_leaf", &hosts), ("spines", &spines), ("leaves", &leaves)];
+        if let Some((name, largest)) = counts.into_iter().max_by_key(|(_, count)| count.value) {
+            problems.add(&largest.place, t.field(name), message);
+        }
         return None;
     }
     let mut ports = |at: &At<u64>, name: &str, value: u64| {
@@ -164,9 +167,10 @@ fn too_large(switches: u64, hosts: u64) -> Option<String> {
     })
 }
 
-/// Reads lists of switches, hosts and links.
+/// Reads lists of switches, hosts and links. None if something is wrong with them: what is missing then would be no news.
 fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<Builder> {
     let mut builder = Builder::new();
+    let before = problems.count();
     let (switches, hosts, links) =
         (t.tables("switch", problems), t.tables("host", problems), t.tables("link", problems));
     if switches.is_empty() {
@@ -214,7 +218,7 @@ fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Op
     for l in links {
         link(l, &mut builder, base, problems);
     }
-    Some(builder)
+    (problems.count() == before).then_some(builder)
 }
 
 fn link(mut t: Table<'_, '_>, builder: &mut Builder, base: &Line, problems: &mut Problems<'_>) {

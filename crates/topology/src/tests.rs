@@ -147,6 +147,11 @@ fn bad_networks() {
             "GiB of memory",
         ),
         (
+            "[network.leaf_spine]\nleaves = 4\nspines = 4\nhosts_per_leaf = 1000000000\n".into(),
+            "network.leaf_spine.hosts_per_leaf",
+            "GiB of memory",
+        ),
+        (
             "[network.leaf_spine]\nleaves = 2\nspines = 4\nhosts_per_leaf = 508\n".into(),
             "network.leaf_spine.hosts_per_leaf",
             "512 ports",
@@ -164,6 +169,8 @@ fn bad_networks() {
     ] {
         let message = parse(&text).expect_err(part);
         assert!(message.contains(&format!("{field}: ")) && message.contains(part), "{part}: {message}");
+        // What follows from a mistake is not reported.
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 

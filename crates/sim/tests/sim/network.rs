@@ -108,7 +108,10 @@ fn the_leaf_spine_of_the_scenarios() {
     assert_eq!(switches.len(), 8);
     for switch in switches {
         let ports = switch["ports"].as_array().expect("ports");
-        assert_eq!(ports.len(), if switch["name"].as_str().is_some_and(|n| n.starts_with("leaf")) { 8 } else { 4 });
+        assert_eq!(
+            ports.len(),
+            if switch["name"].as_str().is_some_and(|n| n.starts_with("leaf")) { 8 } else { 4 }
+        );
         for port in ports {
             assert!(["port", "packets", "bytes", "drops"].iter().all(|key| port[*key].is_u64()), "{port}");
         }
