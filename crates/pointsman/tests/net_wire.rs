@@ -438,7 +438,10 @@ fn files_that_do_not_fit() -> Outcome {
     refused(&pair, &other, &[place, "pair-s1.json: table_entries[1].action_name: "])?;
     // What only the switch knows.
     let twice = entries.replace("02:00:00:00:00:02", "02:00:00:00:00:01");
-    refused(&pair, &twice, &["switch s1: pair-s1.json: table_entries[1]: "])?;
+    let place = "switch s1: pair-s1.json: table_entries[1]: ";
+    refused(&pair, &twice, &[place])?;
+    let checked = script(&["--check", &dir.path("topology.json")], "")?;
+    ensure!(checked.status.code() == Some(1) && text(&checked.stderr).contains(place), "{checked:?}");
     let missing = entries.replace(&forwarder, "build/none.json");
     refused(&pair, &missing, &["pair-s1.json: bmv2_json: cannot find the P4 source of build/none.json"])?;
     std::fs::write(dir.path("none.p4"), "control {")?;
