@@ -20,8 +20,9 @@ use pointsman_ports::{
 mod rack;
 mod support;
 use rack::{
-    Rack, STREAM_BYTES, Stopper, check_down_and_up, check_removed_and_made_again, check_traffic,
-    experimental, forward_between, ip, is_experimental, now_ns, receive, run, send, stream, stream_byte,
+    Rack, STREAM_BYTES, Stopper, check_down_and_up, check_long_segments, check_removed_and_made_again,
+    check_traffic, experimental, forward_between, ip, is_experimental, now_ns, receive, run, send, stream,
+    stream_byte,
 };
 use support::Netns;
 
@@ -32,6 +33,7 @@ const TESTS: &[(&str, fn())] = &[
     ("frames_arrive_as_they_were_sent", frames_arrive_as_they_were_sent),
     ("more_frames_than_the_rings_hold_are_sent_in_turn", more_frames_than_the_rings_hold_are_sent_in_turn),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
+    ("long_segments_are_not_sent_together", long_segments_are_not_sent_together),
     ("queues_share_the_traffic", queues_share_the_traffic),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
@@ -259,6 +261,11 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!((counters.tx_packets, counters.tx_bytes), (3, 2 * 1514 + 1518));
     assert_eq!(counters.dropped(DropReason::TxTooLong), 2);
     assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
+}
+
+fn long_segments_are_not_sent_together() {
+    let rack = Rack::new();
+    check_long_segments(&mut rack.open("s0", AfXdpConfig::default()), &mut rack.host());
 }
 
 /// Each queue may be a separate port, or all be one.
