@@ -390,7 +390,14 @@ fn interfaces_that_af_xdp_does_not_suit_get_af_packet() {
     assert_eq!(choose(&rack.switch, "s0", Want::AfXdp).as_deref(), Ok("AF_XDP, native mode, copy"));
     assert_eq!(choose(&rack.switch, "s0", Want::AfPacket).as_deref(), Ok("AF_PACKET"));
     let how = choose(&rack.client, "c0", Want::Auto).expect("open");
-    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IPv4 address"), "{how}");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IP address"), "{how}");
+    // It has got a link-local address of IPv6 when it was brought up.
+    rack.switch.address("s1", ip("fe80::7"), 64).expect("IPv6 address");
+    assert_eq!(choose(&rack.switch, "s1", Want::Auto).as_deref(), Ok("AF_XDP, native mode, copy"));
+    rack.switch.address("s1", ip("fd00:9::7"), 64).expect("IPv6 address");
+    let how = choose(&rack.switch, "s1", Want::Auto).expect("open");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IP address"), "{how}");
+    assert_eq!(choose(&rack.switch, "s0", Want::Auto).as_deref(), Ok("AF_XDP, native mode, copy"));
     let how = choose(&rack.switch, "lo", Want::Auto).expect("open");
     assert!(how.starts_with("AF_PACKET (no AF_XDP: "), "{how}");
     // Its other end may send frames that are too long.
