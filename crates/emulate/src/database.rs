@@ -3,7 +3,8 @@
 use crate::load::Start;
 use crate::plan::{LinkPlan, Plan, cpu_interfaces};
 use pointsman_compile::sources::{as_json, is_carrier};
-use pointsman_control::text::{TextError, to_text};
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::text::{TextError, TextMessage, to_text};
 use pointsman_topology::{End, HostId, Line, Link, SwitchId};
 use pointsman_wire::Mac;
 use serde_json::{Map, Value, json};
@@ -87,7 +88,12 @@ pub fn write((path, text): &File) -> Result<(), DatabaseError> {
 
 /// Whether a file may be replaced: graphs, P4Info, and what compilers write.
 fn is_ours(path: &Path, text: &[u8]) -> bool {
-    if path.extension().is_some_and(|e| e == "txt") || is_carrier(text) {
+    if path.extension().is_some_and(|e| e == "txt") {
+        // With and without the comments of p4c and of ours.
+        return text.starts_with(format!("# proto-file: {}\n", P4Info::FILE).as_bytes())
+            || text.starts_with(b"pkg_info");
+    }
+    if is_carrier(text) {
         return true;
     }
     let Ok(Value::Object(map)) = serde_json::from_slice(text) else { return false };
@@ -207,4 +213,29 @@ fn link(plan: &Plan, link: &Link, settings: &LinkPlan) -> Map<String, Value> {
 fn number(value: f64) -> Value {
     let whole = value as u64;
     if whole as f64 == value { whole.into() } else { value.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_p4info_is_replaced_by_p4info() {
+        let path = std::env::temp_dir().join(format!("pointsman-database-{}_p4rt.txt", std::process::id()));
+        let text = to_text(&P4Info::default()).expect("text");
+        for (old, replaced) in [("notes\n", false), ("", false), (&*text, true), ("pkg_info {\n}\n", true)] {
+            std::fs::write(&path, old).expect("a file");
+            let new = format!("{text}# newer\n");
+            let written = write(&(path.clone(), new.clone()));
+            let found = std::fs::read_to_string(&path).expect("a file");
+            match replaced {
+                true => assert!(written.is_ok() && found == new, "{old}: {written:?}"),
+                false => assert!(
+                    matches!(written, Err(DatabaseError::Other(_))) && found == old,
+                    "{old}: {written:?}"
+                ),
+            }
+        }
+        std::fs::remove_file(&path).expect("a file");
+    }
 }

@@ -124,6 +124,7 @@ pub fn matched(
         (MatchType::Exact, None) => f::FieldMatchType::Exact(f::Exact { value: bytes(value) }),
         (MatchType::Optional, None) => f::FieldMatchType::Optional(f::Optional { value: bytes(value) }),
         (MatchType::Lpm, Some(0)) | (MatchType::Ternary, Some(0)) => return Ok(None),
+        (MatchType::Range, Some(high)) if value == 0 && high == mask(width) => return Ok(None),
         (MatchType::Lpm, Some(len)) if len <= u128::from(width) => {
             let kept = mask(width) & !mask(width - len as u32);
             f::FieldMatchType::Lpm(f::Lpm { value: bytes(value & kept), prefix_len: len as i32 })
@@ -291,6 +292,13 @@ mod tests {
         assert_eq!(lpm, Ok(Some(f::FieldMatchType::Lpm(want))));
         assert_eq!(matched(MatchType::Lpm, 32, (1, Some(0))), Ok(None));
         assert_eq!(matched(MatchType::Ternary, 8, (1, Some(0))), Ok(None));
+        for (width, high) in [(8, 255), (128, u128::MAX)] {
+            assert_eq!(matched(MatchType::Range, width, (0, Some(high))), Ok(None));
+            for (low, high) in [(0, high - 1), (1, high)] {
+                let part = matched(MatchType::Range, width, (low, Some(high)));
+                assert!(matches!(part, Ok(Some(f::FieldMatchType::Range(_)))), "{part:?}");
+            }
+        }
         let ternary = f::Ternary { value: vec![0x10], mask: vec![0xf0] };
         let masked = matched(MatchType::Ternary, 8, (0x1f, Some(0xf0)));
         assert_eq!(masked, Ok(Some(f::FieldMatchType::Ternary(ternary))));

@@ -12,6 +12,7 @@ pub mod database;
 pub mod entries;
 mod exec;
 pub mod fields;
+mod fill;
 pub mod json;
 pub mod load;
 pub mod network;
@@ -131,7 +132,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     for notice in checks::notices(&plan, &starts) {
         say(&format!("warning: {shown}: {notice}"));
     }
+    let texts = Texts { sources, p4_for_json: None };
     if args.check {
+        fill::check(&plan, starts, &texts)?;
         return Ok(ExitCode::SUCCESS);
     }
     let privileges = ensure_privileges()?;
@@ -140,7 +143,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         title: shown,
         pcap: args.pcap.clone().or(plan.captures.then(|| "pcaps".into())),
         log: args.log.clone().or(plan.logs.then(|| "logs".into())),
-        texts: Texts { sources, p4_for_json: None },
+        texts,
     };
     let files = database::files(&plan, &starts)?;
     let network = Arc::new(Network::start(plan, starts, &options)?);

@@ -1,23 +1,23 @@
 //! A network that runs: namespaces and cables of the lab, a switch in each switch's namespace, and their entries.
 
+use crate::fill::{fill, settings};
 use crate::load::Start;
 use crate::plan::{Plan, SwitchPlan, cpu_interfaces};
 use crate::ports::{cables, interfaces, queues};
 use crate::prompt::CONTROLLER;
 use pointsman_control::RpcError;
-use pointsman_control::proto::p4rt;
 use pointsman_lab::Namespace;
 use pointsman_lab::announce::{Announcement, announce};
 use pointsman_lab::process::{Process, command};
 use pointsman_lab::wiring::{Outlet, Style, Wiring, bring_loopback_up};
 use pointsman_live::{Log, SwitchPart};
 use pointsman_node::log::{Format, Level, Log as LogFile, LogError, Rotation};
-use pointsman_node::switch::runtime::{Core, Gone};
+use pointsman_node::switch::runtime::Core;
 use pointsman_node::switch::wires::Watch;
 use pointsman_node::switch::{Setup, Texts};
 use pointsman_ports::DropReason as Lost;
 use pointsman_topology::{End, HostId, LinkId, SwitchId};
-use pointsman_v1model::{DropReason, SwitchConfig};
+use pointsman_v1model::DropReason;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,8 +29,6 @@ use tokio::runtime::Runtime;
 
 /// Rotation of the switches' logs.
 const ROTATION: Rotation = Rotation { max_bytes: 100 << 20, max_files: 1 };
-/// The election id of the tutorials' controllers.
-const ELECTION_ID: p4rt::Uint128 = p4rt::Uint128 { high: 0, low: 1 };
 
 /// What the command line adds.
 #[derive(Clone, Debug, Default)]
@@ -151,8 +149,9 @@ impl Network {
         // Those before one that fails are stopped when the network is dropped.
         for (id, start) in parts {
             let part = network.start_switch(id, &start, options)?;
+            let handle = part.handle.clone();
             network.parts().push(part);
-            network.load(id, start)?;
+            network.tokio.block_on(fill(&network.plan, id, start, &handle))?;
         }
         Ok(network)
     }
@@ -163,43 +162,22 @@ impl Network {
 
     fn start_switch(&self, id: SwitchId, start: &Start, options: &Options) -> Result<SwitchPart, NetError> {
         let (name, plan) = (self.plan.switch(id), &self.plan.switches[id.0 as usize]);
-        let base = Setup::default();
-        let switch = SwitchConfig {
-            cpu_port: plan.cpu_port.or(base.switch.cpu_port),
-            queues_per_port: plan.priority_queues,
-            ..base.switch
-        };
         let p4_for_json = start.source.clone();
         let setup = Setup {
             interfaces: interfaces(&self.plan, &self.wiring, id),
             cables: cables(&self.plan, id),
             pcap: options.pcap.clone(),
-            switch,
+            switch: settings(&self.plan, id),
             queues: queues(&self.plan, id),
             device_id: plan.device_id,
             sources: Texts { p4_for_json, ..options.texts.clone() },
             watch: Watch { each: options.log.is_some(), bytes: 0 },
-            ..base
+            ..Setup::default()
         };
         let log = log(name, options)?;
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, plan.p4runtime));
         let namespace = &self.wiring.switches[id.0 as usize];
         SwitchPart::start(namespace, name, (&self.here, at), setup, &self.tokio, &log).map_err(NetError::Live)
-    }
-
-    /// Gives the last switch its program and entries, as a controller that connects, writes and disconnects.
-    fn load(&self, id: SwitchId, start: Start) -> Result<(), NetError> {
-        let name = self.plan.switch(id).to_string();
-        let Some(program) = start.program else { return Ok(()) };
-        let device_id = self.plan.switches[id.0 as usize].device_id;
-        let handle = self.parts().last().map(|part| part.handle.clone());
-        let handle = handle.ok_or_else(|| NetError::Gone(name.clone()))?;
-        let (places, updates): (Vec<String>, Vec<p4rt::Update>) = start.entries.into_iter().unzip();
-        let write = move |core: &mut Core| as_controller(core, device_id, program, updates);
-        let done = self.tokio.block_on(handle.call(write));
-        let (set, written) = done.map_err(|Gone| NetError::Gone(name.clone()))?;
-        set.map_err(|e| NetError::Program(name.clone(), e))?;
-        written.map_err(|e| NetError::Entries(name, refused(&places, &e)))
     }
 
     /// The threads of its servers.
@@ -390,40 +368,6 @@ fn log(name: &str, options: &Options) -> Result<Log, NetError> {
     let path = folder.join(format!("{name}.log"));
     let file = LogFile::file("switch", Format::Text, Level::Trace, &path, ROTATION).map_err(NetError::Log)?;
     Ok(Arc::new(Mutex::new(move |line: &str| file.info(line))))
-}
-
-type Written = (Result<(), RpcError>, Result<(), RpcError>);
-
-/// Connects, sets the program, writes, disconnects.
-fn as_controller(core: &mut Core, device_id: u64, program: String, updates: Vec<p4rt::Update>) -> Written {
-    let (conn, stream) = core.open_stream(None);
-    let election_id = Some(ELECTION_ID);
-    let arbitration = p4rt::MasterArbitrationUpdate { device_id, election_id, ..Default::default() };
-    let update = Some(p4rt::stream_message_request::Update::Arbitration(arbitration));
-    core.stream_message(conn, &p4rt::StreamMessageRequest { update });
-    let config =
-        p4rt::ForwardingPipelineConfig { p4_device_config: program.into_bytes(), ..Default::default() };
-    let action = p4rt::set_forwarding_pipeline_config_request::Action::VerifyAndCommit as i32;
-    let request = p4rt::SetForwardingPipelineConfigRequest {
-        device_id,
-        election_id,
-        action,
-        config: Some(config),
-        ..Default::default()
-    };
-    let set = core.set_pipeline(None, &request).map(drop);
-    let request = p4rt::WriteRequest { device_id, election_id, updates, ..Default::default() };
-    let written = if set.is_ok() { core.write(None, &request).map(drop) } else { Ok(()) };
-    core.close_stream(conn);
-    drop(stream);
-    (set, written)
-}
-
-/// The entries that a switch refused, by place.
-fn refused(places: &[String], error: &RpcError) -> Vec<(String, String)> {
-    let each = places.iter().zip(&error.details).filter(|(_, d)| d.canonical_code != 0);
-    let refused: Vec<_> = each.map(|(place, d)| (place.clone(), d.message.clone())).collect();
-    if refused.is_empty() { vec![("entries".to_string(), error.message.clone())] } else { refused }
 }
 
 /// What is printed about a switch.

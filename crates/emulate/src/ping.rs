@@ -26,13 +26,15 @@ fn request(id: u16, sequence: u16) -> Vec<u8> {
     packet
 }
 
-/// The source of an answer to requests with this id, from a packet with its IPv4 header.
-fn answer(packet: &[u8], id: u16) -> Option<Ipv4Addr> {
+/// The source of an answer to one of the requests that were sent to these addresses with this id, from a packet with its IPv4 header.
+fn answer(packet: &[u8], to: &[Ipv4Addr], id: u16) -> Option<Ipv4Addr> {
     let header = usize::from(packet.first()? & 0xf) * 4;
-    let source: &[u8; 4] = packet.get(12..16)?.first_chunk()?;
+    let source = Ipv4Addr::from(*packet.get(12..16)?.first_chunk::<4>()?);
     let icmp = packet.get(header..)?;
-    let right = icmp.first() == Some(&ECHO_REPLY) && icmp.get(4..6)? == id.to_be_bytes();
-    right.then(|| Ipv4Addr::from(*source))
+    let sequence = u16::from_be_bytes(*icmp.get(6..8)?.first_chunk()?);
+    let asked = to.get(usize::from(sequence).checked_sub(1)?);
+    let right = icmp[0] == ECHO_REPLY && icmp[4..6] == id.to_be_bytes() && asked == Some(&source);
+    right.then_some(source)
 }
 
 /// The answers to requests.
@@ -45,6 +47,7 @@ pub struct Answers {
 }
 
 /// Sends a request to each of these addresses from a host, and gives those that answered, each one's duplicates within [`LINGER`] included.
+/// `id` is that of no earlier requests of the host, whose answers may still come.
 ///
 /// # Errors
 /// The host can have no socket for this.
@@ -66,7 +69,7 @@ pub fn ping(from: &Namespace, to: &[Ipv4Addr], id: u16) -> io::Result<Answers> {
             let mut packet = [0; 2048];
             match socket.read(&mut packet) {
                 Ok(n) => {
-                    let Some(source) = answer(&packet[..n], id).filter(|a| to.contains(a)) else { continue };
+                    let Some(source) = answer(&packet[..n], to, id) else { continue };
                     let first = answers.from.insert(source);
                     answers.duplicates += usize::from(!first);
                     if first && answers.from.len() == to.len() {
@@ -89,17 +92,23 @@ mod tests {
 
     #[test]
     fn packets() {
-        let sent = request(0x1234, 7);
+        let sent = request(0x1234, 2);
+        let to = [8, 9, 10].map(|n| Ipv4Addr::new(10, 0, 0, n));
         assert_eq!((sent.len(), folded(sum(&sent))), (56, 0xffff));
         let mut packet = vec![0x45; 20];
         packet[12..16].copy_from_slice(&[10, 0, 0, 9]);
         packet.extend(&sent);
-        assert_eq!(answer(&packet, 0x1234), None, "a request");
+        assert_eq!(answer(&packet, &to, 0x1234), None, "a request");
         packet[20] = ECHO_REPLY;
-        assert_eq!(answer(&packet, 0x1234), Some(Ipv4Addr::new(10, 0, 0, 9)));
-        assert_eq!(answer(&packet, 0x1235), None);
-        for n in 0..packet.len().min(26) {
-            assert_eq!(answer(&packet[..n], 0x1234), None, "{n} bytes");
+        assert_eq!(answer(&packet, &to, 0x1234), Some(to[1]));
+        assert_eq!(answer(&packet, &to, 0x1235), None, "of other requests");
+        for wrong in [0, 1, 3, 4] {
+            packet[27] = wrong;
+            assert_eq!(answer(&packet, &to, 0x1234), None, "{wrong} is not the number of its request");
+        }
+        packet[27] = 2;
+        for n in 0..28 {
+            assert_eq!(answer(&packet[..n], &to, 0x1234), None, "{n} bytes");
         }
     }
 }

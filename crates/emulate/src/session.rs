@@ -70,12 +70,14 @@ pub struct Session<'n> {
     interactive: bool,
     /// Commands that failed.
     failed: u64,
+    /// Of the last echo requests.
+    ping_id: u16,
 }
 
 impl<'n> Session<'n> {
     /// A prompt for a person, or one that carries out a script.
     pub fn new(network: &'n Network, interactive: bool) -> Self {
-        Session { network, interactive, failed: 0 }
+        Session { network, interactive, failed: 0, ping_id: 0 }
     }
 
     /// Reads and carries out commands until the end of the input or `exit`. Of a script: whether all commands succeeded.
@@ -205,13 +207,14 @@ impl<'n> Session<'n> {
     }
 
     /// Every host to every other one, as Mininet prints it.
-    fn ping_all(&self) -> Result<(), Failure> {
+    fn ping_all(&mut self) -> Result<(), Failure> {
         let hosts = self.network.plan.topology.hosts();
         let (mut sent, mut received, mut duplicates) = (0, 0, 0);
         for (i, host) in hosts.iter().enumerate() {
             let others: Vec<usize> = (0..hosts.len()).filter(|j| *j != i).collect();
             let to: Vec<Ipv4Addr> = others.iter().map(|j| hosts[*j].address).collect();
-            let answers = ping(&self.network.wiring.hosts[i], &to, i as u16 + 1)
+            self.ping_id = self.ping_id.wrapping_add(1);
+            let answers = ping(&self.network.wiring.hosts[i], &to, self.ping_id)
                 .map_err(|e| Failure::Ping(host.name.clone(), e))?;
             let shown = others.iter().map(|j| match answers.from.contains(&hosts[*j].address) {
                 true => hosts[*j].name.as_str(),

@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use socket2::SockAddr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -86,6 +87,25 @@ pub fn unpin() -> bool {
 pub(crate) fn memory_file(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
     // SAFETY: the name is NUL-terminated and outlives the call.
     owned(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })
+}
+
+/// A file in memory with this content, which cannot change any more.
+pub(crate) fn sealed_file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is NUL-terminated and outlives the call.
+    let mut file = File::from(owned(unsafe { libc::memfd_create(name.as_ptr(), flags) })?);
+    file.write_all(content)?;
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    Ok(file)
+}
+
+/// Whether a file was made by [`sealed_file`]. No other file, not even one of tmpfs, can have such a seal.
+pub(crate) fn is_sealed(file: &File) -> bool {
+    // SAFETY: no memory is passed.
+    let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) });
+    seals.is_ok_and(|seals| seals & libc::F_SEAL_WRITE != 0)
 }
 
 /// In a child that is about to run another program: moves it into the network namespace, and has it killed when the

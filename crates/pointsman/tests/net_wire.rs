@@ -6,6 +6,7 @@ use pointsman_lab::wiring::bring_loopback_up;
 use pointsman_lab::{Namespace, ensure};
 use std::error::Error;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ pub const TESTS: &[(&str, Test)] = &[
     ("a_script_for_two_hosts", a_script_for_two_hosts),
     ("three_switches_and_a_cut_link", three_switches_and_a_cut_link),
     ("a_controller_and_other_terminals", a_controller_and_other_terminals),
+    ("networks_of_other_users_are_not_entered", networks_of_other_users_are_not_entered),
     ("nothing_is_left_after_a_kill", nothing_is_left_after_a_kill),
     ("duplicates_are_counted", duplicates_are_counted),
     ("scripts_of_p4_utils", scripts_of_p4_utils),
@@ -289,6 +291,39 @@ fn exec(network: &Child, words: &[&str]) -> Result<Output, Box<dyn Error>> {
     }
 }
 
+/// An ordinary user enters the network that it runs, without privileges; root does not.
+fn networks_of_other_users_are_not_entered() -> Outcome {
+    const NOBODY: u32 = 65534;
+    let test = "networks_of_other_users_are_not_entered";
+    // A namespace of users need not have other ones.
+    let become_nobody = |command: &mut Command| command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn();
+    let mut command = pointsman(&["net", "--no-prompt", &file("examples/net/pair.json")]);
+    let mut network = match become_nobody(command.stdout(Stdio::null()).stderr(Stdio::piped())) {
+        Ok(network) => network,
+        Err(e) => return Ok(pointsman_needs::skip(test, &format!("no ordinary user can run this: {e}"))),
+    };
+    let pid = network.id().to_string();
+    let enter = ["net", "exec", "--pid", &pid, "h1", "cat", "/proc/net/dev"];
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let own = loop {
+        let mut command = pointsman(&enter);
+        let own = become_nobody(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()?;
+        if own.status.success() || network.try_wait()?.is_some() || Instant::now() > deadline {
+            break own;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let root = pointsman(&enter).output()?;
+    let _ = network.kill();
+    let err = text(&network.wait_with_output()?.stderr);
+    if err.contains("this user may not make namespaces") {
+        return Ok(pointsman_needs::skip(test, &err));
+    }
+    ensure!(text(&own.stdout).contains("eth0:"), "{own:?}\n{err}");
+    ensure!(!root.status.success() && text(&root.stderr).contains("no network"), "{root:?}");
+    Ok(())
+}
+
 /// A controller as the tutorials write them: P4Info and device config from `build`, the program wrapped as PI's clients do it, election id 1.
 fn a_controller_and_other_terminals() -> Outcome {
     apart()?;
@@ -403,7 +438,10 @@ fn files_that_do_not_fit() -> Outcome {
     refused(&pair, &other, &[place, "pair-s1.json: table_entries[1].action_name: "])?;
     // What only the switch knows.
     let twice = entries.replace("02:00:00:00:00:02", "02:00:00:00:00:01");
-    refused(&pair, &twice, &["switch s1: pair-s1.json: table_entries[1]: "])?;
+    let place = "switch s1: pair-s1.json: table_entries[1]: ";
+    refused(&pair, &twice, &[place])?;
+    let checked = script(&["--check", &dir.path("topology.json")], "")?;
+    ensure!(checked.status.code() == Some(1) && text(&checked.stderr).contains(place), "{checked:?}");
     let missing = entries.replace(&forwarder, "build/none.json");
     refused(&pair, &missing, &["pair-s1.json: bmv2_json: cannot find the P4 source of build/none.json"])?;
     std::fs::write(dir.path("none.p4"), "control {")?;

@@ -86,6 +86,8 @@ pub struct AfPacket {
     socket: OwnedFd,
     config: AfPacketConfig,
     interface: i32,
+    /// Longest frame without a VLAN tag.
+    longest: usize,
     link: LinkState,
     ring: Option<PacketRing>,
     buffers: Box<ReceiveBuffers>,
@@ -138,6 +140,7 @@ impl AfPacket {
             socket,
             config,
             interface: 0,
+            longest: 0,
             link: LinkState::new(Link::Down),
             ring,
             buffers: ReceiveBuffers::new(),
@@ -145,7 +148,7 @@ impl AfPacket {
             counters: Counters::default(),
         };
         port.bind(found.index).map_err(failed("bind to the interface"))?;
-        port.link.set(if found.up { Link::Up } else { Link::Down });
+        port.look_at(&found);
         Ok(port)
     }
 
@@ -159,8 +162,13 @@ impl AfPacket {
             }
             self.bind(found.index)?;
         }
-        self.link.set(if found.up { Link::Up } else { Link::Down });
+        self.look_at(found);
         Ok(())
+    }
+
+    fn look_at(&mut self, found: &sys::Interface) {
+        self.longest = found.mtu as usize + 14;
+        self.link.set(if found.up { Link::Up } else { Link::Down });
     }
 
     /// Receives from the interface from now on.
@@ -360,7 +368,8 @@ impl Port for AfPacket {
         let mut total = 0;
         let mut checked = false;
         while let Some(first) = frames.first() {
-            let (sent, joined) = sys::outgoing::send(&self.socket, frames, self.config.join);
+            let joining = self.config.join.then_some(self.longest);
+            let (sent, joined) = sys::outgoing::send(&self.socket, frames, joining);
             let error = match sent {
                 Ok(sent) => {
                     self.counters.add_sent(&frames[..sent]);
@@ -388,6 +397,8 @@ impl Port for AfPacket {
                 self.drop_front(DropReason::TxTooShort, 1, pool, frames);
             } else if error.raw_os_error() == Some(libc::EMSGSIZE) {
                 self.drop_front(DropReason::TxTooLong, 1, pool, frames);
+                // The MTU may be another one by now.
+                self.check_link();
             } else {
                 self.drop_front(DropReason::TxRefused, 1, pool, frames);
             }

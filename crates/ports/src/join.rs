@@ -63,11 +63,18 @@ impl Segment {
     }
 }
 
+/// Whether an interface sends a frame whose frames without a VLAN tag may have `longest` bytes.
+pub(crate) fn fits(frame: &[u8], longest: usize) -> bool {
+    let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
+    frame.len() <= longest + if tagged { 4 } else { 0 }
+}
+
 /// Finds out how many frames from the front, at least two, are segments that cutting one super-frame would give again,
-/// bit by bit, and makes the header of that super-frame.
-pub(crate) fn join(frames: &[Frame]) -> Option<Joined> {
+/// bit by bit, and makes the header of that super-frame. A segment longer than `longest` is not among them: the kernel does not
+/// check the length of the segments in a super-frame.
+pub(crate) fn join(frames: &[Frame], longest: usize) -> Option<Joined> {
     let (first, second) = (frames.first()?, frames.get(1)?);
-    if first.len() < LEAST_BYTES || second.len() > first.len() {
+    if first.len() < LEAST_BYTES || second.len() > first.len() || !fits(first, longest) {
         return None;
     }
     let segment = Segment::parse(first)?;

@@ -6,6 +6,9 @@ use super::*;
 use crate::FramePool;
 use crate::offload::{VnetHeader, expand};
 
+/// Of an interface with an MTU of 9000 bytes.
+const LONGEST: usize = 9014;
+
 /// The segments of a stream, made by cutting a super-frame with the given flags.
 fn segments(v6: bool, bytes: usize, size: usize, last_flags: u8) -> Vec<Frame> {
     let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
@@ -34,7 +37,7 @@ fn segments(v6: bool, bytes: usize, size: usize, last_flags: u8) -> Vec<Frame> {
 
 /// Joins frames, checks that cutting restores the same frames, and returns the number of joined ones.
 fn check(frames: &[Frame]) -> usize {
-    let Some(joined) = join(frames) else {
+    let Some(joined) = join(frames, LONGEST) else {
         return 0;
     };
     let mut whole = joined.header[..joined.payload].to_vec();
@@ -46,6 +49,12 @@ fn check(frames: &[Frame]) -> usize {
     expand(&header, &mut whole, &mut FramePool::default(), &mut again).unwrap();
     assert_eq!(again, frames[..joined.count]);
     joined.count
+}
+
+#[test]
+fn segments_that_the_interface_does_not_send_are_not_joined() {
+    let frames = segments(true, 30_000, LONGEST + 1 - 86, 0);
+    assert_eq!((frames[0].len(), check(&frames)), (LONGEST + 1, 0));
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Observer {
     /// The kernel did not take it.
     pub fn send(&self, frame: Vec<u8>) -> Result<(), PortError> {
         let system = |source| PortError::System { port: self.name.clone(), doing: "send", source };
-        match sys::outgoing::send(&self.socket, &[frame], false).0 {
+        match sys::outgoing::send(&self.socket, &[frame], None).0 {
             Ok(1) => Ok(()),
             Ok(_) => Err(system(io::ErrorKind::WouldBlock.into())),
             Err(e) => Err(system(e)),

@@ -18,8 +18,8 @@ pub enum Want {
 /// Opens an interface of the current network namespace, and says in one line how, for the log: kind, mode, and why it
 /// was not something faster.
 ///
-/// [`Want::Auto`] does not use AF_XDP if it would disconnect the machine: an interface with an IPv4 address is in use
-/// by the kernel itself, and AF_XDP would take away all incoming frames.
+/// [`Want::Auto`] does not use AF_XDP if it would disconnect the machine: an interface with an IPv4 address, or an IPv6
+/// address that is not link-local, is in use by the kernel itself, and AF_XDP would take away all incoming frames.
 ///
 /// The same holds if traffic control shapes, drops or marks outgoing frames: AF_XDP bypasses it. If AF_XDP is requested
 /// all the same, the log line mentions this.
@@ -89,8 +89,8 @@ fn open(name: &str, want: Want, ports: Option<usize>) -> Result<Opened, PortErro
     // Whoever may not ask has shaped nothing.
     let shaping = shaping(found.index).ok().flatten();
     if want == Want::Auto {
-        if sys::has_ipv4_address(&socket, name) {
-            return packet(" (no AF_XDP: the interface has an IPv4 address, which AF_XDP would cut off)");
+        if sys::has_ip_address(&socket, name) {
+            return packet(" (no AF_XDP: the interface has an IP address, which AF_XDP would cut off)");
         }
         if let Some(what) = &shaping {
             return packet(&format!(" (no AF_XDP: it would send past {what})"));

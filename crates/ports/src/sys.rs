@@ -222,8 +222,23 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     }
 }
 
-/// Whether the interface has an IPv4 address.
-pub(crate) fn has_ipv4_address(socket: &OwnedFd, name: &str) -> bool {
+/// Whether an interface of the thread's network namespace has an IPv6 address that is not only for its link.
+fn has_ipv6_address(name: &str) -> bool {
+    const LINK_LOCAL: &str = "20";
+    // Address, number of the interface, prefix length, scope, flags, name.
+    let concerns = |line: &str| {
+        let mut words = line.split_whitespace().skip(3);
+        words.next() != Some(LINK_LOCAL) && words.nth(1) == Some(name)
+    };
+    std::fs::read_to_string("/proc/thread-self/net/if_inet6").is_ok_and(|all| all.lines().any(concerns))
+}
+
+/// Whether an interface of the thread's network namespace, which is also that of the socket, has an IP address that is not only for
+/// its link.
+pub(crate) fn has_ip_address(socket: &OwnedFd, name: &str) -> bool {
+    if has_ipv6_address(name) {
+        return true;
+    }
     let Ok(mut request) = interface_request(name) else {
         return false;
     };

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::af_packet::check_name;
+use crate::join::fits;
 use crate::link_state::{Link, LinkState, RECOVERY_INTERVAL_NS};
 use crate::offload::{self, VnetHeader};
 use crate::sys::outgoing::Outgoing;
@@ -173,15 +174,14 @@ impl Port for Tap {
     ) -> Result<usize, PortError> {
         let mut total = 0;
         while let [first, ..] = &frames[..] {
-            let tagged = matches!(first.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
             if first.len() < 14 {
                 self.drop_front(DropReason::TxTooShort, 1, pool, frames);
                 continue;
-            } else if first.len() > self.longest + if tagged { 4 } else { 0 } {
+            } else if !fits(first, self.longest) {
                 self.drop_front(DropReason::TxTooLong, 1, pool, frames);
                 continue;
             }
-            let Some(outgoing) = Outgoing::first(frames, self.join) else {
+            let Some(outgoing) = Outgoing::first(frames, self.join.then_some(self.longest)) else {
                 break;
             };
             let (count, joined) = (outgoing.count(), outgoing.is_joined());

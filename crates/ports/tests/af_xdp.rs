@@ -20,8 +20,9 @@ use pointsman_ports::{
 mod rack;
 mod support;
 use rack::{
-    Rack, STREAM_BYTES, Stopper, check_down_and_up, check_removed_and_made_again, check_traffic,
-    experimental, forward_between, ip, is_experimental, now_ns, receive, run, send, stream, stream_byte,
+    Rack, STREAM_BYTES, Stopper, check_down_and_up, check_long_segments, check_removed_and_made_again,
+    check_traffic, experimental, forward_between, ip, is_experimental, now_ns, receive, run, send, stream,
+    stream_byte,
 };
 use support::Netns;
 
@@ -32,6 +33,7 @@ const TESTS: &[(&str, fn())] = &[
     ("frames_arrive_as_they_were_sent", frames_arrive_as_they_were_sent),
     ("more_frames_than_the_rings_hold_are_sent_in_turn", more_frames_than_the_rings_hold_are_sent_in_turn),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
+    ("long_segments_are_not_sent_together", long_segments_are_not_sent_together),
     ("queues_share_the_traffic", queues_share_the_traffic),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
@@ -261,6 +263,11 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
 }
 
+fn long_segments_are_not_sent_together() {
+    let rack = Rack::new();
+    check_long_segments(&mut rack.open("s0", AfXdpConfig::default()), &mut rack.host());
+}
+
 /// Each queue may be a separate port, or all be one.
 fn queues_share_the_traffic() {
     let [client, switch] = [(); 2].map(|()| Netns::new().expect("network namespace"));
@@ -383,7 +390,14 @@ fn interfaces_that_af_xdp_does_not_suit_get_af_packet() {
     assert_eq!(choose(&rack.switch, "s0", Want::AfXdp).as_deref(), Ok("AF_XDP, native mode, copy"));
     assert_eq!(choose(&rack.switch, "s0", Want::AfPacket).as_deref(), Ok("AF_PACKET"));
     let how = choose(&rack.client, "c0", Want::Auto).expect("open");
-    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IPv4 address"), "{how}");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IP address"), "{how}");
+    // It has got a link-local address of IPv6 when it was brought up.
+    rack.switch.address("s1", ip("fe80::7"), 64).expect("IPv6 address");
+    assert_eq!(choose(&rack.switch, "s1", Want::Auto).as_deref(), Ok("AF_XDP, native mode, copy"));
+    rack.switch.address("s1", ip("fd00:9::7"), 64).expect("IPv6 address");
+    let how = choose(&rack.switch, "s1", Want::Auto).expect("open");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IP address"), "{how}");
+    assert_eq!(choose(&rack.switch, "s0", Want::Auto).as_deref(), Ok("AF_XDP, native mode, copy"));
     let how = choose(&rack.switch, "lo", Want::Auto).expect("open");
     assert!(how.starts_with("AF_PACKET (no AF_XDP: "), "{how}");
     // Its other end may send frames that are too long.

@@ -21,9 +21,9 @@ use pointsman_ports::{
 mod rack;
 mod support;
 use rack::{
-    Rack, STREAM_BYTES, check_down_and_up, check_removed_and_made_again, check_traffic, experimental,
-    forward_between, ip, is_experimental, now_ns, receive, receive_what_is_there, run, send, stream,
-    stream_byte, wait_for_error, wait_until_up,
+    Rack, STREAM_BYTES, check_down_and_up, check_long_segments, check_removed_and_made_again, check_traffic,
+    experimental, forward_between, ip, is_experimental, now_ns, receive, receive_what_is_there, run, send,
+    stream, stream_byte, wait_for_error, wait_until_up,
 };
 use support::Netns;
 
@@ -35,6 +35,7 @@ const TESTS: &[(&str, fn())] = &[
     ("frames_of_this_machine_are_not_received", frames_of_this_machine_are_not_received),
     ("an_observer_sees_both_ways", an_observer_sees_both_ways),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
+    ("long_segments_are_not_sent_together", long_segments_are_not_sent_together),
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
     ("a_burst_waits_in_the_ring", a_burst_waits_in_the_ring),
     ("traffic_control_is_not_passed_by", traffic_control_is_not_passed_by),
@@ -276,6 +277,11 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!(counters.dropped(DropReason::TxTooLong), 2);
     assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
     assert_eq!(counters.dropped_total(Direction::Transmit), 4);
+}
+
+fn long_segments_are_not_sent_together() {
+    let rack = Rack::new();
+    check_long_segments(&mut rack.open("s0", AfPacketConfig::default()), &mut rack.host());
 }
 
 fn frames_that_overflow_the_socket_are_counted() {

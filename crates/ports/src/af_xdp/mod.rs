@@ -346,8 +346,7 @@ impl AfXdp {
 
 /// Where the first segments are that may be sent as one, and how.
 fn find_joined(frames: &[Frame], longest: usize) -> Option<(usize, Joined)> {
-    let fits = |&at: &usize| frames[at].len() <= longest;
-    (0..frames.len()).filter(fits).find_map(|at| Some((at, join(&frames[at..])?)))
+    (0..frames.len()).find_map(|at| Some((at, join(&frames[at..], longest)?)))
 }
 
 /// The prerequisites of opening a port: a socket for requests, the interface, and its queues.

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::af_packet::is_link_trouble;
+use crate::join::fits;
 use crate::offload;
 use crate::sys::xsk::{XdpSizes, XdpSocket};
 use crate::{Counters, DropReason, Frame, FramePool};
@@ -108,10 +109,9 @@ impl Queue {
             let room = self.socket.sent.room(count as u32) as usize;
             let (mut used, mut sent) = (0, 0);
             for frame in &frames[..count] {
-                let tagged = frame.get(12..14).is_some_and(|kind| matches!(kind, [0x81, 0] | [0x88, 0xa8]));
                 if frame.len() < 14 {
                     counters.add_drops(DropReason::TxTooShort, 1);
-                } else if frame.len() > longest + if tagged { 4 } else { 0 } {
+                } else if !fits(frame, longest) {
                     counters.add_drops(DropReason::TxTooLong, 1);
                 } else {
                     if sent >= room {

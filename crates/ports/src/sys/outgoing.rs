@@ -15,10 +15,10 @@ pub(crate) enum Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// The first message of some frames. `joining`: segments of a stream may be sent as one.
-    pub fn first(frames: &'a [Vec<u8>], joining: bool) -> Option<Self> {
+    /// The first message of some frames. `joining`: segments of a stream may be sent as one, if they are at most this long.
+    pub fn first(frames: &'a [Vec<u8>], joining: Option<usize>) -> Option<Self> {
         let first = frames.first()?;
-        Some(match if joining { join(frames) } else { None } {
+        Some(match joining.and_then(|longest| join(frames, longest)) {
             Some(joined) => {
                 let count = joined.count;
                 Self::Joined(Box::new(joined), &frames[..count])
@@ -69,8 +69,12 @@ pub(crate) fn send_joined(socket: &OwnedFd, joined: Joined, frames: &[Vec<u8>]) 
 }
 
 /// Sends frames from the front and returns how many the kernel took, and whether the first message, which an error refers to,
-/// was a super-frame. `joining`: segments of a stream may be sent as one.
-pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::Result<usize>, bool) {
+/// was a super-frame. `joining`: as for [`Outgoing::first`].
+pub(crate) fn send(
+    socket: &OwnedFd,
+    frames: &[Vec<u8>],
+    joining: Option<usize>,
+) -> (io::Result<usize>, bool) {
     let room = frames.len().min(MAX_BATCH);
     let mut outgoing = Vec::with_capacity(room);
     let mut rest = frames;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use etherparse::PacketBuilder;
 use pointsman_ports::{
     AfPacket, AfPacketConfig, Counters, DropReason, Frame, FramePool, Poller, Port, PortError,
 };
@@ -189,6 +190,30 @@ pub fn experimental(tags: &[u8], length: usize) -> Frame {
 
 pub fn is_experimental(frame: &Frame) -> bool {
     frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
+}
+
+/// Segments of a TCP stream that follow each other, each a frame of this length.
+pub fn segments(count: u32, length: usize) -> Vec<Frame> {
+    let payload = vec![7; length - 74];
+    let segment = |n| {
+        let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+        let ip = ethernet.ipv6([1; 16], [2; 16], 64);
+        let mut frame = Vec::new();
+        let tcp = ip.tcp(4000, 80, n * payload.len() as u32, 500).ack(77);
+        tcp.write(&mut frame, &payload).expect("a frame");
+        frame
+    };
+    (0..count).map(segment).collect()
+}
+
+/// What an interface sends does not depend on the frames next to it.
+pub fn check_long_segments(port: &mut dyn Port, host: &mut dyn Port) {
+    let good = segments(3, 1514);
+    assert_eq!(send(port, &segments(3, 3000)), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxTooLong), 3);
+    assert_eq!(send(port, &good), 3);
+    let stream = |frame: &Frame| frame.get(20) == Some(&6);
+    assert_eq!(receive(host, 3, stream), good);
 }
 
 pub fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
