@@ -30,8 +30,9 @@ control Reports(inout headers_t hdr,
                 inout standard_metadata_t standard_metadata,
                 out note_t note) {
     // Newest report, by device whose agent sent it. With a digest: number of the key, sender's microseconds; without:
-    // the sender's milliseconds.
-    register<bit<64>>(DEVICE_NUMBERS) report_sequence;
+    // the sender's milliseconds. Behind those of all devices, the numbers of the newest wide probes: nobody signs these, so that they
+    // must not say which reports are new.
+    register<bit<64>>(2 * DEVICE_NUMBERS) report_sequence;
 
     // Why the last report from the place of a device's agent was refused (a drop reason), or 0: it was accepted. By device, for
     // the controller, which can then tell refused reports from silence.
@@ -289,7 +290,8 @@ control Reports(inout headers_t hdr,
         // A report that is not newer than the last accepted one is refused.
         if (checks && meta.drop_reason == DROP_NONE) {
             bit<64> newest;
-            report_sequence.read(newest, (bit<32>)sender);
+            bit<32> place = meta.probe == PROBE_NONE ? (bit<32>)sender : DEVICE_NUMBERS | (bit<32>)sender;
+            report_sequence.read(newest, place);
             bit<64> behind = (newest - sequence) & 0xffffffff;
             if (second == 0) {
                 // Key and digest are right, so numbers only rise, and each is accepted once.
@@ -302,7 +304,7 @@ control Reports(inout headers_t hdr,
                 meta.drop_reason = DROP_REPORT_STALE;
             }
             if (meta.drop_reason == DROP_NONE) {
-                report_sequence.write((bit<32>)sender, sequence);
+                report_sequence.write(place, sequence);
             }
         }
         note.believed = meta.drop_reason == DROP_NONE;
