@@ -658,7 +658,7 @@ control BalancerIngress(inout headers_t hdr,
 #endif
 
             if (expired || unknown || meta.again) {
-                make_reset.apply(hdr, meta, expired || unknown);
+                make_reset.apply(hdr, meta, expired || unknown, meta.again && to_service && (conn.options & OPTION_TUNNEL) != 0);
             }
             if (expired) {
                 meta.again = true;
