@@ -376,7 +376,7 @@ struct metadata_t {
 // Why a packet was dropped: index into the counter `drops`.
 const bit<8> DROP_NONE = 0;
 const bit<8> DROP_MALFORMED = 1;          // headers or packet cut short, or inconsistent
-const bit<8> DROP_CHECKSUM = 2;           // IPv4 header checksum wrong
+const bit<8> DROP_CHECKSUM = 2;           // of the IPv4 header, or of a datagram to the port of reports
 const bit<8> DROP_UNKNOWN_MAC = 3;        // for a station that no table knows
 const bit<8> DROP_NO_ROUTE = 4;           // for an address that no table knows
 const bit<8> DROP_TTL = 5;                // time to live exceeded
