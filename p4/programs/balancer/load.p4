@@ -34,7 +34,6 @@ const bit<8> METRIC_IN_FLIGHT = 6;
 struct reported_t {
     bit<1>  metrics;   // there are metrics: compute, memory, network, queue
     bit<1>  probe;     // they are a probe's: with a weight, without a queue
-    bit<1>  corrects;  // the queue is what is in flight
     bit<8>  weight;
 }
 
@@ -72,8 +71,8 @@ struct factors_t {
 #define LAST_HEARD_ARRAY(i) register<bit<48>> last_heard##i
 #define LOAD(i) reported##i, in_flight##i
 #define LOAD_ARRAYS(i) register<bit<64>> reported##i, register<bit<24>> in_flight##i
-#define STATE(i) last_heard##i, reported##i, in_flight##i
-#define STATE_ARRAYS(i) register<bit<48>> last_heard##i, register<bit<64>> reported##i, register<bit<24>> in_flight##i
+#define REPORTS(i) last_heard##i, reported##i
+#define REPORT_ARRAYS(i) register<bit<48>> last_heard##i, register<bit<64>> reported##i
 
 // A metric of a device. `reported` is compute, memory, network, queue, weight, latency (8 bits each), and how many connections it got
 // since. No decision looks at the latency: it is for those who read the register.
@@ -121,7 +120,7 @@ control LookAtDevice(in server_t server, in bit<1> enabled, in measure_t measure
 
 // Takes note of a report or probe about a device (`mine`). `now` is HEARD_FAILED if the device failed its health check.
 control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in reported_t report, in bit<32> load, in bit<8> latency)
-                    (register<bit<48>> last_heard, register<bit<64>> reported, register<bit<24>> in_flight) {
+                    (register<bit<48>> last_heard, register<bit<64>> reported) {
     apply {
         bit<32> at = (bit<32>)server;
         if (mine) {
@@ -138,9 +137,6 @@ control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in repo
                 reported.write(at, load[31:8]
                     ++ (report.probe == 1 ? was[39:32] ++ report.weight ++ was[23:16] : load[7:0] ++ was[31:24] ++ latency)
                     ++ 16w0);
-                if (report.corrects == 1) {
-                    in_flight.write(at, (bit<24>)load[7:0]);
-                }
             }
         }
     }
@@ -217,12 +213,12 @@ control LookAtLoad(in server_t server, in devices_t enabled, in measure_t measur
 }
 
 // Takes note of a report about devices of a server; `words` is the load of each of eight, in the half of the server that it is about.
-#define NOTE_OF(i) NoteOfDevice(last_heard##i, reported##i, in_flight##i) device##i
+#define NOTE_OF(i) NoteOfDevice(last_heard##i, reported##i) device##i
 #define NOTE(i) \
     device##i.apply(note.devices[i:i] == 1, server, heard, note.load, words[255 - 32 * (i % 8):224 - 32 * (i % 8)], \
                     note.agent[i:i] == 1 ? note.latency : 8w0)
 control NoteLoad(in note_t note, in server_t server, in time_us_t now, in bit<256> words)
-                (DEVICE_LIST(STATE_ARRAYS), register<devices_t> accel_state, register<bit<48>> server_heard,
+                (DEVICE_LIST(REPORT_ARRAYS), register<devices_t> accel_state, register<bit<48>> server_heard,
                  register<bit<48>> spare_heard) {
     EACH_DEVICE(NOTE_OF);
 

@@ -30,7 +30,7 @@ control Reports(inout headers_t hdr,
                 inout standard_metadata_t standard_metadata,
                 out note_t note) {
     // Newest report, by device whose agent sent it. With a digest: number of the key, sender's microseconds; without:
-    // the sender's milliseconds. Behind those of all devices, the numbers of the newest wide probes: nobody signs these, so that they
+    // the sender's milliseconds. Behind those of all devices, the numbers of the newest wide probes: these carry no digest, so they
     // must not say which reports are new.
     register<bit<64>>(2 * DEVICE_NUMBERS) report_sequence;
 
@@ -147,7 +147,7 @@ control Reports(inout headers_t hdr,
     }
 
     apply {
-        note = { false, 0, 0, false, { 0, 0, 0, 0 }, 0, 0 };
+        note = { false, 0, 0, false, { 0, 0, 0 }, 0, 0 };
         bit<64> sequence = 0;
         bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
         bool checks = false;   // it is accepted if it is newer than all before
@@ -202,9 +202,6 @@ control Reports(inout headers_t hdr,
                     note.available = 0;
                 }
                 note.load.metrics = 1;
-                if ((hdr.frame_report.flags & FRAME_REPORT_CORRECTS) != 0) {
-                    note.load.corrects = 1;
-                }
                 note.failed = (hdr.frame_report.flags & FRAME_REPORT_FAILED) != 0;
                 meta.server = SERVER_OF(hdr.frame_report.device);
                 bit<32> load = hdr.frame_report.compute ++ hdr.frame_report.memory ++ hdr.frame_report.network
@@ -226,9 +223,6 @@ control Reports(inout headers_t hdr,
                 note.latency = hdr.report.metrics[15:8];
                 if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
                     note.load.metrics = 1;
-                    if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
-                        note.load.corrects = 1;
-                    }
                 }
                 meta.server = hdr.report.server[12:0];
                 if (hdr.signed_report.isValid()) {

@@ -582,14 +582,8 @@ impl Agent {
         let key = self.config.key.map(|(_, key)| key);
         let stamp = self.stamp(now);
         let (of, load) = (&self.parts[part], self.load(part));
-        let report = FrameReport {
-            device: of.device,
-            busy: of.busy || of.failed,
-            corrects: false,
-            failed: of.failed,
-            load,
-            stamp,
-        };
+        let report =
+            FrameReport { device: of.device, busy: of.busy || of.failed, failed: of.failed, load, stamp };
         let payload = report.encode(key.as_ref()).to_vec();
         self.reports += 1;
         out.push(Output::Frame { to: self.config.switch_mac, payload });
