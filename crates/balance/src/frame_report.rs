@@ -45,8 +45,6 @@ pub struct FrameReport {
     pub device: DeviceNumber,
     /// It takes no new connections.
     pub busy: bool,
-    /// The queue is all that is in flight.
-    pub corrects: bool,
     /// It failed its health check.
     pub failed: bool,
     /// Its load.
@@ -60,7 +58,7 @@ impl FrameReport {
     pub fn encode(&self, key: Option<&ReportKey>) -> [u8; LEN] {
         let mut out = [0; LEN];
         out[0] = if key.is_some() { SIGNED } else { PLAIN };
-        out[1] = u8::from(self.busy) | u8::from(self.corrects) << 1 | u8::from(self.failed) << 2;
+        out[1] = u8::from(self.busy) | u8::from(self.failed) << 2;
         put_device(&mut out, self.device);
         out[4..8].copy_from_slice(&self.load.word().to_be_bytes());
         out[8..16].copy_from_slice(&self.stamp.bytes());
@@ -97,7 +95,6 @@ impl FrameReport {
         Ok(FrameReport {
             device: DeviceNumber::from_parts(u16::from_be_bytes([d0, d1]), flags & HIGH != 0),
             busy: flags & 1 != 0,
-            corrects: flags & 2 != 0,
             failed: flags & 4 != 0,
             load: Load::from_word(u32::from_be_bytes([l0, l1, l2, l3])),
             stamp,
@@ -168,11 +165,10 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        for bits in 0..16u8 {
+        for bits in [0, 1, 4, 5, 8, 9, 12, 13u8] {
             let report = FrameReport {
                 device: DeviceNumber::new(5, 3 | bits & 8),
                 busy: bits & 1 != 0,
-                corrects: bits & 2 != 0,
                 failed: bits & 4 != 0,
                 load: Load { compute: 1, memory: 2, network: 3, queue: 255 },
                 stamp: Stamp { number: 7, sequence: 0x0012_3456_789a_bcde },

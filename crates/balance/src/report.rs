@@ -48,8 +48,6 @@ pub const MAX_METRICS: usize = 255 - HEADER_LEN / 4;
 pub const METRICS_LOAD: u16 = 1;
 /// Bit of `metrics`: eight words follow, the load of the device in each of eight slots.
 pub const METRICS_LOADS: u16 = 2;
-/// Bit of `metrics`: the queue is all that is in flight, and the switch's own count is to be set to it.
-pub const METRICS_CORRECTS: u16 = 4;
 /// Bit of `metrics`: the devices in the mask failed their health check. A switch that does not know the bit takes them for busy.
 pub const METRICS_FAILED: u16 = 8;
 

@@ -9,7 +9,7 @@ use pointsman_compile::{FileError, compile};
 use pointsman_pisa::arch::V1MODEL;
 use pointsman_pisa::{BUDGET, Report, Resource, Target, resources};
 
-/// Entries of a table of the thesis's programs; ours declare up to 262,144.
+/// Entries of a table of the thesis's programs; ours declare up to 524,288.
 const ENTRIES: u64 = 1024;
 /// The size of the thesis's prototype: 65,536 connections for its 50,000, 256 servers with our eight devices each, as many services as tables have
 /// entries.

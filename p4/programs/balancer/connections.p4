@@ -135,7 +135,9 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
         bool live = (s[7:0] & CONN_LIVE) != 0;
         bool same = live && l == flow.client[31:0] ++ flow.client_port ++ flow.service && h == flow.client[127:64]
                     && m[63:32] == flow.client[63:32] && m[5:0] == s[31:26];
-        if (same && !opens) {
+        seen_t age = now - seen;
+        bool over = UNLESS_HELD age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
+        if (same && (!opens || !over && (!closing OR_SETTLED))) {
             conn.found = true;
             conn.way = number;
             conn.version = s[31:26];
@@ -145,29 +147,16 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
             conn.options = m[11:6];
             conn.seen = seen;
         } else {
-            seen_t age = now - seen;
-            bool over = UNLESS_HELD age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
-            if (same && !over && (!closing OR_SETTLED)) {
-                conn.found = true;
-                conn.way = number;
-                conn.version = s[31:26];
-                conn.idle = s[25:8];
-                conn.device = DEVICE_IN(m);
-                conn.flags = s[7:0];
-                conn.options = m[11:6];
-                conn.seen = seen;
-            } else {
-                // The same 5-tuple again after its end is a new connection, wherever its entry still is. It takes precedence
-                // over a free place found before, or the key would exist twice. It is unpredictable which places are
-                // free, so nothing branches on it.
-                bool free = same || !conn.room && (!live || over);
-                conn.room = conn.room || free;
-                conn.way = free ? number : conn.way;
-                conn.version = free ? s[31:26] : conn.version;
-                // Whoever had the place may still be counted.
-                conn.device = free ? DEVICE_IN(m) : conn.device;
-                conn.flags = free ? s[7:0] : conn.flags;
-            }
+            // The same 5-tuple again after its end is a new connection, wherever its entry still is. It takes precedence
+            // over a free place found before, or the key would exist twice. It is unpredictable which places are
+            // free, so nothing branches on it.
+            bool free = same || !conn.room && (!live || over);
+            conn.room = conn.room || free;
+            conn.way = free ? number : conn.way;
+            conn.version = free ? s[31:26] : conn.version;
+            // Whoever had the place may still be counted.
+            conn.device = free ? DEVICE_IN(m) : conn.device;
+            conn.flags = free ? s[7:0] : conn.flags;
         }
     }
 }

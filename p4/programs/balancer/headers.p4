@@ -54,14 +54,12 @@ const bit<8> REPORT_SIGNED = 2;
 const bit<8> FRAME_REPORT_PLAIN = 17;
 const bit<8> FRAME_REPORT_SIGNED = 18;
 const bit<8> FRAME_REPORT_BUSY = 1;     // flag: it can take no new connections
-const bit<8> FRAME_REPORT_CORRECTS = 2; // flag: as METRICS_CORRECTS
 const bit<8> FRAME_REPORT_FAILED = 4;   // flag: as METRICS_FAILED
 const bit<8> FRAME_REPORT_HIGH = 8;     // flag: of sixteen devices, one of the second half
 
 // What the words behind a report are (bits of `metrics`).
 const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mask
 const bit<16> METRICS_LOADS = 2;    // eight words: load of the device in each of eight slots
-const bit<16> METRICS_CORRECTS = 4; // the queue in it is what is in flight: the switch's own count is set to it
 const bit<16> METRICS_FAILED = 8;   // the devices in the mask failed their health check
 // Bits 8 to 15 are a latency: how the agent's device answered lately. 0: not known. Else the code of a time; the controller decodes it.
 
@@ -376,7 +374,7 @@ struct metadata_t {
 // Why a packet was dropped: index into the counter `drops`.
 const bit<8> DROP_NONE = 0;
 const bit<8> DROP_MALFORMED = 1;          // headers or packet cut short, or inconsistent
-const bit<8> DROP_CHECKSUM = 2;           // IPv4 header checksum wrong
+const bit<8> DROP_CHECKSUM = 2;           // of the IPv4 header, or of a datagram to the port of reports
 const bit<8> DROP_UNKNOWN_MAC = 3;        // for a station that no table knows
 const bit<8> DROP_NO_ROUTE = 4;           // for an address that no table knows
 const bit<8> DROP_TTL = 5;                // time to live exceeded

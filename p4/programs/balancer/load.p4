@@ -34,7 +34,6 @@ const bit<8> METRIC_IN_FLIGHT = 6;
 struct reported_t {
     bit<1>  metrics;   // there are metrics: compute, memory, network, queue
     bit<1>  probe;     // they are a probe's: with a weight, without a queue
-    bit<1>  corrects;  // the queue is what is in flight
     bit<8>  weight;
 }
 
@@ -71,26 +70,26 @@ struct factors_t {
 #define LAST_HEARD(i) last_heard##i
 #define LAST_HEARD_ARRAY(i) register<bit<48>> last_heard##i
 #define LOAD(i) reported##i, in_flight##i
-#define LOAD_ARRAYS(i) register<bit<64>> reported##i, register<bit<16>> in_flight##i
-#define STATE(i) last_heard##i, reported##i, in_flight##i
-#define STATE_ARRAYS(i) register<bit<48>> last_heard##i, register<bit<64>> reported##i, register<bit<16>> in_flight##i
+#define LOAD_ARRAYS(i) register<bit<64>> reported##i, register<bit<24>> in_flight##i
+#define REPORTS(i) last_heard##i, reported##i
+#define REPORT_ARRAYS(i) register<bit<48>> last_heard##i, register<bit<64>> reported##i
 
 // A metric of a device. `reported` is compute, memory, network, queue, weight, latency (8 bits each), and how many connections it got
 // since. No decision looks at the latency: it is for those who read the register.
-control Metric(in bit<8> which, in bit<64> reported, in bit<16> in_flight, out bit<16> value) {
+control Metric(in bit<8> which, in bit<64> reported, in bit<24> in_flight, out bit<24> value) {
     apply {
         value = which == METRIC_IN_FLIGHT ? in_flight
-            : (which == METRIC_COMPUTE ? (bit<16>)reported[63:56]
-               : (which == METRIC_MEMORY ? (bit<16>)reported[55:48]
-                  : (which == METRIC_NETWORK ? (bit<16>)reported[47:40]
-                     : (which == METRIC_QUEUE ? (bit<16>)reported[39:32]
-                        : (which == METRIC_WEIGHT ? (bit<16>)reported[31:24] : 16w0)))));
+            : (which == METRIC_COMPUTE ? (bit<24>)reported[63:56]
+               : (which == METRIC_MEMORY ? (bit<24>)reported[55:48]
+                  : (which == METRIC_NETWORK ? (bit<24>)reported[47:40]
+                     : (which == METRIC_QUEUE ? (bit<24>)reported[39:32]
+                        : (which == METRIC_WEIGHT ? (bit<24>)reported[31:24] : 24w0)))));
     }
 }
 
 // The load of the device in one slot of a server.
 control LookAtDevice(in server_t server, in bit<1> enabled, in measure_t measure, in bit<16> factor, out bit<48> value)
-                    (register<bit<64>> reported, register<bit<16>> in_flight) {
+                    (register<bit<64>> reported, register<bit<24>> in_flight) {
     Metric() metric_a;
     Metric() metric_b;
 
@@ -98,13 +97,14 @@ control LookAtDevice(in server_t server, in bit<1> enabled, in measure_t measure
         value = 0;
         if (enabled == 1) {
             bit<64> metrics;
-            bit<16> n;
-            bit<16> a;
-            bit<16> b;
+            bit<24> n;
+            bit<24> a;
+            bit<24> b;
             reported.read(metrics, (bit<32>)server);
             in_flight.read(n, (bit<32>)server);
             metric_a.apply(measure.metric_a, metrics, n, a);
             metric_b.apply(measure.metric_b, metrics, n, b);
+            // The highest of all factors give 2^32 - 65791.
             bit<32> sum = (bit<32>)a * (bit<32>)measure.weight_a + (bit<32>)metrics[15:0] * (bit<32>)measure.step
                 + (bit<32>)measure.offset;
             bit<32> second = (bit<32>)b * (bit<32>)measure.weight_b;
@@ -120,7 +120,7 @@ control LookAtDevice(in server_t server, in bit<1> enabled, in measure_t measure
 
 // Takes note of a report or probe about a device (`mine`). `now` is HEARD_FAILED if the device failed its health check.
 control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in reported_t report, in bit<32> load, in bit<8> latency)
-                    (register<bit<48>> last_heard, register<bit<64>> reported, register<bit<16>> in_flight) {
+                    (register<bit<48>> last_heard, register<bit<64>> reported) {
     apply {
         bit<32> at = (bit<32>)server;
         if (mine) {
@@ -137,9 +137,6 @@ control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in repo
                 reported.write(at, load[31:8]
                     ++ (report.probe == 1 ? was[39:32] ++ report.weight ++ was[23:16] : load[7:0] ++ was[31:24] ++ latency)
                     ++ 16w0);
-                if (report.corrects == 1) {
-                    in_flight.write(at, (bit<16>)load[7:0]);
-                }
             }
         }
     }
@@ -147,9 +144,9 @@ control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in repo
 
 // It gets one more (`more`), or the one in the same slot of another server has one less (`less`).
 control CountDevice(in bool more, in server_t server, in bool less, in server_t less_server)
-                   (register<bit<64>> reported, register<bit<16>> in_flight) {
+                   (register<bit<64>> reported, register<bit<24>> in_flight) {
     apply {
-        bit<16> n;
+        bit<24> n;
         if (more) {
             bit<64> was;
             in_flight.read(n, (bit<32>)server);
@@ -216,12 +213,12 @@ control LookAtLoad(in server_t server, in devices_t enabled, in measure_t measur
 }
 
 // Takes note of a report about devices of a server; `words` is the load of each of eight, in the half of the server that it is about.
-#define NOTE_OF(i) NoteOfDevice(last_heard##i, reported##i, in_flight##i) device##i
+#define NOTE_OF(i) NoteOfDevice(last_heard##i, reported##i) device##i
 #define NOTE(i) \
     device##i.apply(note.devices[i:i] == 1, server, heard, note.load, words[255 - 32 * (i % 8):224 - 32 * (i % 8)], \
                     note.agent[i:i] == 1 ? note.latency : 8w0)
 control NoteLoad(in note_t note, in server_t server, in time_us_t now, in bit<256> words)
-                (DEVICE_LIST(STATE_ARRAYS), register<devices_t> accel_state, register<bit<48>> server_heard,
+                (DEVICE_LIST(REPORT_ARRAYS), register<devices_t> accel_state, register<bit<48>> server_heard,
                  register<bit<48>> spare_heard) {
     EACH_DEVICE(NOTE_OF);
 

@@ -83,7 +83,7 @@ control BalancerIngress(inout headers_t hdr,
     CountConnection() count_connection;
     HeardOf(DEVICE_LIST(LAST_HEARD)) heard_of;
     LookAtLoad(DEVICE_LIST(LOAD)) look_at_load;
-    NoteLoad(DEVICE_LIST(STATE), accel_state, server_heard, spare_heard) note_load;
+    NoteLoad(DEVICE_LIST(REPORTS), accel_state, server_heard, spare_heard) note_load;
     CountLoad(DEVICE_LIST(LOAD)) count_load;
     Reports() reports;
     ServicePolicy() service_policy;
@@ -658,7 +658,7 @@ control BalancerIngress(inout headers_t hdr,
 #endif
 
             if (expired || unknown || meta.again) {
-                make_reset.apply(hdr, meta, expired || unknown);
+                make_reset.apply(hdr, meta, expired || unknown, meta.again && to_service && (conn.options & OPTION_TUNNEL) != 0);
             }
             if (expired) {
                 meta.again = true;

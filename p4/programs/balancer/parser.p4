@@ -315,13 +315,14 @@ control BalancerVerify(inout headers_t hdr, inout metadata_t meta) {
               hdr.ipv4.dont_fragment, hdr.ipv4.more_fragments, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.proto,
               hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4_options.data },
             hdr.ipv4.checksum, HashAlgorithm.csum16);
-        // Reports are for us, so their checksum is for us to verify. All ones stand for zero (RFC 768).
+        // Reports are for us, so their checksum is for us to verify; that of a first fragment covers more than there is. All ones stand
+        // for zero (RFC 768).
         verify_checksum_with_payload(
-            hdr.report.isValid() && hdr.ipv4.isValid() && hdr.udp.checksum != 0 && hdr.udp.checksum != 0xffff,
+            hdr.report.isValid() && hdr.udp.len <= meta.l4_len && hdr.ipv4.isValid() && hdr.udp.checksum != 0 && hdr.udp.checksum != 0xffff,
             { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len },
             hdr.udp.checksum, HashAlgorithm.csum16);
         verify_checksum_with_payload(
-            hdr.report.isValid() && hdr.ipv6.isValid() && hdr.udp.checksum != 0xffff,
+            hdr.report.isValid() && hdr.udp.len <= meta.l4_len && hdr.ipv6.isValid() && hdr.udp.checksum != 0xffff,
             { hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len },
             hdr.udp.checksum, HashAlgorithm.csum16);
 #ifdef BALANCER_TEA

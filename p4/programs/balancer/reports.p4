@@ -30,8 +30,9 @@ control Reports(inout headers_t hdr,
                 inout standard_metadata_t standard_metadata,
                 out note_t note) {
     // Newest report, by device whose agent sent it. With a digest: number of the key, sender's microseconds; without:
-    // the sender's milliseconds.
-    register<bit<64>>(DEVICE_NUMBERS) report_sequence;
+    // the sender's milliseconds. Behind those of all devices, the numbers of the newest wide probes: these carry no digest, so they
+    // must not say which reports are new.
+    register<bit<64>>(2 * DEVICE_NUMBERS) report_sequence;
 
     // Why the last report from the place of a device's agent was refused (a drop reason), or 0: it was accepted. By device, for
     // the controller, which can then tell refused reports from silence.
@@ -146,7 +147,7 @@ control Reports(inout headers_t hdr,
     }
 
     apply {
-        note = { false, 0, 0, false, { 0, 0, 0, 0 }, 0, 0 };
+        note = { false, 0, 0, false, { 0, 0, 0 }, 0, 0 };
         bit<64> sequence = 0;
         bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
         bool checks = false;   // it is accepted if it is newer than all before
@@ -201,9 +202,6 @@ control Reports(inout headers_t hdr,
                     note.available = 0;
                 }
                 note.load.metrics = 1;
-                if ((hdr.frame_report.flags & FRAME_REPORT_CORRECTS) != 0) {
-                    note.load.corrects = 1;
-                }
                 note.failed = (hdr.frame_report.flags & FRAME_REPORT_FAILED) != 0;
                 meta.server = SERVER_OF(hdr.frame_report.device);
                 bit<32> load = hdr.frame_report.compute ++ hdr.frame_report.memory ++ hdr.frame_report.network
@@ -225,9 +223,6 @@ control Reports(inout headers_t hdr,
                 note.latency = hdr.report.metrics[15:8];
                 if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
                     note.load.metrics = 1;
-                    if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
-                        note.load.corrects = 1;
-                    }
                 }
                 meta.server = hdr.report.server[12:0];
                 if (hdr.signed_report.isValid()) {
@@ -289,7 +284,8 @@ control Reports(inout headers_t hdr,
         // A report that is not newer than the last accepted one is refused.
         if (checks && meta.drop_reason == DROP_NONE) {
             bit<64> newest;
-            report_sequence.read(newest, (bit<32>)sender);
+            bit<32> place = meta.probe == PROBE_NONE ? (bit<32>)sender : DEVICE_NUMBERS | (bit<32>)sender;
+            report_sequence.read(newest, place);
             bit<64> behind = (newest - sequence) & 0xffffffff;
             if (second == 0) {
                 // Key and digest are right, so numbers only rise, and each is accepted once.
@@ -302,7 +298,7 @@ control Reports(inout headers_t hdr,
                 meta.drop_reason = DROP_REPORT_STALE;
             }
             if (meta.drop_reason == DROP_NONE) {
-                report_sequence.write((bit<32>)sender, sequence);
+                report_sequence.write(place, sequence);
             }
         }
         note.believed = meta.drop_reason == DROP_NONE;

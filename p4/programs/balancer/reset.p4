@@ -34,8 +34,9 @@ control Expiry(in headers_t hdr, in metadata_t meta, in bool fragmented, in bool
     }
 }
 
-// Makes a RST of a segment, for its sender (`back`) or its receiver (RFC 9293, 3.10.7.1).
-control MakeReset(inout headers_t hdr, in metadata_t meta, in bool back) {
+// Makes a RST of a segment, for its sender (`back`) or its receiver (RFC 9293, 3.10.7.1), to which it goes in another packet if it is
+// `tunnelled`: then the frame is longer by the outer header.
+control MakeReset(inout headers_t hdr, in metadata_t meta, in bool back, in bool tunnelled) {
     apply {
         bit<32> length = (bit<32>)(meta.l4_len - ((bit<16>)hdr.tcp.data_offset << 2)) + (bit<32>)hdr.tcp.syn + (bit<32>)hdr.tcp.fin;
         if (back) {
@@ -81,7 +82,7 @@ control MakeReset(inout headers_t hdr, in metadata_t meta, in bool back) {
             bit<32> addresses = changed32(0xffffffff, hdr.ipv4.src) + changed32(0xffffffff, hdr.ipv4.dst);
             hdr.ipv4.checksum = updated_checksum(0xffff, addresses + 0x4500 + (bit<32>)hdr.ipv4.dscp_ecn + 40 + 0x4000 + 0x4006);
             sum = sum + addresses;
-            truncate(54);
+            truncate(tunnelled ? 32w74 : 54);
         } else {
             if (back) {
                 ipv6_t address = hdr.ipv6.src;
@@ -93,7 +94,7 @@ control MakeReset(inout headers_t hdr, in metadata_t meta, in bool back) {
             hdr.ipv6.len = 20;
             hdr.ipv6.hops = 64;
             sum = sum + changed128(128w0 - 1, hdr.ipv6.src) + changed128(128w0 - 1, hdr.ipv6.dst);
-            truncate(74);
+            truncate(tunnelled ? 32w114 : 74);
         }
         bit<16> flags = hdr.tcp.data_offset ++ hdr.tcp.reserved ++ hdr.tcp.cwr ++ hdr.tcp.ece ++ hdr.tcp.urg ++ hdr.tcp.ack_flag
                       ++ hdr.tcp.psh ++ hdr.tcp.rst ++ hdr.tcp.syn ++ hdr.tcp.fin;

@@ -93,7 +93,7 @@ control ServicePolicy(in metadata_t meta, out blocks_t blocks) {
         }
         actions = { set_policy; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 8192;
+        size = 16384;
     }
 
     apply {
@@ -247,7 +247,7 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in devices_t fresh, 
         }
         actions = { use_device; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 262144;
+        size = 524288;
     }
 
     // Device by priority among those whose bit is set: P4Mite's DIPTable.
@@ -260,7 +260,7 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in devices_t fresh, 
         }
         actions = { use_device; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 65536;
+        size = 262144;
     }
 
     apply {

@@ -40,7 +40,7 @@
 #define STATE_OF_DEVICE(i) \
     NAMED(load.device##i.last_heard) register<bit<48>>(MAX_SERVERS) last_heard##i; \
     NAMED(load.device##i.reported) register<bit<64>>(MAX_SERVERS) reported##i; \
-    NAMED(load.device##i.in_flight) register<bit<16>>(MAX_SERVERS) in_flight##i
+    NAMED(load.device##i.in_flight) register<bit<24>>(MAX_SERVERS) in_flight##i
 EACH_DEVICE(STATE_OF_DEVICE);
 // Which of them can take new connections.
 @name("load.accel_state") register<devices_t>(MAX_SERVERS) accel_state;

@@ -23,14 +23,14 @@ table local_v4 {
     key = { local4: exact @name("address"); }
     actions = { is_local; @defaultonly NoAction; }
     const default_action = NoAction;
-    size = 4096;
+    size = 8192;
 }
 
 table local_v6 {
     key = { local6: exact @name("address"); }
     actions = { is_local; @defaultonly NoAction; }
     const default_action = NoAction;
-    size = 4096;
+    size = 8192;
 }
 
 // --- Plain forwarding ---
@@ -98,7 +98,7 @@ table services_v4 {
     }
     actions = { set_service; @defaultonly NoAction; }
     const default_action = NoAction;
-    size = 4096;
+    size = 8192;
 }
 
 table services_v6 {
@@ -109,7 +109,7 @@ table services_v6 {
     }
     actions = { set_service; @defaultonly NoAction; }
     const default_action = NoAction;
-    size = 4096;
+    size = 8192;
 }
 
 direct_meter<bit<2>>(MeterType.packets) new_connections;
@@ -220,14 +220,14 @@ table sources_v4 {
     key = { hdr.ipv4.src: exact @name("address"); }
     actions = { only_from; no_client; @defaultonly NoAction; }
     const default_action = NoAction;
-    size = 65536;
+    size = 262144;
 }
 
 table sources_v6 {
     key = { hdr.ipv6.src: exact @name("address"); }
     actions = { only_from; no_client; @defaultonly NoAction; }
     const default_action = NoAction;
-    size = 65536;
+    size = 262144;
 }
 
 action is_quiet() {

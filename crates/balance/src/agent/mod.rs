@@ -52,6 +52,8 @@ pub struct AgentConfig {
     pub name: String,
     /// The device's addresses.
     pub addresses: Vec<IpAddr>,
+    /// The VIPs for which it answers clients directly, and which it has, too.
+    pub vips: Vec<IpAddr>,
     /// Where it serves.
     pub ports: BTreeSet<(Protocol, u16)>,
     /// A local address of the switch, and the port for reports there.
@@ -109,6 +111,10 @@ impl AgentConfig {
         }
         let of_device =
             rack.services.iter().filter(|s| s.members.iter().any(|m| m.server == number.server()));
+        // Where devices answer directly, clients' packets and the answers have the VIP.
+        let direct =
+            of_device.clone().filter(|s| s.direct_return.is_some()).flat_map(|s| s.vips.iter().copied());
+        let vips = direct.collect();
         let ports = of_device.flat_map(|s| s.frontends().map(|f| (f.protocol, f.port))).collect();
         let report_to = found.addresses().find_map(|own| {
             // Without a gateway a VIP is used, since it is also an address of the switch.
@@ -121,6 +127,7 @@ impl AgentConfig {
             device: number,
             name,
             addresses: found.addresses().collect(),
+            vips,
             ports,
             report_to: SocketAddr::new(report_to, REPORT_PORT),
             switch_mac: rack.switch.mac,
@@ -286,7 +293,7 @@ pub struct Figures {
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
-    /// Addresses and ports of the configuration, as packets are compared with them.
+    /// Addresses (also VIPs) and ports of the configuration, as packets are compared with them.
     addresses: Vec<Address>,
     ports: Vec<(Protocol, u16)>,
     limits: Limits,
@@ -345,7 +352,7 @@ impl Agent {
         let others = config.others.iter().map(|o| Part::new(o.device, &o.name, &o.settings, &o.checks));
         Agent {
             parts: std::iter::once(own).chain(others).collect(),
-            addresses: config.addresses.iter().map(|a| Address::from(*a)).collect(),
+            addresses: config.addresses.iter().chain(&config.vips).map(|a| Address::from(*a)).collect(),
             ports: config.ports.iter().copied().collect(),
             limits: Limits::new(&config.settings),
             config,
@@ -575,14 +582,8 @@ impl Agent {
         let key = self.config.key.map(|(_, key)| key);
         let stamp = self.stamp(now);
         let (of, load) = (&self.parts[part], self.load(part));
-        let report = FrameReport {
-            device: of.device,
-            busy: of.busy || of.failed,
-            corrects: false,
-            failed: of.failed,
-            load,
-            stamp,
-        };
+        let report =
+            FrameReport { device: of.device, busy: of.busy || of.failed, failed: of.failed, load, stamp };
         let payload = report.encode(key.as_ref()).to_vec();
         self.reports += 1;
         out.push(Output::Frame { to: self.config.switch_mac, payload });

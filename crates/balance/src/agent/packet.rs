@@ -22,19 +22,23 @@ fn chunk<const N: usize>(b: &[u8], at: usize) -> Option<&[u8; N]> {
     b.get(at..)?.first_chunk()
 }
 
-/// Reads the beginning of an Ethernet frame. `None` for everything but first fragments of TCP and UDP over IP.
-#[inline]
-pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
-    let mut ethertype = chunk(frame, 12)?;
-    let mut at = 14;
-    if *ethertype == [0x81, 0x00] {
-        ethertype = chunk(frame, 16)?;
-        at = 18;
-    }
-    // The part behind the IP header, and its length according to the packet.
-    let (number, source, destination, length, l4): (u8, Address, Address, u32, &[u8]) = match ethertype {
-        [0x08, 0x00] => {
-            let ip: &[u8; 20] = chunk(frame, at)?;
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+
+/// An IP packet: the number of its protocol, and what follows its header, with the length that the header says.
+struct Ip<'a> {
+    number: u8,
+    source: Address,
+    destination: Address,
+    length: u32,
+    rest: &'a [u8],
+}
+
+#[inline(always)]
+fn ip(ethertype: [u8; 2], packet: &[u8]) -> Option<Ip<'_>> {
+    match ethertype {
+        IPV4 => {
+            let ip: &[u8; 20] = packet.first_chunk()?;
             let header = usize::from(ip[0] & 15) * 4;
             // Later fragments have no ports.
             if ip[0] >> 4 != 4 || header < 20 || ip[6] & 0x1f != 0 || ip[7] != 0 {
@@ -46,10 +50,10 @@ pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
             let address = |a: [u8; 4]| Address { v6: false, bits: u32::from_be_bytes(a).into() };
             let source = address([ip[12], ip[13], ip[14], ip[15]]);
             let destination = address([ip[16], ip[17], ip[18], ip[19]]);
-            (ip[9], source, destination, length, frame.get(at + header..)?)
+            Some(Ip { number: ip[9], source, destination, length, rest: packet.get(header..)? })
         }
-        [0x86, 0xdd] => {
-            let ip: &[u8; 40] = chunk(frame, at)?;
+        IPV6 => {
+            let (ip, rest) = packet.split_first_chunk::<40>()?;
             if ip[0] >> 4 != 6 {
                 return None;
             }
@@ -58,10 +62,30 @@ pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
                 n => u32::from(n),
             };
             let address = |a: &[u8; 16]| Address { v6: true, bits: u128::from_be_bytes(*a) };
-            (ip[6], address(chunk(ip, 8)?), address(chunk(ip, 24)?), length, &frame[at + 40..])
+            let (source, destination) = (address(chunk(ip, 8)?), address(chunk(ip, 24)?));
+            Some(Ip { number: ip[6], source, destination, length, rest })
         }
-        _ => return None,
+        _ => None,
+    }
+}
+
+/// Reads the beginning of an Ethernet frame. `None` for everything but first fragments of TCP and UDP over IP, or in a tunnel over IP
+/// (IPv4: RFC 2003, IPv6: RFC 2473), by which the switch sends a client's packet if the device answers directly.
+#[inline]
+pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
+    let mut ethertype = chunk(frame, 12)?;
+    let mut at = 14;
+    if *ethertype == [0x81, 0x00] {
+        ethertype = chunk(frame, 16)?;
+        at = 18;
+    }
+    let outer = ip(*ethertype, frame.get(at..)?)?;
+    let packet = match outer.number {
+        4 => ip(IPV4, outer.rest)?,
+        41 => ip(IPV6, outer.rest)?,
+        _ => outer,
     };
+    let Ip { number, source, destination, length, rest: l4 } = packet;
     let protocol = Protocol::from_number(number)?;
     let ports: &[u8; 4] = l4.first_chunk()?;
     let mut seen = Seen {

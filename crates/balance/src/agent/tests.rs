@@ -383,6 +383,53 @@ fn other_traffic_does_not_count() {
     assert_eq!(a.metrics(at(0)).outstanding, 1);
 }
 
+/// The frame, with a VIP of the service in the place of the device's address.
+fn with_vip(v6: bool, mut frame: Vec<u8>) -> Vec<u8> {
+    let octets = |a: &str| match a.parse().expect("valid") {
+        IpAddr::V4(a) => a.octets().to_vec(),
+        IpAddr::V6(a) => a.octets().to_vec(),
+    };
+    let (device, vip) =
+        if v6 { (octets("fd00::12"), octets("fd00::100")) } else { (DEVICE4.to_vec(), octets("10.0.0.100")) };
+    let at = frame.windows(device.len()).position(|w| w == device).expect("there");
+    frame[at..at + vip.len()].copy_from_slice(&vip);
+    frame
+}
+
+/// The frame in another packet to the device, as the switch makes it.
+fn tunnelled(v6: bool, inner: &[u8]) -> Vec<u8> {
+    let packet = &inner[14..];
+    let mut outer = frame(v6, Direction::In, 0, None, packet.len());
+    outer.truncate(if v6 { 54 } else { 34 });
+    outer[if v6 { 20 } else { 23 }] = if v6 { 41 } else { 4 };
+    outer.extend(packet);
+    outer
+}
+
+#[test]
+fn direct_answers_count() {
+    for (setting, in_tunnel) in [("true", false), ("\"ipip\"", true)] {
+        for v6 in [false, true] {
+            let policy = format!("policy = \"p4mite\"\ndirect_return = {setting}");
+            let mut a = agent_with("policy = \"p4mite\"", &policy);
+            let [request, answer] =
+                [Direction::In, Direction::Out].map(|d| with_vip(v6, frame(v6, d, 9, None, 32)));
+            let request = if in_tunnel { tunnelled(v6, &request) } else { request };
+            a.step(at(0), Input::Packet { direction: Direction::In, frame: &request });
+            assert_eq!(a.metrics(at(0)).outstanding, 1, "{setting}, IPv6: {v6}");
+            a.step(at(25_000), Input::Tick);
+            assert!(a.is_busy(), "{setting}, IPv6: {v6}: 25 ms exceed 20 ms");
+            a.step(at(26_000), Input::Packet { direction: Direction::Out, frame: &answer });
+            let metrics = a.metrics(at(26_000));
+            assert_eq!((metrics.answered, metrics.outstanding), (1, 0), "{setting}, IPv6: {v6}");
+        }
+    }
+    let mut a = agent();
+    let request = with_vip(false, frame(false, Direction::In, 9, None, 32));
+    a.step(at(0), Input::Packet { direction: Direction::In, frame: &request });
+    assert_eq!(a.metrics(at(0)).outstanding, 0, "a VIP for which the device does not answer directly");
+}
+
 #[test]
 fn machine() {
     let settings = "outstanding = { high = 9, low = 9 }\ncpu_percent = { high = 90, low = 50 }\nmemory_percent = { high = 90, low = 80 }\nwindow_ms = 1\nnetwork_percent = { high = 50, low = 10 }\nnetwork_mbit_s = 8";

@@ -1,6 +1,6 @@
 //! A configuration with members that came by themselves.
 
-use super::{Device, Member, MemberDevice, MemberSource, PolicyNeed, Rack, Server, check};
+use super::{Device, Full, Member, MemberDevice, MemberSource, PolicyNeed, Rack, Server, check, room};
 use crate::members::{Entry, Name};
 use crate::trust::{ReportKey, Trust};
 use crate::types::DeviceNumber;
@@ -37,6 +37,8 @@ pub enum NoRoom {
     Family(String, IpAddr),
     /// A service has no slots for more servers.
     Slots(String, u32),
+    /// A table of the switch has no room.
+    Table(Full),
     /// A service cannot use it: a requirement of its policy.
     Service(String, PolicyNeed),
     /// Reports need a key, and it has none.
@@ -68,6 +70,7 @@ impl fmt::Display for NoRoom {
             NoRoom::Slots(service, slots) => {
                 write!(f, "service `{service}` has {slots} slots, one for each server: write larger `slots`")
             }
+            NoRoom::Table(full) => full.fmt(f),
             NoRoom::Service(service, why) => write!(f, "service `{service}`: {why}"),
             NoRoom::NoKey => f.write_str("it has no key for its reports: register it again"),
         }
@@ -80,6 +83,13 @@ impl Rack {
     /// The configuration with these members, and those for which it has no room, each with the reason. Members with the same server
     /// come together or not at all.
     pub fn with_members(&self, placed: &[Placed<'_>]) -> (Rack, BTreeMap<Name, NoRoom>) {
+        let all = self.with_servers(placed, false);
+        // Usually there is room, and one check for all of them suffices.
+        if room::check(&all.0).is_ok() { all } else { self.with_servers(placed, true) }
+    }
+
+    /// `checks`: whether the switch's tables have room is checked for each server.
+    fn with_servers(&self, placed: &[Placed<'_>], checks: bool) -> (Rack, BTreeMap<Name, NoRoom>) {
         let mut rack = self.clone();
         let mut left_out = BTreeMap::new();
         let owners = self.owners();
@@ -89,7 +99,7 @@ impl Rack {
         }
         for (name, devices) in servers {
             if let Err(why) =
-                self.check_server(name, &devices, &owners).and_then(|()| rack.admit(name, &devices))
+                self.check_server(name, &devices, &owners).and_then(|()| rack.admit(name, &devices, checks))
             {
                 left_out.extend(devices.iter().map(|p| (p.entry.name.clone(), why.clone())));
             }
@@ -133,7 +143,7 @@ impl Rack {
     }
 
     /// Adds a server with its devices.
-    fn admit(&mut self, name: &str, devices: &[&Placed<'_>]) -> Result<(), NoRoom> {
+    fn admit(&mut self, name: &str, devices: &[&Placed<'_>], checks: bool) -> Result<(), NoRoom> {
         let Some(first) = devices.first() else { return Ok(()) };
         let (number, reports) = (first.number.server(), first.source.reports);
         let switch = self.switch.clone();
@@ -157,7 +167,7 @@ impl Rack {
                 check::adoption_needs(service.policy, &service.tuning, &service.members).map_err(no)?;
             }
         }
-        self.services = services;
+        let before = std::mem::replace(&mut self.services, services);
         self.servers.push(Server {
             name: name.into(),
             number,
@@ -166,6 +176,11 @@ impl Rack {
             source: Some(first.source.name.clone()),
             reports,
         });
+        if checks && let Err(full) = room::check(self) {
+            self.services = before;
+            self.servers.pop();
+            return Err(NoRoom::Table(full));
+        }
         for p in devices {
             if let Some(key) = p.key {
                 self.keys.insert(p.number, MEMBER_KEY, key);

@@ -7,6 +7,7 @@ use pointsman_wire::Random;
 
 /// What a rack may have in addition.
 mod features;
+mod limits;
 
 const EXAMPLE: &str = include_str!("../../../../examples/rack.toml");
 
@@ -363,15 +364,6 @@ fn services() {
     check(&other.replace("8000", "9876"), "load reports use UDP port 9876");
     good(&format!("{SMALL}{}", other.replace("8000", "8001")));
     good(&format!("{SMALL}{}", other.replace("udp", "tcp")));
-    let many = "slots = 65536\n";
-    check(
-        &format!(
-            "{}{many}{}{many}",
-            other.replace("8000", "8001"),
-            other.replace("8000", "8002").replace("other", "b")
-        ),
-        "lower `slots`",
-    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
 use crate::blocks::{Blocks, Capacity, Counting, Factor, Narrow, Pick, Servers, inverses, ranked};
+use crate::config::room;
 use crate::config::{DirectReturn, Frontend, Member, MemberDevice, Rack, Service};
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +15,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const RESET_IDLE: u8 = 1;
 const RESET_FAILED: u8 = 2;
 const TUNNEL: u8 = 4;
-
-/// Places in the data plane's table `rings`.
-const RING_TABLE_SIZE: u32 = 262_144;
 
 /// Ring numbers: dense, since the data plane keeps a pointer for each.
 pub(super) struct Rings {
@@ -291,7 +289,7 @@ fn order_of_turns(
     match service.policy {
         Policy::ServerOnly | Policy::Ecmp => by_slot.iter().map(|(slot, _)| *slot).collect(),
         Policy::Wrr => {
-            let (ring, error) = ring(by_slot, longest_ring(rack));
+            let (ring, error) = ring(by_slot, longest_ring(rack).max(by_slot.len() as u32));
             if error > 0.0 {
                 notes.push(format!(
                     "service `{}`: the weights of server `{}` need too long a ring; shares are off by up to {:.2} % of it",
@@ -335,13 +333,17 @@ fn factors(
 
 /// How long a ring may be so that two generations of all of them fit into their table.
 fn longest_ring(rack: &Rack) -> u32 {
-    let rings: usize = rack
-        .services
-        .iter()
-        .filter(|s| s.policy == Policy::Wrr)
-        .map(|s| s.frontends().count() * s.members.len())
-        .sum();
-    (RING_TABLE_SIZE / 2 / (rings.max(1) as u32)).clamp(8, MAX_RING)
+    let (mut rings, mut taken) = (0, 0);
+    for service in &rack.services {
+        match service.policy {
+            Policy::Wrr => rings += service.frontends().count() * service.members.len(),
+            Policy::ServerOnly | Policy::Ecmp => {}
+            _ => continue,
+        }
+        taken += room::shortest_rings(service);
+    }
+    let free = (room::RINGS / 2).saturating_sub(taken);
+    (room::MIN_RING + free / rings.max(1) as u64).min(MAX_RING.into()) as u32
 }
 
 /// A server's weight in the slot table: under policies that spread over all devices it counts once for each (ECMP) or

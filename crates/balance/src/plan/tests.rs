@@ -9,6 +9,8 @@ use pointsman_control::proto::p4rt::entity::Entity;
 use pointsman_wire::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod room;
+
 /// The P4Info of the balancer, as `pointsman p4 info` prints it.
 pub(crate) fn p4info() -> P4Info {
     pointsman_control::text::from_text(include_str!("../../tests/data/balancer.p4info.txtpb")).expect("valid")

@@ -512,28 +512,6 @@ fn reports_with_what_is_in_flight() {
     }
 }
 
-/// Reports set the switch's count right if they mark their queue as the number in flight.
-#[test]
-fn reports_correct_the_count() {
-    let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
-    let mut w = all_slots(b);
-    let two_each = 2 * SLOTS as u32;
-    (0..two_each).for_each(|n| _ = slot_of(&mut w, &syn(&client4(n), WEB4)));
-    assert_eq!(in_flight(&mut w), [2; SLOTS]);
-    let counts: [u8; SLOTS] = std::array::from_fn(|i| [5, 0].get(SLOTS - 1 - i).copied().unwrap_or(9));
-    let queues = counts.map(|q| [0, 0, 0, q]);
-    report_all(&mut w, queues, 2);
-    assert_eq!(in_flight(&mut w), [2; SLOTS]);
-    report_all(&mut w, queues, 2 | 4);
-    assert_eq!(in_flight(&mut w), counts.map(u64::from));
-    let more = two_each..two_each + 5;
-    more.clone().for_each(|n| assert_eq!(slot_of(&mut w, &syn(&client4(n), WEB4)), SLOTS - 2));
-    // It never falls below nothing, whatever was lost on the way.
-    report_all(&mut w, [[0; 4]; SLOTS], 2 | 4);
-    w.forward(CLIENTS, &segment(&client4(more.start + 4), WEB4, tcp_flags::RST));
-    assert_eq!(in_flight(&mut w), [0; SLOTS]);
-}
-
 /// One word for every device in the mask, from agents that each report for one.
 #[test]
 fn reports_of_one_device() {

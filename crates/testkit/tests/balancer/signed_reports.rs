@@ -112,7 +112,6 @@ fn frame_of(device: u16, number: u8, sequence: u64) -> FrameReport {
     FrameReport {
         device: DeviceNumber::from_bits(device.into()),
         busy: false,
-        corrects: false,
         failed: false,
         load,
         stamp: Stamp { number, sequence },
@@ -324,11 +323,9 @@ fn frames() {
     refused(&mut w, 2, &signed(8, 1, 10), "DROP_REPORT_REPLAYED");
     w.dropped(2, &signed(8, 1, 11), "REPORT_ACCEPTED");
     refused(&mut w, 2, &signed_frame(8, 1, 11), "DROP_REPORT_REPLAYED");
-    // The number in flight is corrected, and a busy device is busy.
-    let busy = FrameReport { busy: true, corrects: true, ..frame_of(8, 1, 12) };
+    let busy = FrameReport { busy: true, ..frame_of(8, 1, 12) };
     w.dropped(2, &frame(8, &busy.encode(Some(&key(8, 1)))), "REPORT_ACCEPTED");
     assert_eq!(state(&mut w, 8)[2], 0);
-    assert_eq!(w.rig.register("load.device0.in_flight", 1).expect("a register").low_u64(), 40);
 }
 
 /// Frames of the first device's agent about the device in every slot: flags and number together name it.

@@ -5,8 +5,8 @@ mod stations;
 
 use super::read::{Raw, RawDevice, RawServer, RawService};
 use super::reader::Problems;
-use super::source;
 use super::{Frontend, PrometheusChoice, Rack, Server, Service};
+use super::{room, source};
 use crate::trust::ReportKeys;
 use crate::types::{DeviceNumber, Protocol, REPORT_PORT};
 pub(super) use members::{adoption_needs, policy_needs};
@@ -14,9 +14,6 @@ use stations::Addresses;
 pub(super) use stations::in_use;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-
-/// Places in the data plane's table `server_slots`; two generations of every service must fit.
-const SLOT_TABLE_SIZE: u64 = 262_144;
 
 pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
     let mut addresses = Addresses::default();
@@ -27,11 +24,11 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         source::resolve(std::mem::take(&mut raw.sources), &services, &raw.switch, raw.api.as_ref(), problems);
     let choices = choices(&mut raw.services, &services, &raw.servers, problems);
     let learn = raw.learn.take().and_then(|l| l.resolve(&services, &raw.servers, &raw.switch, problems));
-    slots(&raw, &services, problems);
     if !problems.is_empty() {
         return None;
     }
-    Some(Rack {
+    let place = raw.services.last().map(|s| s.place.clone());
+    let rack = Rack {
         switch: raw.switch,
         routes: raw.routes.into_iter().map(|(r, _)| r).collect(),
         bridge: raw.bridge.into_iter().map(|(s, _)| s).collect(),
@@ -42,7 +39,12 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         api: raw.api,
         learn,
         sources,
-    })
+    };
+    if let (Err(full), Some(place)) = (room::check(&rack), place) {
+        problems.add(&place, full.field(), full.to_string());
+        return None;
+    }
+    Some(rack)
 }
 
 /// A checked server.
@@ -109,19 +111,6 @@ fn services(raw: &Raw, addresses: &Addresses, problems: &mut Problems<'_>) -> Ve
         services.push(service);
     }
     services
-}
-
-/// Checks that the slots of all services fit into their table.
-fn slots(raw: &Raw, services: &[Service], problems: &mut Problems<'_>) {
-    let total: u64 = services.iter().map(|s| u64::from(s.slots) * s.frontends().count() as u64).sum();
-    if total * 2 > SLOT_TABLE_SIZE
-        && let Some(last) = raw.services.last()
-    {
-        let message = format!(
-            "all services together have {total} slots, twice that must fit into {SLOT_TABLE_SIZE}: lower `slots`"
-        );
-        problems.add(&last.place, "service.slots", message);
-    }
 }
 
 /// Looks up the devices that Prometheus chooses among.
