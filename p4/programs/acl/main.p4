@@ -106,10 +106,13 @@ control AclIngress(inout headers_t hdr,
     }
 
     apply {
-        if (hdr.ipv4.isValid()) {
+        if (!hdr.ipv4.isValid()) {
+            standard_metadata.egress_spec = standard_metadata.ingress_port ^ 3;
+        } else if (hdr.ipv4.ihl == 5) {
             rules.apply();
         } else {
-            standard_metadata.egress_spec = standard_metadata.ingress_port ^ 3;
+            // With options, rules do not see the ports.
+            mark_to_drop(standard_metadata);
         }
     }
 }

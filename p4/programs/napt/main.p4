@@ -109,7 +109,7 @@ parser NatParser(packet_in packet,
 
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
-        transition select(hdr.ipv4.version_ihl_tos[15:8], hdr.ipv4.fragment[12:0], hdr.ipv4.proto) {
+        transition select(hdr.ipv4.version_ihl_tos[15:8], hdr.ipv4.fragment[13:0], hdr.ipv4.proto) {
             (0x45, 0, TCP): parse_ports;
             (0x45, 0, UDP): parse_ports;
             default: accept;

@@ -38,6 +38,7 @@ struct headers_t {
 
 struct metadata_t {
     next_hop_t next_hop;
+    bool       routed;
 }
 
 parser RouterParser(packet_in packet,
@@ -111,6 +112,7 @@ control RouterIngress(inout headers_t hdr,
         hdr.ethernet.src = src;
         hdr.ethernet.dst = dst;
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+        meta.routed = true;
     }
 
     table next_hops {
@@ -121,13 +123,10 @@ control RouterIngress(inout headers_t hdr,
     }
 
     apply {
-        if (standard_metadata.parser_error != error.NoError || standard_metadata.checksum_error == 1) {
-            drop();
-            exit;
-        }
         switch (stations.apply().action_run) {
             route: {
-                if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+                if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1 && standard_metadata.parser_error == error.NoError
+                    && standard_metadata.checksum_error == 0) {
                     if (routes.apply().hit) {
                         next_hops.apply();
                     }
@@ -153,7 +152,7 @@ control RouterEgress(inout headers_t hdr,
 
 control RouterCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid(),
+        update_checksum(meta.routed,
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp_ecn, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.flags,
               hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
             hdr.ipv4.checksum, HashAlgorithm.csum16);
