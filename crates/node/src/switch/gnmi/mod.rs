@@ -84,7 +84,7 @@ impl Subscriber {
         if updates.is_empty() || quiet {
             return Ok(!self.out.is_closed());
         }
-        let message = notification(unix_ns(), updates);
+        let message = notification(unix_ns(), self.subscription.target(), updates);
         Ok(self.send(Sent::Update(message)).await)
     }
 
@@ -156,8 +156,9 @@ impl GNmi for Service {
             interfaces.clear();
         }
         let now = unix_ns();
+        let target = request.prefix.as_ref().map_or("", |p| &p.target);
         let one = |path: &pb::Path| {
-            Ok(notification(now, select(&interfaces, request.prefix.as_ref(), path, encoding)?))
+            Ok(notification(now, target, select(&interfaces, request.prefix.as_ref(), path, encoding)?))
         };
         let notification = request.path.iter().map(one).collect::<Result<_, Refused>>()?;
         Ok(Response::new(pb::GetResponse { notification }))
@@ -245,7 +246,8 @@ mod tests {
             client.clone().get(pb::GetRequest { prefix, path, encoding, ..Default::default() }).await
         };
         let answer = get(64).await.expect("not too many").into_inner();
-        assert_eq!(answer.notification.len(), 64);
+        let targets = answer.notification.iter().filter_map(|n| Some(n.prefix.as_ref()?.target.as_str()));
+        assert_eq!(targets.collect::<Vec<_>>(), ["switch-7"; 64]);
         assert_eq!(get(65).await.expect_err("too many").code(), Code::InvalidArgument);
         assert_eq!(get(20_000).await.expect_err("too long").code(), Code::OutOfRange);
 

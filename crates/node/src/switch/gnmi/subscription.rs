@@ -4,7 +4,7 @@ use super::model::{Interface, Refused, select};
 use pointsman_control::proto::gnmi as pb;
 use std::time::{Duration, Instant};
 
-/// Delay until a change is reported, and the shortest interval of samples.
+/// Delay until a change is reported, and the shortest interval of samples and heartbeats.
 pub const LOOK: Duration = Duration::from_millis(100);
 
 /// Paths of a request: it costs time for each. All that exists are 12 leaves of each port.
@@ -20,6 +20,16 @@ pub fn check_paths(paths: usize) -> Result<(), Refused> {
         return Err(Refused::Invalid(why));
     }
     Ok(())
+}
+
+/// An interval in nanoseconds; 0 if there is none.
+fn interval(what: &str, ns: u64) -> Result<Option<Duration>, Refused> {
+    let interval = Duration::from_nanos(ns);
+    if ns > 0 && interval < LOOK {
+        let why = format!("{what} of {ns} ns: at least {} ns are supported", LOOK.as_nanos());
+        return Err(Refused::Invalid(why));
+    }
+    Ok((ns > 0).then_some(interval))
 }
 
 /// Something regular.
@@ -47,18 +57,25 @@ struct Followed {
     path: pb::Path,
     /// `None`: at each change.
     samples: Option<Timer>,
+    /// Whether samples have only changed values.
+    suppress: bool,
+    /// When all values are sent, changed or not.
+    heartbeat: Option<Timer>,
     sent: Vec<pb::Update>,
 }
 
 impl Followed {
-    fn new(s: pb::Subscription, now: Instant) -> Followed {
-        let every = Duration::from_nanos(s.sample_interval).max(LOOK);
+    fn new(s: pb::Subscription, now: Instant) -> Result<Followed, Refused> {
+        let every = interval("sample_interval", s.sample_interval)?.unwrap_or(LOOK);
+        let heartbeat = interval("heartbeat_interval", s.heartbeat_interval)?;
         let sampled = s.mode() == pb::SubscriptionMode::Sample;
-        Followed {
+        Ok(Followed {
             samples: sampled.then(|| Timer::new(every, now)),
+            suppress: s.suppress_redundant,
+            heartbeat: heartbeat.map(|every| Timer::new(every, now)),
             path: s.path.unwrap_or_default(),
             sent: Vec::new(),
-        }
+        })
     }
 }
 
@@ -73,18 +90,27 @@ impl Subscription {
     /// What a client asks for, with values in this encoding.
     ///
     /// # Errors
-    /// It has too many paths.
+    /// The request is empty, too long or has an interval that is too short.
     pub fn new(
         list: pb::SubscriptionList,
         encoding: pb::Encoding,
         now: Instant,
     ) -> Result<Subscription, Refused> {
+        if list.subscription.is_empty() {
+            return Err(Refused::Invalid("no paths: name at least one".to_string()));
+        }
         check_paths(list.subscription.len())?;
-        let followed = list.subscription.into_iter().map(|s| Followed::new(s, now)).collect();
+        let followed = list.subscription.into_iter().map(|s| Followed::new(s, now));
+        let followed = followed.collect::<Result<_, _>>()?;
         Ok(Subscription { prefix: list.prefix, encoding, followed })
     }
 
-    /// What is to be sent now: at `first` everything, then changes and samples.
+    /// The target that the client's prefix names, which all messages repeat.
+    pub fn target(&self) -> &str {
+        self.prefix.as_ref().map_or("", |p| &p.target)
+    }
+
+    /// What is to be sent now: at `first` everything, then changes, samples and heartbeats.
     ///
     /// # Errors
     /// A path does not exist.
@@ -96,12 +122,13 @@ impl Subscription {
     ) -> Result<Vec<pb::Update>, Refused> {
         let mut updates = Vec::new();
         for f in &mut self.followed {
+            let beats = f.heartbeat.as_mut().is_some_and(|h| h.take_due(now));
             let sampled = f.samples.as_mut().map(|s| s.take_due(now));
-            if sampled == Some(false) && !first {
+            if sampled == Some(false) && !beats && !first {
                 continue;
             }
             let found = select(interfaces, self.prefix.as_ref(), &f.path, self.encoding)?;
-            let all = first || sampled.is_some();
+            let all = first || beats || (sampled.is_some() && !f.suppress);
             updates.extend(found.iter().filter(|u| all || !f.sent.contains(u)).cloned());
             f.sent = found;
         }
@@ -137,6 +164,7 @@ mod tests {
         let start = Instant::now();
         let mut s =
             Subscription::new(of(vec![subscription]), pb::Encoding::Proto, start).expect("it is valid");
+        assert_eq!(s.target(), "switch-7");
         let look = |tenth: u64| {
             let port =
                 |port, up| Interface { name: format!("p{port}"), port, up, counters: Counters::default() };
@@ -156,18 +184,29 @@ mod tests {
     }
 
     #[test]
-    fn changes_and_samples() {
+    fn changes_samples_and_heartbeats() {
         use pb::SubscriptionMode::{OnChange, Sample};
         assert_eq!(sent(one(OPER, OnChange)), [(0, 2), (11, 1)]);
+        let heartbeat = pb::Subscription { heartbeat_interval: 500 * MS, ..one(OPER, OnChange) };
+        assert_eq!(sent(heartbeat), [(0, 2), (5, 2), (10, 2), (11, 1), (15, 2)]);
         let sampled = pb::Subscription { sample_interval: 600 * MS, ..one(OPER, Sample) };
-        assert_eq!(sent(sampled), [(0, 2), (6, 2), (12, 2), (18, 2)]);
+        assert_eq!(sent(sampled.clone()), [(0, 2), (6, 2), (12, 2), (18, 2)]);
+        let suppressed = pb::Subscription { suppress_redundant: true, ..sampled };
+        assert_eq!(sent(suppressed.clone()), [(0, 2), (12, 1)]);
+        let both = pb::Subscription { heartbeat_interval: 900 * MS, ..suppressed };
+        assert_eq!(sent(both), [(0, 2), (9, 2), (12, 1), (18, 2)]);
         assert_eq!(sent(one(OPER, Sample)).len(), 20, "without an interval: the shortest one");
     }
 
     #[test]
     fn wrong_subscriptions_are_refused() {
-        use pb::SubscriptionMode::OnChange;
+        use pb::SubscriptionMode::{OnChange, Sample};
+        refused(of(Vec::new()), "no paths");
         refused(of(vec![one(OPER, OnChange); MAX_PATHS + 1]), "more than 64 paths");
+        let short = pb::Subscription { sample_interval: 1000, ..one(OPER, Sample) };
+        refused(of(vec![short]), "sample_interval of 1000 ns: at least 100000000 ns");
+        let short = pb::Subscription { heartbeat_interval: 1000, ..one(OPER, OnChange) };
+        refused(of(vec![short]), "heartbeat_interval of 1000 ns");
         let most = of(vec![one(OPER, OnChange); MAX_PATHS]);
         assert!(Subscription::new(most, pb::Encoding::Proto, Instant::now()).is_ok());
     }
