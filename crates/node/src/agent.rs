@@ -15,7 +15,7 @@ use crate::listen::{address, listen};
 use crate::log::{self, Level, Log};
 use crate::metrics::certificates::Certificates;
 use crate::metrics::{self, Page, Part};
-use crate::rack_file;
+use crate::{rack_file, service};
 pub use error::AgentError;
 use join::{Join, JoinArgs};
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output, Standing};
@@ -449,11 +449,7 @@ fn report(
     log: &Log,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let configured = |file: &Rack| configured(file, server, device, args.interface.as_ref(), log);
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
+    let tokio = service::runtime()?;
     let mut hangup = tokio.block_on(async { pointsman_console::signals::hangup() })?;
     let told = log.clone();
     tokio.spawn(async move {

@@ -22,14 +22,12 @@ pub enum Way {
 /// Sees every frame that crosses an interface, both ways, as the kernel has it: segmentation offloads uncut, checksums
 /// perhaps unfinished. For agents that measure; a switch uses [`AfPacket`](crate::AfPacket).
 ///
-/// Unlike a port it does not put the interface into promiscuous mode. Frames that the kernel dropped because
-/// they were not read in time are counted. An interface that was removed is observed again when another one has its name.
+/// Unlike a port it does not put the interface into promiscuous mode. An interface that was removed is observed again when another one has its name.
 pub struct Observer {
     name: String,
     socket: OwnedFd,
     link: LinkState,
     buffers: Box<ReceiveBuffers>,
-    missed: u64,
 }
 
 impl Observer {
@@ -45,8 +43,7 @@ impl Observer {
             .map_err(failed("request offload headers"))?;
         sys::set_buffers(&socket, 4 << 20).map_err(failed("enlarge the socket's buffers"))?;
         let link = LinkState::new(Link::Up);
-        let mut observer =
-            Self { name: name.into(), socket, link, buffers: ReceiveBuffers::new(), missed: 0 };
+        let mut observer = Self { name: name.into(), socket, link, buffers: ReceiveBuffers::new() };
         observer.attach(&found).map_err(failed("bind to the interface"))?;
         Ok(observer)
     }
@@ -105,7 +102,7 @@ impl Observer {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             // One frame that the kernel could not describe is lost; the interface is fine.
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => self.missed += 1,
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
             Err(e) if is_link_trouble(&e) => {
                 self.link.checked_ns = now_ns;
                 self.check_link();
@@ -129,13 +126,5 @@ impl Observer {
             Ok(_) => Err(system(io::ErrorKind::WouldBlock.into())),
             Err(e) => Err(system(e)),
         }
-    }
-
-    /// Frames that were not seen since it was opened.
-    pub fn missed(&mut self) -> u64 {
-        if let Ok(drops) = sys::take_kernel_drops(&self.socket) {
-            self.missed += drops;
-        }
-        self.missed
     }
 }
