@@ -31,6 +31,12 @@ pub struct Asking {
     /// PEM file with the CA of an API with TLS.
     #[arg(long, env = "POINTSMAN_API_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// PEM file with the client certificate, if the API requires one.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// PEM file with the key of --cert.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
 }
 
 /// Host and port of a URL.
@@ -111,7 +117,7 @@ fn told_by(url: &String, file: &Path, asking: &Asking, wait: Duration) -> Result
     let ask = |path: &str| -> Result<Value, Box<dyn Error>> {
         let target = format!("{url}{path}");
         let token = token(file)?;
-        let files = Files { ca: asking.ca.clone(), identity: None };
+        let files = Files { ca: asking.ca.clone(), identity: asking.cert.clone().zip(asking.key.clone()) };
         let tls = files.tls(std::slice::from_ref(url))?;
         let asked = Ask { method: "GET", url: &target, tls, token: Some(&token), body: None };
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

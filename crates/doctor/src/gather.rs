@@ -3,15 +3,15 @@
 use crate::controller::{self, Asking, place};
 use crate::facts::{Contact, Description, Facts, File, Found, Gpu, Interface, NoRoute, Trial, Way, Whom};
 use nix::ifaddrs::getifaddrs;
-use pointsman_balance::Rack;
 use pointsman_balance::agent::source::{Gpu as Choice, SourceKind, SourceSettings};
 use pointsman_balance::config::{Device, DirectReturn, Origin, Server};
+use pointsman_balance::{Prefix, Rack};
 use pointsman_node::agent::nvml::{Listed, Nvml};
 use pointsman_node::rack_file;
 use pointsman_node::switch::renew::due;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -191,15 +191,23 @@ fn offloads(name: &str) -> Option<Vec<String>> {
     Some(MERGING.iter().filter(|(long, _)| on(long)).map(|(_, short)| short.to_string()).collect())
 }
 
+/// The address whose route is asked for. The first one of an IPv4 prefix is not a host's: Linux takes 0.0.0.0 for itself, and others for
+/// broadcasts. Of IPv6 it is an ordinary one, while the next one may be the machine itself, `::1`.
+fn sample(prefix: &Prefix) -> IpAddr {
+    match prefix.address() {
+        IpAddr::V4(a) if prefix.len() < 32 => Ipv4Addr::from_bits(a.to_bits() | 1).into(),
+        address => address,
+    }
+}
+
 /// The way from an address of this machine to each route of the rack.
 fn ways(rack: &Rack, device: &str, from: IpAddr) -> Vec<Way> {
     let nearest = rack.gateway_of(from);
     let others = rack.switch.gateways.iter().copied().filter(|g| g.is_ipv4() == from.is_ipv4());
     let gateways: Vec<IpAddr> = nearest.into_iter().chain(others.filter(|g| Some(*g) != nearest)).collect();
-    let prefixes = rack.routes.iter().map(|r| r.prefix.to_string());
-    let prefixes = prefixes.filter(|p| p.contains(':') == from.is_ipv6());
-    let one = |prefix: String| {
-        let to = prefix.split('/').next().unwrap_or_default().to_string();
+    let prefixes = rack.routes.iter().map(|r| r.prefix).filter(|p| p.is_ipv6() == from.is_ipv6());
+    let one = |prefix: Prefix| {
+        let to = sample(&prefix).to_string();
         let found = output("ip", &["route", "get", &to, "from", &from.to_string()]);
         let via = match &found {
             None => Err(NoRoute),
@@ -208,7 +216,7 @@ fn ways(rack: &Rack, device: &str, from: IpAddr) -> Vec<Way> {
                 Ok(words.nth(1).and_then(|w| w.parse().ok()))
             }
         };
-        Way { device: device.to_string(), prefix, via, gateways: gateways.clone() }
+        Way { device: device.to_string(), prefix: prefix.to_string(), via, gateways: gateways.clone() }
     };
     prefixes.map(one).collect()
 }
@@ -331,6 +339,22 @@ fn contacts(wanted: Vec<(Whom, String, String)>, wait: Duration) -> Vec<Trial> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn routes_are_asked_for_by_a_host() {
+        let cases = [
+            ("0.0.0.0/0", "0.0.0.1"),
+            ("10.0.4.0/22", "10.0.4.1"),
+            ("10.0.0.4/31", "10.0.0.5"),
+            ("10.0.0.5/32", "10.0.0.5"),
+            ("::/0", "::"),
+            ("fd00::7/128", "fd00::7"),
+        ];
+        for (prefix, host) in cases {
+            let prefix: Prefix = prefix.parse().expect(prefix);
+            assert_eq!(sample(&prefix).to_string(), host, "{prefix}");
+        }
+    }
 
     #[test]
     fn certificates() {

@@ -102,7 +102,11 @@ fn report(asked: &Result<Report, String>) -> Vec<Finding> {
     let said = match asked {
         Ok(said) => said,
         Err(why) => {
-            return vec![warn("rack state", why.as_str(), "check --token-file, --ca and the controller")];
+            return vec![warn(
+                "rack state",
+                why.as_str(),
+                "check --token-file, --ca, --cert and the controller",
+            )];
         }
     };
     let mut out: Vec<Finding> = said.troubled.iter().map(|(device, why)| troubled(device, why)).collect();

@@ -386,7 +386,7 @@ fn observe((mut observer, mut watch): (Observer, Watch), is_client: bool, plan: 
         (to.octets(), port.to_be_bytes())
     });
     while !shared.ends() {
-        let seen = observer.observe(|way, frame| {
+        let seen = observer.observe(shared.start.elapsed().as_nanos() as u64, |way, frame| {
             if frame.len() < FRONT + MARK || frame[12..14] != [8, 0] || frame[23] != 17 {
                 return;
             }

@@ -10,12 +10,12 @@ mod orca;
 mod sources;
 
 use crate::http::health::Readiness;
-use crate::interfaces::{interface_with, mac_of};
+use crate::interfaces::interface_with;
 use crate::listen::{address, listen};
 use crate::log::{self, Level, Log};
 use crate::metrics::certificates::Certificates;
 use crate::metrics::{self, Page, Part};
-use crate::rack_file;
+use crate::{rack_file, service};
 pub use error::AgentError;
 use join::{Join, JoinArgs};
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output, Standing};
@@ -79,8 +79,6 @@ pub struct Running {
     observer: Observer,
     poller: Poller,
     socket: UdpSocket,
-    /// Of the interface.
-    mac: Option<Mac>,
     replies: Receiver<(usize, usize, sources::Reply)>,
     probers: health::Probers,
     /// For its metrics, if they are served.
@@ -155,12 +153,11 @@ impl Running {
         let socket = socket.map_err(|e| AgentError::Socket(config.name.clone(), from, e))?;
         let mut poller = Poller::new().map_err(AgentError::Wait)?;
         poller.add(0, observer.raw_fd());
-        let mac = mac_of(&config.interface);
         let stop = Arc::default();
         let replies = sources::start(&config, &stop, &poller.waker())?;
         let probers = health::Probers::start(&config, &poller.waker()).map_err(AgentError::Thread)?;
         let agent = Agent::new(config);
-        Ok(Running { agent, observer, poller, socket, mac, replies, probers, shown: None, stop })
+        Ok(Running { agent, observer, poller, socket, replies, probers, shown: None, stop })
     }
 
     /// Handle to stop it.
@@ -168,8 +165,8 @@ impl Running {
         Stopper { stop: self.stop.clone(), waker: self.poller.waker() }
     }
 
-    fn send_frame(&mut self, to: Mac, payload: &[u8]) -> Result<(), String> {
-        let Some(own) = self.mac else {
+    fn send_frame(&self, to: Mac, payload: &[u8]) -> Result<(), String> {
+        let Some(own) = self.observer.mac() else {
             return Err(format!("{} has no MAC address to send reports from", self.agent.config().interface));
         };
         let frame = [&to.0[..], &own.0, &ETHERTYPE.to_be_bytes(), payload].concat();
@@ -209,7 +206,7 @@ impl Running {
         while !self.stop.load(Ordering::Relaxed) {
             let now = epoch + start.elapsed();
             let seen = self.observe(now, &mut outputs).unwrap_or_else(|e| {
-                // The link may return; until then nothing can be observed.
+                // The observer resumes by itself.
                 log(Level::Warn, &e.to_string());
                 0
             });
@@ -235,7 +232,7 @@ impl Running {
     /// Takes the frames that the interface has seen: their number.
     fn observe(&mut self, now: Duration, outputs: &mut Vec<Output>) -> Result<usize, PortError> {
         let agent = &mut self.agent;
-        self.observer.observe(|way, frame| {
+        self.observer.observe(now.as_nanos() as u64, |way, frame| {
             let direction = if way == Way::In { Direction::In } else { Direction::Out };
             outputs.extend(agent.step(now, Input::Packet { direction, frame }));
         })
@@ -257,6 +254,11 @@ impl Running {
     /// Carries out an output. `unreachable`: the last report could not be sent, which is logged once.
     fn perform(&mut self, output: Output, unreachable: &mut bool, log: &mut dyn FnMut(Level, &str)) {
         let sent = match output {
+            // Silence is right where the load is not known: the interface that carries it is away.
+            Output::Send { .. } | Output::Frame { .. } if !self.observer.is_up() => {
+                let interface = &self.agent.config().interface;
+                Err(format!("no reports are sent while '{interface}' is down or removed"))
+            }
             Output::Send { to, payload } => {
                 let sent = self.socket.send_to(&payload, to);
                 sent.map(|_| ()).map_err(|e| format!("cannot send reports to {to}: {e}"))
@@ -447,11 +449,7 @@ fn report(
     log: &Log,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let configured = |file: &Rack| configured(file, server, device, args.interface.as_ref(), log);
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
+    let tokio = service::runtime()?;
     let mut hangup = tokio.block_on(async { pointsman_console::signals::hangup() })?;
     let told = log.clone();
     tokio.spawn(async move {

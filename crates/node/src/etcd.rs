@@ -2,6 +2,7 @@
 
 pub mod flags;
 
+use crate::http::credentials::innermost;
 use pointsman_etcd::proto::{
     self, kv_client::KvClient, lease_client::LeaseClient, watch_client::WatchClient,
 };
@@ -252,13 +253,9 @@ async fn follow(channel: Channel, prefix: &str, from: i64, watch: u64, tell: &mp
     }
 }
 
-/// The innermost cause of a failure: gRPC's outer ones are only "transport error".
+/// The cause of a failure, or what etcd says of it.
 fn reason(status: &Status) -> String {
-    let mut inner: Option<&(dyn Error + 'static)> = status.source();
-    while let Some(next) = inner.and_then(Error::source) {
-        inner = Some(next);
-    }
-    inner.map_or_else(|| status.message().to_string(), ToString::to_string)
+    if status.source().is_some() { innermost(status) } else { status.message().to_string() }
 }
 
 fn failure(status: &Status) -> Failure {

@@ -15,6 +15,7 @@ pub mod log;
 pub mod memory;
 pub mod metrics;
 pub mod network;
+mod places;
 pub mod rack_file;
 pub mod service;
 pub mod store;

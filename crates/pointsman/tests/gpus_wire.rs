@@ -33,7 +33,7 @@ fn rack() -> Outcome<String> {
 }
 
 /// Waits until the agent's metrics have these lines.
-fn until_shown(here: &Namespace, wanted: &[&str]) -> Outcome {
+pub fn until_shown(here: &Namespace, wanted: &[&str]) -> Outcome {
     let start = Instant::now();
     loop {
         let page = here.enter(|| {
@@ -54,7 +54,7 @@ fn until_shown(here: &Namespace, wanted: &[&str]) -> Outcome {
 }
 
 /// Waits until so many lines of the log have this text.
-fn until_said(agent: &Running, text: &str, times: usize) -> Outcome {
+pub fn until_said(agent: &Running, text: &str, times: usize) -> Outcome {
     let start = Instant::now();
     while agent.count(text) < times {
         ensure!(start.elapsed() < PATIENCE, "{text}, {times}: {:?}", agent.lines(""));

@@ -67,7 +67,7 @@ fn namespace(name: &str) -> Outcome<Namespace> {
 }
 
 /// One end of a link: where, its name, the last two bytes of its MAC address, and its address.
-type Place<'a> = (&'a Namespace, &'a str, u16, Option<([u8; 4], u8)>);
+pub type Place<'a> = (&'a Namespace, &'a str, u16, Option<([u8; 4], u8)>);
 
 fn end((namespace, name, mac, _): Place<'_>, index: u32) -> VethEnd<'_> {
     let [high, low] = mac.to_be_bytes();
@@ -75,7 +75,7 @@ fn end((namespace, name, mac, _): Place<'_>, index: u32) -> VethEnd<'_> {
 }
 
 /// Joins two namespaces. The indices of the interfaces are `index` and `index + 1000`.
-fn link(index: u32, a: Place<'_>, b: Place<'_>) -> Outcome {
+pub fn link(index: u32, a: Place<'_>, b: Place<'_>) -> Outcome {
     let (first, second) = (end(a, index), end(b, index + 1000));
     a.0.enter(|| Netlink::open()?.add_veth(&first, &second, 1500))??;
     for ((namespace, _, _, address), index) in [(a, index), (b, index + 1000)] {

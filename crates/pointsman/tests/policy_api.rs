@@ -1,7 +1,7 @@
 //! `pointsman policy` and the controller's API over HTTP: a real switch (without interfaces), a real controller.
 
 use crate::support::certificates::{authority, issue};
-use crate::support::{PATIENCE, Running, Switch, file, finish, pointsman};
+use crate::support::{PATIENCE, Running, Switch, file, finish, pointsman, run};
 use pointsman_balance::Policy;
 use pointsman_node::http::client::{Ask, ask};
 use serde_json::Value;
@@ -361,6 +361,16 @@ fn over_tls() {
         assert!(code == Some(0) && out.contains("inference"), "{mutual}: {out}{err}");
         let (code, out, err) = with(&b, &["--ca".into(), ca.clone()]);
         assert_eq!(code, Some(i32::from(mutual)), "{out}{err}");
+        // `doctor` asks, too, or says that it cannot.
+        let answered = |options: &[String]| {
+            let (rack, tokens) = (path("rack.toml"), path("tokens"));
+            let mut all = vec!["doctor", &rack, "--api", &b.api, "--token-file", &tokens];
+            all.extend(options.iter().map(String::as_str));
+            let found = run(&all).stdout;
+            found.lines().any(|l| l.contains("  rack state  ") && !l.contains("TLS failed"))
+        };
+        assert!(answered(&shown("client")));
+        assert_eq!(answered(&["--ca".into(), ca.clone()]), !mutual);
         let (code, _, err) = with(&b, &shown("stranger"));
         assert_eq!(code, Some(i32::from(mutual)), "{err}");
         let (code, _, err) = with(&b, &["--ca".into(), path("other-ca.pem")]);

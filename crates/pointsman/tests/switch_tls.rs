@@ -7,6 +7,8 @@ use nix::sys::signal::Signal;
 use pointsman_control::proto::p4rt as pb;
 use rcgen::{CertificateParams, date_time_ymd};
 use std::process::Command;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
 /// Everything that a test needs, in files: `ca.pem`; `server`, `client`, `stranger`, `expired`, `early`, each `.pem` and
@@ -131,6 +133,45 @@ fn clients_prove_who_they_are() {
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
     let done = finish(pointsman(&dump));
     assert!(done.code == Some(1) && done.stderr.contains("and its CA with --ca"), "{done:?}");
+    assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
+}
+
+/// Connects from an address of this machine, and says something.
+async fn connected(switch: &Switch, from: &str, text: &[u8]) -> tokio::net::TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+    let mut stream = socket.connect(switch.address.to_string().parse().unwrap()).await.unwrap();
+    stream.write_all(text).await.unwrap();
+    stream
+}
+
+#[test]
+fn strangers_keep_no_client_out_and_do_not_fill_the_log() {
+    let files = Files::new("strangers-tls");
+    let switch = files.switch(true);
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio.block_on(async {
+        for n in 0..200 {
+            let mut stream = connected(&switch, ["127.0.0.1", "127.0.0.2"][n % 2], b"GET /\r\n\r\n").await;
+            // An alert, or the end.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    switch.wait_for("a client at 127.0.0.2 was refused: it does not speak TLS");
+    let lines = switch.lines("was refused").len();
+    assert!((2..=20).contains(&lines), "{lines}");
+    let silent: Vec<_> = tokio.block_on(async {
+        let mut silent = Vec::new();
+        for _ in 0..200 {
+            silent.push(connected(&switch, "127.0.0.1", b"").await);
+        }
+        silent
+    });
+    let start = Instant::now();
+    assert_eq!(files.call(&switch, "ca.pem", Some("client")).as_deref(), Ok("1.5.0"));
+    // Half the time that a handshake may take.
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    drop(silent);
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 

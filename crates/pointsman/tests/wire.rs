@@ -1,5 +1,6 @@
 //! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
 
+mod agent_wire;
 mod bench_wire;
 mod demo_wire;
 mod dram_wire;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         ("reproduce_wire", reproduce_wire::TESTS),
     ];
     let together: &Modules = &[
+        ("agent_wire", agent_wire::TESTS),
         ("failover_wire", failover_wire::TESTS),
         ("rack_wire", rack_wire::TESTS),
         ("state_wire", state_wire::TESTS),

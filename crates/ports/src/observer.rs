@@ -3,7 +3,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use pointsman_wire::Mac;
+
 use crate::PortError;
+use crate::af_packet::is_link_trouble;
+use crate::link_state::{Link, LinkState};
 use crate::sys::{self, MAX_BATCH, ReceiveBuffers};
 
 /// Which way an observed frame goes, seen from the machine.
@@ -18,13 +22,12 @@ pub enum Way {
 /// Sees every frame that crosses an interface, both ways, as the kernel has it: segmentation offloads uncut, checksums
 /// perhaps unfinished. For agents that measure; a switch uses [`AfPacket`](crate::AfPacket).
 ///
-/// Unlike a port it neither sends nor puts the interface into promiscuous mode. Frames that the kernel dropped because
-/// they were not read in time are counted.
+/// Unlike a port it does not put the interface into promiscuous mode. An interface that was removed is observed again when another one has its name.
 pub struct Observer {
     name: String,
     socket: OwnedFd,
+    link: LinkState,
     buffers: Box<ReceiveBuffers>,
-    missed: u64,
 }
 
 impl Observer {
@@ -39,8 +42,10 @@ impl Observer {
         sys::set_packet_option(&socket, libc::PACKET_VNET_HDR, 1)
             .map_err(failed("request offload headers"))?;
         sys::set_buffers(&socket, 4 << 20).map_err(failed("enlarge the socket's buffers"))?;
-        sys::bind(&socket, found.index).map_err(failed("bind to the interface"))?;
-        Ok(Self { name: name.into(), socket, buffers: ReceiveBuffers::new(), missed: 0 })
+        let link = LinkState::new(Link::Up);
+        let mut observer = Self { name: name.into(), socket, link, buffers: ReceiveBuffers::new() };
+        observer.attach(&found).map_err(failed("bind to the interface"))?;
+        Ok(observer)
     }
 
     /// Becomes readable when a frame can be seen.
@@ -48,32 +53,66 @@ impl Observer {
         self.socket.as_raw_fd()
     }
 
-    /// Passes the frames of one batch to `each`, and returns their number. Never waits.
+    /// Whether frames can be seen: the interface exists and is up.
+    pub fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
+    /// MAC address of the interface that has the name now.
+    pub fn mac(&self) -> Option<Mac> {
+        sys::interface(&self.socket, &self.name).ok()?.mac.map(Mac)
+    }
+
+    /// Binds to the interface if it is up. It may be another one than before, even with the same index.
+    fn attach(&mut self, found: &sys::Interface) -> io::Result<()> {
+        if found.up {
+            sys::bind(&self.socket, found.index)?;
+        }
+        self.link.set(if found.up { Link::Up } else { Link::Down });
+        Ok(())
+    }
+
+    /// Looks at the interface that has the name now.
+    fn check_link(&mut self) {
+        let attached = sys::interface(&self.socket, &self.name).and_then(|found| self.attach(&found));
+        if attached.is_err() {
+            self.link.set(Link::Gone);
+        }
+    }
+
+    /// Passes the frames of one batch to `each`, and returns their number. Never waits. Without an interface that is up, calls at
+    /// intervals look for it; `now_ns` is the caller's time.
     ///
     /// # Errors
-    /// Trouble with the interface as a whole.
-    pub fn observe(&mut self, mut each: impl FnMut(Way, &[u8])) -> Result<usize, PortError> {
-        let mut count = 0;
-        match self.buffers.receive(&self.socket, MAX_BATCH) {
-            Ok(messages) => {
-                for message in messages {
-                    let way = if message.outgoing { Way::Out } else { Way::In };
-                    each(way, &message.room_and_frame[4..]);
-                    count += 1;
-                }
-                Ok(count)
-            }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            // One frame that the kernel could not describe is lost; the interface is fine.
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
-                self.missed += 1;
-                Ok(0)
-            }
-            Err(e) if e.raw_os_error() == Some(libc::ENETDOWN) => {
-                Err(PortError::LinkDown { interface: self.name.clone() })
-            }
-            Err(source) => Err(PortError::System { port: self.name.clone(), doing: "observe", source }),
+    /// Trouble with the interface as a whole. That it went down or was removed is reported once.
+    pub fn observe(&mut self, now_ns: u64, mut each: impl FnMut(Way, &[u8])) -> Result<usize, PortError> {
+        if !self.link.is_up() && self.link.take_due(now_ns) {
+            self.check_link();
+            self.link.tell(&self.name)?;
         }
+        let mut count = 0;
+        let received = self.buffers.receive(&self.socket, MAX_BATCH).map(|messages| {
+            for message in messages {
+                let way = if message.outgoing { Way::Out } else { Way::In };
+                each(way, &message.room_and_frame[4..]);
+                count += 1;
+            }
+        });
+        match received {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            // One frame that the kernel could not describe is lost; the interface is fine.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(e) if is_link_trouble(&e) => {
+                self.link.checked_ns = now_ns;
+                self.check_link();
+                self.link.tell(&self.name)?;
+            }
+            Err(source) => {
+                return Err(PortError::System { port: self.name.clone(), doing: "observe", source });
+            }
+        }
+        Ok(count)
     }
 
     /// Sends a frame through the interface. Never waits.
@@ -87,13 +126,5 @@ impl Observer {
             Ok(_) => Err(system(io::ErrorKind::WouldBlock.into())),
             Err(e) => Err(system(e)),
         }
-    }
-
-    /// Frames that were not seen since it was opened.
-    pub fn missed(&mut self) -> u64 {
-        if let Ok(drops) = sys::take_kernel_drops(&self.socket) {
-            self.missed += drops;
-        }
-        self.missed
     }
 }

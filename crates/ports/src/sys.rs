@@ -183,6 +183,8 @@ pub(crate) struct Interface {
     pub running: bool,
     /// ARPHRD_*
     pub hardware: u16,
+    /// Of an Ethernet interface, and of the loopback interface, where it is zero.
+    pub mac: Option<[u8; 6]>,
     /// Bytes of the largest packet, without the Ethernet header.
     pub mtu: u32,
 }
@@ -212,11 +214,14 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     // SAFETY: every member of the union is plain data, and the kernel has just written the one that is read.
     unsafe {
         let flags = i32::from(ask(libc::SIOCGIFFLAGS as libc::c_ulong)?.ifru_flags);
+        let address = ask(libc::SIOCGIFHWADDR as libc::c_ulong)?.ifru_hwaddr;
+        let has_mac = matches!(address.sa_family, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
         Ok(Interface {
             index: ask(libc::SIOCGIFINDEX as libc::c_ulong)?.ifru_ifindex,
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0,
-            hardware: ask(libc::SIOCGIFHWADDR as libc::c_ulong)?.ifru_hwaddr.sa_family,
+            hardware: address.sa_family,
+            mac: has_mac.then(|| std::array::from_fn(|i| address.sa_data[i] as u8)),
             mtu: ask(libc::SIOCGIFMTU as libc::c_ulong)?.ifru_mtu as u32,
         })
     }

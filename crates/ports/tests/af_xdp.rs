@@ -165,7 +165,7 @@ fn check_stream(address: &str) {
     let seen = rack.forward(AfXdpConfig::default(), || stream(&rack.client, &listener, ip(address)));
     let mut longest = 0;
     let mut look = |way, frame: &[u8]| longest = longest.max(if way == Way::In { frame.len() } else { 0 });
-    while observer.observe(&mut look).expect("observe") > 0 {}
+    while observer.observe(now_ns(), &mut look).expect("observe") > 0 {}
     assert!(longest > 1514, "no segments were sent as one");
     assert_eq!(seen.wrong, 0, "{seen:?}");
     assert!(seen.transport > STREAM_BYTES / 1448 && seen.longest == 1514, "{seen:?}");

@@ -34,6 +34,7 @@ const TESTS: &[(&str, fn())] = &[
     ("vlan_tags_are_kept", vlan_tags_are_kept),
     ("frames_of_this_machine_are_not_received", frames_of_this_machine_are_not_received),
     ("an_observer_sees_both_ways", an_observer_sees_both_ways),
+    ("an_observer_takes_the_interface_that_has_the_name", an_observer_takes_the_interface_that_has_the_name),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
     ("long_segments_are_not_sent_together", long_segments_are_not_sent_together),
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
@@ -142,7 +143,7 @@ fn check_stream(address: &str, ring_bytes: usize) {
     let seen = rack.forward(config, || stream(&rack.client, &listener, ip(address)));
     let mut longest = 0;
     let mut look = |way, frame: &[u8]| longest = longest.max(if way == Way::In { frame.len() } else { 0 });
-    while observer.observe(&mut look).expect("observe") > 0 {}
+    while observer.observe(now_ns(), &mut look).expect("observe") > 0 {}
     assert!(longest > 1514, "no segments were sent as one");
     assert!(seen.longest_frame <= 1514, "a frame of {} bytes", seen.longest_frame);
     assert!(seen.largest_batch > 16, "no super-frames came: this test does not show that they are cut");
@@ -240,9 +241,8 @@ fn frames_of_this_machine_are_not_received() {
     }
 }
 
-fn an_observer_sees_both_ways() {
-    let rack = Rack::new();
-    let mut observer = rack.client.run(|| Observer::open("c0")).expect("open");
+/// The frames of both ways that an observer of `c0` sees, after one was sent each way.
+fn observed(rack: &Rack, observer: &mut Observer) -> Vec<(Way, usize)> {
     let mut port = rack.open("s0", AfPacketConfig::default());
     let mut host = rack.host();
     assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
@@ -255,14 +255,40 @@ fn an_observer_sees_both_ways() {
                 seen.push((way, frame.len()));
             }
         };
-        observer.observe(each).expect("observe");
+        observer.observe(now_ns(), each).expect("observe");
         thread::sleep(Duration::from_millis(1));
     }
     seen.sort_by_key(|(_, length)| *length);
-    assert_eq!(seen, [(Way::Out, 61), (Way::In, 62)]);
-    assert_eq!(observer.missed(), 0);
+    seen
+}
+
+fn an_observer_sees_both_ways() {
+    let rack = Rack::new();
+    let mut observer = rack.client.run(|| Observer::open("c0")).expect("open");
+    assert_eq!(observed(&rack, &mut observer), [(Way::Out, 61), (Way::In, 62)]);
     let error = rack.client.run(|| Observer::open("none")).err().expect("no such interface");
     assert!(error.to_string().contains("none"));
+}
+
+fn an_observer_takes_the_interface_that_has_the_name() {
+    let rack = Rack::new();
+    let mut observer = rack.client.run(|| Observer::open("c0")).expect("open");
+    let (fd, before) = (observer.raw_fd(), observer.mac());
+    assert!(observer.is_up() && before.is_some());
+    rack.client.link_delete("c0").expect("delete");
+    // What the interface carried before is seen first.
+    let error = (0..1000).find_map(|_| observer.observe(now_ns(), |_, _| {}).err()).expect("an error");
+    assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
+    assert!(!observer.is_up() && observer.mac().is_none());
+    // Reported once.
+    thread::sleep(Duration::from_millis(101));
+    assert_eq!(observer.observe(now_ns(), |_, _| {}).expect("observe"), 0);
+    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
+    thread::sleep(Duration::from_millis(101));
+    observer.observe(now_ns(), |_, _| {}).expect("observe");
+    assert_eq!(observed(&rack, &mut observer), [(Way::Out, 61), (Way::In, 62)]);
+    assert!(observer.is_up() && observer.mac().is_some_and(|mac| Some(mac) != before));
+    assert_eq!(observer.raw_fd(), fd);
 }
 
 fn frames_that_cannot_be_sent_are_counted() {

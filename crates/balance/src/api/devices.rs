@@ -223,8 +223,8 @@ impl Desk {
         self.history.supersede(change, |c| is_undone(c, drained));
         let mut effects = Vec::new();
         self.lay_over(now_ms, &mut effects);
-        effects.push(Effect::Configure(Box::new(self.rack.clone())));
         effects.push(Effect::Save(self.kept()));
+        effects.push(Effect::Configure(Box::new(self.rack.clone())));
         Ok(self.made(controller, Wait { change, at_most_ms }, effects))
     }
 

@@ -109,7 +109,7 @@ impl Desk {
 
     /// Makes a configuration with the members if they changed, and it is time for one.
     fn lay_members(&mut self, now_ms: u64) -> Vec<Effect> {
-        let mut effects = Vec::new();
+        let (mut effects, mut configure) = (Vec::new(), None);
         if self.members.due() {
             let before = Attempt {
                 file: Some(self.file.clone()),
@@ -122,11 +122,12 @@ impl Desk {
                 self.file = file;
                 self.lay_over(now_ms, &mut effects);
                 self.attempt = Some(before);
-                effects.insert(0, Effect::Configure(Box::new(self.rack.clone())));
+                configure = Some(Effect::Configure(Box::new(self.rack.clone())));
             }
             effects.extend(self.save_members());
         }
         effects.extend(self.members.lines().into_iter().map(Effect::Say));
+        effects.extend(configure);
         effects
     }
 

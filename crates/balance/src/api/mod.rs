@@ -40,7 +40,7 @@ use states::States;
 use std::collections::BTreeMap;
 use trend::Trend;
 
-/// The caller's actions, in this order.
+/// The caller's actions, in this order. A configuration comes after the text to save: the events that it causes may have a newer one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Give the controller this configuration, and this desk the resulting events before anything else.
@@ -178,7 +178,7 @@ impl Desk {
         let before = self.attempt();
         let mut effects = self.take(now_ms, kept)?;
         self.attempt = Some(before);
-        effects.insert(0, Effect::Configure(Box::new(self.rack.clone())));
+        effects.push(Effect::Configure(Box::new(self.rack.clone())));
         Ok(effects)
     }
 
@@ -273,7 +273,7 @@ impl Desk {
         let mut effects = Vec::new();
         self.lay_over(now_ms, &mut effects);
         self.attempt = Some(before);
-        effects.insert(0, Effect::Configure(Box::new(self.rack.clone())));
+        effects.push(Effect::Configure(Box::new(self.rack.clone())));
         effects
     }
 
@@ -548,6 +548,6 @@ impl Desk {
         }
         self.attempt = Some(Attempt { change: Some(change), ..attempt });
         self.rack = rack.clone();
-        (change, vec![Effect::Configure(Box::new(rack)), Effect::Save(self.kept())])
+        (change, vec![Effect::Save(self.kept()), Effect::Configure(Box::new(rack))])
     }
 }

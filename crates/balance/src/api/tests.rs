@@ -25,6 +25,8 @@ struct Office {
     now: u64,
     kept: String,
     said: Vec<String>,
+    /// Every configuration is in force at once, because nothing is to be written.
+    at_once: bool,
 }
 
 impl Office {
@@ -39,6 +41,7 @@ impl Office {
             now: 1_795_290_600_000,
             kept: String::new(),
             said: Vec::new(),
+            at_once: false,
         }
     }
 
@@ -52,6 +55,10 @@ impl Office {
                             let more = self.desk.event(self.now, &e, false);
                             self.perform(more);
                         }
+                    }
+                    if self.at_once {
+                        let more = self.desk.event(self.now, &Event::InSync { writes: 0 }, true);
+                        self.perform(more);
                     }
                 }
                 Effect::Save(text) => self.kept = text,
@@ -333,7 +340,7 @@ fn a_rejected_change_leaves_no_trace() {
     let request =
         Request { method: "PUT", target: POLICY, authorization: Some(OPS), body: br#"{"policy": "jsq"}"# };
     let answer = o.desk.ask(o.now, &o.controller, &request);
-    assert!(matches!(answer.effects[0], Effect::Configure(_)));
+    assert!(matches!(answer.effects[..], [Effect::Save(_), Effect::Configure(_)]));
     let effects = o.desk.event(o.now, &Event::ConfigRejected { reason: "for a reason".into() }, false);
     o.perform(effects);
     assert_eq!(o.policy(), "wrr");
@@ -347,6 +354,27 @@ fn a_rejected_change_leaves_no_trace() {
     );
     assert_eq!(effects, []);
     assert!(o.get("/v1/changes/1")["reason"].as_str().expect("why").contains("gone"));
+}
+
+/// A configuration that needs no writes is in force before the call that made it returns.
+#[test]
+fn the_newest_state_is_saved() {
+    let mut o = Office::new(&text());
+    o.at_once = true;
+    for (n, (target, body)) in
+        (1..).zip([(POLICY, r#"{"policy": "wrr"}"#), ("/v1/devices/s2%2Fcpu/drain", "")])
+    {
+        o.put(target, body);
+        assert_eq!(o.get(&format!("/v1/changes/{n}"))["outcome"], "in-force");
+        assert_eq!(o.kept, o.desk.kept(), "{target}");
+    }
+    // Another controller's state, which is saved before its configuration is given to the controller.
+    let kept = o.kept.replace("\"wrr\"", "\"jsq\"");
+    let effects = o.desk.adopt(o.now, &kept).expect("a state");
+    assert!(matches!(effects.last(), Some(Effect::Configure(_))), "{effects:?}");
+    // The same of a file that ends a request, and of members.
+    let effects = o.desk.file_changed(o.now, rack(&text().replace("\"p4mite\"", "\"ecmp\"")));
+    assert!(matches!(effects[..], [Effect::Say(_), Effect::Save(_), Effect::Configure(_)]), "{effects:?}");
 }
 
 #[test]

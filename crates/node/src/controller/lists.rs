@@ -1,19 +1,16 @@
 //! Files with lists of members, which are read again when they change.
 
 use super::Command;
-use super::reload::{Seen, Watched};
+use super::reload::{PATIENCE, Seen, Watched};
 use pointsman_balance::config::{MemberSource, Origin};
 use std::path::Path;
-
-/// After so many looks without a result it is said why: a file may be away for a moment, or be written for a while.
-const PATIENCE: u32 = 10;
 
 /// One file.
 struct List {
     source: String,
     file: Watched,
-    /// Looks without the file, or at a file that was different each time.
-    in_vain: u32,
+    /// Looks in a row of which each has shown something else: it is said when a file is never complete.
+    changing: u32,
 }
 
 /// All of them.
@@ -30,7 +27,7 @@ impl Lists {
             let before = kept.iter().position(|l| l.source == source.name && l.file.path() == path);
             self.0.push(match before {
                 Some(at) => kept.swap_remove(at),
-                None => List { source: source.name.clone(), file: Watched::unread(path), in_vain: 0 },
+                None => List { source: source.name.clone(), file: Watched::unread(path), changing: 0 },
             });
         }
         self.0.iter_mut().filter_map(|l| l.look(asked)).collect()
@@ -40,34 +37,20 @@ impl Lists {
 impl List {
     fn look(&mut self, asked: bool) -> Option<Command> {
         let seen = self.file.look();
-        let text = match (self.file.text(), seen) {
-            (None, _) => {
-                self.in_vain += 1;
-                let first = self.in_vain == PATIENCE || (self.in_vain == 1 && !self.file.was_read());
-                first.then(|| Err(unreadable(self.file.path())))
-            }
-            (Some(_), Seen::Changing) => {
-                self.in_vain += 1;
-                let path = self.file.path().display();
-                (self.in_vain == PATIENCE)
-                    .then(|| Err(format!("{path} changes all the time: write it at once and rename it")))
-            }
-            (Some(text), seen) => {
-                let take = seen == Seen::New || asked || self.in_vain >= PATIENCE;
-                self.in_vain = 0;
-                take.then(|| Ok(text.to_string()))
-            }
-        };
-        if let Some(Ok(_)) = &text {
+        let before = std::mem::take(&mut self.changing);
+        let text = if seen == Seen::Changing {
+            self.changing = before + 1;
+            let path = self.file.path().display();
+            (self.changing == PATIENCE)
+                .then(|| Err(format!("{path} changes all the time: write it at once and rename it")))
+        } else if seen == Seen::New || asked || before >= PATIENCE {
             self.file.take();
-        }
+            Some(self.file.text().map(str::to_string))
+        } else {
+            None
+        };
         text.map(|text| Command::Members { source: self.source.clone(), text })
     }
-}
-
-fn unreadable(path: &Path) -> String {
-    let why = std::fs::read_to_string(path).err().map_or_else(String::new, |e| format!(": {e}"));
-    format!("cannot read {}{why}", path.display())
 }
 
 #[cfg(test)]

@@ -8,16 +8,26 @@ use pointsman_balance::config::reload;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+/// After so many equal looks a file that cannot be read counts as lost: an editor that replaces a file may remove it first.
+pub(crate) const PATIENCE: u32 = 10;
+
 /// A file at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Look {
-    modified: SystemTime,
-    text: String,
+    modified: Option<SystemTime>,
+    /// Its bytes, or why they cannot be read.
+    content: Result<Vec<u8>, String>,
 }
 
-fn look(path: &Path) -> Option<Look> {
-    let modified = std::fs::metadata(path).and_then(|m| m.modified()).ok()?;
-    Some(Look { modified, text: std::fs::read_to_string(path).ok()? })
+impl Look {
+    fn at(path: &Path) -> Look {
+        let modified = std::fs::metadata(path).and_then(|m| m.modified()).ok();
+        Look { modified, content: std::fs::read(path).map_err(|e| e.to_string()) }
+    }
+
+    fn text(&self) -> Result<&str, String> {
+        std::str::from_utf8(self.content.as_ref()?).map_err(|e| format!("it is not UTF-8: {e}"))
+    }
 }
 
 /// One file. A change is complete when two looks in a row show the same content.
@@ -25,6 +35,8 @@ pub(crate) struct Watched {
     path: PathBuf,
     taken: Option<Look>,
     last: Option<Look>,
+    /// How many looks in a row have shown the same.
+    equal: u32,
 }
 
 /// Result of polling a file.
@@ -33,7 +45,7 @@ pub(crate) enum Seen {
     Same,
     /// The file may still be being written.
     Changing,
-    /// Something new, completely written.
+    /// Something new, completely written, or the file is lost.
     New,
 }
 
@@ -50,13 +62,13 @@ impl Seen {
 impl Watched {
     /// A file whose text at this moment was read.
     pub fn new(path: PathBuf) -> Self {
-        let taken = look(&path);
-        Watched { path, last: taken.clone(), taken }
+        let taken = Some(Look::at(&path));
+        Watched { path, last: taken.clone(), taken, equal: 1 }
     }
 
-    /// A file that was not read yet: what it contains is new.
+    /// A file that was not read yet: what it contains is new, and also that it is lost.
     pub fn unread(path: PathBuf) -> Self {
-        Watched { path, taken: None, last: None }
+        Watched { path, taken: None, last: None, equal: 0 }
     }
 
     pub fn path(&self) -> &Path {
@@ -65,28 +77,29 @@ impl Watched {
 
     /// When its last text was written, in milliseconds since 1970; 0 without one.
     pub fn of_ms(&self) -> u64 {
-        self.last.as_ref().map_or(0, |l| ms_of(l.modified))
+        self.last.as_ref().and_then(|l| l.modified).map_or(0, ms_of)
     }
 
-    /// Whether it was ever taken.
-    pub fn was_read(&self) -> bool {
-        self.taken.is_some()
-    }
-
-    /// Its text at the last look; None: it was not there.
-    pub fn text(&self) -> Option<&str> {
-        self.last.as_ref().map(|l| l.text.as_str())
+    /// Its text at the last look.
+    ///
+    /// # Errors
+    /// It cannot be read: the file and why.
+    pub fn text(&self) -> Result<&str, String> {
+        let text = self.last.as_ref().map_or(Ok(""), Look::text);
+        text.map_err(|why| format!("cannot read {}: {why}", self.path.display()))
     }
 
     pub fn look(&mut self) -> Seen {
-        let now = look(&self.path);
-        let before = std::mem::replace(&mut self.last, now);
-        match (&self.last, &self.taken) {
-            // An editor that replaces a file may remove it first.
-            (None, _) => Seen::Same,
-            (now, taken) if now == taken => Seen::Same,
-            (now, _) if *now == before => Seen::New,
-            _ => Seen::Changing,
+        let now = Some(Look::at(&self.path));
+        self.equal = if now == self.last { self.equal + 1 } else { 1 };
+        self.last = now;
+        let is_lost = self.last.as_ref().is_some_and(|l| l.content.is_err());
+        match self.equal {
+            _ if self.last == self.taken => Seen::Same,
+            equal if is_lost && (equal >= PATIENCE || self.taken.is_none()) => Seen::New,
+            _ if is_lost => Seen::Same,
+            1 => Seen::Changing,
+            _ => Seen::New,
         }
     }
 
@@ -115,7 +128,7 @@ impl Follower {
         let folder = path.parent().unwrap_or(Path::new(""));
         let tokens = rack.api.as_ref().map(|a| Watched::new(folder.join(&a.tokens)));
         let watched = Watched::new(path.to_path_buf());
-        let text = watched.taken.as_ref().map(|l| l.text.clone()).unwrap_or_default();
+        let text = watched.text().unwrap_or_default().to_string();
         Follower {
             keys: rack_file::key_file(path, &rack).map(Watched::new),
             rack: watched,
@@ -178,8 +191,7 @@ impl Follower {
     /// The current description, unless it is doubtful. `notes` are for the operator.
     fn description(&mut self, asked: bool, notes: &mut Vec<String>) -> Result<Rack, String> {
         let path = &self.rack.path;
-        let text = self.rack.last.as_ref().map(|l| l.text.clone());
-        let text = text.ok_or_else(|| format!("cannot read {}", path.display()))?;
+        let text = self.rack.text()?.to_string();
         let mut note = |line: &str| notes.push(line.to_string());
         let rack = rack_file::complete(path, &text, &mut note).map_err(|e| e.to_string())?;
         let doubts = reload::doubts((&self.in_force.0, &self.in_force.1), (&rack, &text));
@@ -296,6 +308,45 @@ mod tests {
         folder.write(&whole);
         f.look();
         assert_eq!(weights(&f.look()), [5], "more than before is taken at once");
+    }
+
+    /// Looks until something is said: after how many looks, and what was refused.
+    fn refusal(f: &mut Follower) -> (usize, File, String) {
+        let mut looks = (1..=100).map(|n| (n, f.look())).skip_while(|(_, news)| news.is_empty());
+        let (n, news) = looks.next().expect("news");
+        match &news[..] {
+            [Command::Refused { file, why, .. }] => (n, *file, why.clone()),
+            _ => panic!("other commands"),
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_are_refused_until_they_can() {
+        let lost = PATIENCE as usize;
+        let (folder, mut f) = follower("lost");
+        let [rack, aside, tokens] = ["rack.toml", "aside", "tokens.txt"].map(|name| folder.0.join(name));
+        std::fs::write(&tokens, "operator 0123456789abcdef0123").expect("a file");
+        assert!(f.look().is_empty());
+        assert!(matches!(&f.look()[..], [Command::Tokens { .. }, ..]));
+
+        std::fs::rename(&rack, &aside).expect("it is there");
+        let (n, file, why) = refusal(&mut f);
+        assert!(
+            (n, file) == (lost, File::Rack)
+                && why.ends_with("rack.toml: No such file or directory (os error 2)")
+        );
+        assert!((0..30).all(|_| f.look().is_empty()), "once");
+        std::fs::rename(&aside, &rack).expect("it is there");
+        f.look();
+        assert_eq!(weights(&f.look()), [5], "as before, which ends the refusal");
+
+        std::fs::write(&rack, [text().as_bytes(), b"# caf\xe9\n"].concat()).expect("a file");
+        let (n, file, why) = refusal(&mut f);
+        assert!((n, file) == (2, File::Rack) && why.contains("rack.toml: it is not UTF-8"), "{n} {why}");
+        // A folder stands for a file without permissions, which tests as root would have.
+        std::fs::remove_file(&tokens).and_then(|()| std::fs::create_dir(&tokens)).expect("a folder");
+        let (n, file, why) = refusal(&mut f);
+        assert!((n, file) == (lost, File::Tokens) && why.contains("tokens.txt for api.tokens"), "{n} {why}");
     }
 
     #[test]

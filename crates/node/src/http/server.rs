@@ -4,6 +4,7 @@
 //! complete or that is idle, so silent or slow clients cannot keep others out.
 
 use super::{Task, Wire};
+use crate::places::{Place, Places};
 use crate::switch::renew::Secure;
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -13,15 +14,11 @@ use hyper::header::{
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc};
-use tokio::task::AbortHandle;
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -40,100 +37,6 @@ const MAX_HEAD: usize = 16 << 10;
 
 /// Pause after the system refused to hand over a connection, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// An open connection.
-struct Open {
-    peer: IpAddr,
-    /// Its request is complete, and is being answered.
-    answers: bool,
-    task: Option<AbortHandle>,
-}
-
-/// All open connections, by number in the order of their arrival.
-#[derive(Default)]
-struct Connections {
-    next: u64,
-    open: BTreeMap<u64, Open>,
-}
-
-impl Connections {
-    /// The oldest connection that is not being answered, of the peer with most connections.
-    fn dispensable(&self) -> Option<u64> {
-        let mut by_peer: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        self.open.values().for_each(|o| *by_peer.entry(o.peer).or_default() += 1);
-        let waiting = self.open.iter().filter(|(_, o)| !o.answers);
-        waiting.max_by_key(|(id, o)| (by_peer.get(&o.peer), Reverse(**id))).map(|(id, _)| *id)
-    }
-}
-
-/// The places of a server.
-#[derive(Default)]
-struct Places {
-    connections: Mutex<Connections>,
-    freed: Notify,
-}
-
-impl Places {
-    fn lock(&self) -> MutexGuard<'_, Connections> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A place for a connection, if need be that of another one.
-    async fn take(self: &Arc<Self>, peer: IpAddr) -> Place {
-        loop {
-            if let Some(place) = self.try_take(peer) {
-                return place;
-            }
-            // All are being answered.
-            self.freed.notified().await;
-        }
-    }
-
-    fn try_take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
-        let mut connections = self.lock();
-        let mut evicted = None;
-        if connections.open.len() >= CONNECTIONS {
-            let oldest = connections.dispensable()?;
-            evicted = connections.open.remove(&oldest).and_then(|o| o.task);
-        }
-        let id = connections.next;
-        connections.next += 1;
-        connections.open.insert(id, Open { peer, answers: false, task: None });
-        drop(connections);
-        if let Some(task) = evicted {
-            task.abort();
-        }
-        Some(Place { id, places: self.clone() })
-    }
-}
-
-/// The place of a connection, until it is dropped.
-struct Place {
-    id: u64,
-    places: Arc<Places>,
-}
-
-impl Place {
-    fn change(&self, change: impl FnOnce(&mut Open)) {
-        if let Some(open) = self.places.lock().open.get_mut(&self.id) {
-            change(open);
-        }
-    }
-
-    fn answers(&self, answers: bool) {
-        self.change(|o| o.answers = answers);
-        if !answers {
-            self.places.freed.notify_one();
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.places.lock().open.remove(&self.id);
-        self.places.freed.notify_one();
-    }
-}
 
 /// A request, whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -279,7 +182,7 @@ where
 
 fn accept(listener: TcpListener, tls: Option<Secure>, max_body: usize, handle: Handler) -> Task<'static, ()> {
     Box::pin(async move {
-        let places = Arc::new(Places::default());
+        let places = Places::new(CONNECTIONS);
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -303,7 +206,7 @@ fn accept(listener: TcpListener, tls: Option<Secure>, max_body: usize, handle: H
                 };
                 connection(stream, max_body, handle, own).await;
             });
-            place.change(|o| o.task = Some(task.abort_handle()));
+            place.belongs_to(task.abort_handle());
         }
     })
 }
@@ -315,10 +218,10 @@ async fn connection(stream: Box<dyn Wire>, max_body: usize, handle: Handler, pla
         async move {
             let reply = match whole(request, max_body).await {
                 Ok(request) => {
-                    place.answers(true);
+                    place.set_busy(true);
                     let reply = handle(request).await;
                     // A stream may be cut off for others: its client asks again.
-                    place.answers(false);
+                    place.set_busy(false);
                     reply
                 }
                 Err(response) => Reply::Whole(response),

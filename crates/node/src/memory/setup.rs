@@ -1,5 +1,6 @@
 //! The set-up channel: connections of controllers.
 
+use crate::places::Places;
 use pointsman_roce::Host;
 use pointsman_roce::setup::{MAX_LINE, Reply};
 use std::io;
@@ -7,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 16;
@@ -40,32 +40,47 @@ pub(super) fn lock<S>(server: &Mutex<S>) -> MutexGuard<'_, S> {
     server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves controllers.
+/// A connection that the server knows, until it ends for whatever reason. Then there are no queue pairs to set up for it.
+struct Connection<S: Served> {
+    number: u64,
+    host: Arc<Mutex<S>>,
+}
+
+impl<S: Served> Drop for Connection<S> {
+    fn drop(&mut self) {
+        lock(&self.host).disconnect(self.number);
+    }
+}
+
+/// Serves controllers. One that has made a request keeps its place; with a secret, strangers cannot make one.
 pub(super) async fn serve<S: Served>(listener: TcpListener, host: Arc<Mutex<S>>) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(CONNECTIONS);
     for number in 0.. {
-        let Ok(permit) = free.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             // Too many open files, perhaps: not in a loop without a pause.
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let host = host.clone();
-        tokio::spawn(async move {
+        let place = Arc::new(places.take(from.ip()).await);
+        let (own, host) = (place.clone(), host.clone());
+        let task = tokio::spawn(async move {
             let greeting = lock(&host).connect(number);
-            // A controller that is gone, whatever the reason, has no queue pairs to set up.
+            let connection = Connection { number, host };
             let _ = talk(stream, &greeting, |line| {
                 // An adapter looks for the requester's Ethernet address meanwhile.
-                let (reply, goes_on) = tokio::task::block_in_place(|| lock(&host).line(number, line));
+                let (reply, goes_on) =
+                    tokio::task::block_in_place(|| lock(&connection.host).line(number, line));
+                if goes_on {
+                    own.set_busy(true);
+                }
                 (reply.to_string(), goes_on)
             })
             .await;
-            lock(&host).disconnect(number);
-            drop(permit);
         });
+        place.belongs_to(task.abort_handle());
     }
 }
 
@@ -96,5 +111,73 @@ async fn talk(
         if !goes_on {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::net::SocketAddr;
+
+    /// Knows its connections, and that `right` is a request.
+    #[derive(Default)]
+    struct Fake(BTreeSet<u64>);
+
+    impl Served for Fake {
+        fn connect(&mut self, connection: u64) -> String {
+            self.0.insert(connection);
+            "hello".into()
+        }
+
+        fn disconnect(&mut self, connection: u64) {
+            self.0.remove(&connection);
+        }
+
+        fn line(&mut self, _: u64, line: &str) -> (Reply, bool) {
+            (Reply::Removed, line == "right")
+        }
+    }
+
+    /// The next line from a server, which may be slow.
+    async fn next(client: &mut BufReader<TcpStream>) -> String {
+        let (mut line, patience) = (String::new(), Duration::from_secs(10));
+        let read = tokio::time::timeout(patience, client.read_line(&mut line)).await;
+        read.expect("an answer in time").expect("it is connected");
+        line
+    }
+
+    async fn greeted(at: SocketAddr) -> BufReader<TcpStream> {
+        let mut client = BufReader::new(TcpStream::connect(at).await.expect("it listens"));
+        assert_eq!(next(&mut client).await, "hello\n");
+        client
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn silent_connections_keep_no_controller_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let (at, host) = (listener.local_addr().expect("it is bound"), Arc::new(Mutex::new(Fake::default())));
+        tokio::spawn(serve(listener, host.clone()));
+        let mut first = greeted(at).await;
+        first.write_all(b"right\n").await.expect("it is connected");
+        assert_eq!(next(&mut first).await, "removed\n");
+        let mut silent = Vec::new();
+        for _ in 0..2 * CONNECTIONS {
+            silent.push(greeted(at).await);
+        }
+        let mut last = greeted(at).await;
+        for client in [&mut first, &mut last] {
+            client.write_all(b"right\n").await.expect("it is connected");
+            assert_eq!(next(client).await, "removed\n");
+        }
+        // The oldest are gone, and the server knows it.
+        assert_eq!(next(&mut silent[0]).await, "");
+        for _ in 0..1000 {
+            if lock(&host).0.len() == CONNECTIONS {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{:?}", lock(&host).0);
     }
 }

@@ -26,8 +26,7 @@ fn started_otherwise<'a>(old: &'a Description, new: &Description) -> Vec<&'a str
 /// What the file describes now, if it can replace the description in force.
 fn read(file: &Watched, in_force: &Description) -> Result<Description, Box<dyn Error>> {
     let path = file.path().display();
-    let text = file.text().ok_or_else(|| format!("cannot read {path}"))?;
-    let new = Description::read(&path.to_string(), text)?;
+    let new = Description::read(&path.to_string(), file.text()?)?;
     match in_force.needs_restart(&new) {
         Some(what) => Err(format!("{path}: {what} changed: restart the controller to apply it").into()),
         None => Ok(new),

@@ -254,3 +254,44 @@ impl Args {
         Ok(Some(Agreed::Etcd(self.etcd_settings()?, format!("{}view", self.etcd_prefix))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    const UNIT: &str = include_str!("../../../../packaging/units/pointsman-store.service");
+    const CONF: &str = include_str!("../../../../packaging/etc/store.conf");
+
+    /// The package's service runs with each of the flags in its file, also with those that are commented out.
+    #[test]
+    fn the_packages_flags_go_together() {
+        let line = UNIT.lines().find_map(|l| l.strip_prefix("ExecStart=/usr/bin/pointsman store"));
+        let line = line.expect("a command");
+        let default = UNIT.lines().find_map(|l| l.strip_prefix("Environment=\"DATA=")?.strip_suffix('"'));
+        let (mut data, mut kinds) = (default.unwrap_or_default(), Vec::new());
+        for entry in CONF.lines().map(|l| l.trim_start_matches("# ")) {
+            if let Some(other) = entry.strip_prefix("DATA=") {
+                data = other;
+            }
+            let Some(flags) = entry.strip_prefix("FLAGS=") else { continue };
+            let line = line.replace("$DATA", data).replace("$FLAGS", flags);
+            let words = std::iter::once("store").chain(line.split_whitespace());
+            let args = Command::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}")).args;
+            let kind = match args.backend().unwrap_or_else(|e| panic!("{line}: {e}")) {
+                Backend::Local if args.data.is_some() => "local",
+                Backend::Local => "in memory",
+                Backend::Chain(_) => "chain",
+                Backend::Etcd(_) => "etcd",
+            };
+            kinds.push(kind);
+        }
+        assert_eq!(kinds, ["local", "local", "chain", "etcd"]);
+    }
+}

@@ -27,6 +27,8 @@ pub enum StoreError {
     Peer(SocketAddr, io::Error),
     /// A multicast group without an interface.
     Group(SocketAddr),
+    /// A multicast group, for which the kernel lists no interfaces.
+    Interfaces(SocketAddr, io::Error),
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
     /// The folder of the state cannot be made.
@@ -79,6 +81,11 @@ impl fmt::Display for StoreError {
                     "--listen {at}: no interface of this machine can join the group; give one an {family} address"
                 )
             }
+            StoreError::Interfaces(at, e) => write!(
+                f,
+                "--listen {at}: cannot list the interfaces that are to join the group: {e}; allow this program netlink, in units of systemd \
+                 with AF_NETLINK in RestrictAddressFamilies"
+            ),
             StoreError::Listen(at, e) => {
                 write!(f, "cannot listen on {at}: {e}; choose another address with --listen")
             }

@@ -1,5 +1,5 @@
-//! Log lines about clients that change the switch. However busy clients are, there are few lines: writes are summed up, and
-//! only a limited number of other changes are logged individually.
+//! Log lines about clients that change the switch or are refused. However busy clients are, there are few lines: writes are summed up, and
+//! only a limited number of other changes and of refusals are logged individually.
 
 use pointsman_v1model::Time;
 use std::collections::BTreeMap;
@@ -31,19 +31,18 @@ impl Written {
     }
 }
 
-/// Logged and pending changes.
+/// Lines of one kind.
 #[derive(Default)]
-pub struct Audit {
-    writers: BTreeMap<Client, Written>,
+struct Budget {
     /// Since when lines are counted, how many there were, and how many there would have been besides.
     since: Time,
     lines: u64,
     untold: u64,
 }
 
-impl Audit {
-    /// A change by a client: the line, if it is to be logged.
-    pub fn deed(&mut self, now: Time, line: String) -> Option<String> {
+impl Budget {
+    /// The line, if it is to be logged.
+    fn spend(&mut self, now: Time, line: String) -> Option<String> {
         if self.lines == 0 {
             self.since = now;
         }
@@ -53,6 +52,45 @@ impl Audit {
             return None;
         }
         Some(line)
+    }
+
+    /// When the period ends.
+    fn ends(&self) -> Option<Time> {
+        (self.lines > 0).then(|| self.since.plus_ns(PERIOD_NS))
+    }
+
+    /// Begins another period if it is time: how many lines the last one lacks.
+    fn take(&mut self, now: Time) -> u64 {
+        if self.ends().is_none_or(|end| now < end) {
+            return 0;
+        }
+        std::mem::take(self).untold
+    }
+}
+
+/// Logged and pending lines.
+#[derive(Default)]
+pub struct Audit {
+    writers: BTreeMap<Client, Written>,
+    changes: Budget,
+    /// Apart, so that strangers cannot keep lines about changes out of the log.
+    refusals: Budget,
+    last_refusal: String,
+}
+
+impl Audit {
+    /// A change by a client: the line, if it is to be logged.
+    pub fn deed(&mut self, now: Time, line: String) -> Option<String> {
+        self.changes.spend(now, line)
+    }
+
+    /// A client was refused: the line, if it is to be logged. Equal ones in a row are logged once.
+    pub fn refused(&mut self, now: Time, line: String) -> Option<String> {
+        if self.last_refusal == line {
+            return None;
+        }
+        self.last_refusal.clone_from(&line);
+        self.refusals.spend(now, line)
     }
 
     /// A client wrote a batch. The first one is logged, others are summed up.
@@ -71,9 +109,8 @@ impl Audit {
 
     /// The time of the next line for [`Audit::take`].
     pub fn next_deadline(&self) -> Option<Time> {
-        let since = self.writers.values().map(|w| w.since).min();
-        let since = [since, (self.lines > 0).then_some(self.since)].into_iter().flatten().min()?;
-        Some(since.plus_ns(PERIOD_NS))
+        let sums = self.writers.values().map(|w| w.since.plus_ns(PERIOD_NS)).min();
+        [sums, self.changes.ends(), self.refusals.ends()].into_iter().flatten().min()
     }
 
     /// Sums that are due. Clients that wrote nothing in the meantime are forgotten.
@@ -91,11 +128,13 @@ impl Audit {
             *written = Written { since: now, ..Written::default() };
             wrote
         });
-        if self.lines > 0 && due(self.since) {
-            if self.untold > 0 {
-                lines.push(format!("P4Runtime: {} more client changes not listed", self.untold));
+        for (budget, what) in
+            [(&mut self.changes, "client changes"), (&mut self.refusals, "refusals of clients")]
+        {
+            match budget.take(now) {
+                0 => {}
+                more => lines.push(format!("P4Runtime: {more} more {what} not listed")),
             }
-            (self.lines, self.untold) = (0, 0);
         }
         lines
     }
@@ -132,5 +171,17 @@ mod tests {
         let lines = audit.take(Time(10 * S));
         assert_eq!(lines, ["P4Runtime: 1980 more client changes not listed"]);
         assert!(audit.deed(Time(11 * S), "again".into()).is_some());
+    }
+
+    #[test]
+    fn strangers_do_not_fill_the_log() {
+        let mut audit = Audit::default();
+        let told =
+            (0..200).filter_map(|n| audit.refused(Time(n), format!("client {}", n % 2))).count() as u64;
+        assert_eq!(told, LINES);
+        assert!(audit.deed(Time(200), "a change".into()).is_some(), "they take no line of clients");
+        assert_eq!(audit.take(Time(10 * S)), ["P4Runtime: 180 more refusals of clients not listed"]);
+        let told = (0..200).filter_map(|_| audit.refused(Time(11 * S), "client 7".into())).count();
+        assert_eq!(told, 1);
     }
 }

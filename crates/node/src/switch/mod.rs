@@ -265,7 +265,8 @@ fn serve_within(
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
     let services = Services {
         p4runtime: service,
-        gnmi: GNmiServer::new(gnmi::Service::new(handle.clone())),
+        gnmi: GNmiServer::new(gnmi::Service::new(handle.clone()))
+            .max_decoding_message_size(gnmi::MAX_MESSAGE_BYTES),
         trace: TraceServer::new(trace::Service::new(handle.clone())),
     };
     let server = tonic::transport::Server::builder()

@@ -4,7 +4,7 @@
 use super::certificate::{unix_s, validity};
 use super::renew::Secure;
 use super::runtime::Handle;
-use crate::log::Level;
+use crate::places::Places;
 use pointsman_balance::api::rfc3339;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
@@ -13,20 +13,19 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use std::error::Error;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, io};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// How long a client may take for the TLS handshake, and how long for the preface of HTTP/2 after that.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Clients that may shake hands at a time; more wait.
+/// Clients that may shake hands at a time.
 const HANDSHAKES: usize = 64;
 
 /// Pause after the system refused to hand over a connection, such as for want of descriptors.
@@ -243,28 +242,6 @@ pub fn load(files: &Files, protocol: &str) -> Result<(Arc<ServerConfig>, Validit
     Ok((Arc::new(config), validity))
 }
 
-/// Logs refused clients, repeated errors of one kind only once: a client that retries for ever must not fill the log.
-struct Refusals {
-    handle: Handle,
-    last: Mutex<Option<(IpAddr, String)>>,
-}
-
-impl Refusals {
-    fn tell(&self, from: IpAddr, why: String) {
-        let Ok(mut last) = self.last.lock() else { return };
-        let this = Some((from, why));
-        if *last == this {
-            return;
-        }
-        if let Some((from, why)) = &this {
-            let line = format!("a client at {from} was refused: {why}");
-            // A stopped switch logs nothing.
-            let _ = self.handle.post(move |core| core.tell(Level::Warn, line));
-        }
-        *last = this;
-    }
-}
-
 fn explain(error: &std::io::Error) -> String {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     match inner {
@@ -296,12 +273,9 @@ pub fn accept(
     handle: Handle,
 ) -> mpsc::Receiver<Result<TlsStream<TcpStream>, std::io::Error>> {
     let (tx, rx) = mpsc::channel(1);
-    let refusals = Arc::new(Refusals { handle, last: Mutex::new(None) });
-    let slots = Arc::new(Semaphore::new(HANDSHAKES));
+    let places = Places::new(HANDSHAKES);
     tokio::spawn(async move {
         while !tx.is_closed() {
-            // Never closed, so this cannot fail.
-            let Ok(slot) = slots.clone().acquire_owned().await else { return };
             let taken = tokio::select! {
                 taken = listener.accept() => taken,
                 // The server has ended.
@@ -313,18 +287,25 @@ pub fn accept(
             };
             // Only costs time.
             let _ = stream.set_nodelay(true);
-            let (tx, acceptor, refusals) = (tx.clone(), TlsAcceptor::from(secure.now()), refusals.clone());
-            tokio::spawn(async move {
-                let _slot = slot;
-                match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            let place = Arc::new(places.take(from.ip()).await);
+            let (tx, acceptor, handle) = (tx.clone(), TlsAcceptor::from(secure.now()), handle.clone());
+            let own = place.clone();
+            let task = tokio::spawn(async move {
+                let why = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
+                        own.set_busy(true);
                         // If the server has stopped, the connection is dropped.
                         let _ = tx.send(Ok(stream)).await;
+                        return;
                     }
-                    Ok(Err(e)) => refusals.tell(from.ip(), explain(&e)),
-                    Err(_) => refusals.tell(from.ip(), "it did not complete the TLS handshake".to_string()),
-                }
+                    Ok(Err(e)) => explain(&e),
+                    Err(_) => "it did not complete the TLS handshake".to_string(),
+                };
+                let line = format!("a client at {} was refused: {why}", from.ip());
+                // A stopped switch logs nothing.
+                let _ = handle.post(move |core| core.refused(line));
             });
+            place.belongs_to(task.abort_handle());
         }
     });
     rx

@@ -1,36 +1,40 @@
 //! A minimal gNMI server: interfaces, their status and counters.
 
 pub mod model;
+mod subscription;
 
 use super::runtime::Handle;
 use model::{Interface, Refused, notification, select};
 use pb::g_nmi_server::GNmi;
 use pb::subscribe_response::Response as Sent;
 use pointsman_control::proto::gnmi as pb;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use subscription::{LOOK, Subscription, check_paths};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Delay until a change is reported, and the shortest sample interval.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// Messages that may wait for a subscriber; it is served again when it has taken some.
-const WAITING: usize = 16;
+const WAITING: usize = 2;
 
-/// Paths in a subscription.
-const MAX_PATHS: usize = 1024;
+/// Subscriptions at a time.
+const STREAMS: usize = 16;
 
-/// The service.
+/// Bytes of a request.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+/// The service. What it answers takes time of the thread that also answers controllers, so there are limits.
 pub struct Service {
     handle: Handle,
+    streams: Arc<Semaphore>,
 }
 
 impl Service {
     /// Serves the switch behind `handle`.
     pub fn new(handle: Handle) -> Self {
-        Service { handle }
+        Service { handle, streams: Arc::new(Semaphore::new(STREAMS)) }
     }
 }
 
@@ -59,74 +63,29 @@ async fn look(handle: &Handle) -> Result<Vec<Interface>, Status> {
     Ok(handle.interfaces().await?)
 }
 
-/// One path of a subscription and its last sent values.
-struct Followed {
-    path: pb::Path,
-    /// `None`: at each change.
-    every: Option<Duration>,
-    due: Instant,
-    sent: Vec<pb::Update>,
-}
-
-/// A subscription.
+/// A subscriber.
 struct Subscriber {
     handle: Handle,
-    prefix: Option<pb::Path>,
-    encoding: pb::Encoding,
-    followed: Vec<Followed>,
+    subscription: Subscription,
     out: mpsc::Sender<Result<pb::SubscribeResponse, Status>>,
+    /// Its place among the streams.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Subscriber {
-    fn new(
-        handle: Handle,
-        list: pb::SubscriptionList,
-        out: mpsc::Sender<Result<pb::SubscribeResponse, Status>>,
-    ) -> Result<Self, Status> {
-        if list.subscription.len() > MAX_PATHS {
-            return Err(Status::invalid_argument(format!("more than {MAX_PATHS} paths: request fewer")));
-        }
-        let now = Instant::now();
-        let follow = |s: pb::Subscription| {
-            let sampled = s.mode() == pb::SubscriptionMode::Sample;
-            let every = sampled.then(|| Duration::from_nanos(s.sample_interval).max(LOOK));
-            Followed { path: s.path.unwrap_or_default(), every, due: now, sent: Vec::new() }
-        };
-        let followed = list.subscription.into_iter().map(follow).collect();
-        // JSON is also the value when a client sets no encoding, and then it expects scalars, as finsy does.
-        let encoding = match encoding(list.encoding)? {
-            pb::Encoding::Json => pb::Encoding::Proto,
-            wish => wish,
-        };
-        Ok(Subscriber { handle, prefix: list.prefix, encoding, followed, out })
-    }
-
     async fn send(&self, response: Sent) -> bool {
         self.out.send(Ok(pb::SubscribeResponse { response: Some(response) })).await.is_ok()
     }
 
-    /// Sends pending updates: at first everything, then changes and samples. `false`: the client has disconnected.
+    /// Sends pending updates. `false`: the client has disconnected.
     async fn round(&mut self, first: bool, quiet: bool) -> Result<bool, Status> {
         let interfaces = look(&self.handle).await?;
-        let now = Instant::now();
-        let mut updates = Vec::new();
-        for f in &mut self.followed {
-            let found = select(&interfaces, self.prefix.as_ref(), &f.path, self.encoding)?;
-            let sampled = f.every.is_some_and(|_| f.due <= now);
-            if let (Some(every), true) = (f.every, sampled) {
-                f.due = now + every;
-            }
-            if first || sampled {
-                updates.extend(found.iter().cloned());
-            } else if f.every.is_none() {
-                updates.extend(found.iter().filter(|u| !f.sent.contains(u)).cloned());
-            }
-            f.sent = found;
-        }
+        let updates = self.subscription.updates(Instant::now(), &interfaces, first)?;
         if updates.is_empty() || quiet {
             return Ok(!self.out.is_closed());
         }
-        Ok(self.send(Sent::Update(notification(unix_ns(), updates))).await)
+        let message = notification(unix_ns(), self.subscription.target(), updates);
+        Ok(self.send(Sent::Update(message)).await)
     }
 
     async fn once(&mut self, quiet: bool) -> Result<bool, Status> {
@@ -142,6 +101,7 @@ impl Subscriber {
         use pb::subscription_list::Mode;
         let mut listening = self.once(updates_only).await?;
         let mut ticks = tokio::time::interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut talking = true;
         while listening && mode != Mode::Once {
             tokio::select! {
@@ -189,14 +149,16 @@ impl GNmi for Service {
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<pb::GetResponse>, Status> {
         let request = request.into_inner();
         let encoding = encoding(request.encoding)?;
+        check_paths(request.path.len())?;
         let mut interfaces = look(&self.handle).await?;
         if request.r#type() == pb::get_request::DataType::Config {
             // Nothing here is configured over gNMI.
             interfaces.clear();
         }
         let now = unix_ns();
+        let target = request.prefix.as_ref().map_or("", |p| &p.target);
         let one = |path: &pb::Path| {
-            Ok(notification(now, select(&interfaces, request.prefix.as_ref(), path, encoding)?))
+            Ok(notification(now, target, select(&interfaces, request.prefix.as_ref(), path, encoding)?))
         };
         let notification = request.path.iter().map(one).collect::<Result<_, Refused>>()?;
         Ok(Response::new(pb::GetResponse { notification }))
@@ -215,9 +177,19 @@ impl GNmi for Service {
         let Some(pb::subscribe_request::Request::Subscribe(list)) = first else {
             return Err(Status::invalid_argument("the first message must be a subscription"));
         };
+        let _place = self.streams.clone().try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!("there are {STREAMS} subscriptions: end another one"))
+        })?;
         let (mode, updates_only) = (list.mode(), list.updates_only);
+        // JSON is also the value when a client sets no encoding, and then it expects scalars, as finsy does.
+        let encoding = match encoding(list.encoding)? {
+            pb::Encoding::Json => pb::Encoding::Proto,
+            wish => wish,
+        };
+        let subscription = Subscription::new(list, encoding, Instant::now())?;
         let (out, items) = mpsc::channel(WAITING);
-        let mut subscriber = Subscriber::new(self.handle.clone(), list, out.clone())?;
+        let mut subscriber =
+            Subscriber { handle: self.handle.clone(), subscription, out: out.clone(), _place };
         tokio::spawn(async move {
             if let Err(e) = subscriber.run(mode, updates_only, incoming).await {
                 // A closed receiver is fine.
@@ -225,5 +197,74 @@ impl GNmi for Service {
             }
         });
         Ok(Response::new(ReceiverStream::new(items)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::{Setup, build, serve};
+    use pb::g_nmi_client::GNmiClient;
+    use std::time::Duration;
+    use tokio::net::TcpListener;
+    use tonic::Code;
+    use tonic::transport::{Channel, Endpoint};
+
+    type Stream = Streaming<pb::SubscribeResponse>;
+
+    /// Paths below a prefix with a target.
+    fn paths(count: usize) -> (Option<pb::Path>, Vec<pb::Path>) {
+        let elem = vec![pb::PathElem { name: "interfaces".into(), ..Default::default() }];
+        let prefix = pb::Path { target: "switch-7".into(), ..Default::default() };
+        (Some(prefix), vec![pb::Path { elem, ..Default::default() }; count])
+    }
+
+    async fn subscribe(client: &GNmiClient<Channel>) -> Result<Stream, Status> {
+        let (prefix, mut paths) = paths(1);
+        let subscription = vec![pb::Subscription { path: paths.pop(), ..Default::default() }];
+        let list = pb::SubscriptionList { prefix, subscription, ..Default::default() };
+        let request = Some(pb::subscribe_request::Request::Subscribe(list));
+        // It sends nothing more, and keeps listening.
+        let first = tokio_stream::once(pb::SubscribeRequest { request });
+        Ok(client.clone().subscribe(first).await?.into_inner())
+    }
+
+    #[tokio::test]
+    async fn requests_have_limits() {
+        let runtime = build(Setup { workers: 1, ..Setup::default() }).expect("a switch without ports");
+        let handle = runtime.handle();
+        let thread = std::thread::spawn(move || runtime.run(|_, _| {}));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        tokio::spawn(serve(handle.clone(), listener, None));
+        let channel = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        let client = GNmiClient::new(channel.connect().await.expect("it listens"));
+
+        let get = async |count| {
+            let (prefix, path) = paths(count);
+            let encoding = pb::Encoding::Proto.into();
+            client.clone().get(pb::GetRequest { prefix, path, encoding, ..Default::default() }).await
+        };
+        let answer = get(64).await.expect("not too many").into_inner();
+        let targets = answer.notification.iter().filter_map(|n| Some(n.prefix.as_ref()?.target.as_str()));
+        assert_eq!(targets.collect::<Vec<_>>(), ["switch-7"; 64]);
+        assert_eq!(get(65).await.expect_err("too many").code(), Code::InvalidArgument);
+        assert_eq!(get(20_000).await.expect_err("too long").code(), Code::OutOfRange);
+
+        let mut streams = Vec::new();
+        for _ in 0..STREAMS {
+            streams.push(subscribe(&client).await.expect("not too many"));
+        }
+        let refused = subscribe(&client).await.expect_err("too many");
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+        streams.pop();
+        let start = Instant::now();
+        while let Err(refused) = subscribe(&client).await {
+            assert!(start.elapsed() < Duration::from_secs(10), "{refused}");
+            tokio::time::sleep(LOOK).await;
+        }
+        drop((streams, client));
+        handle.stop();
+        thread.join().expect("no panic").expect("it ends well");
     }
 }

@@ -211,9 +211,10 @@ fn to_json(leaves: &[Leaf], depth: usize, outermost: bool) -> Value {
     Value::Object(object)
 }
 
-/// A message with these updates.
-pub fn notification(timestamp_ns: i64, update: Vec<Update>) -> Notification {
-    Notification { timestamp: timestamp_ns, update, ..Default::default() }
+/// A message with these updates, for a request whose prefix names this target.
+pub fn notification(timestamp_ns: i64, target: &str, update: Vec<Update>) -> Notification {
+    let prefix = (!target.is_empty()).then(|| Path { target: target.to_string(), ..Default::default() });
+    Notification { timestamp: timestamp_ns, prefix, update, ..Default::default() }
 }
 
 #[cfg(test)]

@@ -48,6 +48,12 @@ impl Core {
         self.news.extend(line.map(|line| (Level::Info, line)));
     }
 
+    /// A client was refused.
+    pub fn refused(&mut self, line: String) {
+        let line = self.audit.refused(self.now(), line);
+        self.news.extend(line.map(|line| (Level::Warn, line)));
+    }
+
     /// `Write`.
     ///
     /// # Errors
