@@ -34,7 +34,7 @@ impl Random {
         Random(seed)
     }
 
-    /// The seed of a generator that goes on as this one would.
+    /// The seed of a generator with the same next numbers.
     pub fn state(&self) -> u64 {
         self.0
     }
