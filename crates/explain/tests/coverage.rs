@@ -103,6 +103,32 @@ fn instances() {
     assert_eq!(tables, ["I.route 0", "E.one.t 2", "E.two.t 1"]);
 }
 
+/// Instances of one statement add up, statements of one line do not.
+#[test]
+fn two_branches_on_one_line_are_apart() {
+    let ifs =
+        "if (h.eth.dst == 1) { std.egress_spec = 2; } else if (h.eth.dst == 2) { std.egress_spec = 3; }";
+    let text = PROGRAM.replace("        last.write(0, m.seen);", ifs);
+    let report = covered(&text, "packet 0 00020900\npacket 0 00020900\n");
+    let line = text.lines().position(|l| l.contains("else if")).expect("a line") + 1;
+    let found = report.files["main.p4"].branches.iter().filter(|b| b.line == line);
+    let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
+    assert_eq!(counts, [[0, 2], [2, 0]]);
+    // They are in the order of the source, whatever their counts are.
+    let report = covered(&text, "packet 0 00010900\n");
+    let found = report.files["main.p4"].branches.iter().filter(|b| b.line == line);
+    let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
+    assert_eq!(counts, [[1, 0], [0, 0]]);
+}
+
+#[test]
+fn an_action_named_hit_is_not_a_hit() {
+    let text = PROGRAM.replace("action flood(", "@name(\".hit\") action flood(");
+    let results = |text: &str| covered(text, "packet 0 11110800450100\n").totals()[3].1;
+    assert_eq!(results(&text), Total { covered: 1, all: 2 });
+    assert_eq!(results(PROGRAM), Total { covered: 1, all: 2 });
+}
+
 #[test]
 fn tracefiles() {
     let report = covered(PROGRAM, TEST);
