@@ -1,7 +1,9 @@
 //! Coverage of small programs.
 
-use super::{PROGRAM, compiled, recorded};
+use super::{PROGRAM, compiled, recorded, traced};
 use pointsman_explain::coverage::{Report, Total, lcov};
+use pointsman_ir::trace::Traced;
+use pointsman_v1model::trace::{StepKind, TraceStep};
 
 fn covered(text: &str, stf: &str) -> Report {
     let (program, compiled) = compiled(text);
@@ -119,6 +121,44 @@ fn two_branches_on_one_line_are_apart() {
     let found = report.files["main.p4"].branches.iter().filter(|b| b.line == line);
     let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
     assert_eq!(counts, [[1, 0], [0, 0]]);
+}
+
+/// A loop has one branch and, for each packet, one condition more than it has rounds.
+#[test]
+fn loops() {
+    let in_range = "for (bit<8> i in 0..2) { m.seen = m.seen + i; }";
+    let in_list = "for (bit<8> i in (list<bit<8>>){7, 8, 9}) { m.seen = m.seen + i; }";
+    let with_a_call = "m.seen = 3;\n        for (; some(m.seen);) { m.seen = m.seen - 1; }";
+    let of = |loops: &str| {
+        let text = PROGRAM
+            .replace("        last.write(0, m.seen);", loops)
+            .replace("control V(", "bool some(inout bit<8> n) {\n    return n != 0;\n}\ncontrol V(");
+        let stf = "packet 0 11110900\npacket 0 11110900\n";
+        let report = covered(&text, stf);
+        let mut steps = Vec::new();
+        traced(&compiled(&text).0, stf, |_, more| steps.extend(more));
+        let line = text.lines().position(|l| l.contains("m.seen = m.seen ")).expect("a line") + 1;
+        let file = &report.files["main.p4"];
+        let found = file.branches.iter().filter(|b| b.line == line);
+        let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
+        let decides = |step: &&TraceStep| match &step.what {
+            StepKind::Inside(e) => matches!(e.what, Traced::Condition(_) | Traced::Switch { .. }),
+            _ => false,
+        };
+        // Of each packet: three of `if` in the program, and those of the loop.
+        (counts, file.lines[&line], steps.iter().filter(decides).count())
+    };
+    assert_eq!([in_range, in_list, with_a_call].map(of), [(); 3].map(|()| (vec![vec![6, 2]], 8, 14)));
+}
+
+/// The front end's `switch` over the list is before it.
+#[test]
+fn the_first_statement_of_a_loop() {
+    let in_list = "for (bit<8> i in (list<bit<8>>){7, 8}) {\n            return;\n        }";
+    let text = PROGRAM.replace("        last.write(0, m.seen);", in_list);
+    let report = covered(&text, "packet 0 11110900\n");
+    let line = text.lines().position(|l| l.contains("list<")).expect("a line") + 2;
+    assert_eq!(report.files["main.p4"].lines[&line], 1);
 }
 
 #[test]

@@ -340,7 +340,8 @@ impl Maker<'_> {
                     self.stmts(code, update, y, lines);
                     Some(n)
                 }
-                StmtKind::Switch { cases, default, .. } => {
+                // One without a place is the front end's: it runs as often as the statement before.
+                StmtKind::Switch { cases, default, .. } if stmt.span.lo < stmt.span.hi => {
                     Some(self.switch(code, stmt, cases, default, lines))
                 }
                 simple => match self.own_event(code, simple) {
