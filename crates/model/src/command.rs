@@ -47,7 +47,7 @@ pub struct Redplane {
 pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let Command::Redplane(args) = command;
     if args.list {
-        print(&listed());
+        print(&listed())?;
         return Ok(ExitCode::SUCCESS);
     }
     let (scope, mutation) = match chosen(&args) {
@@ -66,7 +66,7 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let began = Instant::now();
     let outcome = check(scope, mutation, |states| progress.set(states))?;
     progress.finish();
-    print(&told(scope, mutation, &outcome, began.elapsed().as_secs_f64()));
+    let told = told(scope, mutation, &outcome, began.elapsed().as_secs_f64());
     let violations = u32::from(outcome.violation.is_some());
     if let Some(path) = &args.json {
         let result = json!({
@@ -77,6 +77,7 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         });
         results::write(path, "--json", format!("{result:#}\n"))?;
     }
+    print(&told)?;
     Ok(if violations > 0 || !outcome.complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

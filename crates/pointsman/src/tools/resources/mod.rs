@@ -110,7 +110,7 @@ fn write(args: &Args, report: &Report) -> Result<bool, Box<dyn Error>> {
     if let Some(path) = &args.html {
         results::write(path, "--html", page::page(report))?;
     }
-    print(&report.text());
+    print(&report.text())?;
     Ok(report.fits())
 }
 
