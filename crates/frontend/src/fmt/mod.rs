@@ -282,7 +282,9 @@ impl<'a> Layout<'a> {
             _ => {}
         }
         if self.state.start && !matches!(self.state.stack.last(), Some(Context::Group { .. })) {
-            self.state.source_indent = (i == 0 || piece.newlines > 0).then_some(piece.column);
+            // `else` that started a line is behind `}` now: formatting again must find the same.
+            let starts_line = i == 0 || piece.newlines > 0 && self.breaks(i);
+            self.state.source_indent = starts_line.then_some(piece.column);
         }
         let state = &self.state;
         let annotation = match (state.annotation, state.start) {

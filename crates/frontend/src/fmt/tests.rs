@@ -84,6 +84,18 @@ fn check_width(width: usize, text: &str, want: &str) {
     assert_eq!(format(&got, Some(width)).as_deref().ok(), Some(want), "formatting again changes it");
 }
 
+/// A statement without braces behind `else` on a line of its own, wherever they are.
+#[test]
+fn else_in_any_column() {
+    for (before, inside) in (0..12).flat_map(|a| (0..12).map(move |b| (" ".repeat(a), " ".repeat(b)))) {
+        let text = format!(
+            "control c() {{\n    apply {{\n        if (b) {{\n        }}\n{before}else\n{inside}y();\n    }}\n}}\n"
+        );
+        let once = format(&text, None).unwrap_or_else(|d| panic!("{}", d.message));
+        assert_eq!(format(&once, None).ok(), Some(once), "{text}");
+    }
+}
+
 #[test]
 fn widths() {
     // As many arguments on a line as fit, below the first.
