@@ -178,7 +178,7 @@ impl Preprocessor<'_> {
                 self.directive(&text, &token, &line, active, &mut open, depth);
                 // A string at the start of a line is the only token that reads differently outside of directives.
                 token = match &next.kind {
-                    TokenKind::Bad(d) if d.code == "P0104" => lexer.again(&next),
+                    TokenKind::Bad(d) if d.code == "P0104" => lexer.again(&next, false),
                     _ => next,
                 };
                 continue;
@@ -480,7 +480,7 @@ impl Preprocessor<'_> {
 }
 
 /// Whether this line is one of those that decide which lines are left out.
-fn is_conditional(line: &str) -> bool {
+pub(crate) fn is_conditional(line: &str) -> bool {
     let Some(rest) = line.trim_start_matches(BLANKS).strip_prefix('#') else { return false };
     let word = rest.trim_start_matches(BLANKS).split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
     matches!(word, Some("if" | "ifdef" | "ifndef" | "elif" | "else" | "endif"))
