@@ -199,10 +199,10 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, Box<dyn Error>> {
     let experiment =
         Experiment { args: &args, compiled: &compiled, lines: lines.as_deref(), known, load, packets };
     let report = experiment.report(&file, front_end_ms)?;
-    print(&report.to_string());
+    print(&report.to_string())?;
     if let Some(path) = &args.json {
         results::write(path, "--json", report.json())?;
-        print(&format!("figures: {}\n", path.display()));
+        print(&format!("figures: {}\n", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

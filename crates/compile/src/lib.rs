@@ -7,11 +7,12 @@ pub mod executor;
 pub mod sources;
 
 use crate::sources::{SourceError, read_source};
+use pointsman_control::p4info::p4info;
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::{Loader, SourceMap};
 use pointsman_frontend::{Checked, Compiled, Define, Failure, render};
 use pointsman_ir::Span;
-use pointsman_v1model::{Pipeline, Problem};
+use pointsman_v1model::Pipeline;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -110,19 +111,29 @@ pub fn runs_here(package: &str) -> bool {
     package == PACKAGE
 }
 
-/// Adds what v1model has against a program that the front end has checked.
+/// Adds what v1model has against a program that the front end has checked, and what prevents its P4Info.
 pub fn finish(checked: &mut Checked) {
-    if let (Some((name, _)), Some(program)) = (&checked.package, &checked.program)
-        && name == PACKAGE
-        && let Err(problems) = Pipeline::load(program.clone())
-    {
-        checked.diagnostics.extend(problems.into_iter().map(diagnostic));
+    let (Some((name, main)), Some(program)) = (&checked.package, &checked.program) else { return };
+    if name != PACKAGE {
+        return;
+    }
+    let found: Vec<Diagnostic> = match Pipeline::load(program.clone()) {
+        Err(problems) => {
+            problems.into_iter().map(|p| refused(p.span.unwrap_or_default(), p.message)).collect()
+        }
+        // Annotations of the package have its place.
+        Ok(_) => {
+            p4info(program).err().map(|e| refused(e.span.unwrap_or(*main), e.message)).into_iter().collect()
+        }
+    };
+    if !found.is_empty() {
+        checked.diagnostics.extend(found);
         checked.program = None;
     }
 }
 
-fn diagnostic(problem: Problem) -> Diagnostic {
-    Diagnostic::error("P1001", problem.span.unwrap_or_default(), problem.message)
+fn refused(span: Span, message: String) -> Diagnostic {
+    Diagnostic::error("P1001", span, message)
 }
 
 /// Diagnostics as text without colours, for a message.
@@ -200,6 +211,28 @@ mod tests {
         for (place, defines) in [(between, &[][..]), (behind, &shared)] {
             compiles(place, defines).unwrap_or_else(|text| panic!("{text}"));
         }
+    }
+
+    #[test]
+    fn annotations_that_p4info_refuses_have_a_line() {
+        let program = include_str!("../../../p4/programs/acl/main.p4");
+        let table = "    table rules {";
+        let main = "V1Switch(";
+        for (place, annotation, why) in [
+            (table, "@id(0x01000005)", "has the top byte 0x01"),
+            (table, "@id(\"x\")", "@id"),
+            (main, "@pkginfo(doc=\"dd\")", "@pkginfo: unknown key doc"),
+            (main, "@platform_property(foo=5)", "@platform_property: unknown property foo"),
+        ] {
+            let annotated = program.replacen(place, &format!("{annotation}\n{place}"), 1);
+            let found = check("main.p4", &annotated, &Sources::default(), &[]);
+            let [d] = &found.diagnostics[..] else { panic!("{annotation}: {:?}", found.diagnostics) };
+            assert!(!found.is_right() && d.message.contains(why), "{annotation}: {d:?}");
+            let line = 2 + annotated.lines().position(|l| l == annotation).expect("a line");
+            let (at, _) = found.source_map.line_column(d.span);
+            assert!(at == line || at + 1 == line, "{annotation}: line {at} of {line}");
+        }
+        assert!(check("main.p4", program, &Sources::default(), &[]).is_right());
     }
 
     #[test]

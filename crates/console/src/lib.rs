@@ -7,6 +7,8 @@ pub mod progress;
 pub mod results;
 pub mod signals;
 
+use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -29,7 +31,26 @@ pub fn show(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a command's result to standard output, which may be a closed pipe.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+/// Standard output cannot be written.
+#[derive(Debug)]
+pub struct PrintError(io::Error);
+
+impl fmt::Display for PrintError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write to standard output: {}", self.0)
+    }
+}
+
+impl Error for PrintError {}
+
+/// Writes a command's result to standard output. A closed pipe, such as with `head`, is not an error.
+///
+/// # Errors
+/// It cannot be written.
+pub fn print<T: AsRef<[u8]> + ?Sized>(text: &T) -> Result<(), PrintError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(PrintError(e)),
+        _ => Ok(()),
+    }
 }

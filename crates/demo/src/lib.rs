@@ -153,14 +153,14 @@ fn log(bar: &Progress, verbose: bool) -> Log {
 
 /// Prints the figures, and writes the files asked for.
 fn write(report: &Report, args: &Args) -> Result<(), Box<dyn Error>> {
-    print(&table(report).to_string());
+    print(&table(report).to_string())?;
     if let Some(path) = &args.html {
         results::write(path, "--html", html(report, "Pointsman: a rack balanced by a P4 program"))?;
-        print(&format!("charts: {}\n", path.display()));
+        print(&format!("charts: {}\n", path.display()))?;
     }
     if let Some(path) = &args.json {
         results::write(path, "--json", report.to_json()?)?;
-        print(&format!("figures: {}\n", path.display()));
+        print(&format!("figures: {}\n", path.display()))?;
     }
     Ok(())
 }

@@ -65,6 +65,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let facts =
         gather::facts(&args.rack, &args.interface, std::time::Duration::from_secs(args.wait), &args.asking);
     let findings = judge::judge(&facts);
-    print(&if args.json { format!("{}\n", as_json(&findings)) } else { as_text(&findings) });
+    print(&if args.json { format!("{}\n", as_json(&findings)) } else { as_text(&findings) })?;
     Ok(ExitCode::from(judge::worst(&findings).code()))
 }

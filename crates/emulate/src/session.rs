@@ -4,12 +4,12 @@ use crate::network::{Network, describe, package};
 use crate::ping::ping;
 use crate::ports::interfaces;
 use crate::prompt::{Command, HELP, Mistake, parse};
-use pointsman_console::{print, say};
+use pointsman_console::{PrintError, print, say};
 use pointsman_lab::process::{Process, installed};
 use pointsman_topology::{HostId, SwitchId};
 use pointsman_wire::Mac;
 use std::fmt;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Stdio;
@@ -38,6 +38,8 @@ enum Failure {
     NotInstalled(String),
     /// No shell can be started.
     Shell(io::Error),
+    /// Its result cannot be printed.
+    Print(PrintError),
     /// The node is not a host.
     NotHost(String),
     /// The lab refuses.
@@ -55,6 +57,7 @@ impl fmt::Display for Failure {
             Failure::Mistake(e) => e.fmt(f),
             Failure::NotInstalled(program) => write!(f, "{program} is not installed{}", package(program)),
             Failure::Shell(e) => write!(f, "cannot start a shell: {e}"),
+            Failure::Print(e) => e.fmt(f),
             Failure::NotHost(node) => write!(f, "{node} is not a host"),
             Failure::Lab(e) => e.fmt(f),
             Failure::NoLink(a, b) => write!(f, "no link joins {a} and {b}: `links` lists all"),
@@ -85,8 +88,7 @@ impl<'n> Session<'n> {
         let mut line = Vec::new();
         loop {
             if self.interactive {
-                print("net> ");
-                let _ = std::io::stdout().flush();
+                let _ = print("net> ");
             }
             line.clear();
             // Not locked meanwhile: a command may read the terminal.
@@ -221,20 +223,19 @@ impl<'n> Session<'n> {
                 false => "X",
             });
             let shown: Vec<&str> = shown.collect();
-            print(&format!("{} -> {}\n", host.name, shown.join(" ")));
+            print(&format!("{} -> {}\n", host.name, shown.join(" "))).map_err(Failure::Print)?;
             (sent, received) = (sent + to.len(), received + answers.from.len());
             duplicates += answers.duplicates;
         }
         let dropped = (100 * (sent - received)).checked_div(sent).unwrap_or(0);
         let more = if duplicates > 0 { format!(", {duplicates} duplicates") } else { String::new() };
-        print(&format!("{dropped}% dropped ({received}/{sent} received){more}\n"));
+        print(&format!("{dropped}% dropped ({received}/{sent} received){more}\n")).map_err(Failure::Print)?;
         if received == sent { Ok(()) } else { Err(Failure::Shown) }
     }
 }
 
 fn shown(text: &str) -> Result<(), Failure> {
-    print(text);
-    Ok(())
+    print(text).map_err(Failure::Print)
 }
 
 /// The nodes of a network, for people.

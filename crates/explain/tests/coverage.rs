@@ -1,7 +1,9 @@
 //! Coverage of small programs.
 
-use super::{PROGRAM, compiled, recorded};
+use super::{PROGRAM, compiled, recorded, traced};
 use pointsman_explain::coverage::{Report, Total, lcov};
+use pointsman_ir::trace::Traced;
+use pointsman_v1model::trace::{StepKind, TraceStep};
 
 fn covered(text: &str, stf: &str) -> Report {
     let (program, compiled) = compiled(text);
@@ -101,6 +103,70 @@ fn instances() {
     let tables: Vec<String> =
         report.tables.iter().map(|t| format!("{} {}", t.name, t.arms[0].count)).collect();
     assert_eq!(tables, ["I.route 0", "E.one.t 2", "E.two.t 1"]);
+}
+
+/// Instances of one statement add up, statements of one line do not.
+#[test]
+fn two_branches_on_one_line_are_apart() {
+    let ifs =
+        "if (h.eth.dst == 1) { std.egress_spec = 2; } else if (h.eth.dst == 2) { std.egress_spec = 3; }";
+    let text = PROGRAM.replace("        last.write(0, m.seen);", ifs);
+    let report = covered(&text, "packet 0 00020900\npacket 0 00020900\n");
+    let line = text.lines().position(|l| l.contains("else if")).expect("a line") + 1;
+    let found = report.files["main.p4"].branches.iter().filter(|b| b.line == line);
+    let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
+    assert_eq!(counts, [[0, 2], [2, 0]]);
+    // They are in the order of the source, whatever their counts are.
+    let report = covered(&text, "packet 0 00010900\n");
+    let found = report.files["main.p4"].branches.iter().filter(|b| b.line == line);
+    let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
+    assert_eq!(counts, [[1, 0], [0, 0]]);
+}
+
+/// A loop has one branch and, for each packet, one condition more than it has rounds.
+#[test]
+fn loops() {
+    let in_range = "for (bit<8> i in 0..2) { m.seen = m.seen + i; }";
+    let in_list = "for (bit<8> i in (list<bit<8>>){7, 8, 9}) { m.seen = m.seen + i; }";
+    let with_a_call = "m.seen = 3;\n        for (; some(m.seen);) { m.seen = m.seen - 1; }";
+    let of = |loops: &str| {
+        let text = PROGRAM
+            .replace("        last.write(0, m.seen);", loops)
+            .replace("control V(", "bool some(inout bit<8> n) {\n    return n != 0;\n}\ncontrol V(");
+        let stf = "packet 0 11110900\npacket 0 11110900\n";
+        let report = covered(&text, stf);
+        let mut steps = Vec::new();
+        traced(&compiled(&text).0, stf, |_, more| steps.extend(more));
+        let line = text.lines().position(|l| l.contains("m.seen = m.seen ")).expect("a line") + 1;
+        let file = &report.files["main.p4"];
+        let found = file.branches.iter().filter(|b| b.line == line);
+        let counts: Vec<Vec<u64>> = found.map(|b| b.arms.iter().map(|a| a.count).collect()).collect();
+        let decides = |step: &&TraceStep| match &step.what {
+            StepKind::Inside(e) => matches!(e.what, Traced::Condition(_) | Traced::Switch { .. }),
+            _ => false,
+        };
+        // Of each packet: three of `if` in the program, and those of the loop.
+        (counts, file.lines[&line], steps.iter().filter(decides).count())
+    };
+    assert_eq!([in_range, in_list, with_a_call].map(of), [(); 3].map(|()| (vec![vec![6, 2]], 8, 14)));
+}
+
+/// The front end's `switch` over the list is before it.
+#[test]
+fn the_first_statement_of_a_loop() {
+    let in_list = "for (bit<8> i in (list<bit<8>>){7, 8}) {\n            return;\n        }";
+    let text = PROGRAM.replace("        last.write(0, m.seen);", in_list);
+    let report = covered(&text, "packet 0 11110900\n");
+    let line = text.lines().position(|l| l.contains("list<")).expect("a line") + 2;
+    assert_eq!(report.files["main.p4"].lines[&line], 1);
+}
+
+#[test]
+fn an_action_named_hit_is_not_a_hit() {
+    let text = PROGRAM.replace("action flood(", "@name(\".hit\") action flood(");
+    let results = |text: &str| covered(text, "packet 0 11110800450100\n").totals()[3].1;
+    assert_eq!(results(&text), Total { covered: 1, all: 2 });
+    assert_eq!(results(PROGRAM), Total { covered: 1, all: 2 });
 }
 
 #[test]

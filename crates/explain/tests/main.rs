@@ -10,8 +10,9 @@ use pointsman_explain::why::{Recording, why};
 use pointsman_frontend::source::Loader;
 use pointsman_frontend::{Compiled, compile};
 use pointsman_ir::Program;
-use pointsman_stf::{Report, Rig, parse, run_watched};
+use pointsman_stf::{Line, Report, Rig, parse, run_watched};
 use pointsman_v1model::SwitchConfig;
+use pointsman_v1model::trace::TraceStep;
 use std::sync::Arc;
 
 /// The includes of this repository.
@@ -96,15 +97,21 @@ pub fn compiled(text: &str) -> (Arc<Program>, Compiled) {
 
 /// Runs a test with every packet traced.
 pub fn recorded(program: &Arc<Program>, stf: &str) -> (Report, Recording, Coverage) {
-    let mut rig = Rig::new(program.clone(), SwitchConfig::default()).expect("a rig");
-    rig.switch.set_tracing(true);
     let (mut recording, mut coverage) = (Recording::default(), Coverage::default());
-    let report = run_watched(&mut rig, &parse(stf).expect("statements"), &mut |line, rig| {
-        let steps = rig.switch.take_trace();
+    let report = traced(program, stf, |line, steps| {
         coverage.add(program, &steps);
         recording.add(line, steps);
     });
-    (report.expect("the statements fit"), recording, coverage)
+    (report, recording, coverage)
+}
+
+/// The same, with the steps of each line of the test for `each`.
+pub fn traced(program: &Arc<Program>, stf: &str, mut each: impl FnMut(&Line, Vec<TraceStep>)) -> Report {
+    let mut rig = Rig::new(program.clone(), SwitchConfig::default()).expect("a rig");
+    rig.switch.set_tracing(true);
+    let lines = parse(stf).expect("statements");
+    let report = run_watched(&mut rig, &lines, &mut |line, rig| each(line, rig.switch.take_trace()));
+    report.expect("the statements fit")
 }
 
 /// Every failure of a test on [`PROGRAM`] with its explanation.

@@ -318,11 +318,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         ..Options::new(args.app, args.fault, &own, folder.path())
     };
     let outcome = measure(&options, &mut |line| say(line))?;
-    print(&outcome.text());
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;
     }
+    print(&outcome.text())?;
     Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

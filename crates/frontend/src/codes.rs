@@ -297,8 +297,8 @@ codes! {
         "Formatting would have changed more than white space, so the file was left unchanged. This is a bug of the \
          formatter: please report it with the file.";
     "P1001" "Not allowed by v1model"
-        "The program is valid P4, but violates a rule of v1model or this switch, such as the parameters of a block \
-         or the arguments of an extern.";
+        "The program is valid P4, but violates a rule of v1model or this switch, such as the parameters of a block, \
+         the arguments of an extern or an annotation for controllers (`@id`, `@pkginfo`, `@platform_property`).";
     "P1002" "Another architecture"
         "The program can be checked, but not run: this switch runs programs for v1model, whose `main` is a \
          `V1Switch`.";

@@ -204,13 +204,15 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips the rest of the line that the last token starts, and says where in the source it ends. A block comment on it
-    /// may extend it.
-    pub fn skip_line(&mut self) -> usize {
+    /// may extend it, and a string if `strings`.
+    pub fn skip_line(&mut self, strings: bool) -> usize {
         self.pos = self.last;
-        while let Some(i) = self.rest().find(['\n', '/']) {
+        while let Some(i) = self.rest().find(|c| c == '\n' || c == '/' || strings && c == '"') {
             self.pos += i;
             let rest = self.rest();
-            if let Some(comment) = rest.strip_prefix("/*") {
+            if rest.starts_with('"') {
+                self.string(false);
+            } else if let Some(comment) = rest.strip_prefix("/*") {
                 self.pos += 2 + comment.find("*/").map_or(comment.len(), |end| end + 2);
             } else if rest.starts_with('/') && !rest.starts_with("//") {
                 self.pos += 1;
@@ -223,10 +225,10 @@ impl<'a> Lexer<'a> {
         self.span(self.last).hi as usize
     }
 
-    /// Reads `token`, which was read last and with `one_line`, without it.
-    pub fn again(&mut self, token: &Token) -> Token {
+    /// Reads `token`, which was read last, with or without `one_line`.
+    pub fn again(&mut self, token: &Token, one_line: bool) -> Token {
         self.pos = self.last;
-        let again = self.next(false);
+        let again = self.next(one_line);
         Token { line_start: token.line_start, space_before: token.space_before, ..again }
     }
 

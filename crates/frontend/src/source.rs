@@ -38,6 +38,8 @@ pub struct SourceFile {
 pub struct SourceMap {
     /// The files; the main one is 0.
     pub files: Vec<SourceFile>,
+    /// Names in text that `#if` leaves out, in the order in which it was read.
+    pub left_out: Vec<Span>,
 }
 
 impl SourceMap {

@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         loop {
             let more = self.eval.condition(scope, cond)?;
             if self.tracing {
-                self.tell(cond.span, Traced::Condition(more));
+                self.tell_decision(cond.span, Traced::Condition(more));
             }
             if !more {
                 break;

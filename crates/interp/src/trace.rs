@@ -36,6 +36,13 @@ impl<'a> Run<'a> {
         self.env.trace(TraceEvent { span, what });
     }
 
+    /// Reports a decision, unless the front end has added it: it has an empty place then.
+    pub(crate) fn tell_decision(&mut self, span: Span, what: Traced) {
+        if span.lo < span.hi {
+            self.tell(span, what);
+        }
+    }
+
     /// Runs a statement and reports its effect.
     pub(crate) fn traced(&mut self, scope: &mut Scope<'_>, stmt: &'a Stmt) -> Outcome {
         let outer = std::mem::replace(&mut self.span, stmt.span);
@@ -71,7 +78,7 @@ impl<'a> Run<'a> {
             StmtKind::Verify(..) => Before::Leaf,
             StmtKind::If(cond, ..) => {
                 if let Ok(value) = self.eval.condition(scope, cond) {
-                    self.tell(cond.span, Traced::Condition(value));
+                    self.tell_decision(cond.span, Traced::Condition(value));
                 }
                 Before::Nothing
             }
@@ -79,7 +86,7 @@ impl<'a> Run<'a> {
                 if let Ok(value) = self.eval.expr(scope, on).map(|v| v.into_owned()) {
                     let case = cases.iter().position(|(labels, _)| labels.contains(&value)).map(|i| i as u32);
                     let on = Named { name: String::new(), ty: on.ty, value };
-                    self.tell(stmt.span, Traced::Switch { on, case });
+                    self.tell_decision(stmt.span, Traced::Switch { on, case });
                 }
                 Before::Nothing
             }

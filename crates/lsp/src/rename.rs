@@ -44,8 +44,31 @@ fn renamable<W: World>(server: &mut Server<W>, at: &At) -> Result<(Place, BTreeS
             let why = "a macro uses it, and uses in macros cannot be found in the source";
             return Err(refused(format!("`{}` cannot be renamed: {why}", symbol.name)));
         }
+        let left_out = left_out(&program, &symbol.name, &server.world);
+        if let Some(place) = left_out.into_iter().find(|place| !all.contains(place)) {
+            let text = server.text_of(&place.path).unwrap_or_default();
+            let line = text.get(..place.lo).unwrap_or("").matches('\n').count() + 1;
+            let why =
+                format!("code that `#if` leaves out has the name, too, in line {line} of {}", place.path);
+            return Err(refused(format!("`{}` cannot be renamed: {why}", symbol.name)));
+        }
     }
     Ok((declared, all))
+}
+
+/// Where a name is in text that `#if` leaves out of a program. Text of a file that is included several times is part of the program if
+/// one of them has it.
+fn left_out<W: World>(program: &Program, name: &str, world: &W) -> Vec<Place> {
+    let mut times: BTreeMap<Place, usize> = BTreeMap::new();
+    let sources = program.sources();
+    for span in sources.left_out.iter().filter(|s| sources.text(**s) == name) {
+        if let Some(place) = program.place(*span, world) {
+            *times.entry(place).or_default() += 1;
+        }
+    }
+    let included = |path: &str| program.paths.iter().filter(|p| *p == path).count();
+    times.retain(|place, n| *n >= included(&place.path));
+    times.into_keys().collect()
 }
 
 /// `textDocument/rename`

@@ -171,6 +171,31 @@ fn what_cannot_be_renamed() {
     refused("advance", 0, "comes with Pointsman");
 }
 
+/// Uses in text that `#if` leaves out would keep the old name.
+#[test]
+fn names_in_text_that_is_left_out() {
+    let text = "#include \"b.p4\"\n#include \"b.p4\"\naction foo(){} const bit<8> n=1;\naction bar(){}\n#define X\ncontrol c(){ apply {\n#ifndef X\n\
+                foo();\n#define CALL bar()\n#else\nfoo();\nbar();\n#endif\nonce(n); } }\n";
+    let included = "#ifndef B\n#define B\naction once(in bit<8> n){}\n#endif\n";
+    let mut client = Client::new(&[]);
+    client.files.memory.borrow_mut().insert("/b.p4".into(), included.into());
+    client.open("/a.p4", text);
+    for (word, line) in [("foo(){", 8), ("bar(){", 9)] {
+        let answer = rename(&mut client, "/a.p4", place(text, word, 0), "other");
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.ends_with(&format!("in line {line} of /a.p4")), "{word}: {answer}");
+    }
+    // A guard leaves out the second copy of a file only.
+    for (word, files) in [("once(n);", 2), ("n=1", 1)] {
+        let answer = rename(&mut client, "/a.p4", place(text, word, 0), "other");
+        assert_eq!(
+            answer["result"]["changes"].as_object().map(serde_json::Map::len),
+            Some(files),
+            "{answer}"
+        );
+    }
+}
+
 #[test]
 fn formatting_takes_a_width() {
     let text = "header h { bit<8> first_field; bit<8> second_field; }\n";

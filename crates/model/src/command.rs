@@ -47,7 +47,7 @@ pub struct Redplane {
 pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let Command::Redplane(args) = command;
     if args.list {
-        print(&listed());
+        print(&listed())?;
         return Ok(ExitCode::SUCCESS);
     }
     let (scope, mutation) = match chosen(&args) {
@@ -76,7 +76,7 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         }
         (checked, _) => checked?,
     };
-    print(&told(scope, mutation, &outcome, began.elapsed().as_secs_f64()));
+    let told = told(scope, mutation, &outcome, began.elapsed().as_secs_f64());
     if let Some(path) = &args.json {
         let violation = outcome.violation.as_ref();
         let result = json!({
@@ -92,6 +92,7 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         });
         results::write(path, "--json", format!("{result:#}\n"))?;
     }
+    print(&told)?;
     Ok(if outcome.violation.is_some() || !outcome.complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -433,7 +433,7 @@ async fn over(limit_s: Option<u64>) {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let (Some(rack), Some(server), Some(device)) = (&args.rack, &args.server, &args.device) else {
-        pointsman_console::print(&gpus::text(&gpus::list()?));
+        pointsman_console::print(&gpus::text(&gpus::list()?))?;
         return Ok(ExitCode::SUCCESS);
     };
     let about = vec![("server", server.clone()), ("device", format!("{server}/{device}"))];
@@ -499,7 +499,7 @@ fn report(
     }
     if args.duration_s.is_some() {
         let spent = processor_time().saturating_sub(before);
-        pointsman_console::print(&(cost(reports, spent, began.elapsed()) + "\n"));
+        pointsman_console::print(&(cost(reports, spent, began.elapsed()) + "\n"))?;
     }
     result
 }

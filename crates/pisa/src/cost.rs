@@ -1,8 +1,9 @@
 //! What nodes take of a target's stage.
 
 use crate::graph::{ArrayKind, Demand, Matching, Node, NodeKind};
+use crate::place::Excess;
 use crate::resource::{Amounts, Resource};
-use crate::target::Target;
+use crate::target::{MOST_STAGES, Target};
 
 /// What a node takes: something in each stage that has a part of it, and memory that may be spread over stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Cost {
     pub fn of(&self, units: u64) -> Amounts {
         let mut all = self.fixed;
         for r in [Resource::Sram, Resource::Tcam] {
-            all[r] += units * self.unit[r];
+            all[r] = all[r].saturating_add(units.saturating_mul(self.unit[r]));
         }
         let entries = (units * self.words).min(self.entries);
         for b in &self.beside {
@@ -69,19 +70,22 @@ impl Cost {
         fits
     }
 
-    /// The least number of stages for so many units.
+    /// The least number of stages for so many units of a cost that is [`limited`](Cost::limited).
     pub fn stages(&self, units: u64, stage: &Amounts) -> u32 {
         units.div_ceil(self.most(units, stage).max(1)) as u32
     }
 
-    /// The same, cut down to what an empty stage has, and the resource that is not enough, with what would be needed.
-    pub fn limited(mut self, stage: &Amounts) -> (Cost, Option<(Resource, u64)>) {
-        let least = self.of(if self.whole { self.units } else { self.units.min(1) });
-        let over = least.over(stage).map(|r| (r, least[r]));
+    /// The same, cut down to what an empty stage has if no chip can hold it, and what is too much of it.
+    pub fn limited(mut self, stage: &Amounts) -> (Cost, Option<Excess>) {
+        let most = self.most(self.units, stage).max(1);
+        let part = self.of(if self.whole { self.units } else { most });
+        let over = match part.over(stage) {
+            Some(r) => Some(Excess::Stage(r, part[r])),
+            None => Some(self.units.div_ceil(most)).filter(|n| *n > MOST_STAGES).map(Excess::Stages),
+        };
         if over.is_some() {
-            let all = least.limited(stage);
             self = Cost {
-                fixed: all,
+                fixed: part.limited(stage),
                 units: 1,
                 unit: Amounts::default(),
                 words: 0,
@@ -99,7 +103,7 @@ const GATEWAYS: u64 = 4;
 
 /// Bits of an address of so many.
 pub(crate) fn address_bits(of: u64) -> u64 {
-    u64::from(of.max(1).next_power_of_two().trailing_zeros())
+    u64::from(u64::BITS - (of.max(1) - 1).leading_zeros())
 }
 
 /// What a node takes of a target.
@@ -236,7 +240,7 @@ fn ternary(d: &Demand, target: &Target, cost: &mut Cost) {
     };
     cost.words = (t.rows / rows).max(1);
     cost.units = d.entries.div_ceil(cost.words).max(1);
-    cost.unit[Resource::Tcam] = width.max(1).div_ceil(t.bits) * rows.div_ceil(t.rows);
+    cost.unit[Resource::Tcam] = width.max(1).div_ceil(t.bits).saturating_mul(rows.div_ceil(t.rows));
     // The rest of an entry has a word in SRAM.
     if target.sram.shared {
         let bits = entry_bits(d, target).max(8).next_power_of_two().min(target.sram.bits);

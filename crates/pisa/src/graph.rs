@@ -83,6 +83,9 @@ pub struct Array {
     pub index_bits: u64,
 }
 
+/// The most entries of a table, members of an action profile and cells of an array that are counted.
+pub const MOST_ENTRIES: u64 = 1 << 32;
+
 /// What a node needs of any target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
@@ -112,6 +115,16 @@ pub struct Demand {
     pub arrays: Vec<Array>,
     /// Runs within actions of tables, so that it takes no logical table of its own.
     pub inside: bool,
+}
+
+impl Demand {
+    /// Cuts entries, members and cells down to [`MOST_ENTRIES`] each. Returns the largest of the numbers above it.
+    pub(crate) fn limit(&mut self) -> Option<u64> {
+        let cells = self.arrays.iter_mut().map(|a| &mut a.cells);
+        let numbers = [&mut self.entries].into_iter().chain(&mut self.members).chain(cells);
+        let over = numbers.filter(|n| **n > MOST_ENTRIES).map(|n| std::mem::replace(n, MOST_ENTRIES));
+        over.max()
+    }
 }
 
 /// Something that runs in a stage.

@@ -1,6 +1,6 @@
 //! Table graphs as TOML: programs of which only the tables and their dependencies are known.
 
-use crate::graph::{Cycle, Demand, Dependency, Graph, Matching, Node, NodeKind};
+use crate::graph::{Cycle, Demand, Dependency, Graph, MOST_ENTRIES, Matching, Node, NodeKind};
 use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,6 @@ pub struct GraphFile {
 }
 
 const MOST_BITS: u64 = 1 << 16;
-const MOST_ENTRIES: u64 = 1 << 32;
 
 struct Kind(Matching);
 

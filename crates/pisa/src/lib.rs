@@ -22,10 +22,10 @@ mod target;
 mod walk;
 
 pub use chain::{Chain, chain};
-pub use graph::{Array, ArrayKind, Cycle, Demand, Dependency, Graph, Matching, Node, NodeKind};
+pub use graph::{Array, ArrayKind, Cycle, Demand, Dependency, Graph, MOST_ENTRIES, Matching, Node, NodeKind};
 pub use graph_file::GraphFile;
 pub use phv::PhvUse;
-pub use place::{BUDGET, Part, Placed, Placement, place};
+pub use place::{BUDGET, Excess, Part, Placed, Placement, place};
 pub use report::{InStage, Report, Violation, graph_of, resize, resources, resources_of_graph};
 pub use resource::{Amounts, Resource};
-pub use target::{Arrays, BUILT_IN, Crossbar, Phv, Sram, Target, Tcam, UNLIMITED, WORD_BITS};
+pub use target::{Arrays, BUILT_IN, Crossbar, MOST_STAGES, Phv, Sram, Target, Tcam, UNLIMITED, WORD_BITS};

@@ -43,8 +43,17 @@ pub struct Placed {
     pub lower_bound: u32,
     /// What the nodes take of each of these stages, together.
     pub per_stage: Vec<Amounts>,
-    /// Nodes that no stage can hold, the resource of which they need too much, and how much. They were placed with what a stage has.
-    pub too_large: Vec<(usize, Resource, u64)>,
+    /// Nodes that no chip can hold. They were placed with what a stage has.
+    pub too_large: Vec<(usize, Excess)>,
+}
+
+/// What is too much of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// A part of it that cannot be divided takes more of this resource than a stage has.
+    Stage(Resource, u64),
+    /// It takes more stages than [`MOST_STAGES`](crate::MOST_STAGES).
+    Stages(u64),
 }
 
 /// Nodes with their costs, ready to be placed.
@@ -65,13 +74,13 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub fn new(graph: &Graph, target: &Target) -> (Problem, Vec<(usize, Resource, u64)>) {
+    pub fn new(graph: &Graph, target: &Target) -> (Problem, Vec<(usize, Excess)>) {
         let stage = target.per_stage;
         let mut too_large = Vec::new();
         let mut costs = Vec::new();
         for (i, node) in graph.nodes().iter().enumerate() {
             let (cost, over) = cost(node, target).limited(&stage);
-            too_large.extend(over.map(|(r, needed)| (i, r, needed)));
+            too_large.extend(over.map(|over| (i, over)));
             costs.push(cost);
         }
         let n = costs.len();

@@ -3,7 +3,7 @@
 use crate::arch::{Arch, Memory};
 use crate::cost::address_bits;
 use crate::fold::{Folded, fold};
-use crate::graph::{Array, ArrayKind, Demand, Dependency, Graph, Matching, Node, NodeKind};
+use crate::graph::{Array, ArrayKind, Demand, Dependency, Graph, MOST_ENTRIES, Matching, Node, NodeKind};
 use crate::report::Violation;
 use crate::target::Target;
 use crate::walk::{Op, OpId, Walked, What, walk};
@@ -64,6 +64,13 @@ pub(crate) fn analyse(program: &Program, arch: &Arch, target: &Target) -> Analys
         add(&mut built[node_of[i]].demand, op);
     }
     finish(program, &walked.ops, &node_of, &mut built);
+    for node in &mut built {
+        let over = node.demand.limit();
+        violations.extend(over.map(|n| Violation {
+            object: node.name.clone(),
+            why: format!("it has {n} entries, members or cells, and at most {MOST_ENTRIES} are counted"),
+        }));
+    }
     let several = |node: usize| accesses(&walked.ops, &node_of, node) > 1;
     let named = |node: usize| violations.iter().any(|v| v.object == built[node].name);
     for object in without_circles(&mut edges, &built, &first, several, named) {

@@ -3,7 +3,7 @@
 use crate::arch::Arch;
 use crate::graph::{Graph, NodeKind};
 use crate::phv::{PhvUse, phv};
-use crate::place::{Placed, place};
+use crate::place::{Excess, Placed, place};
 use crate::program::analyse;
 use crate::resource::{Amounts, Resource};
 use crate::target::Target;
@@ -98,10 +98,17 @@ fn report(
     mut violations: Vec<Violation>,
     target: &Target,
 ) -> Report {
-    for (node, r, needed) in &placed.too_large {
-        let (has, name) = (target.per_stage[*r], r.name().replace('_', " "));
-        let unit = if r.unit() == name { String::new() } else { format!("{} of ", r.unit()) };
-        let why = format!("it takes {needed} {unit}{name}, and a stage has {has}");
+    for (node, excess) in &placed.too_large {
+        let why = match *excess {
+            Excess::Stage(r, needed) => {
+                let (has, name) = (target.per_stage[r], r.name().replace('_', " "));
+                let unit = if r.unit() == name { String::new() } else { format!("{} of ", r.unit()) };
+                format!("it takes {needed} {unit}{name}, and a stage has {has}")
+            }
+            Excess::Stages(needed) => {
+                format!("it takes {needed} stages, and {} has {}", target.name, target.stages)
+            }
+        };
         violations.push(Violation { object: graph.nodes()[*node].name.clone(), why });
     }
     let used = placed.placement.used;

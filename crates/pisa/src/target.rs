@@ -9,6 +9,9 @@ use pointsman_topology::reader::ConfigErrors;
 /// known.
 pub const UNLIMITED: u64 = u64::MAX;
 
+/// The most stages of a chip.
+pub const MOST_STAGES: u64 = 4096;
+
 /// A pipeline chip: equal stages, shared by ingress and egress, and the words that carry headers from stage to stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {

@@ -1,8 +1,8 @@
 //! Graphs whose best placement is known: by hand, or because all placements were tried.
 
 use pointsman_pisa::{
-    Amounts, BUDGET, Demand, Dependency, Graph, GraphFile, Matching, Node, NodeKind, Resource, Target, place,
-    resources_of_graph,
+    Amounts, BUDGET, Demand, Dependency, Graph, GraphFile, MOST_ENTRIES, Matching, Node, NodeKind, Resource,
+    Target, place, resources_of_graph,
 };
 use std::collections::BTreeMap;
 
@@ -204,6 +204,22 @@ fn what_no_stage_holds_is_named() {
     let found: Vec<(&str, &str)> =
         report.violations.iter().map(|v| (v.object.as_str(), v.why.as_str())).collect();
     assert_eq!(found, [("wide", "it takes 100 bytes of exact crossbar, and a stage has 80")]);
+}
+
+/// Neither memory nor time grows with the size of a table that no chip can hold.
+#[test]
+fn a_table_of_too_many_stages_is_named_and_placed_in_one() {
+    let target = Target::named("rmt").expect("built in");
+    let huge =
+        Demand { matching: Matching::Ternary, key_bits: 32, entries: MOST_ENTRIES, ..Demand::default() };
+    let node = Node { name: "huge".into(), kind: NodeKind::Table, demand: huge };
+    let graph = Graph::new(vec![node, blocks("small", 1)], BTreeMap::new()).expect("no circle");
+    let report = resources_of_graph("g", &graph, &target, BUDGET);
+    assert_eq!((report.used(), report.lower_bound), (1, 1));
+    let found: Vec<(&str, &str)> =
+        report.violations.iter().map(|v| (v.object.as_str(), v.why.as_str())).collect();
+    // 2^32 entries in blocks of 2,048, of which a stage has 16.
+    assert_eq!(found, [("huge", "it takes 131072 stages, and rmt has 32")]);
 }
 
 #[test]

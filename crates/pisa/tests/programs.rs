@@ -2,7 +2,7 @@
 
 use crate::support::file;
 use pointsman_pisa::arch::V1MODEL;
-use pointsman_pisa::{BUDGET, BUILT_IN, Report, Target, resources};
+use pointsman_pisa::{BUDGET, BUILT_IN, Report, Target, resize, resources};
 
 fn report(program: &str, target: &str, budget: u64) -> Report {
     let path = format!("p4/programs/{program}/main.p4");
@@ -39,6 +39,25 @@ fn the_balancer_fits_no_chip_and_the_reasons_are_named() {
         assert!(why("load.device0.in_flight").contains("with different indices"), "{target}");
         // Found, and then written where a new connection is kept.
         assert!(why("connections.way0.low").contains("may access it twice"), "{target}");
+    }
+}
+
+#[test]
+fn a_table_of_any_size_has_a_report() {
+    for entries in [1 << 33, u64::MAX] {
+        let mut program = file("p4/programs/ecmp/main.p4");
+        assert!(resize(&mut program, "routes_v4", entries));
+        let found = resources("ecmp", &program, &V1MODEL, &Target::named("tofino").expect("built in"), 0);
+        let of = found.violations.iter().filter(|v| v.object == "EcmpIngress.routes_v4");
+        let why: Vec<&str> = of.map(|v| v.why.as_str()).collect();
+        let [counted, stages] = why.as_slice() else { panic!("{why:?}") };
+        let expected =
+            format!("it has {entries} entries, members or cells, and at most 4294967296 are counted");
+        assert_eq!(*counted, expected);
+        assert!(
+            stages.starts_with("it takes ") && stages.ends_with(" stages, and tofino has 12"),
+            "{stages}"
+        );
     }
 }
 

@@ -32,6 +32,7 @@ fn refused(from: &str, to: &str, line: usize, field: &str, message: &str) {
 #[test]
 fn targets_that_contradict_themselves() {
     refused("stages = 32", "stages = 0", 0, "stages", "from 1 to");
+    refused("stages = 32", "stages = 4097", 0, "stages", "from 1 to 4096");
     refused("stages = 32", "stages = \"many\"", 0, "stages", "write a whole number");
     refused("sram = 106", "sram = 3", 0, "per_stage.sram", "`sram.widest` is 4, and a stage has 3 blocks");
     refused("exact_tables = 8", "exact_tables = 17", 0, "per_stage.exact_tables", "at most 16");

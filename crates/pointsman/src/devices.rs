@@ -101,9 +101,9 @@ pub fn run_status(args: &Status) -> Result<ExitCode, Box<dyn Error>> {
     let (_, _, controller) = args.reach.ask(&get("/v1/status"), 0)?;
     let all = live_devices(&args.reach)?;
     if args.reach.json() {
-        print(&format!("{}\n", json!({ "status": controller, "devices": all["devices"] })));
+        print(&format!("{}\n", json!({ "status": controller, "devices": all["devices"] })))?;
     } else {
-        print(&(devices(&all) + "\n" + &status(&controller)));
+        print(&(devices(&all) + "\n" + &status(&controller)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -116,12 +116,12 @@ pub fn run_drain(args: &Drain) -> Result<ExitCode, Box<dyn Error>> {
     loop {
         let left = args.change.left()?;
         if left == Some(0) {
-            print("no connections are left\n");
+            print("no connections are left\n")?;
             return Ok(ExitCode::SUCCESS);
         }
         if Instant::now() >= end {
             let left = left.map_or("not counted yet".to_string(), |n| format!("{n} left"));
-            print(&format!("connections: {left}\n"));
+            print(&format!("connections: {left}\n"))?;
             return Ok(ExitCode::from(NOT_EMPTY));
         }
         std::thread::sleep(LOOK);

@@ -1,8 +1,8 @@
 //! `pointsman completions` and `pointsman man`: what a shell and `man` know of the command line, from the definitions that parse it.
 
-use crate::tools::print;
 use clap::{Command, ValueHint};
 use clap_complete::Shell;
+use pointsman_console::print;
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -46,15 +46,15 @@ pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    print(&format!("{} keys, {} packets, {} unanswered\n", found.keys, found.operations, found.unanswered));
+    print(&format!("{} keys, {} packets, {} unanswered\n", found.keys, found.operations, found.unanswered))?;
     for (key, at) in &found.violations {
-        print(&format!("{key}: no order of the packets explains packet {at}\n"));
+        print(&format!("{key}: no order of the packets explains packet {at}\n"))?;
     }
     for key in &found.undecided {
-        print(&format!("{key}: undecided, too many orders to try\n"));
+        print(&format!("{key}: undecided, too many orders to try\n"))?;
     }
     if found.linearizable() {
-        print("linearizable\n");
+        print("linearizable\n")?;
     }
     if let Some(path) = &check.json {
         let result = json!({

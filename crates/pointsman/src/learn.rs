@@ -31,6 +31,6 @@ pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
         )
     })?;
     let kept = Kept::load(&text).map_err(|e| format!("{shown}: {e}"))?;
-    print(&if *csv { kept.csv() } else { kept.to_string() });
+    print(&if *csv { kept.csv() } else { kept.to_string() })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use crate::tools::{Input, read_input};
 use clap::{Args, ValueEnum};
 use pointsman_compile::sources::{Sources, parse_define};
 use pointsman_compile::{check, compile};
-use pointsman_console::show;
+use pointsman_console::{print, show};
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
 use pointsman_frontend::diag::Diagnostic;
@@ -12,7 +12,7 @@ use pointsman_frontend::source::SourceMap;
 use pointsman_frontend::{Compiled, Define, codes, render};
 use prost::Message;
 use std::error::Error;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -143,10 +143,6 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             if *binary { info.encode_to_vec() } else { to_text(&info)?.into_bytes() }
         }
     };
-    match std::io::stdout().write_all(&output).and_then(|()| std::io::stdout().flush()) {
-        // The reader, such as `head`, has seen enough.
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(e) => Err(format!("cannot write to standard output: {e}").into()),
-        Ok(()) => Ok(ExitCode::SUCCESS),
-    }
+    print(&output)?;
+    Ok(ExitCode::SUCCESS)
 }

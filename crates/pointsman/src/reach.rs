@@ -214,7 +214,7 @@ impl Reach {
     /// Asks, and shows the answer.
     pub fn perform(&self, q: Question, wait: u64) -> Result<ExitCode, Box<dyn Error>> {
         let (code, body, answer) = self.ask(&q, wait)?;
-        print(&if self.json { body } else { (q.show)(&answer) });
+        print(&if self.json { body } else { (q.show)(&answer) })?;
         if let Some(warning) = answer["warning"].as_str() {
             pointsman_console::say(warning);
         }

@@ -55,7 +55,7 @@ fn refuse_hidden(path: &Path) -> Result<(), Hidden> {
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let chosen = cases::choose(&args.cases, args.quick)?;
     if args.list {
-        print(&list(chosen));
+        print(&list(chosen))?;
         return Ok(ExitCode::SUCCESS);
     }
     // Written from a place where the rack's own files hide nothing.
@@ -74,12 +74,13 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     prepare()?;
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
-    let show = |line: &str| print(&format!("{line}\n"));
+    // A failure shows in the last line, too: a case is not interrupted.
+    let show = |line: &str| drop(print(&format!("{line}\n")));
     let found = pointsman_siege::run(&chosen, &Options { binary, own }, show)?;
     if let Some(path) = &json {
         let text = serde_json::to_string_pretty(&found.json()).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;
     }
-    print(&format!("{} of {} cases exceeded their limits\n", found.broken(), chosen.len()));
+    print(&format!("{} of {} cases exceeded their limits\n", found.broken(), chosen.len()))?;
     Ok(if found.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

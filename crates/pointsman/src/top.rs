@@ -137,14 +137,14 @@ impl Raw {
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         tcsetattr(stdin(), OptionalActions::Now, &raw).ok()?;
         // The other screen, without a cursor.
-        print("\x1b[?1049h\x1b[?25l");
+        print("\x1b[?1049h\x1b[?25l").ok()?;
         Some(Raw(before))
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        print("\x1b[?25h\x1b[?1049l");
+        let _ = print("\x1b[?25h\x1b[?1049l");
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
 }
@@ -193,12 +193,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let answer = live_devices(&args.reach)?;
     if args.once || args.reach.json() || !stdout().is_terminal() || !stdin().is_terminal() {
         if args.reach.json() {
-            print(&format!("{answer}\n"));
+            print(&format!("{answer}\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut all = rows(&answer);
         sort(&mut all, by);
-        print(&table(&answer, &all, usize::MAX));
+        print(&table(&answer, &all, usize::MAX))?;
         return Ok(ExitCode::SUCCESS);
     }
     let raw = Raw::enter();
@@ -214,7 +214,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         let foot = "sort: d(evice) s(tate) l(oad) i(n flight) n(ew) r(eport); q quits";
         // Each line is cleared to its end, and the screen below.
         let text = table(&answer, &all, lines.saturating_sub(1)).replace('\n', "\x1b[K\r\n");
-        print(&format!("\x1b[H{text}{foot}\x1b[K\x1b[J"));
+        if let Err(e) = print(&format!("\x1b[H{text}{foot}\x1b[K\x1b[J")) {
+            break Some(e.into());
+        }
         if !wait(&keys, &mut by) {
             break None;
         }

@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod console;
 mod controllers;
+mod full_disk;
 mod group;
 mod handout;
 mod logs;

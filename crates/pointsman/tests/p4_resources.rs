@@ -72,7 +72,11 @@ fn entries_of_tables() {
     };
     let few = ["--entries", "routes_v4=512", "--entries", "EcmpIngress.routes_v6=512"];
     assert!(blocks(&few) < blocks(&[]) / 4);
-    for (entries, message) in [("routes=5", "no table has this name"), ("routes_v4=0", "a number")] {
+    for (entries, message) in [
+        ("routes=5", "no table has this name"),
+        ("routes_v4=0", "a number"),
+        ("routes_v4=4294967297", "a number from 1 to 4294967296"),
+    ] {
         let done = run(&["p4", "resources", ECMP, "--target", "rmt", "--entries", entries]);
         assert!(done.code == Some(2) && done.stderr.contains(message), "{entries}: {done:?}");
     }

@@ -291,7 +291,7 @@ fn prepare_lab() -> Result<Folder, Box<dyn Error>> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.list {
-        print(&list());
+        print(&list())?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &args.fabric_tune {
@@ -324,13 +324,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         }
         found.notes.extend(bench.lab_note());
         let finished = finished(&args, &bench, (figure, found), &origin, seeds)?;
-        print(&finished.text());
+        let text = finished.text();
         done.push(finished);
         // After each: an interruption keeps the finished ones.
         write(&args, &done)?;
+        print(&text)?;
     }
     if done.len() > 1 {
-        print(&format!("\n{}", output::summary(&done)));
+        print(&format!("\n{}", output::summary(&done)))?;
     }
     for factor in bench.without_effect() {
         say(&format!("--as-published: `{}` changes nothing in these figures", factor.name()));
@@ -342,7 +343,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::FAILURE);
     }
     if runs > 0 {
-        print(&format!("{runs} {what}; checkers found no violations\n"));
+        print(&format!("{runs} {what}; checkers found no violations\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use crate::network_lab::LabError;
 use crate::parallel::ThreadError;
+use pointsman_console::PrintError;
 use pointsman_node::controller::ProgramError;
 use pointsman_node::network::UnreadableProgram;
 use pointsman_sim::StartError;
@@ -31,6 +32,8 @@ pub enum TrialError {
     Threads(ThreadError),
     /// An outcome is not JSON.
     Outcome(serde_json::Error),
+    /// Standard output cannot be written.
+    Print(PrintError),
 }
 
 impl fmt::Display for TrialError {
@@ -54,6 +57,7 @@ impl fmt::Display for TrialError {
             TrialError::Lab(e) => e.fmt(f),
             TrialError::Threads(e) => e.fmt(f),
             TrialError::Outcome(e) => e.fmt(f),
+            TrialError::Print(e) => e.fmt(f),
         }
     }
 }
@@ -63,6 +67,12 @@ impl Error for TrialError {}
 impl From<StartError> for TrialError {
     fn from(e: StartError) -> Self {
         TrialError::Start(e)
+    }
+}
+
+impl From<PrintError> for TrialError {
+    fn from(e: PrintError) -> Self {
+        TrialError::Print(e)
     }
 }
 

@@ -322,7 +322,7 @@ impl Results {
                 .map_err(|e| TrialError::Append(self.path.clone(), e))?;
         }
         if self.to_stdout {
-            print(&format!("{line}\n"));
+            print(&format!("{line}\n"))?;
         }
         self.done.insert(key, result);
         Ok(())
@@ -374,7 +374,7 @@ fn in_lab(
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.schemes {
-        pointsman_console::print(&network::schemes());
+        pointsman_console::print(&network::schemes())?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.lab {
@@ -463,7 +463,7 @@ fn simulate(
     if args.check {
         for job in jobs {
             let mib = job.memory_bytes / f64::from(1 << 20);
-            print(&format!("{} seed {}: about {mib:.0} MiB\n", job.point, job.seed));
+            print(&format!("{} seed {}: about {mib:.0} MiB\n", job.point, job.seed))?;
         }
         return Ok(None);
     }
@@ -472,8 +472,8 @@ fn simulate(
     let done = complete(file, to_stdout, threads, jobs)?;
     if !to_stdout {
         let mine: Vec<&Value> = jobs.iter().filter_map(|j| done.get(&j.key())).collect();
-        mine.iter().for_each(|r| print(&summary(r)));
-        page::summary(&mine).iter().for_each(|text| print(text));
+        let mut texts = mine.iter().map(|r| summary(r)).chain(page::summary(&mine));
+        texts.try_for_each(|text| print(&text))?;
     }
     Ok(Some(done))
 }

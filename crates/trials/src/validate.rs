@@ -212,7 +212,7 @@ pub fn run(
         "simulated",
         "lab",
         "difference"
-    ));
+    ))?;
     let (mut lines, mut all, mut violations) = (Vec::new(), Vec::new(), 0);
     for part in scenarios.chunks(racks.max(1)) {
         let results: Vec<Result<(Value, u64), CompareError>> = std::thread::scope(|scope| {
@@ -226,7 +226,7 @@ pub fn run(
             let (mut value, violated) = result?;
             violations += violated;
             value["load_average"] = json!(load);
-            print(&line(&value));
+            print(&line(&value))?;
             let (late, of) = (value["late_runs"].as_u64().unwrap_or(0), seeds.len());
             if late > 0 {
                 say(&format!("{late} of {of} runs fell behind their schedule: this machine is busy"));
@@ -243,6 +243,6 @@ pub fn run(
         "{agree} of {} agree within {AGREEMENT_PERCENT} % in P50, P99 and answers; largest difference: {furthest:.1} %; the machine's \
          load average was {low} to {high}, with {racks} racks at a time\n",
         all.len()
-    ));
+    ))?;
     Ok((lines, violations))
 }

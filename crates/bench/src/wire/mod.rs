@@ -145,7 +145,7 @@ pub fn run(args: WireArgs) -> Result<ExitCode, Box<dyn Error>> {
         throughput,
         skipped,
     };
-    print(&report.text());
+    print(&report.text())?;
     if let Some(path) = &args.json {
         write_json(path, &report)?;
     }
@@ -199,6 +199,6 @@ fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Through
 fn write_json(path: &Path, report: &impl Serialize) -> Result<(), Box<dyn Error>> {
     let text = serde_json::to_string_pretty(report)? + "\n";
     results::write(path, "--json", text)?;
-    print(&format!("figures: {}\n", path.display()));
+    print(&format!("figures: {}\n", path.display()))?;
     Ok(())
 }

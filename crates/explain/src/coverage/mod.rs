@@ -7,7 +7,7 @@ mod lcov;
 mod report;
 
 pub use lcov::lcov;
-pub use report::{Arm, Branch, File, Named, Report, Total};
+pub use report::{Arm, ArmKind, Branch, File, Named, Report, Total};
 
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{ActionId, Callee, ControlId, ParserId, Program, Span, TableId};

@@ -50,6 +50,8 @@ pub struct Named {
 pub struct Branch {
     /// Its line.
     pub line: usize,
+    /// Where its source begins on the line, and how long it is: distinguishes it from others of the line.
+    extent: (usize, u32),
     /// `if`, `select in state S`, `switch` or the table's name.
     pub name: String,
     /// The ways.
@@ -61,21 +63,43 @@ pub struct Branch {
 pub struct Arm {
     /// `true`, `false`, a case, `hit`, an action ...
     pub name: String,
+    /// Its kind.
+    pub kind: ArmKind,
     /// How often it was taken.
     pub count: u64,
+}
+
+/// The kinds of ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ArmKind {
+    /// A value, a case or an action.
+    Way,
+    /// Look-ups of a table that found an entry.
+    Hit,
+    /// Look-ups of a table that found none.
+    Miss,
 }
 
 impl Branch {
     /// It is a table.
     pub fn is_table(&self) -> bool {
-        self.name.starts_with("table ")
+        self.arms.iter().any(Arm::is_result)
+    }
+
+    /// Its way of this kind, if it has one.
+    pub fn result(&self, kind: ArmKind) -> Option<&Arm> {
+        self.arms.iter().find(|a| a.kind == kind)
     }
 }
 
 impl Arm {
     /// It is the result of a look-up.
     pub fn is_result(&self) -> bool {
-        matches!(self.name.as_str(), "hit" | "miss")
+        self.kind != ArmKind::Way
+    }
+
+    fn way(name: impl Into<String>, count: u64) -> Arm {
+        Arm { name: name.into(), kind: ArmKind::Way, count }
     }
 }
 
@@ -184,17 +208,23 @@ impl Maker<'_> {
 
     fn branch(&mut self, span: Span, name: String, arms: Vec<Arm>) {
         let Some((path, line)) = self.place(span) else { return };
+        let extent = self.extent(span);
         let branches = &mut self.file(path).branches;
-        // A further instance of the same declaration, or another use of a macro.
+        // A further instance of the same declaration, or of an included file.
         let same = |b: &&mut Branch| {
-            b.line == line
+            (b.line, b.extent) == (line, extent)
                 && b.name == name
                 && b.arms.iter().map(|a| &a.name).eq(arms.iter().map(|a| &a.name))
         };
         match branches.iter_mut().find(same) {
             Some(known) => known.arms.iter_mut().zip(&arms).for_each(|(k, a)| k.count += a.count),
-            None => branches.push(Branch { line, name, arms }),
+            None => branches.push(Branch { line, extent, name, arms }),
         }
+    }
+
+    /// Column and length: files that are included twice have different spans.
+    fn extent(&self, span: Span) -> (usize, u32) {
+        (self.map.line_column(span).1, span.hi - span.lo)
     }
 
     fn named(&self, span: Span, name: &str, count: u64) -> Option<Named> {
@@ -247,11 +277,11 @@ impl Maker<'_> {
                 pointsman_ir::StateRef::Accept => "accept",
                 pointsman_ir::StateRef::Reject => "reject",
             };
-            arms.push(Arm { name: format!("case {} -> {next}", i + 1), count: count(Some(i as u32)) });
+            arms.push(Arm::way(format!("case {} -> {next}", i + 1), count(Some(i as u32))));
         }
         let total = |case: &pointsman_ir::SelectCase| case.keys.iter().all(|k| matches!(k, KeySet::Any));
         if !cases.iter().any(total) {
-            arms.push(Arm { name: "no case matches".into(), count: count(None) });
+            arms.push(Arm::way("no case matches", count(None)));
         }
         let span = on.first().map_or(state.span, |e| e.span);
         self.branch(span, format!("select in state {}", state.name), arms);
@@ -265,15 +295,16 @@ impl Maker<'_> {
         };
         let mut arms = Vec::new();
         if !table.keys.is_empty() {
-            arms.push(Arm { name: "hit".into(), count: count(&|hit, _| hit) });
+            arms.push(Arm { name: "hit".into(), kind: ArmKind::Hit, count: count(&|hit, _| hit) });
         }
-        arms.push(Arm { name: "miss".into(), count: count(&|hit, _| !hit) });
+        arms.push(Arm { name: "miss".into(), kind: ArmKind::Miss, count: count(&|hit, _| !hit) });
         for (i, listed) in table.actions.iter().enumerate().filter(|(i, _)| possible(table, *i)) {
-            let name = self.program.actions[listed.action.index()].name.clone();
-            arms.push(Arm { name, count: count(&|_, a| a == Some(i as u32)) });
+            let name = &self.program.actions[listed.action.index()].name;
+            arms.push(Arm::way(name, count(&|_, a| a == Some(i as u32))));
         }
         let line = self.place(table.span).map_or(0, |(_, line)| line);
-        self.report.tables.push(Branch { line, name: table.name.clone(), arms: arms.clone() });
+        let extent = self.extent(table.span);
+        self.report.tables.push(Branch { line, extent, name: table.name.clone(), arms: arms.clone() });
         self.branch(table.span, format!("table {}", table.name), arms);
     }
 
@@ -309,7 +340,8 @@ impl Maker<'_> {
                     self.stmts(code, update, y, lines);
                     Some(n)
                 }
-                StmtKind::Switch { cases, default, .. } => {
+                // One without a place is the front end's: it runs as often as the statement before.
+                StmtKind::Switch { cases, default, .. } if stmt.span.lo < stmt.span.hi => {
                     Some(self.switch(code, stmt, cases, default, lines))
                 }
                 simple => match self.own_event(code, simple) {
@@ -341,9 +373,8 @@ impl Maker<'_> {
         let counts: Vec<u64> = (0..cases.len() as u32).map(|i| count(Some(i))).collect();
         let other = count(None);
         let named = counts.iter().enumerate();
-        let mut arms: Vec<Arm> =
-            named.map(|(i, n)| Arm { name: format!("case {}", i + 1), count: *n }).collect();
-        arms.push(Arm { name: "default".into(), count: other });
+        let mut arms: Vec<Arm> = named.map(|(i, n)| Arm::way(format!("case {}", i + 1), *n)).collect();
+        arms.push(Arm::way("default", other));
         self.branch(stmt.span, "switch".into(), arms);
         for ((_, body), n) in cases.iter().zip(&counts) {
             self.stmts(code, body, *n, lines);
@@ -428,7 +459,7 @@ fn possible(table: &Table, index: usize) -> bool {
 }
 
 fn two(yes: u64, no: u64) -> Vec<Arm> {
-    vec![Arm { name: "true".into(), count: yes }, Arm { name: "false".into(), count: no }]
+    vec![Arm::way("true", yes), Arm::way("false", no)]
 }
 
 /// Whether any code of the program has an `exit`.

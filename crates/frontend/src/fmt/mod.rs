@@ -23,7 +23,7 @@ const INDENT: usize = 4;
 pub const WIDTHS: std::ops::RangeInclusive<usize> = 40..=400;
 
 /// Formats a file. Lines that are longer than `width` columns are broken, where they can be; without it, none is. An
-/// error is the place of a comment or a string without end (spans are of file 0).
+/// error is the place of a comment without end, or of a string without end outside of `#if` (spans are of file 0).
 pub fn format(text: &str, width: Option<usize>) -> Result<String, Box<Diagnostic>> {
     let pieces = scan(text)?;
     let out = match width {
@@ -282,7 +282,9 @@ impl<'a> Layout<'a> {
             _ => {}
         }
         if self.state.start && !matches!(self.state.stack.last(), Some(Context::Group { .. })) {
-            self.state.source_indent = (i == 0 || piece.newlines > 0).then_some(piece.column);
+            // `else` that started a line is behind `}` now: formatting again must find the same.
+            let starts_line = i == 0 || piece.newlines > 0 && self.breaks(i);
+            self.state.source_indent = starts_line.then_some(piece.column);
         }
         let state = &self.state;
         let annotation = match (state.annotation, state.start) {

@@ -1,7 +1,9 @@
 //! Source text as pieces: tokens, comments and preprocessor lines, nothing expanded.
 
+use super::groups::directive_name;
 use crate::diag::Diagnostic;
 use crate::lex::{BLANKS, Joined, Lexer, Token, TokenKind};
+use crate::preprocess::is_conditional;
 
 /// Kinds of piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,18 +50,26 @@ impl Piece {
     }
 }
 
-/// Takes the text apart. An error is a comment or string without an end.
+/// Takes the text apart. An error is a comment without an end, or a string without an end outside of `#if`, where any text may be
+/// left out.
 pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Box<Diagnostic>> {
     let source = Joined::new(text);
     let mut lexer = Lexer::new(&source, 0);
     let mut pieces = Vec::new();
     let mut from = text.len() - text.trim_start_matches('\u{feff}').len();
+    // Conditionals that are open.
+    let mut depth = 0usize;
     loop {
-        let token = lexer.next(false);
-        if let TokenKind::Bad(d) = &token.kind
-            && d.code != "P0101"
-        {
-            return Err(Box::new((**d).clone()));
+        let mut token = lexer.next(false);
+        // A string of several lines ends within the `#if` that it is in.
+        if depth > 0 && token.kind == TokenKind::Str && token.text.lines().skip(1).any(is_conditional) {
+            token = lexer.again(&token, true);
+        }
+        let mut open_string = false;
+        match &token.kind {
+            TokenKind::Bad(d) if d.code == "P0104" && depth > 0 => open_string = true,
+            TokenKind::Bad(d) if d.code != "P0101" => return Err(Box::new((**d).clone())),
+            _ => {}
         }
         let lo = token.span.lo as usize;
         let mut white = White::default();
@@ -72,9 +82,22 @@ pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Box<Diagnostic>> {
         // `@pragma` also takes the rest of its line.
         let pragma = token.is("@") && rest.strip_prefix("pragma").is_some_and(|r| r.starts_with([' ', '\t']));
         if token.is("#") && token.line_start || pragma {
-            from = lexer.skip_line();
+            from = lexer.skip_line(pragma);
             let line = text.get(lo..from).unwrap_or("").trim_end();
+            match directive_name(line) {
+                "if" | "ifdef" | "ifndef" => depth += 1,
+                "endif" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
             pieces.push(white.piece(Kind::Directive, text, lo, line));
+        } else if open_string {
+            // It ends with its line, like a comment.
+            pieces.push(white.piece(
+                Kind::LineComment,
+                text,
+                lo,
+                text.get(lo..from).unwrap_or("").trim_end(),
+            ));
         } else {
             pieces.push(white.piece(kind(&token), text, lo, text.get(lo..from).unwrap_or("")));
         }

@@ -73,6 +73,8 @@ fn what_has_no_end() {
     let code = |text: &str| format(text, None).err().map(|d| d.code);
     assert_eq!(code("a /* b"), Some("P0102"));
     assert_eq!(code("a \"b"), Some("P0104"));
+    assert_eq!(code("#if 0\n#endif\na \"b"), Some("P0104"));
+    assert_eq!(code("#if 0\n/* \"b\n#endif"), Some("P0102"));
     // No comment is lost, however it is written.
     assert_eq!(code("a = /\\\n* one */ 1;"), Some("P0904"));
 }
@@ -82,6 +84,43 @@ fn check_width(width: usize, text: &str, want: &str) {
     let got = format(text, Some(width)).unwrap_or_else(|d| panic!("{}", d.message));
     assert_eq!(got, want, "\n{got}");
     assert_eq!(format(&got, Some(width)).as_deref().ok(), Some(want), "formatting again changes it");
+}
+
+/// Text that `#if` leaves out need not be P4.
+#[test]
+fn strings_without_an_end() {
+    for (text, want) in [
+        (
+            "#if 0\nit is \"three \n;\n#endif\nconst bit<8> x=1;\n",
+            "#if 0\nit is \"three\n    ;\n#endif\nconst bit<8> x = 1;\n",
+        ),
+        ("#if 0\n\"a\n#endif\nconst string s=\"x\";\n", "#if 0\n\"a\n#endif\nconst string s = \"x\";\n"),
+        (
+            "#if A\n@name(\"b\n  c\") action a(){}\n#endif\n",
+            "#if A\n@name(\"b\n  c\") action a() {}\n#endif\n",
+        ),
+        ("#if 0\n#else\n  \"\n#endif\n{\n", "#if 0\n#else\n\"\n#endif\n{\n"),
+        (
+            "@pragma name \"two\nlines\"\nconst bit b=1;\n@pragma  a \"one\"\n",
+            "@pragma name \"two\nlines\"\nconst bit b = 1;\n@pragma  a \"one\"\n",
+        ),
+    ] {
+        let once = format(text, None).unwrap_or_else(|d| panic!("{text}: {}", d.message));
+        assert_eq!(once, want);
+        assert_eq!(format(&once, None).ok(), Some(once), "{text}");
+    }
+}
+
+/// A statement without braces behind `else` on a line of its own, wherever they are.
+#[test]
+fn else_in_any_column() {
+    for (before, inside) in (0..12).flat_map(|a| (0..12).map(move |b| (" ".repeat(a), " ".repeat(b)))) {
+        let text = format!(
+            "control c() {{\n    apply {{\n        if (b) {{\n        }}\n{before}else\n{inside}y();\n    }}\n}}\n"
+        );
+        let once = format(&text, None).unwrap_or_else(|d| panic!("{}", d.message));
+        assert_eq!(format(&once, None).ok(), Some(once), "{text}");
+    }
 }
 
 #[test]

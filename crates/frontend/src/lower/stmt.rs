@@ -5,6 +5,11 @@ use crate::check::tree::{Expr, ExprKind, Stmt, StmtKind as Tree, VarId};
 use crate::check::types::{Kind, Ty};
 use pointsman_ir::{self as ir, Bits, LValue, Span, StmtKind, Value};
 
+/// The empty place of conditions and switches that the source does not have.
+fn untraced(span: Span) -> Span {
+    Span { hi: span.lo, ..span }
+}
+
 impl Lower<'_> {
     /// Adds statements.
     pub fn stmts(&mut self, stmts: &[Stmt]) {
@@ -146,10 +151,10 @@ impl Lower<'_> {
             let mut head = l.nested(|l| c = Some(l.expr(cond)));
             let mut c = c.unwrap_or_else(|| l.bool_expr(false, span));
             if !head.is_empty() {
-                // The condition calls something: it becomes the first thing in the body.
+                // The condition calls something: it becomes the first thing in the body, and that of the loop is not traced.
                 let stop = ir::Stmt { kind: StmtKind::Break, span };
                 head.push(ir::Stmt { kind: StmtKind::If(c, Vec::new(), vec![stop]), span });
-                c = l.bool_expr(true, span);
+                c = l.bool_expr(true, untraced(span));
             }
             head.extend(l.block(body));
             (c, head, l.block(update))
@@ -179,7 +184,7 @@ impl Lower<'_> {
         self.place(var, false)
     }
 
-    /// Counts up to the upper bound without counting past it: it may be the largest number.
+    /// Counts up to the upper bound. It may be the largest number: the loop ends before the count begins again at the smallest one.
     fn for_range(&mut self, var: &Expr, lo: &Expr, hi: &Expr, body: &[Stmt], span: Span) {
         let mut bounds = self.operands(&[lo, hi]).into_iter();
         let (Some(lo), Some(hi)) = (bounds.next(), bounds.next()) else { return };
@@ -198,13 +203,11 @@ impl Lower<'_> {
         let Some(var) = self.loop_var(var) else { return };
         let mut inner = vec![ir::Stmt { kind: StmtKind::Assign(var, a.clone()), span }];
         inner.extend(self.repeating(|l| l.block(body)));
-        let last = binary(ir::BinaryOp::Eq, a.clone(), e, bool_ty);
-        let no = self.bool_expr(false, span);
-        let stop = ir::Stmt { kind: StmtKind::Assign(more.clone(), no), span };
+        let not_last = binary(ir::BinaryOp::Ne, a.clone(), e, bool_ty);
         let one = Self::number(ty, width, 1, span);
-        let next = StmtKind::Assign(at, binary(ir::BinaryOp::Add, a, one, ty));
-        let update = StmtKind::If(last, vec![stop], vec![ir::Stmt { kind: next, span }]);
-        let update = vec![ir::Stmt { kind: update, span }];
+        let next = binary(ir::BinaryOp::Add, a, one, ty);
+        let update = [StmtKind::Assign(more.clone(), not_last), StmtKind::Assign(at, next)];
+        let update = update.map(|kind| ir::Stmt { kind, span }).into();
         self.push(StmtKind::Loop { cond: Self::get(&more, span), body: inner, update }, span);
     }
 
@@ -220,7 +223,7 @@ impl Lower<'_> {
                 let ir::ExprKind::Read(mut lv) = stack.kind else { return };
                 lv.path.push(ir::Proj::Index(i.clone()));
                 lv.ty = place.ty;
-                (n, StmtKind::Assign(place, Self::get(&lv, span)))
+                (n, ir::Stmt { kind: StmtKind::Assign(place, Self::get(&lv, span)), span })
             }
             _ => {
                 let values = self.list_elements(over);
@@ -230,7 +233,8 @@ impl Lower<'_> {
                     (vec![Value::Bits(Bits::new(32, n as u128))], vec![take])
                 };
                 let cases = values.into_iter().enumerate().map(case).collect();
-                (count, StmtKind::Switch { on: i.clone(), cases, default: Vec::new() })
+                let kind = StmtKind::Switch { on: i.clone(), cases, default: Vec::new() };
+                (count, ir::Stmt { kind, span: untraced(span) })
             }
         };
         let zero = Self::number(u32_ty, 32, 0, span);
@@ -243,7 +247,7 @@ impl Lower<'_> {
         };
         let cond = binary(ir::BinaryOp::Lt, Self::number(u32_ty, 32, count, span), bool_ty);
         let next = binary(ir::BinaryOp::Add, Self::number(u32_ty, 32, 1, span), u32_ty);
-        let mut inner = vec![ir::Stmt { kind: take, span }];
+        let mut inner = vec![take];
         inner.extend(self.repeating(|l| l.block(body)));
         let update = vec![ir::Stmt { kind: StmtKind::Assign(at, next), span }];
         self.push(StmtKind::Loop { cond, body: inner, update }, span);

@@ -178,7 +178,7 @@ impl Preprocessor<'_> {
                 self.directive(&text, &token, &line, active, &mut open, depth);
                 // A string at the start of a line is the only token that reads differently outside of directives.
                 token = match &next.kind {
-                    TokenKind::Bad(d) if d.code == "P0104" => lexer.again(&next),
+                    TokenKind::Bad(d) if d.code == "P0104" => lexer.again(&next, false),
                     _ => next,
                 };
                 continue;
@@ -188,12 +188,17 @@ impl Preprocessor<'_> {
                 TokenKind::Bad(d) if d.code == "P0102" => self.report((**d).clone()),
                 TokenKind::Str if active => run.push(self.string(&text, token, depth)),
                 _ if active => run.push(token),
-                _ => {}
+                _ => self.leave_out(&[token]),
             }
             token = lexer.next(!active);
         }
         self.flush(&mut run);
         self.unclosed(&open);
+    }
+
+    /// Takes note of the names among tokens that are not part of the program.
+    fn leave_out(&mut self, tokens: &[Token]) {
+        self.map.left_out.extend(tokens.iter().filter(|t| t.is_ident()).map(|t| t.span));
     }
 
     fn unclosed(&mut self, open: &[Conditional]) {
@@ -274,7 +279,7 @@ impl Preprocessor<'_> {
                 open.push(Conditional { span, outer: active, active: value, taken: value, last: false });
             }
             "elif" | "else" | "endif" => self.alternative(name, args, span, open),
-            _ if !active => {}
+            _ if !active => self.leave_out(args),
             "define" => self.define(span, args),
             "undef" => match args {
                 [name] if name.is_ident() => {
@@ -480,7 +485,7 @@ impl Preprocessor<'_> {
 }
 
 /// Whether this line is one of those that decide which lines are left out.
-fn is_conditional(line: &str) -> bool {
+pub(crate) fn is_conditional(line: &str) -> bool {
     let Some(rest) = line.trim_start_matches(BLANKS).strip_prefix('#') else { return false };
     let word = rest.trim_start_matches(BLANKS).split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
     matches!(word, Some("if" | "ifdef" | "ifndef" | "elif" | "else" | "endif"))

@@ -82,7 +82,7 @@ pub(crate) fn run(path: &Path, text: &str, wishes: Wishes) -> Result<ExitCode, B
         let found = described.topology.switches().iter().position(|s| s.name == *name);
         let found =
             found.ok_or_else(|| format!("--flags: no switch is called `{name}`: correct the name"))?;
-        pointsman_console::print(&flags::flags(&described, SwitchId(found as u32)));
+        pointsman_console::print(&flags::flags(&described, SwitchId(found as u32)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = path.parent().unwrap_or(Path::new(""));

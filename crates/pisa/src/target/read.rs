@@ -1,6 +1,6 @@
 //! Targets as TOML.
 
-use super::{Arrays, Crossbar, Phv, Sram, Target, Tcam, UNLIMITED};
+use super::{Arrays, Crossbar, MOST_STAGES, Phv, Sram, Target, Tcam, UNLIMITED};
 use crate::resource::{Amounts, Resource};
 use pointsman_topology::reader::{ConfigErrors, Problems, Table};
 
@@ -17,8 +17,18 @@ pub(super) fn read(file: &str, text: &str) -> Result<Target, ConfigErrors> {
 
 /// A number that has to be there.
 fn needed(t: &mut Table<'_, '_>, name: &'static str, least: u64, p: &mut Problems<'_>) -> Option<u64> {
+    needed_up_to(t, name, least, MOST, p)
+}
+
+fn needed_up_to(
+    t: &mut Table<'_, '_>,
+    name: &'static str,
+    least: u64,
+    most: u64,
+    p: &mut Problems<'_>,
+) -> Option<u64> {
     let before = p.count();
-    let found = t.integer(name, least, MOST, p);
+    let found = t.integer(name, least, most, p);
     if found.is_none() && p.count() == before {
         t.missing(name, "write a whole number", p);
     }
@@ -46,7 +56,7 @@ fn section<'t, 'a>(t: &mut Table<'t, 'a>, name: &'static str, p: &mut Problems<'
 
 fn target(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<Target> {
     let name = t.name("name", "give the target a name", p);
-    let stages = needed(&mut t, "stages", 1, p);
+    let stages = needed_up_to(&mut t, "stages", 1, MOST_STAGES, p);
     let gateway_bits = needed(&mut t, "gateway_bits", 1, p);
     let stage = section(&mut t, "per_stage", p);
     let sram = section(&mut t, "sram", p).and_then(|s| sram(s, p));

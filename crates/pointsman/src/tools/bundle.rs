@@ -1,10 +1,9 @@
 //! `pointsman p4 bundle`: a program and its includes as one file.
 
-use crate::tools::print;
 use clap::Args as ClapArgs;
 use pointsman_compile::sources::{Sources, Standard, bundle_file, parse_define};
 use pointsman_compile::{compile, compile_file, rendered};
-use pointsman_console::results;
+use pointsman_console::{print, results};
 use pointsman_frontend::Define;
 use pointsman_ir::text::print as typed;
 use std::error::Error;

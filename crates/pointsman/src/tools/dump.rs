@@ -3,7 +3,6 @@
 //! The entities are written into a switch of this process with the same program, by the same server code as on the wire; its state is
 //! what [`pointsman_stf::dump`] writes.
 
-use crate::tools::print;
 use clap::Args as ClapArgs;
 use pb::entity::Entity as Kind;
 use pb::p4_runtime_client::P4RuntimeClient;
@@ -12,7 +11,7 @@ use pb::update::Type as UpdateType;
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::Sources;
 use pointsman_compile::{compile, rendered};
-use pointsman_console::{results, say};
+use pointsman_console::{print, results, say};
 use pointsman_control::RpcError;
 use pointsman_control::device::SwitchDevice;
 use pointsman_control::proto::p4rt as pb;

@@ -1,9 +1,9 @@
 //! `pointsman p4 fmt`: formats P4 source.
 
-use crate::tools::{Input, STDIN, print, read_input, walk};
+use crate::tools::{Input, STDIN, read_input, walk};
 use clap::Args as ClapArgs;
 use pointsman_compile::old_language;
-use pointsman_console::say;
+use pointsman_console::{print, say};
 use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::fmt::{WIDTHS, format};
 use pointsman_frontend::render;

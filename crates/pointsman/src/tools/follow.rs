@@ -1,8 +1,7 @@
 //! `pointsman p4 trace --live ADDRESS --follow FILTER`: packets that pass through a running switch.
 
 use crate::tools::dump::{DumpError, Target, broken, channel};
-use crate::tools::print;
-use pointsman_console::say;
+use pointsman_console::{print, say};
 use pointsman_control::proto::trace::FollowRequest;
 use pointsman_control::proto::trace::trace_client::TraceClient;
 use pointsman_node::switch::trace::note;

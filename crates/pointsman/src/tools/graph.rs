@@ -130,7 +130,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     match &args.output {
         Some(file) => results::write(file, "--output", picture)?,
-        None => print(&picture),
+        None => print(&picture)?,
     }
     Ok(ExitCode::SUCCESS)
 }

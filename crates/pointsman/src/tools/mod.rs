@@ -16,7 +16,7 @@ use clap::Subcommand;
 use pointsman_compile::sources::{MAX_SOURCE_BYTES, read_source};
 use pointsman_console::unreadable;
 use std::error::Error;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -70,31 +70,6 @@ pub fn run(command: P4) -> Result<ExitCode, Box<dyn Error>> {
         P4::Tool(Tool::Resources(args)) => Ok(resources::run(&args)),
         P4::Tool(Tool::Test(args)) => test::run(args),
         P4::Tool(Tool::Trace(args)) => trace::run(args),
-    }
-}
-
-/// Standard output cannot be written.
-#[derive(Debug)]
-pub struct PrintError(io::Error);
-
-impl std::fmt::Display for PrintError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot write to standard output: {}", self.0)
-    }
-}
-
-impl Error for PrintError {}
-
-/// Writes to standard output. A closed pipe, such as with `head`, is not an error.
-///
-/// # Errors
-/// It cannot be written.
-pub fn print(text: &str) -> Result<(), PrintError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(PrintError(e)),
-        Ok(()) => Ok(()),
     }
 }
 

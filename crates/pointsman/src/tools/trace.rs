@@ -1,10 +1,11 @@
 //! `pointsman p4 trace`: traces a packet, step by step.
 
 use crate::tools::dump::{self, Target, Tls};
-use crate::tools::{follow, print};
+use crate::tools::follow;
 use clap::Args as ClapArgs;
 use pointsman_compile::sources::{Sources, parse_define, read_source};
 use pointsman_compile::{compile, compile_file, rendered};
+use pointsman_console::print;
 use pointsman_explain::filter::{Filter, FilterError};
 use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;

@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let result = load::run(&config, &mut ports, &keys, |_| {})?;
     let found = json_of(args, &result);
     if to_stdout {
-        print(&format!("{found}\n"));
+        print(&format!("{found}\n"))?;
     } else {
         let at = |percent: f64| result.latencies.percentile(percent).as_secs_f64() * 1e3;
         print(&format!(
@@ -142,9 +142,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             at(95.0),
             at(99.0),
             args.timeout,
-        ));
+        ))?;
         for (name, n) in &result.answered_by {
-            print(&format!("  {name}: {n}\n"));
+            print(&format!("  {name}: {n}\n"))?;
         }
     }
     if !result.schedule_kept {

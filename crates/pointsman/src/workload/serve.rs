@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         (Some(program), _) => format!("`{program}`"),
         (None, size) => format!("{} (size {})", application.name(), size.unwrap_or_default()),
     };
-    print(&format!("serving {what} on {} as {}\n", listen.join(" and "), args.name));
+    print(&format!("serving {what} on {} as {}\n", listen.join(" and "), args.name))?;
     let (began, lasts) = (Instant::now(), Duration::from_secs_f64(args.duration));
     while !stopped.load(Relaxed)
         && began.elapsed() < lasts
@@ -149,6 +149,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         "overflowed": c.overflowed, "failed": c.failed, "malformed": c.malformed, "send_failures": c.send_failures,
         "service_mean_ms": mean_ms,
     });
-    print(&format!("{counts}\n"));
+    print(&format!("{counts}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

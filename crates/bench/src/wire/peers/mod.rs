@@ -97,7 +97,7 @@ pub fn run(args: PeersArgs) -> Result<ExitCode, Box<dyn Error>> {
         requests,
         skipped,
     };
-    print(&report.text());
+    print(&report.text())?;
     if let Some(path) = &args.json {
         write_json(path, &report)?;
     }

@@ -9,7 +9,9 @@ use pointsman_compile::sources::{Sources, parse_define, read_source};
 use pointsman_console::{print, results, say, show};
 use pointsman_frontend::{Define, render};
 use pointsman_pisa::arch::Arch;
-use pointsman_pisa::{BUDGET, BUILT_IN, GraphFile, Report, Target, resize, resources, resources_of_graph};
+use pointsman_pisa::{
+    BUDGET, BUILT_IN, GraphFile, MOST_ENTRIES, Report, Target, resize, resources, resources_of_graph,
+};
 use std::error::Error;
 use std::fmt;
 use std::io::IsTerminal;
@@ -47,7 +49,8 @@ pub struct Args {
 /// `TABLE=N`.
 fn parse_entries(text: &str) -> Result<(String, u64), Expected> {
     let parts = text.split_once('=').and_then(|(table, n)| Some((table.to_string(), n.parse().ok()?)));
-    parts.filter(|(_, n)| *n > 0).ok_or(Expected("the name of a table and a number, such as routes=1000"))
+    let expected = "the name of a table and a number from 1 to 4294967296, such as routes=1000";
+    parts.filter(|(_, n)| (1..=MOST_ENTRIES).contains(n)).ok_or(Expected(expected))
 }
 
 /// Something is wrong with the program or the target.
@@ -107,7 +110,7 @@ fn write(args: &Args, report: &Report) -> Result<bool, Box<dyn Error>> {
     if let Some(path) = &args.html {
         results::write(path, "--html", page::page(report))?;
     }
-    print(&report.text());
+    print(&report.text())?;
     Ok(report.fits())
 }
 

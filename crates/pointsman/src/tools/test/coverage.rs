@@ -4,7 +4,7 @@ mod page;
 
 use super::attempt::Finished;
 use pointsman_console::results::{self, WriteError};
-use pointsman_explain::coverage::{Coverage, Report, lcov};
+use pointsman_explain::coverage::{ArmKind, Branch, Coverage, Report, lcov};
 use pointsman_frontend::source::SourceMap;
 use pointsman_ir::Program;
 use std::collections::BTreeMap;
@@ -126,14 +126,14 @@ fn missed(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let named = |list: &[pointsman_explain::coverage::Named]| -> Vec<String> {
         list.iter().filter(|n| n.count == 0).map(|n| n.name.clone()).collect()
     };
-    let without = |arm: &str| -> Vec<String> {
-        let lacks = |a: &pointsman_explain::coverage::Arm| a.name == arm && a.count == 0;
-        report.tables.iter().filter(|t| t.arms.iter().any(lacks)).map(|t| t.name.clone()).collect()
+    let without = |kind: ArmKind| -> Vec<String> {
+        let lacks = |t: &&Branch| t.result(kind).is_some_and(|a| a.count == 0);
+        report.tables.iter().filter(lacks).map(|t| t.name.clone()).collect()
     };
     let all = [
         ("states not entered", named(&report.states)),
-        ("tables without a hit", without("hit")),
-        ("tables without a miss", without("miss")),
+        ("tables without a hit", without(ArmKind::Hit)),
+        ("tables without a miss", without(ArmKind::Miss)),
         ("actions that did not run", named(&report.actions)),
     ];
     all.into_iter().filter(|(_, names)| !names.is_empty()).collect()

@@ -8,11 +8,10 @@ mod watch;
 
 use self::attempt::{Finished, Outcome, Problem, run_one};
 use self::find::{FindError, Test};
-use crate::tools::print;
 use clap::Args as ClapArgs;
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::parse_define;
-use pointsman_console::results;
+use pointsman_console::{print, results};
 use pointsman_frontend::Define;
 use pointsman_trials::parallel::ThreadError;
 use std::error::Error;

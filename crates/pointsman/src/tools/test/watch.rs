@@ -3,8 +3,7 @@
 use super::attempt::Finished;
 use super::find::{Target, Test};
 use super::{Args, chosen, run_and_report};
-use crate::tools::print;
-use pointsman_console::say;
+use pointsman_console::{print, say};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;

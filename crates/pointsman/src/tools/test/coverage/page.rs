@@ -2,7 +2,7 @@
 
 use super::{Whole, missed, share};
 use pointsman_chart::{Page, SCROLL, escape};
-use pointsman_explain::coverage::{Branch, File};
+use pointsman_explain::coverage::{ArmKind, Branch, File};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -77,7 +77,7 @@ fn tables(tables: &[Branch], out: &mut String) {
          <th>actions\n<tbody>\n",
     );
     for table in tables {
-        let cell = |name: &str| match table.arms.iter().find(|a| a.name == name) {
+        let cell = |kind| match table.result(kind) {
             None => "<td class=\"n\">-".to_string(),
             Some(a) => format!("<td class=\"n{}\">{}", if a.count == 0 { " zero" } else { "" }, a.count),
         };
@@ -87,8 +87,8 @@ fn tables(tables: &[Branch], out: &mut String) {
             out,
             "<tr><td>{}{}{}<td>{}",
             escape(&table.name),
-            cell("hit"),
-            cell("miss"),
+            cell(ArmKind::Hit),
+            cell(ArmKind::Miss),
             actions.join(", ")
         );
     }
