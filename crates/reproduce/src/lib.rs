@@ -323,6 +323,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             continue;
         }
         found.notes.extend(bench.lab_note());
+        found.notes.extend(chapter6::tuned_note(figure.id, bench.seeds()));
         let finished = finished(&args, &bench, (figure, found), &origin, seeds)?;
         print(&finished.text());
         done.push(finished);
@@ -370,6 +371,19 @@ mod tests {
             let runs = !matches!(f.place, Place::Nowhere(_));
             assert_eq!(runs, !f.claims.is_empty(), "{}: every simulated figure has claims", f.id);
         }
+    }
+
+    #[test]
+    fn seeds_that_chose_settings_are_named() {
+        let note = |id: &str, seeds| chapter6::tuned_note(id, seeds);
+        let mut named: Vec<&str> = all().map(|f| f.id).filter(|id| note(id, 16..21).is_some()).collect();
+        assert!(
+            note("fig-6.3", 20..25).is_some_and(|n| n.contains("no evidence") && n.contains("--seed 101"))
+        );
+        assert!(named.iter().all(|id| note(id, 21..26).is_none()));
+        named.retain(|id| !id.starts_with("fig-6."));
+        assert_eq!(named, ["goal-p4wise", "goal-learning"]);
+        assert!(note("fig-6.2", 1..6).is_none() && note("fig-5.7", 1..6).is_none(), "these have no learners");
     }
 
     #[test]
