@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod kept;
+mod line;
 pub mod network;
 mod network_lab;
 mod page;
@@ -17,6 +19,8 @@ mod wire_error;
 
 use error::{CaptureError, FileError, FlagError};
 pub use error::{PointError, TrialError};
+use kept::{Key, Results, finished, origin_json};
+use line::summary;
 pub use network_lab::LabError;
 use pointsman_balance::ConfigErrors;
 use pointsman_balance::program::ServerDevices;
@@ -30,8 +34,7 @@ pub use simulator::{Session, Simulator};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -143,9 +146,6 @@ struct Job<'a> {
     simulate: Simulate<'a>,
 }
 
-/// Key that identifies a simulation in a file of results.
-type Key = (String, String, u64);
-
 impl Job<'_> {
     fn key(&self) -> Key {
         (self.fingerprint.clone(), self.point.clone(), self.seed)
@@ -165,34 +165,6 @@ fn job<'a>(scenario: &'a Arc<Scenario>, simulator: &'a Simulator, seed: u64) -> 
         Ok(outcome.json())
     };
     Job { point, seed, fingerprint, memory_bytes, simulate: Box::new(simulate) }
-}
-
-fn key_of(result: &Value) -> Option<Key> {
-    let point = result["point"].as_object()?;
-    let point = point.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
-    let point = point.collect::<Vec<_>>().join(" ");
-    Some((result["fingerprint"].as_str()?.to_string(), point, result["seed"].as_u64()?))
-}
-
-/// Results that a file has already. A last line that was cut off by an interruption is removed from it.
-fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, TrialError> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(e) => return Err(TrialError::Read(path.to_path_buf(), e)),
-    };
-    let whole = text.rfind('\n').map_or(0, |at| at + 1);
-    if whole < text.len() {
-        let cut = |e| TrialError::Cut(path.to_path_buf(), e);
-        OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(whole as u64)).map_err(cut)?;
-    }
-    let mut out = BTreeMap::new();
-    for (i, line) in text[..whole].lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-        let result: Value = serde_json::from_str(line).unwrap_or_default();
-        let key = key_of(&result).ok_or_else(|| TrialError::NotResult(path.to_path_buf(), i + 1))?;
-        out.insert(key, result);
-    }
-    Ok(out)
 }
 
 /// The text of a scenario.
@@ -233,100 +205,6 @@ fn capture_times(bytes: &[u8]) -> Result<String, CaptureError> {
         text.push_str(&format!("{}.{:09}\n", ns / 1_000_000_000, ns % 1_000_000_000));
     }
     Ok(text)
-}
-
-/// A line for people.
-fn summary(result: &Value) -> String {
-    let number = |v: &Value| v.as_f64().unwrap_or(0.0);
-    let (point, wall) = (key_of(result).map(|k| k.1).unwrap_or_default(), number(&result["wall_s"]));
-    format!(
-        "{point}{}seed {}: {}; {} packets in {wall:.2} s ({:.0} per second); {} violations\n",
-        if point.is_empty() { "" } else { ", " },
-        result["seed"],
-        done(result),
-        result["packets"],
-        number(&result["packets"]) / wall.max(1e-9),
-        result["checks"]["violations"],
-    ) + &learnt(&result["learning"])
-}
-
-/// The fate of requests or flows.
-fn done(result: &Value) -> String {
-    let number = |v: &Value| v.as_f64().unwrap_or(0.0);
-    let (r, f) = (&result["requests"], &result["fabric"]);
-    if f.is_null() {
-        let (p50, p99) = (number(&r["p50_ms"]), number(&r["p99_ms"]));
-        return format!(
-            "{} of {} requests answered ({:.2} % lost), P50 {p50:.3} ms, P99 {p99:.3} ms",
-            r["answered"],
-            r["sent"],
-            number(&r["loss_percent"])
-        );
-    }
-    let mut text = format!("{} of {} flows finished", f["flows"]["finished"], f["flows"]["started"]);
-    for class in f["fct"].as_array().into_iter().flatten().filter(|c| c["n"] != 0) {
-        let (name, mean, p99) =
-            (class["class"].as_str(), number(&class["mean_ms"]), number(&class["p99_ms"]));
-        text.push_str(&format!(", {} {mean:.3} ms (P99 {p99:.3} ms)", name.unwrap_or_default()));
-    }
-    text
-}
-
-/// A line about a learner.
-fn learnt(l: &Value) -> String {
-    if l.is_null() {
-        return String::new();
-    }
-    let number = |name: &str| l[name].as_f64().unwrap_or(0.0);
-    let converged = match l["converged_after_intervals"].as_u64() {
-        Some(n) => format!("converged after {n}"),
-        None => "not converged".into(),
-    };
-    format!(
-        "  {}: right weights in {:.1} % of {} intervals, {:.1} % in their second half, {converged}; P99 {:.1} ms above the \
-         oracle's on average, {:.1} ms in the second half\n",
-        l["learner"].as_str().unwrap_or_default(),
-        number("accuracy_percent"),
-        l["intervals"],
-        number("accuracy_second_half_percent"),
-        number("regret_mean_ms"),
-        number("regret_second_half_mean_ms"),
-    )
-}
-
-/// Outputs for results as they arrive.
-struct Results {
-    file: Option<File>,
-    to_stdout: bool,
-    done: BTreeMap<Key, Value>,
-    /// Goes into every line.
-    origin: Value,
-    /// Of the file, for messages.
-    path: String,
-}
-
-/// What made a line of results, as it is in the line.
-fn origin_json() -> Value {
-    let fields = Origin::here().fields();
-    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
-}
-
-impl Results {
-    fn add(&mut self, key: Key, line: &str) -> Result<(), TrialError> {
-        let mut result: Value = serde_json::from_str(line).map_err(TrialError::Outcome)?;
-        result["origin"] = self.origin.clone();
-        let line = result.to_string();
-        if let Some(file) = &mut self.file {
-            // In one piece: another process that appends to it does not get in between.
-            file.write_all(format!("{line}\n").as_bytes())
-                .map_err(|e| TrialError::Append(self.path.clone(), e))?;
-        }
-        if self.to_stdout {
-            print(&format!("{line}\n"));
-        }
-        self.done.insert(key, result);
-        Ok(())
-    }
 }
 
 fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), TrialError> {
