@@ -19,7 +19,9 @@ pub enum TrialError {
     Mend(PathBuf, io::Error),
     /// This line of the file, from 1, is not a result.
     NotResult(PathBuf, usize),
-    /// A file cannot be written.
+    /// The file has results of simulations, which others would replace.
+    Replaces(PathBuf),
+    /// The file of results cannot be opened for writing.
     Write(PathBuf, io::Error),
     /// A result cannot be added to the file.
     Append(String, io::Error),
@@ -43,6 +45,11 @@ impl fmt::Display for TrialError {
             TrialError::NotResult(path, line) => {
                 write!(f, "{}:{line}: not a result of a simulation: choose another file", path.display())
             }
+            TrialError::Replaces(path) => write!(
+                f,
+                "{} has results of simulations, which --lab would replace: choose another file for --json",
+                path.display()
+            ),
             TrialError::Write(path, e) => write!(f, "cannot write {}: {e}", path.display()),
             TrialError::Append(path, e) => write!(
                 f,

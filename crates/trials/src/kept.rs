@@ -51,6 +51,16 @@ pub(super) fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, TrialError> 
     Ok(out)
 }
 
+/// Refuses a file of which `finished` would have a result: what is about to be written would replace it.
+pub(super) fn check_no_results(path: &Path) -> Result<(), TrialError> {
+    let text = std::fs::read(path).unwrap_or_default();
+    let is_result = |line: &[u8]| key_of(&serde_json::from_slice(line).unwrap_or_default()).is_some();
+    if text.split(|b| *b == b'\n').any(is_result) {
+        return Err(TrialError::Replaces(path.to_path_buf()));
+    }
+    Ok(())
+}
+
 /// Outputs for results as they arrive.
 pub(super) struct Results {
     pub file: Option<File>,
@@ -98,6 +108,8 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).expect("a file");
         let found = finished(&path).map(|done| done.len()).map_err(|e| e.to_string());
+        let refused = check_no_results(&path).is_err();
+        assert_eq!(refused, text.lines().any(|line| line == RESULT), "{text}");
         let left = std::fs::read_to_string(&path).expect("it is still there");
         std::fs::remove_file(&path).expect("it is there");
         (found, left)

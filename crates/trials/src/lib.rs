@@ -19,13 +19,13 @@ mod wire_error;
 
 use error::{CaptureError, FileError, FlagError};
 pub use error::{PointError, TrialError};
-use kept::{Key, Results, finished, origin_json};
+use kept::{Key, Results, check_no_results, finished, origin_json};
 use line::summary;
 pub use network_lab::LabError;
 use pointsman_balance::ConfigErrors;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
-use pointsman_console::results::Origin;
+use pointsman_console::results::{self, Origin, WriteError, check_writable};
 use pointsman_console::{print, say};
 pub use pointsman_node::controller::ProgramError;
 use pointsman_sim::{Scenario, scenario};
@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     shard: Option<Shard>,
     /// Write results as JSON lines, one per simulation; `-` for standard output. Simulations already in the file are
-    /// skipped.
+    /// skipped. With --lab, of racks: a line for each point; the file is replaced.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Of a network with flows: write those of the first seed as CSV (start, source, destination, bytes), for other simulators, and simulate
@@ -94,6 +94,14 @@ pub struct Args {
     /// Only check the scenario and list the simulations.
     #[arg(long)]
     check: bool,
+}
+
+impl Args {
+    /// The file of --json, and whether it is standard output instead.
+    fn json(&self) -> (Option<&Path>, bool) {
+        let to_stdout = self.json.as_deref() == Some(Path::new("-"));
+        (self.json.as_deref().filter(|_| !to_stdout), to_stdout)
+    }
 }
 
 /// Every N-th simulation, from the I-th on.
@@ -207,16 +215,12 @@ fn capture_times(bytes: &[u8]) -> Result<String, CaptureError> {
     Ok(text)
 }
 
-fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), TrialError> {
-    std::fs::write(path, text).map_err(|e| TrialError::Write(path.to_path_buf(), e))
-}
-
 /// Every decision of every learner.
 fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), Box<dyn Error>> {
     if results.iter().all(|r| r["learning"].is_null()) {
         return Err(FlagError::NoLearner.into());
     }
-    Ok(write(path, table::steps(results).csv())?)
+    Ok(results::write(path, "--steps", table::steps(results).csv())?)
 }
 
 /// The Q-table learnt by the first simulation.
@@ -229,7 +233,7 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), Box<dyn Error>> {
     if more > 0 {
         say(&format!("{more} more simulations have a Q-table: only the first is kept"));
     }
-    Ok(write(path, first)?)
+    Ok(results::write(path, "--save-table", first)?)
 }
 
 /// Runs the scenarios in the simulator and in the lab, and compares.
@@ -239,14 +243,34 @@ fn in_lab(
     simulator: &Simulator,
     seed: u64,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let (file, to_stdout) = args.json();
+    file.map(check_no_results).transpose()?;
     pointsman_lab::raise_open_file_limit()
         .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let show = if to_stdout { |_: &str| () } else { print };
     let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
-    let (lines, violations) = validate::run(scenarios, simulator, &seeds, args.threads.max(1))?;
-    if let Some(path) = &args.json {
-        write(path, lines.join("\n") + "\n")?;
+    let (lines, violations) = validate::run(scenarios, simulator, &seeds, args.threads.max(1), show)?;
+    let text = lines.join("\n") + "\n";
+    match file {
+        Some(path) => results::write(path, "--json", text)?,
+        None if to_stdout => print(&text),
+        None => {}
     }
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether all files can be written: known before the work, which takes minutes.
+fn check_files(args: &Args) -> Result<(), WriteError> {
+    let files = [
+        (args.json().0, "--json"),
+        (args.flows.as_deref(), "--flows"),
+        (args.csv.as_deref(), "--csv"),
+        (args.parquet.as_deref(), "--parquet"),
+        (args.steps.as_deref(), "--steps"),
+        (args.save_table.as_deref(), "--save-table"),
+        (args.html.as_deref(), "--html"),
+    ];
+    files.into_iter().try_for_each(|(path, flag)| path.map_or(Ok(()), |path| check_writable(path, flag)))
 }
 
 /// Runs the command.
@@ -262,6 +286,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.scenario.len() > 1 && !args.lab {
         return Err(FlagError::OneRack.into());
     }
+    check_files(&args)?;
     let mut texts = Vec::new();
     for path in &args.scenario {
         texts.push((path.as_path(), text_of(path)?));
@@ -302,16 +327,16 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let Some(results) = simulate(&args, args.threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.csv {
-        write(path, table::results(&mine).csv())?;
+        results::write(path, "--csv", table::results(&mine).csv())?;
     }
     if let Some(path) = &args.parquet {
-        write(path, table::results(&mine).parquet())?;
+        results::write(path, "--parquet", table::results(&mine).parquet())?;
     }
     if let Some(path) = &args.steps {
         steps_csv(path, &mine)?;
     }
     if let Some(path) = &args.html {
-        write(path, page::page(&first.name, &mine, &Origin::here()))?;
+        results::write(path, "--html", page::page(&first.name, &mine, &Origin::here()))?;
     }
     if let Some(path) = &args.save_table {
         save_table(path, &mine)?;
@@ -345,8 +370,7 @@ fn simulate(
         }
         return Ok(None);
     }
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
-    let file = args.json.as_deref().filter(|_| !to_stdout);
+    let (file, to_stdout) = args.json();
     let done = complete(file, to_stdout, threads, jobs)?;
     if !to_stdout {
         let mine: Vec<&Value> = jobs.iter().filter_map(|j| done.get(&j.key())).collect();
@@ -393,6 +417,7 @@ fn complete(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn captures() {
@@ -406,6 +431,60 @@ mod tests {
         let text = capture_times(&file).expect("a capture");
         assert_eq!(text, "time_s\n0.000000000\n0.499999999\n1.499999999\n");
         assert!(capture_times(&file[..30]).is_err() && capture_times(b"hello").is_err());
+    }
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(given: &[&str]) -> Args {
+        let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/failure.toml");
+        Command::parse_from([&["sim", scenario], given].concat()).args
+    }
+
+    /// An empty place for a file of this test.
+    fn place(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("pointsman-trials-{}-{name}", std::process::id()));
+        // Of an earlier run that failed.
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn files_are_tried_before_the_work() {
+        let good = place("good.jsonl");
+        for flag in ["--csv", "--parquet", "--steps", "--save-table", "--html"] {
+            let given = ["--json", &good.display().to_string(), flag, "/nonexistent/x"];
+            let error = run(args(&given)).expect_err("no such folder").to_string();
+            assert!(error.contains("cannot write /nonexistent/x") && error.contains(flag), "{error}");
+            assert!(!good.exists(), "{flag}: a simulation ran");
+        }
+    }
+
+    #[test]
+    fn the_lab_replaces_no_results() {
+        let (file, simulator) = (place("results.jsonl"), simulator());
+        let text = "{\"fingerprint\":\"f\",\"point\":{},\"seed\":1}\n";
+        std::fs::write(&file, text).expect("a file");
+        let lab = |json: &str| in_lab(&args(&["--lab", "--json", json]), &[], &simulator, 1);
+        let name = file.display().to_string();
+        let error = lab(&name).expect_err("it has results").to_string();
+        assert!(error.contains("choose another file for --json"), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), text);
+        // Comparisons are replaced.
+        std::fs::write(&file, "{\"difference_percent\":{}}\n").expect("a file");
+        lab(&name).expect("nothing to compare");
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "\n");
+        std::fs::remove_file(&file).expect("it is there");
+        lab("-").expect("nothing to compare");
+        assert!(!Path::new("-").exists(), "standard output is not a file");
+    }
+
+    fn simulator() -> Simulator {
+        let program = pointsman_balance::config::Program::BuiltIn;
+        Simulator::new(&program, ServerDevices::default()).expect("it compiles")
     }
 
     #[test]
