@@ -71,6 +71,17 @@ fn physical(kind: Kind) -> i64 {
     }
 }
 
+/// `ConvertedType` of a column's values, where their `Type` alone says something else.
+fn converted(kind: Kind) -> Option<i64> {
+    match kind {
+        // UINT_64: the type alone is signed, and seeds may be beyond it.
+        Kind::Whole => Some(14),
+        Kind::Number => None,
+        // UTF8.
+        Kind::Text => Some(0),
+    }
+}
+
 /// Whether each cell has a value, in runs, and their length in front.
 fn levels<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<u8> {
     let mut runs: Vec<(bool, u64)> = Vec::new();
@@ -133,10 +144,7 @@ fn schema(t: &Tidy) -> Vec<Vec<u8>> {
     let root = structure(&[(4, Value::Text("schema")), (5, Value::I32(t.columns.len() as i64))]);
     let element = |(name, kind): &(String, Kind)| {
         let mut fields = vec![(1, Value::I32(physical(*kind))), (3, Value::I32(1)), (4, Value::Text(name))];
-        if *kind == Kind::Text {
-            // UTF8.
-            fields.push((6, Value::I32(0)));
-        }
+        fields.extend(converted(*kind).map(|n| (6, Value::I32(n))));
         structure(&fields)
     };
     [root].into_iter().chain(t.columns.iter().map(element)).collect()

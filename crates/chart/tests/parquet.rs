@@ -20,7 +20,7 @@ fn arrow_reads_it() {
     let Some(python) = pointsman_needs::python("arrow_reads_it", "mcdm") else { return };
     let columns = [("policy", Kind::Text), ("seed", Kind::Whole), ("p99_ms", Kind::Number)];
     let mut table = Tidy::new(columns.map(|(name, kind)| (name.to_owned(), kind)));
-    let head = "policy string, seed int64, p99_ms double\n";
+    let head = "policy string, seed uint64, p99_ms double\n";
     assert_eq!(read(&python, "empty", &table), head);
     let mut expected = head.to_owned();
     // More lines than one byte counts, in runs of every length.
@@ -35,7 +35,7 @@ fn arrow_reads_it() {
         let number = if i > 500 { format!("{:?}", i as f64 / 8.0) } else { "None".to_owned() };
         expected += &format!("{name} {i} {number}\n");
     }
-    table.row([Cell::Empty, u64::from(u32::MAX).into(), 1e300.into()]);
-    expected += "None 4294967295 1e+300\n";
+    table.row([Cell::Empty, u64::MAX.into(), 1e300.into()]);
+    expected += "None 18446744073709551615 1e+300\n";
     assert_eq!(read(&python, "full", &table), expected);
 }

@@ -63,12 +63,40 @@ pub async fn wait_for_stop() {
 pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), SignalError> {
     let failed = |e| SignalError("wait for signals", e);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let stopped = {
+        // Here, not in the thread: a signal that comes before it runs is caught, too.
+        let _entered = runtime.enter();
+        stop()
+    };
     let wait = move || {
-        runtime.block_on(wait_for_stop());
+        runtime.block_on(stopped);
         first();
-        show("\npointsman: interrupted; nothing was written\n");
+        show("\npointsman: interrupted\n");
         // A shell's exit status for SIGINT.
         std::process::exit(130);
     };
     std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, id};
+
+    /// What a command has written before, and keeps, is not known here: the message says nothing about it.
+    #[test]
+    fn an_interruption_says_no_more() {
+        const CHILD: &str = "POINTSMAN_TEST_INTERRUPTED";
+        if std::env::var_os(CHILD).is_some() {
+            end_process(|| {}).expect("a thread");
+            Command::new("kill").args(["-s", "INT", &id().to_string()]).status().expect("kill");
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        }
+        let name = "signals::tests::an_interruption_says_no_more";
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        let output =
+            command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().expect("it runs");
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "\npointsman: interrupted\n");
+    }
 }

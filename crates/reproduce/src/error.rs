@@ -128,6 +128,8 @@ pub(crate) enum ChooseError {
     Nowhere(String, &'static str),
     /// The lab has no settings as published.
     PublishedInLab,
+    /// The figure has no simulations that are kept or split.
+    NotKept(&'static str),
     /// The figure has no settings as published.
     NotPublished(&'static str),
     /// The figure has its settings as published all together.
@@ -146,6 +148,11 @@ impl fmt::Display for ChooseError {
             ChooseError::PublishedInLab => {
                 f.write_str("--as-published: only in the simulator: omit --in lab")
             }
+            ChooseError::NotKept(id) => write!(
+                f,
+                "{id} is not of networks, whose simulations alone are kept and split: omit --keep and --shard, and split its seeds \
+                 by --seed and --seeds"
+            ),
             ChooseError::NotPublished(id) => {
                 write!(f, "{id} has no settings as published: omit --as-published")
             }

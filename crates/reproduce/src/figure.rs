@@ -275,6 +275,14 @@ pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a / b).collect()
 }
 
+/// Samples of the ratio of two means, for when a single seed's denominator may be next to nothing. Their mean is the ratio, and they
+/// vary as it does in both means, to first order (the delta method). A single one may be negative.
+pub fn ratio_of_means(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let below = mean(b).mean;
+    let ratio = mean(a).mean / below;
+    a.iter().zip(b).map(|(a, b)| ratio + (a - ratio * b) / below).collect()
+}
+
 /// A claim with its evidence and verdict.
 pub struct Judged {
     /// The claim.
@@ -326,6 +334,24 @@ impl Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ratios_of_means_vary_with_both() {
+        let half = |a: &[f64], b: &[f64]| {
+            let samples = ratio_of_means(a, b);
+            assert!((mean(&samples).mean - 0.5).abs() < 1e-12, "{samples:?}");
+            mean(&samples).half.expect("several")
+        };
+        let uneven = [1.0, 3.0].repeat(10);
+        let halves: Vec<f64> = uneven.iter().map(|b| b / 2.0).collect();
+        // The relative error of the denominator's mean is that of the ratio.
+        let expected = 0.5 * mean(&uneven).half.expect("several") / 2.0;
+        assert!((half(&[1.0; 20], &uneven) - expected).abs() < 1e-12);
+        // Both together, the ratio is certain; apart, it is not.
+        assert!(half(&halves, &uneven) < 1e-12);
+        let apart: Vec<f64> = halves.iter().map(|a| 2.0 - a).collect();
+        assert!(half(&apart, &uneven) > expected);
+    }
 
     #[test]
     fn every_claim_is_judged() {

@@ -204,6 +204,24 @@ fn check_published(args: &Args, wanted: &[(&Figure, Run)]) -> Result<(), ChooseE
     Ok(())
 }
 
+/// Whether a figure's simulations are those of networks, which can be kept and split.
+fn of_networks(figure: &Figure) -> bool {
+    matches!(figure.place, Place::Network(_) | Place::Fabric(_))
+}
+
+/// Whether `--keep` has something to keep, and `--shard` only what it can split; of `all`, that is what is run.
+fn check_kept(args: &Args, wanted: &mut Vec<(&Figure, Run)>) -> Result<(), ChooseError> {
+    if args.shard.is_some() && args.figures.iter().any(|name| name == "all") {
+        wanted.retain(|(figure, _)| of_networks(figure));
+    }
+    let in_vain =
+        args.shard.is_some() || args.keep.is_some() && !wanted.iter().any(|(figure, _)| of_networks(figure));
+    match wanted.iter().find(|(figure, _)| !of_networks(figure)) {
+        Some((figure, _)) if in_vain => Err(ChooseError::NotKept(figure.id)),
+        _ => Ok(()),
+    }
+}
+
 /// Tunes the schemes of networks, and writes their settings.
 fn tune(args: &Args, path: &Path) -> Result<ExitCode, Box<dyn Error>> {
     check_writable(path, "--fabric-tune")?;
@@ -226,8 +244,8 @@ fn bench(args: &Args, seeds: u64) -> Result<Bench, Box<dyn Error>> {
     Ok(bench)
 }
 
-/// Seeds of a figure of networks.
-fn of_networks(args: &Args, figure: &Figure) -> u64 {
+/// How many seeds a figure of networks has.
+fn network_seeds(args: &Args, figure: &Figure) -> u64 {
     args.seeds.unwrap_or(match figure.place {
         Place::Fabric(_) if !args.full => 5,
         _ if args.quick => 5,
@@ -249,8 +267,7 @@ fn finished<'a>(
     };
     let settings = bench.factors.iter().map(|f| f.name()).collect();
     let judged = figure.judge(&found)?;
-    let network = matches!(figure.place, Place::Network(_) | Place::Fabric(_));
-    let used = if network { of_networks(args, figure) } else { seeds };
+    let used = if of_networks(figure) { network_seeds(args, figure) } else { seeds };
     let (place, origin) = (args.place.name(), origin.clone());
     let seeds = (args.seed, args.seed.wrapping_add(used - 1));
     Ok(Finished { figure, place, published, settings, seeds, origin, found, judged })
@@ -297,8 +314,9 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &args.fabric_tune {
         return tune(&args, path);
     }
-    let wanted = wanted(&args.figures, args.place)?;
+    let mut wanted = wanted(&args.figures, args.place)?;
     check_published(&args, &wanted)?;
+    check_kept(&args, &mut wanted)?;
     let files =
         [(&args.json, "--json"), (&args.csv, "--csv"), (&args.parquet, "--parquet"), (&args.html, "--html")];
     for (path, flag) in files {
@@ -316,13 +334,14 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut done = Vec::new();
     let origin = Origin::here();
     for (figure, run) in wanted {
-        bench.network_seeds = (0..of_networks(&args, figure)).map(|i| args.seed.wrapping_add(i)).collect();
+        bench.network_seeds = (0..network_seeds(&args, figure)).map(|i| args.seed.wrapping_add(i)).collect();
         let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
         if args.shard.is_some() {
             // The others' results are missing.
             continue;
         }
         found.notes.extend(bench.lab_note());
+        found.notes.extend(chapter6::tuned_note(figure.id, bench.seeds()));
         let finished = finished(&args, &bench, (figure, found), &origin, seeds)?;
         let text = finished.text();
         done.push(finished);
@@ -371,6 +390,48 @@ mod tests {
             let runs = !matches!(f.place, Place::Nowhere(_));
             assert_eq!(runs, !f.claims.is_empty(), "{}: every simulated figure has claims", f.id);
         }
+    }
+
+    #[test]
+    fn seeds_that_chose_settings_are_named() {
+        let note = |id: &str, seeds| chapter6::tuned_note(id, seeds);
+        let mut named: Vec<&str> = all().map(|f| f.id).filter(|id| note(id, 16..21).is_some()).collect();
+        assert!(
+            note("fig-6.3", 20..25).is_some_and(|n| n.contains("no evidence") && n.contains("--seed 101"))
+        );
+        assert!(named.iter().all(|id| note(id, 21..26).is_none()));
+        named.retain(|id| !id.starts_with("fig-6."));
+        assert_eq!(named, ["goal-p4wise", "goal-learning"]);
+        assert!(note("fig-6.2", 1..6).is_none() && note("fig-5.7", 1..6).is_none(), "these have no learners");
+    }
+
+    #[test]
+    fn only_networks_are_kept_and_split() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            args: Args,
+        }
+        let left = |given: &str| {
+            let words = ["reproduce"].into_iter().chain(given.split(' '));
+            let args = <Command as clap::Parser>::parse_from(words).args;
+            let mut wanted = wanted(&args.figures, args.place)?;
+            check_kept(&args, &mut wanted).map(|()| wanted.len())
+        };
+        for given in
+            ["fig-5.7 --keep k", "fig-5.7 --keep k --shard 1/2", "p4te-fig-9 fig-5.7 --keep k --shard 1/2"]
+        {
+            let error = left(given).expect_err(given).to_string();
+            assert!(error.starts_with("fig-5.7 ") && error.contains("omit --keep and --shard"), "{error}");
+        }
+        for given in ["p4te-fig-9 --keep k --shard 1/2", "fabric-cdf --keep k --shard 1/2"] {
+            assert_eq!(left(given), Ok(1));
+        }
+        // Without --shard, everything is run anyway.
+        assert_eq!(left("p4te-fig-9 fig-5.7 --keep k"), Ok(2));
+        let (all, kept) = (left("all").expect("all"), left("all --keep k").expect("all"));
+        let split = left("all --keep k --shard 1/2").expect("networks");
+        assert!(all == kept && 0 < split && split < all, "{all} {kept} {split}");
     }
 
     #[test]

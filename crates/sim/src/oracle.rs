@@ -67,7 +67,7 @@ struct Group {
     rate: f64,
     /// Squared coefficient of variation of the times between them.
     arrivals_scv: f64,
-    count: f64,
+    count: usize,
 }
 
 /// The oracle of one rack.
@@ -130,30 +130,23 @@ impl Oracle {
                 speed: d.speed,
                 rate,
                 arrivals_scv: share,
-                count: 1.0,
+                count: 1,
             };
-            let like = |g: &&mut Group| Group { count: 1.0, ..**g } == new;
+            let like = |g: &&mut Group| Group { count: 1, ..**g } == new;
             match groups.iter_mut().find(like) {
-                Some(group) => group.count += 1.0,
+                Some(group) => group.count += 1,
                 None => groups.push(new),
             }
         }
         let mut o = Observation { p99_ms: self.p99_ms(&groups, rate_per_s), ..Observation::default() };
-        let (mut used, mut cpus) = (0.0, 0.0);
         for g in &groups {
-            let percent = 100.0 * self.load(g);
-            if g.accelerator {
-                o.accelerator_percent.push(percent);
-            } else {
-                used += percent * g.count;
-                cpus += g.count;
-                o.cpu_percent.push(percent);
-            }
+            let of = if g.accelerator { &mut o.accelerator_percent } else { &mut o.cpu_percent };
+            // An entry for each device, not for each group: the reward function averages over them.
+            of.extend(std::iter::repeat_n(100.0 * self.load(g), g.count));
         }
-        let cpu_percent = if cpus == 0.0 { 0.0 } else { used / cpus };
         let overload = o.p99_ms.is_infinite();
         let verdict = if overload { Verdict::Overload } else { judge.judge(&o, weights) };
-        Worth { p99_ms: o.p99_ms, cpu_percent, verdict }
+        Worth { p99_ms: o.p99_ms, cpu_percent: o.cpu_mean_percent(), verdict }
     }
 
     /// The weights with the smallest 99th percentile; of equals, those with least for accelerators.
@@ -204,7 +197,7 @@ impl Oracle {
             let mean = k.mean_ns / g.speed;
             let wait = erlang_c(k.model.workers, rho * workers);
             let decay = 2.0 * (1.0 - rho) * workers / (mean * (g.arrivals_scv + k.scv).max(1e-6));
-            parts.push((k.draws_ns.as_slice(), g.speed, wait, decay, g.count * g.rate / rate_per_s));
+            parts.push((k.draws_ns.as_slice(), g.speed, wait, decay, g.count as f64 * g.rate / rate_per_s));
         }
         let beyond = |t: f64| -> f64 {
             let of = |&(draws, speed, wait, decay, share): &(&[f64], f64, f64, f64, f64)| {
@@ -291,5 +284,20 @@ mod tests {
         let down = [now(false), DeviceNow { up: false, ..now(true) }];
         assert_eq!(oracle.best(300.0, &down, &p).accelerator, 0);
         assert!(oracle.best(1000.0, &rack, &p).worth.p99_ms.is_infinite());
+    }
+
+    /// Seven processors at 50 % and a slow one at 71 %: on average they are used by less than 60 %, although the mean of the two kinds is more.
+    #[test]
+    fn every_device_counts() {
+        let models = [model(4, 10.0), model(4, 50.0)];
+        let oracle = Oracle::new(&std::array::from_fn::<_, 16, _>(|i| models[i % 2].clone()));
+        let speed = |i: u32| if i == 0 { 0.7 } else { 1.0 };
+        let rack: Vec<DeviceNow> =
+            (0..16).map(|i| DeviceNow { server: i / 2, speed: speed(i), ..now(i % 2 == 1) }).collect();
+        let p = Parameters { latency_ms: 500.0, utilisation_percent: 60.0, ..Parameters::default() };
+        let worth = oracle.worth(1867.0, &rack, Weights { cpu: 6, accelerator: 1 }, &p);
+        assert_eq!(worth.verdict, Verdict::Open, "{worth:?}");
+        let expected = 1867.0 / 8.0 * 6.0 / 7.0 * 0.01 / 4.0 * 100.0 * (7.0 + 1.0 / 0.7) / 8.0;
+        assert!((worth.cpu_percent - expected).abs() < 1e-9, "{worth:?}, not {expected}");
     }
 }

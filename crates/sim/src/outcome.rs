@@ -30,20 +30,25 @@ impl Latency {
         let (count, sum) = (ns.len(), ns.iter().map(|n| u128::from(*n)).sum::<u128>());
         // From the lowest on: the next percentile only needs the values above the last one.
         let mut from = 0;
-        let mut rank = |percent: usize| {
-            let at = (count * percent).div_ceil(100).max(1) - 1;
+        let mut percentile = |per_mille: usize| {
+            let at = rank(count, per_mille);
             let (_, found, _) = ns[from..].select_nth_unstable(at - from);
             from = at;
             ms(*found)
         };
         Latency {
             mean_ms: sum as f64 / count as f64 / 1e6,
-            p50_ms: rank(50),
-            p95_ms: rank(95),
-            p99_ms: rank(99),
+            p50_ms: percentile(500),
+            p95_ms: percentile(950),
+            p99_ms: percentile(990),
             max_ms: ms(max),
         }
     }
+}
+
+/// The index of a percentile by nearest rank, in so many sorted values.
+pub(crate) fn rank(count: usize, per_mille: usize) -> usize {
+    (count * per_mille).div_ceil(1000).max(1) - 1
 }
 
 /// The fate of requests. The first three count those sent after the warm-up, the others all.

@@ -1,6 +1,6 @@
 //! How a run went over time, and how its latencies are distributed: what charts show.
 
-use crate::outcome::Latency;
+use crate::outcome::{Latency, rank};
 use crate::scenario::{Action, Scenario};
 use serde_json::{Value, json};
 
@@ -115,17 +115,18 @@ impl Timeline {
     }
 }
 
-/// Percentages at which a distribution is given: each per cent, and the tail.
-fn percents() -> impl Iterator<Item = f64> {
-    (0..100).map(f64::from).chain([99.5, 99.9, 100.0])
+/// Shares at which a distribution is given, in per mille: each per cent, and the tail.
+fn shares() -> impl Iterator<Item = usize> {
+    (0..1000).step_by(10).chain([995, 999, 1000])
 }
 
 /// The latency that a share of requests does not exceed, ms, for each of these shares: percentages and latencies. `sorted_ns`: all latencies, lost
 /// requests with their time-out. By nearest rank.
 pub(crate) fn distribution(sorted_ns: &[u64]) -> Vec<(f64, f64)> {
-    let rank = |percent: f64| ((sorted_ns.len() as f64 * percent / 100.0).ceil() as usize).max(1) - 1;
-    let at = |percent: f64| Some((percent, *sorted_ns.get(rank(percent))? as f64 / 1e6));
-    percents().filter_map(at).collect()
+    let at = |per_mille: usize| {
+        Some((per_mille as f64 / 10.0, *sorted_ns.get(rank(sorted_ns.len(), per_mille))? as f64 / 1e6))
+    };
+    shares().filter_map(at).collect()
 }
 
 /// What happened: times in s since the first request, and texts.

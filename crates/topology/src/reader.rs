@@ -91,6 +91,15 @@ impl<'a> Problems<'a> {
         self.found.push((place.start, error));
     }
 
+    /// Adds an error for each item of a list of different values that equals an earlier one.
+    pub fn twice<T: PartialEq>(&mut self, list: &[At<T>], field: &str) {
+        for (i, item) in list.iter().enumerate() {
+            if list[..i].iter().any(|earlier| earlier.value == item.value) {
+                self.add(&item.place, field, "this value is in the list twice: remove one");
+            }
+        }
+    }
+
     /// How many mistakes were found so far.
     pub fn count(&self) -> usize {
         self.found.len()

@@ -16,11 +16,13 @@ use std::path::PathBuf;
 pub enum TrialError {
     /// The file of results cannot be read.
     Read(PathBuf, io::Error),
-    /// The last line of the file of results is unfinished and cannot be removed.
-    Cut(PathBuf, io::Error),
+    /// The last line of the file of results is unfinished, and the file cannot be changed.
+    Mend(PathBuf, io::Error),
     /// This line of the file, from 1, is not a result.
     NotResult(PathBuf, usize),
-    /// A file cannot be written.
+    /// The file has results of simulations, which others would replace.
+    Replaces(PathBuf),
+    /// The file of results cannot be opened for writing.
     Write(PathBuf, io::Error),
     /// A result cannot be added to the file.
     Append(String, io::Error),
@@ -40,12 +42,15 @@ impl fmt::Display for TrialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TrialError::Read(path, e) => write!(f, "cannot read {}: {e}", path.display()),
-            TrialError::Cut(path, e) => {
-                write!(f, "cannot remove the unfinished last line of {}: {e}", path.display())
+            TrialError::Mend(path, e) => {
+                write!(f, "cannot remove or complete the unfinished last line of {}: {e}", path.display())
             }
-            TrialError::NotResult(path, line) => write!(
+            TrialError::NotResult(path, line) => {
+                write!(f, "{}:{line}: not a result of a simulation: choose another file", path.display())
+            }
+            TrialError::Replaces(path) => write!(
                 f,
-                "{}:{line}: not a result of `pointsman sim`: choose another file for --json",
+                "{} has results of simulations, which --lab would replace: choose another file for --json",
                 path.display()
             ),
             TrialError::Write(path, e) => write!(f, "cannot write {}: {e}", path.display()),

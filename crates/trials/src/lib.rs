@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod kept;
+mod line;
 pub mod network;
 mod network_lab;
 mod page;
@@ -17,11 +19,13 @@ mod wire_error;
 
 use error::{CaptureError, FileError, FlagError};
 pub use error::{PointError, TrialError};
+use kept::{Key, Results, check_no_results, finished, origin_json};
+use line::summary;
 pub use network_lab::LabError;
 use pointsman_balance::ConfigErrors;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
-use pointsman_console::results::Origin;
+use pointsman_console::results::{self, Origin, WriteError, check_writable};
 use pointsman_console::{print, say};
 pub use pointsman_node::controller::ProgramError;
 use pointsman_sim::{Scenario, scenario};
@@ -30,8 +34,7 @@ pub use simulator::{Session, Simulator};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -56,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     shard: Option<Shard>,
     /// Write results as JSON lines, one per simulation; `-` for standard output. Simulations already in the file are
-    /// skipped.
+    /// skipped. With --lab, of racks: a line for each point; the file is replaced.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Of a network with flows: write those of the first seed as CSV (start, source, destination, bytes), for other simulators, and simulate
@@ -91,6 +94,14 @@ pub struct Args {
     /// Only check the scenario and list the simulations.
     #[arg(long)]
     check: bool,
+}
+
+impl Args {
+    /// The file of --json, and whether it is standard output instead.
+    fn json(&self) -> (Option<&Path>, bool) {
+        let to_stdout = self.json.as_deref() == Some(Path::new("-"));
+        (self.json.as_deref().filter(|_| !to_stdout), to_stdout)
+    }
 }
 
 /// Every N-th simulation, from the I-th on.
@@ -143,9 +154,6 @@ struct Job<'a> {
     simulate: Simulate<'a>,
 }
 
-/// Key that identifies a simulation in a file of results.
-type Key = (String, String, u64);
-
 impl Job<'_> {
     fn key(&self) -> Key {
         (self.fingerprint.clone(), self.point.clone(), self.seed)
@@ -165,34 +173,6 @@ fn job<'a>(scenario: &'a Arc<Scenario>, simulator: &'a Simulator, seed: u64) -> 
         Ok(outcome.json())
     };
     Job { point, seed, fingerprint, memory_bytes, simulate: Box::new(simulate) }
-}
-
-fn key_of(result: &Value) -> Option<Key> {
-    let point = result["point"].as_object()?;
-    let point = point.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
-    let point = point.collect::<Vec<_>>().join(" ");
-    Some((result["fingerprint"].as_str()?.to_string(), point, result["seed"].as_u64()?))
-}
-
-/// Results that a file has already. A last line that was cut off by an interruption is removed from it.
-fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, TrialError> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(e) => return Err(TrialError::Read(path.to_path_buf(), e)),
-    };
-    let whole = text.rfind('\n').map_or(0, |at| at + 1);
-    if whole < text.len() {
-        let cut = |e| TrialError::Cut(path.to_path_buf(), e);
-        OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(whole as u64)).map_err(cut)?;
-    }
-    let mut out = BTreeMap::new();
-    for (i, line) in text[..whole].lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-        let result: Value = serde_json::from_str(line).unwrap_or_default();
-        let key = key_of(&result).ok_or_else(|| TrialError::NotResult(path.to_path_buf(), i + 1))?;
-        out.insert(key, result);
-    }
-    Ok(out)
 }
 
 /// The text of a scenario.
@@ -235,110 +215,12 @@ fn capture_times(bytes: &[u8]) -> Result<String, CaptureError> {
     Ok(text)
 }
 
-/// A line for people.
-fn summary(result: &Value) -> String {
-    let number = |v: &Value| v.as_f64().unwrap_or(0.0);
-    let (point, wall) = (key_of(result).map(|k| k.1).unwrap_or_default(), number(&result["wall_s"]));
-    format!(
-        "{point}{}seed {}: {}; {} packets in {wall:.2} s ({:.0} per second); {} violations\n",
-        if point.is_empty() { "" } else { ", " },
-        result["seed"],
-        done(result),
-        result["packets"],
-        number(&result["packets"]) / wall.max(1e-9),
-        result["checks"]["violations"],
-    ) + &learnt(&result["learning"])
-}
-
-/// The fate of requests or flows.
-fn done(result: &Value) -> String {
-    let number = |v: &Value| v.as_f64().unwrap_or(0.0);
-    let (r, f) = (&result["requests"], &result["fabric"]);
-    if f.is_null() {
-        let (p50, p99) = (number(&r["p50_ms"]), number(&r["p99_ms"]));
-        return format!(
-            "{} of {} requests answered ({:.2} % lost), P50 {p50:.3} ms, P99 {p99:.3} ms",
-            r["answered"],
-            r["sent"],
-            number(&r["loss_percent"])
-        );
-    }
-    let mut text = format!("{} of {} flows finished", f["flows"]["finished"], f["flows"]["started"]);
-    for class in f["fct"].as_array().into_iter().flatten().filter(|c| c["n"] != 0) {
-        let (name, mean, p99) =
-            (class["class"].as_str(), number(&class["mean_ms"]), number(&class["p99_ms"]));
-        text.push_str(&format!(", {} {mean:.3} ms (P99 {p99:.3} ms)", name.unwrap_or_default()));
-    }
-    text
-}
-
-/// A line about a learner.
-fn learnt(l: &Value) -> String {
-    if l.is_null() {
-        return String::new();
-    }
-    let number = |name: &str| l[name].as_f64().unwrap_or(0.0);
-    let converged = match l["converged_after_intervals"].as_u64() {
-        Some(n) => format!("converged after {n}"),
-        None => "not converged".into(),
-    };
-    format!(
-        "  {}: right weights in {:.1} % of {} intervals, {:.1} % in their second half, {converged}; P99 {:.1} ms above the \
-         oracle's on average, {:.1} ms in the second half\n",
-        l["learner"].as_str().unwrap_or_default(),
-        number("accuracy_percent"),
-        l["intervals"],
-        number("accuracy_second_half_percent"),
-        number("regret_mean_ms"),
-        number("regret_second_half_mean_ms"),
-    )
-}
-
-/// Outputs for results as they arrive.
-struct Results {
-    file: Option<File>,
-    to_stdout: bool,
-    done: BTreeMap<Key, Value>,
-    /// Goes into every line.
-    origin: Value,
-    /// Of the file, for messages.
-    path: String,
-}
-
-/// What made a line of results, as it is in the line.
-fn origin_json() -> Value {
-    let fields = Origin::here().fields();
-    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
-}
-
-impl Results {
-    fn add(&mut self, key: Key, line: &str) -> Result<(), TrialError> {
-        let mut result: Value = serde_json::from_str(line).map_err(TrialError::Outcome)?;
-        result["origin"] = self.origin.clone();
-        let line = result.to_string();
-        if let Some(file) = &mut self.file {
-            // In one piece: another process that appends to it does not get in between.
-            file.write_all(format!("{line}\n").as_bytes())
-                .map_err(|e| TrialError::Append(self.path.clone(), e))?;
-        }
-        if self.to_stdout {
-            print(&format!("{line}\n"))?;
-        }
-        self.done.insert(key, result);
-        Ok(())
-    }
-}
-
-fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), TrialError> {
-    std::fs::write(path, text).map_err(|e| TrialError::Write(path.to_path_buf(), e))
-}
-
 /// Every decision of every learner.
 fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), Box<dyn Error>> {
     if results.iter().all(|r| r["learning"].is_null()) {
         return Err(FlagError::NoLearner.into());
     }
-    Ok(write(path, table::steps(results).csv())?)
+    Ok(results::write(path, "--steps", table::steps(results).csv())?)
 }
 
 /// The Q-table learnt by the first simulation.
@@ -351,7 +233,7 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), Box<dyn Error>> {
     if more > 0 {
         say(&format!("{more} more simulations have a Q-table: only the first is kept"));
     }
-    Ok(write(path, first)?)
+    Ok(results::write(path, "--save-table", first)?)
 }
 
 /// Runs the scenarios in the simulator and in the lab, and compares.
@@ -361,14 +243,34 @@ fn in_lab(
     simulator: &Simulator,
     seed: u64,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let (file, to_stdout) = args.json();
+    file.map(check_no_results).transpose()?;
     pointsman_lab::raise_open_file_limit()
         .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let show = if to_stdout { |_: &str| Ok(()) } else { print };
     let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
-    let (lines, violations) = validate::run(scenarios, simulator, &seeds, args.threads.max(1))?;
-    if let Some(path) = &args.json {
-        write(path, lines.join("\n") + "\n")?;
+    let (lines, violations) = validate::run(scenarios, simulator, &seeds, args.threads.max(1), show)?;
+    let text = lines.join("\n") + "\n";
+    match file {
+        Some(path) => results::write(path, "--json", text)?,
+        None if to_stdout => print(&text)?,
+        None => {}
     }
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether all files can be written: known before the work, which takes minutes.
+fn check_files(args: &Args) -> Result<(), WriteError> {
+    let files = [
+        (args.json().0, "--json"),
+        (args.flows.as_deref(), "--flows"),
+        (args.csv.as_deref(), "--csv"),
+        (args.parquet.as_deref(), "--parquet"),
+        (args.steps.as_deref(), "--steps"),
+        (args.save_table.as_deref(), "--save-table"),
+        (args.html.as_deref(), "--html"),
+    ];
+    files.into_iter().try_for_each(|(path, flag)| path.map_or(Ok(()), |path| check_writable(path, flag)))
 }
 
 /// Runs the command.
@@ -384,6 +286,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.scenario.len() > 1 && !args.lab {
         return Err(FlagError::OneRack.into());
     }
+    check_files(&args)?;
     let mut texts = Vec::new();
     for path in &args.scenario {
         texts.push((path.as_path(), text_of(path)?));
@@ -424,16 +327,16 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let Some(results) = simulate(&args, args.threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.csv {
-        write(path, table::results(&mine).csv())?;
+        results::write(path, "--csv", table::results(&mine).csv())?;
     }
     if let Some(path) = &args.parquet {
-        write(path, table::results(&mine).parquet())?;
+        results::write(path, "--parquet", table::results(&mine).parquet())?;
     }
     if let Some(path) = &args.steps {
         steps_csv(path, &mine)?;
     }
     if let Some(path) = &args.html {
-        write(path, page::page(&first.name, &mine, &Origin::here()))?;
+        results::write(path, "--html", page::page(&first.name, &mine, &Origin::here()))?;
     }
     if let Some(path) = &args.save_table {
         save_table(path, &mine)?;
@@ -467,8 +370,7 @@ fn simulate(
         }
         return Ok(None);
     }
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
-    let file = args.json.as_deref().filter(|_| !to_stdout);
+    let (file, to_stdout) = args.json();
     let done = complete(file, to_stdout, threads, jobs)?;
     if !to_stdout {
         let mine: Vec<&Value> = jobs.iter().filter_map(|j| done.get(&j.key())).collect();
@@ -515,6 +417,7 @@ fn complete(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn captures() {
@@ -528,6 +431,60 @@ mod tests {
         let text = capture_times(&file).expect("a capture");
         assert_eq!(text, "time_s\n0.000000000\n0.499999999\n1.499999999\n");
         assert!(capture_times(&file[..30]).is_err() && capture_times(b"hello").is_err());
+    }
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(given: &[&str]) -> Args {
+        let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/failure.toml");
+        Command::parse_from([&["sim", scenario], given].concat()).args
+    }
+
+    /// An empty place for a file of this test.
+    fn place(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("pointsman-trials-{}-{name}", std::process::id()));
+        // Of an earlier run that failed.
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn files_are_tried_before_the_work() {
+        let good = place("good.jsonl");
+        for flag in ["--csv", "--parquet", "--steps", "--save-table", "--html"] {
+            let given = ["--json", &good.display().to_string(), flag, "/nonexistent/x"];
+            let error = run(args(&given)).expect_err("no such folder").to_string();
+            assert!(error.contains("cannot write /nonexistent/x") && error.contains(flag), "{error}");
+            assert!(!good.exists(), "{flag}: a simulation ran");
+        }
+    }
+
+    #[test]
+    fn the_lab_replaces_no_results() {
+        let (file, simulator) = (place("results.jsonl"), simulator());
+        let text = "{\"fingerprint\":\"f\",\"point\":{},\"seed\":1}\n";
+        std::fs::write(&file, text).expect("a file");
+        let lab = |json: &str| in_lab(&args(&["--lab", "--json", json]), &[], &simulator, 1);
+        let name = file.display().to_string();
+        let error = lab(&name).expect_err("it has results").to_string();
+        assert!(error.contains("choose another file for --json"), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), text);
+        // Comparisons are replaced.
+        std::fs::write(&file, "{\"difference_percent\":{}}\n").expect("a file");
+        lab(&name).expect("nothing to compare");
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "\n");
+        std::fs::remove_file(&file).expect("it is there");
+        lab("-").expect("nothing to compare");
+        assert!(!Path::new("-").exists(), "standard output is not a file");
+    }
+
+    fn simulator() -> Simulator {
+        let program = pointsman_balance::config::Program::BuiltIn;
+        Simulator::new(&program, ServerDevices::default()).expect("it compiles")
     }
 
     #[test]

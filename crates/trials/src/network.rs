@@ -2,9 +2,9 @@
 
 use super::{
     Args, FlagError, Job, Key, PointError, Shard, TrialError, complete, loader, network_lab, page, simulate,
-    verdict, write,
+    verdict,
 };
-use pointsman_console::results::Origin;
+use pointsman_console::results::{self, Origin};
 use pointsman_engine::Engine;
 use pointsman_fabric::{SCHEMES, Setting};
 use pointsman_node::controller::compiled;
@@ -146,7 +146,7 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let Some(first) = points.first() else { return Err(FlagError::NoPoints.into()) };
     let first_seed = args.seed.unwrap_or(first.scenario.seed);
     if let Some(file) = &args.flows {
-        write(file, &plan(&first.scenario, first_seed)?)?;
+        results::write(file, "--flows", plan(&first.scenario, first_seed)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let threads = if args.lab { args.threads.max(1) } else { args.threads };
@@ -160,7 +160,7 @@ pub(super) fn run(args: &Args, path: &Path, text: &str) -> Result<ExitCode, Box<
     let Some(results) = simulate(args, threads, &jobs)? else { return Ok(ExitCode::SUCCESS) };
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.html {
-        write(path, page::page(&first.scenario.name, &mine, &Origin::here()))?;
+        results::write(path, "--html", page::page(&first.scenario.name, &mine, &Origin::here()))?;
     }
     Ok(verdict(&mine))
 }

@@ -3,7 +3,7 @@
 use super::Simulator;
 use super::wire::{self, OnWire, WireError};
 use crate::stats::{mean, median, spread};
-use pointsman_console::{print, say};
+use pointsman_console::{PrintError, say};
 use pointsman_sim::arrivals::ArrivalModel;
 use pointsman_sim::{Scenario, StartError};
 use serde_json::{Value, json};
@@ -194,18 +194,19 @@ fn compare(s: &Arc<Scenario>, simulator: &Simulator, seeds: &[u64]) -> Result<(V
     Ok((value, violations))
 }
 
-/// Compares every scenario, this many racks in parallel; returns JSON lines of the results, and the checkers' findings.
+/// Compares every scenario, this many racks in parallel, and shows each as text; returns JSON lines of the results, and the checkers' findings.
 pub fn run(
     scenarios: &[Arc<Scenario>],
     simulator: &Simulator,
     seeds: &[u64],
     racks: usize,
+    show: fn(&str) -> Result<(), PrintError>,
 ) -> Result<(Vec<String>, u64), Box<dyn Error>> {
     // Scenarios that cannot be compared are refused before anything runs.
     for s in scenarios {
         wire::check(s)?;
     }
-    print(&format!(
+    show(&format!(
         "{} runs in the lab, each simulated {SIMULATED} times: means, and the range of runs\n  {:<14} {:>24} {:>24} {:>10}\n",
         seeds.len(),
         "",
@@ -226,7 +227,7 @@ pub fn run(
             let (mut value, violated) = result?;
             violations += violated;
             value["load_average"] = json!(load);
-            print(&line(&value))?;
+            show(&line(&value))?;
             let (late, of) = (value["late_runs"].as_u64().unwrap_or(0), seeds.len());
             if late > 0 {
                 say(&format!("{late} of {of} runs fell behind their schedule: this machine is busy"));
@@ -239,7 +240,7 @@ pub fn run(
     let furthest = all.iter().map(worst).fold(0.0, f64::max);
     let loads: Vec<f64> = all.iter().filter_map(|v| v["load_average"].as_f64()).collect();
     let (low, high) = spread(&loads);
-    print(&format!(
+    show(&format!(
         "{agree} of {} agree within {AGREEMENT_PERCENT} % in P50, P99 and answers; largest difference: {furthest:.1} %; the machine's \
          load average was {low} to {high}, with {racks} racks at a time\n",
         all.len()

@@ -5,13 +5,12 @@ use super::fast::{Scale, TRAINING, decided_by, deciding, percent, right, setup, 
 use super::network::{Example, Network, inputs};
 use crate::bench::{Bench, Factor};
 use crate::error::{ExperimentError, Failed};
-use crate::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use crate::figure::{Chart, Curve, Found, Point, Quantity, ratio_of_means};
 use crate::papers;
 use pointsman_decide::{Learner, Observation, Parameters, Step, Weigher, Weights};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
-use pointsman_trials::stats::mean;
 use std::sync::Arc;
 
 pub const DECISION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };
@@ -191,9 +190,7 @@ fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
         let one = |o: &Outcome| o.learning.as_ref().map_or(f64::NAN, |l| l.regret_ms(usize::MAX));
         runs[of].iter().map(one).collect()
     };
-    // Of seeds together: a single one's may be next to nothing.
-    let p4wise = mean(&regret(0)).mean;
-    let against = |of: usize| ratios(&regret(of), &vec![p4wise; runs[of].len()]);
+    let against = |of: usize| ratio_of_means(&regret(of), &regret(0));
     let beyond = |of: usize| -> Vec<f64> {
         let one =
             |o: &Outcome| o.learning.as_ref().and_then(|l| l.beyond_bound).map_or(f64::NAN, |n| n as f64);

@@ -6,7 +6,7 @@ use super::fast::{Scale, decided_by, deciding, setup, stepping};
 use super::scale::Threshold;
 use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
-use crate::figure::{Chart, Found, ratios};
+use crate::figure::{Chart, Found, ratio_of_means};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
 use pointsman_trials::stats::mean;
@@ -146,21 +146,22 @@ fn one(bench: &Bench, change: &Change) -> Result<(Chart, Vec<Vec<f64>>), Failed>
         paper: Vec::new(),
     };
     let late = |of: usize| part(&runs[of], all - LAST, all);
-    // Of seeds together: a single one's may be next to nothing.
-    let against = |of: usize, other: f64| ratios(&regret(&runs[of]), &vec![other; runs[of].len()]);
-    let mean_of = |of: usize| mean(&regret(&runs[of])).mean;
-    let constant = CONSTANTS.map(mean_of).fold(f64::INFINITY, f64::min);
-    let beyond_constant = |of: usize| regret(&runs[of]).iter().map(|r| r - constant).collect::<Vec<_>>();
+    let regrets: Vec<Vec<f64>> = runs.iter().map(|runs| regret(runs)).collect();
+    let against = |of: usize, other: usize| ratio_of_means(&regrets[of], &regrets[other]);
+    let constants = regrets[CONSTANTS].iter().min_by(|a, b| mean(a).mean.total_cmp(&mean(b).mean));
+    let constant = constants.map(Vec::as_slice).unwrap_or_default();
+    let beyond_constant =
+        |of: usize| regrets[of].iter().zip(constant).map(|(own, best)| own - best).collect::<Vec<_>>();
     let evidence = vec![
         part(&runs[FROZEN], BEFORE, all),
         late(P4WISE),
         late(BANDIT),
         late(RATES),
         beyond_constant(P4WISE),
-        against(BANDIT, mean_of(P4WISE)),
-        against(RATES, mean_of(P4WISE)),
-        against(BANDIT + WITH_GUARD, mean_of(P4WISE + WITH_GUARD)),
-        against(RATES + WITH_GUARD, mean_of(P4WISE + WITH_GUARD)),
+        against(BANDIT, P4WISE),
+        against(RATES, P4WISE),
+        against(BANDIT + WITH_GUARD, P4WISE + WITH_GUARD),
+        against(RATES + WITH_GUARD, P4WISE + WITH_GUARD),
         beyond_constant(RATES + WITH_GUARD),
     ];
     Ok((chart, evidence))

@@ -19,28 +19,29 @@ pub(super) struct Sweep {
 /// Reads `[sweep]`. A scheme is a name, or a table as `[scheme]`.
 pub(super) fn read(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep {
     let place = t.place.clone();
-    let mut schemes = Vec::new();
+    let mut schemes: Vec<At<Choice>> = Vec::new();
     let field = t.field("scheme");
     for scheme in t.names_or_tables("scheme", problems).unwrap_or_default() {
         match scheme {
             Ok(name) => match Choice::named(&name.value) {
-                Some(choice) => schemes.push(choice),
+                Some(value) => schemes.push(At { value, place: name.place }),
                 None => problems.add(&name.place, &field, format!("unknown scheme `{}`", name.value)),
             },
-            Err(table) => schemes.extend(Choice::read(table, problems)),
+            Err(table) => {
+                let place = table.place.clone();
+                schemes.extend(Choice::read(table, problems).map(|value| At { value, place }));
+            }
         }
     }
-    if let Some(twice) = (1..schemes.len()).find(|i| schemes[..*i].contains(&schemes[*i])) {
-        let message = format!("{} is in the list twice: remove one", schemes[twice].scheme.name);
-        problems.add(&t.place_of("scheme"), field, message);
-    }
+    problems.twice(&schemes, &field);
     let loads = t.numbers("load", LOADS.0, LOADS.1, problems).unwrap_or_default();
+    problems.twice(&loads, &t.field("load"));
     let points = schemes.len().max(1) * loads.len().max(1);
     if points > MOST_POINTS {
         problems.add(&place, "sweep", format!("{points} points: at most {MOST_POINTS}; split the sweep"));
     }
     t.finish(problems);
-    Sweep { place, schemes, loads }
+    Sweep { place, schemes: schemes.into_iter().map(|s| s.value).collect(), loads }
 }
 
 impl Sweep {

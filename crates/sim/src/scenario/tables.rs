@@ -310,6 +310,11 @@ pub(super) fn sweep(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep 
         policies: t.list("policy", "", problems).unwrap_or_default(),
         learners: t.list("learner", "", problems).unwrap_or_default(),
     };
+    // Equal points would pass for simulations that are independent.
+    problems.twice(&out.servers, "sweep.servers");
+    problems.twice(&out.rates, "sweep.rate_per_s");
+    problems.twice(&out.policies, "sweep.policy");
+    problems.twice(&out.learners, "sweep.learner");
     if let Some(n) = out.servers.iter().find(|n| n.value.fract() != 0.0) {
         problems.add(&n.place, "sweep.servers", "write whole numbers");
     }

@@ -71,6 +71,24 @@ fn sweeps() {
     assert_eq!(all[1].clients[0].arrivals, ArrivalModel::Poisson { rate_per_s: 20.5 });
 }
 
+/// Equal points would pass for independent simulations.
+#[test]
+fn values_of_a_sweep_are_different() {
+    let learn = "[learn]\nlearner = \"fixed\"\n";
+    for (field, list) in [
+        ("servers", "[2, 3, 2.0]"),
+        ("rate_per_s", "[100, 100.0]"),
+        ("policy", "[\"wrr\", \"wrr\"]"),
+        ("learner", "[\"fixed\", \"thompson\", \"fixed\"]"),
+    ] {
+        let error = parse(&format!("{GOOD}{learn}[sweep]\n{field} = {list}\n")).map(|_| ()).expect_err(list);
+        let line = GOOD.lines().count() + 4;
+        let wanted = format!("sweep.{field}: this value is in the list twice: remove one");
+        assert!(error.starts_with(&format!("x.toml:{line}:")) && error.contains(&wanted), "{error}");
+        assert_eq!(error.matches("twice").count(), 1, "{error}");
+    }
+}
+
 /// Servers with equal devices are of one class, wherever the rack comes from.
 #[test]
 fn classes() {

@@ -252,7 +252,8 @@ fn sweeps() {
     assert_ne!(found[0].fingerprint(b""), found[1].fingerprint(b""));
     assert_ne!(found[0].fingerprint(b""), found[2].fingerprint(b""));
     for (bad, message) in [
-        ("[sweep]\nscheme = [\"ecmp\", \"ecmp\"]\n", "sweep.scheme: ecmp is in the list twice"),
+        ("[sweep]\nscheme = [\"ecmp\", \"ecmp\"]\n", "sweep.scheme: this value is in the list twice"),
+        ("[sweep]\nload = [0.2, 0.20]\n", "sweep.load: this value is in the list twice"),
         ("[sweep]\nscheme = [\"emcp\"]\n", "sweep.scheme: unknown scheme `emcp`"),
         ("[sweep]\nload = [0]\n", "sweep.load: the number 0"),
         ("[scheme]\nname = \"ecmp\"\n[sweep]\nscheme = [\"ecmp\"]\n", "scheme: [sweep] has schemes"),

@@ -3,7 +3,7 @@
 use super::Flows;
 use super::ideal::Ideal;
 use super::plan::Flow;
-use crate::outcome::Latency;
+use crate::outcome::{Latency, rank};
 use pointsman_topology::Topology;
 use serde_json::{Value, json};
 
@@ -201,11 +201,11 @@ impl Flows {
             }
             let n = times.len() as u64;
             let mean = slowdowns.iter().fold(0.0, |sum, s| sum + s) / n.max(1) as f64;
-            let [p50, p95, p99] = [50, 95, 99].map(|percent| nearest_rank(&mut slowdowns, percent));
+            let [p50, p95, p99] = [500, 950, 990].map(|per_mille| percentile(&mut slowdowns, per_mille));
             times.sort_unstable();
-            let rank = |i: usize| (times.len() * 5 * (i + 1)).div_ceil(100).max(1) - 1;
-            let percentiles_ms =
-                std::array::from_fn(|i| times.get(rank(i)).map_or(0.0, |ns| *ns as f64 / 1e6));
+            let percentiles_ms = std::array::from_fn(|i| {
+                times.get(rank(times.len(), 50 * (i + 1))).map_or(0.0, |ns| *ns as f64 / 1e6)
+            });
             let times = Latency::of(&mut times);
             ClassResults {
                 class,
@@ -232,8 +232,8 @@ impl Flows {
 }
 
 /// A percentile by nearest rank; 0 without values.
-fn nearest_rank(values: &mut [f64], percent: usize) -> f64 {
-    let at = (values.len() * percent).div_ceil(100).max(1) - 1;
+fn percentile(values: &mut [f64], per_mille: usize) -> f64 {
+    let at = rank(values.len(), per_mille);
     if at >= values.len() {
         return 0.0;
     }
