@@ -293,12 +293,13 @@ fn exec(network: &Child, words: &[&str]) -> Result<Output, Box<dyn Error>> {
 
 /// An ordinary user enters the network that it runs, without privileges; root does not.
 fn networks_of_other_users_are_not_entered() -> Outcome {
-    const NOBODY: u32 = 65534;
+    const OTHER_USER: u32 = 65534;
     let test = "networks_of_other_users_are_not_entered";
     // A namespace of users need not have other ones.
-    let become_nobody = |command: &mut Command| command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn();
+    let start_as_other_user =
+        |command: &mut Command| command.uid(OTHER_USER).gid(OTHER_USER).current_dir("/").spawn();
     let mut command = pointsman(&["net", "--no-prompt", &file("examples/net/pair.json")]);
-    let mut network = match become_nobody(command.stdout(Stdio::null()).stderr(Stdio::piped())) {
+    let mut network = match start_as_other_user(command.stdout(Stdio::null()).stderr(Stdio::piped())) {
         Ok(network) => network,
         Err(e) => {
             pointsman_needs::skip(test, &format!("no ordinary user can run this: {e}"));
@@ -310,7 +311,8 @@ fn networks_of_other_users_are_not_entered() -> Outcome {
     let deadline = Instant::now() + Duration::from_secs(30);
     let own = loop {
         let mut command = pointsman(&enter);
-        let own = become_nobody(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()?;
+        let own =
+            start_as_other_user(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()?;
         if own.status.success() || network.try_wait()?.is_some() || Instant::now() > deadline {
             break own;
         }

@@ -343,7 +343,7 @@ mod tests {
         std::fs::write(&rack, [text().as_bytes(), b"# caf\xe9\n"].concat()).expect("a file");
         let (n, file, why) = refusal(&mut f);
         assert!((n, file) == (2, File::Rack) && why.contains("rack.toml: it is not UTF-8"), "{n} {why}");
-        // A folder stands for a file without permissions, which tests as root would have.
+        // A folder in place of a file without permissions: tests that run as root can read every file.
         std::fs::remove_file(&tokens).and_then(|()| std::fs::create_dir(&tokens)).expect("a folder");
         let (n, file, why) = refusal(&mut f);
         assert!((n, file) == (lost, File::Tokens) && why.contains("tokens.txt for api.tokens"), "{n} {why}");
