@@ -109,6 +109,23 @@ fn every_statement_counts() {
     }
 }
 
+/// Numbers with a sign have the range of their type.
+#[test]
+fn signed_numbers_fit() {
+    for (n, fits) in
+        [("-128", true), ("-129", false), ("-200", false), ("-300", false), ("-0", true), ("255", true)]
+    {
+        let lines = parse(&format!("add exactly h.h.a:2 \"low half\":1 set(yes:true, n:{n}, k:B)"))
+            .expect("a statement");
+        let done = fill(rig().state(), Time::from_millis(1), &lines);
+        assert_eq!(
+            done.as_ref().map_err(|e| e.to_string().contains("does not fit 8 bits")),
+            if fits { Ok(&()) } else { Err(true) },
+            "{n}"
+        );
+    }
+}
+
 #[test]
 fn parts_may_be_left_out() {
     let mut rig = filled(STATE);
