@@ -6,6 +6,9 @@
 //! 5.10: P99 in ms against reports per second, without the point of 200, whose log is a copy of that of 100. 5.11: mean P99 in
 //! ms. 5.12 and 5.13, by number of servers: the thesis's score of throughput, and P99 in ms, against offered requests per second.
 //!
+//! P4TE, figures 8 to 10, 12 and 13: the mean FCT in seconds, one run each, of the published logs; its ECMP is our `letflow`. 13 is the mean over short and
+//! large flows.
+//!
 //! From the text only, since the figures are pictures: 5.14, "approximately 10 %" with 64 and 128 servers. 6.4 and 6.7: accuracy
 //! of 90 % at the turning point of 128 servers, of 95 % up to 3,000/s with 256. 6.8: accuracy in per cent against decisions since the
 //! second SmartNIC was added; of P4Wise "exceeds 90 %" before, and again some 250 decisions after.

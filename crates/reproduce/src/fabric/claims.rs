@@ -5,8 +5,8 @@ use super::run::Workload;
 use super::{ECMP, HULA};
 use crate::figure::{Claim, Rule, Source};
 
-/// "So much longer than under P4TE": a claim about mean FCT.
-pub struct Longer {
+/// "P4TE saves so much of another scheme's time": a claim about mean FCT.
+pub struct Saved {
     /// The claim.
     pub id: &'static str,
     /// Which scheme.
@@ -43,13 +43,13 @@ const fn some(id: &'static str, text: &'static str) -> Claim {
 }
 
 /// Claims about mean FCT: a list of them, and of what they compare.
-macro_rules! longer {
-    ($claims:ident, $longer:ident, [$($id:literal $scheme:ident $class:ident $load:literal: $from:literal to $to:literal, $text:literal;)*],
+macro_rules! saved {
+    ($claims:ident, $saved:ident, [$($id:literal $scheme:ident $class:ident $load:literal: $from:literal to $to:literal, $text:literal;)*],
      $($other:expr,)*) => {
         /// Claims of the figure.
         pub const $claims: &[Claim] = &[$(more($id, $text, $from, $to),)* $($other,)*];
         /// Those about mean FCT.
-        pub const $longer: &[Longer] = &[$(Longer { id: $id, scheme: $scheme, class: $class, load: $load },)*];
+        pub const $saved: &[Saved] = &[$(Saved { id: $id, scheme: $scheme, class: $class, load: $load },)*];
     };
 }
 
@@ -101,46 +101,46 @@ less! {
     ]
 }
 
-longer! {
-    WEB_SEARCH, WEB_SEARCH_LONGER,
+saved! {
+    WEB_SEARCH, WEB_SEARCH_SAVED,
     [
-        "ecmp-short-20" ECMP Short 0.2: 40.0 to 55.0, "20 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-short-40" ECMP Short 0.4: 40.0 to 55.0, "40 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-short-60" ECMP Short 0.6: 40.0 to 55.0, "60 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-short-80" ECMP Short 0.8: 40.0 to 55.0, "80 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-large-20" ECMP Large 0.2: 4.0 to 35.0, "20 % load: ECMP takes longer than P4TE, large flows";
-        "ecmp-large-40" ECMP Large 0.4: 4.0 to 35.0, "40 % load: ECMP takes longer than P4TE, large flows";
-        "ecmp-large-60" ECMP Large 0.6: 4.0 to 35.0, "60 % load: ECMP takes longer than P4TE, large flows";
-        "ecmp-large-80" ECMP Large 0.8: 4.0 to 35.0, "80 % load: ECMP takes longer than P4TE, large flows";
-        "hula-short-20" HULA Short 0.2: 2.0 to 60.0, "20 % load: HULA takes longer than P4TE, short flows";
-        "hula-short-40" HULA Short 0.4: 2.0 to 60.0, "40 % load: HULA takes longer than P4TE, short flows";
-        "hula-short-60" HULA Short 0.6: 23.0 to 40.0, "60 % load: HULA takes longer than P4TE, short flows";
-        "hula-short-80" HULA Short 0.8: 23.0 to 40.0, "80 % load: HULA takes longer than P4TE, short flows";
-        "hula-large-20" HULA Large 0.2: 2.0 to 40.0, "20 % load: HULA takes longer than P4TE, large flows";
-        "hula-large-40" HULA Large 0.4: 2.0 to 40.0, "40 % load: HULA takes longer than P4TE, large flows";
-        "hula-large-60" HULA Large 0.6: 29.0 to 47.0, "60 % load: HULA takes longer than P4TE, large flows";
-        "hula-large-80" HULA Large 0.8: 29.0 to 47.0, "80 % load: HULA takes longer than P4TE, large flows";
+        "ecmp-short-20" ECMP Short 0.2: 40.0 to 55.0, "20 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-short-40" ECMP Short 0.4: 40.0 to 55.0, "40 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-short-60" ECMP Short 0.6: 40.0 to 55.0, "60 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-short-80" ECMP Short 0.8: 40.0 to 55.0, "80 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-20" ECMP Large 0.2: 4.0 to 35.0, "20 % load, large flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-40" ECMP Large 0.4: 4.0 to 35.0, "40 % load, large flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-60" ECMP Large 0.6: 4.0 to 35.0, "60 % load, large flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-80" ECMP Large 0.8: 4.0 to 35.0, "80 % load, large flows: the share of ECMP's time that P4TE saves";
+        "hula-short-20" HULA Short 0.2: 2.0 to 60.0, "20 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-short-40" HULA Short 0.4: 2.0 to 60.0, "40 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-short-60" HULA Short 0.6: 23.0 to 40.0, "60 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-short-80" HULA Short 0.8: 23.0 to 40.0, "80 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-large-20" HULA Large 0.2: 2.0 to 40.0, "20 % load, large flows: the share of HULA's time that P4TE saves";
+        "hula-large-40" HULA Large 0.4: 2.0 to 40.0, "40 % load, large flows: the share of HULA's time that P4TE saves";
+        "hula-large-60" HULA Large 0.6: 29.0 to 47.0, "60 % load, large flows: the share of HULA's time that P4TE saves";
+        "hula-large-80" HULA Large 0.8: 29.0 to 47.0, "80 % load, large flows: the share of HULA's time that P4TE saves";
     ],
     more("again-short-ecmp", "P4TE sends more packets of short flows again than ECMP, all loads", 6.0, 16.0),
     more("again-short-hula", "P4TE sends more packets of short flows again than HULA, all loads", 27.0, 54.0),
     more("again-large-ecmp", "P4TE sends more packets of large flows again than ECMP, all loads", 8.0, 26.0),
 }
 
-longer! {
-    DATA_MINING, DATA_MINING_LONGER,
+saved! {
+    DATA_MINING, DATA_MINING_SAVED,
     [
-        "ecmp-short-40" ECMP Short 0.4: 27.0 to 56.0, "40 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-short-60" ECMP Short 0.6: 27.0 to 56.0, "60 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-short-80" ECMP Short 0.8: 27.0 to 56.0, "80 % load: ECMP takes longer than P4TE, short flows";
-        "ecmp-large-40" ECMP Large 0.4: 6.0 to 24.0, "40 % load: ECMP takes longer than P4TE, large flows";
-        "ecmp-large-60" ECMP Large 0.6: 6.0 to 24.0, "60 % load: ECMP takes longer than P4TE, large flows";
-        "ecmp-large-80" ECMP Large 0.8: 6.0 to 24.0, "80 % load: ECMP takes longer than P4TE, large flows";
-        "hula-short-40" HULA Short 0.4: 11.0 to 33.0, "40 % load: HULA takes longer than P4TE, short flows";
-        "hula-short-60" HULA Short 0.6: 11.0 to 33.0, "60 % load: HULA takes longer than P4TE, short flows";
-        "hula-short-80" HULA Short 0.8: 11.0 to 33.0, "80 % load: HULA takes longer than P4TE, short flows";
-        "hula-large-40" HULA Large 0.4: 3.0 to 22.0, "40 % load: HULA takes longer than P4TE, large flows";
-        "hula-large-60" HULA Large 0.6: 3.0 to 22.0, "60 % load: HULA takes longer than P4TE, large flows";
-        "hula-large-80" HULA Large 0.8: 3.0 to 22.0, "80 % load: HULA takes longer than P4TE, large flows";
+        "ecmp-short-40" ECMP Short 0.4: 27.0 to 56.0, "40 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-short-60" ECMP Short 0.6: 27.0 to 56.0, "60 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-short-80" ECMP Short 0.8: 27.0 to 56.0, "80 % load, short flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-40" ECMP Large 0.4: 6.0 to 24.0, "40 % load, large flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-60" ECMP Large 0.6: 6.0 to 24.0, "60 % load, large flows: the share of ECMP's time that P4TE saves";
+        "ecmp-large-80" ECMP Large 0.8: 6.0 to 24.0, "80 % load, large flows: the share of ECMP's time that P4TE saves";
+        "hula-short-40" HULA Short 0.4: 11.0 to 33.0, "40 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-short-60" HULA Short 0.6: 11.0 to 33.0, "60 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-short-80" HULA Short 0.8: 11.0 to 33.0, "80 % load, short flows: the share of HULA's time that P4TE saves";
+        "hula-large-40" HULA Large 0.4: 3.0 to 22.0, "40 % load, large flows: the share of HULA's time that P4TE saves";
+        "hula-large-60" HULA Large 0.6: 3.0 to 22.0, "60 % load, large flows: the share of HULA's time that P4TE saves";
+        "hula-large-80" HULA Large 0.8: 3.0 to 22.0, "80 % load, large flows: the share of HULA's time that P4TE saves";
     ],
     some("again-short-hula", "P4TE sends more packets of short flows again than HULA, all loads"),
     some("again-large-hula", "P4TE sends more packets of large flows again than HULA, all loads"),
@@ -168,14 +168,14 @@ pub const UPLINKS: &[Claim] = &[
 
 /// Claims of figure 12.
 pub const INCAST: &[Claim] = &[
-    some("ecmp-short", "ECMP takes longer than P4TE, short flows"),
-    some("ecmp-large", "ECMP takes longer than P4TE, large flows"),
+    some("ecmp-short", "short flows: the share of ECMP's time that P4TE saves"),
+    some("ecmp-large", "large flows: the share of ECMP's time that P4TE saves"),
     some(
         "ecmp-large-short",
         "P4TE's gain over ECMP is larger for large flows than for short ones: the difference",
     ),
-    some("hula-short", "HULA takes longer than P4TE, short flows"),
-    some("hula-large", "HULA takes longer than P4TE, large flows"),
+    some("hula-short", "short flows: the share of HULA's time that P4TE saves"),
+    some("hula-large", "large flows: the share of HULA's time that P4TE saves"),
     some(
         "hula-large-short",
         "P4TE's gain over HULA is larger for large flows than for short ones: the difference",

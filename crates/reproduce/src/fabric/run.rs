@@ -210,6 +210,12 @@ pub fn more_percent(a: &[Value], b: &[Value], of: impl Fn(&[Value]) -> Vec<f64>)
     paired(a, b, samples)
 }
 
+/// How many per cent of a number in `other` are not in `own`, seed by seed.
+pub fn saved_percent(other: &[Value], own: &[Value], of: impl Fn(&[Value]) -> Vec<f64>) -> Evidence {
+    let samples = ratios(&of(own), &of(other)).iter().map(|r| 100.0 * (1.0 - r)).collect();
+    paired(other, own, samples)
+}
+
 /// For each run, the largest standard deviation of packets over the uplinks of a leaf.
 pub fn spread(runs: &[Value]) -> Vec<f64> {
     let of = |run: &Value| {

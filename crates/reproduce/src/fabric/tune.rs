@@ -87,7 +87,7 @@ static TEN_GBIT: Tuning = Tuning {
     grid: fair::GRID,
     places: fair::places_of_tuning,
     loads: &[0.6, 0.9],
-    seeds: &[1001, 1002],
+    seeds: &[1001, 1002, 1003, 1004],
 };
 
 const GRID: &[(&str, &str, &[Level])] = &[

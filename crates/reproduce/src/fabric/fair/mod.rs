@@ -7,7 +7,11 @@ mod place;
 mod slowdown;
 
 use super::run::{self, Base, Class, Runs, Scheme};
-use super::tune::{Grid, Level::Number, Tuned};
+use super::tune::{
+    Grid,
+    Level::{Name, Number},
+    Tuned,
+};
 use crate::bench::Bench;
 use crate::error::ExperimentError;
 use crate::figure::{Chart, Claim, Curve, Evidence, Figure, Place, Point, Quantity, Rule, Source, ratios};
@@ -29,22 +33,43 @@ pub fn schemes() -> Vec<Scheme> {
         Scheme::new("spray", &[marks]),
         Scheme::new("hula", &[marks, ("gap_us", 100.0), ("probe_period_us", 200.0)]),
         Scheme::new("conga", &[marks, ("gap_us", 500.0), ("tau_us", 160.0)]),
-        Scheme::new("p4te", &[marks, ("gap_us", 100.0), ("range_kib", 16.0)]),
+        Scheme::new(
+            "p4te",
+            &[
+                marks,
+                ("tick_kib", 128.0),
+                ("gap_us", 100.0),
+                ("range_kib", 16.0),
+                ("delta_kib", 8.0),
+                ("burst_kib", 32.0),
+                ("green_percent", 75.0),
+                ("red_percent", 95.0),
+                ("large_percent", 10.0),
+            ],
+        )
+        .with("rate_control", "none"),
         Scheme::new(OURS, &[marks, ("tau_us", 32.0), ("class_kib", 128.0)]),
     ]
 }
 
 /// The settings that are tuned, and the values that are tried.
 pub const GRID: Grid = &[
-    ("letflow", "gap_us", &[Number(30.0), Number(100.0), Number(300.0)]),
-    ("hula", "gap_us", &[Number(30.0), Number(50.0), Number(100.0)]),
-    ("hula", "probe_period_us", &[Number(100.0), Number(200.0)]),
-    ("conga", "gap_us", &[Number(30.0), Number(50.0), Number(100.0)]),
-    ("conga", "tau_us", &[Number(50.0), Number(160.0)]),
-    ("p4te", "gap_us", &[Number(30.0), Number(100.0)]),
-    ("p4te", "range_kib", &[Number(16.0), Number(64.0)]),
-    (OURS, "tau_us", &[Number(16.0), Number(32.0), Number(64.0)]),
-    (OURS, "class_kib", &[Number(32.0), Number(128.0), Number(512.0)]),
+    ("letflow", "gap_us", &[Number(10.0), Number(30.0), Number(100.0), Number(300.0)]),
+    ("hula", "gap_us", &[Number(30.0), Number(50.0), Number(100.0), Number(300.0)]),
+    ("hula", "probe_period_us", &[Number(25.0), Number(50.0), Number(100.0), Number(200.0)]),
+    ("conga", "gap_us", &[Number(10.0), Number(30.0), Number(50.0), Number(100.0)]),
+    ("conga", "tau_us", &[Number(50.0), Number(160.0), Number(500.0), Number(2000.0)]),
+    ("p4te", "tick_kib", &[Number(128.0), Number(512.0), Number(2048.0)]),
+    ("p4te", "gap_us", &[Number(10.0), Number(30.0), Number(100.0)]),
+    ("p4te", "range_kib", &[Number(8.0), Number(16.0), Number(64.0)]),
+    ("p4te", "delta_kib", &[Number(2.0), Number(8.0), Number(32.0)]),
+    ("p4te", "burst_kib", &[Number(32.0), Number(128.0), Number(512.0)]),
+    ("p4te", "red_percent", &[Number(95.0), Number(100.0)]),
+    ("p4te", "green_percent", &[Number(60.0), Number(75.0), Number(90.0)]),
+    ("p4te", "rate_control", &[Name("none"), Name("fack"), Name("ece"), Name("clamp")]),
+    ("p4te", "large_percent", &[Number(5.0), Number(10.0), Number(20.0)]),
+    (OURS, "tau_us", &[Number(4.0), Number(8.0), Number(16.0), Number(32.0), Number(64.0)]),
+    (OURS, "class_kib", &[Number(32.0), Number(128.0), Number(512.0), Number(2048.0)]),
 ];
 
 /// Where the schemes are tuned: web search with all links.
