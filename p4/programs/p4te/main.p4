@@ -50,6 +50,7 @@ struct headers_t {
 struct metadata_t {
     fabric_t fabric;
     flowlet_t flowlet;
+    seen_t   seen;
     rate_t   rate;
     port_t   controller;
     bit<6>   dscp;
@@ -124,6 +125,7 @@ control P4teIngress(inout headers_t hdr,
                     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/flowlets.p4>
+    #include <pointsman/fabric/classes.p4>
 
     FabricRates() rates;
 
@@ -158,6 +160,11 @@ control P4teIngress(inout headers_t hdr,
         actions = { is_large; is_short; }
         default_action = is_short();
         size = 64;
+    }
+
+    action classify() {
+        count_bytes();
+        meta.large = !meta.seen.first;
     }
 
     action up(bit<16> paths) {
@@ -239,6 +246,7 @@ control P4teIngress(inout headers_t hdr,
         }
         switch_config.apply();
         event_config.apply();
+        class_config.apply();
         // Without a route, the packet is dropped.
         drop();
         if (hdr.event.isValid()) {
@@ -266,7 +274,11 @@ control P4teIngress(inout headers_t hdr,
         } else {
             exit;
         }
-        classes.apply();
+        if (meta.seen.first_bytes != 0) {
+            classify();
+        } else {
+            classes.apply();
+        }
         meta.rate.class = meta.large ? 1w1 : 1w0;
         if (meta.paths != 0) {
             hash(meta.draw, HashAlgorithm.crc32, 32w0,
