@@ -35,7 +35,6 @@ struct headers_t {
 struct metadata_t {
     fabric_t  fabric;
     load_t    load;
-    seen_t    seen;
     // The destination's leaf, if it is another one; 0 is none.
     bit<24>   tor;
     port_t    hop;
@@ -67,6 +66,8 @@ struct metadata_t {
     bit<8>    own_load;
     bit<32>   drawn;
     bit<8>    place;
+    // The packet is among the first bytes of its flow.
+    bool      is_first;
 }
 
 #include <pointsman/fabric/checksum.p4>
@@ -193,11 +194,6 @@ control OursIngress(inout headers_t hdr,
                       meta.aged == 1 ? standard_metadata.ingress_global_timestamp ++ 16w8 : meta.to);
     }
 
-    action classify() {
-        count_bytes();
-        standard_metadata.priority = meta.seen.first ? 3w1 : 3w0;
-    }
-
     // What this packet says of the path that it took, and of one of this leaf's uplinks.
     action learn() {
         meta.place = hdr.overlay.uplink << 2;
@@ -243,7 +239,6 @@ control OursIngress(inout headers_t hdr,
         switch_config.apply();
         leaf_config.apply();
         load_config.apply();
-        class_config.apply();
         // Without a route, the packet is dropped.
         drop();
         if (hdr.overlay.isValid()) {
@@ -269,9 +264,8 @@ control OursIngress(inout headers_t hdr,
         } else {
             exit;
         }
-        if (meta.seen.first_bytes != 0) {
-            classify();
-        }
+        class_config.apply();
+        standard_metadata.priority = meta.is_first ? 3w1 : 3w0;
         bool arrives = hdr.overlay.isValid() && meta.own != 0 && meta.tor == 0;
         bool departs = !hdr.overlay.isValid() && meta.own != 0 && meta.tor != 0;
         if (arrives || departs) {

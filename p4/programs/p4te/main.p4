@@ -50,12 +50,12 @@ struct headers_t {
 struct metadata_t {
     fabric_t fabric;
     flowlet_t flowlet;
-    seen_t   seen;
     rate_t   rate;
     port_t   controller;
     bit<6>   dscp;
-    // Whether the flow is one of the large ones.
+    // Whether the flow is one of the large ones, and the packet among its first bytes.
     bool     large;
+    bool     is_first;
     // The set of ports that lead upwards to the destination; 0 if it is below.
     bit<16>  paths;
     // What chooses within their groups: another number for each packet.
@@ -162,11 +162,6 @@ control P4teIngress(inout headers_t hdr,
         size = 64;
     }
 
-    action classify() {
-        count_bytes();
-        meta.large = !meta.seen.first;
-    }
-
     action up(bit<16> paths) {
         meta.paths = paths;
     }
@@ -246,7 +241,6 @@ control P4teIngress(inout headers_t hdr,
         }
         switch_config.apply();
         event_config.apply();
-        class_config.apply();
         // Without a route, the packet is dropped.
         drop();
         if (hdr.event.isValid()) {
@@ -274,10 +268,9 @@ control P4teIngress(inout headers_t hdr,
         } else {
             exit;
         }
-        if (meta.seen.first_bytes != 0) {
-            classify();
-        } else {
-            classes.apply();
+        switch (class_config.apply().action_run) {
+            set_class: { meta.large = !meta.is_first; }
+            default: { classes.apply(); }
         }
         meta.rate.class = meta.large ? 1w1 : 1w0;
         if (meta.paths != 0) {

@@ -152,18 +152,6 @@ struct flowlet_t {
     bit<16> choice;
 }
 
-// Of classes.p4.
-struct seen_t {
-    // Bytes of a flow that are its first ones, and in ticks how long it may pause and remain the same flow.
-    bit<32> first_bytes;
-    bit<32> pause;
-    bit<32> now;
-    bit<64> cell;
-    bit<32> bytes;
-    // The packet is among the first bytes.
-    bool    first;
-}
-
 // Of load.p4.
 struct load_t {
     bit<32> now;
