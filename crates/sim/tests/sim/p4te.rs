@@ -150,11 +150,11 @@ fn settings_that_are_names() {
     assert!(super::network::read(&bad).expect_err("a number").contains("scheme.rate_control"));
 }
 
-/// By DSCP the flows are short, and no verdict is about them.
+/// By DSCP the flows are short, and no verdict is about them: their share of a port is all that a line carries.
 #[test]
 fn flows_are_large_by_the_bytes_that_a_switch_sees() {
     let slowed = |settings: &str| {
-        let settings = format!("rate_control = \"ece\"\nspacing_kib = 128\n{settings}");
+        let settings = format!("large_percent = 0.1\nrate_control = \"ece\"\nspacing_kib = 128\n{settings}");
         costs(&of_class(10_000_000, 2, "algorithm = \"cubic\"\necn = true", &settings))
     };
     let ((_, lost, none), (_, marked, acks)) = (slowed(""), slowed("class_kib = 64\n"));
