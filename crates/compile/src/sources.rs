@@ -33,6 +33,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "pointsman/dram/counters_message.p4" => "../../../p4/lib/pointsman/dram/counters_message.p4",
     "pointsman/dram/pairs.p4" => "../../../p4/lib/pointsman/dram/pairs.p4",
     "pointsman/fabric/checksum.p4" => "../../../p4/lib/pointsman/fabric/checksum.p4",
+    "pointsman/fabric/classes.p4" => "../../../p4/lib/pointsman/fabric/classes.p4",
     "pointsman/fabric/flowlets.p4" => "../../../p4/lib/pointsman/fabric/flowlets.p4",
     "pointsman/fabric/notices.p4" => "../../../p4/lib/pointsman/fabric/notices.p4",
     "pointsman/fabric/headers.p4" => "../../../p4/lib/pointsman/fabric/headers.p4",

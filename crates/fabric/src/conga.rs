@@ -15,6 +15,7 @@ pub const SCHEME: Scheme = Scheme {
     program: include_str!("../../../p4/programs/conga/main.p4"),
     settings: &[ECN, HASH, gap(500.0), TAU, AGE, HOLD],
     ordered: &[],
+    instead: &[],
     entities,
     generators: no_generators,
     reporting: None,

@@ -187,6 +187,15 @@ mod tests {
             let error = of(settings).expect_err(part);
             assert!(error.contains(part), "{part}: {error}");
         }
+        let both = of("large_dscp = 8\nclass_kib = 100").expect_err("both");
+        let part = "fabric.toml:8:13: scheme.class_kib: it takes the place of `large_dscp`, which is also there: write one of the two";
+        assert!(both.contains(part), "{both}");
+        assert_eq!(of("large_dscp = 9\nclass_kib = 0").map(|d| d.choice.setting("large_dscp")), Ok(9.0));
+        assert_eq!(of("class_kib = 100").map(|d| d.choice.setting("class_kib")), Ok(100.0));
+        let text = GOOD.replace("= 1000", "= 1000\noverhead_percent = 1");
+        let both = Description::read("fabric.toml", &text).expect_err("both").to_string();
+        let part = "fabric.toml:8:20: scheme.overhead_percent: it takes the place of `probe_period_us`";
+        assert!(both.contains(part), "{both}");
         let found = of("green_percent = 90\nred_percent = 90\nlarge_dscp = 46").expect("good");
         assert_eq!((found.choice.setting("large_dscp"), found.choice.setting("red_percent")), (46.0, 90.0));
     }

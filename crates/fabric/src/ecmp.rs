@@ -10,6 +10,7 @@ pub const SCHEME: Scheme = Scheme {
     program: include_str!("../../../p4/programs/ecmp/main.p4"),
     settings: &[ECN, HASH, HOLD],
     ordered: &[],
+    instead: &[],
     entities: |place| routing(place, "EcmpIngress"),
     generators: no_generators,
     reporting: None,

@@ -6,7 +6,7 @@ use crate::scheme::{Choice, Place, Scheme, Setting, one_queue};
 use crate::tally::{Quantity, Tally};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
-use pointsman_topology::{HostId, SwitchId, Topology};
+use pointsman_topology::{End, HostId, Link, SwitchId, Topology};
 use pointsman_v1model::{Generator, Trigger};
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ pub const SCHEME: Scheme = Scheme {
     name: "hula",
     says: "probes find the least busy path to each switch with hosts, and flowlets take it",
     program: include_str!("../../../p4/programs/hula/main.p4"),
-    settings: &[ECN, HASH, GAP, PERIOD],
+    settings: &[ECN, HASH, GAP, PERIOD, OVERHEAD],
     ordered: &[],
+    instead: &[(OVERHEAD.name, PERIOD.name)],
     entities,
     generators,
     reporting: None,
@@ -27,26 +28,52 @@ pub const SCHEME: Scheme = Scheme {
 const PERIOD: Setting = Setting::number(
     "probe_period_us",
     200.0,
-    (1.0, 1e6),
+    PERIODS_US,
     "microseconds between two probes of a switch with hosts; a path without one for three of them is not taken",
 );
+
+const OVERHEAD: Setting = Setting::number(
+    "overhead_percent",
+    0.0,
+    (0.0, 50.0),
+    "per cent of the slowest line between switches that probes may take, which sets the period: at least 1 us, at most 1 s; 0: \
+     `probe_period_us` does",
+);
+
+const PERIODS_US: (f64, f64) = (1.0, 1e6);
 
 /// The generator's packets come in as from this port, which no link has.
 const GENERATOR_PORT: u16 = 0;
 const ETHERTYPE: u16 = 0x88b5;
 /// To the next switch and no further (IEEE 802.1Q, table 8-1).
 const NEXT_SWITCH: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
-/// A probe takes 64 bytes with the frame's checksum.
+/// Without the frame's checksum.
 const PROBE_BYTES: usize = 60;
+const CHECKSUM_BYTES: usize = 4;
 /// Periods without a probe after which a best hop is none.
 const AGE_PERIODS: f64 = 3.0;
+
+/// Microseconds between two probes of a switch.
+fn period_us(topology: &Topology, choice: &Choice) -> f64 {
+    let share = choice.setting(OVERHEAD.name) / 100.0;
+    let between = |l: &&Link| l.ends.iter().all(|end| matches!(end, End::Switch(..)));
+    let slowest = topology.links().iter().filter(between).map(|l| l.line.bits_per_s).min();
+    match slowest {
+        Some(bits_per_s) if share > 0.0 => {
+            // A probe of each switch with hosts passes each line.
+            let bits = ((PROBE_BYTES + CHECKSUM_BYTES) * 8 * Tiers::of(topology).tors().len()) as f64;
+            (bits / (share * bits_per_s as f64) * 1e6).clamp(PERIODS_US.0, PERIODS_US.1)
+        }
+        _ => choice.setting(PERIOD.name),
+    }
+}
 
 fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     let Place { topology, routes, switch, choice, .. } = *place;
     let tiers = Tiers::of(topology);
     let (up, down) = tiers.ports(topology, switch);
     let mut tables = Tables::new(place, "HulaIngress")?;
-    let period = choice.setting(PERIOD.name);
+    let period = period_us(topology, choice);
     tables.default("flowlet_config", "set_gap", &[("gap", ticks(choice.setting(GAP.name)))])?;
     tables.default("probe_config", "set_age", &[("max_age", ticks(AGE_PERIODS * period))])?;
     // Load is measured over two periods or more.
@@ -87,7 +114,36 @@ fn generators(topology: &Topology, switch: SwitchId, choice: &Choice) -> Vec<(u1
     let own = topology.switches()[switch.0 as usize].mac;
     let mut template = [&NEXT_SWITCH[..], &own, &ETHERTYPE.to_be_bytes(), &tor.to_be_bytes()[1..]].concat();
     template.resize(PROBE_BYTES, 0);
-    let period = Trigger::Period((choice.setting(PERIOD.name) * 1e3).round() as u64);
+    let period = Trigger::Period((period_us(topology, choice) * 1e3).round() as u64);
     let port = GENERATOR_PORT.into();
     vec![(1, Generator { trigger: period, packets: 1, port, header: false, template })]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pointsman_topology::reader::{Problems, Table};
+    use pointsman_topology::{LeafSpine, Line};
+
+    fn period(leaves: u32, bits_per_s: u64, settings: &str) -> f64 {
+        let fabric_line = Line { bits_per_s, ..Line::default() };
+        let host_line = Line { bits_per_s: 1_000_000, ..Line::default() };
+        let network = LeafSpine { leaves, spines: 2, hosts_per_leaf: 2, host_line, fabric_line };
+        let text = format!("name = \"hula\"\n{settings}");
+        let mut problems = Problems::new("test", &text);
+        let document = problems.parse().expect("TOML");
+        let choice = Choice::read(Table::top(&document), &mut problems).expect("a scheme");
+        assert_eq!(problems.count(), 0, "{text}");
+        period_us(&network.build().expect("a network"), &choice)
+    }
+
+    #[test]
+    fn the_period_follows_from_the_overhead() {
+        assert_eq!(period(4, 10_000_000_000, ""), 200.0);
+        // As in the README: 1.28 per cent of 40 Gbit/s for 1,000 ToRs and 1 ms; so many ToRs are 40 times as fast.
+        assert_eq!(period(25, 40_000_000_000, "overhead_percent = 1.28").round(), 25.0);
+        assert_eq!(period(4, 10_000_000_000, "overhead_percent = 0"), 200.0);
+        assert_eq!(period(2, 1_000_000_000_000, "overhead_percent = 50"), 1.0);
+        assert_eq!(period(2, 1_000, "overhead_percent = 0.1"), 1e6);
+    }
 }

@@ -3,8 +3,8 @@
 
 use crate::book::{UnknownName, exact};
 use crate::conga::{AGE, PORT_BITS, UPLINKS, tau};
-use crate::paths::{ECN, HASH, Tables, ticks};
-use crate::scheme::{Choice, Place, Scheme, Setting, no_generators};
+use crate::paths::{ECN, HASH, PAUSE, Tables, ticks};
+use crate::scheme::{Place, Scheme, Setting, no_generators};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
 use pointsman_topology::{End, SwitchId};
@@ -17,6 +17,7 @@ pub const SCHEME: Scheme = Scheme {
     program: include_str!("../../../p4/programs/ours/main.p4"),
     settings: &[ECN, HASH, TAU, AGE, CLASS, PAUSE],
     ordered: &[],
+    instead: &[],
     entities,
     generators: no_generators,
     reporting: None,
@@ -31,13 +32,6 @@ const CLASS: Setting = Setting::number(
     128.0,
     (0.0, 1e6),
     "KiB of a flow that are sent before the rest of other flows, from a queue of their own; 0: one class",
-);
-
-const PAUSE: Setting = Setting::number(
-    "pause_us",
-    10_000.0,
-    (1.0, 2e6),
-    "microseconds without a packet of a flow after which its bytes are counted from 0 again",
 );
 
 /// Bits of an uplink's number.
@@ -59,7 +53,7 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
         ("max_age", ticks(choice.setting(AGE.name))),
     ];
     tables.default("leaf_config", "set_leaf", &params)?;
-    tables.default("class_config", "set_class", &class(choice))?;
+    tables.classes(choice.setting(CLASS.name))?;
     tables.lines()?;
     for (port, _, end) in topology.ports(switch) {
         if let End::Switch(..) = end {
@@ -83,12 +77,6 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     tables.finish()
 }
 
-/// The parameters of classes.
-fn class(choice: &Choice) -> [(&'static str, u128); 2] {
-    let bytes = (choice.setting(CLASS.name) * 1024.0).round() as u128;
-    [("first_bytes", bytes), ("pause", ticks(choice.setting(PAUSE.name)))]
-}
-
 /// Numbers of so many bits, the first in the lowest ones.
 fn packed(numbers: impl DoubleEndedIterator<Item = u128>, bits: usize) -> u128 {
     numbers.rev().fold(0, |all, number| all << bits | number)
@@ -97,12 +85,12 @@ fn packed(numbers: impl DoubleEndedIterator<Item = u128>, bits: usize) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheme::Choice;
 
     #[test]
     fn the_first_is_the_lowest() {
         assert_eq!(packed([3u128, 4].into_iter(), PORT_BITS), 3 | 4 << 9);
         assert_eq!(packed([0u128, 2, 3].into_iter(), NUMBER_BITS), 2 << 3 | 3 << 6);
-        let choice = Choice::of(&SCHEME);
-        assert_eq!(((SCHEME.queues)(&choice), class(&choice)[0].1), (2, 131_072));
+        assert_eq!((SCHEME.queues)(&Choice::of(&SCHEME)), 2);
     }
 }

@@ -6,7 +6,7 @@
 //! empty or half changed.
 
 use crate::book::{Does, Rates, UnknownName, Value, clone_session, exact};
-use crate::paths::{ECN, GAP, Groups, HASH, Tables, ticks};
+use crate::paths::{ECN, GAP, Groups, HASH, PAUSE, Tables, ticks};
 use crate::scheme::{Choice, Place, Report, Reporting, Reports, Scheme, Setting, one_queue};
 use crate::tally::{Quantity, Tally};
 use pointsman_control::proto::p4rt::Entity;
@@ -54,7 +54,9 @@ pub const SCHEME: Scheme = Scheme {
             (1.0, 1e6),
             "KiB that a port may send at once before it changes its colour",
         ),
-        Setting::whole("large_dscp", 8, (0, 63), "DSCP of large flows"),
+        LARGE,
+        CLASS,
+        PAUSE,
         RATE_CONTROL,
         Setting::number(
             "large_percent",
@@ -67,12 +69,22 @@ pub const SCHEME: Scheme = Scheme {
         Setting::number("clamp_us", 500.0, (1.0, 1e6), "microseconds for which `clamp` does"),
     ],
     ordered: &[("green_percent", "red_percent")],
+    instead: &[(CLASS.name, LARGE.name)],
     entities,
     generators,
     reporting: Some(Reporting { read: report, entities: groups }),
     queues: one_queue,
     tallies: &[Tally { quantity: Quantity::Acks, counter: "P4teIngress.rates.rate_acks", index: 0 }],
 };
+
+const LARGE: Setting = Setting::whole("large_dscp", 8, (0, 63), "DSCP of large flows");
+
+const CLASS: Setting = Setting::number(
+    "class_kib",
+    0.0,
+    (0.0, 1e6),
+    "KiB of a flow after which a switch takes it for a large one, in place of its DSCP; 0: by `large_dscp`",
+);
 
 /// How leaves slow down the flows of their hosts.
 const RATE_CONTROL: Setting = Setting::names(
@@ -161,7 +173,8 @@ fn entities(place: &Place<'_>) -> Result<Vec<Entity>, UnknownName> {
     t.default("flowlet_config", "set_gap", &[("gap", ticks(choice.setting(GAP.name)))])?;
     t.default("event_config", "set_controller", &[("port", CPU_PORT.into())])?;
     let large = t.action("is_large", &[])?;
-    t.entry("classes", &[("dscp", Value::Exact(choice.setting("large_dscp") as u128))], large)?;
+    t.entry("classes", &[("dscp", Value::Exact(choice.setting(LARGE.name) as u128))], large)?;
+    t.classes(choice.setting(CLASS.name))?;
     t.add(clone_session(SESSION, CPU_PORT));
     let mode = choice.place_of(RATE_CONTROL.name);
     ports(&mut t, mode != 0)?;
@@ -263,7 +276,7 @@ fn upward(t: &mut Tables<'_>) -> Result<(), UnknownName> {
         }
     }
     let set = |host| sets.get(routes.ports(switch, host)).copied();
-    t.by_host("upward_v4", set, |t, set| t.action("up", &[("paths", set.into())]))?;
+    t.by_host("upward", set, |t, set| t.action("up", &[("paths", set.into())]))?;
     for Way { profile, action, .. } in WAYS {
         for (port, _, end) in topology.ports(switch) {
             if let End::Switch(..) = end {

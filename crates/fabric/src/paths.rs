@@ -1,7 +1,7 @@
 //! What all programs on `p4/lib/pointsman/fabric/routes.p4` have in their tables: next hops, routes, the hash's seed.
 
 use crate::book::{Book, Does, UnknownName, Value, exact, multicast};
-use crate::prefixes::{Prefix, prefixes};
+use crate::prefixes::{Family, Prefix, prefixes};
 use crate::scheme::{Place, Setting};
 use crate::tiers::Tiers;
 use pointsman_control::proto::p4rt::Entity;
@@ -42,6 +42,14 @@ pub(crate) const fn gap(default: f64) -> Setting {
     let says = "microseconds without a packet of a flow after which it may take another path";
     Setting::number("gap_us", default, (0.0, 1e6), says)
 }
+
+/// The setting of `classes.p4`.
+pub(crate) const PAUSE: Setting = Setting::number(
+    "pause_us",
+    10_000.0,
+    (1.0, 2e6),
+    "microseconds without a packet of a flow after which its bytes are counted from 0 again",
+);
 
 /// Bits by which switch N rotates its hash of the flow: a CRC is linear, so that a seed alone would leave the choices of two switches
 /// dependent on each other. Odd, so that 32 switches in a row differ.
@@ -132,7 +140,7 @@ impl<'a> Tables<'a> {
             new.out.push(place.book.member(&new.of(PROFILE), port.into(), forward)?);
         }
         let ways = |host: HostId| Some(routes.ports(switch, host)).filter(|ports| !ports.is_empty());
-        new.by_host("routes_v4", ways, |tables, ports| Ok(Does::Group(tables.group(ports))))?;
+        new.by_host("routes", ways, |tables, ports| Ok(Does::Group(tables.group(ports))))?;
         Ok(new)
     }
 
@@ -159,16 +167,20 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Adds entries of a table with a prefix: for each host that has a value, what is done with its packets.
+    /// Adds entries of the tables of both families with this beginning of their names, by prefix: for each host that has a value, what is done with
+    /// its packets.
     pub fn by_host<V: PartialEq>(
         &mut self,
-        table: &str,
+        tables: &str,
         value: impl Fn(HostId) -> Option<V>,
         does: impl Fn(&mut Self, V) -> Result<Does, UnknownName>,
     ) -> Result<(), UnknownName> {
-        for (Prefix { bits, len }, value) in prefixes(self.place.topology, value) {
-            let does = does(self, value)?;
-            self.entry(table, &[("prefix", Value::Prefix(bits.into(), len.into()))], does)?;
+        for family in Family::ALL {
+            let table = format!("{tables}_{}", family.suffix());
+            for (Prefix { bits, len }, value) in prefixes(self.place.topology, family, &value) {
+                let does = does(self, value)?;
+                self.entry(&table, &[("prefix", Value::Prefix(bits, len))], does)?;
+            }
         }
         Ok(())
     }
@@ -209,6 +221,16 @@ impl<'a> Tables<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Fills `class_config` of `classes.p4`: so many KiB are the first of a flow. 0: none are counted.
+    pub fn classes(&mut self, kib: f64) -> Result<(), UnknownName> {
+        if kib == 0.0 {
+            return Ok(());
+        }
+        let bytes = (kib * 1024.0).round() as u128;
+        let pause = ticks(self.place.choice.setting(PAUSE.name));
+        self.default("class_config", "set_class", &[("first_bytes", bytes), ("pause", pause)])
     }
 
     /// Adds a multicast group.

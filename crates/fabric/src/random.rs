@@ -10,6 +10,7 @@ pub const LETFLOW: Scheme = Scheme {
     program: include_str!("../../../p4/programs/letflow/main.p4"),
     settings: &[ECN, HASH, GAP, HOLD],
     ordered: &[],
+    instead: &[],
     entities: |place| {
         let mut tables = Tables::new(place, "LetflowIngress")?;
         tables.default("flowlet_config", "set_gap", &[("gap", ticks(place.choice.setting(GAP.name)))])?;
@@ -29,6 +30,7 @@ pub const SPRAY: Scheme = Scheme {
     program: include_str!("../../../p4/programs/spray/main.p4"),
     settings: &[ECN, HASH, HOLD],
     ordered: &[],
+    instead: &[],
     entities: |place| routing(place, "SprayIngress"),
     generators: no_generators,
     reporting: None,

@@ -153,6 +153,8 @@ pub struct Scheme {
     pub settings: &'static [Setting],
     /// Pairs of settings of which the first is at most as large as the second.
     pub ordered: &'static [(&'static str, &'static str)],
+    /// Pairs of settings of which the first, unless it is 0, takes the place of the second: a scenario writes one of them.
+    pub instead: &'static [(&'static str, &'static str)],
     /// What the tables of a switch have to hold, whatever it reports.
     pub entities: fn(&Place<'_>) -> Result<Vec<Entity>, UnknownName>,
     /// The packet generators of a switch, by number. Switches are started with them: P4Runtime has none.
@@ -258,6 +260,13 @@ impl Choice {
                     "{low} is above `{more}`, which is {high}: write at most {high}, or a larger `{more}`"
                 );
                 problems.add(&table.place_of(less), table.field(less), message);
+            }
+        }
+        for (one, other) in choice.scheme.instead {
+            if choice.setting(one) != 0.0 && table.place_of(other) != table.place {
+                let message =
+                    format!("it takes the place of `{other}`, which is also there: write one of the two");
+                problems.add(&table.place_of(one), table.field(one), message);
             }
         }
         table.finish(problems);

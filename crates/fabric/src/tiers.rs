@@ -50,7 +50,7 @@ impl Tiers {
         (up, down)
     }
 
-    /// Fills `tors_v4` and `hops` of `tors.p4`: the ToR of each host that is behind another one, and the ports on ways to each ToR,
+    /// Fills `tors_v4`, `tors_v6` and `hops` of `tors.p4`: the ToR of each host that is behind another one, and the ports on ways to each ToR,
     /// which are returned.
     pub fn destinations(&self, tables: &mut Tables<'_>) -> Result<BTreeSet<(u32, u16)>, UnknownName> {
         let Place { topology, routes, switch, .. } = tables.place;
@@ -58,7 +58,7 @@ impl Tiers {
             let (home, ..) = topology.uplink(host)?;
             (home != switch).then(|| self.number(home))
         };
-        tables.by_host("tors_v4", tor, |tables, tor| tables.action("set_tor", &[("tor", tor.into())]))?;
+        tables.by_host("tors", tor, |tables, tor| tables.action("set_tor", &[("tor", tor.into())]))?;
         let hosts = (0..topology.hosts().len() as u32).map(HostId);
         let ports = |host| routes.ports(switch, host).iter();
         let ways: BTreeSet<(u32, u16)> = hosts

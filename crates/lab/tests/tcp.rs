@@ -119,6 +119,8 @@ pub(crate) struct Host<'a> {
     /// By time and number: whether outwards, and the frame.
     waiting: BTreeMap<(u64, u64), (bool, Frame)>,
     number: u64,
+    /// The largest window, before scaling, that segments have.
+    pub clamp: Option<u16>,
     /// What was sent last.
     pub last: Segment,
 }
@@ -141,6 +143,7 @@ impl<'a> Host<'a> {
             start: Instant::now(),
             waiting: BTreeMap::new(),
             number: 0,
+            clamp: None,
             last: Segment::default(),
         })
     }
@@ -185,9 +188,11 @@ impl<'a> Host<'a> {
 
     /// Sends a segment.
     pub fn send(&mut self, now: u64, segment: &Segment, data: &[u8]) -> Outcome<()> {
-        self.last = *segment;
+        let mut segment = *segment;
+        segment.window = self.clamp.map_or(segment.window, |most| segment.window.min(most));
+        self.last = segment;
         let mut bytes = Vec::new();
-        encode(segment, &self.route, data, &mut bytes)?;
+        encode(&segment, &self.route, data, &mut bytes)?;
         let (from, to) = self.route.addresses;
         let hop = (self.cable.link.mac, self.cable.mac);
         let mut frame = frame::packet(hop, from, to, TCP, bytes.clone(), frame::USUAL);

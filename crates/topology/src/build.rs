@@ -4,7 +4,7 @@ use crate::{End, Host, HostId, LAST_PORT, Line, Link, LinkId, Switch, SwitchId, 
 use pointsman_wire::Mac;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is wrong with a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub enum Mistake {
     /// A second node of this name.
     NameTaken(String),
     /// A second host with this address.
-    AddressTaken(Ipv4Addr),
+    AddressTaken(IpAddr),
     /// No host can have this address.
-    NoHostAddress(Ipv4Addr),
+    NoHostAddress(IpAddr),
     /// A second node with this Ethernet address.
     MacTaken([u8; 6]),
     /// No host can have this Ethernet address.
@@ -95,7 +95,7 @@ type Rate = Option<u64>;
 pub struct Builder {
     made: Topology,
     names: BTreeMap<String, (End, Rate)>,
-    addresses: BTreeSet<Ipv4Addr>,
+    addresses: BTreeSet<IpAddr>,
     macs: BTreeSet<[u8; 6]>,
     taken: BTreeSet<End>,
     links: BTreeSet<String>,
@@ -136,10 +136,10 @@ impl Builder {
             || address.is_broadcast()
             || address.is_loopback()
         {
-            return Err(Mistake::NoHostAddress(address));
+            return Err(Mistake::NoHostAddress(address.into()));
         }
-        if self.addresses.contains(&address) {
-            return Err(Mistake::AddressTaken(address));
+        if self.addresses.contains(&address.into()) {
+            return Err(Mistake::AddressTaken(address.into()));
         }
         let mac = mac.unwrap_or(Mac::from_ipv4(address).0);
         if Mac(mac).is_group() || mac == [0; 6] {
@@ -147,9 +147,30 @@ impl Builder {
         }
         let id = HostId(self.made.hosts.len() as u32);
         self.name(name, mac, End::Host(id), rate)?;
-        self.addresses.insert(address);
-        self.made.hosts.push(Host { name: name.into(), mac, address });
+        self.addresses.insert(address.into());
+        self.made.hosts.push(Host { name: name.into(), mac, address, address_v6: None });
         Ok(id)
+    }
+
+    /// Gives a host of this builder an IPv6 address.
+    ///
+    /// # Errors
+    /// The address is taken, or cannot be a host's that others reach over switches.
+    pub fn address_v6(&mut self, host: HostId, address: Ipv6Addr) -> Result<(), Mistake> {
+        if address.is_unspecified()
+            || address.is_multicast()
+            || address.is_loopback()
+            || address.is_unicast_link_local()
+        {
+            return Err(Mistake::NoHostAddress(address.into()));
+        }
+        if !self.addresses.insert(address.into()) {
+            return Err(Mistake::AddressTaken(address.into()));
+        }
+        if let Some(host) = self.made.hosts.get_mut(host.0 as usize) {
+            host.address_v6 = Some(address);
+        }
+        Ok(())
     }
 
     /// Takes a name and an Ethernet address for a node.

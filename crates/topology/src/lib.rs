@@ -23,7 +23,7 @@ pub use routes::Routes;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A switch, by its place in [`Topology::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +47,7 @@ pub struct Switch {
 }
 
 /// A host: whatever sends and receives packets and is not a switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Host {
     /// Unique among all nodes.
     pub name: String,
@@ -55,6 +55,21 @@ pub struct Host {
     pub mac: [u8; 6],
     /// Its IPv4 address.
     pub address: Ipv4Addr,
+    /// Its IPv6 address, if it has one.
+    pub address_v6: Option<Ipv6Addr>,
+}
+
+/// Without an IPv6 address as before there were any: scenarios are identified by this text.
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Host { name, mac, address, address_v6 } = self;
+        let mut text = f.debug_struct("Host");
+        text.field("name", name).field("mac", mac).field("address", address);
+        if let Some(address) = address_v6 {
+            text.field("address_v6", address);
+        }
+        text.finish()
+    }
 }
 
 /// One end of a link.

@@ -3,7 +3,7 @@
 use crate::reader::{At, Problems, Table};
 use crate::{Builder, FatTree, LAST_PORT, LeafSpine, Line, Mistake, Topology};
 use pointsman_wire::Mac;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Nodes of a network. Each switch has a program's tables and registers in memory.
 const MOST_SWITCHES: u64 = 1_000;
@@ -194,31 +194,40 @@ fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Op
             problems.add(&name.place, field, e.to_string());
         }
     }
-    for mut h in hosts {
-        let (place, path, rate) = (h.place.clone(), h.field("name"), rate(&mut h, problems));
-        let name = h.name("name", "give the host a name", problems);
-        let address: Option<At<Ipv4Addr>> = h.text("address", "write an IPv4 address", problems);
-        if address.is_none() && h.place_of("address") == place {
-            h.missing("address", "write its IPv4 address", problems);
-        }
-        let (field, mac_field) = (h.field("address"), h.field("mac"));
-        let mac: Option<At<Mac>> =
-            h.text("mac", "write an Ethernet address, such as 02:00:5e:00:53:01", problems);
-        h.finish(problems);
-        let (Some(name), Some(address)) = (name, address) else { continue };
-        let given = mac.as_ref().map(|mac| mac.value.0);
-        let Err(e) = builder.host(&name.value, address.value, given, rate) else { continue };
-        let (place, field) = match (&e, &mac) {
-            (Mistake::NameTaken(_), _) => (&name.place, path),
-            (Mistake::MacTaken(_) | Mistake::NoHostMac(_), Some(mac)) => (&mac.place, mac_field),
-            _ => (&address.place, field),
-        };
-        problems.add(place, field, e.to_string());
+    for h in hosts {
+        host(h, &mut builder, problems);
     }
     for l in links {
         link(l, &mut builder, base, problems);
     }
     (problems.count() == before).then_some(builder)
+}
+
+fn host(mut h: Table<'_, '_>, builder: &mut Builder, problems: &mut Problems<'_>) {
+    let (place, path, rate) = (h.place.clone(), h.field("name"), rate(&mut h, problems));
+    let name = h.name("name", "give the host a name", problems);
+    let address: Option<At<Ipv4Addr>> = h.text("address", "write an IPv4 address", problems);
+    if address.is_none() && h.place_of("address") == place {
+        h.missing("address", "write its IPv4 address", problems);
+    }
+    let address_v6: Option<At<Ipv6Addr>> = h.text("address_v6", "write an IPv6 address", problems);
+    let (field, field_v6, mac_field) = (h.field("address"), h.field("address_v6"), h.field("mac"));
+    let mac: Option<At<Mac>> =
+        h.text("mac", "write an Ethernet address, such as 02:00:5e:00:53:01", problems);
+    h.finish(problems);
+    let (Some(name), Some(address)) = (name, address) else { return };
+    let given = mac.as_ref().map(|mac| mac.value.0);
+    let (place, field, e) = match (builder.host(&name.value, address.value, given, rate), &mac) {
+        (Ok(id), _) => {
+            let Some(At { value, place }) = address_v6 else { return };
+            let Err(e) = builder.address_v6(id, value) else { return };
+            return problems.add(&place, field_v6, e.to_string());
+        }
+        (Err(e @ Mistake::NameTaken(_)), _) => (&name.place, path, e),
+        (Err(e @ (Mistake::MacTaken(_) | Mistake::NoHostMac(_))), Some(mac)) => (&mac.place, mac_field, e),
+        (Err(e), _) => (&address.place, field, e),
+    };
+    problems.add(place, field, e.to_string());
 }
 
 fn link(mut t: Table<'_, '_>, builder: &mut Builder, base: &Line, problems: &mut Problems<'_>) {

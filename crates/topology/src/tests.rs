@@ -67,12 +67,16 @@ fn listed_networks() {
     let text = "[network]\nline = { delay_us = 2 }\n\
         [[network.switch]]\nname = \"a\"\n[[network.switch]]\nname = \"b\"\nrate_gbit_s = 40\n\
         [[network.host]]\nname = \"x\"\naddress = \"10.0.0.1\"\n[[network.host]]\nname = \"y\"\naddress = \"10.0.0.2\"\n\
-        mac = \"02:00:5e:00:53:aF\"\n\
+        address_v6 = \"2001:db8::2\"\nmac = \"02:00:5e:00:53:aF\"\n\
         [[network.link]]\nends = [\"x\", \"a:1\"]\n[[network.link]]\nends = [\"a:2\", \"b:1\"]\ndelay_us = 5\n\
         [[network.link]]\nends = [\"b:2\", \"y\"]\nrate_gbit_s = 1\nname = \"last\"\n";
     let t = parse(text).expect("good");
     let macs: Vec<_> = t.hosts().iter().map(|h| h.mac).collect();
     assert_eq!(macs, [[2, 0, 10, 0, 0, 1], [2, 0, 0x5e, 0, 0x53, 0xaf]]);
+    let text: Vec<String> = t.hosts().iter().map(|h| format!("{h:?}")).collect();
+    let x = "Host { name: \"x\", mac: [2, 0, 10, 0, 0, 1], address: 10.0.0.1 }";
+    let y = "Host { name: \"y\", mac: [2, 0, 94, 0, 83, 175], address: 10.0.0.2, address_v6: 2001:db8::2 }";
+    assert_eq!(text, [x, y]);
     let lines: Vec<_> =
         t.links().iter().map(|l| (l.name.as_str(), l.line.bits_per_s, l.line.delay_ns)).collect();
     assert_eq!(
@@ -91,6 +95,11 @@ fn bad_networks() {
     let link = |ends: &str| listed(&format!("[[network.link]]\nends = {ends}\n"));
     let with_mac = |mac: &str| {
         let host = format!("[[network.host]]\nname = \"y\"\naddress = \"10.0.0.2\"\nmac = \"{mac}\"\n");
+        link("[\"a:2\", \"b:1\"]") + &host
+    };
+    let with_v6 = |address: &str| {
+        let host =
+            format!("[[network.host]]\nname = \"y\"\naddress = \"10.0.0.2\"\naddress_v6 = \"{address}\"\n");
         link("[\"a:2\", \"b:1\"]") + &host
     };
     for (text, field, part) in [
@@ -121,6 +130,21 @@ fn bad_networks() {
             ),
             "network.host.address",
             "unicast",
+        ),
+        (with_v6("10.0.0.9"), "network.host.address_v6", "write an IPv6 address"),
+        (
+            with_v6("ff02::1"),
+            "network.host.address_v6",
+            "ff02::1 is not a host's address: write a unicast one",
+        ),
+        (with_v6("fe80::1"), "network.host.address_v6", "unicast"),
+        (with_v6("::1"), "network.host.address_v6", "unicast"),
+        (with_v6("::"), "network.host.address_v6", "unicast"),
+        (
+            with_v6("fd00::1")
+                + "[[network.host]]\nname = \"z\"\naddress = \"10.0.0.3\"\naddress_v6 = \"fd00:0::1\"\n",
+            "network.host.address_v6",
+            "two hosts have the address fd00::1",
         ),
         (with_mac("02:00:5e:00:53"), "network.host.mac", "such as 02:00:5e"),
         (with_mac("02:00:5e:00:53:0g"), "network.host.mac", "such as 02:00:5e"),

@@ -66,11 +66,8 @@ struct metadata_t {
     bit<8>    own_load;
     bit<32>   drawn;
     bit<8>    place;
-    // Bytes of a flow that are sent first, how long it may pause and remain the same flow, and what was seen of it.
-    bit<32>   first_bytes;
-    bit<32>   pause;
-    bit<64>   seen;
-    bit<32>   bytes;
+    // The packet is among the first bytes of its flow.
+    bool      is_first;
 }
 
 #include <pointsman/fabric/checksum.p4>
@@ -108,6 +105,7 @@ control OursIngress(inout headers_t hdr,
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/load.p4>
     #include <pointsman/fabric/tors.p4>
+    #include <pointsman/fabric/classes.p4>
 
     // By leaf: what its packets say of its uplinks. Four bits for each, "new" and the load; from bit 32 on the uplink whose turn it is.
     register<bit<64>>(1024) from_leaf;
@@ -116,9 +114,6 @@ control OursIngress(inout headers_t hdr,
     register<bit<64>>(8192) to_leaf;
     // Overlay headers that were dropped: from a host, of an unknown leaf, with an impossible uplink or load.
     counter(3, CounterType.packets) bad_overlays;
-
-    // By flow: time of its last packet, and bytes so far.
-    register<bit<64>>(65536) seen;
 
     action set_leaf(bit<16> leaf, bit<8> uplinks, bit<72> ports, bit<32> max_age) {
         meta.own = leaf;
@@ -130,18 +125,6 @@ control OursIngress(inout headers_t hdr,
     table leaf_config {
         actions = { set_leaf; }
         default_action = set_leaf(0, 1, 0, 0);
-        size = 1;
-    }
-
-    action set_class(bit<32> first_bytes, bit<32> pause) {
-        meta.first_bytes = first_bytes;
-        meta.pause = pause;
-    }
-
-    // 0 bytes: there are no classes.
-    table class_config {
-        actions = { set_class; }
-        default_action = set_class(0, 0);
         size = 1;
     }
 
@@ -211,18 +194,6 @@ control OursIngress(inout headers_t hdr,
                       meta.aged == 1 ? standard_metadata.ingress_global_timestamp ++ 16w8 : meta.to);
     }
 
-    // Whether the packet is among the first bytes of its flow. Short packets, such as acknowledgments, do not count as bytes.
-    action classify() {
-        seen.read(meta.seen, (bit<32>)meta.fabric.flow[15:0]);
-        meta.load.now = standard_metadata.ingress_global_timestamp[31:0];
-        meta.bytes = meta.load.now - meta.seen[63:32] > meta.pause ? 32w0 : meta.seen[31:0];
-        standard_metadata.priority = meta.bytes < meta.first_bytes ? 3w1 : 3w0;
-        meta.bytes = standard_metadata.packet_length > 128 && meta.bytes < meta.first_bytes
-            ? meta.bytes + standard_metadata.packet_length
-            : meta.bytes;
-        seen.write((bit<32>)meta.fabric.flow[15:0], meta.load.now ++ meta.bytes);
-    }
-
     // What this packet says of the path that it took, and of one of this leaf's uplinks.
     action learn() {
         meta.place = hdr.overlay.uplink << 2;
@@ -268,7 +239,6 @@ control OursIngress(inout headers_t hdr,
         switch_config.apply();
         leaf_config.apply();
         load_config.apply();
-        class_config.apply();
         // Without a route, the packet is dropped.
         drop();
         if (hdr.overlay.isValid()) {
@@ -294,9 +264,8 @@ control OursIngress(inout headers_t hdr,
         } else {
             exit;
         }
-        if (meta.first_bytes != 0) {
-            classify();
-        }
+        class_config.apply();
+        standard_metadata.priority = meta.is_first ? 3w1 : 3w0;
         bool arrives = hdr.overlay.isValid() && meta.own != 0 && meta.tor == 0;
         bool departs = !hdr.overlay.isValid() && meta.own != 0 && meta.tor != 0;
         if (arrives || departs) {

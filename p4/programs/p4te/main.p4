@@ -53,8 +53,9 @@ struct metadata_t {
     rate_t   rate;
     port_t   controller;
     bit<6>   dscp;
-    // Whether the flow is one of the large ones.
+    // Whether the flow is one of the large ones, and the packet among its first bytes.
     bool     large;
+    bool     is_first;
     // The set of ports that lead upwards to the destination; 0 if it is below.
     bit<16>  paths;
     // What chooses within their groups: another number for each packet.
@@ -124,6 +125,7 @@ control P4teIngress(inout headers_t hdr,
                     inout standard_metadata_t standard_metadata) {
     #include <pointsman/fabric/routes.p4>
     #include <pointsman/fabric/flowlets.p4>
+    #include <pointsman/fabric/classes.p4>
 
     FabricRates() rates;
 
@@ -266,7 +268,10 @@ control P4teIngress(inout headers_t hdr,
         } else {
             exit;
         }
-        classes.apply();
+        switch (class_config.apply().action_run) {
+            set_class: { meta.large = !meta.is_first; }
+            default: { classes.apply(); }
+        }
         meta.rate.class = meta.large ? 1w1 : 1w0;
         if (meta.paths != 0) {
             hash(meta.draw, HashAlgorithm.crc32, 32w0,

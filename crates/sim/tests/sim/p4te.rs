@@ -61,13 +61,18 @@ fn a_slow_path_is_avoided() {
 
 /// Large flows to one host over one path, with verdicts for each of their packets, and another setting of the scheme.
 fn slowed(senders: u32, tcp: &str, settings: &str) -> NetworkOutcome {
+    of_class(1000, senders, tcp, settings)
+}
+
+/// The same of flows that are large above so many bytes.
+fn of_class(large_above: u32, senders: u32, tcp: &str, settings: &str) -> NetworkOutcome {
     run(
         &format!(
             "name = \"test\"\nduration_s = 0.01\npatience_s = 5\n\
              [network.leaf_spine]\nleaves = 3\nspines = 1\nhosts_per_leaf = 1\n\
              host_link = {{ rate_gbit_s = 1, delay_us = 100, queue_kib = 256 }}\n\
              fabric_link = {{ rate_gbit_s = 1, delay_us = 100, queue_kib = 256 }}\n\
-             [flows]\nsize = [{{ bytes = 3_000_000 }}]\nlarge_above_bytes = 1000\n\
+             [flows]\nsize = [{{ bytes = 3_000_000 }}]\nlarge_above_bytes = {large_above}\n\
              pattern = \"incast\"\nsenders = {senders}\nreceivers = 1\narrivals = {{ process = \"at-once\", at_s = [0] }}\n\
              [flows.tcp]\n{tcp}\n\
              {SCHEME}burst_kib = 3\n{settings}"
@@ -145,16 +150,40 @@ fn settings_that_are_names() {
     assert!(super::network::read(&bad).expect_err("a number").contains("scheme.rate_control"));
 }
 
+/// By DSCP the flows are short, and no verdict is about them: their share of a port is all that a line carries.
+#[test]
+fn flows_are_large_by_the_bytes_that_a_switch_sees() {
+    let slowed = |settings: &str| {
+        let settings = format!("large_percent = 0.1\nrate_control = \"ece\"\nspacing_kib = 128\n{settings}");
+        costs(&of_class(10_000_000, 2, "algorithm = \"cubic\"\necn = true", &settings))
+    };
+    let ((_, lost, none), (_, marked, acks)) = (slowed(""), slowed("class_kib = 64\n"));
+    assert!(lost > 0 && none == 0, "{lost} {none}");
+    assert!(marked == 0 && acks > 0, "{marked} {acks}");
+    // More than a flow has.
+    let (_, lost, none) = slowed("class_kib = 10_000\n");
+    assert!(lost > 0 && none == 0, "{lost} {none}");
+}
+
 /// Each of three leaves sends a probe for each period, and the spine repeats it to the two others.
 #[test]
 fn probes_are_counted() {
-    let text = "name = \"test\"\nduration_s = 0.01\npatience_s = 5\n\
-        [network.leaf_spine]\nleaves = 3\nspines = 1\nhosts_per_leaf = 1\n\
-        [flows]\nsize = [{ bytes = 30_000_000 }]\npattern = \"incast\"\nsenders = 1\nreceivers = 1\n\
-        arrivals = { process = \"at-once\", at_s = [0] }\n[scheme]\nname = \"hula\"\n";
-    let outcome = run(text, 1);
-    let control = &outcome.fabric.as_ref().expect("flows").control;
-    let probes = control.tallies[&Quantity::ProbeBytes] as f64 / 60.0;
-    let expected = 9.0 * outcome.virtual_s / 200e-6;
-    assert!(outcome.virtual_s > 0.01 && (probes - expected).abs() < 20.0, "{probes} {expected}");
+    let probes = |setting: &str| {
+        let text = format!(
+            "name = \"test\"\nduration_s = 0.01\npatience_s = 5\n\
+             [network.leaf_spine]\nleaves = 3\nspines = 1\nhosts_per_leaf = 1\n\
+             [flows]\nsize = [{{ bytes = 30_000_000 }}]\npattern = \"incast\"\nsenders = 1\nreceivers = 1\n\
+             arrivals = {{ process = \"at-once\", at_s = [0] }}\n[scheme]\nname = \"hula\"\n{setting}"
+        );
+        let outcome = run(&text, 1);
+        let control = &outcome.fabric.as_ref().expect("flows").control;
+        assert!(outcome.virtual_s > 0.01, "{}", outcome.virtual_s);
+        (control.tallies[&Quantity::ProbeBytes] as f64 / 60.0, 9.0 * outcome.virtual_s)
+    };
+    let (sent, each_s) = probes("");
+    assert!((sent - each_s / 200e-6).abs() < 20.0, "{sent} {each_s}");
+    // Three probes of 64 bytes for each period are one per cent of 10 Gbit/s.
+    let (sent, each_s) = probes("overhead_percent = 1\n");
+    let share = sent / each_s * 3.0 * 64.0 * 8.0 / 10e9;
+    assert!((share - 0.01).abs() < 0.0005, "{share}");
 }

@@ -138,7 +138,12 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     fn host(n: u8) -> Host {
-        Host { name: format!("h{n}"), mac: [2, 0, 10, 0, 0, n], address: Ipv4Addr::new(10, 0, 0, n) }
+        Host {
+            name: format!("h{n}"),
+            mac: [2, 0, 10, 0, 0, n],
+            address: Ipv4Addr::new(10, 0, 0, n),
+            address_v6: None,
+        }
     }
 
     fn head() -> Head {
