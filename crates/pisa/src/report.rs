@@ -110,7 +110,9 @@ fn report(
             }
             Excess::Word(blocks) => {
                 let (name, widest) = (&target.name, target.sram.widest);
-                format!("an entry takes {blocks} blocks of sram side by side, and {name} has words of at most {widest}")
+                format!(
+                    "an entry takes {blocks} blocks of sram side by side, and {name} has words of at most {widest}"
+                )
             }
         };
         violations.push(Violation { object: graph.nodes()[*node].name.clone(), why });

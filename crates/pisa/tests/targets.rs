@@ -97,7 +97,8 @@ fn stages_at_their_limits() {
         assert!(text.contains(from), "no `{from}`");
         let text = text.replacen(from, to, 1);
         // Nothing ternary needs no crossbar for it.
-        let text = if to.starts_with("ternary_crossbar") { text.replace("tcam = 24", "tcam = 0") } else { text };
+        let text =
+            if to.starts_with("ternary_crossbar") { text.replace("tcam = 24", "tcam = 0") } else { text };
         if let Err(errors) = Target::read("t.toml", &text) {
             panic!("{to}: {errors}");
         }

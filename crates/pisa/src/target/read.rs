@@ -120,7 +120,13 @@ fn of_stages(target: &Target) -> Vec<Contradiction> {
     let mut add = |name, message: String| all.push(("per_stage", name, message));
     let blocks = stage[Resource::Sram];
     if sram.widest > blocks {
-        add("sram", format!("`sram.widest` is {}, and a stage has {blocks} blocks: write at least as many", sram.widest));
+        add(
+            "sram",
+            format!(
+                "`sram.widest` is {}, and a stage has {blocks} blocks: write at least as many",
+                sram.widest
+            ),
+        );
     }
     let tables = stage[Resource::Tables];
     if tables == 0 {
@@ -134,17 +140,27 @@ fn of_stages(target: &Target) -> Vec<Contradiction> {
     let (hash_bits, needed) = (stage[Resource::HashBits], sram.ways.saturating_mul(address_bits(sram.rows)));
     if hash_bits < needed {
         let (ways, rows) = (sram.ways, sram.rows);
-        add("hash_bits", format!("the {ways} ways of an exact match into {rows} rows take {needed} bits: write at least {needed}"));
+        add(
+            "hash_bits",
+            format!(
+                "the {ways} ways of an exact match into {rows} rows take {needed} bits: write at least {needed}"
+            ),
+        );
     }
     if blocks > 0 && sram.ways > blocks {
-        all.push(("sram", "ways", format!("each way has a block, and a stage has {blocks}: write at most {blocks}")));
+        all.push((
+            "sram",
+            "ways",
+            format!("each way has a block, and a stage has {blocks}: write at most {blocks}"),
+        ));
     }
     // A stage without map RAM has no arrays.
     let map_ram = Some(stage[Resource::MapRam]).filter(|n| *n > 0).unwrap_or(UNLIMITED);
     let (room, spare) = (blocks.min(map_ram), target.arrays.spare_blocks);
     if room > 0 && spare >= room {
         let most = room - 1;
-        let message = format!("a stage has {room} blocks for an array and its spare ones: write at most {most}");
+        let message =
+            format!("a stage has {room} blocks for an array and its spare ones: write at most {most}");
         all.push(("arrays", "spare_blocks", message));
     }
     all
@@ -168,13 +184,15 @@ fn of_crossbars(target: &Target) -> Vec<Contradiction> {
             let message = format!("no key reaches a table: write at least {least}, or `{tables} = 0`");
             all.push(("per_stage", name, message));
         } else if stage[r] > 0 && stage[r].saturating_mul(8) < bits {
-            let message = format!("it is narrower than one of its units of {bits} bits: write at least {least}");
+            let message =
+                format!("it is narrower than one of its units of {bits} bits: write at least {least}");
             all.push(("per_stage", name, message));
         }
     }
     let bits = stage[Resource::ExactCrossbar].saturating_mul(8);
     if bits > 0 && u64::from(target.gateway_bits) > bits {
-        let message = format!("the exact crossbar, which leads to gateways, has {bits} bits: write at most {bits}");
+        let message =
+            format!("the exact crossbar, which leads to gateways, has {bits} bits: write at most {bits}");
         all.push(("", "gateway_bits", message));
     }
     all
