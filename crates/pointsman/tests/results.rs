@@ -17,7 +17,7 @@ fn done(command: &[&str], more: &[&str]) -> Finished {
 #[test]
 fn json_on_standard_output() {
     let dir = Scratch::new("results-json");
-    let history = dir.write("empty.jsonl", no_packets());
+    let history = dir.write("one.jsonl", one_packet());
     for (command, field) in [
         (&["p4", "resources", ECMP, "--target", "tofino"][..], "per_stage"),
         (&["p4", "test", PACKETS], "tests"),
@@ -31,15 +31,17 @@ fn json_on_standard_output() {
     }
 }
 
-/// A history without packets of a program that drops everything.
-fn no_packets() -> String {
+/// The history of a packet through a program that drops everything.
+fn one_packet() -> String {
     let program = "#include <core.p4>\n#include <v1model.p4>\nstruct none { }\n\
          parser P(packet_in b, out none h, inout none m, inout standard_metadata_t s) { state start { transition accept; } }\n\
          control C(inout none h, inout none m) { apply { } }\n\
          control I(inout none h, inout none m, inout standard_metadata_t s) { apply { mark_to_drop(s); } }\n\
          control D(packet_out b, in none h) { apply { } }\n\
          V1Switch(P(), C(), I(), I(), C(), D()) main;\n";
-    format!("{}\n", json!({ "schema": 1, "program": program, "entries": "" }))
+    let header = json!({ "schema": 1, "program": program, "entries": "" });
+    let packet = json!({ "key": "a", "call": 5, "in": { "port": 1, "frame": "00" } });
+    format!("{header}\n{packet}\n")
 }
 
 #[test]
