@@ -65,6 +65,7 @@ fn stages_that_contradict_themselves() {
     tofino("overhead_bits = 4", "overhead_bits = 200", "sram.overhead_bits", word);
     tofino("immediate_bits = 32", "immediate_bits = 4096", "sram.immediate_bits", word);
     tofino("widest_bits = 64", "widest_bits = 4096", "arrays.widest_bits", word);
+    tofino("ways = 4", "ways = 81", "sram.ways", "a stage has 80: write at most 80");
     tofino("hash_bits = 416", "hash_bits = 39", "per_stage.hash_bits", "take 40 bits: write at least 40");
     tofino("gateway_bits = 44", "gateway_bits = 1025", "gateway_bits", "has 1024 bits: write at most 1024");
     // Map RAM is less than SRAM.

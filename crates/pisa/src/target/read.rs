@@ -137,22 +137,16 @@ fn of_stages(target: &Target) -> Vec<Contradiction> {
             add(name, format!("a stage has only {tables} logical tables: write at most {tables}"));
         }
     }
-    let (hash_bits, needed) = (stage[Resource::HashBits], sram.ways.saturating_mul(address_bits(sram.rows)));
-    if hash_bits < needed {
-        let (ways, rows) = (sram.ways, sram.rows);
-        add(
-            "hash_bits",
-            format!(
-                "the {ways} ways of an exact match into {rows} rows take {needed} bits: write at least {needed}"
-            ),
+    let (ways, rows) = (sram.ways, sram.rows);
+    let needed = ways.saturating_mul(address_bits(rows));
+    if blocks > 0 && ways > blocks {
+        let message = format!("each way has a block, and a stage has {blocks}: write at most {blocks}");
+        all.push(("sram", "ways", message));
+    } else if stage[Resource::HashBits] < needed {
+        let message = format!(
+            "the {ways} ways of an exact match into {rows} rows take {needed} bits: write at least {needed}"
         );
-    }
-    if blocks > 0 && sram.ways > blocks {
-        all.push((
-            "sram",
-            "ways",
-            format!("each way has a block, and a stage has {blocks}: write at most {blocks}"),
-        ));
+        all.push(("per_stage", "hash_bits", message));
     }
     // A stage without map RAM has no arrays.
     let map_ram = Some(stage[Resource::MapRam]).filter(|n| *n > 0).unwrap_or(UNLIMITED);
