@@ -8,8 +8,8 @@ use super::scenario::Known;
 use super::traffic::Mix;
 use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::{Sources, balancer, parse_define, read_source};
-use pointsman_console::results::{self, check_writable};
-use pointsman_console::{print, say, show};
+use pointsman_console::results;
+use pointsman_console::{say, show};
 use pointsman_explain::filter::Filter;
 use pointsman_frontend::{Compiled, Define};
 use pointsman_ir::Executor;
@@ -57,7 +57,7 @@ pub struct MemoryArgs {
     /// Follow packets while measuring, as `pointsman p4 trace --follow` does (docs/trace.md): what a filter costs.
     #[arg(long, value_name = "FILTER", value_parser = Filter::parse)]
     follow: Option<Filter>,
-    /// Write the figures as JSON.
+    /// Write the figures as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Folder to search for included files. Repeatable.
@@ -123,9 +123,7 @@ impl MemoryArgs {
         if self.size == Some(0) {
             return Err(FlagError::Zero("--size"));
         }
-        if let Some(path) = &self.json {
-            check_writable(path, "--json").map_err(FlagError::Write)?;
-        }
+        results::check(&[(&self.json, "--json")]).map_err(FlagError::Write)?;
         Ok(file)
     }
 
@@ -199,10 +197,11 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, Box<dyn Error>> {
     let experiment =
         Experiment { args: &args, compiled: &compiled, lines: lines.as_deref(), known, load, packets };
     let report = experiment.report(&file, front_end_ms)?;
-    print(&report.to_string())?;
+    let files = [(&args.json, "--json")];
+    results::tell(&files, &report.to_string())?;
     if let Some(path) = &args.json {
         results::write(path, "--json", report.json())?;
-        print(&format!("figures: {}\n", path.display()))?;
+        results::tell(&files, &format!("figures: {}\n", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

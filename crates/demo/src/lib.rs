@@ -13,9 +13,9 @@ pub use rack::{PORT, SERVICE, Work, description, devices};
 use pointsman_balance::Policy;
 use pointsman_compile::executor::Choice;
 use pointsman_console::progress::Progress;
-use pointsman_console::results::{self, Origin, check_writable};
+use pointsman_console::results::{self, Origin};
+use pointsman_console::show;
 use pointsman_console::signals::end_process;
-use pointsman_console::{print, show};
 use pointsman_lab::device::DeviceConfig;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::rack::RackSpec;
@@ -39,7 +39,7 @@ pub struct Args {
     /// Shorter runs: less than a minute, with noisier figures.
     #[arg(long)]
     quick: bool,
-    /// Write the figures as JSON.
+    /// Write the figures as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write an HTML page with charts.
@@ -153,25 +153,22 @@ fn log(bar: &Progress, verbose: bool) -> Log {
 
 /// Prints the figures, and writes the files asked for.
 fn write(report: &Report, args: &Args) -> Result<(), Box<dyn Error>> {
-    print(&table(report).to_string())?;
+    let files = [(&args.html, "--html"), (&args.json, "--json")];
+    results::tell(&files, &table(report).to_string())?;
     if let Some(path) = &args.html {
         results::write(path, "--html", html(report, "Pointsman: a rack balanced by a P4 program"))?;
-        print(&format!("charts: {}\n", path.display()))?;
+        results::tell(&files, &format!("charts: {}\n", path.display()))?;
     }
     if let Some(path) = &args.json {
         results::write(path, "--json", report.to_json()?)?;
-        print(&format!("figures: {}\n", path.display()))?;
+        results::tell(&files, &format!("figures: {}\n", path.display()))?;
     }
     Ok(())
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    for (path, option) in [(&args.html, "--html"), (&args.json, "--json")] {
-        if let Some(path) = path {
-            check_writable(path, option)?;
-        }
-    }
+    results::check(&[(&args.html, "--html"), (&args.json, "--json")])?;
     let watch = args.watch.then(Watch::new).transpose()?;
     let privileges = ensure_privileges()?;
     // Control groups do not go with the process.

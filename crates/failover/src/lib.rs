@@ -19,8 +19,8 @@ pub use stream::Arrivals;
 
 use clap::ValueEnum;
 use pointsman_console::folder::Folder;
-use pointsman_console::results::{self, check_writable};
-use pointsman_console::{print, say};
+use pointsman_console::results;
+use pointsman_console::say;
 use pointsman_lab::process::installed;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
@@ -141,7 +141,7 @@ pub struct Args {
     /// Less than a minute.
     #[arg(long)]
     quick: bool,
-    /// Write the result as JSON.
+    /// Write the result as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -266,9 +266,7 @@ fn checked(args: &Args) -> Result<Option<String>, Box<dyn Error>> {
                 .into());
         }
     }
-    for (path, flag) in [(&args.json, "--json"), (&args.history, "--history")] {
-        path.as_deref().map_or(Ok(()), |path| check_writable(path, flag))?;
-    }
+    results::check(&[(&args.json, "--json"), (&args.history, "--history")])?;
     if !args.etcd && args.replicate != Replicate::Etcd {
         return Ok(None);
     }
@@ -314,7 +312,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         ipv6: args.ipv6,
         pcap: args.pcap,
         scale: Scale::new(args.app, args.lease_ms, args.quick),
-        history: args.history,
+        history: args.history.clone(),
         ..Options::new(args.app, args.fault, &own, folder.path())
     };
     let outcome = measure(&options, &mut |line| say(line))?;
@@ -322,7 +320,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;
     }
-    print(&outcome.text())?;
+    results::tell(&[(&args.json, "--json"), (&args.history, "--history")], &outcome.text())?;
     Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

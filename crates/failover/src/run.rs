@@ -6,6 +6,7 @@ use crate::probes::{Flows, Pace, Packet, Plan, Probes, Sight};
 use crate::stream::{Arrivals, stream};
 use crate::{App, Fault, Node, Options, Replicate};
 use pointsman_compile::sources::{directives, parse_define};
+use pointsman_console::results;
 use pointsman_history::file::{Header, Operations, SCHEMA, write};
 use pointsman_history::{CheckError, Operation, check};
 use pointsman_lab::load::{ConsistencyConfig, ConsistencyResult, SourcePorts, check_consistency};
@@ -13,7 +14,6 @@ use pointsman_lab::rack::Host;
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -368,7 +368,7 @@ fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
     }
     let text = write(&header, &operations);
     if let Some(path) = &options.history {
-        store(path, &text)?;
+        results::write(path, "--history", &text).map_err(|e| Error::new(e.to_string()))?;
     }
     let found = check(&text).map_err(|e: CheckError| Error::new(e.to_string()))?;
     Ok(History {
@@ -377,8 +377,4 @@ fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
         unanswered: found.unanswered,
         violations: (found.violations.len() + found.undecided.len()) as u64,
     })
-}
-
-fn store(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|e| Error::os(format!("cannot write {}", path.display()), e))
 }

@@ -2,7 +2,7 @@
 
 use crate::redplane::{DEFAULT, MUTATIONS, Mutation, Outcome, ProgramError, SCOPES, Scope, check};
 use pointsman_console::progress::Progress;
-use pointsman_console::results::{self, check_writable};
+use pointsman_console::results;
 use pointsman_console::{print, say};
 use serde_json::json;
 use std::error::Error;
@@ -35,7 +35,7 @@ pub struct Redplane {
     /// List scopes and rules that can be switched off.
     #[arg(long)]
     list: bool,
-    /// Write the result as JSON.
+    /// Write the result as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE", required_unless_present = "list")]
     json: Option<PathBuf>,
 }
@@ -57,7 +57,8 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    if let Some(Err(e)) = args.json.as_deref().map(|path| check_writable(path, "--json")) {
+    let files = [(&args.json, "--json")];
+    if let Err(e) = results::check(&files) {
         say(&e.to_string());
         return Ok(ExitCode::from(BAD_INPUT));
     }
@@ -92,7 +93,7 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         });
         results::write(path, "--json", format!("{result:#}\n"))?;
     }
-    print(&told)?;
+    results::tell(&files, &told)?;
     Ok(if outcome.violation.is_some() || !outcome.complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

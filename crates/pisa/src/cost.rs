@@ -3,7 +3,7 @@
 use crate::graph::{ArrayKind, Demand, Matching, Node, NodeKind};
 use crate::place::Excess;
 use crate::resource::{Amounts, Resource};
-use crate::target::{MOST_STAGES, Target};
+use crate::target::{MOST_STAGES, Sram, Target};
 
 /// What a node takes: something in each stage that has a part of it, and memory that may be spread over stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,11 +211,22 @@ fn entry_bits(d: &Demand, target: &Target) -> u64 {
     target.sram.overhead_bits + address_bits(d.actions) + pointer
 }
 
+/// Bits of an exact match's entry, and the blocks side by side that one word takes at least.
+fn exact_word(d: &Demand, target: &Target) -> (u64, u64) {
+    let Sram { key_bits, shared, .. } = target.sram;
+    let width = (d.key_bits + if shared { entry_bits(d, target) } else { 0 }).max(1);
+    (width, width.div_ceil(key_bits))
+}
+
+/// What is too much of a table whose entry does not fit into the widest word. It was placed as if the word could be wider.
+pub(crate) fn too_wide(d: &Demand, target: &Target) -> Option<Excess> {
+    let (_, blocks) = exact_word(d, target);
+    (d.matching == Matching::Exact && blocks > target.sram.widest).then_some(Excess::Word(blocks))
+}
+
 fn exact(d: &Demand, target: &Target, cost: &mut Cost) {
     let s = &target.sram;
-    let beside_key = if s.shared { entry_bits(d, target) } else { 0 };
-    let width = (d.key_bits + beside_key).max(1);
-    let least = width.div_ceil(s.key_bits);
+    let (width, least) = exact_word(d, target);
     // Blocks side by side, so that they hold all entries in the fewest blocks; narrower ones if equal.
     let blocks = |wide: u64| d.entries.div_ceil(wide * s.key_bits / width * s.rows) * wide;
     let wide = (least..=s.widest.max(least)).min_by_key(|w| (blocks(*w), *w)).unwrap_or(least);

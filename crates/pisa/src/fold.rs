@@ -28,9 +28,13 @@ enum Reason {
     Width,
 }
 
-/// `file.p4:17` for an operation.
+/// `file.p4:17` for an operation, also in a library, whose name is `<folder/file.p4>`.
 fn line(program: &Program, op: &Op) -> String {
     let place = program.place(op.at).unwrap_or_else(|| op.control.to_string());
+    let place = match place.strip_prefix('<') {
+        Some(library) => library.replacen(">:", ":", 1),
+        None => place,
+    };
     place.rsplit('/').next().unwrap_or_default().to_string()
 }
 

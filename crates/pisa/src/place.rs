@@ -4,7 +4,7 @@ mod bound;
 mod exact;
 mod greedy;
 
-use crate::cost::{Cost, cost};
+use crate::cost::{Cost, cost, too_wide};
 use crate::graph::Graph;
 use crate::resource::{Amounts, Resource};
 use crate::target::Target;
@@ -43,7 +43,7 @@ pub struct Placed {
     pub lower_bound: u32,
     /// What the nodes take of each of these stages, together.
     pub per_stage: Vec<Amounts>,
-    /// Nodes that no chip can hold. They were placed with what a stage has.
+    /// Nodes that no chip can hold. They were placed with what a stage has, and with words as wide as their entries.
     pub too_large: Vec<(usize, Excess)>,
 }
 
@@ -54,6 +54,8 @@ pub enum Excess {
     Stage(Resource, u64),
     /// It takes more stages than [`MOST_STAGES`](crate::MOST_STAGES).
     Stages(u64),
+    /// An entry takes this many blocks of SRAM side by side, more than the [widest](crate::Sram::widest) word has.
+    Word(u64),
 }
 
 /// Nodes with their costs, ready to be placed.
@@ -80,7 +82,8 @@ impl Problem {
         let mut costs = Vec::new();
         for (i, node) in graph.nodes().iter().enumerate() {
             let (cost, over) = cost(node, target).limited(&stage);
-            too_large.extend(over.map(|over| (i, over)));
+            let wide = too_wide(&node.demand, target);
+            too_large.extend(over.into_iter().chain(wide).map(|excess| (i, excess)));
             costs.push(cost);
         }
         let n = costs.len();

@@ -108,6 +108,12 @@ fn report(
             Excess::Stages(needed) => {
                 format!("it takes {needed} stages, and {} has {}", target.name, target.stages)
             }
+            Excess::Word(blocks) => {
+                let (name, widest) = (&target.name, target.sram.widest);
+                format!(
+                    "an entry takes {blocks} blocks of sram side by side, and {name} has words of at most {widest}"
+                )
+            }
         };
         violations.push(Violation { object: graph.nodes()[*node].name.clone(), why });
     }

@@ -44,7 +44,7 @@ pub struct Sram {
     pub bits: u64,
     /// Bits of a word that can hold keys.
     pub key_bits: u64,
-    /// Most blocks side by side that make one wide word.
+    /// Most blocks side by side that make one wide word for an exact match's entry.
     pub widest: u64,
     /// Whether the words that hold keys also hold the rest of an entry: version, number of the action, and its data or a
     /// pointer to them. Otherwise these have a place of their own, which is not counted.

@@ -203,7 +203,29 @@ fn what_no_stage_holds_is_named() {
     assert!(!report.fits());
     let found: Vec<(&str, &str)> =
         report.violations.iter().map(|v| (v.object.as_str(), v.why.as_str())).collect();
-    assert_eq!(found, [("wide", "it takes 100 bytes of exact crossbar, and a stage has 80")]);
+    let word = "an entry takes 10 blocks of sram side by side, and rmt has words of at most 4";
+    assert_eq!(found, [("wide", word), ("wide", "it takes 100 bytes of exact crossbar, and a stage has 80")]);
+}
+
+/// rmt: 4 blocks with 80 bits for keys. tofino: 8 blocks of 128 bits, of which an entry's version takes 4.
+#[test]
+fn words_are_not_wider_than_a_chip_packs() {
+    for (chip, key_bits, blocks) in
+        [("rmt", 320, None), ("rmt", 321, Some(5)), ("tofino", 1020, None), ("tofino", 1021, Some(9))]
+    {
+        let target = Target::named(chip).expect("built in");
+        let demand = Demand { matching: Matching::Exact, key_bits, entries: 10, ..Demand::default() };
+        let node = Node { name: "wide".into(), kind: NodeKind::Table, demand };
+        let graph = Graph::new(vec![node, self::blocks("small", 1)], BTreeMap::new()).expect("no circle");
+        let report = resources_of_graph("g", &graph, &target, BUDGET);
+        let found: Vec<String> =
+            report.violations.iter().map(|v| format!("{}: {}", v.object, v.why)).collect();
+        let widest = target.sram.widest;
+        let expected = blocks.map(|n| {
+            format!("wide: an entry takes {n} blocks of sram side by side, and {chip} has words of at most {widest}")
+        });
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{chip} {key_bits}");
+    }
 }
 
 /// Neither memory nor time grows with the size of a table that no chip can hold.

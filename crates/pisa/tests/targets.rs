@@ -20,7 +20,10 @@ fn built_in_targets() {
 
 /// Changes a line of rmt.toml; the one error has this place and text.
 fn refused(from: &str, to: &str, line: usize, field: &str, message: &str) {
-    let (_, text) = BUILT_IN[0];
+    refused_of(BUILT_IN[0], from, to, line, field, message);
+}
+
+fn refused_of((_, text): (&str, &str), from: &str, to: &str, line: usize, field: &str, message: &str) {
     assert!(text.contains(from), "no `{from}`");
     let errors = Target::read("t.toml", &text.replacen(from, to, 1)).expect_err(to);
     let [e] = errors.0.as_slice() else { panic!("{from} to {to}: {errors}") };
@@ -50,6 +53,57 @@ fn targets_that_contradict_themselves() {
         "96 words are not a multiple of the group of 64",
     );
     refused("ways = 0", "ways = 0\nway = 3", 30, "sram.way", "known here");
+}
+
+/// By tofino.toml, where hash bits, map RAM and spare blocks are counted, too.
+#[test]
+fn stages_that_contradict_themselves() {
+    let tofino = |from: &str, to: &str, field: &str, message: &str| {
+        refused_of(BUILT_IN[1], from, to, 0, field, message);
+    };
+    let word = "a word of SRAM has 128 bits: write at most 128";
+    tofino("overhead_bits = 4", "overhead_bits = 200", "sram.overhead_bits", word);
+    tofino("immediate_bits = 32", "immediate_bits = 4096", "sram.immediate_bits", word);
+    tofino("widest_bits = 64", "widest_bits = 4096", "arrays.widest_bits", word);
+    tofino("ways = 4", "ways = 81", "sram.ways", "a stage has 80: write at most 80");
+    tofino("hash_bits = 416", "hash_bits = 39", "per_stage.hash_bits", "take 40 bits: write at least 40");
+    tofino("gateway_bits = 44", "gateway_bits = 1025", "gateway_bits", "has 1024 bits: write at most 1024");
+    // Map RAM is less than SRAM.
+    tofino("spare_blocks = 1", "spare_blocks = 48", "arrays.spare_blocks", "write at most 47");
+    let none = "no key reaches a table: write at least 1, or";
+    tofino("exact_crossbar = 128", "exact_crossbar = 0", "per_stage.exact_crossbar", none);
+    tofino("ternary_crossbar = 66", "ternary_crossbar = 0", "per_stage.ternary_crossbar", none);
+    tofino("logical_tables = 16", "logical_tables = 0", "per_stage.logical_tables", "write at least 1");
+    // Without the number of hash bits, and without map RAM.
+    refused("ways = 0", "ways = 107", 0, "sram.ways", "a stage has 106: write at most 106");
+    refused("spare_blocks = 0", "spare_blocks = 106", 0, "arrays.spare_blocks", "write at most 105");
+}
+
+/// What is at the limit of the above, or has no use, is a chip.
+#[test]
+fn stages_at_their_limits() {
+    for (from, to) in [
+        ("overhead_bits = 4", "overhead_bits = 128"),
+        ("immediate_bits = 32", "immediate_bits = 128"),
+        ("widest_bits = 64", "widest_bits = 128"),
+        ("hash_bits = 416", "hash_bits = 40"),
+        ("gateway_bits = 44", "gateway_bits = 1024"),
+        ("spare_blocks = 1", "spare_blocks = 47"),
+        ("logical_tables = 16", "logical_tables = 8"),
+        ("map_ram = 48", "map_ram = 0"),
+        ("ternary_tables = 8", "ternary_tables = 0"),
+        ("ternary_crossbar = 66", "ternary_crossbar = 0"),
+    ] {
+        let (_, text) = BUILT_IN[1];
+        assert!(text.contains(from), "no `{from}`");
+        let text = text.replacen(from, to, 1);
+        // Nothing ternary needs no crossbar for it.
+        let text =
+            if to.starts_with("ternary_crossbar") { text.replace("tcam = 24", "tcam = 0") } else { text };
+        if let Err(errors) = Target::read("t.toml", &text) {
+            panic!("{to}: {errors}");
+        }
+    }
 }
 
 #[test]

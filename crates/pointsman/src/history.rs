@@ -1,7 +1,7 @@
 //! `pointsman history`: recorded packets, and whether one switch that never failed can explain them.
 
-use pointsman_console::results::{self, check_writable};
-use pointsman_console::{print, say};
+use pointsman_console::results::{self, Flag};
+use pointsman_console::say;
 use pointsman_history::Summary;
 use serde_json::json;
 use std::error::Error;
@@ -20,17 +20,23 @@ pub enum Command {
 pub struct Check {
     /// History: a line of JSON with the program, then a line for each packet.
     file: PathBuf,
-    /// Write the result as JSON.
+    /// Write the result as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+impl Check {
+    fn json(&self) -> Flag<'_> {
+        (&self.json, "--json")
+    }
 }
 
 /// Exit code of bad input.
 const BAD_INPUT: u8 = 2;
 
 /// Reads and judges a history.
-fn judged(Check { file, json }: &Check) -> Result<Summary, Box<dyn Error>> {
-    json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
+fn judged(check @ Check { file, .. }: &Check) -> Result<Summary, Box<dyn Error>> {
+    results::check(&[check.json()])?;
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {shown}: {e}"))?;
     Ok(pointsman_history::check(&text).map_err(|e| format!("{shown}: {e}"))?)
@@ -46,15 +52,16 @@ pub fn run(command: &Command) -> Result<ExitCode, Box<dyn Error>> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    print(&format!("{} keys, {} packets, {} unanswered\n", found.keys, found.operations, found.unanswered))?;
+    let tell = |text: &str| results::tell(&[check.json()], text);
+    tell(&format!("{} keys, {} packets, {} unanswered\n", found.keys, found.operations, found.unanswered))?;
     for (key, at) in &found.violations {
-        print(&format!("{key}: no order of the packets explains packet {at}\n"))?;
+        tell(&format!("{key}: no order of the packets explains packet {at}\n"))?;
     }
     for key in &found.undecided {
-        print(&format!("{key}: undecided, too many orders to try\n"))?;
+        tell(&format!("{key}: undecided, too many orders to try\n"))?;
     }
     if found.linearizable() {
-        print("linearizable\n")?;
+        tell("linearizable\n")?;
     }
     if let Some(path) = &check.json {
         let result = json!({

@@ -1,7 +1,7 @@
 //! `pointsman siege`: attacks a rack of real processes on this machine.
 
 use pointsman_console::print;
-use pointsman_console::results::{self, check_writable};
+use pointsman_console::results;
 use pointsman_console::signals::end_process;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_siege::{FOLDER, Options, cases, list, prepare};
@@ -25,7 +25,7 @@ pub struct Args {
     /// The `pointsman` binary under attack [default: this one].
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Write the results as JSON.
+    /// Write the results as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -59,11 +59,11 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     // Written from a place where the rack's own files hide nothing.
-    let json = args.json.map(|p| std::path::absolute(&p).unwrap_or(p));
-    if let Some(path) = &json {
-        refuse_hidden(path)?;
-        check_writable(path, "--json")?;
-    }
+    let absolute = |p: PathBuf| if results::is_stdout(&p) { p } else { std::path::absolute(&p).unwrap_or(p) };
+    let json = args.json.map(absolute);
+    json.as_deref().map_or(Ok(()), refuse_hidden)?;
+    let files = [(&json, "--json")];
+    results::check(&files)?;
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let binary = args.binary.as_ref().unwrap_or(&own);
     let binary = binary
@@ -75,12 +75,12 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     // A failure shows in the last line, too: a case is not interrupted.
-    let show = |line: &str| drop(print(&format!("{line}\n")));
+    let show = |line: &str| drop(results::tell(&files, &format!("{line}\n")));
     let found = pointsman_siege::run(&chosen, &Options { binary, own }, show)?;
     if let Some(path) = &json {
         let text = serde_json::to_string_pretty(&found.json()).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;
     }
-    print(&format!("{} of {} cases exceeded their limits\n", found.broken(), chosen.len()))?;
+    results::tell(&files, &format!("{} of {} cases exceeded their limits\n", found.broken(), chosen.len()))?;
     Ok(if found.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -18,6 +18,7 @@ fn a_full_disk_is_an_error_of_every_command() {
         &["p4", "info", ECMP],
         &["p4", "ir", ECMP],
         &["p4", "resources", ECMP, "--target", "tofino"],
+        &["p4", "resources", ECMP, "--target", "tofino", "--json", "-"],
         &["p4", "test", PACKETS, "--list"],
         &["p4", "trace", ECMP, "--packet", "00"],
         &["reproduce", "--list"],

@@ -28,6 +28,7 @@ mod prometheus;
 mod rack_commands;
 mod redirects;
 mod reproduce;
+mod results;
 mod sim;
 mod store_cli;
 mod store_etcd;

@@ -50,6 +50,15 @@ fn exit_status_says_whether_it_fits() {
     assert_eq!(run(&["p4", "resources", ACL, "--target", "tofino2"]).code, Some(0));
 }
 
+/// Libraries are named `<folder/file.p4>`.
+#[test]
+fn places_in_libraries() {
+    let hula = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/programs/hula/main.p4");
+    let done = run(&["p4", "resources", hula, "--target", "tofino"]);
+    let line = done.stdout.lines().find(|l| l.contains("HulaIngress.flowlets: what is written in"));
+    assert!(line.is_some_and(|l| l.contains(" in flowlets.p4:") && !l.contains('>')), "{done:?}");
+}
+
 #[test]
 fn table_graphs() {
     let dir = Scratch::new("resources-graph");
@@ -61,6 +70,13 @@ fn table_graphs() {
     let done = run(&["p4", "resources", &graph, "--target", "rmt"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stdout.contains("stages: 2 of 32") && done.stdout.contains("stage 1: b"), "{done:?}");
+    let wide = dir.write(
+        "w.toml",
+        "name = \"w\"\n[[table]]\nname = \"a\"\nmatch = \"exact\"\nkey_bits = 640\nentries = 1000\n",
+    );
+    let done = run(&["p4", "resources", &wide, "--target", "rmt"]);
+    let why = "  a: an entry takes 8 blocks of sram side by side, and rmt has words of at most 4\n";
+    assert!(done.code == Some(1) && done.stdout.contains(why), "{done:?}");
 }
 
 #[test]
@@ -85,6 +101,8 @@ fn entries_of_tables() {
 #[test]
 fn bad_input() {
     let dir = Scratch::new("resources-bad");
+    let tofino = include_str!("../../pisa/src/targets/tofino.toml");
+    let words = dir.write("w.toml", tofino.replacen("overhead_bits = 4", "overhead_bits = 200", 1));
     let target = dir.write("t.toml", "name = \"t\"\nstages = 0\n");
     let graph = dir.write("g.toml", "name = \"g\"\n[[table]]\nname = \"a\"\nmatch = \"fuzzy\"\n");
     let wrong = dir.write("w.p4", "#include <core.p4>\nconst bit<8> x = y;\n");
@@ -92,6 +110,7 @@ fn bad_input() {
     for (file, target, message) in [
         (ECMP, "tofino9", "unknown target 'tofino9': use rmt, tofino, tofino2"),
         (ECMP, target.as_str(), "t.toml:2:10: stages: 0 is out of range"),
+        (ECMP, words.as_str(), "w.toml:29:17: sram.overhead_bits: a word of SRAM has 128 bits"),
         (ECMP, "missing.toml", "missing.toml"),
         ("missing.p4", "rmt", "missing.p4"),
         (graph.as_str(), "rmt", "g.toml:4:9: table.match"),

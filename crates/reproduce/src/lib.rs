@@ -319,11 +319,8 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     check_kept(&args, &mut wanted)?;
     let files =
         [(&args.json, "--json"), (&args.csv, "--csv"), (&args.parquet, "--parquet"), (&args.html, "--html")];
-    for (path, flag) in files {
-        if let Some(path) = path {
-            check_writable(path, flag)?;
-        }
-    }
+    results::check(&files)?;
+    let to_stdout = results::takes_stdout(&files);
     let seeds = args.seeds.unwrap_or(5);
     if seeds < 5 {
         say(&format!("{seeds} seeds: fewer than 5 give no verdict"));
@@ -345,12 +342,17 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let finished = finished(&args, &bench, (figure, found), &origin, seeds)?;
         let text = finished.text();
         done.push(finished);
-        // After each: an interruption keeps the finished ones.
+        // After each: an interruption keeps the finished ones. Standard output has each result once.
+        if !to_stdout {
+            write(&args, &done)?;
+        }
+        results::tell(&files, &text)?;
+    }
+    if to_stdout {
         write(&args, &done)?;
-        print(&text)?;
     }
     if done.len() > 1 {
-        print(&format!("\n{}", output::summary(&done)))?;
+        results::tell(&files, &format!("\n{}", output::summary(&done)))?;
     }
     for factor in bench.without_effect() {
         say(&format!("--as-published: `{}` changes nothing in these figures", factor.name()));
@@ -362,7 +364,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::FAILURE);
     }
     if runs > 0 {
-        print(&format!("{runs} {what}; checkers found no violations\n"))?;
+        results::tell(&files, &format!("{runs} {what}; checkers found no violations\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

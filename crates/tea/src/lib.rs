@@ -20,8 +20,8 @@ pub use outcome::{InFault, Outcome, Part};
 pub use run::{Times, bare_echo, run as measure};
 
 use pointsman_console::folder::Folder;
-use pointsman_console::results::{self, check_writable};
-use pointsman_console::{print, say};
+use pointsman_console::results;
+use pointsman_console::say;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_remote::Scratchpads;
 use serde_json::json;
@@ -202,7 +202,7 @@ pub struct Args {
     /// Less than a minute.
     #[arg(long)]
     quick: bool,
-    /// Write the result as JSON.
+    /// Write the result as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -301,7 +301,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let is_full = args.fault == Fault::Congestion;
     // A replica is in another server.
     let copies = u32::from(args.copies).min(args.servers.into());
-    args.json.as_deref().map_or(Ok(()), |path| check_writable(path, "--json"))?;
+    results::check(&[(&args.json, "--json")])?;
     let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     ensure_privileges()?;
     let folder = Folder::new("tea")?;
@@ -353,6 +353,6 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
         let text = serde_json::to_string_pretty(&outcome.json(asked)).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;
     }
-    print(&outcome.text())?;
+    results::tell(&[(&args.json, "--json")], &outcome.text())?;
     Ok(if outcome.fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

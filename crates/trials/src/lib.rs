@@ -25,7 +25,7 @@ pub use network_lab::LabError;
 use pointsman_balance::ConfigErrors;
 use pointsman_balance::program::ServerDevices;
 use pointsman_console::progress::Progress;
-use pointsman_console::results::{self, Origin, WriteError, check_writable};
+use pointsman_console::results::{self, Flag, Origin};
 use pointsman_console::{print, say};
 pub use pointsman_node::controller::ProgramError;
 use pointsman_sim::{Scenario, scenario};
@@ -99,8 +99,21 @@ pub struct Args {
 impl Args {
     /// The file of --json, and whether it is standard output instead.
     fn json(&self) -> (Option<&Path>, bool) {
-        let to_stdout = self.json.as_deref() == Some(Path::new("-"));
+        let to_stdout = self.json.as_deref().is_some_and(results::is_stdout);
         (self.json.as_deref().filter(|_| !to_stdout), to_stdout)
+    }
+
+    /// All files of results.
+    fn results(&self) -> [Flag<'_>; 7] {
+        [
+            (&self.json, "--json"),
+            (&self.flows, "--flows"),
+            (&self.csv, "--csv"),
+            (&self.parquet, "--parquet"),
+            (&self.steps, "--steps"),
+            (&self.save_table, "--save-table"),
+            (&self.html, "--html"),
+        ]
     }
 }
 
@@ -259,20 +272,6 @@ fn in_lab(
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether all files can be written: known before the work, which takes minutes.
-fn check_files(args: &Args) -> Result<(), WriteError> {
-    let files = [
-        (args.json().0, "--json"),
-        (args.flows.as_deref(), "--flows"),
-        (args.csv.as_deref(), "--csv"),
-        (args.parquet.as_deref(), "--parquet"),
-        (args.steps.as_deref(), "--steps"),
-        (args.save_table.as_deref(), "--save-table"),
-        (args.html.as_deref(), "--html"),
-    ];
-    files.into_iter().try_for_each(|(path, flag)| path.map_or(Ok(()), |path| check_writable(path, flag)))
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.schemes {
@@ -286,7 +285,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.scenario.len() > 1 && !args.lab {
         return Err(FlagError::OneRack.into());
     }
-    check_files(&args)?;
+    results::check(&args.results())?;
     let mut texts = Vec::new();
     for path in &args.scenario {
         texts.push((path.as_path(), text_of(path)?));
@@ -372,7 +371,7 @@ fn simulate(
     }
     let (file, to_stdout) = args.json();
     let done = complete(file, to_stdout, threads, jobs)?;
-    if !to_stdout {
+    if !results::takes_stdout(&args.results()) {
         let mine: Vec<&Value> = jobs.iter().filter_map(|j| done.get(&j.key())).collect();
         let mut texts = mine.iter().map(|r| summary(r)).chain(page::summary(&mine));
         texts.try_for_each(|text| print(&text))?;

@@ -15,15 +15,15 @@ mod text;
 use bed::{Bed, PortKind};
 use error::{ValueError, WireError};
 use packets::{Generator, Lane};
-use pointsman_console::results::{self, check_writable};
+use pointsman_console::results;
+use pointsman_console::say;
 use pointsman_console::signals::end_process;
-use pointsman_console::{print, say};
 use pointsman_lab::frames::LossRule;
 use pointsman_lab::{ensure_privileges, pin_to_processor, raise_open_file_limit, unpin};
 use report::{Machine, PacketRun, Packets, Throughput, WireReport};
 use serde::Serialize;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tcp::Served;
@@ -86,7 +86,7 @@ pub struct WireArgs {
     /// Measure only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// Write the figures, with every run, as JSON.
+    /// Write the figures, with every run, as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Show the log of switch and controller.
@@ -113,9 +113,7 @@ fn parse_share(text: &str) -> Result<f64, ValueError> {
 
 /// Runs the command.
 pub fn run(args: WireArgs) -> Result<ExitCode, Box<dyn Error>> {
-    if let Some(path) = &args.json {
-        check_writable(path, "--json")?;
-    }
+    results::check(&[(&args.json, "--json")])?;
     let privileges = ensure_privileges()?;
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
@@ -145,10 +143,7 @@ pub fn run(args: WireArgs) -> Result<ExitCode, Box<dyn Error>> {
         throughput,
         skipped,
     };
-    print(&report.text())?;
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
+    write_report(&args.json, &report.text(), &report)?;
     if report.packets.is_empty() && report.throughput.is_empty() {
         return Err("nothing could be measured".into());
     }
@@ -196,9 +191,13 @@ fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Through
     tcp::measure(&beds, &[1, 32], usize::from(args.runs), duration, say)
 }
 
-fn write_json(path: &Path, report: &impl Serialize) -> Result<(), Box<dyn Error>> {
-    let text = serde_json::to_string_pretty(report)? + "\n";
-    results::write(path, "--json", text)?;
-    print(&format!("figures: {}\n", path.display()))?;
+/// Prints a report's text, and writes it as JSON if a file is named.
+fn write_report(json: &Option<PathBuf>, text: &str, report: &impl Serialize) -> Result<(), Box<dyn Error>> {
+    let files = [(json, "--json")];
+    results::tell(&files, text)?;
+    if let Some(path) = json {
+        results::write(path, "--json", serde_json::to_string_pretty(report)? + "\n")?;
+        results::tell(&files, &format!("figures: {}\n", path.display()))?;
+    }
     Ok(())
 }

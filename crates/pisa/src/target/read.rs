@@ -1,6 +1,7 @@
 //! Targets as TOML.
 
 use super::{Arrays, Crossbar, MOST_STAGES, Phv, Sram, Target, Tcam, UNLIMITED};
+use crate::cost::address_bits;
 use crate::resource::{Amounts, Resource};
 use pointsman_topology::reader::{ConfigErrors, Problems, Table};
 
@@ -12,6 +13,13 @@ pub(super) fn read(file: &str, text: &str) -> Result<Target, ConfigErrors> {
     let mut problems = Problems::new(file, text);
     let Some(document) = problems.parse() else { return problems.into_result(None) };
     let target = target(Table::top(&document), &mut problems);
+    for (section, field, message) in target.iter().flat_map(contradictions) {
+        let mut table = Table::top(&document);
+        let table = if section.is_empty() { Some(table) } else { table.table(section, &mut problems) };
+        if let Some(table) = table {
+            problems.add(&table.place_of(field), table.field(field), message);
+        }
+    }
     problems.into_result(target)
 }
 
@@ -65,7 +73,7 @@ fn target(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<Target> {
     let arrays = section(&mut t, "arrays", p).and_then(|s| arrays(s, p));
     let phv = section(&mut t, "phv", p).and_then(|s| phv(s, p));
     t.finish(p);
-    let per_stage = per_stage(stage?, sram.as_ref(), crossbar.as_ref(), p);
+    let per_stage = stage.and_then(|s| per_stage(s, p));
     Some(Target {
         name: name?.value,
         stages: stages? as u32,
@@ -79,12 +87,7 @@ fn target(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<Target> {
     })
 }
 
-fn per_stage(
-    mut t: Table<'_, '_>,
-    sram: Option<&Sram>,
-    crossbar: Option<&Crossbar>,
-    p: &mut Problems<'_>,
-) -> Option<Amounts> {
+fn per_stage(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<Amounts> {
     let before = p.count();
     let mut all = Amounts::all(UNLIMITED);
     for r in Resource::ALL {
@@ -95,33 +98,112 @@ fn per_stage(
     if all[Resource::Sram] == UNLIMITED {
         t.missing("sram", "write how many blocks of SRAM a stage has", p);
     }
-    let mut contradicts = |name: &str, message: String| p.add(&t.place_of(name), t.field(name), message);
-    if let Some(sram) = sram
-        && sram.widest > all[Resource::Sram]
-    {
-        let has = all[Resource::Sram];
-        contradicts("sram", format!("`sram.widest` is {}, and a stage has {has} blocks", sram.widest));
-    }
-    let kinds = [("exact_tables", Resource::ExactTables), ("ternary_tables", Resource::TernaryTables)];
-    for (name, r) in kinds {
-        if all[r] != UNLIMITED && all[r] > all[Resource::Tables] {
-            let has = all[Resource::Tables];
-            contradicts(name, format!("a stage has only {has} logical tables: write at most {has}"));
-        }
-    }
-    if let Some(crossbar) = crossbar {
-        let kinds = [
-            ("exact_crossbar", Resource::ExactCrossbar, crossbar.exact_bits),
-            ("ternary_crossbar", Resource::TernaryCrossbar, crossbar.ternary_bits),
-        ];
-        for (name, r, bits) in kinds {
-            if all[r] != UNLIMITED && all[r] > 0 && all[r] * 8 < bits {
-                contradicts(name, format!("it is narrower than one of its units of {bits} bits"));
-            }
-        }
-    }
     t.finish(p);
     (p.count() == before).then_some(all)
+}
+
+/// A section, or none for the whole chip; a field of it; what it contradicts, with a remedy.
+type Contradiction = (&'static str, &'static str, String);
+
+/// Parts of a chip that contradict each other.
+fn contradictions(target: &Target) -> Vec<Contradiction> {
+    let mut all = of_stages(target);
+    all.extend(of_crossbars(target));
+    all.extend(of_words(target));
+    all
+}
+
+/// Numbers of a stage that do not go with others.
+fn of_stages(target: &Target) -> Vec<Contradiction> {
+    let (stage, sram) = (&target.per_stage, &target.sram);
+    let mut all = Vec::new();
+    let mut add = |name, message: String| all.push(("per_stage", name, message));
+    let blocks = stage[Resource::Sram];
+    if sram.widest > blocks {
+        add(
+            "sram",
+            format!(
+                "`sram.widest` is {}, and a stage has {blocks} blocks: write at least as many",
+                sram.widest
+            ),
+        );
+    }
+    let tables = stage[Resource::Tables];
+    if tables == 0 {
+        add("logical_tables", "no program has a place in such a stage: write at least 1".into());
+    }
+    for (name, r) in [("exact_tables", Resource::ExactTables), ("ternary_tables", Resource::TernaryTables)] {
+        if tables > 0 && target.counts(r) && stage[r] > tables {
+            add(name, format!("a stage has only {tables} logical tables: write at most {tables}"));
+        }
+    }
+    let (ways, rows) = (sram.ways, sram.rows);
+    let needed = ways.saturating_mul(address_bits(rows));
+    if blocks > 0 && ways > blocks {
+        let message = format!("each way has a block, and a stage has {blocks}: write at most {blocks}");
+        all.push(("sram", "ways", message));
+    } else if stage[Resource::HashBits] < needed {
+        let message = format!(
+            "the {ways} ways of an exact match into {rows} rows take {needed} bits: write at least {needed}"
+        );
+        all.push(("per_stage", "hash_bits", message));
+    }
+    // A stage without map RAM has no arrays.
+    let map_ram = Some(stage[Resource::MapRam]).filter(|n| *n > 0).unwrap_or(UNLIMITED);
+    let (room, spare) = (blocks.min(map_ram), target.arrays.spare_blocks);
+    if room > 0 && spare >= room {
+        let most = room - 1;
+        let message =
+            format!("a stage has {room} blocks for an array and its spare ones: write at most {most}");
+        all.push(("arrays", "spare_blocks", message));
+    }
+    all
+}
+
+/// Keys that cannot reach their tables.
+fn of_crossbars(target: &Target) -> Vec<Contradiction> {
+    let stage = &target.per_stage;
+    let has = |r: Resource| stage[r] > 0 && stage[Resource::Tables] > 0;
+    let exact = has(Resource::ExactTables);
+    let ternary = has(Resource::TernaryTables) && has(Resource::Tcam);
+    let units = &target.crossbar;
+    let kinds = [
+        ("exact_crossbar", Resource::ExactCrossbar, units.exact_bits, exact, "exact_tables"),
+        ("ternary_crossbar", Resource::TernaryCrossbar, units.ternary_bits, ternary, "ternary_tables"),
+    ];
+    let mut all = Vec::new();
+    for (name, r, bits, needed, tables) in kinds {
+        let least = bits.div_ceil(8);
+        if stage[r] == 0 && needed {
+            let message = format!("no key reaches a table: write at least {least}, or `{tables} = 0`");
+            all.push(("per_stage", name, message));
+        } else if stage[r] > 0 && stage[r].saturating_mul(8) < bits {
+            let message =
+                format!("it is narrower than one of its units of {bits} bits: write at least {least}");
+            all.push(("per_stage", name, message));
+        }
+    }
+    let bits = stage[Resource::ExactCrossbar].saturating_mul(8);
+    if bits > 0 && u64::from(target.gateway_bits) > bits {
+        let message =
+            format!("the exact crossbar, which leads to gateways, has {bits} bits: write at most {bits}");
+        all.push(("", "gateway_bits", message));
+    }
+    all
+}
+
+/// What has to fit into a word of SRAM.
+fn of_words(target: &Target) -> Vec<Contradiction> {
+    let sram = &target.sram;
+    let parts = [
+        ("sram", "key_bits", sram.key_bits),
+        ("sram", "overhead_bits", sram.overhead_bits),
+        ("sram", "immediate_bits", sram.immediate_bits),
+        ("arrays", "widest_bits", target.arrays.widest_bits),
+    ];
+    let wider = parts.into_iter().filter(|(.., bits)| *bits > sram.bits);
+    let message = format!("a word of SRAM has {0} bits: write at most {0}", sram.bits);
+    wider.map(|(section, name, _)| (section, name, message.clone())).collect()
 }
 
 fn sram(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<Sram> {
@@ -134,12 +216,6 @@ fn sram(mut t: Table<'_, '_>, p: &mut Problems<'_>) -> Option<Sram> {
     let overhead_bits = needed(&mut t, "overhead_bits", 0, p);
     let immediate_bits = needed(&mut t, "immediate_bits", 0, p);
     let ways = needed(&mut t, "ways", 0, p);
-    let place = t.place_of("key_bits");
-    if let (Some(bits), Some(key)) = (bits, key_bits)
-        && key > bits
-    {
-        p.add(&place, t.field("key_bits"), format!("a word has {bits} bits: write at most {bits}"));
-    }
     t.finish(p);
     Some(Sram {
         rows: rows?,

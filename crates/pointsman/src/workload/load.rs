@@ -2,8 +2,7 @@
 
 use super::seconds;
 use crate::value::Expected;
-use pointsman_console::print;
-use pointsman_console::results::{self, check_writable};
+use pointsman_console::results;
 use pointsman_lab::load::{self, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::raise_open_file_limit;
 use pointsman_lab::wire::Keyring;
@@ -106,11 +105,8 @@ fn json_of(args: &Args, r: &LoadResult) -> Value {
 
 /// Sends, waits, prints.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    let to_stdout = args.json.as_deref() == Some(std::path::Path::new("-"));
-    let file = args.json.as_deref().filter(|_| !to_stdout);
-    if let Some(path) = file {
-        check_writable(path, "--json")?;
-    }
+    let files = [(&args.json, "--json")];
+    results::check(&files)?;
     let keys = Keyring::derive(args.seed, args.devices.iter().cloned())?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut ports = SourcePorts::new(vec![source(args.target)?], 20_000..=60_999, Duration::from_secs(1))?;
@@ -127,25 +123,22 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     };
     let result = load::run(&config, &mut ports, &keys, |_| {})?;
     let found = json_of(args, &result);
-    if to_stdout {
-        print(&format!("{found}\n"))?;
-    } else {
-        let at = |percent: f64| result.latencies.percentile(percent).as_secs_f64() * 1e3;
-        print(&format!(
-            "{} of {} requests answered, {} lost; {:.1} answered per second; P50 {:.3} ms, P95 {:.3} ms, P99 {:.3} ms (lost \
-             ones count with {} s)\n",
-            result.answered,
-            result.sent,
-            result.lost,
-            result.answered_rps(),
-            at(50.0),
-            at(95.0),
-            at(99.0),
-            args.timeout,
-        ))?;
-        for (name, n) in &result.answered_by {
-            print(&format!("  {name}: {n}\n"))?;
-        }
+    let at = |percent: f64| result.latencies.percentile(percent).as_secs_f64() * 1e3;
+    let told = format!(
+        "{} of {} requests answered, {} lost; {:.1} answered per second; P50 {:.3} ms, P95 {:.3} ms, P99 {:.3} ms (lost \
+         ones count with {} s)\n",
+        result.answered,
+        result.sent,
+        result.lost,
+        result.answered_rps(),
+        at(50.0),
+        at(95.0),
+        at(99.0),
+        args.timeout,
+    );
+    results::tell(&files, &told)?;
+    for (name, n) in &result.answered_by {
+        results::tell(&files, &format!("  {name}: {n}\n"))?;
     }
     if !result.schedule_kept {
         pointsman_console::say(
@@ -155,7 +148,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(e) = &result.first_error {
         pointsman_console::say(&format!("{} requests could not be sent: {e}", result.not_sent));
     }
-    if let Some(path) = file {
+    if let Some(path) = &args.json {
         results::write(path, "--json", format!("{found}\n"))?;
     }
     Ok(ExitCode::SUCCESS)

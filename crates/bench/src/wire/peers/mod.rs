@@ -9,10 +9,10 @@ mod setups;
 use super::bed::{Bed, PortKind};
 use super::report::{Machine, PeersReport};
 use super::tcp::Served;
-use super::write_json;
-use pointsman_console::results::check_writable;
+use super::write_report;
+use pointsman_console::results;
+use pointsman_console::say;
 use pointsman_console::signals::end_process;
-use pointsman_console::{print, say};
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use requests::{Scale, measure};
 use std::error::Error;
@@ -39,7 +39,7 @@ pub struct PeersArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 32],
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     clients: Vec<u16>,
-    /// Write the figures, with every run, as JSON.
+    /// Write the figures, with every run, as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Show the log of switch and controller.
@@ -49,9 +49,7 @@ pub struct PeersArgs {
 
 /// Runs the command.
 pub fn run(args: PeersArgs) -> Result<ExitCode, Box<dyn Error>> {
-    if let Some(path) = &args.json {
-        check_writable(path, "--json")?;
-    }
+    results::check(&[(&args.json, "--json")])?;
     let privileges = ensure_privileges()?;
     end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
@@ -97,9 +95,6 @@ pub fn run(args: PeersArgs) -> Result<ExitCode, Box<dyn Error>> {
         requests,
         skipped,
     };
-    print(&report.text())?;
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
+    write_report(&args.json, &report.text(), &report)?;
     Ok(ExitCode::SUCCESS)
 }

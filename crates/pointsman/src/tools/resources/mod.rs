@@ -6,7 +6,7 @@ use crate::value::Expected;
 use clap::Args as ClapArgs;
 use pointsman_compile::check;
 use pointsman_compile::sources::{Sources, parse_define, read_source};
-use pointsman_console::{print, results, say, show};
+use pointsman_console::{results, say, show};
 use pointsman_frontend::{Define, render};
 use pointsman_pisa::arch::Arch;
 use pointsman_pisa::{
@@ -32,10 +32,10 @@ pub struct Args {
     /// Count this many entries of a table instead of those that the program declares. Repeatable.
     #[arg(long, value_name = "TABLE=N", value_parser = parse_entries)]
     entries: Vec<(String, u64)>,
-    /// Write the report as JSON.
+    /// Write the report as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as a page for browsers.
+    /// Write the report as a page for browsers; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Folder to search for included files. Repeatable.
@@ -102,6 +102,12 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
+impl Args {
+    fn results(&self) -> [results::Flag<'_>; 2] {
+        [(&self.json, "--json"), (&self.html, "--html")]
+    }
+}
+
 /// Writes the report. Does the program fit?
 fn write(args: &Args, report: &Report) -> Result<bool, Box<dyn Error>> {
     if let Some(path) = &args.json {
@@ -110,12 +116,13 @@ fn write(args: &Args, report: &Report) -> Result<bool, Box<dyn Error>> {
     if let Some(path) = &args.html {
         results::write(path, "--html", page::page(report))?;
     }
-    print(&report.text())?;
+    results::tell(&args.results(), &report.text())?;
     Ok(report.fits())
 }
 
 /// The report; `None` if the program has errors, which were shown.
 fn report(args: &Args) -> Result<Option<Report>, Box<dyn Error>> {
+    results::check(&args.results())?;
     let target = target(&args.target)?;
     let path = args.file.display().to_string();
     let text = read_source(&args.file)?;

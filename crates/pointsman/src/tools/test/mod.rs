@@ -64,12 +64,18 @@ pub struct Args {
     /// The file of --coverage [default: coverage.html or coverage.info].
     #[arg(long, value_name = "FILE", requires = "coverage")]
     coverage_out: Option<PathBuf>,
-    /// Write the results as JSON.
+    /// Write the results as JSON; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the results as JUnit XML.
+    /// Write the results as JUnit XML; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+impl Args {
+    fn results(&self) -> [results::Flag<'_>; 3] {
+        [(&self.json, "--json"), (&self.junit, "--junit"), (&self.coverage_out, "--coverage-out")]
+    }
 }
 
 /// Runs the tests.
@@ -77,6 +83,7 @@ pub struct Args {
 /// # Errors
 /// There is nothing to run, or a report cannot be written.
 pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
+    results::check(&args.results())?;
     if args.watch {
         return watch::watch(&args);
     }
@@ -119,7 +126,7 @@ fn run_and_report(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, Box<dyn 
         text.push_str(&coverage::write(format, args.coverage_out.as_deref(), &results)?);
     }
     text.push_str(&report::totals(&results, total));
-    print(&text)?;
+    results::tell(&args.results(), &text)?;
     Ok(results)
 }
 
@@ -153,7 +160,7 @@ fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, Box<dyn Error>>
         for (i, result) in finished {
             results[i] = Some(result);
             while let Some(Some(result)) = results.get(shown) {
-                print(&report::line(&tests[shown], result))?;
+                results::tell(&args.results(), &report::line(&tests[shown], result))?;
                 shown += 1;
             }
         }

@@ -3,7 +3,7 @@
 use super::attempt::Finished;
 use super::find::{Target, Test};
 use super::{Args, chosen, run_and_report};
-use pointsman_console::{print, say};
+use pointsman_console::{results, say};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
@@ -28,9 +28,9 @@ pub fn watch(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         // A file that changed while the tests ran counts as changed; one that only they named is looked at from now on.
         let mut seen = look(files(&tests, &results));
         seen.extend(before);
-        print(&format!("\nwatching {} files; Ctrl-C ends\n", seen.len()))?;
+        results::tell(&args.results(), &format!("\nwatching {} files; Ctrl-C ends\n", seen.len()))?;
         let changed = wait(args, &seen);
-        print(&format!("\n==== {} changed\n\n", changed.display()))?;
+        results::tell(&args.results(), &format!("\n==== {} changed\n\n", changed.display()))?;
         tests = loop {
             match chosen(args) {
                 Ok(tests) => break tests,
