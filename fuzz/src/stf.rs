@@ -14,8 +14,9 @@ static PROGRAM: LazyLock<Arc<Program>> =
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(lines) = stf::parse(&text) else { return };
-    let config = SwitchConfig { cpu_port: Some(510), ..SwitchConfig::default() };
-    let mut rig = Rig::new(PROGRAM.clone(), config).unwrap_or_else(|e| panic!("{e}"));
+    let config = SwitchConfig { cpu_port: Some(510), ..stf::config(&lines) };
+    // There may be no such switch.
+    let Ok(mut rig) = Rig::new(PROGRAM.clone(), config) else { return };
     let _ = stf::run(&mut rig, &lines);
     assert!(rig.stats().is_conserved(), "packets got lost: {:?}", rig.stats());
 }

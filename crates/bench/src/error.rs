@@ -17,7 +17,7 @@ pub enum ProgramError {
     /// A statement of the entries cannot be carried out.
     Statement(StfError),
     /// A statement of the entries does not come true.
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// Not all connections find a place.
     Full {
         /// Connections with a place.

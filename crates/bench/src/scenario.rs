@@ -213,7 +213,7 @@ pub fn from_file<E: Executor>(
     let others: Vec<Line> = others.into_iter().filter(tells).cloned().collect();
     let report = run_lines(rig, &others).map_err(ProgramError::Statement)?;
     if let Some(failure) = report.failures.into_iter().next() {
-        return Err(ProgramError::Failed(failure));
+        return Err(ProgramError::Failed(Box::new(failure)));
     }
     if packets.is_empty() {
         return derive(rig, None, flows);

@@ -151,8 +151,11 @@ fn p4info_is_that_of_p4c() {
 }
 
 /// Programs of ours besides those in `p4/programs`.
-const OTHERS_OF_OURS: [&str; 3] =
-    ["examples/forwarder/main.p4", "tests/programs/controlled.p4", "crates/v1model/tests/selector.p4"];
+const OTHERS_OF_OURS: [&str; 3] = [
+    "examples/forwarder/main.p4",
+    "tests/programs/controlled.p4",
+    "crates/testkit/tests/v1model/selector.p4",
+];
 
 /// Programs with the library for state in a store, whose macros are independent of each other.
 const WITH_STORE: [&str; 7] = ["dispatch", "firewall", "flowcount", "gateway", "guard", "kvstore", "napt"];

@@ -2,5 +2,4 @@
 
 mod executor;
 mod meanings;
-mod v1model;
 mod wide;

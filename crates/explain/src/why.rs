@@ -51,7 +51,7 @@ impl Recording {
     /// The thread of a packet that left.
     fn thread(&self, sent: &Sent) -> Option<u32> {
         let on_port = self.of(sent.line).iter().filter(|s| match &s.what {
-            StepKind::Sent { port, to_cpu, .. } => *port == sent.port && !to_cpu,
+            StepKind::Sent { port, .. } => *port == sent.port,
             _ => false,
         });
         on_port.map(|s| s.thread).nth(sent.nth)

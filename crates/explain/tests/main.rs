@@ -10,8 +10,7 @@ use pointsman_explain::why::{Recording, why};
 use pointsman_frontend::source::Loader;
 use pointsman_frontend::{Compiled, compile};
 use pointsman_ir::Program;
-use pointsman_stf::{Line, Report, Rig, parse, run_watched};
-use pointsman_v1model::SwitchConfig;
+use pointsman_stf::{Line, Report, Rig, config, parse, run_watched};
 use pointsman_v1model::trace::TraceStep;
 use std::sync::Arc;
 
@@ -107,9 +106,9 @@ pub fn recorded(program: &Arc<Program>, stf: &str) -> (Report, Recording, Covera
 
 /// The same, with the steps of each line of the test for `each`.
 pub fn traced(program: &Arc<Program>, stf: &str, mut each: impl FnMut(&Line, Vec<TraceStep>)) -> Report {
-    let mut rig = Rig::new(program.clone(), SwitchConfig::default()).expect("a rig");
-    rig.switch.set_tracing(true);
     let lines = parse(stf).expect("statements");
+    let mut rig = Rig::new(program.clone(), config(&lines)).expect("a rig");
+    rig.switch.set_tracing(true);
     let report = run_watched(&mut rig, &lines, &mut |line, rig| each(line, rig.switch.take_trace()));
     report.expect("the statements fit")
 }

@@ -2,6 +2,9 @@
 
 use crate::entries::{ActionText, EntryText};
 use crate::generator::Numbered;
+use crate::queues::Setting;
+use crate::settings::Settings;
+use pointsman_v1model::{CrcParams, Time};
 
 /// A command with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,7 @@ impl Condition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // see the module's table
 pub enum Command {
+    Switch(Settings),
     Packet {
         port: u32,
         bytes: Vec<u8>,
@@ -48,8 +52,22 @@ pub enum Command {
         port: u32,
         digits: Option<String>,
         exact: bool,
+        at: Option<Time>,
     },
     NoPacket,
+    /// From here on packets leave in the order of the statements that expect them.
+    InOrder,
+    /// The bytes of the next digest.
+    ExpectDigest(Vec<u8>),
+    /// The next message of the program.
+    ExpectLog(String),
+    /// The entries by their names.
+    ExpectIdle(Vec<String>),
+    /// The statement, and a part of the reason.
+    Refuse {
+        reason: String,
+        command: Box<Command>,
+    },
     /// `id` names the entry.
     Add {
         entry: EntryText,
@@ -82,6 +100,12 @@ pub enum Command {
         index: u64,
         check: Option<Condition>,
     },
+    /// A counter of the switch, and what it counts if there are several.
+    CheckStat {
+        name: String,
+        of: Option<String>,
+        check: Condition,
+    },
     RegisterWrite {
         name: String,
         index: u64,
@@ -100,16 +124,18 @@ pub enum Command {
         index: Option<Index>,
         rates: Vec<(u64, u64)>,
     },
-    /// One copy for each port with its instance.
+    /// The parameters of `crc16_custom` or `crc32_custom`, by the width.
+    Crc {
+        width: u32,
+        params: CrcParams,
+    },
+    /// One copy for each port with its instance, and those of the group.
     MirroringAdd {
         session: u32,
         replicas: Vec<(u32, u16)>,
+        group: Option<u32>,
         truncate_bytes: u32,
         class_of_service: u8,
-    },
-    MirroringAddMc {
-        session: u32,
-        group: u32,
     },
     MirroringDelete {
         session: u32,
@@ -129,6 +155,7 @@ pub enum Command {
         ports: Vec<u32>,
     },
     Generator(Numbered),
+    Queue(Setting),
     PortStatus {
         port: u32,
         up: bool,
@@ -154,7 +181,11 @@ pub enum Command {
         fields: Vec<String>,
     },
     Wait {
-        ms: u64,
+        ns: u64,
+    },
+    /// Time from one packet to the next.
+    Step {
+        ns: u64,
     },
 }
 
@@ -165,6 +196,8 @@ pub enum Index {
     At(u64),
     /// Of the entry with this id.
     Entry(String),
+    /// Of the default action.
+    Default,
 }
 
 impl std::fmt::Display for Index {
@@ -172,6 +205,7 @@ impl std::fmt::Display for Index {
         match self {
             Index::At(i) => i.fmt(f),
             Index::Entry(id) => write!(f, "${id}"),
+            Index::Default => f.write_str("default"),
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct EntryText {
     pub keys: Vec<(String, String)>,
     /// Its action.
     pub action: ActionText,
+    /// Nanoseconds without a hit after which it is reported; 0 for none.
+    pub idle_ns: u64,
 }
 
 /// The one item among `names` that is called `name`.
@@ -400,8 +402,8 @@ pub fn build_matches(
 pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entry), TextError> {
     let (id, matches, priority) = build_matches(program, text)?;
     let action = build_entry_action(program, &program.tables[id.index()], &text.action)?;
-    let entry =
-        Entry { matches, priority, action, is_const: false, metadata: Vec::new(), idle_timeout_ns: 0 };
+    let (metadata, idle_timeout_ns) = (Vec::new(), text.idle_ns);
+    let entry = Entry { matches, priority, action, is_const: false, metadata, idle_timeout_ns };
     Ok((id, entry))
 }
 
@@ -420,7 +422,7 @@ pub fn parse_entry(text: &str) -> Result<EntryText, TextError> {
             keys.push((name.to_string(), value.to_string()));
         }
     }
-    Ok(EntryText { table, priority, keys, action: parse_action(right)? })
+    Ok(EntryText { table, priority, keys, action: parse_action(right)?, idle_ns: 0 })
 }
 
 /// Reads `action(param=value, ...)`, or `action` alone.

@@ -74,18 +74,16 @@ impl<'a> Fill<'a> {
             Command::RegisterWrite { name, index, value } => self.write_register(name, *index, value)?,
             Command::RegisterReset { name } => self.reset_register(name)?,
             Command::MeterSetRates { name, index, rates } => self.set_meter(name, index.as_ref(), rates)?,
-            Command::MirroringAdd { session, replicas, truncate_bytes, class_of_service } => {
+            Command::Crc { width: 16, params } => self.state.set_crc16_custom(*params),
+            Command::Crc { params, .. } => self.state.set_crc32_custom(*params),
+            Command::MirroringAdd { session, replicas, group, truncate_bytes, class_of_service } => {
                 let replica = |(port, instance): &(u32, u16)| Replica { port: *port, instance: *instance };
                 let of = CloneSession {
                     replicas: replicas.iter().map(replica).collect(),
-                    multicast_group: None,
+                    multicast_group: *group,
                     truncate_bytes: *truncate_bytes,
                     class_of_service: *class_of_service,
                 };
-                self.add_session(*session, of)?;
-            }
-            Command::MirroringAddMc { session, group } => {
-                let of = CloneSession { multicast_group: Some(*group), ..CloneSession::default() };
                 self.add_session(*session, of)?;
             }
             Command::MirroringDelete { session } => {
@@ -97,16 +95,25 @@ impl<'a> Fill<'a> {
             }
             Command::NodeUpdate { node, ports } => self.update_node(*node, ports)?,
             Command::NodeAssociate { group, node } => self.associate(*group, *node)?,
-            Command::Packet { .. }
+            Command::Switch(_)
+            | Command::Packet { .. }
             | Command::Expect { .. }
             | Command::NoPacket
+            | Command::InOrder
+            | Command::ExpectDigest(_)
+            | Command::ExpectLog(_)
+            | Command::ExpectIdle(_)
+            | Command::Refuse { .. }
             | Command::CheckCounter { .. }
             | Command::CheckRegister { .. }
+            | Command::CheckStat { .. }
             | Command::MeterGetRates { .. }
             | Command::MirroringGet { .. }
             | Command::Generator(_)
+            | Command::Queue(_)
             | Command::PortStatus { .. }
-            | Command::Wait { .. } => return Ok(false),
+            | Command::Wait { .. }
+            | Command::Step { .. } => return Ok(false),
         }
         Ok(true)
     }

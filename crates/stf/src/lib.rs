@@ -2,25 +2,32 @@
 //!
 //! | statement | meaning |
 //! |---|---|
+//! | `switch [cpu-port=N] [priority-queues=N] ...` | the switch of the test, before all other statements (ours) |
 //! | `packet PORT HEX` | a packet arrives; what it causes happens before the next statement |
-//! | `expect PORT [HEX][$]` | the next packet that leaves on that port; `*` stands for any digit; without `$` it may be longer; without data any packet does |
+//! | `expect PORT [HEX][$] [@TIME]` | the next packet that leaves on that port; `*` stands for any digit; without `$` it may be longer; without data any packet does |
 //! | `no_packet` | nothing has left since the last `packet` |
-//! | `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]` | an entry; a larger priority wins; `$ID` names it from then on |
+//! | `in_order` | packets leave in the order of the statements below that expect them, each before its own (ours) |
+//! | `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [idle=TIME] [= ID]` | an entry; a larger priority wins; `$ID` names it from then on |
 //! | `setdefault TABLE ACTION(...)` | the default action |
 //! | `remove all` | every entry of every table that is not `const` |
 //! | `remove TABLE [PRIORITY] KEY:MATCH ...`, `remove $ID` | one entry (ours) |
-//! | `check_counter NAME(INDEX) [packets\|bytes OP VALUE]` | `OP` is one of `==`, `!=`, `<`, `<=`, `>`, `>=`; for a direct counter `INDEX` is `$ID` |
+//! | `refuse "REASON" STATEMENT` | the switch refuses it, and says so (ours) |
+//! | `check_counter NAME(INDEX) [packets\|bytes OP VALUE]` | `OP` is one of `==`, `!=`, `<`, `<=`, `>`, `>=`; for a direct counter `INDEX` is `$ID` or `default` |
 //! | `counter_read NAME INDEX`, `counter_write NAME INDEX PACKETS BYTES` | |
 //! | `register_read NAME INDEX`, `register_write NAME INDEX VALUE`, `register_reset NAME` | |
 //! | `check_register NAME(INDEX) OP VALUE` | ours |
-//! | `meter_get_rates NAME INDEX`, `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, `meter_array_set_rates NAME ...` | rates in units per microsecond; for a direct meter `INDEX` is `$ID` |
-//! | `mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`, `mirroring_get SESSION` | clone sessions |
+//! | `meter_get_rates NAME INDEX`, `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, `meter_array_set_rates NAME ...` | rates in units per microsecond; for a direct meter `INDEX` is `$ID` or `default` |
+//! | `check_stat NAME OP VALUE`, `check_stat NAME(OF) OP VALUE` | what the switch counts (ours) |
+//! | `expect_digest HEX`, `expect_log TEXT`, `expect_idle none`, `expect_idle $ID ...` | what it reports (ours) |
+//! | `mirroring_add SESSION PORT[:INSTANCE] ... [group=N] [bytes=N] [class=N]`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`, `mirroring_get SESSION` | clone sessions |
 //! | `mc_mgrp_create GROUP`, `mc_node_create INSTANCE PORT ...`, `mc_node_update NODE PORT ...`, `mc_node_associate GROUP NODE` | multicast; nodes are numbered from 0 |
 //! | `member_create PROFILE MEMBER ACTION(...)`, `group_create PROFILE GROUP MEMBER[:WEIGHT[:PORT]] ... [size=N]` | action profiles and selectors (ours); entries of their tables do `member(MEMBER)` or `group(GROUP)` |
 //! | `value_set_add NAME MATCH[,MATCH ...]` | a member of a parser value set (ours) |
+//! | `crc16_custom POLYNOMIAL INITIAL FINAL_XOR REFLECT_IN REFLECT_OUT`, `crc32_custom ...` | parameters of hashes (ours) |
+//! | `queue SETTING` | of queues, as [`queues::Setting`] (ours) |
 //! | `generator NUMBER:period=TIME,port=PORT[,packets=N][,header=no],template=HEX`, `generator NUMBER:port-down,...`, `generator NUMBER:off` | a packet generator (ours) |
 //! | `port_down PORT`, `port_up PORT` | the port has no carrier, or has one again (ours) |
-//! | `wait [MILLISECONDS]` | time passes, a second unless told; packets may leave meanwhile |
+//! | `wait [MILLISECONDS]`, `wait TIME`, `step TIME` | time passes, a second by default, or after each packet; packets may leave meanwhile |
 //!
 //! Packets expected on a port are matched in order, and there must be no others on any port that the test names. `#`
 //! starts a comment. Matches are written as in [`entries::parse_match`]. Every statement is executed; one that is not
@@ -34,8 +41,10 @@ pub mod entries;
 mod fill;
 pub mod generator;
 mod parse;
+pub mod queues;
 mod rig;
 mod run;
+mod settings;
 
 pub use command::{Command, Condition, Index, Line};
 pub use dump::{Dump, Part, dump};
@@ -43,6 +52,9 @@ pub use fill::fill;
 pub use parse::parse;
 pub use rig::{Rig, RigError};
 pub use run::{run, run_watched};
+pub use settings::{Settings, config};
+
+use pointsman_v1model::Time;
 
 /// An error of a test, or of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +126,7 @@ pub enum FailureKind {
     Unexpected(Sent),
     /// Packets in front of `no_packet`.
     NotNone(Vec<Sent>),
-    /// Of a counter, register, meter or clone session.
+    /// Of a counter, register, meter, clone session or message, or of the time or order of a packet.
     Cell,
 }
 
@@ -127,6 +139,10 @@ pub struct Sent {
     pub port: u32,
     /// How many packets left on this port before it during the statement.
     pub nth: usize,
+    /// How many packets left on all ports before it.
+    pub number: usize,
+    /// When it left.
+    pub at: Time,
     /// The packet.
     pub bytes: Vec<u8>,
 }

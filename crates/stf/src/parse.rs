@@ -1,11 +1,17 @@
 //! Text to commands.
 
+mod entries;
 mod error;
 
 use crate::StfError;
 use crate::command::{Command, Condition, Index, Line};
-use crate::entries::{ActionText, EntryText};
-use error::StatementError;
+use crate::entries::ActionText;
+use crate::settings::Settings;
+use pointsman_v1model::units::nanoseconds;
+use pointsman_v1model::{CrcParams, Time};
+
+use entries::{action_text, entry, entry_of, split_words};
+pub(crate) use error::StatementError;
 
 type Result<T> = std::result::Result<T, StatementError>;
 
@@ -16,7 +22,11 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Line>, StfError> {
         let number = i + 1;
         let line = without_comment(line).trim();
         if !line.is_empty() {
-            let command = command(line).map_err(|e| StfError { line: number, message: e.to_string() })?;
+            let command = command(line).and_then(|command| match command {
+                Command::Switch(_) if !lines.is_empty() => Err(StatementError::Late),
+                command => Ok(command),
+            });
+            let command = command.map_err(|e| StfError { line: number, message: e.to_string() })?;
             lines.push(Line { number, command });
         }
     }
@@ -62,15 +72,22 @@ impl Statement<'_> {
 type Reader = fn(&Statement<'_>) -> Result<Command>;
 
 /// All statements: the first word, how many words follow, if that is fixed, and the reader, which may rely on that number.
-const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
+const STATEMENTS: [(&str, Option<usize>, Reader); 42] = [
+    ("switch", None, |s| Settings::read(&s.words).map(Command::Switch)),
     ("packet", None, packet),
     ("expect", None, expect),
     ("no_packet", Some(0), |_| Ok(Command::NoPacket)),
+    ("in_order", Some(0), |_| Ok(Command::InOrder)),
+    ("expect_digest", None, |s| bytes(&digits(s.rest)?).map(Command::ExpectDigest)),
+    ("expect_log", None, expect_log),
+    ("expect_idle", None, expect_idle),
+    ("refuse", None, refuse),
     ("add", None, |s| entry(s.rest).map(|(entry, id)| Command::Add { entry, id })),
     ("setdefault", None, set_default),
     ("remove", None, remove),
     ("check_counter", None, check_counter),
     ("check_register", None, check_register),
+    ("check_stat", None, check_stat),
     ("counter_read", Some(2), |s| {
         Ok(Command::CheckCounter { name: s.name(0), index: s.cell(1)?, check: None })
     }),
@@ -89,7 +106,10 @@ const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
     ("meter_set_rates", None, meter_set_rates),
     ("meter_array_set_rates", None, meter_array_set_rates),
     ("mirroring_add", None, mirroring_add),
-    ("mirroring_add_mc", Some(2), |s| Ok(Command::MirroringAddMc { session: s.int(0)?, group: s.int(1)? })),
+    ("mirroring_add_mc", Some(2), |s| {
+        let (session, group) = (s.int(0)?, Some(s.int(1)?));
+        Ok(Command::MirroringAdd { session, replicas: vec![], group, truncate_bytes: 0, class_of_service: 0 })
+    }),
     ("mirroring_delete", Some(1), |s| Ok(Command::MirroringDelete { session: s.int(0)? })),
     ("mirroring_get", Some(1), |s| Ok(Command::MirroringGet { session: s.int(0)? })),
     ("mc_mgrp_create", Some(1), |s| Ok(Command::GroupCreate { group: s.int(0)? })),
@@ -105,10 +125,17 @@ const STATEMENTS: [(&str, Option<usize>, Reader); 31] = [
     ("member_create", None, member_create),
     ("group_create", None, group_create),
     ("value_set_add", None, value_set_add),
+    ("crc16_custom", Some(5), |s| {
+        let n = |at| s.int::<u16>(at).map(u32::from);
+        crc(s, 16, [n(0)?, n(1)?, n(2)?])
+    }),
+    ("crc32_custom", Some(5), |s| crc(s, 32, [s.int(0)?, s.int(1)?, s.int(2)?])),
     ("generator", None, |s| Ok(Command::Generator(s.rest.parse()?))),
+    ("queue", None, |s| Ok(Command::Queue(s.rest.parse()?))),
     ("port_down", Some(1), |s| Ok(Command::PortStatus { port: s.int(0)?, up: false })),
     ("port_up", Some(1), |s| Ok(Command::PortStatus { port: s.int(0)?, up: true })),
     ("wait", None, wait),
+    ("step", Some(1), |s| Ok(Command::Step { ns: time(s.words[0])? })),
 ];
 
 fn command(line: &str) -> Result<Command> {
@@ -127,16 +154,25 @@ fn command(line: &str) -> Result<Command> {
 
 fn packet(s: &Statement<'_>) -> Result<Command> {
     let (port, data) = port_and_data(s.rest)?;
+    Ok(Command::Packet { port, bytes: bytes(&data)? })
+}
+
+/// Whole bytes of hexadecimal digits.
+fn bytes(data: &str) -> Result<Vec<u8>> {
     if !data.len().is_multiple_of(2) {
         return Err(StatementError::HalfByte(data.len()));
     }
     let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
     let bytes: Option<Vec<u8>> = data.as_bytes().chunks(2).map(byte).collect();
-    Ok(Command::Packet { port, bytes: bytes.ok_or(StatementError::Wildcard)? })
+    bytes.ok_or(StatementError::Wildcard)
 }
 
 fn expect(s: &Statement<'_>) -> Result<Command> {
-    let (port, data) = port_and_data(s.rest)?;
+    let (packet, at) = match s.rest.split_once('@') {
+        Some((packet, at)) => (packet.trim_end(), Some(Time(time(at.trim())?))),
+        None => (s.rest, None),
+    };
+    let (port, data) = port_and_data(packet)?;
     let exact = data.ends_with('$');
     let digits = data.trim_end_matches('$').to_string();
     if digits.contains('$') {
@@ -144,7 +180,34 @@ fn expect(s: &Statement<'_>) -> Result<Command> {
     }
     // A lone $ is a packet without any bytes.
     let digits = (exact || !digits.is_empty()).then_some(digits);
-    Ok(Command::Expect { port, digits, exact })
+    Ok(Command::Expect { port, digits, exact, at })
+}
+
+fn expect_log(s: &Statement<'_>) -> Result<Command> {
+    match unquoted(s.rest) {
+        text if text.is_empty() => Err(StatementError::Usage("expect_log TEXT")),
+        text => Ok(Command::ExpectLog(text)),
+    }
+}
+
+fn expect_idle(s: &Statement<'_>) -> Result<Command> {
+    let names = match s.words.as_slice() {
+        ["none"] => Some(Vec::new()),
+        [] => None,
+        words => words.iter().map(|w| w.strip_prefix('$').map(str::to_string)).collect(),
+    };
+    names.map(Command::ExpectIdle).ok_or(StatementError::Usage("expect_idle none, or expect_idle $ID ..."))
+}
+
+fn refuse(s: &Statement<'_>) -> Result<Command> {
+    let usage = StatementError::Usage("refuse \"REASON\" STATEMENT");
+    let quoted = s.rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+    let one = |(reason, statement): &(&str, &str)| {
+        let word = statement.split_whitespace().next().unwrap_or_default();
+        !reason.is_empty() && !word.eq_ignore_ascii_case("refuse")
+    };
+    let (reason, statement) = quoted.filter(one).ok_or(usage)?;
+    Ok(Command::Refuse { reason: reason.to_string(), command: Box::new(command(statement.trim())?) })
 }
 
 fn set_default(s: &Statement<'_>) -> Result<Command> {
@@ -182,6 +245,27 @@ fn check_register(s: &Statement<'_>) -> Result<Command> {
     let (name, index, rest) = name_and_index(s.rest)?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     Ok(Command::CheckRegister { name, index: int(index)?, check: Some(condition(&words)?) })
+}
+
+fn check_stat(s: &Statement<'_>) -> Result<Command> {
+    let (name, of, rest) = match s.words.first() {
+        Some(word) if !word.contains('(') => (word.to_string(), None, &s.rest[word.len()..]),
+        _ => name_and_index(s.rest).map(|(name, of, rest)| (name, Some(of.to_string()), rest))?,
+    };
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    Ok(Command::CheckStat { name, of, check: condition(&words)? })
+}
+
+/// Numbers of a sum, and whether input and output are reflected.
+fn crc(s: &Statement<'_>, width: u32, [polynomial, initial, final_xor]: [u32; 3]) -> Result<Command> {
+    let reflect = |at: usize| match s.words[at] {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(StatementError::Reflect(other.to_string())),
+    };
+    let (reflect_input, reflect_output) = (reflect(3)?, reflect(4)?);
+    let params = CrcParams { polynomial, initial, final_xor, reflect_input, reflect_output };
+    Ok(Command::Crc { width, params })
 }
 
 fn meter_set_rates(s: &Statement<'_>) -> Result<Command> {
@@ -236,11 +320,12 @@ fn group_create(s: &Statement<'_>) -> Result<Command> {
 
 fn mirroring_add(s: &Statement<'_>) -> Result<Command> {
     const USAGE: StatementError =
-        StatementError::Usage("mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]");
+        StatementError::Usage("mirroring_add SESSION PORT[:INSTANCE] ... [group=N] [bytes=N] [class=N]");
     let [session, rest @ ..] = s.words.as_slice() else { return Err(USAGE) };
-    let (mut replicas, mut truncate_bytes, mut class_of_service) = (Vec::new(), 0, 0);
+    let (mut replicas, mut group, mut truncate_bytes, mut class_of_service) = (Vec::new(), None, 0, 0);
     for word in rest {
         match word.split_once('=') {
+            Some(("group", n)) => group = Some(int(n)?),
             Some(("bytes", n)) => truncate_bytes = int(n)?,
             Some(("class", n)) => class_of_service = int(n)?,
             Some(_) => return Err(USAGE),
@@ -254,7 +339,8 @@ fn mirroring_add(s: &Statement<'_>) -> Result<Command> {
     match replicas.is_empty() && rest.is_empty() {
         true => Err(USAGE),
         false => {
-            Ok(Command::MirroringAdd { session: int(session)?, replicas, truncate_bytes, class_of_service })
+            let session = int(session)?;
+            Ok(Command::MirroringAdd { session, replicas, group, truncate_bytes, class_of_service })
         }
     }
 }
@@ -268,10 +354,20 @@ fn value_set_add(s: &Statement<'_>) -> Result<Command> {
 
 fn wait(s: &Statement<'_>) -> Result<Command> {
     match s.words.as_slice() {
-        [] => Ok(Command::Wait { ms: 1000 }),
-        [ms] => Ok(Command::Wait { ms: int::<u32>(ms)?.into() }),
-        _ => Err(StatementError::Usage("wait [MILLISECONDS]")),
+        [] => Ok(Command::Wait { ns: 1_000_000_000 }),
+        [text] => match int::<u32>(text) {
+            Ok(ms) => Ok(Command::Wait { ns: u64::from(ms) * 1_000_000 }),
+            Err(e) => time(text).map(|ns| Command::Wait { ns }).map_err(|_| e),
+        },
+        _ => Err(StatementError::Usage("wait [MILLISECONDS], or wait TIME such as 5us")),
     }
+}
+
+/// `0`, or a time with its unit that is not too long to wait for: in nanoseconds.
+fn time(text: &str) -> Result<u64> {
+    let ns = (text == "0").then_some(0).or_else(|| nanoseconds(text));
+    ns.filter(|ns| *ns <= u64::from(u32::MAX) * 1_000_000)
+        .ok_or_else(|| StatementError::Time(text.to_string()))
 }
 
 fn int<T: TryFrom<u64>>(text: &str) -> Result<T> {
@@ -288,17 +384,23 @@ fn unquoted(text: &str) -> String {
 
 fn port_and_data(text: &str) -> Result<(u32, String)> {
     let (port, data) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let data: String = data.chars().filter(|c| !c.is_whitespace()).collect();
-    if let Some(c) = data.chars().find(|c| !c.is_ascii_hexdigit() && !"*$".contains(*c)) {
-        return Err(StatementError::Digit(c));
-    }
-    Ok((int(port)?, data.to_ascii_lowercase()))
+    Ok((int(port)?, digits(data)?))
 }
 
-/// An index, or `$ID` of an entry.
+/// Hexadecimal digits, `*` or `$`, without the blanks between them.
+fn digits(text: &str) -> Result<String> {
+    let data: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    match data.chars().find(|c| !c.is_ascii_hexdigit() && !"*$".contains(*c)) {
+        Some(c) => Err(StatementError::Digit(c)),
+        None => Ok(data.to_ascii_lowercase()),
+    }
+}
+
+/// An index, `$ID` of an entry, or `default`.
 fn cell(text: &str) -> Result<Index> {
     match text.strip_prefix('$') {
         Some(id) => Ok(Index::Entry(id.to_string())),
+        None if text == "default" => Ok(Index::Default),
         None => int(text).map(Index::At),
     }
 }
@@ -329,110 +431,6 @@ fn rates(words: &[&str]) -> Result<Vec<(u64, u64)>> {
     };
     let rates: Option<Vec<_>> = words.iter().map(one).collect();
     rates.filter(|r| r.len() == 2).ok_or(StatementError::Rates)
-}
-
-/// Splits at blanks that are neither inside quotes nor inside parentheses.
-fn split_words(text: &str) -> Vec<String> {
-    let (mut words, mut word) = (Vec::new(), String::new());
-    let (mut quoted, mut depth) = (false, 0usize);
-    for c in text.chars() {
-        match c {
-            '"' => {
-                quoted = !quoted;
-                continue;
-            }
-            '(' if !quoted => depth += 1,
-            ')' if !quoted => depth = depth.saturating_sub(1),
-            c if c.is_whitespace() && !quoted => {
-                if depth == 0 && !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                continue;
-            }
-            _ => {}
-        }
-        word.push(c);
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    words
-}
-
-/// `TABLE [PRIORITY] KEY:MATCH ... ACTION(...) [= ID]`
-fn entry(text: &str) -> Result<(EntryText, Option<String>)> {
-    let mut words = split_words(text);
-    let mut id = None;
-    if let [.., eq, name] = words.as_slice()
-        && eq == "="
-    {
-        id = Some(name.clone());
-        words.truncate(words.len() - 2);
-    }
-    // The parameters may be separated from the action's name.
-    if let [.., name, args] = words.as_slice()
-        && args.starts_with('(')
-    {
-        let whole = format!("{name}{args}");
-        words.truncate(words.len() - 2);
-        words.push(whole);
-    }
-    match words.as_slice() {
-        [left @ .., action] if !left.is_empty() => Ok((entry_of(left, action_text(action)?)?, id)),
-        _ => Err(StatementError::Usage("add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)")),
-    }
-}
-
-/// `TABLE [PRIORITY] KEY:MATCH ...`
-fn entry_of(words: &[String], action: ActionText) -> Result<EntryText> {
-    let [table, words @ ..] = words else { return Err(StatementError::NoTable) };
-    let (mut priority, mut keys) = (None, Vec::new());
-    for (i, word) in words.iter().enumerate() {
-        match split_key(word) {
-            Some((key, value)) => keys.push((key.to_string(), value.to_string())),
-            None if i == 0 => {
-                // Tables with priorities want 1 or more; tests start at 0.
-                let p: i32 = int::<u64>(word)
-                    .ok()
-                    .and_then(|p| i32::try_from(p).ok()?.checked_add(1))
-                    .ok_or_else(|| StatementError::Priority(word.clone()))?;
-                priority = Some(p);
-            }
-            None => return Err(StatementError::Key(word.clone())),
-        }
-    }
-    Ok(EntryText { table: table.clone(), priority, keys, action })
-}
-
-/// `KEY:MATCH`; a key may be a slice such as `meta.x[7:0]`.
-fn split_key(word: &str) -> Option<(&str, &str)> {
-    let mut depth = 0;
-    let colon = word.bytes().position(|b| {
-        match b {
-            b'[' => depth += 1,
-            b']' => depth -= 1,
-            _ => {}
-        }
-        b == b':' && depth <= 0
-    })?;
-    Some((&word[..colon], &word[colon + 1..]))
-}
-
-/// `ACTION(PARAM:VALUE, ...)`
-fn action_text(text: &str) -> Result<ActionText> {
-    let text: String = text.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
-    let wrong = || StatementError::Action(text.clone());
-    let (name, rest) = text.split_once('(').ok_or_else(wrong)?;
-    let args = rest.strip_suffix(')').ok_or_else(wrong)?;
-    let arg = |a: &str| match a.split_once(':') {
-        // An address may have colons itself, a parameter's name starts with a letter.
-        Some((n, v)) if n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') => {
-            (Some(n.to_string()), v.to_string())
-        }
-        _ => (None, a.to_string()),
-    };
-    let args = args.split(',').filter(|a| !a.is_empty()).map(arg).collect();
-    Ok(ActionText { name: name.to_string(), args })
 }
 
 #[cfg(test)]

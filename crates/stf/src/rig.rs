@@ -70,17 +70,24 @@ impl<E: Executor> Rig<E> {
 
     /// Lets `ms` milliseconds pass, and returns the packets that leave meanwhile.
     pub fn run_ms(&mut self, ms: u64) -> Vec<Output> {
-        let end = self.now.plus_ns(ms * 1_000_000);
-        let mut out = Vec::new();
+        self.run_until(self.now.plus_ns(ms * 1_000_000)).into_iter().map(|(_, output)| output).collect()
+    }
+
+    /// Lets time pass until `end`, and returns the packets that leave meanwhile, with their times.
+    pub fn run_until(&mut self, end: Time) -> Vec<(Time, Output)> {
+        let mut all = Vec::new();
         while let Some(at) = self.switch.next_poll().filter(|at| *at <= end) {
             self.now = self.now.max(at);
+            let mut out = Vec::new();
+            let more = self.switch.poll(self.now, BUDGET, &mut out).more;
+            all.extend(out.into_iter().map(|output| (self.now, output)));
             // A packet that recirculates for ever must not stop the clock.
-            if self.switch.poll(self.now, BUDGET, &mut out).more {
+            if more {
                 break;
             }
         }
         self.now = end;
-        out
+        all
     }
 
     /// A packet arrives; returns the packets that leave because of it. It is processed in place, as on the wire.

@@ -25,7 +25,7 @@ control I(inout headers h, inout meta m, inout standard_metadata_t s) {
     table loosely { key = { h.h.b : ternary; h.h.c : range; h.h.a : optional; } actions = { send; set; } }
     table sliced { key = { h.h.c[7:0] : exact; } actions = { send; } }
     table chosen { key = { h.h.a : exact; h.h.b : selector; } actions = { send; set; } implementation = spread; }
-    table measured { key = { h.h.a : exact; } actions = { measure; NoAction; } meters = limit; }
+    table measured { key = { h.h.a : exact; } actions = { measure; NoAction; } meters = limit; support_timeout = true; }
     table given {
         key = { h.h.k : exact; }
         actions = { send; NoAction; }

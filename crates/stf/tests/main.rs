@@ -40,11 +40,14 @@ fn all(state: &State) -> String {
             .map(|(handle, e)| {
                 let counter = state.direct_counter(id, Some(handle));
                 let meter = state.direct_meter(id, Some(handle)).map(|m| m.config());
-                format!("{:?} {:?} {:?} {counter:?} {meter:?}", e.matches, e.priority, e.action)
+                let idle = e.idle_timeout_ns;
+                format!("{:?} {:?} {:?} {idle} {counter:?} {meter:?}", e.matches, e.priority, e.action)
             })
             .collect();
         entries.sort();
-        out.push_str(&format!("{}: {:?}\n{}\n", table.name, store.default_action(), entries.join("\n")));
+        let default = (state.direct_counter(id, None), state.direct_meter(id, None).map(|m| m.config()));
+        out.push_str(&format!("{}: {:?} {default:?}\n", table.name, store.default_action()));
+        out.push_str(&entries.join("\n"));
     }
     for i in 0..program.externs.len() as u32 {
         let id = ExternInstanceId(i);

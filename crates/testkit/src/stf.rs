@@ -4,7 +4,6 @@ pub use pointsman_stf::{Report, StfError};
 
 use crate::error::ProgramError;
 use pointsman_ir::Executor;
-use pointsman_v1model::SwitchConfig;
 use std::path::Path;
 
 /// Runs a test against the program at `path` with the executor `E`; `includes` are searched for `#include`.
@@ -27,7 +26,7 @@ pub fn run_stf_with<E: Executor>(
 ) -> Result<Report, ProgramError> {
     let lines = pointsman_stf::parse(stf).map_err(ProgramError::Test)?;
     let program = crate::compile::compile_with(path, includes, macros)?;
-    let rig = crate::rig::Rig::<E>::on(program, SwitchConfig::default());
+    let rig = crate::rig::Rig::<E>::on(program, pointsman_stf::config(&lines));
     let mut rig = rig.map_err(ProgramError::Rig)?;
     pointsman_stf::run(&mut rig, &lines).map_err(ProgramError::Test)
 }

@@ -183,7 +183,7 @@ fn run(seed: u64, subject: &Subject) -> u64 {
 
 #[test]
 fn native_groups_are_those_of_the_interpreter() {
-    let (file, widths) = ("../v1model/tests/selector.p4", "tests/data/selectors.p4");
+    let (file, widths) = ("tests/v1model/selector.p4", "tests/data/selectors.p4");
     let subjects = [
         Subject { file, tables: &["I.selected"], actions: 2, one_shots: false },
         Subject { file, tables: &["I.selected"], actions: 2, one_shots: true },

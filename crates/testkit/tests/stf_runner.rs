@@ -1,9 +1,11 @@
 //! The runner of packet tests: tests that pass, that fail with a reason, and that are refused.
 
-use pointsman_testkit::ProgramError;
-use pointsman_testkit::compile::own_includes;
+use pointsman_ir::{Executor, Program};
+use pointsman_testkit::compile::{compile_text, own_includes};
 use pointsman_testkit::stf::{Report, run_stf};
+use pointsman_testkit::{ProgramError, Rig};
 use std::path::Path;
+use std::sync::Arc;
 
 fn run(stf: &str) -> Result<Report, ProgramError> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stf_runner.p4");
@@ -71,6 +73,12 @@ fn packets_that_the_switch_refuses() {
 /// Both executors pass a test of a program with this ingress.
 #[track_caller]
 fn passes_with(ingress: &str, stf: &str) {
+    assert_eq!(ran_with(ingress, stf), "", "{stf}");
+}
+
+/// The failures, or the error, of a program with this ingress, the same on both executors.
+#[track_caller]
+fn ran_with(ingress: &str, stf: &str) -> String {
     let program = format!(
         "#include <core.p4>\n#include <v1model.p4>\nheader x_t {{ bit<8> v; bit<8> c; bit<64> n; }}\n\
          struct h_t {{ x_t x; }} struct m_t {{ }}\n\
@@ -82,16 +90,20 @@ fn passes_with(ingress: &str, stf: &str) {
          control D(packet_out b, in h_t h) {{ apply {{ b.emit(h.x); }} }}\n\
          V1Switch(P(), V(), I(), E(), V(), D()) main;"
     );
-    let file = std::env::temp_dir().join(format!("stf-runner-{}-{}.p4", std::process::id(), ingress.len()));
-    std::fs::write(&file, program).expect("a program");
-    let reports = [
-        run_stf::<pointsman_interp::Interp>(&file, &[&own_includes()], stf),
-        run_stf::<pointsman_engine::Engine>(&file, &[&own_includes()], stf),
-    ];
-    std::fs::remove_file(&file).expect("it is there");
-    for report in reports {
-        let report = report.unwrap_or_else(|e| panic!("{e}"));
-        assert!(report.passed(), "{:?}", report.failures);
+    let program = compile_text("some/where/stf-runner.p4", &program, &[&own_includes()]);
+    let program = program.unwrap_or_else(|(_, all)| panic!("{all}"));
+    let interpreted = ran_on::<pointsman_interp::Interp>(&program, stf);
+    assert_eq!(ran_on::<pointsman_engine::Engine>(&program, stf), interpreted);
+    interpreted
+}
+
+fn ran_on<E: Executor>(program: &Arc<Program>, stf: &str) -> String {
+    let lines = pointsman_stf::parse(stf).unwrap_or_else(|e| panic!("{e}"));
+    let mut rig =
+        Rig::<E>::on(program.clone(), pointsman_stf::config(&lines)).unwrap_or_else(|e| panic!("{e}"));
+    match pointsman_stf::run(&mut rig, &lines) {
+        Ok(report) => report.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        Err(e) => e.to_string(),
     }
 }
 
@@ -235,6 +247,126 @@ fn copies() {
     refused("mc_node_create 0 1\nmc_node_associate 7 0", "no group 7");
     refused("mc_mgrp_create 0", "multicast group 0 means no multicast");
     refused("mirroring_delete 9", "no such group or session");
+}
+
+#[test]
+fn order_and_times() {
+    let copies =
+        "add by_kind data.kind:1 mirror(port:2, session:9)\nmirroring_add 9 6\nin_order\npacket 0 01000000\n";
+    passes(&format!("{copies}expect 6\nexpect 2"));
+    fails(&format!("{copies}expect 2\nexpect 6"), "line 6: port 6: it left before the packet of line 5");
+    fails(
+        &format!("{TO_2}in_order\nexpect 2\npacket 0 01000000"),
+        "line 3: port 2: it left only during line 4",
+    );
+    // Time begins at 1 ms; a packet takes none, and then a step passes.
+    let two = "packet 0 01000000\npacket 0 01000000\n";
+    passes(&format!("{TO_2}{two}expect 2 @1ms\nexpect 2 @2ms"));
+    passes(&format!(
+        "{TO_2}step 5us\n{two}wait 3us\npacket 0 01000000\nexpect 2 @1ms\nexpect 2 @1005us\nexpect 2 @1013us"
+    ));
+    fails(
+        &format!("{TO_2}step 0\n{two}expect 2\nexpect 2 @2ms"),
+        "line 6: port 2: it left at 1000us, not at 2000us",
+    );
+    // A packet each 10 ms, of which only one waits.
+    let slow = format!("{TO_2}queue 2=100,1\nstep 0\n{two}packet 0 01000000\nwait\n");
+    passes(&format!("{slow}expect 2 @1ms\nexpect 2 @11ms\ncheck_stat drops(queue_full) == 1"));
+    refused("queue 600=1", "line 1: no packet comes in on port 600");
+    refused("queue 1:3=1", "no queue of priority 3: each port has 1");
+    refused("queue all=1Gbit", "the switch has no list of ports: name them");
+}
+
+#[test]
+fn the_switch_of_a_test() {
+    let copy = "add by_kind data.kind:1 mirror(port:2, session:9)\nmirroring_add 9 500 bytes=2\n";
+    passes(&format!(
+        "switch cpu-port=500\n{copy}packet 500 01000000\nexpect 500 0100$\nexpect 2 01000000$\ncheck_stat to_cpu == 1\n\
+                     check_stat received_from_cpu == 1"
+    ));
+    passes(&format!("switch max-descendants=1\n{copy}packet 0 01000000\nexpect 500\nexpect 2"));
+    refused("switch priority-queues=9", "queues_per_port is 9: choose 1 to 8");
+    refused("wait\nswitch cpu-port=1", "the switch is set before all other statements");
+    // A group besides the ports of a session.
+    let group = "mc_mgrp_create 7\nmc_node_create 11 4\nmc_node_associate 7 0\n";
+    passes(&format!(
+        "{group}{TO_2}add by_kind data.kind:2 mirror(port:2, session:9)\nmirroring_add 9 6 group=7\n\
+                     packet 0 02000000\nexpect 2\nexpect 6\nexpect 4 0200000b"
+    ));
+}
+
+#[test]
+fn refusals_and_statistics() {
+    passes(&format!("{TO_2}refuse \"already exists\" {TO_2}packet 0 01000000\nexpect 2"));
+    refused(&format!("refuse \"already exists\" {TO_2}"), "line 1: it was not refused");
+    refused(
+        &format!("{TO_2}refuse \"full\" {TO_2}"),
+        "line 2: it was refused, but: an entry with this match",
+    );
+    refused("refuse \"port\" packet 600 00", "only statements that fill");
+    passes("packet 0 02000000\ncheck_stat drops(ingress) == 1\ncheck_stat received >= 1");
+    passes(
+        "packet 0 02\ncheck_stat parser_errors(PacketTooShort) == 1\ncheck_stat anomalies(register_index) == 0",
+    );
+    fails("packet 0 02000000\ncheck_stat drops(ingress) == 2", "line 2: drops(ingress) is 1, not == 2");
+    refused("check_stat drops(none) == 0", "does not count drops(none); it counts: ingress, egress");
+    refused("check_stat drop == 0", "does not count drop; it counts: received");
+    refused("check_stat received(1) == 0", "does not count received(1)");
+    refused("check_stat received == x", "no number to compare with");
+}
+
+#[test]
+fn messages() {
+    let ingress = "apply { s.egress_spec = 1; log_msg(\"v = {}\", { h.x.v }); digest(1, { h.x.v, h.x.c }); assert(h.x.v != 9); }";
+    let packet = "packet 0 0701 0000000000000000\n";
+    passes_with(
+        ingress,
+        &format!(
+            "{packet}packet 0 0902 0000000000000000\nexpect 1\nexpect_digest 07 01\nexpect_log v = 7\n\
+                  expect_log \"v = 9\"\nexpect_digest 0902\nexpect_log stf-runner.p4:8: an assert was false; the packet was dropped"
+        ),
+    );
+    let fails = |stf: &str, want: &str| {
+        let got = ran_with(ingress, &format!("{packet}{stf}"));
+        assert!(got.contains(want), "{got}");
+    };
+    fails("expect_digest 0702", "line 2: the digest is 0701, not 0702");
+    fails("expect_digest 0701\nexpect_digest 0701", "line 3: no digest");
+    fails("expect_log v = 8", "line 2: the message is: v = 7");
+    fails("expect_log v = 7\nexpect_log v = 7", "line 3: no message");
+    fails("packet 0 0701 0000000000000000\nexpect_digest 0701", "an unexpected digest: 0701");
+    fails("packet 0 0701 0000000000000000\nexpect_log v = 7", "an unexpected message: v = 7");
+}
+
+#[test]
+fn idle_entries_and_default_actions() {
+    let ingress = "direct_counter(CounterType.packets) hits;\n\
+        table t { key = { h.x.v: exact; } actions = { NoAction; } counters = hits; support_timeout = true; default_action = NoAction(); }\n\
+        table u { key = { h.x.v: exact; } actions = { NoAction; } }\n\
+        apply { s.egress_spec = 1; t.apply(); u.apply(); }";
+    let add = "step 0\nadd t h.x.v:1 NoAction() idle=10ms = A\nadd t h.x.v:2 NoAction() idle=20ms = B\n";
+    let hit = "packet 0 0100 0000000000000000\nexpect 1\n";
+    passes_with(
+        ingress,
+        &format!(
+            "{add}wait 5ms\n{hit}wait 9ms\nexpect_idle none\nwait 1ms\nexpect_idle $A\nwait 5ms\nexpect_idle $B\n\
+                  wait 5ms\n{hit}expect_idle $A\ncheck_counter hits($A) packets == 2\ncheck_counter hits(default) packets == 0"
+        ),
+    );
+    passes_with(
+        ingress,
+        &format!(
+            "{hit}check_counter hits(default) packets == 1\ncounter_write hits default 7 0\n{hit}check_counter hits(default) packets == 8"
+        ),
+    );
+    let fails = |stf: &str, want: &str| {
+        let got = ran_with(ingress, &format!("{add}{stf}"));
+        assert!(got.contains(want), "{got}");
+    };
+    fails("wait 10ms\nexpect_idle none", "line 5: idle are entries of: I.t");
+    fails("expect_idle $A", "line 4: idle are entries of: no table");
+    fails("expect_idle $C", "no entry is named $C");
+    fails("add u h.x.v:1 NoAction() idle=1s", "the table has no idle timeouts");
 }
 
 #[test]

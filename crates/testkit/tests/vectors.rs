@@ -1,17 +1,35 @@
 //! The packet tests next to our programs: `p4/programs/<name>/tests/*.stf`.
 
+use crate::stf_restored;
+use pointsman_ir::Executor;
+use pointsman_testkit::ProgramError;
 use pointsman_testkit::compile::{compile_with, own_includes, own_libraries, own_program};
 use pointsman_testkit::rig::Rig;
-use pointsman_testkit::stf::run_stf_with;
+use pointsman_testkit::stf::{Report, run_stf_with};
+use std::path::Path;
 
 #[test]
 fn our_programs() {
-    run::<pointsman_interp::Interp>();
+    each(&run::<pointsman_interp::Interp>);
 }
 
 #[test]
 fn our_programs_as_native_code() {
-    run::<pointsman_engine::Engine>();
+    each(&run::<pointsman_engine::Engine>);
+}
+
+fn run<E: Executor>(program: &Path, macros: &[&str], test: &str) -> Result<Report, ProgramError> {
+    run_stf_with::<E>(program, &[&own_includes(), &own_libraries()], macros, test)
+}
+
+/// Some times during a test another switch continues with the state of the one before.
+#[test]
+fn our_programs_on_restored_switches() {
+    each(&|program, macros, test| {
+        let lines = pointsman_stf::parse(test).map_err(ProgramError::Test)?;
+        let program = compile_with(program, &[&own_includes(), &own_libraries()], macros)?;
+        Ok(stf_restored::run::<pointsman_interp::Interp>(&program, &lines, 4).0)
+    });
 }
 
 /// Nothing in them keeps packets from going through native code in one piece.
@@ -20,9 +38,8 @@ fn our_programs_in_one_go() {
     for (name, macros, _) in PROGRAMS {
         let config = pointsman_v1model::SwitchConfig::default();
         let program = compile_with(&own_program(name), &[&own_includes(), &own_libraries()], macros);
-        let rig = program.and_then(|p| {
-            Rig::<pointsman_engine::Engine>::on(p, config).map_err(pointsman_testkit::ProgramError::Rig)
-        });
+        let rig =
+            program.and_then(|p| Rig::<pointsman_engine::Engine>::on(p, config).map_err(ProgramError::Rig));
         assert!(rig.unwrap_or_else(|e| panic!("{name}: {e}")).switch.goes_through(), "{name}");
     }
 }
@@ -85,7 +102,11 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 53] = [
     ("tea-vpn", &["VPN_IPV4"], &[]),
 ];
 
-fn run<E: pointsman_ir::Executor>() {
+/// Runs a program, compiled with macros, with a packet test.
+type Run = dyn Fn(&Path, &[&str], &str) -> Result<Report, ProgramError>;
+
+/// Runs every test, which passes and names all ports on which packets leave.
+fn each(run: &Run) {
     let mut failures = Vec::new();
     let mut ran = 0;
     for (name, macros, folder) in PROGRAMS.iter().flat_map(|(n, m, dirs)| dirs.iter().map(move |d| (n, m, d)))
@@ -101,8 +122,7 @@ fn run<E: pointsman_ir::Executor>() {
         for file in files {
             let shown = format!("{} {}", file.display(), macros.join(" "));
             let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{shown}: {e}"));
-            let report = run_stf_with::<E>(&program, &[&own_includes(), &own_libraries()], macros, &text);
-            let report = report.unwrap_or_else(|e| panic!("{shown}: {e}"));
+            let report = run(&program, macros, &text).unwrap_or_else(|e| panic!("{shown}: {e}"));
             assert_eq!(report.unchecked, 0, "{shown}: packets left on ports that it does not name");
             failures.extend(report.failures.iter().map(|f| format!("{shown}: {f}")));
             ran += report.packets_in;

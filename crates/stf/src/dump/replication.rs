@@ -26,7 +26,9 @@ impl Writer<'_> {
         for (number, session) in self.state.replication.sessions() {
             let CloneSession { replicas, multicast_group, truncate_bytes, class_of_service } = session;
             match (replicas.as_slice(), multicast_group) {
-                ([], Some(group)) => self.line(&format!("mirroring_add_mc {number} {group}")),
+                ([], Some(group)) if (*truncate_bytes, *class_of_service) == (0, 0) => {
+                    self.line(&format!("mirroring_add_mc {number} {group}"))
+                }
                 (replicas, _) => {
                     let mut text = format!("mirroring_add {number}");
                     for r in replicas {
@@ -34,17 +36,17 @@ impl Writer<'_> {
                             if r.instance == 0 { String::new() } else { format!(":{}", r.instance) };
                         text.push_str(&format!(" {}{instance}", r.port));
                     }
+                    if let Some(group) = multicast_group {
+                        text.push_str(&format!(" group={group}"));
+                    }
                     if *truncate_bytes != 0 {
                         text.push_str(&format!(" bytes={truncate_bytes}"));
                     }
                     // A session without ports is a statement only with a further word.
-                    if *class_of_service != 0 || replicas.is_empty() {
+                    if *class_of_service != 0 || (replicas.is_empty() && multicast_group.is_none()) {
                         text.push_str(&format!(" class={class_of_service}"));
                     }
                     self.line(&text);
-                    if let Some(group) = multicast_group {
-                        self.lost(format!("multicast group {group} of clone session {number}"));
-                    }
                 }
             }
         }

@@ -4,7 +4,8 @@ use super::{Part, Writer, match_text, quoted};
 use pointsman_ir::{
     ActionCall, Entry, EntryAction, EntryHandle, ExternInstanceId, MatchKind, Table, TableId,
 };
-use pointsman_v1model::{CounterCell, TableState};
+use pointsman_v1model::{ActionProfile, CounterCell, TableState};
+use std::sync::Arc;
 
 impl Writer<'_> {
     /// Members and groups of action profiles. A group that came with its entry gets members of its own.
@@ -13,10 +14,11 @@ impl Writer<'_> {
             let id = ExternInstanceId(i as u32);
             let Some(profile) = self.state.profile(id) else { continue };
             let name = quoted(&object.name);
-            let Some(first) = profile.tables().first().copied() else { continue };
-            let table = &self.program.tables[first.index()];
+            if profile.tables().is_empty() {
+                continue;
+            }
             for (member, call) in profile.members() {
-                self.member(&name, table, member, call);
+                self.member(&name, profile, member, call);
             }
             for (number, group) in profile.groups() {
                 let members = group.members.iter().map(|m| weighted(m.member, m.weight, m.watch_port));
@@ -33,7 +35,7 @@ impl Writer<'_> {
                 let mut text = format!("group_create {name} {number}");
                 for of in &group.members {
                     member += 1;
-                    self.member(&name, table, member, &of.call);
+                    self.member(&name, profile, member, &of.call);
                     text.push_str(&weighted(member, of.weight, of.watch_port));
                 }
                 if group.algorithm.is_some() || group.counts_members.is_some() {
@@ -56,10 +58,15 @@ impl Writer<'_> {
         groups.collect()
     }
 
-    fn member(&mut self, profile: &str, table: &Table, member: u32, call: &ActionCall) {
-        match self.action(table, call) {
-            Ok(action) => self.line(&format!("member_create {profile} {member} {action}")),
-            Err(why) => self.lost(format!("member {member} of {profile}: {why} cannot be written")),
+    fn member(&mut self, name: &str, profile: &ActionProfile, member: u32, call: &Arc<ActionCall>) {
+        let mut listed = profile.tables().iter().filter_map(|t| Some((*t, profile.in_table(*t, call)?)));
+        let action = match listed.next() {
+            Some((table, call)) => self.action(&self.program.tables[table.index()], &call),
+            None => Err("an unknown action".to_string()),
+        };
+        match action {
+            Ok(action) => self.line(&format!("member_create {name} {member} {action}")),
+            Err(why) => self.lost(format!("member {member} of {name}: {why} cannot be written")),
         }
     }
 
@@ -80,11 +87,14 @@ impl Writer<'_> {
             for (handle, entry) in &now {
                 self.entry(id, table, *handle, entry, first.contains(&entry));
             }
-            if let Ok(cell) = self.state.direct_counter(id, None)
-                && cell != CounterCell::default()
-                && self.wants(Part::Counters)
-            {
-                self.lost(format!("the counter of the default action of {}", table.name));
+            let counter = self.state.direct_counter(id, None).ok().filter(|_| self.wants(Part::Counters));
+            if let (Some(cell), Some(of)) = (counter, self.attached(table, "direct_counter")) {
+                self.counter(&of, "default", cell);
+            }
+            let meter = self.state.direct_meter(id, None).ok().and_then(|m| m.config());
+            let meter = meter.filter(|_| self.wants(Part::Meters));
+            if let (Some(config), Some(of)) = (meter, self.attached(table, "direct_meter")) {
+                self.meter(&of, "default", config);
             }
         }
     }
@@ -128,9 +138,6 @@ impl Writer<'_> {
                 return self.lost(format!("entry{matches} of {}: {why} cannot be written", table.name));
             }
         };
-        if entry.idle_timeout_ns != 0 {
-            self.lost(format!("the idle timeout of entry{matches} of {}", table.name));
-        }
         if !entry.metadata.is_empty() {
             self.lost(format!("the metadata of entry{matches} of {}", table.name));
         }
@@ -148,8 +155,12 @@ impl Writer<'_> {
             self.entries += 1;
         }
         let label = if named { format!(" = e{}", self.entries) } else { String::new() };
+        let idle = match entry.idle_timeout_ns {
+            0 => String::new(),
+            ns => format!(" idle={ns}ns"),
+        };
         if !known || named {
-            self.line(&format!("add {name}{matches} {action}{label}"));
+            self.line(&format!("add {name}{matches} {action}{idle}{label}"));
         }
         let index = format!("$e{}", self.entries);
         let (counters, meters) =

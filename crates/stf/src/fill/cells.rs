@@ -13,9 +13,9 @@ impl Fill<'_> {
                 let id = find_extern(&self.program, "counter", name)?;
                 self.state.write_counter(id, *i, cell).map_err(RigError::from)
             }
-            Index::Entry(entry) => {
-                let (table, handle) = self.attached("direct_counter", name, entry)?;
-                self.state.set_direct_counter(table, Some(handle), cell).map_err(RigError::from)
+            of => {
+                let (table, handle) = self.attached("direct_counter", name, of)?;
+                self.state.set_direct_counter(table, handle, cell).map_err(RigError::from)
             }
         }
     }
@@ -43,9 +43,9 @@ impl Fill<'_> {
     ) -> Result<(), RigError> {
         let [(cir, cburst), (pir, pburst)] = rates[..] else { return Err(RigError::Rates) };
         let (now, config) = (self.now, Some(MeterConfig { cir, cburst, pir, pburst }));
-        if let Some(Index::Entry(entry)) = index {
-            let (table, handle) = self.attached("direct_meter", name, entry)?;
-            return self.state.set_direct_meter(now, table, Some(handle), config).map_err(RigError::from);
+        if let Some(of @ (Index::Entry(_) | Index::Default)) = index {
+            let (table, handle) = self.attached("direct_meter", name, of)?;
+            return self.state.set_direct_meter(now, table, handle, config).map_err(RigError::from);
         }
         let id = find_extern(&self.program, "meter", name)?;
         let size = self.state.meter(id).map_or(0, |m| m.len() as u64);

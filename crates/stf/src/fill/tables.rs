@@ -1,12 +1,13 @@
 //! Entries of tables, members of value sets, action profiles and selectors.
 
 use super::Fill;
+use crate::command::Index;
 use crate::entries::{
     ActionText, EntryText, TextError, build_action, build_entry, build_matches, build_member, find_extern,
     find_table, find_value_set,
 };
 use crate::rig::RigError;
-use pointsman_ir::{EntryHandle, ExternInstanceId, KeyMatch, Program, TableId};
+use pointsman_ir::{EntryHandle, ExternInstanceId, KeyMatch, Program, Table, TableId};
 use pointsman_v1model::{Group, GroupMember};
 
 impl Fill<'_> {
@@ -66,9 +67,13 @@ impl Fill<'_> {
     pub fn add_member(&mut self, profile: &str, member: u32, action: &ActionText) -> Result<(), RigError> {
         let program = &self.program.clone();
         let id = find_profile(program, profile)?;
-        let table = self.state.profile(id).and_then(|p| p.tables().first().copied());
-        let table = table.ok_or_else(|| RigError::Unused(profile.to_string()))?;
-        let call = build_action(program, &program.tables[table.index()], action)?;
+        let of = self.state.profile(id);
+        // Tables of one profile may list different actions.
+        let calls = of.iter().flat_map(|of| of.tables().iter().map(|t| (*of, *t))).map(|(of, table)| {
+            let call = build_action(program, &program.tables[table.index()], action)?;
+            Ok::<_, RigError>(of.of_table(table, call))
+        });
+        let call = calls.reduce(Result::or).ok_or_else(|| RigError::Unused(profile.to_string()))??;
         self.state.insert_member(id, member, call)?;
         Ok(())
     }
@@ -96,16 +101,27 @@ impl Fill<'_> {
         self.names.ids.get(id).copied().ok_or_else(|| RigError::NotNamed(id.to_string()))
     }
 
-    /// The entry `id`, whose table has the direct counter or meter `name`.
-    pub fn attached(&self, object: &str, name: &str, id: &str) -> Result<(TableId, EntryHandle), RigError> {
+    /// An entry of the table that has the direct counter or meter `name`; `None` for its default action.
+    pub fn attached(
+        &self,
+        object: &str,
+        name: &str,
+        of: &Index,
+    ) -> Result<(TableId, Option<EntryHandle>), RigError> {
         let program = &self.program.clone();
         let resource = find_extern(program, object, name)?;
+        let has = |table: &Table| table.extern_properties.iter().any(|(_, e)| *e == resource);
+        let Index::Entry(id) = of else {
+            let table =
+                program.tables.iter().position(has).ok_or_else(|| RigError::Unused(name.to_string()))?;
+            return Ok((TableId(table as u32), None));
+        };
         let (table, handle) = self.named(id)?;
         let table_of = &program.tables[table.index()];
-        match table_of.extern_properties.iter().any(|(_, e)| *e == resource) {
-            true => Ok((table, handle)),
+        match has(table_of) {
+            true => Ok((table, Some(handle))),
             false => {
-                let (table, id, name) = (table_of.name.to_string(), id.to_string(), name.to_string());
+                let (table, id, name) = (table_of.name.to_string(), id.clone(), name.to_string());
                 Err(RigError::NotAttached { table, id, name })
             }
         }

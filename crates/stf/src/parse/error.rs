@@ -1,6 +1,7 @@
 //! Why a line is not a statement.
 
 use crate::generator::GeneratorError;
+use crate::queues::SettingError;
 use std::fmt;
 
 /// How the left side of an entry is written.
@@ -52,6 +53,14 @@ pub enum StatementError {
     Action(String),
     /// Not a packet generator.
     Generator(GeneratorError),
+    /// Not a setting of queues.
+    Queue(SettingError),
+    /// Not a time, or too long.
+    Time(String),
+    /// Neither reflected nor not.
+    Reflect(String),
+    /// The settings of the switch come after other statements.
+    Late,
 }
 
 impl fmt::Display for StatementError {
@@ -81,6 +90,12 @@ impl fmt::Display for StatementError {
             StatementError::Key(word) => write!(f, "{word} is not a key: write {ENTRY}"),
             StatementError::Action(text) => write!(f, "{text}: write ACTION(PARAM:VALUE, ...)"),
             StatementError::Generator(e) => e.fmt(f),
+            StatementError::Queue(e) => e.fmt(f),
+            StatementError::Time(text) => {
+                write!(f, "{text} is not a time such as 5us or 1ms, of at most 49 days")
+            }
+            StatementError::Reflect(text) => write!(f, "{text}: write 1 for a reflected sum, or 0"),
+            StatementError::Late => f.write_str("the switch is set before all other statements"),
         }
     }
 }
@@ -90,5 +105,11 @@ impl std::error::Error for StatementError {}
 impl From<GeneratorError> for StatementError {
     fn from(e: GeneratorError) -> Self {
         StatementError::Generator(e)
+    }
+}
+
+impl From<SettingError> for StatementError {
+    fn from(e: SettingError) -> Self {
+        StatementError::Queue(e)
     }
 }

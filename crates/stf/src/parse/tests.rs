@@ -1,6 +1,7 @@
 //! The meaning of lines, and refused lines.
 
 use super::*;
+use crate::entries::EntryText;
 
 fn check(text: &str, want: Command) {
     let lines = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -15,8 +16,12 @@ fn fails(text: &str, want: &str) {
 #[test]
 fn packets() {
     check("packet 3 0a 0B0c # end", Command::Packet { port: 3, bytes: vec![10, 11, 12] });
-    let expect =
-        |digits: Option<&str>, exact| Command::Expect { port: 1, digits: digits.map(Into::into), exact };
+    let expect = |digits: Option<&str>, exact| Command::Expect {
+        port: 1,
+        digits: digits.map(Into::into),
+        exact,
+        at: None,
+    };
     check("EXPECT 1", expect(None, false));
     check("expect 1 0A ** $", expect(Some("0a**"), true));
     check("expect 1 0a$", expect(Some("0a"), true));
@@ -35,7 +40,7 @@ fn entries() {
     let arg = |n: &str, v: &str| (Some(n.to_string()), v.to_string());
     let want = |priority, keys, name: &str, args, id: Option<&str>| {
         let action = ActionText { name: name.into(), args };
-        let entry = EntryText { table: "c.t".into(), priority, keys, action };
+        let entry = EntryText { table: "c.t".into(), priority, keys, action, idle_ns: 0 };
         Command::Add { entry, id: id.map(Into::into) }
     };
     check(
@@ -66,6 +71,7 @@ fn entries() {
         priority: Some(4),
         keys: vec![key("a", "1")],
         action: ActionText::default(),
+        idle_ns: 0,
     };
     check("remove t 3 a:1", Command::Remove(gone));
     fails("remove", "no table");
@@ -115,16 +121,77 @@ fn the_others() {
         Command::MeterSetRates { name: "m".into(), index: Some(Index::At(2)), rates: vec![(5, 4), (20, 5)] },
     );
     check("mc_node_create 400 6 7", Command::NodeCreate { instance: 400, ports: vec![6, 7] });
-    check("wait", Command::Wait { ms: 1000 });
-    check("wait 5", Command::Wait { ms: 5 });
+    check("wait", Command::Wait { ns: 1_000_000_000 });
+    check("wait 5", Command::Wait { ns: 5_000_000 });
+    check("wait 5us", Command::Wait { ns: 5_000 });
+    check("step 0", Command::Step { ns: 0 });
+    check("step 20us", Command::Step { ns: 20_000 });
+    fails("step 5", "5 is not a time such as 5us");
+    fails("step 50000000s", "at most 49 days");
+    fails("wait 5 6", "wait TIME such as 5us");
     fails("check_counter c packets == 2", "write NAME(INDEX)");
     fails("check_counter c(1) octets == 2", "write packets or bytes");
     fails("check_register r(1) = 2", "write == VALUE");
     fails("mirroring_delete", "mirroring_delete takes 1 words, not 0");
-    fails("mirroring_add 1", "mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]");
-    fails("mirroring_add 1 2 size=3", "mirroring_add SESSION PORT[:INSTANCE] ... [bytes=N] [class=N]");
+    fails("mirroring_add 1", "mirroring_add SESSION PORT[:INSTANCE] ... [group=N] [bytes=N] [class=N]");
+    fails(
+        "mirroring_add 1 2 size=3",
+        "mirroring_add SESSION PORT[:INSTANCE] ... [group=N] [bytes=N] [class=N]",
+    );
     fails("mirroring_add 1 2:70000", "70000 is not a number in the valid range");
     fails("group_create s 1 2:3:4:5", "4:5 is not a number in the valid range");
     fails("mc_node_create 70000 1", "70000 is not a number in the valid range");
     fails("meter_set_rates m 2 1:1", "two RATE:BURST");
+}
+
+#[test]
+fn the_switch_and_its_messages() {
+    let condition = |value: &str| Condition { op: "==".into(), value: value.into() };
+    check("expect_digest 0a 0B", Command::ExpectDigest(vec![10, 11]));
+    check("expect_log \"a # b\" # end", Command::ExpectLog("a # b".into()));
+    check("expect_idle none", Command::ExpectIdle(vec![]));
+    check("expect_idle $A $B", Command::ExpectIdle(vec!["A".into(), "B".into()]));
+    let stat = |name: &str, of: Option<&str>| Command::CheckStat {
+        name: name.into(),
+        of: of.map(Into::into),
+        check: condition("3"),
+    };
+    check("check_stat received == 3", stat("received", None));
+    check("check_stat drops(queue_full) == 3", stat("drops", Some("queue_full")));
+    let params = CrcParams {
+        polynomial: 0x1021,
+        initial: 1,
+        final_xor: 0,
+        reflect_input: true,
+        reflect_output: false,
+    };
+    check("crc16_custom 0x1021 1 0 1 0", Command::Crc { width: 16, params });
+    check("crc32_custom 0x1021 1 0 1 0", Command::Crc { width: 32, params });
+    let at = Some(Time(1_256_000));
+    check("expect 1 0a$ @1256us", Command::Expect { port: 1, digits: Some("0a".into()), exact: true, at });
+    check("expect 1 @1256us", Command::Expect { port: 1, digits: None, exact: false, at });
+    let go = ActionText { name: "go".into(), args: vec![] };
+    let entry =
+        EntryText { table: "t".into(), priority: None, keys: vec![], action: go, idle_ns: 10_000_000 };
+    check("add t go() idle=10ms = A", Command::Add { entry: entry.clone(), id: Some("A".into()) });
+    let command = Box::new(Command::Add { entry, id: None });
+    check("refuse \"is full\" add t go() idle=10ms", Command::Refuse { reason: "is full".into(), command });
+    fails("expect 1 0a @5", "5 is not a time");
+    fails("expect_digest 0", "not whole bytes");
+    fails("expect_log", "expect_log TEXT");
+    fails("expect_idle A", "expect_idle none, or");
+    fails("expect_idle", "expect_idle none, or");
+    fails("check_stat drops(queue_full) 3", "write == VALUE");
+    fails("crc16_custom 0x11021 0 0 0 0", "0x11021 is not a number in the valid range");
+    fails("crc32_custom 1 0 0 2 0", "2: write 1 for a reflected sum, or 0");
+    fails("add t go() idle=5", "5 is not a time");
+    fails("refuse add t go()", "refuse \"REASON\" STATEMENT");
+    fails("refuse \"\" add t go()", "refuse \"REASON\" STATEMENT");
+    fails("refuse \"x\" refuse \"x\" wait", "refuse \"REASON\" STATEMENT");
+    fails("refuse \"x\" frobnicate", "unknown command frobnicate");
+    fails("queue 1", "has no `=`");
+    fails("switch cpu-port=x", "switch [cpu-port=N]");
+    fails("switch cpu-port=1 cpu-port=2", "switch [cpu-port=N]");
+    fails("switch clock-offset=1ns", "switch [cpu-port=N]");
+    fails("wait\nswitch cpu-port=1", "line 2: the switch is set before all other statements");
 }

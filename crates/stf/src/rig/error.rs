@@ -48,6 +48,21 @@ pub enum RigError {
     Comparison,
     /// A meter has not two rates.
     Rates,
+    /// The switch has no such counter.
+    NoStatistic {
+        /// Its name.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// The switch of this run is not the one that the test sets.
+    OtherSwitch,
+    /// A statement that cannot be refused.
+    NotRefusable,
+    /// The switch took what it should have refused.
+    Taken,
+    /// The switch refused it for another reason.
+    RefusedBecause(Box<RigError>),
     /// The switch takes no packet of so many bytes on this port.
     Refused(DropReason, u32, usize),
     /// The place of an error.
@@ -83,6 +98,17 @@ impl fmt::Display for RigError {
             RigError::NoGroup(group) => write!(f, "no group {group}"),
             RigError::Comparison => f.write_str("no number to compare with"),
             RigError::Rates => f.write_str("two rates"),
+            RigError::NoStatistic { name, known } => {
+                write!(f, "the switch does not count {name}; it counts: {}", known.join(", "))
+            }
+            RigError::OtherSwitch => {
+                f.write_str("the switch has other settings: this statement is only for packet tests")
+            }
+            RigError::NotRefusable => f.write_str(
+                "only statements that fill tables, arrays, clone sessions and groups may be refused",
+            ),
+            RigError::Taken => f.write_str("it was not refused"),
+            RigError::RefusedBecause(e) => write!(f, "it was refused, but: {e}"),
             RigError::Refused(DropReason::TooLong, _, bytes) => {
                 write!(f, "{bytes} bytes are more than a packet may have")
             }

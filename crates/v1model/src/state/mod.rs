@@ -71,6 +71,18 @@ pub enum EventKind {
     AssumeFailed(Option<Arc<str>>),
 }
 
+impl std::fmt::Display for EventKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, place) = match self {
+            EventKind::Log(message) => return f.write_str(message),
+            EventKind::AssertFailed(place) => ("assert", place),
+            EventKind::AssumeFailed(place) => ("assume", place),
+        };
+        place.iter().try_for_each(|place| write!(f, "{place}: "))?;
+        write!(f, "an {what} was false; the packet was dropped")
+    }
+}
+
 /// An entry that nothing has hit for its idle timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleEntry {

@@ -13,8 +13,9 @@ use pointsman_explain::{Describer, show};
 use pointsman_frontend::Define;
 use pointsman_frontend::source::SourceMap;
 use pointsman_ir::Program;
-use pointsman_stf::{Failure, Line, Report, Rig, RigError, StfError, parse, run as run_lines, run_watched};
-use pointsman_v1model::SwitchConfig;
+use pointsman_stf::{
+    Failure, Line, Report, Rig, RigError, StfError, config, parse, run as run_lines, run_watched,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -154,7 +155,7 @@ struct Subject<'a> {
 impl Subject<'_> {
     /// Runs the test as the arguments say. The outer error is about the program, the inner one about the test.
     fn run(&self, args: &Args, test: &Test) -> Result<Result<Report, StfError>, RigError> {
-        let switch = args.executor.switch(SwitchConfig::default()).map_err(RigError::Config)?;
+        let switch = args.executor.switch(config(self.lines)).map_err(RigError::Config)?;
         let mut rig = Rig::with(self.program.clone(), switch)?;
         if let Some(warning) = rig.switch.executor().and_then(Runner::warning) {
             say(&format!("warning: {}: {warning}", test.name));
@@ -211,7 +212,7 @@ impl Subject<'_> {
         &self,
         seen: &mut dyn FnMut(&Line, Vec<pointsman_v1model::trace::TraceStep>),
     ) -> Option<Report> {
-        let mut rig = Rig::new(self.program.clone(), SwitchConfig::default()).ok()?;
+        let mut rig = Rig::new(self.program.clone(), config(self.lines)).ok()?;
         rig.switch.set_tracing(true);
         run_watched(&mut rig, self.lines, &mut |line, rig| seen(line, rig.switch.take_trace())).ok()
     }
