@@ -29,7 +29,7 @@ fn our_programs_in_one_go() {
 
 /// The programs, the macros that they are compiled with, and the folders with tests for these. The balancer's usual tests hold for sixteen
 /// devices a server, too.
-const PROGRAMS: [(&str, &[&str], &[&str]); 51] = [
+const PROGRAMS: [(&str, &[&str], &[&str]); 53] = [
     ("acl", &[], &["tests"]),
     ("balancer", &[], &["tests"]),
     ("balancer", &["SERVER_DEVICES=16"], &["tests", "tests/16"]),
@@ -44,6 +44,8 @@ const PROGRAMS: [(&str, &[&str], &[&str]); 51] = [
     ("dram-counters", &["FLOWS=65536", "PLAIN"], &["tests/plain"]),
     ("dram-counters", &["ROCE_IPV6", "COUNT_BYTES"], &["tests/ipv6"]),
     ("ecmp", &[], &["tests"]),
+    ("firewall", &["PLAIN", "REDPLANE_SLOTS=1"], &["tests/plain"]),
+    ("flowcount", &["PLAIN", "REDPLANE_SLOTS=1"], &["tests/plain"]),
     ("gateway", &["PLAIN"], &["tests/plain"]),
     ("guard", &[], &["tests"]),
     ("guard", &["PLAIN"], &["tests/plain"]),

@@ -32,9 +32,17 @@
 //
 // With `#define REDPLANE_OBJECTS 2` a program protects two objects, or more, which a packet passes one after the other: it sets `object` before RedPlaneFind, and
 // `stage` before RedPlaneSave (docs/redplane.md, "Several objects").
+//
+// With `#define PLAIN` the same program runs without RedPlane: its state is lost with the switch.
 
 #ifndef POINTSMAN_REDPLANE_P4
 #define POINTSMAN_REDPLANE_P4
+
+#ifdef PLAIN
+
+#include <pointsman/redplane/plain.p4>
+
+#else
 
 #include <pointsman/redplane/message.p4>
 #include <pointsman/redplane/slots.p4>
@@ -55,5 +63,7 @@
 #include <pointsman/redplane/claim.p4>
 #endif
 #include <pointsman/redplane/depart.p4>
+
+#endif
 
 #endif

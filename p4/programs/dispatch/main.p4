@@ -9,6 +9,7 @@
 #define REDPLANE_KEY_WORDS 4
 #define REDPLANE_VALUE_WORDS 1
 #include <pointsman/redplane.p4>
+#include <pointsman/ipv4.p4>
 
 // Flags of TCP.
 const bit<8> SYN = 2;
@@ -16,29 +17,6 @@ const bit<8> SYN_ACK = 0x12;
 
 const bit<8> TCP = 6;
 const bit<8> UDP = 17;
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
-}
 
 header tcp_t {
     bit<32> sequence;
@@ -119,14 +97,9 @@ control DispatchVerify(inout headers_t hdr, inout metadata_t meta) {
 control DispatchIngress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
-#ifdef PLAIN
-    register<redplane_key_t>(REDPLANE_SLOTS) keys;
-    register<redplane_value_t>(REDPLANE_SLOTS) values;
-#else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
-#endif
     // Packets without a connection.
     counter(1, CounterType.packets) refused;
 
@@ -181,26 +154,13 @@ control DispatchIngress(inout headers_t hdr,
     }
 
     apply {
-#ifndef PLAIN
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
         if (meta.redplane.step == REDPLANE_PROGRAM) {
             services.apply();
             if (meta.count != 0 && hdr.ports.isValid()) {
                 @atomic {
                     key_of_packet();
-#ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
-                    redplane_key_t key;
-                    keys.read(key, meta.redplane.index);
-                    values.read(meta.redplane.value, meta.redplane.index);
-                    if (key != meta.redplane.key) {
-                        meta.redplane.value = 0;
-                    }
-                    meta.redplane.held = true;
-#else
                     find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     if (meta.redplane.held) {
                         if (meta.redplane.value == 0 && !meta.redplane.existing) {
                             choose();
@@ -211,12 +171,7 @@ control DispatchIngress(inout headers_t hdr,
                             refused.count(0);
                             drop();
                         }
-#ifdef PLAIN
-                        keys.write(meta.redplane.index, meta.redplane.key);
-                        values.write(meta.redplane.index, meta.redplane.value);
-#else
                         save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     }
                 }
             } else {
@@ -231,14 +186,10 @@ control DispatchIngress(inout headers_t hdr,
 control DispatchEgress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneDepart() depart;
-#endif
 
     apply {
-#ifndef PLAIN
         depart.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
     }
 }
 

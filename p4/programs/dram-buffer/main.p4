@@ -3,27 +3,10 @@
 
 #include <core.p4>
 #include <v1model.p4>
+#include <pointsman/ipv4.p4>
 #ifndef PLAIN
 #include <pointsman/dram/buffer.p4>
 #endif
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
 
 struct headers_t {
 #ifndef PLAIN
@@ -76,8 +59,11 @@ parser RouteParser(packet_in packet,
 
 control RouteVerify(inout headers_t hdr, inout metadata_t meta) {
     apply {
-#ifndef PLAIN
+#ifdef PLAIN
+        IPV4_VERIFY(true, hdr.ipv4);
+#else
         BUFFER_VERIFY(hdr.buffer, meta.buffer);
+        IPV4_VERIFY(!BUFFER_OWN(hdr.buffer), hdr.ipv4);
 #endif
     }
 }
@@ -114,7 +100,7 @@ control RouteIngress(inout headers_t hdr,
         bool is_packet = !BUFFER_OWN(hdr.buffer);
 #endif
         if (is_packet) {
-            if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+            if (hdr.ipv4.isValid() && standard_metadata.checksum_error == 0 && hdr.ipv4.ttl > 1) {
                 routes.apply();
             } else {
                 drop();
@@ -145,10 +131,7 @@ control RouteCompute(inout headers_t hdr, inout metadata_t meta) {
 #ifndef PLAIN
         ROCE_COMPUTE(hdr.buffer);
 #endif
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <core.p4>
 #include <v1model.p4>
+#include <pointsman/ipv4.p4>
 
 // Counters, of all servers together. Flows with the same hash have one.
 #ifndef FLOWS
@@ -13,29 +14,6 @@
 #ifndef PLAIN
 #include <pointsman/dram/counters.p4>
 #endif
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
-}
 
 struct headers_t {
 #ifndef PLAIN
@@ -100,8 +78,11 @@ parser CountParser(packet_in packet,
 
 control CountVerify(inout headers_t hdr, inout metadata_t meta) {
     apply {
-#ifndef PLAIN
+#ifdef PLAIN
+        IPV4_VERIFY(true, hdr.ipv4);
+#else
         COUNTERS_VERIFY(hdr.counters, meta.counters);
+        IPV4_VERIFY(!COUNTERS_OWN(hdr.counters), hdr.ipv4);
 #endif
     }
 }
@@ -140,7 +121,7 @@ control CountIngress(inout headers_t hdr,
         bool is_packet = !COUNTERS_OWN(hdr.counters);
 #endif
         if (is_packet) {
-            if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+            if (hdr.ipv4.isValid() && standard_metadata.checksum_error == 0 && hdr.ipv4.ttl > 1) {
                 hash(meta.flow, HashAlgorithm.crc32, 32w0,
                      { hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.proto, hdr.ports }, 64w0 + FLOWS);
 #ifdef PLAIN
@@ -183,10 +164,7 @@ control CountCompute(inout headers_t hdr, inout metadata_t meta) {
 #ifndef PLAIN
         ROCE_COMPUTE(hdr.counters);
 #endif
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
     }
 }
 

@@ -10,6 +10,7 @@
 #define REDPLANE_KEY_WORDS 4
 #define REDPLANE_VALUE_WORDS 1
 #include <pointsman/redplane.p4>
+#include <pointsman/ipv4.p4>
 
 // Bits of a connection's state.
 const bit<32> OPEN = 1;
@@ -23,29 +24,6 @@ const bit<8> FIN_RST = 5;
 
 const bit<8> TCP = 6;
 const bit<8> UDP = 17;
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
-}
 
 // The rest of TCP's header, without options.
 header tcp_t {
@@ -126,15 +104,11 @@ control FirewallVerify(inout headers_t hdr, inout metadata_t meta) {
 control FirewallIngress(inout headers_t hdr,
                         inout metadata_t meta,
                         inout standard_metadata_t standard_metadata) {
-#ifdef PLAIN
-    register<bit<32>>(REDPLANE_SLOTS) connections;
-#else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
 #ifdef REDPLANE_SHARED_READS
     RedPlaneClaim() claim;
-#endif
 #endif
     // Packets without a connection.
     counter(1, CounterType.packets) refused;
@@ -196,19 +170,12 @@ control FirewallIngress(inout headers_t hdr,
     }
 
     apply {
-#ifndef PLAIN
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
         if (meta.redplane.step == REDPLANE_PROGRAM) {
             if (hdr.ports.isValid()) {
                 sides.apply();
                 connection();
                 @atomic {
-#ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
-                    connections.read(meta.redplane.value, meta.redplane.index);
-                    meta.redplane.held = true;
-#else
                     // Packets from outside must not fill the store.
                     meta.redplane.existing = !meta.inside;
 #ifdef REDPLANE_SHARED_READS
@@ -216,15 +183,12 @@ control FirewallIngress(inout headers_t hdr,
                     meta.redplane.writes = hdr.tcp.isValid() && (hdr.tcp.flags & FIN_RST != 0 || meta.inside && hdr.tcp.flags & SYN_ACK == SYN);
 #endif
                     find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     if (meta.redplane.held) {
                         filter();
-#ifndef PLAIN
 #ifdef REDPLANE_SHARED_READS
                         claim.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
                     }
                     if (meta.redplane.held) {
-#endif
 #endif
                         if (meta.redplane.value != 0) {
                             routes.apply();
@@ -232,11 +196,7 @@ control FirewallIngress(inout headers_t hdr,
                             refused.count(0);
                             drop();
                         }
-#ifdef PLAIN
-                        connections.write(meta.redplane.index, meta.redplane.value);
-#else
                         save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     }
                 }
             } else {
@@ -251,14 +211,10 @@ control FirewallIngress(inout headers_t hdr,
 control FirewallEgress(inout headers_t hdr,
                        inout metadata_t meta,
                        inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneDepart() depart;
-#endif
 
     apply {
-#ifndef PLAIN
         depart.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
     }
 }
 

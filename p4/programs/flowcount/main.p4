@@ -8,29 +8,7 @@
 #define REDPLANE_KEY_WORDS 4
 #define REDPLANE_VALUE_WORDS 1
 #include <pointsman/redplane.p4>
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
-}
+#include <pointsman/ipv4.p4>
 
 struct headers_t {
     redplane_outer_t outer;
@@ -83,21 +61,19 @@ parser CountParser(packet_in packet,
 }
 
 control CountVerify(inout headers_t hdr, inout metadata_t meta) {
-    apply {}
+    apply {
+        IPV4_VERIFY(true, hdr.ipv4);
+    }
 }
 
 control CountIngress(inout headers_t hdr,
                      inout metadata_t meta,
                      inout standard_metadata_t standard_metadata) {
-#ifdef PLAIN
-    register<bit<32>>(REDPLANE_SLOTS) counts;
-#else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
 #ifdef REDPLANE_SHARED_READS
     RedPlaneClaim() claim;
-#endif
 #endif
 
     action forward(bit<9> port) {
@@ -123,21 +99,12 @@ control CountIngress(inout headers_t hdr,
     }
 
     apply {
-#ifndef PLAIN
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
         if (meta.redplane.step == REDPLANE_PROGRAM) {
-            if (hdr.ports.isValid()) {
+            if (hdr.ports.isValid() && standard_metadata.checksum_error == 0) {
                 @atomic {
                     meta.redplane.key =
                         hdr.ipv4.src ++ hdr.ipv4.dst ++ hdr.ports.src ++ hdr.ports.dst ++ 24w0 ++ hdr.ipv4.proto;
-#ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
-                    counts.read(meta.redplane.value, meta.redplane.index);
-                    count_packet();
-                    counts.write(meta.redplane.index, meta.redplane.value);
-                    routes.apply();
-#else
 #ifdef REDPLANE_SHARED_READS
                     meta.redplane.writes = hdr.ipv4.version_ihl_tos[7:0] == 0;
 #endif
@@ -153,7 +120,6 @@ control CountIngress(inout headers_t hdr,
                         routes.apply();
                         save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
                     }
-#endif
                 }
             } else {
                 drop();
@@ -167,23 +133,16 @@ control CountIngress(inout headers_t hdr,
 control CountEgress(inout headers_t hdr,
                     inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneDepart() depart;
-#endif
 
     apply {
-#ifndef PLAIN
         depart.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
     }
 }
 
 control CountCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
         REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.ports);
     }
 }

@@ -9,6 +9,7 @@
 #define REDPLANE_KEY_WORDS 2
 #define REDPLANE_VALUE_WORDS 2
 #include <pointsman/redplane.p4>
+#include <pointsman/ipv4.p4>
 
 // UDP ports of user packets (3GPP TS 29.281) and of signalling (TS 29.274).
 const bit<16> GTP_U = 2152;
@@ -20,24 +21,6 @@ const bit<8> MODIFIED_BEARER = 35;
 // An element with a tunnel and an IPv4 address.
 const bit<8> F_TEID = 87;
 const bit<16> F_TEID_BYTES = 9;
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
 
 header udp_t {
     bit<16> src;
@@ -142,20 +125,17 @@ parser GatewayParser(packet_in packet,
 }
 
 control GatewayVerify(inout headers_t hdr, inout metadata_t meta) {
-    apply {}
+    apply {
+        IPV4_VERIFY(true, hdr.ipv4);
+    }
 }
 
 control GatewayIngress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
-#ifdef PLAIN
-    register<redplane_key_t>(REDPLANE_SLOTS) keys;
-    register<redplane_value_t>(REDPLANE_SLOTS) values;
-#else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
-#endif
     // Packets of tunnels that continue nowhere.
     counter(1, CounterType.packets) refused;
 
@@ -214,10 +194,8 @@ control GatewayIngress(inout headers_t hdr,
     }
 
     apply {
-#ifndef PLAIN
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
-        if (meta.redplane.step == REDPLANE_PROGRAM) {
+        if (meta.redplane.step == REDPLANE_PROGRAM && standard_metadata.checksum_error == 0) {
             bool user = hdr.udp.dst == GTP_U && hdr.gtp.isValid() && hdr.gtp.flags[7:4] == 3 && hdr.gtp.type == USER_PACKET;
             bool signalling = hdr.bearer.isValid() && hdr.bearer.element == F_TEID && hdr.bearer.bytes == F_TEID_BYTES
                 && hdr.bearer.family[7:6] == 2;
@@ -227,18 +205,7 @@ control GatewayIngress(inout headers_t hdr,
             @atomic {
                 if (tunnelled) {
                     key_of_packet();
-#ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
-                    redplane_key_t key;
-                    keys.read(key, meta.redplane.index);
-                    values.read(meta.redplane.value, meta.redplane.index);
-                    if (key != meta.redplane.key) {
-                        meta.redplane.value = 0;
-                    }
-                    meta.redplane.held = true;
-#else
                     find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     if (meta.redplane.held) {
                         if (signalling) {
                             modify();
@@ -256,15 +223,10 @@ control GatewayIngress(inout headers_t hdr,
                     routes.apply();
                 }
                 if (tunnelled && meta.redplane.held) {
-#ifdef PLAIN
-                    keys.write(meta.redplane.index, meta.redplane.key);
-                    values.write(meta.redplane.index, meta.redplane.value);
-#else
                     save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                 }
             }
-        } else if (meta.redplane.step == REDPLANE_OTHER) {
+        } else if (meta.redplane.step == REDPLANE_PROGRAM || meta.redplane.step == REDPLANE_OTHER) {
             drop();
         }
     }
@@ -273,23 +235,16 @@ control GatewayIngress(inout headers_t hdr,
 control GatewayEgress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneDepart() depart;
-#endif
 
     apply {
-#ifndef PLAIN
         depart.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
     }
 }
 
 control GatewayCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
         REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4, hdr.udp, hdr.gtp, hdr.bearer);
     }
 }

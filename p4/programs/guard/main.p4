@@ -11,30 +11,13 @@
 #define REDPLANE_KEY_WORDS 2
 #define REDPLANE_VALUE_WORDS 1
 #include <pointsman/redplane.p4>
+#include <pointsman/ipv4.p4>
 
 // The objects: the port of an address, plus 1, and the packets between two addresses.
 const bit<16> PORTS = 0;
 const bit<16> PACKETS = 1;
 // A packet whose port is right.
 const bit<7> ADMITTED = 1;
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
 
 struct headers_t {
     redplane_outer_t outer;
@@ -77,39 +60,19 @@ parser GuardParser(packet_in packet,
 }
 
 control GuardVerify(inout headers_t hdr, inout metadata_t meta) {
-    apply {}
-}
-
-#ifdef PLAIN
-// An object whose state is lost with the switch: gives the state of the key at first, and keeps it when it is held.
-control PlainObject(inout redplane_meta_t m) {
-    register<bit<32>>(REDPLANE_SLOTS) values;
-
     apply {
-        hash(m.index, HashAlgorithm.crc32, 32w0, { m.key }, (bit<64>)REDPLANE_SLOTS);
-        if (m.held) {
-            values.write(m.index, m.value);
-        } else {
-            values.read(m.value, m.index);
-            m.held = true;
-        }
+        IPV4_VERIFY(true, hdr.ipv4);
     }
 }
-#endif
 
 control GuardIngress(inout headers_t hdr,
                      inout metadata_t meta,
                      inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
 #ifdef REDPLANE_SHARED_READS
     RedPlaneClaim() claim;
-#endif
-#else
-    PlainObject() ports;
-    PlainObject() packets;
 #endif
     // Packets by another port than that of their address.
     counter(1, CounterType.packets) refused;
@@ -143,12 +106,9 @@ control GuardIngress(inout headers_t hdr,
     }
 
     apply {
-#ifdef PLAIN
-        meta.redplane.in_port = standard_metadata.ingress_port;
-#else
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
-        if (meta.redplane.step == REDPLANE_OTHER || !hdr.ipv4.isValid() && meta.redplane.step == REDPLANE_PROGRAM) {
+        bool is_whole = hdr.ipv4.isValid() && standard_metadata.checksum_error == 0;
+        if (meta.redplane.step == REDPLANE_OTHER || meta.redplane.step == REDPLANE_PROGRAM && !is_whole) {
             drop();
         } else if (meta.redplane.step == REDPLANE_PROGRAM) @atomic {
             bool admitted = meta.redplane.stage == ADMITTED;
@@ -158,11 +118,7 @@ control GuardIngress(inout headers_t hdr,
 #ifdef REDPLANE_SHARED_READS
                 meta.redplane.writes = false;
 #endif
-#ifdef PLAIN
-                ports.apply(meta.redplane);
-#else
                 find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                 if (meta.redplane.held) {
                     admit(admitted);
 #ifdef REDPLANE_SHARED_READS
@@ -178,12 +134,7 @@ control GuardIngress(inout headers_t hdr,
                         drop();
                     }
                     meta.redplane.stage = ADMITTED;
-#ifdef PLAIN
-                    ports.apply(meta.redplane);
-                    meta.redplane.held = false;
-#else
                     save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                 }
             }
             // A packet whose address was not known comes back when its port is stored.
@@ -193,20 +144,12 @@ control GuardIngress(inout headers_t hdr,
 #ifdef REDPLANE_SHARED_READS
                 meta.redplane.writes = true;
 #endif
-#ifdef PLAIN
-                packets.apply(meta.redplane);
-#else
                 find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                 if (meta.redplane.held) {
                     number_packet();
                     routes.apply();
                     meta.redplane.stage = 0;
-#ifdef PLAIN
-                    packets.apply(meta.redplane);
-#else
                     save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                 }
             }
         }
@@ -216,23 +159,16 @@ control GuardIngress(inout headers_t hdr,
 control GuardEgress(inout headers_t hdr,
                     inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneDepart() depart;
-#endif
 
     apply {
-#ifndef PLAIN
         depart.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
     }
 }
 
 control GuardCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
         REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane, hdr.ethernet, hdr.ipv4);
     }
 }

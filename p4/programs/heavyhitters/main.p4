@@ -17,34 +17,12 @@
 #define REDPLANE_CELL_BITS 6
 #endif
 #include <pointsman/redplane/snapshot.p4>
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
+#include <pointsman/ipv4.p4>
 
 header tag_t {
     bit<4>  priority;
     bit<12> vlan;
     bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
 }
 
 struct headers_t {
@@ -110,7 +88,9 @@ parser HeavyParser(packet_in packet,
 }
 
 control HeavyVerify(inout headers_t hdr, inout metadata_t meta) {
-    apply {}
+    apply {
+        IPV4_VERIFY(true, hdr.ipv4);
+    }
 }
 
 #ifdef PLAIN
@@ -206,14 +186,14 @@ control HeavyIngress(inout headers_t hdr,
 #ifndef PLAIN
         arrive.apply(hdr.generated, hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
 #endif
-        bool mine = meta.redplane.step == REDPLANE_PROGRAM;
+        bool mine = meta.redplane.step == REDPLANE_PROGRAM && standard_metadata.checksum_error == 0;
         if (mine) {
             routes.apply();
             if (hdr.tag.isValid() && hdr.ports.isValid()) {
                 choose_cells();
                 vlans.apply();
             }
-        } else if (meta.redplane.step == REDPLANE_OTHER) {
+        } else if (meta.redplane.step == REDPLANE_PROGRAM || meta.redplane.step == REDPLANE_OTHER) {
             drop();
         }
 #ifdef PLAIN
@@ -262,10 +242,7 @@ control HeavyEgress(inout headers_t hdr,
 
 control HeavyCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
         REDPLANE_COMPUTE(hdr.outer, hdr.redplane, meta.redplane);
     }
 }

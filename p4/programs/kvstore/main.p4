@@ -8,6 +8,7 @@
 #define REDPLANE_KEY_WORDS 2
 #define REDPLANE_VALUE_WORDS 2
 #include <pointsman/redplane.p4>
+#include <pointsman/ipv4.p4>
 
 // The UDP port of requests.
 const bit<16> PORT = 4793;
@@ -16,24 +17,6 @@ const bit<8> READ = 1;
 const bit<8> UPDATE = 2;
 // Added to the operation in answers.
 const bit<8> ANSWER = 0x80;
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
 
 header udp_t {
     bit<16> src;
@@ -115,14 +98,9 @@ control KvVerify(inout headers_t hdr, inout metadata_t meta) {
 control KvIngress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
-#ifdef PLAIN
-    register<redplane_key_t>(REDPLANE_SLOTS) keys;
-    register<redplane_value_t>(REDPLANE_SLOTS) values;
-#else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
-#endif
     action forward(bit<9> port, bit<48> mac) {
         standard_metadata.egress_spec = port;
         hdr.ethernet.src = hdr.ethernet.dst;
@@ -164,36 +142,15 @@ control KvIngress(inout headers_t hdr,
     }
 
     apply {
-#ifndef PLAIN
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
         if (meta.redplane.step == REDPLANE_PROGRAM) {
-#ifdef PLAIN
-            meta.redplane.in_port = standard_metadata.ingress_port;
-#endif
             if (hdr.request.isValid() && (hdr.request.operation == READ || hdr.request.operation == UPDATE)) {
                 @atomic {
                     key_of_packet();
-#ifdef PLAIN
-                    hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
-                    redplane_key_t key;
-                    keys.read(key, meta.redplane.index);
-                    values.read(meta.redplane.value, meta.redplane.index);
-                    if (key != meta.redplane.key) {
-                        meta.redplane.value = 0;
-                    }
-                    meta.redplane.held = true;
-#else
                     find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     if (meta.redplane.held) {
                         answer();
-#ifdef PLAIN
-                        keys.write(meta.redplane.index, meta.redplane.key);
-                        values.write(meta.redplane.index, meta.redplane.value);
-#else
                         save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
                     }
                 }
             } else {
@@ -208,14 +165,10 @@ control KvIngress(inout headers_t hdr,
 control KvEgress(inout headers_t hdr,
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata) {
-#ifndef PLAIN
     RedPlaneDepart() depart;
-#endif
 
     apply {
-#ifndef PLAIN
         depart.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
     }
 }
 

@@ -14,6 +14,7 @@
 // A packet follows its answer so soon that the two keys of a connection could not take turns in a slot.
 #define REDPLANE_SIDE_OF(key) key[8:8]
 #include <pointsman/redplane.p4>
+#include <pointsman/ipv4.p4>
 
 // Bits of a connection's state: the sender has ended it.
 const bit<16> ENDED = 1;
@@ -25,29 +26,6 @@ const bit<8> FIN_RST = 5;
 
 const bit<8> TCP = 6;
 const bit<8> UDP = 17;
-
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
-}
 
 // The rest of TCP's header, without options.
 header tcp_t {
@@ -186,15 +164,12 @@ control NatTranslate(inout headers_t hdr, inout metadata_t meta) {
 control NatIngress(inout headers_t hdr,
                    inout metadata_t meta,
                    inout standard_metadata_t standard_metadata) {
-#ifdef PLAIN
-    register<redplane_key_t>(REDPLANE_SLOTS) keys;
-    register<redplane_value_t>(REDPLANE_SLOTS) values;
-    // The port that was chosen last, from the first one on.
-    register<bit<16>>(1) chosen;
-#else
     RedPlaneArrive() arrive;
     RedPlaneFind() find;
     RedPlaneSave() save;
+#ifdef PLAIN
+    // The port that was chosen last, from the first one on.
+    register<bit<16>>(1) chosen;
 #endif
     NatTranslate() translate;
     // Packets without a connection.
@@ -260,11 +235,6 @@ control NatIngress(inout headers_t hdr,
     }
 
 #ifdef PLAIN
-    action slot_of_key() {
-        hash(meta.redplane.index, HashAlgorithm.crc32, 32w0, { meta.redplane.key }, (bit<64>)REDPLANE_SLOTS);
-        meta.redplane.index = meta.redplane.index[31:1] ++ REDPLANE_SIDE_OF(meta.redplane.key);
-    }
-
     // A new connection takes the next port, and the place of an older one.
     action choose(bit<32> address, bit<16> first, bit<16> last) {
         bit<16> offset;
@@ -274,15 +244,13 @@ control NatIngress(inout headers_t hdr,
         bit<16> port = first + offset;
         redplane_key_t inside = meta.redplane.key;
         meta.redplane.value = address ++ port ++ 16w0;
-        keys.write(meta.redplane.index, inside);
-        values.write(meta.redplane.index, meta.redplane.value);
         meta.redplane.held = true;
         bit<32> outside;
         redplane_key_t key = address ++ inside[95:64] ++ port ++ inside[47:32] ++ 24w1 ++ inside[7:0];
         hash(outside, HashAlgorithm.crc32, 32w0, { key }, (bit<64>)REDPLANE_SLOTS);
         outside = outside[31:1] ++ REDPLANE_SIDE_OF(key);
-        keys.write(outside, key);
-        values.write(outside, inside[127:96] ++ inside[63:48] ++ 16w0);
+        redplane_keys.write(outside, key);
+        redplane_values.write(outside, inside[127:96] ++ inside[63:48] ++ 16w0);
     }
 
     table pool {
@@ -292,9 +260,7 @@ control NatIngress(inout headers_t hdr,
 #endif
 
     apply {
-#ifndef PLAIN
         arrive.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
-#endif
         if (meta.redplane.step == REDPLANE_PROGRAM) {
             sides.apply();
             meta.known = meta.inside;
@@ -304,28 +270,21 @@ control NatIngress(inout headers_t hdr,
             if (hdr.ports.isValid() && meta.known) {
                 key_of_packet();
                 @atomic {
+                    find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
 #ifdef PLAIN
-                    slot_of_key();
-                    redplane_key_t key;
-                    keys.read(key, meta.redplane.index);
-                    values.read(meta.redplane.value, meta.redplane.index);
-                    meta.redplane.held = key == meta.redplane.key;
+                    meta.redplane.held = meta.redplane.value != 0;
                     if (!meta.redplane.held && meta.redplane.allocate) {
                         pool.apply();
                     }
-#else
-                    find.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
 #endif
                     if (meta.redplane.held) {
                         translate.apply(hdr, meta);
                         routes.apply();
+                        save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
 #ifdef PLAIN
-                        values.write(meta.redplane.index, meta.redplane.value);
                     } else {
                         refused.count(0);
                         drop();
-#else
-                        save.apply(hdr.outer, hdr.redplane, meta.redplane, standard_metadata);
 #endif
                     }
                 }

@@ -97,7 +97,7 @@ control FlowIngress(inout headers_t hdr,
         arrive.apply(hdr.tea, meta.tea, standard_metadata);
         bool here = meta.tea.step == TEA_PROGRAM;
 #endif
-        if (here && !hdr.ipv4.isValid()) {
+        if (here && (!hdr.ipv4.isValid() || standard_metadata.checksum_error == 1)) {
             drop();
             here = false;
         }

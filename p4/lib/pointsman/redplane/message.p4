@@ -4,11 +4,9 @@
 #ifndef POINTSMAN_REDPLANE_MESSAGE_P4
 #define POINTSMAN_REDPLANE_MESSAGE_P4
 
+#include <pointsman/redplane/settings.p4>
 #include <pointsman/redplane/ip.p4>
 
-#ifndef REDPLANE_SLOTS
-#define REDPLANE_SLOTS 65536
-#endif
 #ifndef REDPLANE_BUFFER
 #define REDPLANE_BUFFER 4096
 #endif
@@ -18,20 +16,11 @@
 #ifndef REDPLANE_OBJECT
 #define REDPLANE_OBJECT 0
 #endif
-// Protected objects of the program: messages for its N-th one have the number REDPLANE_OBJECT plus N, from 0 on.
-#ifndef REDPLANE_OBJECTS
-#define REDPLANE_OBJECTS 1
-#endif
 // Stores, each with some of the keys. That of shard N has the configured address plus N.
 #ifndef REDPLANE_SHARDS
 #define REDPLANE_SHARDS 1
 #endif
 // The part of a key that chooses its store. A program whose store makes several keys in one step gives a part that they share.
-#ifdef REDPLANE_SIDE_OF
-#if REDPLANE_SLOTS == 1
-#error "keys with sides need two slots: REDPLANE_SLOTS must be even"
-#endif
-#endif
 #ifndef REDPLANE_SHARD_OF
 #define REDPLANE_SHARD_OF(key) key
 #endif
@@ -91,16 +80,6 @@ const bit<8> REDPLANE_SHARED = 0x40;
 const bit<8> REDPLANE_OK = 0;
 const bit<8> REDPLANE_STALE = 1;
 const bit<8> REDPLANE_EXHAUSTED = 6;
-
-// Steps: what becomes of the packet.
-const bit<8> REDPLANE_PROGRAM = 0; // the program processes and forwards it
-const bit<8> REDPLANE_SEND = 1;    // it leaves as a request to the store
-const bit<8> REDPLANE_OUT = 2;     // an output that the store has acknowledged leaves
-const bit<8> REDPLANE_DROP = 3;    // it ends here
-const bit<8> REDPLANE_OTHER = 4;   // a message to another address: the program routes it
-
-typedef bit<(32 * REDPLANE_KEY_WORDS)> redplane_key_t;
-typedef bit<(32 * REDPLANE_VALUE_WORDS)> redplane_value_t;
 
 header redplane_t {
     bit<8>           version;

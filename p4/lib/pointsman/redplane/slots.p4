@@ -20,10 +20,8 @@ const bit<32> REDPLANE_COUNT_UNCLAIMED = 9; // a change under a shared lease, wi
 #define REDPLANE_COUNTS 9
 #endif
 
-// What differs in a program with several objects: the part of the registers that belongs to an object, its number in messages, and the port of an input, which says in
-// which stage the program continues. A packet that is not an output comes back to the program.
+// What differs in a program with several objects: the number of an object in messages, and the port of an input, which says in which stage the program continues. A packet that is not an output comes back to the program.
 #if REDPLANE_OBJECTS > 1
-#define REDPLANE_FIRST_SLOT(m) ((bit<32>)m.object * REDPLANE_SLOTS)
 #define REDPLANE_NUMBER(m) (REDPLANE_OBJECT + m.object)
 #define REDPLANE_SET_OBJECT(m, message) m.object = message.object - REDPLANE_OBJECT
 #define REDPLANE_IS_FOREIGN(message) message.object - REDPLANE_OBJECT >= REDPLANE_OBJECTS
@@ -31,7 +29,6 @@ const bit<32> REDPLANE_COUNT_UNCLAIMED = 9; // a change under a shared lease, wi
 #define REDPLANE_COMES_BACK(message) (message.flags[1:1] == 1 || message.port[15:9] != 0)
 #define REDPLANE_WAS_ANSWERED(m) (m.answered && m.answered_object == m.object)
 #else
-#define REDPLANE_FIRST_SLOT(m) 32w0
 #define REDPLANE_NUMBER(m) REDPLANE_OBJECT
 #define REDPLANE_SET_OBJECT(m, message)
 #define REDPLANE_IS_FOREIGN(message) message.object != REDPLANE_OBJECT

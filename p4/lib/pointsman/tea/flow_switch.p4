@@ -3,6 +3,7 @@
 //     headers_t with `tea` and `ethernet`, metadata_t with `tea`, `looks_up` and `passes`, FlowParser, FlowCompute, FlowDeparser
 //     FLOW_KNOWN(hdr)                                                  whether a packet is one that the program knows; others are dropped
 //     FLOW_TARGET(hdr, meta)                                           the address by which it is routed
+//     FLOW_VERIFY(hdr)                                                 if it computes the checksum of a header that came: verifies it in packets that are no answers
 //     control FlowKey(inout headers_t hdr, inout metadata_t meta)      sets meta.tea.key and, if the packet is to be looked up, meta.looks_up
 //     control FlowApply(inout headers_t hdr, inout metadata_t meta)    takes meta.tea.found and meta.tea.value, and clears meta.passes if the packet ends
 //
@@ -21,6 +22,9 @@
 control FlowVerify(inout headers_t hdr, inout metadata_t meta) {
     apply {
         TEA_VERIFY(hdr.tea, meta.tea);
+#ifdef FLOW_VERIFY
+        FLOW_VERIFY(hdr);
+#endif
     }
 }
 
@@ -87,7 +91,7 @@ control FlowIngress(inout headers_t hdr,
         bool here = meta.tea.step == TEA_PROGRAM;
 #endif
         if (here) {
-            if (!FLOW_KNOWN(hdr)) {
+            if (!FLOW_KNOWN(hdr) || standard_metadata.checksum_error == 1) {
                 drop();
             } else {
                 key.apply(hdr, meta);

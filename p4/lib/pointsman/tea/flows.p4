@@ -5,23 +5,7 @@
 #ifndef POINTSMAN_TEA_FLOWS_P4
 #define POINTSMAN_TEA_FLOWS_P4
 
-header ethernet_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> ethertype;
-}
-
-header ipv4_t {
-    bit<16> version_ihl_tos;
-    bit<16> len;
-    bit<16> id;
-    bit<16> fragment;
-    bit<8>  ttl;
-    bit<8>  proto;
-    bit<16> checksum;
-    bit<32> src;
-    bit<32> dst;
-}
+#include <pointsman/ipv4.p4>
 
 #ifdef FLOW_IPV6
 header ipv6_t {
@@ -34,11 +18,6 @@ header ipv6_t {
     bit<128> dst;
 }
 #endif
-
-header ports_t {
-    bit<16> src;
-    bit<16> dst;
-}
 
 // The rest of TCP's header up to its checksum.
 header tcp_t {
@@ -119,6 +98,7 @@ typedef bit<32> flow_address_t;
 #define FLOW_KNOWN(hdr) hdr.ports.isValid()
 #endif
 #define FLOW_TARGET(hdr, meta) FLOW_DESTINATION(hdr)
+#define FLOW_VERIFY(hdr) IPV4_VERIFY(!hdr.tea.roce.isValid(), hdr.ipv4)
 
 parser FlowParser(packet_in packet,
                   out headers_t hdr,
@@ -297,10 +277,7 @@ parser FlowParser(packet_in packet,
 control FlowCompute(inout headers_t hdr, inout metadata_t meta) {
     apply {
         TEA_COMPUTE(hdr.tea);
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.version_ihl_tos[11:8] == 5,
-                        { hdr.ipv4.version_ihl_tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
-                          hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },
-                        hdr.ipv4.checksum, HashAlgorithm.csum16);
+        IPV4_COMPUTE(hdr.ipv4);
     }
 }
 

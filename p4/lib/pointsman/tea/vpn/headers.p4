@@ -89,6 +89,13 @@ struct headers_t {
     lead_t        lead;
 }
 
+// For <pointsman/tea/flow_switch.p4>: the checksum of the outermost header, of which nothing is left when the packet leaves its tunnel.
+#define FLOW_VERIFY(hdr)                                                                                                \
+    verify_checksum(!hdr.tea.roce.isValid() && hdr.ipv4.isValid() && hdr.ipv4.version_ihl == 0x45,                       \
+                    { hdr.ipv4.version_ihl, hdr.ipv4.tos, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,    \
+                      hdr.ipv4.proto, hdr.ipv4.src, hdr.ipv4.dst },                                                      \
+                    hdr.ipv4.checksum, HashAlgorithm.csum16)
+
 struct metadata_t {
     tea_meta_t tea;
     bool       looks_up;
