@@ -1,6 +1,7 @@
 //! Why a program cannot be measured in memory.
 
 use super::traffic::Step;
+use pointsman_node::switch::queues::{QueueError, Setting};
 use pointsman_stf::entries::TextError;
 use pointsman_stf::{Failure, RigError, StfError};
 use std::error::Error;
@@ -75,6 +76,46 @@ impl From<RigError> for ProgramError {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// Settings of --queue that cannot be measured.
+#[derive(Debug)]
+pub enum SettingError {
+    /// The switch refuses them. The number of its ports.
+    Refused(QueueError, u32),
+    /// So set, the switch does not send a packet when the loop does.
+    Holds(Vec<Setting>),
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingError::Refused(QueueError::Port(port), ports) => write!(
+                f,
+                "--queue: port {port} does not exist: write one from 0 to {}, or `all` for every port",
+                ports - 1
+            ),
+            SettingError::Refused(QueueError::Priority(priority), _) => {
+                write!(
+                    f,
+                    "--queue: no queue of priority {priority}: a port has one queue here; omit the priority"
+                )
+            }
+            SettingError::Refused(e, _) => write!(f, "--queue: {e}"),
+            SettingError::Holds(settings) => {
+                let settings: Vec<String> = settings.iter().map(Setting::to_string).collect();
+                write!(
+                    f,
+                    "--queue {}: packets wait or are dropped, and each must be sent as soon as it arrives, to be compared \
+                     with that of the plain loop: give rates above the load and no delay, such as all=100Gbit or \
+                     all=1000000000",
+                    settings.join(" --queue ")
+                )
+            }
+        }
+    }
+}
+
+impl Error for SettingError {}
 
 /// Flags that do not fit each other or this machine.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! One experiment in memory: the program and the plain loop, measured in turns.
 
+use super::error::{ProgramError, SettingError};
 use super::measure::{self, Spread, in_turns};
 use super::memory::MemoryArgs;
 use super::program::{Load, Plain, Program};
@@ -175,7 +176,12 @@ impl Experiment<'_> {
         if self.known != Some(Known::Balancer) {
             return Ok(Plain::alone(reference, self.load));
         }
-        program.compare(&mut reference, COMPARED)?;
+        program.compare(&mut reference, COMPARED).map_err(|e| match e {
+            ProgramError::Differs { sent: None, .. } if !self.args.queue.is_empty() => {
+                SettingError::Holds(self.args.queue.clone()).into()
+            }
+            e => Box::<dyn Error>::from(e),
+        })?;
         let (sequence, source) = program.packets();
         Ok(Plain::new(reference, sequence, source))
     }

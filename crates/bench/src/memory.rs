@@ -1,6 +1,6 @@
 //! In-memory packets through the complete switch.
 
-use super::error::FlagError;
+use super::error::{FlagError, SettingError};
 use super::experiment::{Experiment, config};
 use super::program::{Load, Program};
 use super::reference::Reference;
@@ -50,7 +50,7 @@ pub struct MemoryArgs {
     packets: Option<u64>,
     /// Settings of the traffic manager, as of `pointsman switch`: all=100Gbit. Repeatable.
     #[arg(long, value_name = "SETTING")]
-    queue: Vec<queues::Setting>,
+    pub queue: Vec<queues::Setting>,
     /// How the program runs: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     pub executor: Choice,
@@ -162,7 +162,8 @@ impl MemoryArgs {
         })?;
         if !self.queue.is_empty() {
             let config = SwitchConfig { ports: Some((0..PORTS).collect()), ..config() };
-            queues::apply(program.switch(), &config, &self.queue)?;
+            queues::apply(program.switch(), &config, &self.queue)
+                .map_err(|e| SettingError::Refused(e, PORTS))?;
         }
         if let Some(filter) = &self.follow {
             program.switch().follow(Some(filter.follow()));

@@ -15,6 +15,9 @@ pub struct Describer<'a> {
     pub program: &'a Program,
     /// The texts that its spans refer to.
     pub map: &'a SourceMap,
+    /// Whether statements of a packet test add the entries: text then shows priorities as these do, from 0. P4Runtime's, and
+    /// those in the program and in JSON, are 1 or more.
+    pub statements: bool,
 }
 
 /// A step for people and for programs.

@@ -214,9 +214,18 @@ impl Describer<'_> {
             "member": if let EntryAction::Member(m) = entry.action { Some(m) } else { None },
             "group": if let EntryAction::Group(g) = entry.action { Some(g) } else { None },
         });
-        let priority =
-            if entry.priority == 0 { String::new() } else { format!(", priority {}", entry.priority) };
+        let priority = match entry.priority {
+            0 => String::new(),
+            n if self.statements && !self.has(entry) => format!(", priority {}", n - 1),
+            n => format!(", priority {n}"),
+        };
         step("entry", json, format!("  entry {}{priority}{action}", matches.join(", ")))
+    }
+
+    /// Whether the program itself has this entry.
+    fn has(&self, entry: &Entry) -> bool {
+        let same = |e: &Entry| (&e.matches, e.priority) == (&entry.matches, entry.priority);
+        self.program.tables.iter().any(|t| t.entries.iter().any(same))
     }
 
     fn callee(&self, callee: Callee) -> (&'static str, String, Option<Span>) {

@@ -122,7 +122,7 @@ pub fn explained(stf: &str) -> String {
 pub fn explained_in(text: &str, stf: &str) -> String {
     let (program, compiled) = compiled(text);
     let (report, recording, _) = recorded(&program, stf);
-    let describer = Describer { program: &program, map: &compiled.source_map };
+    let describer = Describer { program: &program, map: &compiled.source_map, statements: true };
     let one = |f: &pointsman_stf::Failure| {
         let head = f.message.lines().next().unwrap_or("").to_string();
         [vec![head], why(&describer, &recording, f)].concat().join("\n")

@@ -154,6 +154,24 @@ fn the_last_write_counts() {
     assert!(got.contains(&format!("left by port 8: egress_spec = 0x008, set at main.p4:{line}\n")), "{got}");
 }
 
+/// Priorities are those of the statements, which count from 0, and those that the program gives to its own entries.
+#[test]
+fn priorities_as_written() {
+    let ternary = PROGRAM.replace("h.ip.to : exact", "h.ip.to : ternary");
+    let routes = "add I.route 0 h.ip.to:1 drop()\nadd I.route 9 h.ip.to:2 drop()\n";
+    let entry = |text: &str, to: &str| {
+        let got = explained_in(text, &format!("{routes}packet 0 11110800450{to}00\nexpect 3\n"));
+        let (_, told) = got.split_once("table I.route (").unwrap_or_else(|| panic!("{got}"));
+        told.split_once(')').map(|(entry, _)| entry.to_string())
+    };
+    assert_eq!(entry(&ternary, "1").as_deref(), Some("entry 0x01, priority 0"));
+    assert_eq!(entry(&ternary, "2").as_deref(), Some("entry 0x02, priority 9"));
+    let own = "default_action = drop();\n        entries = { priority = 5: 7: drop(); }";
+    let own = ternary.replace("default_action = drop();", own);
+    assert_eq!(entry(&own, "2").as_deref(), Some("entry 0x02, priority 9"));
+    assert_eq!(entry(&own, "7").as_deref(), Some("entry 0x07, priority 5"));
+}
+
 /// Of two packets the one is blamed that did not cause what another expectation found.
 #[test]
 fn the_packet_that_is_to_blame() {

@@ -10,6 +10,7 @@
 
 use pointsman_ir::table::flat::{FlatAction, FlatShape, FlatTable};
 use pointsman_ir::{ActionCall, Bits, Entry, EntryAction, KeyMatch, MatchKind, TableStore, Value};
+use pointsman_wire::Random;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,15 +22,11 @@ const KEYS: usize = 1 << 16;
 const RUNS: usize = 9 * PARTS;
 const PARTS: usize = 32;
 
-/// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -181,7 +178,7 @@ fn least_and_median(per: usize, mut run: impl FnMut(usize)) -> (f64, f64) {
 }
 
 fn measure(table: &Table, n: usize) {
-    let mut dice = Dice(n as u64);
+    let mut dice = Dice(Random::new(n as u64));
     let default = Arc::new(ActionCall { action: 0, args: Vec::new() });
     let kinds = table.keys.iter().map(|k| k.0).collect();
     let mut store = TableStore::new(kinds, n as u64, default.clone());

@@ -1,7 +1,7 @@
 //! The log of programs that serve others: levels, targets, and the form of its lines, as text or as JSON.
 
-use pointsman_balance::api::rfc3339;
 use pointsman_console::show;
+use pointsman_wire::time::rfc3339;
 use serde_json::Value;
 use std::error::Error;
 use std::fmt;

@@ -124,6 +124,19 @@ fn what_cannot_be_measured() {
         &["balancer", "--json", "/nowhere/figures.json"],
         &["cannot write /nowhere/figures.json", "--json"],
     );
+    for (queue, parts) in [
+        ("delay", &["'delay' has no `=`", "PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME]"][..]),
+        ("all=max,delay=9", &["not like 5us"]),
+        ("64=1Gbit", &["port 64 does not exist", "from 0 to 63, or `all`"]),
+        ("1:1=max", &["no queue of priority 1", "omit the priority"]),
+        (
+            "all=max,delay=1ms",
+            &["--queue all=max,delay=1000000ns: packets wait", "no delay, such as all=100Gbit"],
+        ),
+        ("all=1", &["--queue all=1: packets wait", "rates above the load"]),
+    ] {
+        refused(&["balancer", "--flows", "10", "--queue", queue], parts);
+    }
     refused(&["/nowhere.p4"], &["cannot read /nowhere.p4", "check the path"]);
     refused(&[&file("README.md")], &["README.md"]);
 

@@ -120,9 +120,13 @@ fn state_files_that_cannot_be_used() -> Fallible<()> {
     check(&[], &damaged, &["damaged"])?;
     check(&[], b"#include <core.p4>", &["not the state of a switch"])?;
     check(&["--priority-queues", "2"], &whole, &["queues: 1 queues per port, the switch has 2"])?;
-    let mut command = pointsman(&["switch", "--state", "/nowhere/switch.state"]);
-    command.args(["--p4runtime", "127.0.0.1:0"]);
-    let finished = finish(command);
-    ensure!(finished.code == Some(1) && finished.stderr.contains("writable folder"), "{finished:?}");
+    let folder = dir.path("");
+    let inside = format!("{folder}: this is a folder: give a file, such as {}", dir.path("switch.state"));
+    for (path, message) in [("/nowhere/switch.state", "writable folder"), (&*folder, &*inside)] {
+        let mut command = pointsman(&["switch", "--state", path]);
+        command.args(["--p4runtime", "127.0.0.1:0"]);
+        let finished = finish(command);
+        ensure!(finished.code == Some(1) && finished.stderr.contains(message), "{message}: {finished:?}");
+    }
     Ok(())
 }

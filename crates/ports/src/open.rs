@@ -15,6 +15,17 @@ pub enum Want {
     AfPacket,
 }
 
+impl Want {
+    /// As in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Want::Auto => "auto",
+            Want::AfXdp => "af_xdp",
+            Want::AfPacket => "af_packet",
+        }
+    }
+}
+
 /// Opens an interface of the current network namespace, and says in one line how, for the log: kind, mode, and why it
 /// was not something faster.
 ///

@@ -6,6 +6,7 @@ use super::chapter5::{POLICIES, effect};
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, Source};
 use super::papers;
 use crate::error::{ExperimentError, Failed};
+use crate::scenario_file::ArrivalsSection;
 use pointsman_sim::Scenario;
 use pointsman_sim::random::{Part, Stream};
 use std::fmt::Write;
@@ -110,7 +111,7 @@ impl Batch {
         let times = times(bench, self.rate_per_s, self.requests, seed);
         let last = times.last().copied().unwrap_or(0.0);
         let mut s = self.app.setup(bench, 1, self.policy, self.rate_per_s);
-        s.arrivals = "process = \"trace\", file = \"times.csv\"".into();
+        s.arrivals = ArrivalsSection::Trace { file: "times.csv" };
         // Clients stop with the last request, so that the run ends with the last answer.
         s.duration_s = last + 1e-6;
         s.patience_s = PATIENCE_S;

@@ -7,6 +7,7 @@ use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, 
 use super::lines;
 use super::setup::{SECOND_CLIENT, Setup, Unit, agents, by_outstanding, poisson};
 use crate::error::{ExperimentError, Failed};
+use crate::scenario_file::{ActionSection, ClientSection, EventSection};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::blocks::{Metric, Tuning};
 use pointsman_balance::config::Threshold;
@@ -162,28 +163,23 @@ const CHANGE: Figure = Figure {
 fn change(bench: &Bench) -> Result<Found, Failed> {
     let duration_s = bench.choose(60.0, 20.0);
     // With those that choose badly, the queues would fill at 80 % load: they are in force for a moment only.
-    let policies: Vec<&str> = std::iter::once("server-only")
+    let policies: Vec<&'static str> = std::iter::once("server-only")
         .chain(capacity::POLICIES.into_iter().filter(|p| *p != "ecmp" && *p != PRT_IN_FLIGHT))
         .collect();
-    let mut more = String::new();
     let changes = ((duration_s - 2.0) * 4.0) as usize;
-    for i in 0..changes {
-        let policy = policies[i % policies.len()];
-        let _ = write!(
-            more,
-            "[[event]]\nat_s = {}\naction = \"policy\"\npolicy = \"{policy}\"\n",
-            1.0 + i as f64 / 4.0
-        );
-    }
+    let event = |i: usize| EventSection {
+        at_s: 1.0 + i as f64 / 4.0,
+        action: ActionSection::Policy { policy: policies[i % policies.len()] },
+    };
     let mut s = rack(4, "server-only", 1.0);
     let rate = 0.8 * s.capacity_per_s();
     s.arrivals = poisson(rate / 2.0);
-    let _ = write!(
-        more,
-        "[[client]]\nport = {SECOND_CLIENT}\nconnections = 2000\narrivals = {{ {} }}\n",
-        poisson(rate / 2.0)
-    );
-    s.more = more;
+    s.more_clients = vec![ClientSection {
+        port: Some(SECOND_CLIENT),
+        connections: Some(2000),
+        ..ClientSection::new(poisson(rate / 2.0))
+    }];
+    s.events = (0..changes).map(event).collect();
     s.duration_s = duration_s;
     s.warmup_s = 0.0;
     s.patience_s = 5.0;

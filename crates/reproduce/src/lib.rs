@@ -26,6 +26,7 @@ mod output;
 mod papers;
 mod probes;
 mod redplane;
+pub mod scenario_file;
 pub mod setup;
 mod staleness;
 mod targets;

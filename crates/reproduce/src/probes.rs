@@ -5,6 +5,7 @@ use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, Source, ratios};
 use super::setup::{Setup, Unit};
 use crate::error::Failed;
+use crate::scenario_file::{ArrivalsSection, SessionSection, StressSection};
 use pointsman_balance::DeviceKind;
 use pointsman_balance::config::file::{CriterionSection, PrometheusSection};
 use pointsman_decide::promethee::Goal;
@@ -164,14 +165,13 @@ fn scenarios(bench: &Bench) -> Result<Vec<Arc<Scenario>>, Failed> {
     let joins = (1..=CLIENTS).map(|i| format!("{}\n", f64::from(i) * JOIN_S)).collect::<String>();
     let mut scenarios = Vec::new();
     for balancer in &BALANCERS {
-        for stress in ["", "stress = { processes = 7, memory_percent = 75 }\n"] {
-            let arrivals = "process = \"trace\", file = \"joins.csv\"".to_string();
+        for stress in [None, Some(StressSection { processes: 7, memory_percent: 75.0 })] {
+            let arrivals = ArrivalsSection::Trace { file: "joins.csv" };
             let mut s = Setup::new(1, &machines, balancer.policy, arrivals);
             s.files.insert("joins.csv".into(), format!("time_s\n{joins}"));
-            s.more = format!(
-                "session = {{ requests = {REQUESTS}, gap_ms = 1000 }}\n[prometheus]\nscrape_s = 15\n"
-            );
-            s.more_of = vec![stress.to_string()];
+            s.session = Some(SessionSection { requests: REQUESTS, gap_ms: 1000.0 });
+            s.scrape_s = Some(15.0);
+            s.stress = stress;
             if balancer.policy == "probe-wrr" {
                 s.probes_ms = Some(5000.0);
                 s.report_timeout_ms = 15_000;

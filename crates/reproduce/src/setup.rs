@@ -2,6 +2,10 @@
 
 use super::bench::{Bench, Coming, Factor};
 use crate::error::ExperimentError;
+use crate::scenario_file::{
+    AgentsSection, ArrivalsSection, ClientSection, EventSection, LearnSection, LinkSection, ModelSection,
+    RackSection, ScenarioFile, ScrapeSection, ServiceTime, SessionSection, StateSection, StressSection,
+};
 use pointsman_balance::blocks::{Ties, Tuning};
 use pointsman_balance::config::file::{
     AgentSection, DeviceSection, PrometheusSection, RackFile, ServerSection, ServiceSection, SwitchSection,
@@ -10,7 +14,6 @@ use pointsman_balance::config::{NextHop, Route, Threshold};
 use pointsman_balance::{DeviceKind, Mac, Prefix, Protocol};
 use pointsman_sim::Scenario;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -66,8 +69,8 @@ pub struct Setup {
     pub tell_workers: bool,
     /// `[agent]`.
     pub agent: AgentSection,
-    /// Further lines of each device in the scenario, by priority.
-    pub more_of: Vec<String>,
+    /// Other processes on the first device of each server.
+    pub stress: Option<StressSection>,
     /// `agent` of each device, by priority. Empty: as in `agent`.
     pub agent_of: Vec<AgentSection>,
     /// A device silent for this long gets no new requests.
@@ -86,12 +89,20 @@ pub struct Setup {
     pub patience_s: f64,
     /// One way between switch and client, in milliseconds.
     pub client_delay_ms: f64,
-    /// The text between the braces of `arrivals`.
-    pub arrivals: String,
+    /// When requests come, or sessions.
+    pub arrivals: ArrivalsSection,
+    /// What a session is, if there are any.
+    pub session: Option<SessionSection>,
+    /// Clients after the first.
+    pub more_clients: Vec<ClientSection>,
     /// `[service.prometheus]`.
     pub prometheus: Option<PrometheusSection>,
-    /// Further tables of the scenario, such as events.
-    pub more: String,
+    /// Interval at which Prometheus scrapes the devices.
+    pub scrape_s: Option<f64>,
+    /// Events of the scenario.
+    pub events: Vec<EventSection>,
+    /// A learner of weights.
+    pub learn: Option<LearnSection>,
     /// Files that it references, in the rack's folder.
     pub files: BTreeMap<String, String>,
 }
@@ -100,30 +111,26 @@ pub struct Setup {
 pub const SECOND_CLIENT: u16 = 508;
 
 /// Arrivals without memory.
-pub fn poisson(rate_per_s: f64) -> String {
-    format!("process = \"poisson\", rate_per_s = {rate_per_s}")
+pub fn poisson(rate_per_s: f64) -> ArrivalsSection {
+    ArrivalsSection::Poisson { rate_per_s }
 }
 
 /// Bursts: Poisson at a rate that changes between two states, a fifth of the time at twice the mean and else at three
 /// quarters of it. `burst_s` is the mean length of a burst.
-pub fn bursts(rate_per_s: f64, burst_s: f64) -> String {
-    format!(
-        "process = \"mmpp\", state = [{{ rate_per_s = {}, mean_s = {} }}, {{ rate_per_s = {}, mean_s = {burst_s} }}]",
-        0.75 * rate_per_s,
-        4.0 * burst_s,
-        2.0 * rate_per_s,
-    )
+pub fn bursts(rate_per_s: f64, burst_s: f64) -> ArrivalsSection {
+    let state = |factor, mean_s| StateSection { rate_per_s: factor * rate_per_s, mean_s };
+    ArrivalsSection::Mmpp { state: [state(0.75, 4.0 * burst_s), state(2.0, burst_s)] }
 }
 
 /// Arrivals as set for the bench.
-pub fn coming(bench: &Bench, rate_per_s: f64) -> String {
+pub fn coming(bench: &Bench, rate_per_s: f64) -> ArrivalsSection {
     match bench.coming {
         Coming::Poisson => poisson(rate_per_s),
         Coming::NearConstant => {
             // The gap's variation is the root of its milliseconds; an even distribution of that variation.
             let gap_ms = 1e3 / rate_per_s;
             let jitter = (3.0f64.sqrt() / gap_ms.sqrt()).min(1.0);
-            format!("process = \"near-constant\", rate_per_s = {rate_per_s}, jitter = {jitter}")
+            ArrivalsSection::NearConstant { rate_per_s, jitter }
         }
     }
 }
@@ -174,7 +181,7 @@ const POLL_MS: u32 = 2000;
 
 impl Setup {
     /// A rack of these servers under a policy. Connections are forgotten a little after clients lost their patience.
-    pub fn new(servers: u32, units: &[Unit], policy: &str, arrivals: String) -> Self {
+    pub fn new(servers: u32, units: &[Unit], policy: &str, arrivals: ArrivalsSection) -> Self {
         Setup {
             servers,
             units: units.to_vec(),
@@ -192,10 +199,14 @@ impl Setup {
             warmup_s: 5.0,
             patience_s: 30.0,
             client_delay_ms: 0.001,
+            stress: None,
             arrivals,
+            session: None,
+            more_clients: Vec::new(),
             prometheus: None,
-            more_of: Vec::new(),
-            more: String::new(),
+            scrape_s: None,
+            events: Vec::new(),
+            learn: None,
             files: BTreeMap::new(),
         }
     }
@@ -261,43 +272,48 @@ impl Setup {
         self.units.iter().enumerate().map(device).collect()
     }
 
+    /// How the devices of every server behave.
+    fn models(&self) -> Vec<ModelSection> {
+        let model = |(i, unit): (usize, &Unit)| ModelSection {
+            name: unit.name,
+            workers: unit.workers,
+            speed: unit.speed,
+            service_time: match unit.sigma {
+                0.0 => ServiceTime::Deterministic { mean_ms: unit.mean_ms },
+                sigma => ServiceTime::LogNormal { mean_ms: unit.mean_ms, sigma },
+            },
+            stress: self.stress.filter(|_| i == 0),
+        };
+        self.units.iter().enumerate().map(model).collect()
+    }
+
     /// The scenario.
     ///
     /// # Errors
     /// An error in the scenario: a bug of ours.
     pub fn scenario(&self, bench: &Bench) -> Result<Arc<Scenario>, ExperimentError> {
-        let mut t = format!(
-            "name = \"experiment\"\nduration_s = {}\nwarmup_s = {}\npatience_s = {}\n",
-            self.duration_s, self.warmup_s, self.patience_s
-        );
-        let _ = write!(
-            t,
-            "rack = {{ file = \"rack.toml\" }}\nagents = {{ enabled = {}, sampling_ms = {}, delay_ms = {}{} }}\n\
-             [client_link]\ndelay_us = {}\n",
-            self.probes_ms.is_none(),
-            self.sampling_ms,
-            self.delay_ms,
-            self.probes_ms.map_or(String::new(), |ms| format!(", probes_ms = {ms}")),
-            self.client_delay_ms * 1e3
-        );
-        for (i, unit) in self.units.iter().enumerate() {
-            let distribution = match unit.sigma {
-                0.0 => "distribution = \"deterministic\"".to_string(),
-                sigma => format!("distribution = \"log-normal\", sigma = {sigma}"),
-            };
-            let _ = write!(
-                t,
-                "[[device]]\nname = \"{}\"\nworkers = {}\nspeed = {}\nservice_time = {{ {distribution}, mean_ms = {} }}\n{}",
-                unit.name,
-                unit.workers,
-                unit.speed,
-                unit.mean_ms,
-                self.more_of.get(i).map_or("", String::as_str)
-            );
-        }
-        let _ = write!(t, "[[client]]\narrivals = {{ {} }}\n{}", self.arrivals, self.more);
+        let first = ClientSection { session: self.session, ..ClientSection::new(self.arrivals.clone()) };
+        let file = ScenarioFile {
+            name: "experiment",
+            duration_s: self.duration_s,
+            warmup_s: self.warmup_s,
+            patience_s: self.patience_s,
+            rack: RackSection { file: "rack.toml" },
+            agents: AgentsSection {
+                enabled: self.probes_ms.is_none(),
+                sampling_ms: self.sampling_ms,
+                delay_ms: self.delay_ms,
+                probes_ms: self.probes_ms,
+            },
+            client_link: LinkSection { delay_us: self.client_delay_ms * 1e3 },
+            prometheus: self.scrape_s.map(|scrape_s| ScrapeSection { scrape_s }),
+            devices: self.models(),
+            clients: std::iter::once(first).chain(self.more_clients.iter().cloned()).collect(),
+            events: self.events.clone(),
+            learn: self.learn.clone(),
+        };
         let mut files = self.files.clone();
         files.insert("rack.toml".to_string(), self.rack()?.to_toml());
-        bench.scenario("experiment", &t, &files)
+        bench.scenario(file.name, &file.to_toml(), &files)
     }
 }

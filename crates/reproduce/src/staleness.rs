@@ -5,7 +5,7 @@ use super::bench::Bench;
 use super::figure::{Chart, Claim, Figure, Found, P99, Place, Point, Quantity, Rule, Source};
 use super::goals::{OWN_COUNTERS, named};
 use super::lines;
-use super::setup::{Setup, Unit, agents, bursts, by_outstanding};
+use super::setup::{Setup, Unit, agents, bursts, by_outstanding, poisson};
 use crate::error::Failed;
 use pointsman_balance::DeviceKind;
 use pointsman_balance::blocks::{Metric, Tuning};
@@ -91,7 +91,7 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
         named(policy)
     };
     // By priority: the quickest first.
-    let mut s = Setup::new(2, &[gpu, cpu, nic], name, String::new());
+    let mut s = Setup::new(2, &[gpu, cpu, nic], name, poisson(1.0));
     s.arrivals = bursts(0.5 * s.capacity_per_s(), 0.2);
     let heartbeat_ms = age_ms.clamp(1.0, 100.0).round();
     s.agent = agents(heartbeat_ms as u32, 100);

@@ -4,12 +4,14 @@ use crate::management;
 use crate::rack::{ATTACKER, PORT, SERVICE, SWITCH_MAC, api, p4runtime};
 use crate::roster::SOURCES;
 use pointsman_balance::config::file::{
-    AgentSection, ApiSection, DeviceSection, RackFile, ServerSection, ServiceSection, SwitchSection,
+    AgentSection, ApiSection, DeviceSection, MembersSection, RackFile, ServerSection, ServiceSection,
+    SwitchSection,
 };
 use pointsman_balance::config::{NextHop, Route, Threshold};
 use pointsman_balance::{DeviceKind, Policy, Prefix, Protocol};
 use pointsman_lab::rack::{ClientSpec, DeviceKind as LabKind, DeviceSpec, Link, RackSpec, ServerSpec};
 use serde_json::{Value, json};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The server that no description lists: its device registers by API.
 pub const MEMBER: &str = "m1";
@@ -91,25 +93,42 @@ pub fn description(spec: &RackSpec, controller: u8, etcd: bool) -> RackFile {
 
 /// The same as text, with the sources of members.
 pub fn text(spec: &RackSpec, controller: u8, etcd: bool) -> String {
-    let mut text = description(spec, controller, etcd).to_toml();
-    if let Some((_, member)) = stays(spec) {
-        let [stay, drift] = SOURCES;
-        let [v4, v6] = ["address", "address6"].map(|family| member[family].as_str().unwrap_or_default());
-        let (port, (service, _)) = (&member["port"], DRIFT);
-        text.push_str(&format!(
-            "\n[[members]]\nname = \"{stay}\"\napi = true\nreports = false\nservices = [\"{SERVICE}\"]\n\
-             networks = [\"{v4}/32\", \"{v6}/128\"]\nports = [{port}]\n\n\
-             [[members]]\nname = \"{drift}\"\napi = true\nservices = [\"{service}\"]\n\
-             networks = [\"10.77.0.0/16\", \"fd77::/64\"]\nports = [{port}]\n"
-        ));
-    }
-    text
+    RackFile { sources: sources(spec), ..description(spec, controller, etcd) }.to_toml()
+}
+
+/// Where members come from: the one that stays, and those that come and go. None without etcd.
+fn sources(spec: &RackSpec) -> Vec<MembersSection> {
+    let Some((_, device)) = member(spec) else { return Vec::new() };
+    let [stay, drift] = SOURCES;
+    let source = |name: &str, service: &str, networks, reports| MembersSection {
+        name: name.into(),
+        api: true,
+        services: vec![service.into()],
+        networks,
+        ports: vec![device.link.port],
+        reports,
+        ..MembersSection::default()
+    };
+    let own = vec![
+        Prefix::containing(device.link.ipv4.into(), 32),
+        Prefix::containing(device.link.ipv6.into(), 128),
+    ];
+    let wide = vec![
+        Prefix::containing(Ipv4Addr::new(10, 77, 0, 0).into(), 16),
+        Prefix::containing(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0).into(), 64),
+    ];
+    vec![source(stay, SERVICE, own, Some(false)), source(drift, DRIFT.0, wide, None)]
+}
+
+/// The server and the device of the member that stays.
+fn member(spec: &RackSpec) -> Option<(&ServerSpec, &DeviceSpec)> {
+    let server = spec.servers.iter().find(|s| s.name == MEMBER)?;
+    Some((server, server.devices.first()?))
 }
 
 /// The member that stays, if there is one: its name and its description.
 pub fn stays(spec: &RackSpec) -> Option<(String, Value)> {
-    let server = spec.servers.iter().find(|s| s.name == MEMBER)?;
-    let device = server.devices.first()?;
+    let (server, device) = member(spec)?;
     let link = &device.link;
     let member = json!({ "kind": "cpu", "address": link.ipv4, "address6": link.ipv6, "port": link.port });
     Some((server.device_name(device), member))
@@ -146,6 +165,12 @@ mod tests {
         assert!(stays(&without).is_none() && !text(&without, 0, false).contains("[[members]]"));
         let rack = pointsman_balance::Rack::parse("rack.toml", &text(&spec, 1, true)).expect("valid");
         assert_eq!((rack.sources.len(), rack.devices().count()), (2, 4), "the member is not in the file");
+        let [stay, drift] = &rack.sources[..] else { panic!("{:?}", rack.sources) };
+        assert_eq!(
+            (&stay.services[..], &drift.services[..]),
+            (&[SERVICE.to_string()][..], &[DRIFT.0.to_string()][..])
+        );
+        assert_eq!((stay.networks.len(), &stay.ports, &drift.ports), (2, &vec![7], &vec![7]));
         assert_eq!(stays(&spec).expect("a member").0, "m1/cpu");
     }
 }

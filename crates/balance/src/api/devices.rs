@@ -3,12 +3,12 @@
 use super::history::Drain;
 use super::routes::{Checked, MAX_WAIT_MS, Query, Request, Response, WAIT_MS, one};
 use super::states::Facts;
-use super::time::rfc3339;
 use super::wanted::Document;
 use super::{Answer, Change, Desk, Effect, Outcome, Wait};
 use crate::config::{Device, Rack, Service};
 use crate::controller::{Controllers, Live};
 use crate::state::{METRICS, drop_reason};
+use pointsman_wire::time::rfc3339;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

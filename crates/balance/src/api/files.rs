@@ -1,6 +1,6 @@
 //! The files that an operator edits while the controller runs: of which time each is in force, and why a newer one is not.
 
-use super::time::rfc3339;
+use pointsman_wire::time::rfc3339;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A group of controllers of one rack, as the API shows it.
 
-use super::time::rfc3339;
+use pointsman_wire::time::rfc3339;
 use serde_json::{Value, json};
 
 /// A controller of the group.

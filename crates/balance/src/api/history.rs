@@ -1,7 +1,7 @@
 //! The history of changes: setting, user, time and outcome.
 
-use super::time::rfc3339;
 use super::wanted::Document;
+use pointsman_wire::time::rfc3339;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::VecDeque;

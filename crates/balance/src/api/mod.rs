@@ -15,7 +15,6 @@ mod routes;
 mod states;
 #[cfg(test)]
 mod tests;
-mod time;
 mod tokens;
 mod trend;
 mod wanted;
@@ -25,7 +24,6 @@ pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use members::RegistrationBody;
 pub use routes::{Answer, Body, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
-pub use time::rfc3339;
 pub use tokens::{Tokens, Who};
 pub use wanted::{BLOCKS, Document, Wanted};
 
@@ -35,6 +33,7 @@ use crate::learn::{Decision, ServiceWeights, with_service_weights};
 use crate::members::{self as coming, Members};
 use crate::trust::ReportKey;
 use news::News;
+use pointsman_wire::time::rfc3339;
 use serde::{Deserialize, Serialize};
 use states::States;
 use std::collections::BTreeMap;
@@ -498,7 +497,7 @@ impl Desk {
         let change = attempt.change.and_then(|id| self.history.get(id));
         match (change, attempt.of_ms) {
             (Some(change), _) => format!("change {} by {}", change.id, change.who),
-            (None, Some(of_ms)) => format!("{} of {}", File::Rack.name(), time::rfc3339(of_ms)),
+            (None, Some(of_ms)) => format!("{} of {}", File::Rack.name(), rfc3339(of_ms)),
             (None, None) if attempt.members => "members that came or left".to_string(),
             (None, None) => String::new(),
         }

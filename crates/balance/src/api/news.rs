@@ -1,6 +1,6 @@
 //! The controller's last words. What comes again and again is kept once, with its first and last time and a count.
 
-use super::time::rfc3339;
+use pointsman_wire::time::rfc3339;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 

@@ -2,7 +2,6 @@
 
 use super::devices::drops;
 use super::states::Facts;
-use super::time::rfc3339;
 use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
 use super::{Change, Desk, Effect, Outcome};
@@ -12,6 +11,7 @@ use crate::plan::{self, Key, Update};
 use crate::types::Policy;
 use pointsman_control::text::to_text;
 use pointsman_wire::text::percent_decoded;
+use pointsman_wire::time::rfc3339;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! The states of all devices, and since when each has its own.
 
 use super::Desk;
-use super::time::rfc3339;
 use crate::config::{Device, Member, MemberDevice, Rack};
 use crate::controller::{Controllers, Draining, Silence, Unavailable};
 use crate::types::DeviceNumber;
+use pointsman_wire::time::rfc3339;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

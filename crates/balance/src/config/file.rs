@@ -339,6 +339,9 @@ pub struct MembersSection {
     pub api: bool,
     pub file: Option<String>,
     pub ttl_s: Option<u32>,
+    /// Empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
     pub networks: Vec<Prefix>,
     pub ports: Vec<u16>,
     pub reports: Option<bool>,

@@ -16,7 +16,7 @@ use pointsman_lab::rack::{
     join_without_offloads,
 };
 use pointsman_live::{Live, Log, Ports};
-use pointsman_ports::{Port, PortError, Want, open_interface};
+use pointsman_ports::Want;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -34,38 +34,6 @@ pub const SWITCH_MAC: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 1]);
 /// Ethernet address that the switch uses for its device where packets are only counted. It belongs to no interface: so the
 /// kernel behind the counter drops them as early as those from the bare forwarder, which are not for it either.
 const NOBODY: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 2]);
-
-/// A kind of ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortKind {
-    /// Packet sockets.
-    AfPacket,
-    /// AF_XDP.
-    AfXdp,
-}
-
-impl PortKind {
-    /// As in reports and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AfPacket => "af_packet",
-            Self::AfXdp => "af_xdp",
-        }
-    }
-
-    /// Requested kind of port.
-    pub fn want(self) -> Want {
-        match self {
-            Self::AfPacket => Want::AfPacket,
-            Self::AfXdp => Want::AfXdp,
-        }
-    }
-
-    /// Opens a port in the calling thread's namespace.
-    pub fn open(self, interface: &str) -> Result<Box<dyn Port>, PortError> {
-        open_interface(interface, self.want()).map(|(port, _)| port)
-    }
-}
 
 /// The device under test, kept running until it is dropped.
 #[allow(dead_code, reason = "held, not used")]
@@ -97,7 +65,7 @@ pub struct Bed {
     /// Settings that the kernel refused.
     pub warnings: Vec<String>,
     /// Of the ports in the middle, if it has any.
-    kind: Option<PortKind>,
+    kind: Option<Want>,
     /// The threads in the middle, by the kernel's numbers.
     threads: BTreeSet<u32>,
     // Fields are dropped in this order: users of the namespaces first.
@@ -233,7 +201,7 @@ impl Bed {
     ///
     /// # Errors
     /// As of [`Bed::direct`], or an interface cannot be a port.
-    pub fn bare(kind: PortKind) -> Result<Self, WireError> {
+    pub fn bare(kind: Want) -> Result<Self, WireError> {
         let before = threads();
         let rack = Rack::build(&spec(1))?;
         let interfaces: Vec<&str> = rack.ports.iter().map(|p| p.interface.as_str()).collect();
@@ -247,7 +215,7 @@ impl Bed {
     ///
     /// # Errors
     /// As of [`Bed::bare`], or switch or controller do not come up.
-    pub fn balancer(kind: PortKind, counted: bool, verbose: bool) -> Result<Self, WireError> {
+    pub fn balancer(kind: Want, counted: bool, verbose: bool) -> Result<Self, WireError> {
         let spec = spec(if counted { 1 } else { 2 });
         let log: Log = Arc::new(Mutex::new(move |line: &str| {
             if verbose {
@@ -260,7 +228,7 @@ impl Bed {
             Vec::new(),
             &description(&spec, counted),
             Choice::default(),
-            Ports { kind: kind.want(), workers: 1 },
+            Ports { kind, workers: 1 },
             log,
         )?;
         live.start_controller()?;
@@ -286,7 +254,7 @@ impl Bed {
 
     /// The interface opposite the client's, where live frames must be accepted explicitly: AF_XDP ports do so anyway.
     pub fn entrance(&self) -> Option<(Namespace, String)> {
-        let rack = self.rack.as_ref().filter(|_| self.kind == Some(PortKind::AfPacket))?;
+        let rack = self.rack.as_ref().filter(|_| self.kind == Some(Want::AfPacket))?;
         let port = rack.ports.iter().find(|p| p.host == "client")?;
         Some((rack.switch.clone(), port.interface.clone()))
     }

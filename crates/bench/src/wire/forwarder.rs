@@ -1,9 +1,8 @@
 //! The bare forwarder: ports without processing in between.
 
 use super::WireError;
-use super::bed::PortKind;
 use pointsman_lab::Namespace;
-use pointsman_ports::{PollMode, PortError, forward};
+use pointsman_ports::{PollMode, PortError, Want, forward, open_interface};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -19,8 +18,9 @@ impl Forwarder {
     ///
     /// # Errors
     /// An interface cannot be a port.
-    pub fn start(namespace: &Namespace, interfaces: [&str; 2], kind: PortKind) -> Result<Self, WireError> {
-        let open = || Ok::<_, PortError>([kind.open(interfaces[0])?, kind.open(interfaces[1])?]);
+    pub fn start(namespace: &Namespace, interfaces: [&str; 2], kind: Want) -> Result<Self, WireError> {
+        let port = |interface| open_interface(interface, kind).map(|(port, _)| port);
+        let open = || Ok::<_, PortError>([port(interfaces[0])?, port(interfaces[1])?]);
         let mut ports = namespace.enter(open)??;
         let stop = Arc::<AtomicBool>::default();
         let stopped = stop.clone();

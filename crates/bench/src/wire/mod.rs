@@ -12,7 +12,7 @@ mod report;
 mod tcp;
 mod text;
 
-use bed::{Bed, PortKind};
+use bed::Bed;
 use error::{ValueError, WireError};
 use packets::{Generator, Lane};
 use pointsman_console::results;
@@ -20,6 +20,7 @@ use pointsman_console::say;
 use pointsman_console::signals::end_process;
 use pointsman_lab::frames::LossRule;
 use pointsman_lab::{ensure_privileges, pin_to_processor, raise_open_file_limit, unpin};
+use pointsman_ports::Want;
 use report::{Machine, PacketRun, Packets, Throughput, WireReport};
 use serde::Serialize;
 use std::error::Error;
@@ -41,11 +42,11 @@ pub enum Ports {
 }
 
 impl Ports {
-    fn kinds(self) -> &'static [PortKind] {
+    fn kinds(self) -> &'static [Want] {
         match self {
-            Self::AfXdp => &[PortKind::AfXdp],
-            Self::AfPacket => &[PortKind::AfPacket],
-            Self::Both => &[PortKind::AfPacket, PortKind::AfXdp],
+            Self::AfXdp => &[Want::AfXdp],
+            Self::AfPacket => &[Want::AfPacket],
+            Self::Both => &[Want::AfPacket, Want::AfXdp],
         }
     }
 }
@@ -152,7 +153,7 @@ pub fn run(args: WireArgs) -> Result<ExitCode, Box<dyn Error>> {
 
 /// The bare forwarder and the switch in turn. With two processors, one is reserved for them: the generator, and the
 /// kernel on its behalf up to the forwarder's socket, uses the other.
-fn measure_packets(args: &WireArgs, kind: PortKind, generator: Generator) -> Result<Packets, WireError> {
+fn measure_packets(args: &WireArgs, kind: Want, generator: Generator) -> Result<Packets, WireError> {
     let duration = Duration::from_secs_f64(args.seconds);
     let length = usize::from(args.frame);
     let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);

@@ -11,6 +11,7 @@
 #![allow(missing_docs)]
 
 mod aggregate;
+mod annotations;
 mod arguments;
 mod block;
 mod call;
@@ -33,6 +34,7 @@ mod slice;
 mod stmt;
 mod table;
 pub mod tree;
+mod type_decl;
 mod type_expr;
 pub mod types;
 

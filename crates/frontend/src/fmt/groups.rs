@@ -77,7 +77,8 @@ pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
         if piece.kind == Kind::BlockComment && piece.text.contains('\n') {
             stack.iter_mut().for_each(|o| o.lines = true);
         }
-        let closes = [")", "]", "}"].iter().any(|c| piece.is(c));
+        // Their lines are not those of elements.
+        let closes = [")", "]", "}"].iter().any(|c| piece.is(c)) || piece.is(">") && roles[i].generic;
         if let (true, false, Some(open)) =
             (piece.newlines > 0, closes || piece.kind == Kind::Directive, stack.last())
             && roles[open.at].first == 0

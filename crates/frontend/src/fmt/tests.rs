@@ -123,6 +123,34 @@ fn else_in_any_column() {
     }
 }
 
+/// Type arguments in lines of their own, wherever these start: the text is the same from then on.
+#[test]
+fn type_arguments_in_any_column() {
+    for (before, inside) in (0..24).flat_map(|a| (0..24).map(move |b| (" ".repeat(a), " ".repeat(b)))) {
+        for (start, end) in [
+            ("some.extract(hdr.next<", ">(a, b));"),
+            ("f(a, lookahead<", ">(), c);"),
+            ("f(lookahead<", ">(x,\n      y), c);"),
+            ("register<", ">(4) r;"),
+            ("x = { g<", ">(a) };"),
+            ("x = b[g<", ">(a):0];"),
+        ] {
+            let text = format!(
+                "control c() {{\n    apply {{\n        {start}\n{inside}bit<8>\n{before}{end}\n    }}\n}}\n"
+            );
+            for width in [None, Some(40)] {
+                let once = format(&text, width).unwrap_or_else(|d| panic!("{}", d.message));
+                assert_eq!(format(&once, width).ok().as_ref(), Some(&once), "{text}");
+            }
+            // `>` comes first in its line, and nothing before it.
+            let text = text.replace(&format!("\n{inside}bit"), "bit");
+            let once = format(&text, None).unwrap_or_else(|d| panic!("{}", d.message));
+            assert_eq!(format(&once, None).ok(), Some(once), "{text}");
+        }
+    }
+    check("a = f(g<bit<8>\n>(c));\n", "a = f(g<bit<8>\n     >(c));\n");
+}
+
 #[test]
 fn widths() {
     // As many arguments on a line as fit, below the first.

@@ -1,7 +1,7 @@
 //! What clients of the controller's API, and of switches, need: whom they trust, who they are, a token.
 
 use crate::switch::tls::{self, TlsError};
-use pointsman_balance::api::rfc3339;
+use pointsman_wire::time::rfc3339;
 use rustls::pki_types::UnixTime;
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;

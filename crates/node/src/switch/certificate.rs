@@ -118,7 +118,7 @@ mod tests {
         for ms in
             [0, 951_782_400_000, 951_868_799_000, 1_795_290_600_000, 4_107_542_399_000, 64_092_211_200_000]
         {
-            assert_eq!(unix_s(&pointsman_balance::api::rfc3339(ms)), ms as i64 / 1000);
+            assert_eq!(unix_s(&pointsman_wire::time::rfc3339(ms)), ms as i64 / 1000);
         }
         assert_eq!(unix_s("1950-01-01T00:00:00Z"), -631_152_000);
     }

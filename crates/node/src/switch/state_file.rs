@@ -67,7 +67,14 @@ impl std::fmt::Display for StateFileError {
         const START_WITHOUT: &str = "move it away to start without connections (nothing was changed)";
         let path = self.path.display();
         match &*self.fault {
-            Fault::Read(e) => write!(f, "--state {path}: cannot read it: {e}"),
+            Fault::Read(e) if e.kind() == ErrorKind::IsADirectory => {
+                let file = self.path.join("switch.state");
+                write!(f, "--state {path}: this is a folder: give a file, such as {}", file.display())
+            }
+            Fault::Read(e) => write!(
+                f,
+                "--state {path}: cannot read it: {e}; make it readable, or move it away to start without connections"
+            ),
             Fault::Write(e) => {
                 write!(f, "--state {path}: cannot write it: {e}; give a file in a writable folder")
             }

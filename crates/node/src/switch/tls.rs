@@ -5,7 +5,7 @@ use super::certificate::{unix_s, validity};
 use super::renew::Secure;
 use super::runtime::Handle;
 use crate::places::Places;
-use pointsman_balance::api::rfc3339;
+use pointsman_wire::time::rfc3339;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;

@@ -36,7 +36,7 @@ struct Form {
 }
 
 fn rendered(told: &Told, form: Form) -> String {
-    let describer = Describer { program: &told.program, map: &told.map };
+    let describer = Describer { program: &told.program, map: &told.map, statements: false };
     let file = told.map.files.first().map_or("", |file| file.path.as_str());
     match form.json {
         true => show::json(file, &describer, &told.steps),

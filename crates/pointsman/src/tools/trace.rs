@@ -128,7 +128,7 @@ pub fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
                 .into(),
         );
     }
-    let describer = Describer { program: rig.program(), map: &compiled.source_map };
+    let describer = Describer { program: rig.program(), map: &compiled.source_map, statements: true };
     let text = match args.json {
         true => show::json(&name, &describer, &steps),
         false => show::text(&describer, &steps, args.all),

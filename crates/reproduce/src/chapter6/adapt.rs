@@ -7,7 +7,9 @@ use crate::bench::{Bench, Factor};
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Curve, Found, Point, Quantity, ratio_of_means};
 use crate::papers;
-use pointsman_decide::{Learner, Observation, Parameters, Step, Weigher, Weights};
+use crate::scenario_file::{ActionSection, EventSection};
+use crate::setup::poisson;
+use pointsman_decide::{Bounds, Learner, Observation, Parameters, Step, Weigher, Weights};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
@@ -55,8 +57,8 @@ fn network(bench: &Bench, experiment: &Experiment, seed: u64) -> Result<Network,
         for weight in 0..experiment.weights {
             let mut s = setup(bench, servers(bench), 1, "wrr", 1.0);
             let rate_per_s = rate * scale.speed * f64::from(s.servers);
-            s.arrivals = format!("process = \"poisson\", rate_per_s = {rate_per_s}");
-            deciding(bench, &mut s, LearnerKind::Fixed, 8, &format!("weight = {weight}"));
+            s.arrivals = poisson(rate_per_s);
+            deciding(bench, &mut s, LearnerKind::Fixed, 8).weight = Some(weight);
             let scenario = s.scenario(bench)?;
             let Some(model) = &scenario.learn else { return Err(ExperimentError::None("learner").into()) };
             parameters = model.parameters;
@@ -86,24 +88,19 @@ fn rack(bench: &Bench, rates: &[f64], learner: LearnerKind) -> Result<Arc<Scenar
     s.arrivals = stepping(bench, rates, s.servers);
     let scale = Scale::of(bench);
     let at_s = scale.interval_s() * BEFORE as f64 + scale.time_s(1.0);
-    s.more = format!(
-        "[[event]]\nat_s = 0\naction = \"disable\"\ndevice = \"nic2\"\n\
-         [[event]]\nat_s = {at_s}\naction = \"enable\"\ndevice = \"nic2\"\n"
-    );
-    let guard = match learner {
-        LearnerKind::Thompson | LearnerKind::ServiceRate => guard(bench),
-        _ => String::new(),
-    };
-    deciding(bench, &mut s, learner, (BEFORE + AFTER) as u32, &guard);
+    s.events = vec![
+        EventSection { at_s: 0.0, action: ActionSection::Disable { device: "nic2" } },
+        EventSection { at_s, action: ActionSection::Enable { device: "nic2" } },
+    ];
+    let guarded = matches!(learner, LearnerKind::Thompson | LearnerKind::ServiceRate);
+    deciding(bench, &mut s, learner, (BEFORE + AFTER) as u32).guard = guarded.then(|| guard(bench));
     s.scenario(bench)
 }
 
 /// The guard of learners that have one.
-pub fn guard(bench: &Bench) -> String {
-    let bound_ms = 1e3 * Scale::of(bench).time_s(BOUND_S);
-    format!(
-        "guard = {{ p99_ms = {bound_ms}, loss = 0.05, fallback = 1, hold = 3, max_change = 2, max_use_percent = 92 }}"
-    )
+pub fn guard(bench: &Bench) -> Bounds {
+    let p99_ms = 1e3 * Scale::of(bench).time_s(BOUND_S);
+    Bounds { p99_ms, loss: 0.05, fallback: 1, hold: 3, max_change: 2, max_use_percent: Some(92.0) }
 }
 
 /// The deciders, in this order.

@@ -7,6 +7,7 @@ use super::scale::Threshold;
 use crate::bench::Bench;
 use crate::error::{ExperimentError, Failed};
 use crate::figure::{Chart, Found, ratio_of_means};
+use crate::scenario_file::{ActionSection, EventSection};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
 use pointsman_trials::stats::mean;
@@ -25,7 +26,7 @@ struct Change {
     /// Requests per second and server of the thesis.
     rates: [f64; 6],
     /// Events: when, in intervals, what.
-    events: &'static [(f64, &'static str)],
+    events: &'static [(f64, ActionSection)],
 }
 
 /// Before T, 0 is right at all rates; after it, 1 at all but the two lowest.
@@ -33,7 +34,7 @@ const SLOWER: Change = Change {
     title: "processors slow down",
     nics: 1,
     rates: [6.0, 8.5, 9.2, 7.0, 8.8, 9.0],
-    events: &[(BEFORE as f64, "action = \"speed\"\ndevice = \"cpu\"\nfactor = 0.69")],
+    events: &[(BEFORE as f64, ActionSection::Speed { device: "cpu", factor: 0.69 })],
 };
 
 /// Before T, 0 and 1 are right; after it, only 0, because processors are then used too little with 1.
@@ -42,8 +43,8 @@ const MORE: Change = Change {
     nics: 2,
     rates: [10.5, 11.5, 12.0, 11.0, 11.8, 10.8],
     events: &[
-        (0.0, "action = \"disable\"\ndevice = \"nic2\""),
-        (BEFORE as f64, "action = \"enable\"\ndevice = \"nic2\""),
+        (0.0, ActionSection::Disable { device: "nic2" }),
+        (BEFORE as f64, ActionSection::Enable { device: "nic2" }),
     ],
 };
 
@@ -92,19 +93,22 @@ fn rack(
     s.arrivals = stepping(bench, &change.rates, s.servers);
     let scale = Scale::of(bench);
     let events = change.events.iter().filter(|(at, _)| whole || *at < BEFORE as f64);
-    for (at, what) in events {
-        let at_s = if *at > 0.0 { scale.interval_s() * at + scale.time_s(1.0) } else { 0.0 };
-        s.more.push_str(&format!("[[event]]\nat_s = {at_s}\n{what}\n"));
-    }
-    let (learner, more) = match decider {
-        Decider::Learner(kind) => (kind, String::new()),
-        Decider::Guarded(kind) => (kind, guard(bench)),
-        Decider::Frozen if whole => (LearnerKind::QLearning, "alpha = 1e-6\nepsilon = 0.0".into()),
-        Decider::Frozen => (LearnerKind::QLearning, String::new()),
-        Decider::Threshold => (LearnerKind::Fixed, String::new()),
-        Decider::Constant(weight) => (LearnerKind::Fixed, format!("weight = {weight}")),
+    let at_s = |at: f64| if at > 0.0 { scale.interval_s() * at + scale.time_s(1.0) } else { 0.0 };
+    s.events = events.map(|(at, action)| EventSection { at_s: at_s(*at), action: *action }).collect();
+    let learner = match decider {
+        Decider::Learner(kind) | Decider::Guarded(kind) => kind,
+        Decider::Frozen => LearnerKind::QLearning,
+        Decider::Threshold | Decider::Constant(_) => LearnerKind::Fixed,
     };
-    deciding(bench, &mut s, learner, if whole { BEFORE + AFTER } else { BEFORE } as u32, &more);
+    let learn = deciding(bench, &mut s, learner, if whole { BEFORE + AFTER } else { BEFORE } as u32);
+    match decider {
+        Decider::Guarded(_) => learn.guard = Some(guard(bench)),
+        Decider::Frozen if whole => {
+            (learn.parameters.alpha, learn.parameters.epsilon) = (1e-6, 0.0);
+        }
+        Decider::Constant(weight) => learn.weight = Some(weight),
+        _ => {}
+    }
     s.scenario(bench)
 }
 

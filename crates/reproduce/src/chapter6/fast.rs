@@ -4,8 +4,9 @@
 use super::racks::units;
 use crate::bench::{Bench, Factor};
 use crate::error::Failed;
+use crate::scenario_file::{ArrivalsSection, LearnSection};
 use crate::setup::{Setup, Unit, agents, as_published, coming};
-use pointsman_decide::{QTable, Weigher};
+use pointsman_decide::{Parameters, QTable, Weigher};
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::random::{Part, Stream};
 use pointsman_sim::scenario::LearnerKind;
@@ -70,7 +71,9 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
 /// How P4Wise learns. The thesis leaves the number of ranges open: of five, each is visited often enough to be learnt
 /// in 250 decisions, and one ends at the reward's threshold. Effects of a higher request rate are not attributed to an
 /// action, and random actions become rare while it learns.
-const LEARNING: &str = "ranges = 5\nload_change_percent = 20\nepsilon_decay = 0.98";
+fn learning() -> Parameters {
+    Parameters { ranges: 5, load_change_percent: 20.0, epsilon_decay: 0.98, ..Parameters::default() }
+}
 
 /// Seeds by which the settings of learners and guard were chosen.
 const TUNING: std::ops::RangeInclusive<u64> = 1..=20;
@@ -100,43 +103,47 @@ pub fn tuned_note(id: &str, mut seeds: impl Iterator<Item = u64>) -> Option<Stri
     })
 }
 
-/// With a learner that sets weights for this many intervals. `more` are further lines of `[learn]`.
-pub fn deciding(bench: &Bench, setup: &mut Setup, learner: LearnerKind, decisions: u32, more: &str) {
+/// With a learner that sets weights for this many intervals. Returns it, so that callers may change it.
+pub fn deciding<'s>(
+    bench: &Bench,
+    setup: &'s mut Setup,
+    learner: LearnerKind,
+    decisions: u32,
+) -> &'s mut LearnSection {
     let scale = Scale::of(bench);
     setup.duration_s = scale.interval_s() * f64::from(decisions + 1) - scale.time_s(5.0);
-    setup.more.push_str(&format!(
-        "[learn]\nlearner = \"{}\"\ninterval_s = {}\nsettle_s = {}\nlatency_ms = {}\n\
-         utilisation_percent = 60\n{}\n{more}\n",
-        learner.name(),
-        scale.interval_s(),
-        scale.time_s(25.0),
-        1e3 * scale.time_s(LATENCY_S),
-        bench.pick(Factor::Learner, "", LEARNING),
-    ));
+    let parameters = bench.pick(Factor::Learner, Parameters::default(), learning());
+    setup.learn.insert(LearnSection {
+        learner,
+        interval_s: scale.interval_s(),
+        settle_s: scale.time_s(25.0),
+        weight: None,
+        parameters: Parameters {
+            latency_ms: 1e3 * scale.time_s(LATENCY_S),
+            utilisation_percent: 60.0,
+            ..parameters
+        },
+        guard: None,
+    })
 }
 
 /// Arrivals with a new rate every fifteen decisions, far from the rate where 6:0 ceases to be right.
-pub fn changing(bench: &Bench, own_servers: u32) -> String {
+pub fn changing(bench: &Bench, own_servers: u32) -> ArrivalsSection {
     stepping(bench, &TRAINING, own_servers)
 }
 
 /// Arrivals with a new one of these rates, per second and server of the thesis, every fifteen decisions.
-pub fn stepping(bench: &Bench, rates: &[f64], own_servers: u32) -> String {
+pub fn stepping(bench: &Bench, rates: &[f64], own_servers: u32) -> ArrivalsSection {
     let scale = Scale::of(bench);
-    let own = |r: &f64| (r * scale.speed * f64::from(own_servers)).to_string();
-    let rates: Vec<String> = rates.iter().map(own).collect();
-    format!(
-        "process = \"steps\", step_s = {}, rates_per_s = [{}]",
-        15.0 * scale.interval_s(),
-        rates.join(", ")
-    )
+    let own = |r: &f64| r * scale.speed * f64::from(own_servers);
+    ArrivalsSection::Steps { step_s: 15.0 * scale.interval_s(), rates_per_s: rates.iter().map(own).collect() }
 }
 
 /// A table learnt by P4Wise with this seed, in this many decisions.
 pub fn trained(bench: &Bench, seed: u64, decisions: u32) -> Result<Option<QTable>, Failed> {
     let mut s = setup(bench, 64, 2, "wrr", 1.0);
     s.arrivals = changing(bench, s.servers);
-    deciding(bench, &mut s, LearnerKind::QLearning, decisions, "");
+    deciding(bench, &mut s, LearnerKind::QLearning, decisions);
     let outcome = bench.simulate(&s.scenario(bench)?, seed)?;
     Ok(outcome.learning.and_then(|l| l.table))
 }

@@ -30,8 +30,8 @@ pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, Failed> {
         for (alpha, gamma) in PAIRS {
             let mut s = setup(bench, bench.choose(64, 32), 2, "wrr", 1.0);
             s.arrivals = changing(bench, s.servers);
-            let more = format!("alpha = {alpha}\ngamma = {gamma}");
-            deciding(bench, &mut s, LearnerKind::QLearning, decisions(bench), &more);
+            let learn = deciding(bench, &mut s, LearnerKind::QLearning, decisions(bench));
+            (learn.parameters.alpha, learn.parameters.gamma) = (alpha, gamma);
             scenarios.push(s.scenario(bench)?);
         }
         bench.simulate_all("convergence", &scenarios)

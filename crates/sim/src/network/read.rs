@@ -2,7 +2,7 @@
 
 use super::{LinkEvent, NetworkScenario, Traffic, Work, flows, sweep};
 use crate::scenario::Load;
-use crate::scenario::parts::{LONGEST_S, arrivals, choice, needed, ns, payload};
+use crate::scenario::parts::{LONGEST_S, arrivals, choice, event_time, needed, ns, payload};
 use pointsman_fabric::scheme_and_program;
 use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
 use pointsman_topology::{Topology, read as topology};
@@ -71,8 +71,14 @@ fn scenario(
     let work = work(top, network.as_ref(), load, problems);
     let events = top.tables("event", problems);
     let network = network?;
+    // Flows that have started last until they are finished, or their hosts lose patience.
+    let end = match &work {
+        Some(Work::Requests(_)) => duration.map(|d| (ns(d), "`duration_s`")),
+        Some(Work::Flows(_)) => duration.map(|d| (ns(d) + ns(patience), "`duration_s` and `patience_s`")),
+        None => None,
+    };
     let mut events: Vec<LinkEvent> =
-        events.into_iter().filter_map(|t| event(t, &network, problems)).collect();
+        events.into_iter().filter_map(|t| event(t, &network, end, problems)).collect();
     events.sort_by_key(|e| e.at_ns);
     if network.hosts().len() < 2 {
         problems.add(&network_place, "network", "traffic needs two hosts or more: add some");
@@ -146,8 +152,14 @@ fn traffic(mut t: Table<'_, '_>, load: &Load<'_>, problems: &mut Problems<'_>) -
     Some(Traffic { arrivals: found?, flows, request_bytes, answer_bytes })
 }
 
-fn event(mut t: Table<'_, '_>, network: &Topology, problems: &mut Problems<'_>) -> Option<LinkEvent> {
-    let at = needed(&mut t, "at_s", (0.0, LONGEST_S), "when, in seconds since the first request", problems);
+/// Reads one `[[event]]`. `end`: as for [`event_time`].
+fn event(
+    mut t: Table<'_, '_>,
+    network: &Topology,
+    end: Option<(u64, &str)>,
+    problems: &mut Problems<'_>,
+) -> Option<LinkEvent> {
+    let at_ns = event_time(&mut t, end, problems);
     let action = choice(&mut t, "action", &["link-down", "link-up"], problems);
     let name: Option<At<String>> = t.text("link", "write the name of a link", problems);
     if name.is_none() && t.place_of("link") == t.place {
@@ -161,5 +173,5 @@ fn event(mut t: Table<'_, '_>, network: &Topology, problems: &mut Problems<'_>) 
         let message = format!("no link `{}`; links are called {} and so on", name.value, some.join(", "));
         problems.add(&name.place, "event.link", message);
     }
-    Some(LinkEvent { at_ns: ns(at?), link: link?, up: action? == "link-up" })
+    Some(LinkEvent { at_ns: at_ns?, link: link?, up: action? == "link-up" })
 }

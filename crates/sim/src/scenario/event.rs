@@ -1,6 +1,6 @@
 //! `[[event]]`: events during a simulation.
 
-use super::parts::{LONGEST_S, choice, needed, ns};
+use super::parts::{choice, event_time, needed};
 use super::point::with_policy;
 use super::{Action, Event};
 
@@ -104,8 +104,12 @@ impl EventTable {
     }
 }
 
-/// Reads one `[[event]]`.
-pub(super) fn event(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<EventTable> {
+/// Reads one `[[event]]`. `duration_ns`: that of the scenario, if it is valid.
+pub(super) fn event(
+    mut t: Table<'_, '_>,
+    duration_ns: Option<u64>,
+    problems: &mut Problems<'_>,
+) -> Option<EventTable> {
     let known = [
         "fail",
         "restore",
@@ -122,11 +126,11 @@ pub(super) fn event(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option
         "policy",
         "load",
     ];
-    let at = needed(&mut t, "at_s", (0.0, LONGEST_S), "when, in seconds since the first request", problems);
+    let at_ns = event_time(&mut t, duration_ns.map(|ns| (ns, "`duration_s`")), problems);
     let action = choice(&mut t, "action", &known, problems)?;
     let mut out = EventTable {
         place: t.place.clone(),
-        at_ns: ns(at?),
+        at_ns: at_ns?,
         action,
         devices: Vec::new(),
         ports: Vec::new(),

@@ -118,6 +118,23 @@ pub(crate) fn needed(
     t.number(name, range.0, range.1, problems).map(|v| v.value)
 }
 
+/// `at_s` of an event, in nanoseconds. It must be before `end`, if that is known: the time, and whose end it is.
+pub(crate) fn event_time(
+    t: &mut Table<'_, '_>,
+    end: Option<(u64, &str)>,
+    problems: &mut Problems<'_>,
+) -> Option<u64> {
+    let at = needed(t, "at_s", (0.0, LONGEST_S), "when, in seconds since the first request", problems)?;
+    if let Some((end_ns, of)) = end.filter(|(end_ns, _)| ns(at) >= *end_ns) {
+        let end = end_ns as f64 / SECOND;
+        let message = format!(
+            "{at} s is not before the end, {end} s ({of}): write an earlier time, or a longer `duration_s`"
+        );
+        problems.add(&t.place_of("at_s"), t.field("at_s"), message);
+    }
+    Some(ns(at))
+}
+
 pub(crate) fn distribution(
     mut t: Table<'_, '_>,
     load: &Load<'_>,

@@ -139,7 +139,9 @@ impl Draft {
         }
         let clients: Vec<_> =
             tables.into_iter().enumerate().filter_map(|(i, t)| client(t, i, load, problems)).collect();
-        let events = top.tables("event", problems).into_iter().filter_map(|t| event(t, problems)).collect();
+        let duration_ns = base.as_ref().map(|b| b.duration_ns);
+        let events = top.tables("event", problems);
+        let events = events.into_iter().filter_map(|t| event(t, duration_ns, problems)).collect();
         let sweep = top.table("sweep", problems).map(|t| sweep(t, problems)).unwrap_or_default();
         let learn_place = top.place_of("learn");
         let learn = top.table("learn", problems).and_then(|t| learn(t, load, problems));

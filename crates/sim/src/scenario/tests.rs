@@ -229,6 +229,11 @@ fn refuses() {
         ("kind = \"cpu\"", "kind = \"cpu\"\nworkers = 0", "out of range"),
         ("name = \"nic\"", "name = \"cpu\"", "two tables for `cpu`"),
         ("at_s = 5", "at_s = -5", "write a number from"),
+        (
+            "at_s = 5",
+            "at_s = 10",
+            "x.toml:18:8: event.at_s: 10 s is not before the end, 10 s (`duration_s`): write an earlier time",
+        ),
         ("\"s1/nic\"", "\"s3\"", "no device `s3`"),
         ("action = \"fail\"", "action = \"explode\"", "`explode` is unknown"),
         ("[[event]]", "[link]\nloss = 2\n[[event]]", "write a number from 0 to 1"),

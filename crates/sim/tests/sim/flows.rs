@@ -226,6 +226,14 @@ across_leaves = true",
         let error = read(&scenario(leaves, 2, good).replace(from, to)).expect_err(message);
         assert!(error.contains(message), "{message}: {error}");
     }
+    // Flows that have started need up to 5 s more.
+    let late = |at_s: f64| {
+        let event = format!("[[event]]\nat_s = {at_s}\naction = \"link-down\"\nlink = \"h1-leaf1\"\n");
+        read(&format!("{}{event}", scenario(2, 2, good))).map(|_| ())
+    };
+    assert_eq!(late(5.0), Ok(()));
+    let message = "event.at_s: 5.1 s is not before the end, 5.1 s (`duration_s` and `patience_s`)";
+    assert!(late(5.1).is_err_and(|e| e.contains(message)), "{:?}", late(5.1));
     for (tcp, message) in [
         ("algorithm = \"bbr\"", "flows.tcp.algorithm: `bbr` is unknown"),
         ("mss = 20", "flows.tcp.mss: 20 is out of range"),

@@ -156,6 +156,9 @@ fn bad_scenarios() {
     assert!(
         read(&format!("{NETWORK}{event}")).is_err_and(|e| e.contains("event.link: no link `leaf1-spine9`"))
     );
+    let late = event.replace("spine9", "spine1").replace("0.1", "0.2");
+    let told = read(&format!("{NETWORK}{late}")).expect_err("after the end");
+    assert!(told.contains("event.at_s: 0.2 s is not before the end, 0.2 s (`duration_s`)"), "{told}");
     let scenario = read(NETWORK).expect("good");
     let plane = program(scenario.choice.scheme);
     let mut other = plane.program.clone();

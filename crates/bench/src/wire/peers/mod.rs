@@ -6,7 +6,7 @@
 mod requests;
 mod setups;
 
-use super::bed::{Bed, PortKind};
+use super::bed::Bed;
 use super::report::{Machine, PeersReport};
 use super::tcp::Served;
 use super::write_report;
@@ -58,8 +58,7 @@ pub fn run(args: PeersArgs) -> Result<ExitCode, Box<dyn Error>> {
     let mut skipped = Vec::new();
     let mut versions = Vec::new();
     let mut beds = vec![Served::start(Bed::direct(true)?)?];
-    let kinds: &[PortKind] = args.ports.kinds();
-    for kind in kinds {
+    for kind in args.ports.kinds() {
         match Bed::balancer(*kind, false, args.verbose) {
             Ok(bed) => beds.push(Served::start(bed)?),
             Err(e) => skipped.push(format!("pointsman {}: {e}", kind.name())),

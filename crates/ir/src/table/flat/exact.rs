@@ -6,6 +6,7 @@
 //! other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory from
 //! front to back: some 10 ms for a million entries, the only pause.
 
+use pointsman_wire::Random;
 use pointsman_zeros::Zeros;
 
 /// Slots of an empty table.
@@ -39,20 +40,11 @@ fn fold(a: u64, b: u64) -> u64 {
     p as u64 ^ (p >> 64) as u64
 }
 
-/// The next of a sequence of well-mixed numbers (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-/// 2014).
-pub(super) fn next_secret(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 impl Exact {
     /// For keys and rows of this many words (a row has at least one).
-    pub fn new(key: usize, row: usize, mut seed: u64) -> Self {
-        let secret = [next_secret(&mut seed) | 1, next_secret(&mut seed) | 1];
+    pub fn new(key: usize, row: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let secret = [random.next_u64() | 1, random.next_u64() | 1];
         Exact {
             words: Zeros::new(FEWEST * (key + row)),
             stride: key + row,
@@ -234,7 +226,7 @@ mod tests {
     #[allow(unsafe_code)]
     fn agrees_with_a_map() {
         for key_words in 0..5 {
-            let mut dice = 7 + key_words as u64;
+            let mut dice = Random::new(7 + key_words as u64);
             let mut table = Exact::new(key_words, 2, 1);
             if key_words == 2 {
                 // Every key's home is one of two slots.
@@ -242,9 +234,9 @@ mod tests {
             }
             let mut map = BTreeMap::new();
             for step in 1..4000u64 {
-                let n = next_secret(&mut dice) % if step % 1000 < 500 { 200 } else { 20 };
+                let n = dice.next_u64() % if step % 1000 < 500 { 200 } else { 20 };
                 let key: Vec<u64> = (0..key_words as u64).map(|i| n * i.max(1)).collect();
-                if next_secret(&mut dice).is_multiple_of(3) {
+                if dice.next_u64().is_multiple_of(3) {
                     assert_eq!(table.remove(&key), map.remove(&key).is_some());
                 } else {
                     table.insert(&key, &[step, n]);

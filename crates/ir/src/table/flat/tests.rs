@@ -4,15 +4,15 @@ use super::*;
 use crate::bits::Bits;
 use crate::table::{Entry, EntryAction, TableStore};
 use crate::value::Value;
-use exact::next_secret;
+use pointsman_wire::Random;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
     fn below(&mut self, n: u64) -> u64 {
-        next_secret(&mut self.0) % n
+        self.0.next_u64() % n
     }
 
     /// Few values, so that they meet; of wide fields at both ends.
@@ -123,7 +123,7 @@ fn does(action: &EntryAction) -> FlatAction<'_> {
 }
 
 fn call(dice: &mut Dice) -> EntryAction {
-    let n = dice.0;
+    let n = dice.0.state();
     let bits = |w, v| Value::Bits(Bits::new(w, v));
     let args = vec![
         bits(9, n.into()),
@@ -143,7 +143,7 @@ fn call(dice: &mut Dice) -> EntryAction {
 /// Random changes and look-ups. The data structures that it came to.
 fn agrees(keys: &[(MatchKind, u32)], entries: u64, steps: u32, seed: u64) -> BTreeSet<&'static str> {
     let mut structures = BTreeSet::new();
-    let mut dice = Dice(seed);
+    let mut dice = Dice(Random::new(seed));
     let mut pair = Pair::new(keys, entries);
     let mut known: Vec<(Vec<KeyMatch>, i32)> = Vec::new();
     for step in 0..steps {

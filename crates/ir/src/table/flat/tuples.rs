@@ -4,7 +4,8 @@
 //! Ranges are compared behind the hash table, one after the other.
 
 use super::entries::{Entries, Rank};
-use super::exact::{Exact, next_secret};
+use super::exact::Exact;
+use pointsman_wire::Random;
 use std::collections::BTreeMap;
 
 /// Longer keys than this are not looked up here.
@@ -32,14 +33,14 @@ pub(super) struct Tuples {
     longest: usize,
     /// Bests by mask, to find a tuple.
     by_mask: BTreeMap<Vec<u64>, Rank>,
-    seed: u64,
+    random: Random,
 }
 
 impl Tuples {
     /// For keys of this many words, at most [`MAX_KEY`].
     pub fn new(key: usize, seed: u64) -> Self {
         let (tuples, masks, next) = (Vec::new(), Vec::new(), Vec::new());
-        Tuples { tuples, masks, key, next, longest: 0, by_mask: BTreeMap::new(), seed }
+        Tuples { tuples, masks, key, next, longest: 0, by_mask: BTreeMap::new(), random: Random::new(seed) }
     }
 
     /// Number of masks, and of entries that are compared one after the other at most.
@@ -83,7 +84,7 @@ impl Tuples {
                 self.place(mask, Tuple { best: rank, ..tuple })
             }
             None => {
-                let table = Exact::new(self.key, 2, next_secret(&mut self.seed));
+                let table = Exact::new(self.key, 2, self.random.next_u64());
                 self.place(mask, Tuple { best: rank, table })
             }
         };

@@ -167,7 +167,7 @@ impl Subject<'_> {
     fn judge(&self, args: &Args, program: &Path, text: &str, report: Report) -> Finished {
         let mut finished =
             Finished { packets: report.packets_in, unchecked: report.unchecked, ..ended(Outcome::Passed) };
-        let describer = Describer { program: &self.program, map: self.map };
+        let describer = Describer { program: &self.program, map: self.map, statements: true };
         let mut recording = Recording::default();
         let mut coverage = Coverage::default();
         let traced = !report.passed() || args.coverage.is_some();
