@@ -44,7 +44,7 @@ pub(super) fn decode_meter(config: &pb::MeterConfig) -> Result<MeterConfig, Enti
         pir: not_negative("pir", config.pir)?,
         pburst: not_negative("pburst", config.pburst)?,
     };
-    config.validate().map_err(EntityError::invalid)?;
+    config.validate().map_err(|e| EntityError::invalid(e.to_string()))?;
     Ok(config)
 }
 
