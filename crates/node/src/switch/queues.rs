@@ -97,16 +97,33 @@ impl fmt::Display for Queue {
     }
 }
 
-impl std::str::FromStr for Setting {
-    type Err = String;
+/// A text is not a setting of the traffic manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub fault: &'static str,
+}
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = |what: &str| {
-            format!(
-                "'{s}' {what}: write PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME][,burst=TIME], such as 1=1000,64, 1:7=500, \
-                 all=max,256 or 1=10Gbit,200kB; or buffer=12MB,100%; or recirculation=10Gbit"
-            )
-        };
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SettingError { text, fault } = self;
+        write!(
+            f,
+            "'{text}' {fault}: write PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME][,burst=TIME], such as 1=1000,64, 1:7=500, \
+             all=max,256 or 1=10Gbit,200kB; or buffer=12MB,100%; or recirculation=10Gbit"
+        )
+    }
+}
+
+impl Error for SettingError {}
+
+impl std::str::FromStr for Setting {
+    type Err = SettingError;
+
+    fn from_str(s: &str) -> Result<Self, SettingError> {
+        let wrong = |fault| SettingError { text: s.to_string(), fault };
         let (left, right) = s.split_once('=').ok_or_else(|| wrong("has no `=`"))?;
         let mut parts = right.split(',').map(str::trim);
         let first = parts.next().unwrap_or_default();
@@ -237,7 +254,7 @@ pub enum QueueError {
     /// Their file cannot be read.
     Unreadable(PathBuf, io::Error),
     /// A line of it is wrong: path, line, and why.
-    Line(PathBuf, usize, String),
+    Line(PathBuf, usize, SettingError),
     /// The port does not exist.
     Port(u32),
     /// Ports have no queue of this priority.
@@ -335,7 +352,10 @@ mod tests {
                 assert_eq!(got, expected, "{text}");
                 assert_eq!(got.to_string().parse(), Ok(expected), "{text} as {got}");
             }
-            (Err(got), Err(part)) => assert!(got.contains(part) && got.contains("PORT[:PRIORITY]"), "{got}"),
+            (Err(got), Err(part)) => {
+                let got = got.to_string();
+                assert!(got.contains(part) && got.contains("PORT[:PRIORITY]"), "{got}");
+            }
             (got, expected) => panic!("{text}: {got:?}, expected {expected:?}"),
         }
     }
