@@ -81,6 +81,8 @@ fn mistakes() {
     check(&tables("", ""), "@pkginfo(nonsense=\"1\")", "unknown key nonsense");
     check(&tables("", ""), "@pkginfo(name=1)", "takes a string");
     check(&tables("", ""), "@platform_property(multicast_group_table_size=\"1\")", "takes a number");
+    let known = "unknown property nonsense; expected multicast_group_table_size, ";
+    check(&tables("", ""), "@platform_property(nonsense=1)", known);
     let key = "table t { key = { m.x: exact @id(0); } actions = { NoAction; } } table u { actions = { NoAction; } }";
     check(key, "", "@id(0) is not a valid id");
     let direct = "direct_counter(CounterType.bytes) c;

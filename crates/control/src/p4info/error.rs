@@ -67,6 +67,8 @@ pub enum Flaw {
     UnknownKey {
         /// The annotation's name.
         annotation: &'static str,
+        /// What its keys are.
+        what: &'static str,
         /// The key.
         key: String,
         /// Those that exist.
@@ -159,8 +161,8 @@ impl fmt::Display for Flaw {
         match self {
             Flaw::Form { annotation, takes } => write!(f, "@{annotation} takes {takes}"),
             Flaw::Value { annotation, key, takes } => write!(f, "@{annotation}: {key} takes {takes}"),
-            Flaw::UnknownKey { annotation, key, known } => {
-                write!(f, "@{annotation}: unknown key {key}; expected {}", known.join(", "))
+            Flaw::UnknownKey { annotation, what, key, known } => {
+                write!(f, "@{annotation}: unknown {what} {key}; expected {}", known.join(", "))
             }
             Flaw::WideInteger { annotation, value } => {
                 write!(f, "@{annotation}[...]: {value} does not fit P4Info's 64 bits: write it as a string")

@@ -33,7 +33,8 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, Flaw> {
                 "arch" => continue,
                 _ => {
                     let known = &["name", "version", "organization", "contact", "url"];
-                    return Err(Flaw::UnknownKey { annotation: "pkginfo", key: key.to_string(), known });
+                    let (annotation, what, key) = ("pkginfo", "key", key.to_string());
+                    return Err(Flaw::UnknownKey { annotation, what, key, known });
                 }
             };
             *field = value.clone();
@@ -55,7 +56,8 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, Flaw> {
                         "multicast_group_table_total_replicas",
                         "multicast_group_table_max_replicas_per_entry",
                     ];
-                    return Err(Flaw::UnknownKey { annotation: PLATFORM, key: key.to_string(), known });
+                    let (annotation, what, key) = (PLATFORM, "property", key.to_string());
+                    return Err(Flaw::UnknownKey { annotation, what, key, known });
                 }
             };
             *field = match value {
