@@ -1,7 +1,7 @@
 //! Policies as configurations of the data plane's blocks (`p4/programs/balancer/blocks.p4`): a block that narrows the
 //! candidates, one that measures them, one that picks a device, and the separate choice of the server.
 
-use crate::types::{Policy, Protocol};
+use crate::types::{Policy, Protocol, UnknownName};
 use std::str::FromStr;
 
 /// The metric of a decision (`METRIC_*` of the data plane).
@@ -125,13 +125,13 @@ macro_rules! by_name {
         }
 
         impl FromStr for $type {
-            type Err = String;
+            type Err = UnknownName;
 
-            fn from_str(s: &str) -> Result<Self, String> {
+            fn from_str(s: &str) -> Result<Self, UnknownName> {
                 let found = Self::NAMES.iter().find(|(n, _)| *n == s);
                 found.map(|(_, v)| *v).ok_or_else(|| {
                     let names: Vec<String> = Self::NAMES.iter().map(|(n, _)| format!("\"{n}\"")).collect();
-                    format!("unknown {} `{s}`: write {}", $what, names.join(" or "))
+                    UnknownName::new(concat!("unknown ", $what), s, names.join(" or "))
                 })
             }
         }
@@ -603,6 +603,6 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!("in-flight".parse(), Ok(Metric::InFlight));
-        assert!("cpu".parse::<Metric>().expect_err("no such").contains("\"compute\""));
+        assert!("cpu".parse::<Metric>().expect_err("no such").to_string().contains("\"compute\""));
     }
 }

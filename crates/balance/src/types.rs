@@ -52,6 +52,67 @@ pub fn address_from_bits(v6: bool, bits: u128) -> IpAddr {
     if v6 { Ipv6Addr::from_bits(bits).into() } else { Ipv4Addr::from_bits(bits as u32).into() }
 }
 
+/// A name in a file or a request that means nothing there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What it is, such as `unknown policy`.
+    pub what: &'static str,
+    /// The name.
+    pub name: String,
+    /// Those that exist.
+    pub known: String,
+}
+
+impl UnknownName {
+    /// This is not the name of anything.
+    pub(crate) fn new(what: &'static str, name: &str, known: impl Into<String>) -> Self {
+        UnknownName { what, name: name.to_string(), known: known.into() }
+    }
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`: write {}", self.what, self.name, self.known)
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+/// Why something is not a prefix of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrefixError {
+    /// This text has another form.
+    Form(String),
+    /// It is longer than its address.
+    Length {
+        /// Its length in bits.
+        len: u8,
+        /// The address's.
+        width: u8,
+    },
+    /// Bits of this address beyond this length are set.
+    Beyond(IpAddr, u8),
+}
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrefixError::Form(text) => {
+                write!(f, "`{text}` is not a prefix: write 10.0.0.0/24 or 2001:db8::/64")
+            }
+            PrefixError::Length { len, width } => {
+                write!(f, "a prefix of {len} bits, but the address has {width}")
+            }
+            PrefixError::Beyond(address, len) => {
+                let right = Prefix::containing(*address, *len);
+                write!(f, "{address}/{len} has bits set beyond its length: write {right}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PrefixError {}
+
 /// An address prefix; bits beyond its length are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
@@ -69,14 +130,14 @@ impl Prefix {
     ///
     /// # Errors
     /// The length exceeds the address's, or bits beyond it are set.
-    pub fn new(address: IpAddr, len: u8) -> Result<Self, String> {
+    pub fn new(address: IpAddr, len: u8) -> Result<Self, PrefixError> {
         let width: u8 = if address.is_ipv4() { 32 } else { 128 };
         if len > width {
-            return Err(format!("a prefix of {len} bits, but the address has {width}"));
+            return Err(PrefixError::Length { len, width });
         }
         let p = Prefix::containing(address, len);
         if p.address != address {
-            return Err(format!("{address}/{len} has bits set beyond its length: write {p}"));
+            return Err(PrefixError::Beyond(address, len));
         }
         Ok(p)
     }
@@ -117,10 +178,10 @@ impl Prefix {
 }
 
 impl FromStr for Prefix {
-    type Err = String;
+    type Err = PrefixError;
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = || format!("`{s}` is not a prefix: write 10.0.0.0/24 or 2001:db8::/64");
+    fn from_str(s: &str) -> Result<Self, PrefixError> {
+        let wrong = || PrefixError::Form(s.to_string());
         let (address, len) = s.split_once('/').ok_or_else(wrong)?;
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         Prefix::new(address, len.parse().map_err(|_| wrong())?)
@@ -167,13 +228,13 @@ impl fmt::Display for Protocol {
 }
 
 impl FromStr for Protocol {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, UnknownName> {
         match s {
             "tcp" => Ok(Protocol::Tcp),
             "udp" => Ok(Protocol::Udp),
-            _ => Err(format!("unsupported protocol `{s}`: write \"tcp\" or \"udp\"")),
+            _ => Err(UnknownName::new("unsupported protocol", s, "\"tcp\" or \"udp\"")),
         }
     }
 }
@@ -325,11 +386,11 @@ impl fmt::Display for Policy {
 }
 
 impl FromStr for Policy {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, UnknownName> {
         let found = Policy::ALL.into_iter().find(|p| p.name() == s);
-        found.ok_or_else(|| format!("unknown policy `{s}`: write {}", Policy::names()))
+        found.ok_or_else(|| UnknownName::new("unknown policy", s, Policy::names()))
     }
 }
 
@@ -366,12 +427,12 @@ impl DeviceKind {
 }
 
 impl FromStr for DeviceKind {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        DeviceKind::ALL.into_iter().find(|k| k.name() == s).ok_or_else(|| {
-            format!("unknown device kind `{s}`: write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"")
-        })
+    fn from_str(s: &str) -> Result<Self, UnknownName> {
+        let known = "\"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"";
+        let found = DeviceKind::ALL.into_iter().find(|k| k.name() == s);
+        found.ok_or_else(|| UnknownName::new("unknown device kind", s, known))
     }
 }
 
@@ -386,7 +447,7 @@ mod tests {
         assert!(p.contains(at("10.1.255.1")) && !p.contains(at("10.2.0.1")) && !p.contains(at("::1")));
         let all: Prefix = "::/0".parse().expect("valid");
         assert!(all.contains(at("2001:db8::1")) && !all.contains(at("1.2.3.4")) && all.is_empty());
-        assert!("10.1.0.1/16".parse::<Prefix>().expect_err("host bits").contains("10.1.0.0/16"));
+        assert!("10.1.0.1/16".parse::<Prefix>().expect_err("host bits").to_string().contains("10.1.0.0/16"));
         for bad in ["10.0.0.0", "10.0.0.0/33", "x/8", "::/129", "10.0.0.0/-1"] {
             assert!(bad.parse::<Prefix>().is_err(), "{bad}");
         }

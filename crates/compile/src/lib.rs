@@ -123,7 +123,8 @@ pub fn finish(checked: &mut Checked) {
         }
         // Annotations of the package have its place.
         Ok(_) => {
-            p4info(program).err().map(|e| refused(e.span.unwrap_or(*main), e.message)).into_iter().collect()
+            let flaw = p4info(program).err();
+            flaw.map(|e| refused(e.span.unwrap_or(*main), e.to_string())).into_iter().collect()
         }
     };
     if !found.is_empty() {

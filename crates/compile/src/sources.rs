@@ -214,17 +214,29 @@ pub fn read_source(path: &Path) -> Result<String, SourceError> {
     read_text(path).map_err(|error| SourceError { path: path.to_path_buf(), error })
 }
 
+/// An argument of `-D` does not begin with the name of a macro, but with this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefineError(pub String);
+
+impl fmt::Display for DefineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is not a macro name: write NAME or NAME=VALUE", self.0)
+    }
+}
+
+impl Error for DefineError {}
+
 /// The argument of `-D`.
 ///
 /// # Errors
 /// It does not begin with the name of a macro.
-pub fn parse_define(arg: &str) -> Result<Define, String> {
+pub fn parse_define(arg: &str) -> Result<Define, DefineError> {
     let name = arg.split('=').next().unwrap_or("");
     let letter = |c: char| c == '_' || c.is_ascii_alphabetic();
     if name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit()) {
         Ok(Define::set(arg))
     } else {
-        Err(format!("'{name}' is not a macro name: write NAME or NAME=VALUE"))
+        Err(DefineError(name.to_string()))
     }
 }
 

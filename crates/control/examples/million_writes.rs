@@ -6,7 +6,7 @@
 //! ```
 
 use pointsman_control::proto::p4rt as pb;
-use pointsman_control::{ConnId, Server, ServerConfig, SwitchDevice};
+use pointsman_control::{CompileError, ConnId, Server, ServerConfig, SwitchDevice};
 use pointsman_frontend::source::Loader;
 use pointsman_interp::Interp;
 use pointsman_v1model::{Switch, SwitchConfig, Time};
@@ -50,10 +50,10 @@ impl Loader for Includes {
     }
 }
 
-fn compile(text: &[u8]) -> Result<pointsman_ir::Program, String> {
-    let text = std::str::from_utf8(text).map_err(|e| e.to_string())?;
+fn compile(text: &[u8]) -> Result<pointsman_ir::Program, CompileError> {
+    let text = std::str::from_utf8(text).map_err(CompileError::NotText)?;
     let compiled = pointsman_frontend::compile("million.p4", text, &Includes, &[]);
-    compiled.map(|c| c.program).map_err(|f| format!("{:?}", f.diagnostics))
+    compiled.map(|c| c.program).map_err(|f| CompileError::Diagnostics(format!("{:?}", f.diagnostics)))
 }
 
 /// Resident memory in MB (Linux).
@@ -63,19 +63,19 @@ fn resident_mb() -> f64 {
     pages * 4096.0 / 1e6
 }
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
-    let mut switch = Switch::<Interp>::new(SwitchConfig::default()).map_err(|e| e.to_string())?;
+    let mut switch = Switch::<Interp>::new(SwitchConfig::default())?;
     let mut server = Server::new(ServerConfig::default());
     let mut device = SwitchDevice { switch: &mut switch, compile };
-    server.boot(&mut device, PROGRAM.as_bytes(), Time::ZERO).map_err(|e| e.message)?;
+    server.boot(&mut device, PROGRAM.as_bytes(), Time::ZERO)?;
     let election_id = Some(pb::Uint128 { high: 0, low: 1 });
     let arbitration = pb::MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() };
     let update = Some(pb::stream_message_request::Update::Arbitration(arbitration));
     server.stream_message(ConnId(1), &pb::StreamMessageRequest { update });
     let info =
         server.get_pipeline(&pb::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 });
-    let info = info.map_err(|e| e.message)?.config.and_then(|c| c.p4info).ok_or("no P4Info")?;
+    let info = info?.config.and_then(|c| c.p4info).ok_or("no P4Info")?;
     let table_id = info.tables[0].preamble.as_ref().map_or(0, |p| p.id);
     let forward = info.actions.iter().find_map(|a| a.preamble.as_ref().filter(|p| p.alias == "forward"));
     let action_id = forward.map_or(0, |p| p.id);
@@ -120,7 +120,7 @@ fn main() -> Result<(), String> {
                     ..Default::default()
                 };
                 let start = Instant::now();
-                server.write(&mut device, &request, Time::ZERO).map_err(|e| e.message)?;
+                server.write(&mut device, &request, Time::ZERO)?;
                 spent += start.elapsed();
             }
             let each = spent.as_secs_f64() * 1e6 / count.max(1) as f64;
@@ -141,7 +141,7 @@ fn main() -> Result<(), String> {
                 messages += 1;
                 largest = largest.max(response.encoded_len());
             });
-            status.map_err(|e| e.message)?;
+            status?;
             println!(
                 "read: {entities} entries in {messages} messages of at most {largest} bytes, {:.2} s; resident {:.0} MB",
                 start.elapsed().as_secs_f64(),

@@ -1,17 +1,48 @@
 //! The server's interface to the device that it controls: its switch, and a compiler.
 
 use pointsman_ir::{Executor, Program};
-use pointsman_v1model::{Kept, Pipeline, State, Switch, SwitchConfig, Time};
+use pointsman_v1model::{Kept, Pipeline, PipelineError, State, Switch, SwitchConfig, Time};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::Utf8Error;
 use std::sync::Arc;
+
+/// Why a `p4_device_config` is not a program that runs on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompileError {
+    /// It is not text.
+    NotText(Utf8Error),
+    /// It is compiler output for BMv2.
+    Json,
+    /// The compiler refuses it, with these messages.
+    Diagnostics(String),
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::NotText(e) => write!(
+                f,
+                "p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not compiler output"
+            ),
+            CompileError::Json => f.write_str(
+                "p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the text of the \
+                 .p4 file instead, compile with `pointsman p4 compile`, or start the switch with --p4-for-json FILE.p4",
+            ),
+            CompileError::Diagnostics(messages) => f.write_str(messages),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}
 
 /// A device with one switch.
 pub trait Device {
     /// Compiles the `p4_device_config` of a pipeline configuration. For this target, that is P4 source text.
     ///
     /// # Errors
-    /// The text is not a program that runs here; the message holds the diagnostics.
-    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String>;
+    /// The text is not a program that runs here.
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, CompileError>;
 
     /// How the switch was made.
     fn config(&self) -> &SwitchConfig;
@@ -38,7 +69,7 @@ pub trait Device {
     ///
     /// # Errors
     /// The switch cannot run the program.
-    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), String>;
+    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), PipelineError>;
 
     /// Replaces the program by another one with this state, and with the `kept` parts of the old one.
     ///
@@ -50,19 +81,19 @@ pub trait Device {
         pipeline: Pipeline,
         state: State,
         kept: &Kept,
-    ) -> Result<(), String>;
+    ) -> Result<(), PipelineError>;
 }
 
 /// A [`Switch`] with a compiler.
-pub struct SwitchDevice<'a, E: Executor, C: Fn(&[u8]) -> Result<Program, String>> {
+pub struct SwitchDevice<'a, E: Executor, C: Fn(&[u8]) -> Result<Program, CompileError>> {
     /// The switch.
     pub switch: &'a mut Switch<E>,
     /// From P4 source text to a program, or diagnostics.
     pub compile: C,
 }
 
-impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevice<'_, E, C> {
-    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String> {
+impl<E: Executor, C: Fn(&[u8]) -> Result<Program, CompileError>> Device for SwitchDevice<'_, E, C> {
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, CompileError> {
         (self.compile)(device_config).map(Arc::new)
     }
 
@@ -86,8 +117,8 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
         self.switch.set_port_status(port, up);
     }
 
-    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), String> {
-        self.switch.check_pipeline(pipeline).map_err(|e| e.to_string())
+    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), PipelineError> {
+        self.switch.check_pipeline(pipeline)
     }
 
     fn set_pipeline(
@@ -96,9 +127,9 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
         pipeline: Pipeline,
         mut state: State,
         kept: &Kept,
-    ) -> Result<(), String> {
-        let prepared = self.switch.preparer().prepare(pipeline).map_err(|e| e.to_string())?;
+    ) -> Result<(), PipelineError> {
+        let prepared = self.switch.preparer().prepare(pipeline)?;
         prepared.ready(&mut state, now);
-        self.switch.exchange(prepared, state, kept).map(|_| ()).map_err(|e| e.to_string())
+        self.switch.exchange(prepared, state, kept).map(|_| ())
     }
 }

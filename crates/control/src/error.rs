@@ -125,6 +125,7 @@ impl From<TableError> for EntityError {
             | TableError::BadMatch(_)
             | TableError::BadPriority(_)
             | TableError::BadAction(_)
+            | TableError::BadMeterConfig(_)
             | TableError::NoIdleTimeout
             | TableError::NoDirectResource => Code::InvalidArgument,
         };

@@ -1,8 +1,8 @@
 //! A small program, built by hand, and a device without packets, for the tests of this crate.
 
-use crate::device::Device;
+use crate::device::{CompileError, Device};
 use pointsman_ir::*;
-use pointsman_v1model::{Kept, Pipeline, State as Running, SwitchConfig, Time};
+use pointsman_v1model::{Kept, Pipeline, PipelineError, State as Running, SwitchConfig, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -357,7 +357,7 @@ pub(crate) struct TestDevice {
     /// The effect that packets would have on the state then.
     pub packets: Option<fn(&mut Running, usize)>,
     /// Why it takes no program.
-    pub refuses: Option<String>,
+    pub refuses: Option<PipelineError>,
 }
 
 impl TestDevice {
@@ -375,12 +375,12 @@ impl TestDevice {
 }
 
 impl Device for TestDevice {
-    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String> {
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, CompileError> {
         match device_config {
             b"main" => Ok(Arc::new(program())),
             b"other" => Ok(Arc::new(other_program())),
             b"defaults" => Ok(Arc::new(program_with_other_defaults())),
-            _ => Err("main.p4:1:1: error: this is not a program".to_string()),
+            _ => Err(CompileError::Diagnostics("main.p4:1:1: error: this is not a program".to_string())),
         }
     }
 
@@ -402,7 +402,7 @@ impl Device for TestDevice {
         }
     }
 
-    fn ready(&mut self, _: &Pipeline) -> Result<(), String> {
+    fn ready(&mut self, _: &Pipeline) -> Result<(), PipelineError> {
         self.refuses.clone().map_or(Ok(()), Err)
     }
 
@@ -412,7 +412,7 @@ impl Device for TestDevice {
         pipeline: Pipeline,
         mut state: Running,
         kept: &Kept,
-    ) -> Result<(), String> {
+    ) -> Result<(), PipelineError> {
         self.ready(&pipeline)?;
         if let Some(old) = &mut self.state {
             state.copy_port_status(Some(old));

@@ -23,7 +23,7 @@ pub mod text;
 mod translate;
 mod wrapped;
 
-pub use device::{Device, SwitchDevice};
+pub use device::{CompileError, Device, SwitchDevice};
 pub use error::{Code, EntityError, RpcError};
 pub use server::{
     ConnId, Output, P4RoleConfig, PacketFilter, PacketInError, ReadOutcome, ReadStep, Reading, RoleKey,

@@ -1,6 +1,7 @@
 //! Values of the program as P4Runtime's `P4Data` (specification, "Representation of Arbitrary P4 Types").
 
-use crate::bytestring;
+use crate::bytestring::{self, BytestringError};
+use crate::error::EntityError;
 use crate::proto::p4rt::{self as pb, P4Data, p4_data::Data};
 use crate::schema::{self, Scalar};
 use crate::translate::Codec;
@@ -112,16 +113,23 @@ fn under_new_types(program: &Program, ty: TypeId) -> &Type {
 /// The value of type `ty` that `data` holds.
 ///
 /// # Errors
-/// The data is of another type, or too wide; the message gives the place inside a struct.
-pub(crate) fn decode(codec: &Codec, program: &Program, ty: TypeId, data: &P4Data) -> Result<Value, String> {
-    let Some(data) = &data.data else { return Err("no data is set".to_string()) };
+/// The data is of another type, or too wide; the error has the place inside a struct.
+pub(crate) fn decode(
+    codec: &Codec,
+    program: &Program,
+    ty: TypeId,
+    data: &P4Data,
+) -> Result<Value, EntityError> {
+    let Some(data) = &data.data else { return Err(EntityError::invalid("no data is set")) };
+    let wrong = |expected: &str| {
+        Err(EntityError::invalid(format!("the data is a {}, the type is {expected}", name_of(data))))
+    };
     if let Some(scalar) = translated(program, ty) {
         let Data::Bitstring(bytes) = data else {
-            return Err(format!("the data is a {}, the type is translated: set bitstring", name_of(data)));
+            return wrong("translated: set bitstring");
         };
-        return scalar.decode(codec, bytes).map(Value::Bits).map_err(|e| e.message);
+        return scalar.decode(codec, bytes).map(Value::Bits).map_err(|e| EntityError::invalid(e.message));
     }
-    let wrong = |expected: &str| Err(format!("the data is a {}, the type is {expected}", name_of(data)));
     let serializable = matches!(under_new_types(program, ty), Type::SerEnum { .. });
     match (program.types.repr_type(ty), data) {
         (Type::Bool, Data::Bool(b)) => Ok(Value::Bool(*b)),
@@ -134,25 +142,25 @@ pub(crate) fn decode(codec: &Codec, program: &Program, ty: TypeId, data: &P4Data
         (Type::Bit(w), _) => wrong(&format!("bit<{w}>: set bitstring")),
         (Type::Int(w), _) => wrong(&format!("int<{w}>: set bitstring")),
         (Type::Varbit(max), Data::Varbit(v)) => {
-            let width = u32::try_from(v.bitwidth).map_err(|_| "a negative width".to_string())?;
+            let width = u32::try_from(v.bitwidth).map_err(|_| EntityError::invalid("a negative width"))?;
             if width > *max {
-                return Err(format!("{width} bits for a varbit<{max}>"));
+                return Err(EntityError::invalid(format!("{width} bits for a varbit<{max}>")));
             }
             if width == 0 {
                 return Ok(Value::Varbit(Bits::zero(0)));
             }
-            let bits = bytestring::decode(width, &v.bitstring).map_err(|e| e.to_string())?;
+            let bits = bytestring::decode(width, &v.bitstring).map_err(unreadable)?;
             Ok(Value::Varbit(bits))
         }
         (Type::Varbit(w), _) => wrong(&format!("varbit<{w}>")),
         (Type::Enum(def), Data::Enum(name)) => match (0u32..).zip(&def.members).find(|(_, m)| *m == name) {
             Some((ordinal, _)) => Ok(Value::Enum(ordinal)),
-            None => Err(format!("enum {} has no member {name}", def.name)),
+            None => Err(EntityError::invalid(format!("enum {} has no member {name}", def.name))),
         },
         (Type::Enum(def), _) => wrong(&format!("enum {}", def.name)),
         (Type::Error, Data::Error(name)) => match (0u32..).zip(&program.errors).find(|(_, m)| *m == name) {
             Some((index, _)) => Ok(Value::Error(index)),
-            None => Err(format!("there is no error {name}")),
+            None => Err(EntityError::invalid(format!("there is no error {name}"))),
         },
         (Type::Error, _) => wrong("error"),
         (Type::Struct(def), Data::Struct(s)) => {
@@ -167,12 +175,17 @@ pub(crate) fn decode(codec: &Codec, program: &Program, ty: TypeId, data: &P4Data
         (Type::Tuple(_), _) => wrong("tuple"),
         (Type::Header(_), Data::Header(h)) => decode_header(program, ty, h),
         (Type::Header(def), _) => wrong(&format!("header {}", def.name)),
-        _ => Err("values of this type cannot be written".to_string()),
+        _ => Err(EntityError::invalid("values of this type cannot be written")),
     }
 }
 
-fn bits(decoded: Result<Bits, bytestring::BytestringError>) -> Result<Value, String> {
-    decoded.map(Value::Bits).map_err(|e| e.to_string())
+/// Inside of data, every wrong byte string is an invalid argument.
+fn unreadable(error: BytestringError) -> EntityError {
+    EntityError::invalid(error.to_string())
+}
+
+fn bits(decoded: Result<Bits, BytestringError>) -> Result<Value, EntityError> {
+    decoded.map(Value::Bits).map_err(unreadable)
 }
 
 fn decode_members(
@@ -180,48 +193,49 @@ fn decode_members(
     program: &Program,
     types: &[(&str, TypeId)],
     members: &[P4Data],
-) -> Result<Value, String> {
+) -> Result<Value, EntityError> {
     if types.len() != members.len() {
-        return Err(format!("{} members are given, the type has {}", members.len(), types.len()));
+        let message = format!("{} members are given, the type has {}", members.len(), types.len());
+        return Err(EntityError::invalid(message));
     }
     let member = |((name, ty), data): (&(&str, TypeId), &P4Data)| {
-        decode(codec, program, *ty, data).map_err(|e| format!("{name}: {e}"))
+        decode(codec, program, *ty, data).map_err(|e| e.at(name))
     };
     types.iter().zip(members).map(member).collect::<Result<_, _>>().map(Value::Struct)
 }
 
-fn decode_header(program: &Program, ty: TypeId, header: &pb::P4Header) -> Result<Value, String> {
+fn decode_header(program: &Program, ty: TypeId, header: &pb::P4Header) -> Result<Value, EntityError> {
     /// Fills the scalars of `ty` from the flat list.
     fn fill<'a>(
         program: &Program,
         ty: TypeId,
         strings: &mut impl Iterator<Item = &'a Vec<u8>>,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, EntityError> {
         if let Type::Struct(def) = program.types.repr_type(ty) {
             let fields = def.fields.iter().map(|f| fill(program, f.ty, strings)).collect::<Result<_, _>>()?;
             return Ok(Value::Struct(fields));
         }
-        let bytes = strings.next().ok_or("too few bitstrings for the header")?;
-        let width = program.types.scalar_width(ty).ok_or("headers with such fields cannot be written")?;
+        let none = || EntityError::invalid("headers with such fields cannot be written");
+        let bytes =
+            strings.next().ok_or_else(|| EntityError::invalid("too few bitstrings for the header"))?;
+        let width = program.types.scalar_width(ty).ok_or_else(none)?;
         let value = match program.types.repr_type(ty) {
             Type::Int(_) => bytestring::decode_signed(width, bytes),
             _ => bytestring::decode(width, bytes),
         };
-        let value = value.map_err(|e| e.to_string())?;
-        Value::from_bits(&program.types, ty, &value)
-            .ok_or_else(|| "headers with such fields cannot be written".into())
+        Value::from_bits(&program.types, ty, &value.map_err(unreadable)?).ok_or_else(none)
     }
     if !header.is_valid {
         if !header.bitstrings.is_empty() {
-            return Err("an invalid header has no bitstrings".to_string());
+            return Err(EntityError::invalid("an invalid header has no bitstrings"));
         }
         return Ok(Value::default_of(&program.types, ty));
     }
-    let def = program.types.struct_def(ty).ok_or("the type is not a header")?;
+    let def = program.types.struct_def(ty).ok_or_else(|| EntityError::invalid("the type is not a header"))?;
     let mut strings = header.bitstrings.iter();
     let fields = def.fields.iter().map(|f| fill(program, f.ty, &mut strings)).collect::<Result<_, _>>()?;
     if strings.next().is_some() {
-        return Err("too many bitstrings for the header".to_string());
+        return Err(EntityError::invalid("too many bitstrings for the header"));
     }
     Ok(Value::Header { valid: true, fields })
 }
@@ -310,7 +324,7 @@ mod tests {
             let (names, ports) = Default::default();
             let codec = Codec { names: &names, ports: &ports, learn: false };
             let e = decode(&codec, &p, ty, &P4Data { data }).expect_err("wrong");
-            assert!(e.contains(part), "{e}");
+            assert!(e.message.contains(part), "{e}");
         };
         check(bit, None, "no data");
         check(bit, Some(Data::Bool(true)), "is a bool, the type is bit<8>");

@@ -1,7 +1,7 @@
 //! The way from P4Info's ids to the program's indices, built once per pipeline.
 
 use crate::p4info::{
-    P4InfoError, Translation, actions_by_name, data_params, flat_fields, p4info, translation,
+    Flaw, P4InfoError, Translation, actions_by_name, data_params, flat_fields, p4info, translation,
 };
 use crate::proto::p4info::{
     self as pb, P4Info,
@@ -169,19 +169,19 @@ impl Schema {
             value_sets: BTreeMap::new(),
             packet_in: None,
             packet_out: None,
-            port_names: port_names(&program).map_err(P4InfoError::new)?,
+            port_names: port_names(&program)?,
             p4info: P4Info::default(),
         };
-        schema.fill(&program, &info).map_err(P4InfoError::new)?;
+        schema.fill(&program, &info)?;
         schema.p4info = info;
         Ok(schema)
     }
 
-    fn fill(&mut self, program: &Program, info: &P4Info) -> Result<(), String> {
+    fn fill(&mut self, program: &Program, info: &P4Info) -> Result<(), P4InfoError> {
         let actions = actions_by_name(program);
         for a in &info.actions {
             let (id, name) = id_and_name(&a.preamble);
-            let index = actions.get(name).ok_or_else(|| format!("the program has no action {name}"))?;
+            let index = actions.get(name).ok_or_else(|| none("action", name))?;
             self.actions.insert(id, action(program, &program.actions[index.index()], a)?);
         }
         for t in &info.tables {
@@ -200,8 +200,7 @@ impl Schema {
             let (id, name) = id_and_name(&r.preamble);
             let array = array(program, "register", name, i64::from(r.size))?;
             let ty = program.externs[array.instance.index()].type_args.first().copied();
-            let ty = ty.ok_or_else(|| format!("register {name} has no type"))?;
-            self.registers.insert(id, RegisterSchema { array, ty });
+            self.registers.insert(id, RegisterSchema { array, ty: ty.ok_or(Flaw::NoType)? });
         }
         for c in &info.direct_counters {
             self.direct.insert(id_and_name(&c.preamble).0, c.direct_table_id);
@@ -234,15 +233,21 @@ impl Schema {
         Ok(())
     }
 
-    fn table(&self, program: &Program, id: u32, name: &str, info: &pb::Table) -> Result<TableSchema, String> {
+    fn table(
+        &self,
+        program: &Program,
+        id: u32,
+        name: &str,
+        info: &pb::Table,
+    ) -> Result<TableSchema, P4InfoError> {
         let index = program.tables.iter().position(|t| t.name == name);
-        let index = index.ok_or_else(|| format!("the program has no table {name}"))?;
-        let t = &program.tables[index];
+        let index = index.and_then(|i| u32::try_from(i).ok()).ok_or_else(|| none("table", name))?;
+        let t = &program.tables[index as usize];
         let keys = t.keys.iter().filter(|k| k.match_kind != MatchKind::Selector);
         let mut fields = Vec::new();
         for (key, field) in keys.zip(&info.match_fields) {
-            let scalar =
-                scalar(program, key.expr.ty).map_err(|e| format!("table {name}, key {}: {e}", key.name))?;
+            let scalar = scalar(program, key.expr.ty)
+                .map_err(|e| e.at(format_args!("table {name}, key {}", key.name)))?;
             fields.push(FieldSchema { id: field.id, name: key.name.clone(), kind: key.match_kind, scalar });
         }
         let mut actions = BTreeMap::new();
@@ -269,7 +274,7 @@ impl Schema {
         Ok(TableSchema {
             id,
             name: name.to_string(),
-            table: TableId(u32::try_from(index).map_err(|_| "too many tables".to_string())?),
+            table: TableId(index),
             fields,
             actions,
             const_default: t.const_default,
@@ -291,31 +296,34 @@ fn id_and_name(preamble: &Option<pb::Preamble>) -> (u32, &str) {
     preamble.as_ref().map_or((0, ""), |p| (p.id, p.name.as_str()))
 }
 
-fn array(program: &Program, object: &str, name: &str, size: i64) -> Result<ArraySchema, String> {
+/// The flaw of a P4Info with an object that the program does not have.
+fn none(kind: &'static str, name: &str) -> Flaw {
+    Flaw::NoObject { kind, name: name.to_string() }
+}
+
+fn array(program: &Program, object: &'static str, name: &str, size: i64) -> Result<ArraySchema, Flaw> {
     let index = program.externs.iter().position(|x| x.object == object && x.name == name);
-    let index = index
-        .and_then(|i| u32::try_from(i).ok())
-        .ok_or_else(|| format!("the program has no {object} {name}"))?;
+    let index = index.and_then(|i| u32::try_from(i).ok()).ok_or_else(|| none(object, name))?;
     Ok(ArraySchema {
         name: name.to_string(),
         instance: ExternInstanceId(index),
-        size: u64::try_from(size).map_err(|_| format!("{object} {name} has a negative size"))?,
+        size: u64::try_from(size).map_err(|_| Flaw::NoSize)?,
     })
 }
 
-fn action(program: &Program, a: &Action, info: &pb::Action) -> Result<ActionSchema, String> {
+fn action(program: &Program, a: &Action, info: &pb::Action) -> Result<ActionSchema, P4InfoError> {
     let name = &a.name;
     let mut params = Vec::new();
     for ((_, p), described) in data_params(a).zip(&info.params) {
         let scalar =
-            scalar(program, p.ty).map_err(|e| format!("action {name}, parameter {}: {e}", p.name))?;
+            scalar(program, p.ty).map_err(|e| e.at(format_args!("action {name}, parameter {}", p.name)))?;
         params.push(ParamSchema { id: described.id, name: p.name.clone(), scalar });
     }
     Ok(ActionSchema { name: name.to_string(), params })
 }
 
-pub(crate) fn scalar(program: &Program, ty: TypeId) -> Result<Scalar, String> {
-    let width = program.types.scalar_width(ty).ok_or("the type is not a scalar")?;
+pub(crate) fn scalar(program: &Program, ty: TypeId) -> Result<Scalar, P4InfoError> {
+    let width = program.types.scalar_width(ty).ok_or(Flaw::NotScalar)?;
     let sdn = sdn(program, ty)?;
     let (signed, limit) = match program.types.repr_type(ty) {
         Type::Int(_) => (true, None),
@@ -327,17 +335,20 @@ pub(crate) fn scalar(program: &Program, ty: TypeId) -> Result<Scalar, String> {
 }
 
 /// How controllers see values of a type.
-fn sdn(program: &Program, ty: TypeId) -> Result<Sdn, String> {
+fn sdn(program: &Program, ty: TypeId) -> Result<Sdn, P4InfoError> {
     let Type::NewType { name, annotations, .. } = program.types.get(ty) else { return Ok(Sdn::Plain) };
-    Ok(match translation(annotations)? {
+    let place = |e: Flaw| e.at(format_args!("type {name}"));
+    Ok(match translation(annotations).map_err(place)? {
         None => Sdn::Plain,
         Some((uri, Translation::Bits(width))) => Sdn::Bits { width, port: is_port(&uri, name) },
-        Some((uri, Translation::String)) => Sdn::Name(Arc::new(NameSpace::new(&uri, name, annotations)?)),
+        Some((uri, Translation::String)) => {
+            Sdn::Name(Arc::new(NameSpace::new(&uri, name, annotations).map_err(place)?))
+        }
     })
 }
 
 /// The names of ports, if the program has a type of ports that is translated to strings.
-fn port_names(program: &Program) -> Result<Option<Arc<NameSpace>>, String> {
+fn port_names(program: &Program) -> Result<Option<Arc<NameSpace>>, P4InfoError> {
     for (ty, _) in program.types.iter() {
         if let Sdn::Name(space) = sdn(program, ty)?
             && space.is_port()
@@ -348,16 +359,20 @@ fn port_names(program: &Program) -> Result<Option<Arc<NameSpace>>, String> {
     Ok(None)
 }
 
-fn header_fields(program: &Program, info: &pb::ControllerPacketMetadata) -> Result<Vec<HeaderField>, String> {
+fn header_fields(
+    program: &Program,
+    info: &pb::ControllerPacketMetadata,
+) -> Result<Vec<HeaderField>, P4InfoError> {
     let name = id_and_name(&info.preamble).1;
     let def = program.types.iter().find_map(|(_, t)| match t {
         Type::Header(def) if def.annotations.string("controller_header") == Some(name) => Some(def),
         _ => None,
     });
-    let def = def.ok_or_else(|| format!("the program has no header for {name}"))?;
+    let def = def.ok_or_else(|| none("header for", name))?;
     let mut fields = Vec::new();
     for (field, ty) in flat_fields(program, def) {
-        let scalar = scalar(program, ty).map_err(|e| format!("header {}, field {field}: {e}", def.name))?;
+        let scalar =
+            scalar(program, ty).map_err(|e| e.at(format_args!("header {}, field {field}", def.name)))?;
         let id = info.metadata.iter().find(|m| m.name == field).map(|m| m.id);
         fields.push(HeaderField { id, name: field, scalar });
     }
@@ -368,7 +383,7 @@ fn digest_type(program: &Program, name: &str) -> Option<TypeId> {
     crate::p4info::digests(program).into_iter().find(|(n, _)| n == name).map(|(_, ty)| ty)
 }
 
-fn profile(program: &Program, name: &str, p: &pb::ActionProfile) -> Result<ProfileSchema, String> {
+fn profile(program: &Program, name: &str, p: &pb::ActionProfile) -> Result<ProfileSchema, Flaw> {
     use pb::action_profile::SelectorSizeSemantics as Semantics;
     let max_member_weight = match &p.selector_size_semantics {
         Some(Semantics::SumOfMembers(m)) => Some(u32::try_from(m.max_member_weight).unwrap_or(0)),
@@ -386,11 +401,9 @@ fn profile(program: &Program, name: &str, p: &pb::ActionProfile) -> Result<Profi
     })
 }
 
-fn value_set(program: &Program, name: &str, info: &pb::ValueSet) -> Result<ValueSetSchema, String> {
+fn value_set(program: &Program, name: &str, info: &pb::ValueSet) -> Result<ValueSetSchema, P4InfoError> {
     let index = program.value_sets.iter().position(|v| v.name == name);
-    let index = index
-        .and_then(|i| u32::try_from(i).ok())
-        .ok_or_else(|| format!("the program has no value_set {name}"))?;
+    let index = index.and_then(|i| u32::try_from(i).ok()).ok_or_else(|| none("value_set", name))?;
     let set = &program.value_sets[index as usize];
     let types: Vec<TypeId> = match program.types.repr_type(set.elem) {
         Type::Struct(def) => def.fields.iter().map(|f| f.ty).collect(),
@@ -407,7 +420,7 @@ fn value_set(program: &Program, name: &str, info: &pb::ValueSet) -> Result<Value
             MatchType::Exact | MatchType::Unspecified => MatchKind::Exact,
         };
         let scalar =
-            scalar(program, ty).map_err(|e| format!("value_set {name}, field {}: {e}", field.name))?;
+            scalar(program, ty).map_err(|e| e.at(format_args!("value_set {name}, field {}", field.name)))?;
         fields.push(FieldSchema { id: field.id, name: field.name.clone(), kind, scalar });
     }
     Ok(ValueSetSchema { name: name.to_string(), set: ValueSetId(index), fields })

@@ -7,6 +7,7 @@
 //! the lowest free value.
 
 use crate::error::{Code, EntityError};
+use crate::p4info::Flaw;
 use crate::server::Name;
 use pointsman_ir::{AnnotationBody, AnnotationToken, Annotations, Bits};
 use std::cell::RefCell;
@@ -73,7 +74,7 @@ pub(crate) struct NameSpace {
 }
 
 impl NameSpace {
-    pub fn new(uri: &str, type_name: &str, annotations: &Annotations) -> Result<Self, String> {
+    pub fn new(uri: &str, type_name: &str, annotations: &Annotations) -> Result<Self, Flaw> {
         let key = if uri.is_empty() { type_name } else { uri };
         Ok(NameSpace { key: key.to_string(), port: is_port(uri, type_name), fixed: mappings(annotations)? })
     }
@@ -90,10 +91,10 @@ pub(crate) fn is_port(uri: &str, type_name: &str) -> bool {
 }
 
 /// Reads `@p4runtime_translation_mappings({{"name", value}, ...})`.
-fn mappings(annotations: &Annotations) -> Result<Vec<(String, u128)>, String> {
+fn mappings(annotations: &Annotations) -> Result<Vec<(String, u128)>, Flaw> {
     use AnnotationToken::{Int, Other, String as Text};
     const NAME: &str = "p4runtime_translation_mappings";
-    let wrong = || format!("@{NAME} takes pairs of name and value: ({{ {{\"a\", 1}}, {{\"b\", 2}} }})");
+    let wrong = || Flaw::form(NAME, "pairs of name and value: ({ {\"a\", 1}, {\"b\", 2} })");
     let Some(a) = annotations.get(NAME) else { return Ok(Vec::new()) };
     let AnnotationBody::Tokens(tokens) = &a.body else { return Err(wrong()) };
     // Braces and commas may be in one token or in several.
@@ -104,7 +105,7 @@ fn mappings(annotations: &Annotations) -> Result<Vec<(String, u128)>, String> {
         let [Text(name), Int(value, _)] = pair else { return Err(wrong()) };
         let value = u128::try_from(value).map_err(|_| wrong())?;
         if let Some((other, _)) = found.iter().find(|(n, v)| n == name || *v == value) {
-            return Err(format!("@{NAME}: \"{name}\" and \"{other}\" share their name or their value"));
+            return Err(Flaw::SharedMapping(name.clone(), other.clone()));
         }
         found.push((name.clone(), value));
     }

@@ -65,7 +65,7 @@ fn mistakes() {
              {package} V1Switch(P(), V(), I(), E(), V(), D()) main;"
         );
         let e = p4info(&compile(&source)).expect_err("a mistake");
-        assert!(e.message.contains(part), "{e}");
+        assert!(e.to_string().contains(part), "{e}");
         // Errors of the program as a whole have no place.
         assert_eq!(e.span.is_none(), package.contains("="), "{e}");
     };
@@ -81,6 +81,8 @@ fn mistakes() {
     check(&tables("", ""), "@pkginfo(nonsense=\"1\")", "unknown key nonsense");
     check(&tables("", ""), "@pkginfo(name=1)", "takes a string");
     check(&tables("", ""), "@platform_property(multicast_group_table_size=\"1\")", "takes a number");
+    let known = "unknown property nonsense; expected multicast_group_table_size, ";
+    check(&tables("", ""), "@platform_property(nonsense=1)", known);
     let key = "table t { key = { m.x: exact @id(0); } actions = { NoAction; } } table u { actions = { NoAction; } }";
     check(key, "", "@id(0) is not a valid id");
     let direct = "direct_counter(CounterType.bytes) c;

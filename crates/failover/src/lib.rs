@@ -25,6 +25,7 @@ use pointsman_lab::process::installed;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use serde_json::json;
 use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -213,23 +214,48 @@ impl Options {
 /// Exit code of bad input.
 const BAD_INPUT: u8 = 2;
 
-/// Checks that the application can have leases of this kind.
-fn check_lease(args: &Args, lease: Lease) -> Result<(), String> {
-    if args.app.leases().contains(&lease) {
-        return match args.plain && lease != Lease::Flow {
-            true => Err("--lease: the application without RedPlane has no leases; omit --plain".into()),
-            false => Ok(()),
-        };
+/// Why the application cannot have leases of a kind.
+#[derive(Debug)]
+enum LeaseError {
+    /// It runs without RedPlane.
+    Plain,
+    /// The keys of this one are fixed.
+    Fixed(App),
+    /// Only others have such leases.
+    Others(Lease),
+}
+
+impl fmt::Display for LeaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeaseError::Plain => {
+                f.write_str("--lease: the application without RedPlane has no leases; omit --plain")
+            }
+            LeaseError::Fixed(app) => write!(
+                f,
+                "--lease: the store's keys of `{}` are fixed, and have no leases; omit --lease",
+                app.name()
+            ),
+            LeaseError::Others(lease) => {
+                let able = App::value_variants().iter().filter(|app| app.leases().contains(lease));
+                let able: Vec<String> = able.map(|app| format!("`{}`", app.name())).collect();
+                let able = able.join(" and ");
+                write!(f, "--lease: only {able} can have such leases; give one of these to --app")
+            }
+        }
     }
-    let able = App::value_variants().iter().filter(|app| app.leases().contains(&lease));
-    let able: Vec<String> = able.map(|app| format!("`{}`", app.name())).collect();
-    Err(match args.app.leases() {
-        [] => format!(
-            "--lease: the store's keys of `{}` are fixed, and have no leases; omit --lease",
-            args.app.name()
-        ),
-        _ => format!("--lease: only {} can have such leases; give one of these to --app", able.join(" and ")),
-    })
+}
+
+impl Error for LeaseError {}
+
+/// Checks that the application can have leases of this kind.
+fn check_lease(args: &Args, lease: Lease) -> Result<(), LeaseError> {
+    match args.app.leases() {
+        all if all.contains(&lease) && args.plain && lease != Lease::Flow => Err(LeaseError::Plain),
+        all if all.contains(&lease) => Ok(()),
+        [] => Err(LeaseError::Fixed(args.app)),
+        _ => Err(LeaseError::Others(lease)),
+    }
 }
 
 /// Checks the flags; returns the program `etcd` if one is needed.

@@ -345,7 +345,8 @@ fn history(options: &Options, bed: &Bed, flows: &Flows) -> Result<History> {
     let text = options.app.program().unwrap_or_default();
     // Each key has a switch of its own, which needs room for one.
     let defines = ["PLAIN", "REDPLANE_SLOTS=1"].map(parse_define);
-    let defines = defines.into_iter().collect::<std::result::Result<Vec<_>, _>>().map_err(Error::new)?;
+    let defines = defines.into_iter().collect::<std::result::Result<Vec<_>, _>>();
+    let defines = defines.map_err(|e| Error::new(e.to_string()))?;
     let program = directives(&defines) + text;
     let header = Header { schema: SCHEMA, program, entries: options.app.entries(0, (client, server), true) };
     let nanoseconds = |time: Duration| time.as_nanos() as u64;

@@ -3,6 +3,7 @@
 use crate::bird::Name;
 use crate::check::{Check, CheckError};
 use pointsman_node::http::Task;
+use pointsman_node::http::health::Readiness;
 use pointsman_node::metrics::{Labels, Page, labelled, serve as serve_page};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
@@ -89,7 +90,7 @@ pub(crate) fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task
     };
     let ready = move || {
         let error = figures.lock().unwrap_or_else(PoisonError::into_inner).error.clone();
-        async move { error.map_or(Ok(""), Err) }
+        async move { error.map_or(Readiness::Ready(""), Readiness::NotReady) }
     };
     serve_page(listener, "health", page, ready)
 }

@@ -89,7 +89,7 @@ impl SwitchPart {
         let (served, log, name) = (handle.clone(), log.clone(), who.to_string());
         let server = tokio.spawn(async move {
             if let Err(e) = serve(served, listener, None).await {
-                say(&log, &name, &e);
+                say(&log, &name, &e.to_string());
             }
         });
         Ok(SwitchPart { handle, thread, server })

@@ -6,6 +6,7 @@ use pointsman_console::results;
 use pointsman_console::{print, say};
 use serde_json::json;
 use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -52,8 +53,8 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     }
     let (scope, mutation) = match chosen(&args) {
         Ok(chosen) => chosen,
-        Err(why) => {
-            say(&why);
+        Err(e) => {
+            say(&e.to_string());
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
@@ -97,11 +98,28 @@ pub fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if outcome.violation.is_some() || !outcome.complete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn chosen(args: &Redplane) -> Result<(&'static Scope, Option<&'static Mutation>), String> {
-    let see = "`pointsman model redplane --list` lists them";
+/// A flag has a name that does not exist.
+#[derive(Debug)]
+struct UnknownName {
+    what: &'static str,
+    name: String,
+    flag: &'static str,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownName { what, name, flag } = self;
+        write!(f, "unknown {what} `{name}` for {flag}: `pointsman model redplane --list` lists them")
+    }
+}
+
+impl Error for UnknownName {}
+
+fn chosen(args: &Redplane) -> Result<(&'static Scope, Option<&'static Mutation>), UnknownName> {
+    let unknown = |what, name: &str, flag| UnknownName { what, name: name.to_string(), flag };
     let mutation = args.mutate.as_ref().map(|name| {
         let found = MUTATIONS.iter().find(|m| m.name == *name);
-        found.ok_or_else(|| format!("unknown rule `{name}` for --mutate: {see}"))
+        found.ok_or_else(|| unknown("rule", name, "--mutate"))
     });
     let mutation = mutation.transpose()?;
     let name = match (&args.scope, mutation) {
@@ -110,7 +128,7 @@ fn chosen(args: &Redplane) -> Result<(&'static Scope, Option<&'static Mutation>)
         (None, None) => DEFAULT,
     };
     let scope = SCOPES.iter().find(|s| s.name == name);
-    let scope = scope.ok_or_else(|| format!("unknown scope `{name}` for --scope: {see}"))?;
+    let scope = scope.ok_or_else(|| unknown("scope", name, "--scope"))?;
     Ok((scope, mutation))
 }
 

@@ -17,8 +17,9 @@ use crate::metrics::certificates::Certificates;
 use crate::metrics::{self, Page, Part};
 use crate::{rack_file, service};
 pub use error::AgentError;
+use error::Unsent;
 use join::{Join, JoinArgs};
-use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output, Standing};
+use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output, Refused, Standing};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_balance::{Mac, Rack};
 use pointsman_ports::{Observer, Poller, PortError, Waker, Way};
@@ -97,7 +98,7 @@ struct Shown {
 impl Shown {
     /// Before the first report.
     fn new() -> Shown {
-        Shown { page: Page::default(), ready: Err("no report has been sent yet".to_string()) }
+        Shown { page: Page::default(), ready: Readiness::NotReady("no report has been sent yet".into()) }
     }
 }
 
@@ -165,12 +166,11 @@ impl Running {
         Stopper { stop: self.stop.clone(), waker: self.poller.waker() }
     }
 
-    fn send_frame(&self, to: Mac, payload: &[u8]) -> Result<(), String> {
-        let Some(own) = self.observer.mac() else {
-            return Err(format!("{} has no MAC address to send reports from", self.agent.config().interface));
-        };
+    fn send_frame(&self, to: Mac, payload: &[u8]) -> Result<(), Unsent> {
+        let no_mac = || Unsent::NoMac(self.agent.config().interface.clone());
+        let own = self.observer.mac().ok_or_else(no_mac)?;
         let frame = [&to.0[..], &own.0, &ETHERTYPE.to_be_bytes(), payload].concat();
-        self.observer.send(frame).map_err(|e| format!("cannot send reports: {e}"))
+        self.observer.send(frame).map_err(Unsent::Frame)
     }
 
     /// Renews what its metrics show. `unreachable`: the last report could not be sent.
@@ -178,9 +178,9 @@ impl Running {
         let Some(shown) = &self.shown else { return };
         let figures = self.agent.figures(now);
         let ready = match figures.reports {
-            _ if unreachable => Err("reports cannot be sent: see the log".to_string()),
-            0 => Err("no report has been sent yet".to_string()),
-            _ => Ok(""),
+            _ if unreachable => Readiness::NotReady("reports cannot be sent: see the log".into()),
+            0 => Readiness::NotReady("no report has been sent yet".into()),
+            _ => Readiness::Ready(""),
         };
         let page = metrics::agent::page(&figures, processor_time());
         *shown.lock().unwrap_or_else(PoisonError::into_inner) = Shown { page, ready };
@@ -256,12 +256,11 @@ impl Running {
         let sent = match output {
             // Silence is right where the load is not known: the interface that carries it is away.
             Output::Send { .. } | Output::Frame { .. } if !self.observer.is_up() => {
-                let interface = &self.agent.config().interface;
-                Err(format!("no reports are sent while '{interface}' is down or removed"))
+                Err(Unsent::Down(self.agent.config().interface.clone()))
             }
             Output::Send { to, payload } => {
                 let sent = self.socket.send_to(&payload, to);
-                sent.map(|_| ()).map_err(|e| format!("cannot send reports to {to}: {e}"))
+                sent.map(|_| ()).map_err(|e| Unsent::Datagram(to, e))
             }
             Output::Frame { to, payload } => self.send_frame(to, &payload),
             Output::Probe { device, target, probe } => return self.probers.order(device, target, probe),
@@ -279,7 +278,7 @@ impl Running {
         if let Err(e) = sent
             && !was_unreachable
         {
-            log(Level::Warn, &e);
+            log(Level::Warn, &e.to_string());
         }
     }
 }
@@ -370,7 +369,7 @@ enum End {
     /// It has another number or key now.
     Renewed(Standing),
     /// The controller will not have it.
-    Refused(String),
+    Refused(Refused),
 }
 
 /// Waits for the end of a running agent, and renews its membership meanwhile.

@@ -22,14 +22,25 @@ impl fmt::Display for ListenError {
 
 impl Error for ListenError {}
 
+/// An argument is not an address with a port.
+#[derive(Debug)]
+pub struct AddressError(io::Error);
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559", self.0)
+    }
+}
+
+impl Error for AddressError {}
+
 /// The argument of a flag that listens: an address or a name, and a port.
 ///
 /// # Errors
 /// It is not one, or the name has no address.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |e: io::Error| format!("{e}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559");
+pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
     let none = || io::Error::other("the name has no address");
-    text.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(wrong)
+    text.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(AddressError)
 }
 
 /// Listens at an address, which this flag or setting names. The result has the address, too: a port of 0 stands for any.

@@ -137,7 +137,7 @@ fn take_secret(path: &Path, rack: &mut Rack) -> Result<(), RackError> {
     let file = path.parent().unwrap_or(Path::new("")).join(&store.secret_file);
     let wrong = |why| RackError::StoreSecret(file.clone(), why);
     let text = std::fs::read_to_string(&file).map_err(|e| wrong(format!("cannot read it: {e}")))?;
-    rack.take_store_secret(&text).map_err(wrong)
+    rack.take_store_secret(&text).map_err(|e| wrong(e.to_string()))
 }
 
 fn with_keys(path: &Path, mut rack: Rack, note: &mut dyn FnMut(&str)) -> Result<Rack, RackError> {

@@ -35,13 +35,22 @@ impl Stopper {
     }
 }
 
+/// The kernel refuses what a runtime needs.
+#[derive(Debug)]
+pub(crate) struct RuntimeError(io::Error);
+
+impl fmt::Display for RuntimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot start: {}", self.0)
+    }
+}
+
+impl std::error::Error for RuntimeError {}
+
 /// A runtime for connections next to the service's own thread.
-pub(crate) fn runtime() -> Result<Runtime, String> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))
+pub(crate) fn runtime() -> Result<Runtime, RuntimeError> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    built.map_err(RuntimeError)
 }
 
 /// Calls `end`, which ends the service, at SIGINT or SIGTERM.

@@ -3,6 +3,8 @@
 use pointsman_wire::text::{percent_decoded, percent_encoded};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 
 /// Fields of a policy with a fixed choice: name, label, values.
 pub const CHOICES: &[(&str, &str, &[&str])] = &[
@@ -62,11 +64,33 @@ pub fn fields(body: &[u8]) -> Option<BTreeMap<String, String>> {
     pairs.collect()
 }
 
+/// A field of a form that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldError {
+    /// The field of this label has a text that is not a whole number.
+    Number(&'static str, String),
+    /// A part of the field of this label is not of the form SERVER/DEVICE=NUMBER.
+    Pair(&'static str, String),
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FieldError::Number(label, text) => write!(f, "{label}: `{text}` is not a whole number"),
+            FieldError::Pair(label, text) => {
+                write!(f, "{label}: write SERVER/DEVICE=NUMBER instead of `{text}`")
+            }
+        }
+    }
+}
+
+impl Error for FieldError {}
+
 /// The policy that a form describes, in the API's form.
 ///
 /// # Errors
-/// A field that cannot be read; the message names it and the remedy. The API checks everything else.
-pub fn document(fields: &BTreeMap<String, String>) -> Result<Value, String> {
+/// A field that cannot be read. The API checks everything else.
+pub fn document(fields: &BTreeMap<String, String>) -> Result<Value, FieldError> {
     let given = |name: &str| fields.get(name).map(|v| v.trim()).filter(|v| !v.is_empty());
     let mut out = Map::new();
     for name in ["policy", "note"].into_iter().chain(CHOICES.iter().map(|(name, ..)| *name)) {
@@ -74,8 +98,8 @@ pub fn document(fields: &BTreeMap<String, String>) -> Result<Value, String> {
             out.insert(name.into(), value.into());
         }
     }
-    let number = |label: &str, text: &str| {
-        text.trim().parse::<u64>().map_err(|_| format!("{label}: `{}` is not a whole number", text.trim()))
+    let number = |label, text: &str| {
+        text.trim().parse::<u64>().map_err(|_| FieldError::Number(label, text.trim().to_string()))
     };
     for (name, label) in FIELDS {
         if let Some(text) = given(name) {
@@ -86,9 +110,8 @@ pub fn document(fields: &BTreeMap<String, String>) -> Result<Value, String> {
         let Some(text) = given(name) else { continue };
         let mut of_devices = Map::new();
         for pair in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-            let (device, value) = pair
-                .split_once('=')
-                .ok_or_else(|| format!("{label}: write SERVER/DEVICE=NUMBER instead of `{pair}`"))?;
+            let (device, value) =
+                pair.split_once('=').ok_or_else(|| FieldError::Pair(label, pair.to_string()))?;
             of_devices.insert(device.trim().into(), number(label, value)?.into());
         }
         out.insert(name.to_string(), of_devices.into());

@@ -1,6 +1,7 @@
 //! Why an experiment gives no results.
 
 use pointsman_balance::ConfigErrors;
+use pointsman_balance::types::UnknownName;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -18,7 +19,7 @@ pub enum ExperimentError {
     /// A scenario names a file that is not part of the experiment.
     NoFile(String),
     /// No policy has this name.
-    Policy(String),
+    Policy(UnknownName),
     /// The text of the balancer has no such part to change.
     NotInBalancer(String),
     /// The experiment has none of these: a bug of ours.
@@ -59,7 +60,7 @@ impl fmt::Display for ExperimentError {
             ExperimentError::Scenario(e, text) => write!(f, "{e}\n{text}"),
             ExperimentError::Sweep(name) => write!(f, "{name}: expected a scenario without a sweep"),
             ExperimentError::NoFile(name) => write!(f, "{name} does not exist"),
-            ExperimentError::Policy(why) => f.write_str(why),
+            ExperimentError::Policy(e) => e.fmt(f),
             ExperimentError::NotInBalancer(part) => write!(f, "the balancer does not contain `{part}`"),
             ExperimentError::None(what) => write!(f, "the experiment has no {what}"),
             ExperimentError::Unmeasured(policy) => write!(f, "no measurements of {policy}"),

@@ -12,7 +12,6 @@ use pointsman_balance::DeviceKind;
 use pointsman_balance::blocks::{Metric, Tuning};
 use pointsman_balance::config::Threshold;
 use pointsman_balance::config::file::AgentSection;
-use std::fmt::Write;
 
 /// In no paper.
 pub const FIGURES: &[Figure] = &[TAIL, CHANGE];

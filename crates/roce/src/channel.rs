@@ -1,9 +1,11 @@
 //! The set-up channel of a server: connections of controllers, of which one sets queue pairs up.
 
 use crate::responder::SetupError;
-use crate::setup::{Memory, Reply, Request, Secret, Session};
+use crate::setup::{Memory, ReadError, Reply, Request, Secret, Session};
 use pointsman_wire::siphash::half_sip_hash;
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::net::IpAddr;
 
 /// The most queue pairs.
@@ -11,14 +13,17 @@ const PAIRS: usize = 4096;
 
 /// Queue pairs of a server, whoever answers their requests.
 pub trait Pairs {
+    /// Why one cannot be added, in words for the controller's operator.
+    type Error: fmt::Display;
+
     /// How many there are.
     fn count(&self) -> usize;
 
     /// Adds one for the requester's `peer`, whose packets come from this address; the first has the number `psn`. Returns its number.
     ///
     /// # Errors
-    /// The reason, in words for the controller's operator.
-    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, String>;
+    /// There is no room, or no way to the address.
+    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, Self::Error>;
 
     /// Ends one: whether it was there.
     fn remove(&mut self, pair: u32) -> bool;
@@ -37,6 +42,41 @@ pub struct ChannelStats {
     /// Whether a controller is connected that has set queue pairs up.
     pub controlled: bool,
 }
+
+/// Why a controller's request is refused; `E`: why a queue pair cannot be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestError<E> {
+    /// The line is not taken as a request.
+    Line(ReadError),
+    /// Another controller sets queue pairs up.
+    Taken,
+    /// There are as many queue pairs as there can be.
+    Full,
+    /// The queue pair's settings are wrong.
+    Setup(SetupError),
+    /// The packet sequence number has more than 24 bits.
+    Psn(u32),
+    /// The queue pair cannot be added.
+    Add(E),
+    /// There is no queue pair of this number.
+    Unknown(u32),
+}
+
+impl<E: fmt::Display> fmt::Display for RequestError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestError::Line(e) => e.fmt(f),
+            RequestError::Taken => f.write_str("another controller is connected: stop it first"),
+            RequestError::Full => write!(f, "there are {PAIRS} queue pairs: remove some"),
+            RequestError::Setup(e) => e.fmt(f),
+            RequestError::Psn(psn) => write!(f, "packet sequence number {psn}: use 24 bits"),
+            RequestError::Add(e) => e.fmt(f),
+            RequestError::Unknown(pair) => write!(f, "unknown queue pair {pair}"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> Error for RequestError<E> {}
 
 /// The server's side of the channel.
 #[derive(Debug)]
@@ -65,7 +105,7 @@ impl Channel {
     }
 
     /// The counts so far.
-    pub fn stats(&self, pairs: &dyn Pairs) -> ChannelStats {
+    pub fn stats(&self, pairs: &impl Pairs) -> ChannelStats {
         ChannelStats {
             pairs: pairs.count() as u64,
             setups: self.setups,
@@ -94,26 +134,29 @@ impl Channel {
     }
 
     /// A line of a controller: the answer, and whether the connection continues.
-    pub fn line(&mut self, connection: u64, line: &str, pairs: &mut dyn Pairs) -> (Reply, bool) {
+    pub fn line(&mut self, connection: u64, line: &str, pairs: &mut impl Pairs) -> (Reply, bool) {
         let Some(session) = self.sessions.get_mut(&connection) else {
             return (Reply::Refused("no such connection".into()), false);
         };
         let read = session.read(line);
         let goes_on = read.is_ok();
         let done =
-            read.map_err(|e| e.to_string()).and_then(|request| self.request(connection, request, pairs));
+            read.map_err(RequestError::Line).and_then(|request| self.request(connection, request, pairs));
         self.setups[usize::from(done.is_err())] += 1;
-        (done.unwrap_or_else(Reply::Refused), goes_on)
+        (done.unwrap_or_else(|e| Reply::Refused(e.to_string())), goes_on)
     }
 
-    fn request(&mut self, connection: u64, request: Request, pairs: &mut dyn Pairs) -> Result<Reply, String> {
+    fn request<P: Pairs>(
+        &mut self,
+        connection: u64,
+        request: Request,
+        pairs: &mut P,
+    ) -> Result<Reply, RequestError<P::Error>> {
         if request == Request::Memory {
             return Ok(Reply::Memory(self.memory.clone()));
         }
         match self.controller {
-            Some(other) if other != connection => {
-                return Err("another controller is connected: stop it first".into());
-            }
+            Some(other) if other != connection => return Err(RequestError::Taken),
             Some(_) => {}
             None => {
                 // It knows nothing of the queue pairs of an earlier one.
@@ -124,19 +167,25 @@ impl Channel {
         match request {
             Request::Pair { peer, psn, from } => self.add(peer, psn, from, pairs).map(Reply::Pair),
             Request::Remove(pair) if pairs.remove(pair) => Ok(Reply::Removed),
-            Request::Remove(pair) => Err(format!("unknown queue pair {pair}")),
+            Request::Remove(pair) => Err(RequestError::Unknown(pair)),
             Request::Memory => Ok(Reply::Memory(self.memory.clone())),
         }
     }
 
-    fn add(&self, peer: u32, psn: u32, from: IpAddr, pairs: &mut dyn Pairs) -> Result<u32, String> {
+    fn add<P: Pairs>(
+        &self,
+        peer: u32,
+        psn: u32,
+        from: IpAddr,
+        pairs: &mut P,
+    ) -> Result<u32, RequestError<P::Error>> {
         if pairs.count() == PAIRS {
-            return Err(format!("there are {PAIRS} queue pairs: remove some"));
+            return Err(RequestError::Full);
         }
-        SetupError::check(self.memory.mtu, peer).map_err(|e| e.to_string())?;
+        SetupError::check(self.memory.mtu, peer).map_err(RequestError::Setup)?;
         if psn > crate::PSN {
-            return Err(format!("packet sequence number {psn}: use 24 bits"));
+            return Err(RequestError::Psn(psn));
         }
-        pairs.add(peer, psn, from)
+        pairs.add(peer, psn, from).map_err(RequestError::Add)
     }
 }

@@ -255,11 +255,13 @@ impl Host {
 }
 
 impl Pairs for Answered {
+    type Error = SetupError;
+
     fn count(&self) -> usize {
         self.peers.len()
     }
 
-    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, String> {
+    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, SetupError> {
         loop {
             let pair = 2 + self.random.below(u64::from(crate::PSN) - 2) as u32;
             match self.responder.add_pair(pair, peer, psn, &[self.key]) {
@@ -268,7 +270,7 @@ impl Pairs for Answered {
                     return Ok(pair);
                 }
                 Err(SetupError::Twice(_)) => {}
-                Err(e) => return Err(e.to_string()),
+                Err(e) => return Err(e),
             }
         }
     }

@@ -19,7 +19,7 @@ mod requester;
 mod responder;
 pub mod setup;
 
-pub use channel::{Channel, ChannelStats, Pairs};
+pub use channel::{Channel, ChannelStats, Pairs, RequestError};
 pub use check::check_value;
 pub use host::{Host, HostConfig, HostError, HostStats};
 pub use packet::{Atomic, Malformed, Opcode, PORT, Packet, Remote, Syndrome};

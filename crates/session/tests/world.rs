@@ -3,7 +3,7 @@
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
-use pointsman_control::{ConnId, RpcError, Server, ServerConfig, SwitchDevice};
+use pointsman_control::{CompileError, ConnId, RpcError, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
 use pointsman_session::{
     Input, Output, Program, Reconciler, ReconcilerConfig, ReconcilerEvent, Request, Response, SessionConfig,
@@ -16,10 +16,10 @@ use std::time::Duration;
 const PROGRAM: &str = include_str!("fabric.p4");
 const RIVAL: ConnId = ConnId(99);
 
-fn compile(source: &[u8]) -> Result<pointsman_ir::Program, String> {
-    let source = std::str::from_utf8(source).map_err(|e| e.to_string())?;
+fn compile(source: &[u8]) -> Result<pointsman_ir::Program, CompileError> {
+    let source = std::str::from_utf8(source).map_err(CompileError::NotText)?;
     let compiled = compile_text("fabric.p4", source, &[&own_includes()]);
-    compiled.map(|p| p.as_ref().clone()).map_err(|(_, all)| all)
+    compiled.map(|p| p.as_ref().clone()).map_err(|(_, all)| CompileError::Diagnostics(all))
 }
 
 fn new_switch() -> (Server, Switch<Interp>) {

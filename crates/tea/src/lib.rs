@@ -26,6 +26,7 @@ use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use pointsman_remote::Scratchpads;
 use serde_json::json;
 use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -207,9 +208,20 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-fn exponent(text: &str) -> Result<f64, String> {
-    let in_range = |n: &f64| (0.0..=2.0).contains(n);
-    text.parse().ok().filter(in_range).ok_or_else(|| "expected a number from 0 to 2".into())
+/// An argument is not an exponent of Zipf's law.
+#[derive(Debug)]
+struct ExponentError;
+
+impl fmt::Display for ExponentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a number from 0 to 2")
+    }
+}
+
+impl Error for ExponentError {}
+
+fn exponent(text: &str) -> Result<f64, ExponentError> {
+    text.parse().ok().filter(|n| (0.0..=2.0).contains(n)).ok_or(ExponentError)
 }
 
 /// What is run.

@@ -12,6 +12,7 @@ use pointsman_ir::{ActionCall, Bits, Entry, EntryAction, KeyMatch, TableId, Valu
 use pointsman_v1model::{
     CloneSession, Keep, Pipeline, QueueConfig, Random, Replica, Sink, Stats, Switch, SwitchConfig, Time,
 };
+use std::error::Error;
 use std::path::Path;
 
 /// Resident memory in bytes; `None` without /proc.
@@ -46,39 +47,37 @@ impl Sink for Count {
 }
 
 /// A switch that runs one of the programs in `tests`, with groups, sessions and slow ports.
-fn switch(name: &str) -> Result<Switch<Interp>, String> {
+fn switch(name: &str) -> Result<Switch<Interp>, Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
-    let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(&path)?;
     let compiled = pointsman_frontend::compile(name, &text, &Include, &[])
         .map_err(|failure| format!("{:?}", failure.diagnostics))?;
     let pipeline = Pipeline::load(compiled.program).map_err(|problems| format!("{problems:?}"))?;
     let config = SwitchConfig { queues_per_port: 2, cpu_port: Some(500), ..SwitchConfig::default() };
-    let mut switch = Switch::<Interp>::new(config).map_err(|e| e.to_string())?;
-    switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
+    let mut switch = Switch::<Interp>::new(config)?;
+    switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing)?;
     // Ports 1 and 5 cannot keep up: their queues fill and drop.
     for port in [1, 5] {
         let slow = QueueConfig { depth_packets: 64, rate_pps: Some(20_000), ..QueueConfig::default() };
-        switch.configure_queue(port, None, slow).map_err(|e| e.to_string())?;
+        switch.configure_queue(port, None, slow)?;
     }
     let state = switch.state_mut().ok_or("no program")?;
     let replica = |port, instance| Replica { port, instance };
     let replication = &mut state.replication;
-    replication
-        .insert_group(1, vec![replica(4, 4), replica(5, 5), replica(4, 6)])
-        .map_err(|e| e.to_string())?;
+    replication.insert_group(1, vec![replica(4, 4), replica(5, 5), replica(4, 6)])?;
     for (id, port) in [(1, 6), (2, 500)] {
         let session = CloneSession {
             replicas: vec![replica(port, 0), replica(5, 1)],
             truncate_bytes: 40,
             ..CloneSession::default()
         };
-        replication.insert_session(id, session).map_err(|e| e.to_string())?;
+        replication.insert_session(id, session)?;
     }
     Ok(switch)
 }
 
 /// Entries with idle timeouts and direct counters in the first table, if any.
-fn add_entries(switch: &mut Switch<Interp>) -> Result<(), String> {
+fn add_entries(switch: &mut Switch<Interp>) -> Result<(), Box<dyn Error>> {
     let state = switch.state_mut().ok_or("no program")?;
     if state.program().tables.is_empty() {
         return Ok(());
@@ -93,7 +92,7 @@ fn add_entries(switch: &mut Switch<Interp>) -> Result<(), String> {
             metadata: Vec::new(),
             idle_timeout_ns: 1_000_000,
         };
-        state.insert(Time::ZERO, TableId(0), entry).map_err(|e| e.to_string())?;
+        state.insert(Time::ZERO, TableId(0), entry)?;
     }
     Ok(())
 }
@@ -109,7 +108,7 @@ pub struct Run {
 
 impl Run {
     /// Switches at the start.
-    pub fn new() -> Result<Run, String> {
+    pub fn new() -> Result<Run, Box<dyn Error>> {
         let mut switches = [switch("precedence.p4")?, switch("externs.p4")?];
         switches.iter_mut().try_for_each(add_entries)?;
         let (random, sent) = (Random::new(7), Count::default());
@@ -148,7 +147,7 @@ impl Run {
     }
 }
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn Error>> {
     let total: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(10_000_000);
     let mut run = Run::new()?;
     let step = (total / 20).max(1);

@@ -7,6 +7,7 @@ use pointsman_ir::{
     Bits, ControlId, ControlOutcome, Env, Executor, LoadError, ParseOutcome, ParserId, Program, TypeId, Value,
 };
 use pointsman_v1model::{Arrived, Keep, Pipeline, Sink, Switch, SwitchConfig, Time};
+use std::error::Error;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
@@ -152,15 +153,15 @@ impl Sink for Count {
 const BATCH: usize = 64;
 const ROOM: usize = 64;
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn Error>> {
     let packets: usize = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2_000_000);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/programs/balancer/main.p4");
-    let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(&path)?;
     let compiled = pointsman_frontend::compile(&path.display().to_string(), &text, &Include, &[])
         .map_err(|failure| format!("{:?}", failure.diagnostics))?;
     let pipeline = Pipeline::load(compiled.program).map_err(|problems| format!("{problems:?}"))?;
-    let mut switch = Switch::<Null>::new(SwitchConfig::default()).map_err(|e| e.to_string())?;
-    switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
+    let mut switch = Switch::<Null>::new(SwitchConfig::default())?;
+    switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing)?;
     let workers = std::env::args().nth(2).and_then(|a| a.parse().ok()).unwrap_or(0);
     if workers > 0 {
         return shared(switch, packets, workers);
@@ -191,7 +192,7 @@ fn batch(buffers: &mut [Vec<u8>]) -> Vec<Arrived<'_>> {
 }
 
 /// So many workers at once, each with as many packets. The balancer writes registers in ingress: that is one section.
-fn shared(mut switch: Switch<Null>, packets: usize, workers: usize) -> Result<(), String> {
+fn shared(mut switch: Switch<Null>, packets: usize, workers: usize) -> Result<(), Box<dyn Error>> {
     let handles = switch.add_workers(workers);
     let switch = RwLock::new(switch);
     let start = Instant::now();

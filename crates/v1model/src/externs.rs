@@ -3,7 +3,7 @@
 use crate::counter::{CounterArray, CounterKind};
 use crate::hash::HashAlgorithm;
 use crate::meter::{MeterArray, MeterKind};
-use crate::pipeline::Problem;
+use crate::problem::Problem;
 use crate::profile::{ActionProfile, SelectorConfig, Users};
 use crate::register::Register;
 use pointsman_ir::{CellShape, Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value};

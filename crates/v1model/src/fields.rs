@@ -1,6 +1,7 @@
 //! Fields of the metadata that the architecture itself touches.
 
-use crate::pipeline::{META, Problem, STD};
+use crate::pipeline::{META, STD};
+use crate::problem::Problem;
 use crate::usage::Reads;
 use pointsman_ir::{
     AnnotationBody, AnnotationToken, Bits, Executor, LoadError, Spans, Type, TypeId, Types, Value,

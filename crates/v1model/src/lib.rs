@@ -33,7 +33,9 @@ mod hash;
 mod meanings;
 mod meter;
 mod pipeline;
+mod problem;
 mod profile;
+mod program_id;
 mod queue;
 mod random;
 mod register;
@@ -42,6 +44,7 @@ mod sections;
 mod sites;
 mod state;
 mod stats;
+mod sum;
 mod switch;
 mod tables;
 mod time;
@@ -54,16 +57,18 @@ pub use config::{ConfigError, DEFAULT_MAX_DESCENDANTS, SwitchConfig};
 pub use counter::{CounterArray, CounterCell, CounterKind};
 pub use generator::{Generator, Made, Trigger};
 pub use hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
-pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind};
-pub use pipeline::{Pipeline, Problem};
+pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind, RatesError};
+pub use pipeline::Pipeline;
+pub use problem::Problem;
 pub use profile::{ActionProfile, Group, GroupMember, OneShot, OneShotMember, ProfileError, SelectorConfig};
+pub use program_id::ProgramId;
 pub use queue::{PortRate, QueueConfig, SharedBuffer};
 pub use random::Random;
 pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};
 pub use state::{
-    Digest, Event, EventKind, IdleEntry, Kept, ProgramId, RestoreError, SavedEntry, State, StateError,
-    SwitchState, Watch,
+    Digest, Event, EventKind, IdleEntry, Kept, RestoreError, SavedEntry, State, StateError, SwitchState,
+    Watch,
 };
 pub use stats::{Anomalies, DropReason, PortStats, Stats};
 pub use switch::{

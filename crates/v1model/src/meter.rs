@@ -56,16 +56,29 @@ pub struct MeterConfig {
     pub pburst: u64,
 }
 
+/// The peak rate of a meter is below its committed rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RatesError {
+    /// Peak information rate.
+    pub pir: u64,
+    /// Committed information rate.
+    pub cir: u64,
+}
+
+impl std::fmt::Display for RatesError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let RatesError { pir, cir } = self;
+        write!(f, "peak rate {pir} is below the committed rate {cir}: raise pir or lower cir")
+    }
+}
+
+impl std::error::Error for RatesError {}
+
 impl MeterConfig {
     /// RFC 2698 wants the peak rate at least as large as the committed rate.
-    pub fn validate(&self) -> Result<(), String> {
-        if self.pir < self.cir {
-            return Err(format!(
-                "peak rate {} is below the committed rate {}: raise pir or lower cir",
-                self.pir, self.cir
-            ));
-        }
-        Ok(())
+    pub fn validate(&self) -> Result<(), RatesError> {
+        let MeterConfig { pir, cir, .. } = *self;
+        if pir < cir { Err(RatesError { pir, cir }) } else { Ok(()) }
     }
 }
 
@@ -107,6 +120,26 @@ pub(crate) struct MeterImage {
     /// Packets and bytes by colour.
     pub marked: Vec<CounterCell>,
 }
+
+/// Why no meter can be like an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImageError {
+    Rates(RatesError),
+    Tokens,
+    Colours,
+}
+
+impl std::fmt::Display for ImageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ImageError::Rates(e) => e.fmt(f),
+            ImageError::Tokens => f.write_str("a meter has more tokens than its buckets hold"),
+            ImageError::Colours => f.write_str("a meter counts other than three colours"),
+        }
+    }
+}
+
+impl std::error::Error for ImageError {}
 
 /// One meter. Without a configuration it marks everything green.
 ///
@@ -160,19 +193,19 @@ impl Meter {
     ///
     /// # Errors
     /// No meter can be like that.
-    pub(crate) fn of_image(now: Time, image: MeterImage) -> Result<Meter, String> {
+    pub(crate) fn of_image(now: Time, image: MeterImage) -> Result<Meter, ImageError> {
         let mut meter = Meter::default();
         if let Some((config, committed, peak)) = image.buckets {
-            config.validate()?;
+            config.validate().map_err(ImageError::Rates)?;
             if committed > u128::from(config.cburst) * SCALE || peak > u128::from(config.pburst) * SCALE {
-                return Err("a meter has more tokens than its buckets hold".into());
+                return Err(ImageError::Tokens);
             }
             meter.0.get_or_insert_default().buckets = Some(Buckets { config, committed, peak, last: now });
         }
         match <[CounterCell; 3]>::try_from(image.marked) {
             Ok(marked) => meter.set_marked(marked),
             Err(none) if none.is_empty() => {}
-            Err(_) => return Err("a meter counts other than three colours".into()),
+            Err(_) => return Err(ImageError::Colours),
         }
         Ok(meter)
     }

@@ -5,44 +5,18 @@ use crate::externs::{self, Function, InstancePlan, Place};
 use crate::fields::{FieldList, StdFields, field_lists};
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterKind;
+use crate::problem::Problem;
+use crate::program_id::ProgramId;
 use crate::sections::Sections;
 use crate::sites;
-use crate::state::ProgramId;
 use crate::tables::{Attached, TableState};
 use crate::usage::{Reads, Unit, usage};
 use pointsman_ir::{
-    CellShape, Const, ControlId, ExternInstanceId, PackageArg, Param, ParserId, Program, Span, TableId,
-    TypeId, Value, verify,
+    CellShape, Const, ControlId, ExternInstanceId, PackageArg, Param, ParserId, Program, TableId, TypeId,
+    Value, verify,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-
-/// An error of a program for this architecture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The error and its remedy.
-    pub message: String,
-    /// The place in the source, if it is one place.
-    pub span: Option<Span>,
-}
-
-impl Problem {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Problem { message: message.into(), span: None }
-    }
-
-    pub(crate) fn at(span: Span, message: impl Into<String>) -> Self {
-        Problem { message: message.into(), span: Some(span) }
-    }
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Problem {}
 
 /// Frame slot of the parsed headers.
 pub(crate) const HEADERS: usize = 0;
@@ -190,6 +164,11 @@ impl Pipeline {
     /// The arrays of registers and counters, by extern instance.
     pub(crate) fn cells(&self) -> Vec<CellShape> {
         self.instances.iter().zip(&self.program.externs).map(|(plan, e)| plan.cells(&e.name)).collect()
+    }
+
+    /// Which program it is.
+    pub fn program_id(&self) -> &ProgramId {
+        self.id.get_or_init(|| ProgramId::new(&self.program, self.blocks.ingress))
     }
 
     /// The program.
@@ -404,7 +383,7 @@ fn load_tables(
         }
         match TableState::new(program, table, attached) {
             Ok(t) => tables.push(t),
-            Err(m) => problems.push(Problem::at(table.span, m)),
+            Err(p) => problems.push(p),
         }
     }
     tables
@@ -414,7 +393,9 @@ fn load_tables(
 mod tests {
     use super::*;
     use crate::fake::program;
-    use pointsman_ir::{Arg, Expr, ExprKind, ExternFn, ExternInstance, Stmt, StmtKind, StructDef, Type};
+    use pointsman_ir::{
+        Arg, Expr, ExprKind, ExternFn, ExternInstance, Span, Stmt, StmtKind, StructDef, Type,
+    };
 
     /// Changes a good program; `expected` is part of the one resulting problem.
     fn check(change: impl FnOnce(&mut Program), expected: &str) {

@@ -7,7 +7,8 @@
 
 use crate::externs::Function;
 use crate::fields::FieldList;
-use crate::pipeline::{HEADERS, META, Problem, STD};
+use crate::pipeline::{HEADERS, META, STD};
+use crate::problem::Problem;
 use pointsman_ir::{
     Arg, Bits, Callee, Expr, ExprKind, LValue, Program, Proj, Span, Stmt, StmtKind, Type, TypeId, Value, Var,
     VarRef,

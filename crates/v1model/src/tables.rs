@@ -2,7 +2,8 @@
 
 use crate::counter::CounterKind;
 use crate::guarded::Guarded;
-use crate::meter::{Meter, MeterKind};
+use crate::meter::{Meter, MeterKind, RatesError};
+use crate::problem::Problem;
 use crate::time::Time;
 use pointsman_ir::table::flat::FlatShape;
 use pointsman_ir::{
@@ -40,6 +41,8 @@ pub enum TableError {
     BadPriority(String),
     /// The action does not fit the table.
     BadAction(String),
+    /// Rates that no meter can have.
+    BadMeterConfig(RatesError),
     /// The entry has an idle timeout, but the table does not support one.
     NoIdleTimeout,
     /// The table has no such direct resource (counter or meter).
@@ -56,6 +59,7 @@ impl std::fmt::Display for TableError {
             TableError::NotFound => write!(f, "no such entry"),
             TableError::Full => write!(f, "the table is full"),
             TableError::BadMatch(m) | TableError::BadPriority(m) | TableError::BadAction(m) => f.write_str(m),
+            TableError::BadMeterConfig(e) => e.fmt(f),
             TableError::NoIdleTimeout => {
                 write!(f, "the table has no idle timeouts: set its property support_timeout = true")
             }
@@ -127,24 +131,24 @@ pub(crate) struct Attached {
 
 impl TableState {
     /// The table as the program declares it, with the program's entries.
-    pub(crate) fn new(program: &Program, table: &Table, attached: Attached) -> Result<Self, String> {
+    pub(crate) fn new(program: &Program, table: &Table, attached: Attached) -> Result<Self, Problem> {
         let types = &program.types;
+        let problem = |message: String| Problem::at(table.span, message);
         let mut keys = Vec::new();
         for key in table.keys.iter().filter(|k| k.match_kind != MatchKind::Selector) {
             let width = types.scalar_width(key.expr.ty).ok_or_else(|| {
-                format!(
+                problem(format!(
                     "key {} of table {} is not a scalar: match on one of its fields",
                     key.name, table.name
-                )
+                ))
             })?;
             keys.push(KeyShape { name: key.name.clone(), kind: key.match_kind, width });
         }
         let mut actions = Vec::new();
         for a in &table.actions {
-            let action = program
-                .actions
-                .get(a.action.index())
-                .ok_or_else(|| format!("table {} names an action that does not exist", table.name))?;
+            let action = program.actions.get(a.action.index()).ok_or_else(|| {
+                problem(format!("table {} names an action that does not exist", table.name))
+            })?;
             let data = action.frame.params.iter().filter(|p| p.direction == Direction::None);
             actions.push(ActionShape {
                 name: action.name.clone(),
@@ -171,9 +175,9 @@ impl TableState {
         };
         state
             .check_call(types, &table.default_action, true)
-            .map_err(|e| format!("default action of table {}: {e}", table.name))?;
+            .map_err(|e| problem(format!("default action of table {}: {e}", table.name)))?;
         for (i, entry) in table.entries.iter().enumerate() {
-            let place = |e: TableError| format!("entry {} of table {}: {e}", i + 1, table.name);
+            let place = |e: TableError| problem(format!("entry {} of table {}: {e}", i + 1, table.name));
             state.check_matches(&entry.matches).map_err(place)?;
             if let EntryAction::Call(call) = &entry.action {
                 state.check_call(types, call, false).map_err(place)?;

@@ -73,9 +73,9 @@ impl Trial {
         Probe { kind: s.kind.clone(), to: self.target.to, timeout }
     }
 
-    /// The result of the current probe. Results of abandoned ones are ignored. Returns a message for the operator: a problem, or that it
-    /// has ended.
-    pub fn ended(&mut self, now: Duration, result: Result<(), &str>) -> Option<Result<String, String>> {
+    /// The result of the current probe of this device. Results of abandoned ones are ignored. Returns a message for the operator: a
+    /// problem, or that it has ended.
+    fn ended(&mut self, now: Duration, device: &str, result: Result<(), &str>) -> Option<Output> {
         self.deadline.take()?;
         let (rise, fall) = (self.target.settings.rise, self.target.settings.fall);
         let Err(why) = result else {
@@ -85,8 +85,11 @@ impl Trial {
                 self.verdict = None;
             }
             let to = self.target.to;
-            return is_first
-                .then(|| Ok(format!("the service at {to} answers: its health is checked from now on")));
+            return is_first.then(|| {
+                Output::Checked(format!(
+                    "{device}: the service at {to} answers: its health is checked from now on"
+                ))
+            });
         };
         (self.passed, self.failed) = (0, self.failed.saturating_add(1));
         if self.failed < fall {
@@ -97,8 +100,8 @@ impl Trial {
                 return None;
             }
             self.said = Some(now);
-            return Some(Err(format!(
-                "no TCP connection to the service at {} so far ({why}): its health is not checked until one succeeds; configure the \
+            return Some(Output::Problem(format!(
+                "{device}: no TCP connection to the service at {} so far ({why}): its health is not checked until one succeeds; configure the \
                  check with `health` in the agent's settings",
                 self.target.to
             )));
@@ -137,12 +140,10 @@ impl Agent {
         result: Result<(), &str>,
         out: &mut Vec<Output>,
     ) {
-        let trial = self.parts.get_mut(device).and_then(|p| p.trials.get_mut(target));
-        let said = trial.and_then(|t| t.ended(now, result));
-        out.extend(said.map(|said| {
-            let named = |text: String| format!("{}: {text}", self.parts[device].name);
-            said.map_or_else(|problem| Output::Problem(named(problem)), |text| Output::Checked(named(text)))
-        }));
+        if let Some(part) = self.parts.get_mut(device) {
+            let trial = part.trials.get_mut(target);
+            out.extend(trial.and_then(|t| t.ended(now, &part.name, result)));
+        }
         self.probe_at = self.next_probe();
     }
 

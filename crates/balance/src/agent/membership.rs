@@ -32,7 +32,7 @@ pub enum Step {
     /// Tell the operator.
     Say(String),
     /// The controller will not have this member, and says why. It is not one so far.
-    Refused(String),
+    Refused(Refused),
 }
 
 /// Why a device cannot be a member by `rack.toml`.
@@ -62,6 +62,46 @@ impl fmt::Display for CannotJoin {
 }
 
 impl std::error::Error for CannotJoin {}
+
+/// A controller refuses a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The member.
+    pub name: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// The reason.
+    pub why: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refused { name, status, why } = self;
+        write!(f, "the controller refuses `{name}` with status {status}: {why}")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What is wrong with a controller's answer to a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OddAnswer {
+    Foreign,
+    NoNumbers,
+    Numbers,
+    Key,
+}
+
+impl fmt::Display for OddAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OddAnswer::Foreign => "is not a controller's: check --register",
+            OddAnswer::NoNumbers => "has no numbers for its agent",
+            OddAnswer::Numbers => "has numbers that no device can have",
+            OddAnswer::Key => "has a key that is not one",
+        })
+    }
+}
 
 /// A member's registration.
 #[derive(Clone, Debug)]
@@ -146,10 +186,12 @@ impl Membership {
     }
 
     /// The controller's answer to `PUT`, status and body, or why there is none. Returns what to do, and when to renew.
-    pub fn answered(&mut self, answer: Result<(u16, &[u8]), String>) -> (Vec<Step>, Duration) {
+    pub fn answered(&mut self, answer: Result<(u16, &[u8]), impl fmt::Display>) -> (Vec<Step>, Duration) {
         let name = self.entry.name.to_string();
         let standing = match answer {
-            Ok((200, body)) => self.standing_of(body),
+            Ok((200, body)) => self
+                .standing_of(body)
+                .map_err(|odd| format!("the answer to the registration of `{name}` {odd}")),
             Ok((status, body)) => {
                 let why = serde_json::from_slice::<serde_json::Value>(body).ok();
                 let why = why.and_then(|v| v["error"].as_str().map(String::from)).unwrap_or_default();
@@ -158,12 +200,12 @@ impl Membership {
                     .chars()
                     .map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() })
                     .collect();
-                let why = format!("the controller refuses `{name}` with status {status}: {why}");
+                let refused = Refused { name: name.clone(), status, why };
                 // Others are the controller's trouble, which may pass.
                 if (400..500).contains(&status) && self.standing.is_none() {
-                    return (vec![Step::Refused(why)], AGAIN);
+                    return (vec![Step::Refused(refused)], AGAIN);
                 }
-                Err(why)
+                Err(refused.to_string())
             }
             Err(why) => Err(format!("`{name}` cannot be registered: {why}")),
         };
@@ -185,21 +227,19 @@ impl Membership {
         }
     }
 
-    fn standing_of(&mut self, body: &[u8]) -> Result<Standing, String> {
-        let odd = |what: &str| format!("the answer to the registration of `{}` {what}", self.entry.name);
-        let answer: Answer =
-            serde_json::from_slice(body).map_err(|_| odd("is not a controller's: check --register"))?;
+    fn standing_of(&mut self, body: &[u8]) -> Result<Standing, OddAnswer> {
+        let answer: Answer = serde_json::from_slice(body).map_err(|_| OddAnswer::Foreign)?;
         let (server, slot, key) = match answer.agent {
             Some(Numbers { server: Some(server), slot: Some(slot), key }) => (server, slot, key),
-            _ => return Err(odd("has no numbers for its agent")),
+            _ => return Err(OddAnswer::NoNumbers),
         };
         let key = match key {
             None => None,
-            Some(digits) => Some(ReportKey::parse(&digits).ok_or_else(|| odd("has a key that is not one"))?),
+            Some(digits) => Some(ReportKey::parse(&digits).ok_or(OddAnswer::Key)?),
         };
         let number = DeviceNumber::new(server, slot);
         if (number.server(), number.slot()) != (server, slot) {
-            return Err(odd("has numbers that no device can have"));
+            return Err(OddAnswer::Numbers);
         }
         self.every = Duration::from_millis(answer.expires_in_ms.unwrap_or(0)) / RENEWALS;
         self.every = self.every.max(AGAIN / RENEWALS);
@@ -246,14 +286,14 @@ mod tests {
         let standing =
             Standing { number: DeviceNumber::new(4097, 1), key: ReportKey::parse("0123456789abcdef") };
         let every = Duration::from_secs(2);
-        assert_eq!(m.answered(Ok((200, GOOD))), (vec![Step::Report(standing)], every));
-        assert_eq!(m.answered(Ok((200, GOOD))), (vec![], every), "nothing is new");
+        assert_eq!(m.answered(Ok::<_, &str>((200, GOOD))), (vec![Step::Report(standing)], every));
+        assert_eq!(m.answered(Ok::<_, &str>((200, GOOD))), (vec![], every), "nothing is new");
         let with = m.rack(&rack, standing).unwrap_or_else(|e| panic!("{e}"));
         let config = AgentConfig::from_rack(&with, "m1", "cpu", "eth0").unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((config.device, config.key.map(|(n, _)| n)), (standing.number, Some(1)));
         // It was away for too long, and has another number.
         let other = String::from_utf8_lossy(GOOD).replace("4097", "4098");
-        let (steps, _) = m.answered(Ok((200, other.as_bytes())));
+        let (steps, _) = m.answered(Ok::<_, &str>((200, other.as_bytes())));
         assert!(
             matches!(steps[..], [Step::Report(s)] if s.number == DeviceNumber::new(4098, 1)),
             "{steps:?}"
@@ -266,15 +306,16 @@ mod tests {
         let mut m = member(&rack);
         let said = |steps: &[Step]| match steps {
             [] => String::new(),
-            [Step::Say(text) | Step::Refused(text)] => text.clone(),
+            [Step::Say(text)] => text.clone(),
+            [Step::Refused(refused)] => refused.to_string(),
             _ => panic!("{steps:?}"),
         };
-        let mut answer = |answer| {
+        let mut answer = |answer: Result<(u16, &[u8]), &str>| {
             let (steps, wait) = m.answered(answer);
             assert!(wait == AGAIN || wait == Duration::from_secs(2));
             steps
         };
-        assert!(said(&answer(Err("no route".into()))).contains("cannot be registered: no route"));
+        assert!(said(&answer(Err("no route"))).contains("cannot be registered: no route"));
         assert!(answer(Ok((503, b"{}"))).is_empty(), "it may pass");
         let steps = answer(Ok((422, br#"{"error": "`port`: \"9\u001b\" is not a port"}"#)));
         assert!(matches!(&steps[..], [Step::Refused(_)]), "{steps:?}");

@@ -36,7 +36,7 @@ pub use error::CannotRun;
 pub use health::Probe;
 use judge::{Limits, Part};
 use latency::Latency;
-pub use membership::{CannotJoin, Membership, Standing, Step};
+pub use membership::{CannotJoin, Membership, Refused, Standing, Step};
 use source::Answer;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -439,15 +439,18 @@ impl Agent {
                 Some(speed) => self.network.read(now, text, &self.config.interface, speed, memory),
                 None => Ok(()),
             },
-            Input::Source { device, source, answer } => self.answered(now, device, source, answer, out),
+            Input::Source { device, source, answer } => {
+                self.answered(now, device, source, answer, out);
+                Ok(())
+            }
             Input::Probed { device, target, result } => {
                 self.probed(now, device, target, result, out);
                 Ok(())
             }
             Input::Packet { .. } | Input::Tick => Ok(()),
         };
-        if let Err(problem) = read {
-            self.problem(problem, out);
+        if let Err(e) = read {
+            self.problem(e.to_string(), out);
         }
     }
 
@@ -460,21 +463,22 @@ impl Agent {
         source: usize,
         answer: Answer<'_>,
         out: &mut Vec<Output>,
-    ) -> Result<(), String> {
-        let Some(part) = self.parts.get_mut(device) else { return Ok(()) };
+    ) {
+        let Some(part) = self.parts.get_mut(device) else { return };
         let memory = memory_of(&part.settings);
-        let Some(source) = part.sources.get_mut(source) else { return Ok(()) };
+        let Some(source) = part.sources.get_mut(source) else { return };
         let was_stale = source.is_stale(now);
         let answer = source.answer(now, answer, memory);
-        self.failures += u64::from(answer.is_err());
-        if was_stale && answer.is_ok() {
+        if let Err(e) = answer {
+            self.failures += 1;
+            self.problem(e.to_string(), out);
+        } else if was_stale {
             let (name, problems) = (source.settings.kind.to_string(), self.problems.len());
             self.problems.retain(|p| p.strip_prefix(&name).is_none_or(|rest| !rest.starts_with(": ")));
             if self.problems.len() < problems {
                 out.push(Output::Answers(name));
             }
         }
-        answer
     }
 
     /// Reports a problem once.

@@ -1,7 +1,35 @@
 //! Use of processor, memory and network, from the texts of `/proc`.
 
 use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
+
+/// What a text of `/proc` lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ProcError {
+    NoCpu,
+    ShortCpu,
+    NoTotal,
+    NoAvailable,
+    NoInterface(String),
+    ShortInterface(String),
+}
+
+impl fmt::Display for ProcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProcError::NoCpu => f.write_str("/proc/stat has no line `cpu`"),
+            ProcError::ShortCpu => f.write_str("/proc/stat: the line `cpu` has fewer than four numbers"),
+            ProcError::NoTotal => f.write_str("/proc/meminfo has no MemTotal"),
+            ProcError::NoAvailable => f.write_str("/proc/meminfo has neither MemAvailable nor MemFree"),
+            ProcError::NoInterface(name) => write!(f, "/proc/net/dev has no interface `{name}`"),
+            ProcError::ShortInterface(name) => write!(f, "/proc/net/dev: too few numbers for `{name}`"),
+        }
+    }
+}
+
+impl Error for ProcError {}
 
 /// What a smoothed value remembers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,8 +79,8 @@ pub(super) struct Cpu {
 
 impl Cpu {
     /// Takes the text of `/proc/stat`.
-    pub fn read(&mut self, now: Duration, text: &str, memory: Memory) -> Result<(), String> {
-        let line = text.lines().find(|l| l.starts_with("cpu ")).ok_or("/proc/stat has no line `cpu`")?;
+    pub fn read(&mut self, now: Duration, text: &str, memory: Memory) -> Result<(), ProcError> {
+        let line = text.lines().find(|l| l.starts_with("cpu ")).ok_or(ProcError::NoCpu)?;
         // user nice system idle iowait irq softirq steal; guest time is part of user already.
         let (mut ticks, mut numbers) = ([0u64; 8], 0);
         for (tick, word) in ticks.iter_mut().zip(line.split_ascii_whitespace().skip(1)) {
@@ -60,7 +88,7 @@ impl Cpu {
             (*tick, numbers) = (n, numbers + 1);
         }
         if numbers < 4 {
-            return Err("/proc/stat: the line `cpu` has fewer than four numbers".into());
+            return Err(ProcError::ShortCpu);
         }
         let total = ticks.iter().fold(0u64, |a, n| a.saturating_add(*n));
         let idle = ticks[3].saturating_add(ticks[4]);
@@ -80,18 +108,18 @@ impl Cpu {
 }
 
 /// Memory use in per cent, from the text of `/proc/meminfo`: the part not available to programs (proc_meminfo(5)).
-pub(super) fn memory(text: &str) -> Result<f64, String> {
+pub(super) fn memory(text: &str) -> Result<f64, ProcError> {
     let field = |name: &str| -> Option<f64> {
         let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|n| n as f64)
     };
-    let total = field("MemTotal").filter(|t| *t > 0.0).ok_or("/proc/meminfo has no MemTotal")?;
+    let total = field("MemTotal").filter(|t| *t > 0.0).ok_or(ProcError::NoTotal)?;
     // Linux before 3.14 does not report the available memory.
     let available = field("MemAvailable")
         .or_else(|| {
             Some(field("MemFree")? + field("Buffers").unwrap_or(0.0) + field("Cached").unwrap_or(0.0))
         })
-        .ok_or("/proc/meminfo has neither MemAvailable nor MemFree")?;
+        .ok_or(ProcError::NoAvailable)?;
     Ok((100.0 * (1.0 - available / total)).clamp(0.0, 100.0))
 }
 
@@ -111,12 +139,12 @@ impl Network {
         interface: &str,
         mbit_s: f64,
         memory: Memory,
-    ) -> Result<(), String> {
+    ) -> Result<(), ProcError> {
         let line = text.lines().find_map(|l| l.trim_start().strip_prefix(interface)?.strip_prefix(':'));
-        let line = line.ok_or_else(|| format!("/proc/net/dev has no interface `{interface}`"))?;
+        let line = line.ok_or_else(|| ProcError::NoInterface(interface.into()))?;
         let fields: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
         let (Some(received), Some(sent)) = (fields.first().copied(), fields.get(8).copied()) else {
-            return Err(format!("/proc/net/dev: too few numbers for `{interface}`"));
+            return Err(ProcError::ShortInterface(interface.into()));
         };
         if let Some((at, last_received, last_sent)) = self.last {
             let over = now.saturating_sub(at);

@@ -187,7 +187,7 @@ impl Desk {
             devices.retain(|d| self.is_of_change(d, of, !drain));
         }
         if !drain {
-            devices = self.enabled_in_file(devices).map_err(|why| Response::error(409, why))?;
+            devices = self.enabled_in_file(devices)?;
         }
         if devices.iter().all(|d| self.drained.contains_key(d) == drain) {
             return Ok(self.unchanged(controller, (name, &devices), (drain, of), at_most_ms));
@@ -203,7 +203,11 @@ impl Desk {
                 self.drained.remove(device);
             }
         }
-        if let (true, Err(why)) = (drain, self.devices_left()) {
+        if let Some(service) = self.without_devices().filter(|_| drain) {
+            let why = format!(
+                "service `{}` would have no device left: enable or add another one first",
+                service.name
+            );
             self.drained = kept.drained;
             return Err(Response::error(409, why));
         }
@@ -272,28 +276,22 @@ impl Desk {
     }
 
     /// Those of these devices that the rack's file leaves in service; an error if it leaves none.
-    fn enabled_in_file(&self, devices: Vec<String>) -> Result<Vec<String>, String> {
+    fn enabled_in_file(&self, devices: Vec<String>) -> Checked<Vec<String>> {
         let is_off = |d: &String| !self.disabled_in_file(d).is_empty();
         let (off, on): (Vec<String>, Vec<String>) = devices.into_iter().partition(is_off);
         if on.is_empty() && !off.is_empty() {
-            return Err(format!(
-                "`{}` has enabled = false in the rack's file: change it there",
-                off.join("`, `")
-            ));
+            let off = off.join("`, `");
+            let why = format!("`{off}` has enabled = false in the rack's file: change it there");
+            return Err(Response::error(409, why));
         }
         Ok(on)
     }
 
-    /// Whether all services still have a device.
-    fn devices_left(&self) -> Result<(), String> {
+    /// The first service that drained devices leave without any.
+    fn without_devices(&self) -> Option<&Service> {
         let after = self.without_drained(self.rack.clone());
         let before = self.rack.services.iter();
-        match before.zip(&after.services).find(|(before, after)| takes(before) && !takes(after)) {
-            None => Ok(()),
-            Some((service, _)) => Err(format!(
-                "service `{}` would have no device left: enable or add another one first",
-                service.name
-            )),
-        }
+        let lost = before.zip(&after.services).find(|(before, after)| takes(before) && !takes(after));
+        lost.map(|(service, _)| service)
     }
 }

@@ -70,13 +70,13 @@ impl Desk {
     }
 
     /// A source's list: its text, or why it cannot be read.
-    pub fn listed(&mut self, now_ms: u64, source: &str, text: Result<&str, String>) -> Vec<Effect> {
+    pub fn listed(&mut self, now_ms: u64, source: &str, text: Result<&str, ListError>) -> Vec<Effect> {
         let Some(found) = self.plain.sources.iter().find(|s| s.name == source) else { return Vec::new() };
         let parse = match found.origin {
             Origin::Prometheus { .. } => parse_targets,
             Origin::Api { .. } | Origin::File(_) | Origin::Dns { .. } => parse_list,
         };
-        let list = text.map_err(ListError::Unreadable).and_then(|text| parse(text, found));
+        let list = text.and_then(|text| parse(text, found));
         self.members.listed(now_ms, source, list);
         self.lay_members(now_ms)
     }

@@ -24,8 +24,8 @@ pub use group::{Group, Peer};
 pub use history::{Change, Drain, History, MAX_CHANGES, Outcome};
 pub use members::RegistrationBody;
 pub use routes::{Answer, Body, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
-pub use tokens::{Tokens, Who};
-pub use wanted::{BLOCKS, Document, Wanted};
+pub use tokens::{Tokens, TokensError, Who};
+pub use wanted::{BLOCKS, Document, Wanted, WantedError};
 
 use crate::config::{Rack, Service, SettingsError};
 use crate::controller::{Controllers, Event};
@@ -37,6 +37,8 @@ use pointsman_wire::time::rfc3339;
 use serde::{Deserialize, Serialize};
 use states::States;
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use trend::Trend;
 
 /// The caller's actions, in this order. A configuration comes after the text to save: the events that it causes may have a newer one.
@@ -108,6 +110,34 @@ pub struct Desk {
     states: States,
 }
 
+/// Why a text is not a desk's state.
+#[derive(Debug)]
+pub enum StateError {
+    /// It is not JSON of this kind.
+    Json(serde_json::Error),
+    /// It is of another version.
+    Version(u32),
+    /// A service has an invalid policy; its name.
+    Service(String, WantedError),
+    /// The members are wrong.
+    Members(coming::KeptError),
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateError::Json(e) => e.fmt(f),
+            StateError::Version(found) => {
+                write!(f, "its version is {found}, this controller supports 1")
+            }
+            StateError::Service(name, e) => write!(f, "service `{name}`: {e}"),
+            StateError::Members(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Error for StateError {}
+
 /// The state that survives a restart.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,42 +189,37 @@ impl Desk {
         }
     }
 
-    /// Restores the state of the last [`Effect::Save`]. To be called before the controller is made, with
-    /// [`Desk::rack`].
-    ///
-    /// # Errors
-    /// The text is not a saved state.
-    pub fn restore(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
-        let remedy = |e: String| format!("{e}; move the file away to start from the rack file");
-        self.take(now_ms, kept).map_err(remedy)
-    }
-
     /// Replaces all requests by those of another controller of the rack, as its [`Desk::kept`] has them.
     ///
     /// # Errors
     /// The text is not a saved state; nothing changes.
-    pub fn adopt(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
+    pub fn adopt(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, StateError> {
         let before = self.attempt();
-        let mut effects = self.take(now_ms, kept)?;
+        let mut effects = self.restore(now_ms, kept)?;
         self.attempt = Some(before);
         effects.push(Effect::Configure(Box::new(self.rack.clone())));
         Ok(effects)
     }
 
-    fn take(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
-        let kept: Kept = serde_json::from_str(kept).map_err(|e| e.to_string())?;
+    /// Restores the state of the last [`Effect::Save`]. To be called before the controller is made, with
+    /// [`Desk::rack`].
+    ///
+    /// # Errors
+    /// The text is not a saved state.
+    pub fn restore(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, StateError> {
+        let kept: Kept = serde_json::from_str(kept).map_err(StateError::Json)?;
         if kept.version != 1 {
-            return Err(format!("its version is {}, this controller supports 1", kept.version));
+            return Err(StateError::Version(kept.version));
         }
         let mut overrides = BTreeMap::new();
         for (name, k) in kept.services {
-            let wanted = Wanted::from_document(&k.set).map_err(|e| format!("service `{name}`: {e}"))?;
-            let base = Wanted::from_document(&k.base).map_err(|e| format!("service `{name}`: {e}"))?;
+            let read = |d| Wanted::from_document(d).map_err(|e| StateError::Service(name.clone(), e));
+            let (wanted, base) = (read(&k.set)?, read(&k.base)?);
             overrides.insert(name, Override { wanted, base, change: k.change, waits: k.waits });
         }
         let mut members = Members::default();
         members.configure(&self.plain);
-        members.restore(now_ms, &kept.members).map_err(|e| e.to_string())?;
+        members.restore(now_ms, &kept.members).map_err(StateError::Members)?;
         members.resume(&self.members);
         (self.members, self.kept_members) = (members, kept.members);
         self.overrides = overrides;
@@ -250,8 +275,8 @@ impl Desk {
     }
 
     /// How saving went.
-    pub fn saved(&mut self, result: Result<(), String>) {
-        self.unsaved = result.err();
+    pub fn saved(&mut self, result: Result<(), impl fmt::Display>) {
+        self.unsaved = result.err().map(|e| e.to_string());
     }
 
     /// The group of controllers of which this one is.

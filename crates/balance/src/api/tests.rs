@@ -397,11 +397,15 @@ fn kept_over_a_restart() {
     let effects = newer.desk.restore(newer.now, &kept).expect("the saved state");
     assert!(matches!(effects[..], [Effect::Say(_), Effect::Save(_)]), "{effects:?}");
     assert_eq!(newer.desk.rack().services[0].policy.name(), "ecmp");
-    for wrong in
-        ["", "{}", "[1]", &kept.replace("\"version\": 1", "\"version\": 2"), &kept.replace("prt", "xyz")]
-    {
-        let e = Office::new(&file).desk.restore(0, wrong).expect_err(wrong);
-        assert!(e.contains("move the file away"), "{e}");
+    for (wrong, why) in [
+        ("", "EOF"),
+        ("{}", "missing field"),
+        ("[1]", "invalid length"),
+        (&kept.replace("\"version\": 1", "\"version\": 2"), "its version is 2"),
+        (&kept.replace("prt", "xyz"), "unknown policy `xyz`"),
+    ] {
+        let e = Office::new(&file).desk.restore(0, wrong).expect_err(wrong).to_string();
+        assert!(e.contains(why), "{e}");
     }
 }
 

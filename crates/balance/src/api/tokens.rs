@@ -1,8 +1,47 @@
 //! API users: a file with a line `NAME TOKEN` per user, and `read` appended for read-only access, or `members` for users that only register
 //! members.
 
+use std::error::Error;
+use std::fmt;
+
 /// Shortest token: 16 characters of base64 are 96 bits.
 const MIN_TOKEN: usize = 16;
+
+/// What is wrong with a file of API users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokensError {
+    /// The line of this number has another form.
+    Form(usize),
+    /// The token of a line is too short; its number, and the user's name.
+    Short(usize, String),
+    /// The line of this number has the name or the token of another one.
+    Twice(usize),
+    /// There is no line.
+    Empty,
+}
+
+impl fmt::Display for TokensError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TokensError::Form(line) => write!(
+                f,
+                "line {line}: write NAME TOKEN, and append `read` for read-only access, or `members` for registering members only"
+            ),
+            TokensError::Short(line, name) => write!(
+                f,
+                "line {line}: the token of `{name}` is too short: write {MIN_TOKEN} characters or more (openssl rand -hex 16)"
+            ),
+            TokensError::Twice(line) => {
+                write!(f, "line {line}: name or token is also on another line: remove one")
+            }
+            TokensError::Empty => {
+                f.write_str("no token: write a line NAME TOKEN (openssl rand -hex 16 generates one)")
+            }
+        }
+    }
+}
+
+impl Error for TokensError {}
 
 /// An API user.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,8 +77,8 @@ impl Tokens {
     /// Reads the file's text.
     ///
     /// # Errors
-    /// A line that is wrong, by number, or no line at all. Tokens are never part of the message.
-    pub fn parse(text: &str) -> Result<Tokens, String> {
+    /// A line that is wrong, by number, or no line at all. Tokens are never part of the error.
+    pub fn parse(text: &str) -> Result<Tokens, TokensError> {
         let mut out: Vec<Holder> = Vec::new();
         for (i, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
@@ -48,27 +87,19 @@ impl Tokens {
                 [name, token] => (name, token, (true, true)),
                 [name, token, "read"] => (name, token, (false, false)),
                 [name, token, "members"] => (name, token, (false, true)),
-                _ => {
-                    return Err(format!(
-                        "line {}: write NAME TOKEN, and append `read` for read-only access, or `members` for registering members only",
-                        i + 1
-                    ));
-                }
+                _ => return Err(TokensError::Form(i + 1)),
             };
             if token.len() < MIN_TOKEN {
-                return Err(format!(
-                    "line {}: the token of `{name}` is too short: write {MIN_TOKEN} characters or more (openssl rand -hex 16)",
-                    i + 1
-                ));
+                return Err(TokensError::Short(i + 1, name.into()));
             }
             if out.iter().any(|h| h.name == name || h.token == token) {
-                return Err(format!("line {}: name or token is also on another line: remove one", i + 1));
+                return Err(TokensError::Twice(i + 1));
             }
             let (writes, registers) = rights;
             out.push(Holder { name: name.into(), token: token.into(), writes, registers });
         }
         if out.is_empty() {
-            return Err("no token: write a line NAME TOKEN (openssl rand -hex 16 generates one)".into());
+            return Err(TokensError::Empty);
         }
         Ok(Tokens(out))
     }
@@ -118,7 +149,7 @@ mod tests {
         }
         assert_eq!(format!("{tokens:?}"), "[\"ops\", \"board\"]");
         let bad = |text: &str, part: &str| {
-            let e = Tokens::parse(text).expect_err(text);
+            let e = Tokens::parse(text).expect_err(text).to_string();
             assert!(e.contains(part), "{e}");
             assert!(!e.contains("0123456789"), "{e} shows a token");
         };

@@ -2,9 +2,11 @@
 
 use crate::blocks::{Blocks, Counting, Metric, Narrow, Pick, Servers, Ties, Tuning};
 use crate::config::{Rack, Service, SettingsError};
-use crate::types::Policy;
+use crate::types::{Policy, UnknownName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::str::FromStr;
 
 /// Blocks by name, with a description.
@@ -84,36 +86,111 @@ pub struct Wanted {
     pub note: Option<String>,
 }
 
+/// Why a request for a policy cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WantedError {
+    /// It is not a JSON object of this kind, for this reason.
+    Form(String),
+    /// Policy, block or a setting's value is unknown.
+    Unknown(UnknownName),
+    /// The value of this setting is unknown.
+    Value(&'static str, UnknownName),
+    /// A setting is out of range.
+    Range {
+        /// Its name.
+        setting: String,
+        /// Its value.
+        value: u64,
+        /// The least value.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// `low` is not below `high`.
+    Thresholds {
+        /// The lower one.
+        low: u64,
+        /// The higher one.
+        high: u64,
+    },
+    /// A second weight without a second metric.
+    SecondWeight,
+    /// Both a policy and a block.
+    Both,
+    /// Neither of them.
+    Neither,
+    /// The block `min-finder` without a metric.
+    NoMetric,
+    /// This block does not use this setting.
+    Unused(String, &'static str),
+    /// The note has several lines, or is too long.
+    Note,
+}
+
+impl fmt::Display for WantedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WantedError::Form(why) => write!(
+                f,
+                "{why}; write an object such as {{\"block\": \"min-finder\", \"metric\": \"compute\"}}"
+            ),
+            WantedError::Unknown(e) => e.fmt(f),
+            WantedError::Value(setting, e) => write!(f, "`{setting}`: {e}"),
+            WantedError::Range { setting, value, min, max } => {
+                write!(f, "`{setting}` is {value}: write a whole number from {min} to {max}")
+            }
+            WantedError::Thresholds { low, high } => {
+                write!(f, "`low` is {low} and `high` {high}: `low` must be below `high`")
+            }
+            WantedError::SecondWeight => {
+                f.write_str("`weight2` is the weight of a second metric: also write `metric2`")
+            }
+            WantedError::Both => f.write_str("write either `policy` or `block`, not both"),
+            WantedError::Neither => {
+                f.write_str("neither `policy` nor `block`: write one, such as \"policy\": \"wrr\"")
+            }
+            WantedError::NoMetric => f.write_str(
+                "block `min-finder` needs a `metric`: write \"compute\", \"memory\", \"network\", \"queue\" or \"in-flight\"",
+            ),
+            WantedError::Unused(block, setting) => {
+                write!(f, "block `{block}` uses no `{setting}`: omit it, or choose another block")
+            }
+            WantedError::Note => write!(f, "`note`: write one line of at most {MAX_NOTE} characters"),
+        }
+    }
+}
+
+impl Error for WantedError {}
+
 /// A metric by its name, or by the name that the thesis has for it.
-fn metric(name: &str) -> Result<Metric, String> {
+fn metric(name: &str) -> Result<Metric, UnknownName> {
     match name {
         "cpu" | "gpu" => Ok(Metric::Compute),
         other => Metric::from_str(other),
     }
 }
 
-fn within(name: &str, value: Option<u64>, min: u64, max: u64) -> Result<Option<u64>, String> {
+fn within(name: &str, value: Option<u64>, min: u64, max: u64) -> Result<Option<u64>, WantedError> {
     match value {
-        Some(v) if !(min..=max).contains(&v) => {
-            Err(format!("`{name}` is {v}: write a whole number from {min} to {max}"))
+        Some(value) if !(min..=max).contains(&value) => {
+            Err(WantedError::Range { setting: name.into(), value, min, max })
         }
         other => Ok(other),
     }
 }
 
-fn named<T: FromStr<Err = String>>(name: &str, value: &Option<String>) -> Result<Option<T>, String> {
-    value.as_deref().map(T::from_str).transpose().map_err(|e| format!("`{name}`: {e}"))
+fn named<T>(
+    setting: &'static str,
+    value: &Option<String>,
+    read: impl Fn(&str) -> Result<T, UnknownName>,
+) -> Result<Option<T>, WantedError> {
+    value.as_deref().map(read).transpose().map_err(|e| WantedError::Value(setting, e))
 }
 
 /// The policy of a block.
-fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Result<Policy, String> {
-    let none_of = |what: &str| format!("block `{block}` uses no `{what}`: omit it, or choose another block");
+fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Result<Policy, WantedError> {
     Ok(match (block, looks_at) {
-        ("min-finder", None) => {
-            return Err("block `min-finder` needs a `metric`: write \"compute\", \"memory\", \"network\", \"queue\" or \
-                        \"in-flight\""
-                .into());
-        }
+        ("min-finder", None) => return Err(WantedError::NoMetric),
         ("min-finder", Some(Metric::InFlight)) => Policy::LeastConnections,
         ("min-finder", Some(Metric::Queue)) => Policy::Jsq,
         ("min-finder", Some(_)) => Policy::LeastUtilised,
@@ -128,11 +205,12 @@ fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Resul
         }
         ("idle", _) => Policy::Jiq,
         ("hash", None) => Policy::Ecmp,
-        ("hash", Some(_)) => return Err(none_of("metric")),
+        ("hash", Some(_)) => return Err(WantedError::Unused(block.into(), "metric")),
         ("controller", _) => Policy::Chosen,
         _ => {
             let names: Vec<String> = BLOCKS.iter().map(|(n, _)| format!("\"{n}\"")).collect();
-            return Err(format!("unknown block `{block}`: write {}", names.join(" or ")));
+            let error = UnknownName::new("unknown block", block, names.join(" or "));
+            return Err(WantedError::Unknown(error));
         }
     })
 }
@@ -170,36 +248,35 @@ impl Wanted {
     /// From JSON.
     ///
     /// # Errors
-    /// It is not such an object, or has invalid values; the message names the remedy.
-    pub fn parse(json: &[u8]) -> Result<Wanted, String> {
-        let wrong = |e: String| {
-            format!("{e}; write an object such as {{\"block\": \"min-finder\", \"metric\": \"compute\"}}")
-        };
+    /// It is not such an object, or has invalid values.
+    pub fn parse(json: &[u8]) -> Result<Wanted, WantedError> {
         // Serde would also accept a list of the fields in their order.
         if json.trim_ascii_start().first() != Some(&b'{') {
-            return Err(wrong("not a JSON object".into()));
+            return Err(WantedError::Form("not a JSON object".into()));
         }
-        let document: Document = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
+        let document: Document =
+            serde_json::from_slice(json).map_err(|e| WantedError::Form(e.to_string()))?;
         Wanted::from_document(&document)
     }
 
     /// From what JSON says.
     ///
     /// # Errors
-    /// Something is out of range or contradicts itself; the message names the remedy.
-    pub fn from_document(d: &Document) -> Result<Wanted, String> {
-        let first = d.metric.as_deref().map(metric).transpose().map_err(|e| format!("`metric`: {e}"))?;
-        let second = d.metric2.as_deref().map(metric).transpose().map_err(|e| format!("`metric2`: {e}"))?;
+    /// Something is out of range or contradicts itself.
+    pub fn from_document(d: &Document) -> Result<Wanted, WantedError> {
+        let first = named("metric", &d.metric, metric)?;
+        let second = named("metric2", &d.metric2, metric)?;
         if d.weight2.is_some() && second.is_none() {
-            return Err("`weight2` is the weight of a second metric: also write `metric2`".into());
+            return Err(WantedError::SecondWeight);
         }
         if let (Some(high), Some(low)) = (d.high, d.low)
             && low >= high
         {
-            return Err(format!("`low` is {low} and `high` {high}: `low` must be below `high`"));
+            return Err(WantedError::Thresholds { low, high });
         }
-        let byte = |name, value, max| Ok::<_, String>(within(name, value, 0, max)?.map(|v| v as u8));
-        let word = |name, value, min| Ok::<_, String>(within(name, value, min, 65_535)?.map(|v| v as u16));
+        let byte = |name, value, max| Ok::<_, WantedError>(within(name, value, 0, max)?.map(|v| v as u8));
+        let word =
+            |name, value, min| Ok::<_, WantedError>(within(name, value, min, 65_535)?.map(|v| v as u16));
         let mut tuning = Tuning {
             metric: first,
             metric2: second,
@@ -209,17 +286,15 @@ impl Wanted {
             choices: byte("choices", d.choices, 3)?,
             high: word("high", d.high, 1)?,
             low: word("low", d.low, 0)?,
-            count: named::<Counting>("count", &d.count)?,
-            servers: named::<Servers>("servers", &d.servers)?,
-            ties: named::<Ties>("ties", &d.ties)?,
+            count: named("count", &d.count, Counting::from_str)?,
+            servers: named("servers", &d.servers, Servers::from_str)?,
+            ties: named("ties", &d.ties, Ties::from_str)?,
         };
         let policy = match (&d.policy, &d.block) {
-            (Some(name), None) => Policy::from_str(name)?,
+            (Some(name), None) => Policy::from_str(name).map_err(WantedError::Unknown)?,
             (None, Some(block)) => of_block(block, first, &mut tuning)?,
-            (Some(_), Some(_)) => return Err("write either `policy` or `block`, not both".into()),
-            (None, None) => {
-                return Err("neither `policy` nor `block`: write one, such as \"policy\": \"wrr\"".into());
-            }
+            (Some(_), Some(_)) => return Err(WantedError::Both),
+            (None, None) => return Err(WantedError::Neither),
         };
         let mut weights = BTreeMap::new();
         for (name, weight) in &d.weights {
@@ -234,7 +309,7 @@ impl Wanted {
         if let Some(note) = &d.note
             && (note.chars().count() > MAX_NOTE || note.chars().any(char::is_control))
         {
-            return Err(format!("`note`: write one line of at most {MAX_NOTE} characters"));
+            return Err(WantedError::Note);
         }
         Ok(Wanted { policy, tuning, weights, priorities, note: d.note.clone() })
     }
@@ -283,7 +358,7 @@ mod tests {
     }
 
     fn bad(json: &str, parts: &[&str]) {
-        let e = Wanted::parse(json.as_bytes()).expect_err(json);
+        let e = Wanted::parse(json.as_bytes()).expect_err(json).to_string();
         parts.iter().for_each(|p| assert!(e.contains(p), "{json}: {e}\nlacks {p}"));
     }
 

@@ -5,6 +5,7 @@ use super::reader::{At, Problems, Table};
 use crate::agent::source::{
     Gpu, MAX_INDEX, MIG_REMEDY, Reading, SourceKind, SourceSettings, VALUES, is_of_whole_gpus,
 };
+use crate::types::UnknownName;
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -28,13 +29,13 @@ pub enum ReportForm {
 }
 
 impl FromStr for ReportForm {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(s: &str) -> Result<Self, String> {
+    fn from_str(s: &str) -> Result<Self, UnknownName> {
         match s {
             "datagram" => Ok(ReportForm::Datagram),
             "frame" => Ok(ReportForm::Frame),
-            other => Err(format!("`{other}`: write \"datagram\" (UDP) or \"frame\" (raw Ethernet)")),
+            _ => Err(UnknownName::new("unknown form", s, "\"datagram\" (UDP) or \"frame\" (raw Ethernet)")),
         }
     }
 }

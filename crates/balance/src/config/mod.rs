@@ -35,11 +35,11 @@ pub use reader::{ConfigError, ConfigErrors};
 pub use room::Full;
 pub use settings::{PolicyNeed, SettingsError, UnknownService};
 pub use source::{MemberSource, Origin};
-pub use store::StoreLink;
+pub use store::{NotASecret, StoreLink};
 
 use crate::blocks::{Blocks, Tuning};
 use crate::trust::{ReportKeys, Trust};
-use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
+use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol, UnknownName};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -274,13 +274,13 @@ pub enum DirectReturn {
 }
 
 impl std::str::FromStr for DirectReturn {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
         match text {
             "layer-2" => Ok(DirectReturn::Layer2),
             "ipip" => Ok(DirectReturn::Tunnel),
-            _ => Err(format!("unknown forwarding `{text}`: write \"layer-2\" or \"ipip\"")),
+            _ => Err(UnknownName::new("unknown forwarding", text, "\"layer-2\" or \"ipip\"")),
         }
     }
 }

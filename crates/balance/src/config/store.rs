@@ -6,6 +6,7 @@ use super::{Rack, Switch};
 use crate::trust::ReportKey;
 use crate::types::{Mac, address_bits};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::IpAddr;
 
 /// How switches reach a store.
@@ -33,17 +34,26 @@ impl StoreLink {
     }
 }
 
+/// A text is not the secret of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotASecret;
+
+impl fmt::Display for NotASecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write 16 hexadecimal digits, as in the file of `pointsman store --secret`")
+    }
+}
+
+impl std::error::Error for NotASecret {}
+
 impl Rack {
     /// Takes the secret out of the text of the file that `switch.store.secret` names.
     ///
     /// # Errors
     /// The text is not a secret.
-    pub fn take_store_secret(&mut self, text: &str) -> Result<(), String> {
+    pub fn take_store_secret(&mut self, text: &str) -> Result<(), NotASecret> {
         let Some(store) = &mut self.switch.store else { return Ok(()) };
-        store.secret = Some(
-            ReportKey::parse(text.trim())
-                .ok_or("write 16 hexadecimal digits, as in the file of `pointsman store --secret`")?,
-        );
+        store.secret = Some(ReportKey::parse(text.trim()).ok_or(NotASecret)?);
         Ok(())
     }
 }

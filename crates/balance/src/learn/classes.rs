@@ -4,6 +4,7 @@ use crate::config::{Member, Rack, Service, UnknownService};
 use crate::mcdm::chooser::Sample;
 use crate::types::DeviceKind;
 use pointsman_decide::Weights;
+use std::error::Error;
 use std::fmt;
 
 /// How many classes of servers can have their own weights.
@@ -161,35 +162,55 @@ impl fmt::Display for ServiceWeights {
     }
 }
 
+/// Why samples do not have one value for each class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassesError {
+    /// So many samples.
+    pub samples: usize,
+    /// The class without one, if there are samples.
+    pub missing: Option<String>,
+    /// The classes.
+    pub classes: Vec<String>,
+}
+
+impl fmt::Display for ClassesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gives {} samples", self.samples)?;
+        if let Some(class) = &self.missing {
+            write!(f, ", none of them for class {class}")?;
+        }
+        match self.classes.len() {
+            1 => f.write_str(": write an expression that gives one, for all clients of the service"),
+            _ => write!(
+                f,
+                ": write an expression that gives one for all clients, or one with a label `{LABEL}` for each of {}",
+                self.classes.join(", ")
+            ),
+        }
+    }
+}
+
+impl Error for ClassesError {}
+
 /// The value of each of these classes in the samples: a single sample applies to all of them, unless it names a class;
 /// else each class needs its own.
 ///
 /// # Errors
-/// A class has no sample, or several; the message names the remedy.
-pub fn of_classes(samples: &[Sample], classes: &[String]) -> Result<Vec<f64>, String> {
+/// A class has no sample, or several.
+pub fn of_classes(samples: &[Sample], classes: &[String]) -> Result<Vec<f64>, ClassesError> {
     if let [one] = samples
         && (classes.len() <= 1 || !one.labels.contains_key(LABEL))
     {
         return Ok(vec![one.value; classes.len()]);
     }
-    let remedy = || match classes.len() {
-        1 => "write an expression that gives one, for all clients of the service".to_string(),
-        _ => {
-            let names = classes.join(", ");
-            format!(
-                "write an expression that gives one for all clients, or one with a label `{LABEL}` for each of {names}"
-            )
-        }
-    };
     let value = |class: &String| {
         let mut own = samples.iter().filter(|s| s.labels.get(LABEL) == Some(class));
-        match (own.next(), own.next()) {
-            (Some(one), None) => Ok(one.value),
-            (None, _) if classes.len() > 1 && !samples.is_empty() => {
-                Err(format!("gives {} samples, none of them for class {class}: {}", samples.len(), remedy()))
-            }
-            _ => Err(format!("gives {} samples: {}", samples.len(), remedy())),
-        }
+        let missing = match (own.next(), own.next()) {
+            (Some(one), None) => return Ok(one.value),
+            (None, _) if classes.len() > 1 && !samples.is_empty() => Some(class.clone()),
+            _ => None,
+        };
+        Err(ClassesError { samples: samples.len(), missing, classes: classes.to_vec() })
     };
     classes.iter().map(value).collect()
 }
@@ -210,7 +231,7 @@ mod tests {
         assert_eq!(of_classes(&[new.clone(), old.clone()], &both), Ok(vec![1.0, 2.0]));
         assert_eq!(of_classes(std::slice::from_ref(&new), &both[1..]), Ok(vec![2.0]));
         let check = |samples: &[Sample], classes: &[String], message: &str| {
-            let e = of_classes(samples, classes).expect_err(message);
+            let e = of_classes(samples, classes).expect_err(message).to_string();
             assert!(e.contains(message), "{e}");
         };
         check(&[], &both, "gives 0 samples: write an expression that gives one for all clients");

@@ -11,10 +11,11 @@
 //! as many of them as the guard's `hold`, the fallback weights take over, step by step, until data is available again.
 
 use super::classes::configured;
-use super::{Class, ClassWeights, DriverError, ServiceWeights, Telemetry};
+use super::{Class, ClassWeights, ClientsError, DriverError, ServiceWeights, Telemetry};
 use crate::config::{LearnConfig, Rack};
 use crate::controller::{Controllers, Status};
 use crate::types::DeviceNumber;
+use pointsman_control::RpcError;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
 use pointsman_decide::{Kept, Knowledge, Observation, Settings, Verdict, Weigher, Weights};
 use pointsman_wire::random::mix;
@@ -46,14 +47,14 @@ pub enum Input {
         /// The question's.
         round: u64,
         /// The result.
-        result: Result<Vec<p4rt::Entity>, String>,
+        result: Result<Vec<p4rt::Entity>, RpcError>,
     },
     /// The answer to [`Output::AskClients`], or the error.
     Clients {
         /// The question's.
         round: u64,
         /// The result: one for each class that was named, in this order.
-        result: Result<Vec<Clients>, String>,
+        result: Result<Vec<Clients>, ClientsError>,
     },
 }
 
@@ -236,7 +237,7 @@ pub struct Driver {
     open: u32,
     /// When an interval's first reading was answered, from which counters count, and the last one.
     observed: Option<(Duration, Duration)>,
-    clients: Option<Result<Vec<Clients>, String>>,
+    clients: Option<Result<Vec<Clients>, ClientsError>>,
     /// Intervals in a row in which nothing was seen, and why.
     blind: u32,
     notes: BTreeSet<String>,
@@ -422,7 +423,7 @@ impl Driver {
         self.classes.iter_mut().for_each(|c| c.telemetry.forget());
     }
 
-    fn read(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, String>, out: &mut Vec<Output>) {
+    fn read(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, RpcError>, out: &mut Vec<Output>) {
         self.open = self.open.saturating_sub(1);
         match result {
             Ok(entities) => {
@@ -434,7 +435,9 @@ impl Driver {
                 }
                 self.observed = Some((self.observed.map_or(now, |(first, _)| first), now));
             }
-            Err(e) => self.note(format!("the switch's registers could not be read: {e}"), out),
+            Err(RpcError { code, message, .. }) => {
+                self.note(format!("the switch's registers could not be read: {message} ({code:?})"), out);
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! whenever it changes. Devices with a missing, stale or meaningless value (NaN, infinite) and those that the controller avoids are
 //! skipped; if none is left, no device is named, and the data plane decides by itself.
 
+use super::prometheus::QueryError;
 use crate::types::DeviceNumber;
 use pointsman_decide::promethee::{Criterion, best, net_flows};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +61,7 @@ pub enum Input {
         /// The query's.
         id: u64,
         /// The result.
-        result: Result<Vec<Sample>, String>,
+        result: Result<Vec<Sample>, QueryError>,
     },
 }
 
@@ -88,7 +89,7 @@ struct Round {
     /// By criterion and alternative.
     values: Vec<BTreeMap<usize, f64>>,
     ages: BTreeMap<usize, f64>,
-    failures: Vec<String>,
+    failures: Vec<QueryError>,
 }
 
 /// Chooses the best device. Times count from any fixed moment and must not run backwards.
@@ -171,7 +172,7 @@ impl Chooser {
         self.round_at = now + self.settings.interval;
     }
 
-    fn answer(&mut self, id: u64, result: Result<Vec<Sample>, String>) {
+    fn answer(&mut self, id: u64, result: Result<Vec<Sample>, QueryError>) {
         // Answers of an abandoned round come too late.
         let Some(round) = &mut self.round else { return };
         let Some(what) = round.open.remove(&id) else { return };
@@ -199,7 +200,7 @@ impl Chooser {
 
     fn finish(&mut self, out: &mut Vec<Output>) {
         let Some(round) = self.round.take() else { return };
-        let mut notes: BTreeSet<String> = round.failures.into_iter().collect();
+        let mut notes: BTreeSet<String> = round.failures.iter().map(ToString::to_string).collect();
         if !round.open.is_empty() {
             notes.insert("Prometheus does not answer in time".into());
         }
@@ -273,7 +274,7 @@ mod tests {
         Sample { labels: [("instance".to_string(), format!("vm{i}:9100"))].into(), value }
     }
 
-    fn samples(values: &[f64]) -> Result<Vec<Sample>, String> {
+    fn samples(values: &[f64]) -> Result<Vec<Sample>, QueryError> {
         Ok(values.iter().enumerate().map(|(i, v)| sample(i, *v)).collect())
     }
 
@@ -288,7 +289,7 @@ mod tests {
         }
 
         /// One round with these answers to the three queries; returns the messages at its end.
-        fn round(&mut self, answers: [Result<Vec<Sample>, String>; 3]) -> Vec<Output> {
+        fn round(&mut self, answers: [Result<Vec<Sample>, QueryError>; 3]) -> Vec<Output> {
             let asked = self.chooser.step(self.now, Input::Tick);
             let mut out = Vec::new();
             for (query, result) in asked.into_iter().zip(answers) {
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn failures_are_said_once() {
         let mut w = World::new();
-        let fail = || Err("connection refused".to_string());
+        let fail = || Err(QueryError::Unanswered("connection refused".to_string()));
         let said = w.round([fail(), fail(), fail()]);
         assert_eq!(said[0], Output::Choose(None));
         assert_eq!(said.iter().filter(|o| matches!(o, Output::Note(n) if n.contains("refused"))).count(), 1);

@@ -2,7 +2,7 @@
 
 use super::prometheus::TargetError;
 use crate::config::MemberSource;
-use crate::types::{DeviceKind, MAX_PORT, Mac};
+use crate::types::{DeviceKind, MAX_PORT, Mac, UnknownName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -113,7 +113,7 @@ pub enum FieldError {
     /// The name.
     Name(String),
     /// The kind.
-    Kind(String),
+    Kind(UnknownName),
     /// The MAC address.
     Mac(String),
     /// No address.
@@ -134,10 +134,7 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FieldError::Name(text) => write!(f, "`name`: `{}`: {NameError}", text.escape_debug()),
-            FieldError::Kind(text) => {
-                let text = text.escape_debug().to_string();
-                write!(f, "`kind`: {}", DeviceKind::from_str(&text).err().unwrap_or_default())
-            }
+            FieldError::Kind(e) => write!(f, "`kind`: {e}"),
             FieldError::Mac(text) => {
                 write!(f, "`mac`: `{}`: write a unicast address, 02:00:00:00:00:01", text.escape_debug())
             }
@@ -193,7 +190,8 @@ impl Entry {
     /// The first field that is wrong, and its remedy.
     pub fn new(d: &Document, source: &MemberSource) -> Result<Entry, FieldError> {
         let name: Name = d.name.parse().map_err(|_| FieldError::Name(shortened(&d.name)))?;
-        let kind = DeviceKind::from_str(&d.kind).map_err(|_| FieldError::Kind(shortened(&d.kind)))?;
+        let unknown = |e| UnknownName { name: shortened(&d.kind).escape_debug().to_string(), ..e };
+        let kind = DeviceKind::from_str(&d.kind).map_err(|e| FieldError::Kind(unknown(e)))?;
         let port = match (d.port, &source.ports[..]) {
             (Some(port), _) => port,
             (None, [only]) => *only,

@@ -1,5 +1,6 @@
 //! Annotations in P4Info: the unstructured ones as text, the structured ones as messages, some as separate fields.
 
+use super::error::Flaw;
 use crate::proto::p4info::{
     Documentation, Expression, ExpressionList, KeyValuePair, KeyValuePairList, StructuredAnnotation,
     expression, structured_annotation,
@@ -20,7 +21,7 @@ pub(super) struct Sorted {
 ///
 /// # Errors
 /// An integer of a structured annotation that is too large for P4Info.
-pub(super) fn sort(annotations: &Annotations, taken: &[&str]) -> Result<Sorted, String> {
+pub(super) fn sort(annotations: &Annotations, taken: &[&str]) -> Result<Sorted, Flaw> {
     let mut sorted = Sorted::default();
     for a in &annotations.0 {
         match &a.body {
@@ -37,7 +38,7 @@ pub(super) fn sort(annotations: &Annotations, taken: &[&str]) -> Result<Sorted, 
             }
             AnnotationBody::Pairs(pairs) => {
                 let pair = |(key, value): &(String, AnnotationValue)| {
-                    Ok::<_, String>(KeyValuePair { key: key.clone(), value: Some(expression(a, value)?) })
+                    Ok::<_, Flaw>(KeyValuePair { key: key.clone(), value: Some(expression(a, value)?) })
                 };
                 let kv_pairs = pairs.iter().map(pair).collect::<Result<_, _>>()?;
                 sorted.structured.push(StructuredAnnotation {
@@ -64,13 +65,14 @@ pub(super) fn sort(annotations: &Annotations, taken: &[&str]) -> Result<Sorted, 
     Ok(sorted)
 }
 
-fn expression(a: &Annotation, value: &AnnotationValue) -> Result<Expression, String> {
+fn expression(a: &Annotation, value: &AnnotationValue) -> Result<Expression, Flaw> {
     let value = match value {
         AnnotationValue::String(s) => expression::Value::StringValue(s.clone()),
         AnnotationValue::Bool(b) => expression::Value::BoolValue(*b),
-        AnnotationValue::Int(i) => expression::Value::Int64Value(i64::try_from(i).map_err(|_| {
-            format!("@{}[...]: {i} does not fit P4Info's 64 bits: write it as a string", a.name)
-        })?),
+        AnnotationValue::Int(i) => expression::Value::Int64Value(
+            i64::try_from(i)
+                .map_err(|_| Flaw::WideInteger { annotation: a.name.clone(), value: i.clone() })?,
+        ),
     };
     Ok(Expression { value: Some(value) })
 }
@@ -96,20 +98,20 @@ fn text(a: &Annotation) -> String {
 ///
 /// # Errors
 /// The annotation is there, but holds no 32-bit number.
-pub(super) fn id(annotations: &Annotations) -> Result<Option<u32>, String> {
+pub(super) fn id(annotations: &Annotations) -> Result<Option<u32>, Flaw> {
     if !annotations.has("id") {
         return Ok(None);
     }
     let number = annotations.int("id").and_then(|i: &BigInt| u32::try_from(i).ok());
-    number.map(Some).ok_or_else(|| "@id takes one number from 1 to 0xffffffff".to_string())
+    number.map(Some).ok_or_else(|| Flaw::form("id", "one number from 1 to 0xffffffff"))
 }
 
 /// The pairs of an unstructured `@name(key = value, ...)`, such as `@pkginfo`.
 ///
 /// # Errors
 /// The body is anything else.
-pub(super) fn pairs(a: &Annotation) -> Result<Vec<(&str, &AnnotationToken)>, String> {
-    let wrong = || format!("@{} takes pairs such as name = \"value\", separated by commas", a.name);
+pub(super) fn pairs(a: &Annotation) -> Result<Vec<(&str, &AnnotationToken)>, Flaw> {
+    let wrong = || Flaw::form(&a.name, "pairs such as name = \"value\", separated by commas");
     let tokens = match &a.body {
         AnnotationBody::Tokens(tokens) => tokens.as_slice(),
         AnnotationBody::Empty => &[],

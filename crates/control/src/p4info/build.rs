@@ -2,76 +2,48 @@
 
 use super::annotations::{self, Sorted};
 use super::collect::{collect, extern_kind, name};
+use super::error::{Flaw, P4InfoError};
 use super::ids::{Symbols, field_ids};
 use super::package::pkg_info;
 use super::types::{TypeTable, controller_width, flat_fields, new_type_name, padded};
 use crate::proto::p4info::{self as pb, P4Info, p4_ids::Prefix};
 use pointsman_ir::{
-    Action, AnnotationToken, Annotations, Const, Direction, ExternInstance, ExternInstanceId, MatchKind,
-    Program, Span, Table, Type, Value, ValueSet,
+    Action, AnnotationBody, AnnotationToken, Annotations, Const, Direction, ExternInstance, ExternInstanceId,
+    MatchKind, Program, Table, Type, Value, ValueSet,
 };
 use pointsman_v1model::table_size;
-use std::fmt;
-
-/// Why a program has no P4Info.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct P4InfoError {
-    /// The error, with the name of the object.
-    pub message: String,
-    /// The place of the object's declaration, if it has one.
-    pub span: Option<Span>,
-}
-
-impl P4InfoError {
-    pub(crate) fn new(message: String) -> Self {
-        P4InfoError { message, span: None }
-    }
-
-    /// For objects declared at `span`; `what` names them.
-    pub(super) fn at(span: Span, what: impl fmt::Display) -> impl FnOnce(String) -> Self {
-        move |e| P4InfoError { message: format!("{what}: {e}"), span: Some(span) }
-    }
-}
-
-impl fmt::Display for P4InfoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for P4InfoError {}
 
 /// The P4Info of a program.
 ///
 /// # Errors
 /// An annotation that P4Info needs is malformed, an `@id` is used twice, two objects of one kind have the same name, or
-/// a type cannot be described. The message names the object.
+/// a type cannot be described. The error names the object.
 pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
-    let objects = collect(program).map_err(P4InfoError::new)?;
+    let objects = collect(program)?;
     let symbols = name(program, &objects)?;
     let (types, tables) = (TypeTable::new(program), objects.tables.clone());
     let mut out = Builder { program, tables, symbols, types, info: P4Info::default() };
-    out.info.pkg_info = Some(pkg_info(&program.package_annotations).map_err(P4InfoError::new)?);
+    out.info.pkg_info = Some(pkg_info(&program.package_annotations)?);
     for t in &objects.tables {
-        out.table(t).map_err(P4InfoError::at(t.span, format_args!("table {}", t.name)))?;
+        out.table(t).map_err(|e| e.at(format_args!("table {}", t.name)).declared(t.span))?;
     }
     for id in &objects.actions {
         let a = &program.actions[id.index()];
         let listed = objects.listed.contains(id);
-        out.action(a, listed).map_err(P4InfoError::at(a.span, format_args!("action {}", a.name)))?;
+        out.action(a, listed).map_err(|e| e.at(format_args!("action {}", a.name)).declared(a.span))?;
     }
     for x in &program.externs {
-        out.external(x).map_err(P4InfoError::at(x.span, format_args!("{} {}", x.object, x.name)))?;
+        out.external(x).map_err(|e| e.at(format_args!("{} {}", x.object, x.name)).declared(x.span))?;
     }
     for (header, controller_name) in &objects.headers {
         let done = out.controller_header(header, controller_name);
-        done.map_err(|e| P4InfoError::new(format!("header {}: {e}", header.name)))?;
+        done.map_err(|e| e.at(format_args!("header {}", header.name)))?;
     }
     for v in &program.value_sets {
-        out.value_set(v).map_err(|e| P4InfoError::new(format!("value_set {}: {e}", v.name)))?;
+        out.value_set(v).map_err(|e| e.at(format_args!("value_set {}", v.name)))?;
     }
     for (name, ty) in &objects.digests {
-        let type_spec = out.types.spec(*ty).map_err(|e| P4InfoError::new(format!("digest {name}: {e}")))?;
+        let type_spec = out.types.spec(*ty).map_err(|e| e.at(format_args!("digest {name}")))?;
         let preamble = out.preamble(Prefix::Digest, name, Sorted::default());
         out.info.digests.push(pb::Digest { preamble: Some(preamble), type_spec: Some(type_spec) });
     }
@@ -105,7 +77,7 @@ impl Builder<'_> {
         self.program.externs.get(id.index())
     }
 
-    fn table(&mut self, t: &Table) -> Result<(), String> {
+    fn table(&mut self, t: &Table) -> Result<(), P4InfoError> {
         if t.annotations.has("hidden") {
             return Ok(());
         }
@@ -114,7 +86,7 @@ impl Builder<'_> {
         for a in &t.actions {
             let name = &self.program.actions[a.action.index()].name;
             let scope = match (a.table_only, a.default_only) {
-                (true, true) => return Err(format!("action {name} is both @tableonly and @defaultonly")),
+                (true, true) => return Err(Flaw::Scopes(name.clone()).into()),
                 (true, false) => pb::action_ref::Scope::TableOnly,
                 (false, true) => pb::action_ref::Scope::DefaultOnly,
                 (false, false) => pb::action_ref::Scope::TableAndDefault,
@@ -169,20 +141,20 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn match_fields(&mut self, t: &Table) -> Result<Vec<pb::MatchField>, String> {
+    fn match_fields(&mut self, t: &Table) -> Result<Vec<pb::MatchField>, P4InfoError> {
         let given = t.keys.iter().map(|k| annotations::id(&k.annotations)).collect::<Result<Vec<_>, _>>()?;
         let ids = field_ids(&given)?;
         let mut fields = Vec::new();
         for (key, id) in t.keys.iter().zip(ids) {
             let Some(kind) = match_type(key.match_kind) else { continue };
-            self.types.spec(key.expr.ty).map_err(|e| format!("key {}: {e}", key.name))?;
+            let place = |e: P4InfoError| e.at(format_args!("key {}", key.name));
+            self.types.spec(key.expr.ty).map_err(place)?;
             let sorted = annotations::sort(&key.annotations, &[])?;
             fields.push(pb::MatchField {
                 id,
                 name: key.name.clone(),
                 annotations: sorted.text,
-                bitwidth: controller_width(self.program, key.expr.ty)
-                    .map_err(|e| format!("key {}: {e}", key.name))?,
+                bitwidth: controller_width(self.program, key.expr.ty).map_err(place)?,
                 doc: sorted.doc,
                 type_name: new_type_name(self.program, key.expr.ty),
                 structured_annotations: sorted.structured,
@@ -193,14 +165,13 @@ impl Builder<'_> {
         Ok(fields)
     }
 
-    fn default_action(&self, t: &Table) -> Result<pb::TableActionCall, String> {
-        let listed =
-            t.actions.get(t.default_action.action as usize).ok_or("the default action is not listed")?;
+    fn default_action(&self, t: &Table) -> Result<pb::TableActionCall, P4InfoError> {
+        let listed = t.actions.get(t.default_action.action as usize).ok_or(Flaw::UnlistedDefault)?;
         let action = &self.program.actions[listed.action.index()];
         let ids = param_ids(action)?;
         let mut arguments = Vec::new();
         for (((_, p), id), value) in data_params(action).zip(ids).zip(&t.default_action.args) {
-            let bits = value.to_bits().ok_or("an argument of the default action is not a scalar")?;
+            let bits = value.to_bits().ok_or(Flaw::DefaultArgument)?;
             let value = padded(self.program, p.ty, &bits)?;
             arguments.push(pb::table_action_call::Argument { param_id: id, value });
         }
@@ -209,7 +180,7 @@ impl Builder<'_> {
 
     /// `listed`: a table has it in its list. If only the program itself calls the action, the program provides the
     /// arguments.
-    fn action(&mut self, a: &Action, listed: bool) -> Result<(), String> {
+    fn action(&mut self, a: &Action, listed: bool) -> Result<(), P4InfoError> {
         if a.annotations.has("hidden") {
             return Ok(());
         }
@@ -217,14 +188,14 @@ impl Builder<'_> {
         let mut params = Vec::new();
         for ((_, p), id) in data_params(a).zip(ids) {
             let sorted = annotations::sort(&p.annotations, &[])?;
-            self.types.spec(p.ty).map_err(|e| format!("parameter {}: {e}", p.name))?;
+            let place = |e: P4InfoError| e.at(format_args!("parameter {}", p.name));
+            self.types.spec(p.ty).map_err(place)?;
             // Members of an enum without representation are transferred by name and have no width.
             let (bitwidth, type_name) = match self.program.types.get(p.ty) {
                 Type::Enum(def) => (0, Some(pb::P4NamedType { name: def.name.clone() })),
-                _ => (
-                    controller_width(self.program, p.ty).map_err(|e| format!("parameter {}: {e}", p.name))?,
-                    new_type_name(self.program, p.ty),
-                ),
+                _ => {
+                    (controller_width(self.program, p.ty).map_err(place)?, new_type_name(self.program, p.ty))
+                }
             };
             params.push(pb::action::Param {
                 id,
@@ -257,7 +228,7 @@ impl Builder<'_> {
         tables.iter().map(|t| self.symbols.id(Prefix::Table, t)).collect()
     }
 
-    fn external(&mut self, x: &ExternInstance) -> Result<(), String> {
+    fn external(&mut self, x: &ExternInstance) -> Result<(), P4InfoError> {
         let Some(kind) = extern_kind(&x.object) else { return Ok(()) };
         const PROFILE: [&str; 4] =
             ["max_group_size", "selector_size_semantics", "max_member_weight", "weights_disallowed"];
@@ -288,9 +259,9 @@ impl Builder<'_> {
                 }
             }
             Prefix::Register => {
-                let ty = x.type_args.first().ok_or("a register without a type")?;
+                let ty = x.type_args.first().ok_or(Flaw::NoType)?;
                 let type_spec = Some(self.types.spec(*ty)?);
-                let size = i32::try_from(size(x)?).map_err(|_| "more than 2147483647 cells".to_string())?;
+                let size = i32::try_from(size(x)?).map_err(|_| Flaw::TooMany("cells"))?;
                 self.info.registers.push(pb::Register { preamble, type_spec, size, index_type_name: None });
             }
             _ => {
@@ -344,7 +315,7 @@ impl Builder<'_> {
         &mut self,
         def: &pointsman_ir::StructDef,
         controller_name: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), P4InfoError> {
         if def.annotations.has("hidden") {
             return Ok(());
         }
@@ -363,11 +334,12 @@ impl Builder<'_> {
                 continue;
             }
             let sorted = annotations::sort(on, &[])?;
-            self.types.spec(ty).map_err(|e| format!("field {name}: {e}"))?;
+            let place = |e: P4InfoError| e.at(format_args!("field {name}"));
+            self.types.spec(ty).map_err(place)?;
             metadata.push(pb::controller_packet_metadata::Metadata {
                 id,
                 annotations: sorted.text,
-                bitwidth: controller_width(self.program, ty).map_err(|e| format!("field {name}: {e}"))?,
+                bitwidth: controller_width(self.program, ty).map_err(place)?,
                 type_name: new_type_name(self.program, ty),
                 structured_annotations: sorted.structured,
                 annotation_locations: Vec::new(),
@@ -384,10 +356,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn value_set(&mut self, v: &ValueSet) -> Result<(), String> {
+    fn value_set(&mut self, v: &ValueSet) -> Result<(), P4InfoError> {
         let program = self.program;
         let field = |id, name: &str, ty, kind: pb::match_field::MatchType, sorted: Sorted| {
-            Ok::<_, String>(pb::MatchField {
+            Ok::<_, P4InfoError>(pb::MatchField {
                 id,
                 name: name.to_string(),
                 annotations: sorted.text,
@@ -408,8 +380,8 @@ impl Builder<'_> {
                     .map(|f| annotations::id(&f.annotations))
                     .collect::<Result<Vec<_>, _>>()?;
                 for (f, id) in def.fields.iter().zip(field_ids(&given)?) {
-                    let kind =
-                        value_set_match(&f.annotations).map_err(|e| format!("field {}: {e}", f.name))?;
+                    let kind = value_set_match(&f.annotations)
+                        .map_err(|e| e.at(format_args!("field {}", f.name)))?;
                     let sorted = annotations::sort(&f.annotations, &["match"])?;
                     fields.push(field(id, &f.name, f.ty, kind, sorted)?);
                 }
@@ -424,7 +396,7 @@ impl Builder<'_> {
         self.info.value_sets.push(pb::ValueSet {
             preamble: Some(self.preamble(Prefix::ValueSet, &v.name, annotations::sort(&v.annotations, &[])?)),
             r#match: fields,
-            size: i32::try_from(v.size).map_err(|_| "more than 2147483647 members")?,
+            size: i32::try_from(v.size).map_err(|_| Flaw::TooMany("members"))?,
         });
         Ok(())
     }
@@ -435,7 +407,7 @@ pub(crate) fn data_params(action: &Action) -> impl Iterator<Item = (usize, &poin
     action.frame.params.iter().enumerate().filter(|(_, p)| p.direction == Direction::None)
 }
 
-fn param_ids(action: &Action) -> Result<Vec<u32>, String> {
+fn param_ids(action: &Action) -> Result<Vec<u32>, Flaw> {
     let given =
         data_params(action).map(|(_, p)| annotations::id(&p.annotations)).collect::<Result<Vec<_>, _>>()?;
     field_ids(&given)
@@ -454,48 +426,49 @@ fn match_type(kind: MatchKind) -> Option<pb::match_field::MatchType> {
 }
 
 /// `@match(kind)` on a field of a value set's struct; exact without it.
-fn value_set_match(on: &Annotations) -> Result<pb::match_field::MatchType, String> {
+fn value_set_match(on: &Annotations) -> Result<pb::match_field::MatchType, Flaw> {
     use pb::match_field::MatchType;
     let Some(a) = on.get("match") else { return Ok(MatchType::Exact) };
-    let pointsman_ir::AnnotationBody::Tokens(tokens) = &a.body else {
-        return Err("@match takes a match kind".to_string());
+    let tokens = match &a.body {
+        AnnotationBody::Tokens(tokens) => tokens.as_slice(),
+        _ => &[],
     };
-    match tokens.as_slice() {
+    match tokens {
         [AnnotationToken::Other(kind)] => match kind.as_str() {
             "exact" => Ok(MatchType::Exact),
             "lpm" => Ok(MatchType::Lpm),
             "ternary" => Ok(MatchType::Ternary),
             "range" => Ok(MatchType::Range),
             "optional" => Ok(MatchType::Optional),
-            _ => Err(format!("@match({kind}) is not a match kind of a value set")),
+            _ => Err(Flaw::MatchKind(kind.clone())),
         },
-        _ => Err("@match takes a match kind".to_string()),
+        _ => Err(Flaw::form("match", "a match kind")),
     }
 }
 
-fn size(x: &ExternInstance) -> Result<i64, String> {
+fn size(x: &ExternInstance) -> Result<i64, Flaw> {
     let size = x.args.iter().find(|(name, _)| name == "size").and_then(|(_, v)| v.as_u64());
-    size.and_then(|s| i64::try_from(s).ok()).ok_or_else(|| "it has no constant size".to_string())
+    size.and_then(|s| i64::try_from(s).ok()).ok_or(Flaw::NoSize)
 }
 
 /// A direct resource belongs to one table.
-fn only(tables: Vec<u32>) -> Result<Option<u32>, String> {
+fn only(tables: Vec<u32>) -> Result<Option<u32>, Flaw> {
     match tables.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some(*one)),
-        _ => Err("several tables share it: declare one for each".to_string()),
+        _ => Err(Flaw::Shared),
     }
 }
 
 /// `@max_group_size`, `@selector_size_semantics` and `@max_member_weight` of an action selector.
-fn selector_annotations(profile: &mut pb::ActionProfile, on: &Annotations) -> Result<(), String> {
+fn selector_annotations(profile: &mut pb::ActionProfile, on: &Annotations) -> Result<(), Flaw> {
     use pb::action_profile::{SelectorSizeSemantics, SumOfMembers, SumOfWeights};
-    let number = |name: &str| -> Result<Option<i32>, String> {
+    let number = |name: &str| -> Result<Option<i32>, Flaw> {
         if !on.has(name) {
             return Ok(None);
         }
         let n = on.int(name).and_then(|i| i32::try_from(i).ok()).filter(|n| *n >= 0);
-        n.map(Some).ok_or_else(|| format!("@{name} takes a number from 0 to 2147483647"))
+        n.map(Some).ok_or_else(|| Flaw::form(name, "a number from 0 to 2147483647"))
     };
     profile.max_group_size = number("max_group_size")?.unwrap_or(0);
     let max_member_weight = number("max_member_weight")?.unwrap_or(0);
@@ -506,9 +479,8 @@ fn selector_annotations(profile: &mut pb::ActionProfile, on: &Annotations) -> Re
             "sum_of_weights" => SelectorSizeSemantics::SumOfWeights(SumOfWeights {}),
             "sum_of_members" => SelectorSizeSemantics::SumOfMembers(SumOfMembers { max_member_weight }),
             _ => {
-                return Err(
-                    "@selector_size_semantics takes \"sum_of_weights\" or \"sum_of_members\"".to_string()
-                );
+                let takes = "\"sum_of_weights\" or \"sum_of_members\"";
+                return Err(Flaw::form("selector_size_semantics", takes));
             }
         });
     }

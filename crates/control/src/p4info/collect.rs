@@ -1,7 +1,7 @@
 //! The objects of a program that controllers see, and their names.
 
 use super::annotations;
-use super::build::P4InfoError;
+use super::error::{Flaw, P4InfoError};
 use super::ids::Symbols;
 use crate::proto::p4info::p4_ids::Prefix;
 use pointsman_ir::{
@@ -44,7 +44,7 @@ pub(super) struct Objects<'a> {
 ///
 /// # Errors
 /// A malformed `@controller_header`.
-pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
+pub(super) fn collect(program: &Program) -> Result<Objects<'_>, P4InfoError> {
     let mut calls = Calls::of(program);
     for c in &program.controls {
         calls.walk(&c.body);
@@ -66,10 +66,8 @@ pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
         {
             let name = def.annotations.string("controller_header");
             let name = name.ok_or_else(|| {
-                format!(
-                    "header {}: @controller_header takes one string, \"packet_in\" or \"packet_out\"",
-                    def.name
-                )
+                Flaw::form("controller_header", "one string, \"packet_in\" or \"packet_out\"")
+                    .at(format_args!("header {}", def.name))
             })?;
             headers.push((def, name.to_string()));
         }
@@ -172,14 +170,13 @@ pub(super) fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, 
                    on: &Annotations,
                    span: Option<Span>|
      -> Result<(), P4InfoError> {
-        let failed = |message| P4InfoError { message, span };
-        let id = annotations::id(on).map_err(|e| failed(format!("{what} {name}: {e}")))?;
         if !seen.insert((kind as u32, name.to_string())) {
-            return Err(failed(format!(
-                "two objects of the kind {what} are called {name}: give one of them another @name"
-            )));
+            let flaw = Flaw::SameName { kind: what.to_string(), name: name.to_string() };
+            return Err(P4InfoError { span, ..flaw.into() });
         }
-        symbols.add(kind, name, id).map_err(|e| failed(format!("{what} {e}")))
+        annotations::id(on)
+            .and_then(|id| symbols.add(kind, name, id))
+            .map_err(|e| P4InfoError { span, ..e.at(format_args!("{what} {name}")) })
     };
     for id in &objects.actions {
         let a = &program.actions[id.index()];

@@ -5,6 +5,7 @@
 //! one-at-a-time hash of the fully qualified name, objects in the order of their names, and the next hash value where
 //! an id is taken.
 
+use super::error::Flaw;
 use crate::proto::p4info::p4_ids::Prefix;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,17 +26,12 @@ fn one_at_a_time(key: &[u8]) -> u32 {
 ///
 /// # Errors
 /// The top byte is neither 0 nor that kind's.
-fn with_prefix(kind: Prefix, id: u32) -> Result<u32, String> {
+fn with_prefix(kind: Prefix, id: u32) -> Result<u32, Flaw> {
     let prefix = (kind as u32) << 24;
     match id & 0xff00_0000 {
         0 => Ok(id | prefix),
         p if p == prefix => Ok(id),
-        p => Err(format!(
-            "@id({id:#010x}) has the top byte {:#04x}, but ids of this kind of object have {:#04x}: use {:#010x}",
-            p >> 24,
-            kind as u32,
-            id & 0x00ff_ffff | prefix
-        )),
+        _ => Err(Flaw::IdKind { id, kind }),
     }
 }
 
@@ -55,16 +51,16 @@ impl Symbols {
     ///
     /// # Errors
     /// An `@id` with the wrong top byte, or one that another object has.
-    pub fn add(&mut self, kind: Prefix, name: &str, id: Option<u32>) -> Result<(), String> {
+    pub fn add(&mut self, kind: Prefix, name: &str, id: Option<u32>) -> Result<(), Flaw> {
         let table = self.kinds.entry(kind as u32).or_default();
         if table.contains_key(name) {
             return Ok(());
         }
-        let id = id.map(|id| with_prefix(kind, id)).transpose().map_err(|e| format!("{name}: {e}"))?;
+        let id = id.map(|id| with_prefix(kind, id)).transpose()?;
         if let Some(id) = id
             && !self.assigned.insert(id)
         {
-            return Err(format!("{name}: @id({id:#010x}) is taken by another object: choose another number"));
+            return Err(Flaw::IdTaken(id));
         }
         table.insert(name.to_string(), id);
         if self.names.insert(name.to_string()) {
@@ -114,14 +110,14 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// `@id(0)`, or an id given twice.
-pub(super) fn field_ids(given: &[Option<u32>]) -> Result<Vec<u32>, String> {
+pub(super) fn field_ids(given: &[Option<u32>]) -> Result<Vec<u32>, Flaw> {
     let mut taken = BTreeSet::new();
     for id in given.iter().flatten() {
         if *id == 0 {
-            return Err("@id(0) is not a valid id: count from 1".to_string());
+            return Err(Flaw::IdZero);
         }
         if !taken.insert(*id) {
-            return Err(format!("@id({id}) is used twice"));
+            return Err(Flaw::IdTwice(*id));
         }
     }
     let mut next = 1;
@@ -179,10 +175,10 @@ mod tests {
     fn bad_ids() {
         let mut s = Symbols::default();
         s.add(Prefix::Table, "t", Some(0x0212_ab34)).expect("the right prefix");
-        assert!(s.add(Prefix::Table, "u", Some(0x12_ab34)).expect_err("taken").contains("taken"));
-        assert!(
-            s.add(Prefix::Table, "v", Some(0x0100_0001)).expect_err("an action's").contains("0x02000001")
-        );
+        assert_eq!(s.add(Prefix::Table, "u", Some(0x12_ab34)), Err(Flaw::IdTaken(0x0212_ab34)));
+        let e = s.add(Prefix::Table, "v", Some(0x0100_0001)).expect_err("an action's");
+        assert_eq!(e, Flaw::IdKind { id: 0x0100_0001, kind: Prefix::Table });
+        assert!(e.to_string().contains("use 0x02000001"), "{e}");
         s.add(Prefix::Action, "w", Some(0x12_ab34)).expect("another kind");
         s.assign();
         assert_eq!(s.id(Prefix::Action, "w"), 0x0112_ab34);

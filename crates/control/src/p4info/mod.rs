@@ -9,14 +9,16 @@ mod annotations;
 mod build;
 mod collect;
 mod compare;
+mod error;
 mod ids;
 mod package;
 mod types;
 
 pub(crate) use build::data_params;
-pub use build::{P4InfoError, p4info};
+pub use build::p4info;
 pub(crate) use collect::{actions_by_name, digests};
 pub(crate) use compare::{differences, shape_changes};
+pub use error::{Flaw, P4InfoError};
 pub(crate) use types::{Translation, flat_fields, translation};
 
 /// The architecture that programs are written for, as `PkgInfo.arch` names it.

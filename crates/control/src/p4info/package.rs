@@ -1,5 +1,6 @@
 //! P4Info of a program as a whole.
 
+use super::error::Flaw;
 use super::{ARCHITECTURE, annotations};
 use crate::proto::p4info as pb;
 use pointsman_ir::{AnnotationToken, Annotations};
@@ -8,7 +9,7 @@ use pointsman_ir::{AnnotationToken, Annotations};
 ///
 /// # Errors
 /// `@pkginfo` or `@platform_property` are malformed.
-pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
+pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, Flaw> {
     let sorted = annotations::sort(on, &["pkginfo", "platform_property"])?;
     let mut info = pb::PkgInfo {
         arch: ARCHITECTURE.to_string(),
@@ -20,7 +21,7 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
     for a in on.0.iter().filter(|a| a.name == "pkginfo") {
         for (key, value) in annotations::pairs(a)? {
             let AnnotationToken::String(value) = value else {
-                return Err(format!("@pkginfo: {key} takes a string"));
+                return Err(Flaw::Value { annotation: "pkginfo", key: key.to_string(), takes: "a string" });
             };
             let field = match key {
                 "name" => &mut info.name,
@@ -31,15 +32,16 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
                 // Ours to say (specification, "Annotating P4 code with PkgInfo").
                 "arch" => continue,
                 _ => {
-                    return Err(format!(
-                        "@pkginfo: unknown key {key}; expected name, version, organization, contact, url"
-                    ));
+                    let known = &["name", "version", "organization", "contact", "url"];
+                    let (annotation, what, key) = ("pkginfo", "key", key.to_string());
+                    return Err(Flaw::UnknownKey { annotation, what, key, known });
                 }
             };
             *field = value.clone();
         }
     }
-    for a in on.0.iter().filter(|a| a.name == "platform_property") {
+    const PLATFORM: &str = "platform_property";
+    for a in on.0.iter().filter(|a| a.name == PLATFORM) {
         let platform = info.platform_properties.get_or_insert_default();
         for (key, value) in annotations::pairs(a)? {
             let field = match key {
@@ -48,13 +50,25 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
                 "multicast_group_table_max_replicas_per_entry" => {
                     &mut platform.multicast_group_table_max_replicas_per_entry
                 }
-                _ => return Err(format!("@platform_property: unknown property {key}")),
+                _ => {
+                    let known = &[
+                        "multicast_group_table_size",
+                        "multicast_group_table_total_replicas",
+                        "multicast_group_table_max_replicas_per_entry",
+                    ];
+                    let (annotation, what, key) = (PLATFORM, "property", key.to_string());
+                    return Err(Flaw::UnknownKey { annotation, what, key, known });
+                }
             };
             *field = match value {
                 AnnotationToken::Int(i, _) => i32::try_from(i).ok(),
                 _ => None,
             }
-            .ok_or_else(|| format!("@platform_property: {key} takes a number"))?;
+            .ok_or_else(|| Flaw::Value {
+                annotation: PLATFORM,
+                key: key.to_string(),
+                takes: "a number",
+            })?;
         }
     }
     Ok(info)

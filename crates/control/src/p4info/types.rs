@@ -1,6 +1,7 @@
 //! P4 types in P4Info (P4Runtime specification, "Representation of Arbitrary P4 Types").
 
 use super::annotations;
+use super::error::{Flaw, P4InfoError};
 use crate::proto::p4info::{
     self as pb, P4DataTypeSpec, P4NamedType, P4TypeInfo, p4_data_type_spec::TypeSpec,
 };
@@ -21,12 +22,13 @@ pub(crate) enum Translation {
 ///
 /// # Errors
 /// The annotation has another form.
-pub(crate) fn translation(annotations: &Annotations) -> Result<Option<(String, Translation)>, String> {
+pub(crate) fn translation(annotations: &Annotations) -> Result<Option<(String, Translation)>, Flaw> {
     let Some(a) = annotations.get("p4runtime_translation") else { return Ok(None) };
-    let wrong = || "@p4runtime_translation takes a URI and a type: (\"uri\", 32), (\"uri\", bit<32>) or (\"uri\", string)";
-    let AnnotationBody::Tokens(tokens) = &a.body else { return Err(wrong().to_string()) };
+    const TAKES: &str = "a URI and a type: (\"uri\", 32), (\"uri\", bit<32>) or (\"uri\", string)";
+    let wrong = || Flaw::form("p4runtime_translation", TAKES);
+    let AnnotationBody::Tokens(tokens) = &a.body else { return Err(wrong()) };
     let [AnnotationToken::String(uri), AnnotationToken::Other(comma), ty @ ..] = tokens.as_slice() else {
-        return Err(wrong().to_string());
+        return Err(wrong());
     };
     let bits = |i: &num_bigint::BigInt| u32::try_from(i).ok().filter(|w| *w > 0 && i32::try_from(*w).is_ok());
     let found = match ty {
@@ -42,7 +44,7 @@ pub(crate) fn translation(annotations: &Annotations) -> Result<Option<(String, T
     };
     match found {
         Some(t) if comma == "," => Ok(Some((uri.clone(), t))),
-        _ => Err(wrong().to_string()),
+        _ => Err(wrong()),
     }
 }
 
@@ -58,25 +60,25 @@ pub(super) fn new_type_name(program: &Program, ty: TypeId) -> Option<P4NamedType
 ///
 /// # Errors
 /// The type is not a scalar, or its translation is malformed.
-pub(super) fn controller_width(program: &Program, ty: TypeId) -> Result<i32, String> {
+pub(super) fn controller_width(program: &Program, ty: TypeId) -> Result<i32, P4InfoError> {
     if let Type::NewType { name, annotations, .. } = program.types.get(ty) {
-        match translation(annotations).map_err(|e| format!("type {name}: {e}"))? {
-            Some((_, Translation::Bits(w))) => return width_i32(w),
+        match translation(annotations).map_err(|e| e.at(format_args!("type {name}")))? {
+            Some((_, Translation::Bits(w))) => return Ok(width_i32(w)?),
             Some((_, Translation::String)) => return Ok(0),
             None => {}
         }
     }
-    let width = program.types.scalar_width(ty).ok_or("the type is not a scalar")?;
-    width_i32(width)
+    let width = program.types.scalar_width(ty).ok_or(Flaw::NotScalar)?;
+    Ok(width_i32(width)?)
 }
 
-fn width_i32(width: u32) -> Result<i32, String> {
-    i32::try_from(width).map_err(|_| format!("{width} bits are more than P4Info can express"))
+fn width_i32(width: u32) -> Result<i32, Flaw> {
+    i32::try_from(width).map_err(|_| Flaw::Width(width))
 }
 
 /// A value of type `ty` in P4Info: as long as controllers' values of this type can be, as p4c writes it. The specification
 /// allows zeros in front.
-pub(super) fn padded(program: &Program, ty: TypeId, value: &Bits) -> Result<Vec<u8>, String> {
+pub(super) fn padded(program: &Program, ty: TypeId, value: &Bits) -> Result<Vec<u8>, P4InfoError> {
     let signed = matches!(program.types.repr_type(ty), Type::Int(_));
     let width =
         u32::try_from(controller_width(program, ty)?).unwrap_or(0).max(value.width()).div_ceil(8).max(1) * 8;
@@ -87,7 +89,7 @@ fn named(name: &str) -> P4NamedType {
     P4NamedType { name: name.to_string() }
 }
 
-fn bit(width: u32) -> Result<pb::P4BitstringLikeTypeSpec, String> {
+fn bit(width: u32) -> Result<pb::P4BitstringLikeTypeSpec, Flaw> {
     let spec = pb::P4BitTypeSpec { bitwidth: width_i32(width)? };
     Ok(bitstring_like(pb::p4_bitstring_like_type_spec::TypeSpec::Bit(spec)))
 }
@@ -111,7 +113,7 @@ impl<'a> TypeTable<'a> {
     ///
     /// # Errors
     /// A type that has no values at run time.
-    pub fn spec(&mut self, ty: TypeId) -> Result<P4DataTypeSpec, String> {
+    pub fn spec(&mut self, ty: TypeId) -> Result<P4DataTypeSpec, P4InfoError> {
         let program = self.program;
         let spec = match program.types.get(ty) {
             Type::Bool => TypeSpec::Bool(pb::P4BoolType {}),
@@ -153,7 +155,7 @@ impl<'a> TypeTable<'a> {
                             size,
                         })
                     }
-                    _ => return Err("a stack of something other than headers".to_string()),
+                    _ => return Err(Flaw::StackElement.into()),
                 }
             }
             Type::Tuple(members) => {
@@ -164,15 +166,13 @@ impl<'a> TypeTable<'a> {
                 self.add_new_type(name, *base, annotations)?;
                 TypeSpec::NewType(named(name))
             }
-            Type::Void | Type::InfInt | Type::String | Type::List(_) => {
-                return Err("the type has no values that a controller could read or write".to_string());
-            }
+            Type::Void | Type::InfInt | Type::String | Type::List(_) => return Err(Flaw::NoValues.into()),
         };
         Ok(P4DataTypeSpec { type_spec: Some(spec) })
     }
 
     /// The description of `bit<W>`, `int<W>` or `varbit<W>`.
-    fn bitstring(&self, ty: TypeId) -> Result<pb::P4BitstringLikeTypeSpec, String> {
+    fn bitstring(&self, ty: TypeId) -> Result<pb::P4BitstringLikeTypeSpec, Flaw> {
         use pb::p4_bitstring_like_type_spec::TypeSpec as Bitstring;
         Ok(match self.program.types.repr_type(ty) {
             Type::Bit(w) => bit(*w)?,
@@ -182,17 +182,17 @@ impl<'a> TypeTable<'a> {
             Type::Varbit(w) => {
                 bitstring_like(Bitstring::Varbit(pb::P4VarbitTypeSpec { max_bitwidth: width_i32(*w)? }))
             }
-            _ => return Err("the type is not a bit string".to_string()),
+            _ => return Err(Flaw::NotBitString),
         })
     }
 
-    fn add_struct(&mut self, def: &StructDef) -> Result<(), String> {
+    fn add_struct(&mut self, def: &StructDef) -> Result<(), P4InfoError> {
         if self.info.structs.contains_key(&def.name) {
             return Ok(());
         }
         let mut members = Vec::new();
         for f in &def.fields {
-            let type_spec = self.spec(f.ty).map_err(|e| format!("{}.{}: {e}", def.name, f.name))?;
+            let type_spec = self.spec(f.ty).map_err(|e| e.at(format_args!("{}.{}", def.name, f.name)))?;
             members
                 .push(pb::p4_struct_type_spec::Member { name: f.name.clone(), type_spec: Some(type_spec) });
         }
@@ -200,27 +200,27 @@ impl<'a> TypeTable<'a> {
         Ok(())
     }
 
-    fn add_header(&mut self, def: &StructDef) -> Result<(), String> {
+    fn add_header(&mut self, def: &StructDef) -> Result<(), P4InfoError> {
         if self.info.headers.contains_key(&def.name) {
             return Ok(());
         }
         let mut members = Vec::new();
         for (name, ty) in flat_fields(self.program, def) {
-            let type_spec = self.bitstring(ty).map_err(|e| format!("{}.{name}: {e}", def.name))?;
+            let type_spec = self.bitstring(ty).map_err(|e| e.at(format_args!("{}.{name}", def.name)))?;
             members.push(pb::p4_header_type_spec::Member { name, type_spec: Some(type_spec) });
         }
         self.info.headers.insert(def.name.clone(), pb::P4HeaderTypeSpec { members, ..Default::default() });
         Ok(())
     }
 
-    fn add_header_union(&mut self, def: &StructDef) -> Result<(), String> {
+    fn add_header_union(&mut self, def: &StructDef) -> Result<(), P4InfoError> {
         if self.info.header_unions.contains_key(&def.name) {
             return Ok(());
         }
         let mut members = Vec::new();
         for f in &def.fields {
             let Some(TypeSpec::Header(header)) = self.spec(f.ty)?.type_spec else {
-                return Err(format!("{}.{}: not a header", def.name, f.name));
+                return Err(Flaw::NotHeader.at(format_args!("{}.{}", def.name, f.name)));
             };
             members
                 .push(pb::p4_header_union_type_spec::Member { name: f.name.clone(), header: Some(header) });
@@ -243,16 +243,19 @@ impl<'a> TypeTable<'a> {
         name: &str,
         repr: TypeId,
         members: &[(String, Bits)],
-    ) -> Result<(), String> {
+    ) -> Result<(), P4InfoError> {
         if self.info.serializable_enums.contains_key(name) {
             return Ok(());
         }
-        let width =
-            self.program.types.scalar_width(repr).ok_or("an enum whose representation is not a scalar")?;
+        let width = self.program.types.scalar_width(repr).ok_or(Flaw::Representation)?;
         let member = |(name, value): &(String, Bits)| {
             let value = padded(self.program, repr, value)?;
             let name = name.clone();
-            Ok::<_, String>(pb::p4_serializable_enum_type_spec::Member { name, value, ..Default::default() })
+            Ok::<_, P4InfoError>(pb::p4_serializable_enum_type_spec::Member {
+                name,
+                value,
+                ..Default::default()
+            })
         };
         let spec = pb::P4SerializableEnumTypeSpec {
             underlying_type: Some(pb::P4BitTypeSpec { bitwidth: width_i32(width)? }),
@@ -263,7 +266,7 @@ impl<'a> TypeTable<'a> {
         Ok(())
     }
 
-    fn add_new_type(&mut self, name: &str, base: TypeId, on: &Annotations) -> Result<(), String> {
+    fn add_new_type(&mut self, name: &str, base: TypeId, on: &Annotations) -> Result<(), P4InfoError> {
         use pb::p4_new_type_spec::Representation;
         use pb::p4_new_type_translation::{SdnString, SdnType};
         if self.info.new_types.contains_key(name) {
@@ -274,10 +277,10 @@ impl<'a> TypeTable<'a> {
         while let Type::NewType { base: next, .. } = self.program.types.get(base) {
             base = *next;
         }
-        let representation = match translation(on).map_err(|e| format!("type {name}: {e}"))? {
+        let representation = match translation(on).map_err(|e| e.at(format_args!("type {name}")))? {
             Some((uri, controller)) => {
                 if !matches!(self.program.types.get(base), Type::Bit(_)) {
-                    return Err(format!("type {name}: @p4runtime_translation needs a type over bit<W>"));
+                    return Err(Flaw::TranslatedBase.at(format_args!("type {name}")));
                 }
                 let sdn_type = match controller {
                     Translation::Bits(w) => SdnType::SdnBitwidth(width_i32(w)?),

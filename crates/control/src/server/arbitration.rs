@@ -4,6 +4,7 @@
 //! server ever accepted for that role is the primary; if that client disconnects there is none, until a client connects
 //! with an id at least as high.
 
+use super::pipeline::invalid;
 use super::roles::RoleRules;
 use crate::error::{Code, RpcError};
 use crate::proto::{p4rt, rpc};
@@ -168,14 +169,11 @@ impl Arbitration {
     /// # Errors
     /// It is of an unknown kind, or claims objects that belong to another role.
     fn check_config(&self, role: &RoleKey, config: Option<&Any>) -> Result<Option<RoleRules>, RpcError> {
-        let invalid = |message: String| RpcError::new(Code::InvalidArgument, message);
         let Some(config) = config else { return Ok(None) };
         if *role == RoleKey::default() {
-            return Err(invalid(
-                "the default role has full access: give the role with a config a name".into(),
-            ));
+            return Err(invalid("the default role has full access: give the role with a config a name"));
         }
-        let rules = RoleRules::parse(config).map_err(invalid)?;
+        let rules = RoleRules::parse(config)?;
         for (other, state) in self.roles.iter().filter(|(other, _)| *other != role && self.is_used(other)) {
             if let Some(id) = state.rules.as_ref().and_then(|r| r.conflict(&rules)) {
                 let message =

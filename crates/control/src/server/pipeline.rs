@@ -10,7 +10,7 @@ use crate::translate::Names;
 use crate::wrapped::unwrap;
 use pb::get_forwarding_pipeline_config_request::ResponseType;
 use pb::set_forwarding_pipeline_config_request::Action;
-use pointsman_v1model::{Kept, Pipeline, State, Time};
+use pointsman_v1model::{Kept, Pipeline, PipelineError, State, Time};
 
 /// How many differences between two P4Infos an error lists.
 const SHOWN: usize = 5;
@@ -23,7 +23,7 @@ pub(super) fn invalid(message: impl Into<String>) -> RpcError {
     RpcError::new(Code::InvalidArgument, clip(message.into()))
 }
 
-fn cannot_run(why: String) -> RpcError {
+fn cannot_run(why: PipelineError) -> RpcError {
     invalid(format!("the switch cannot run the program: {why}"))
 }
 
@@ -189,7 +189,7 @@ pub(super) fn prepare(
     }
     let program = device
         .compile(&source)
-        .map_err(|e| invalid(format!("p4_device_config does not compile:\n{}", e.trim_end())))?;
+        .map_err(|e| invalid(format!("p4_device_config does not compile:\n{}", e.to_string().trim_end())))?;
     let schema =
         Schema::new(program.clone()).map_err(|e| invalid(format!("the program has no P4Info: {e}")))?;
     let pipeline = Pipeline::load(program).map_err(|problems| {

@@ -44,7 +44,7 @@ pub(super) fn decode_meter(config: &pb::MeterConfig) -> Result<MeterConfig, Enti
         pir: not_negative("pir", config.pir)?,
         pburst: not_negative("pburst", config.pburst)?,
     };
-    config.validate().map_err(EntityError::invalid)?;
+    config.validate().map_err(|e| EntityError::invalid(e.to_string()))?;
     Ok(config)
 }
 
@@ -140,8 +140,7 @@ impl Access<'_> {
         op.only_modify("registers").map_err(place)?;
         let range = self.part(cells(&register.array, e.index.as_ref()).map_err(place)?);
         let data = e.data.as_ref().ok_or_else(|| place(EntityError::invalid("data is not set")))?;
-        let value = p4data::decode(&self.codec(), &self.schema.program, register.ty, data);
-        let value = value.map_err(|message| place(EntityError::invalid(message)))?;
+        let value = p4data::decode(&self.codec(), &self.schema.program, register.ty, data).map_err(place)?;
         let value = Register::pack(&value);
         let instance = register.array.instance;
         if let Some(undo) = undo {

@@ -3,6 +3,8 @@
 //! The specification leaves the definition of roles to an agreement between controllers and switch. Ours is Stratum's
 //! `P4RoleConfig`, which controllers such as finsy know. A role without a configuration has full access.
 
+use super::pipeline::invalid;
+use crate::error::RpcError;
 use crate::proto::p4rt as pb;
 use crate::schema::Schema;
 use pb::entity::Entity;
@@ -63,25 +65,27 @@ impl RoleRules {
     ///
     /// # Errors
     /// It is of another type, malformed or contradicts itself.
-    pub fn parse(config: &Any) -> Result<Self, String> {
+    pub fn parse(config: &Any) -> Result<Self, RpcError> {
         let name = config.type_url.rsplit('/').next().unwrap_or_default();
         if name != TYPE_NAME {
-            return Err(format!(
+            return Err(invalid(format!(
                 "role.config is a \"{}\": this server supports {TYPE_NAME}; without a config a role has full access",
                 config.type_url
-            ));
+            )));
         }
-        let c = P4RoleConfig::decode(config.value.as_slice()).map_err(|e| format!("role.config: {e}"))?;
+        let c = P4RoleConfig::decode(config.value.as_slice())
+            .map_err(|e| invalid(format!("role.config: {e}")))?;
         if c.exclusive_p4_ids.len() + c.shared_p4_ids.len() > MAX_IDS {
-            return Err(format!("role.config lists more than {MAX_IDS} ids"));
+            return Err(invalid(format!("role.config lists more than {MAX_IDS} ids")));
         }
         let exclusive: BTreeSet<u32> = c.exclusive_p4_ids.into_iter().collect();
         let shared: BTreeSet<u32> = c.shared_p4_ids.into_iter().collect();
         if exclusive.contains(&0) || shared.contains(&0) {
-            return Err("role.config lists the id 0, which no object has".to_string());
+            return Err(invalid("role.config lists the id 0, which no object has"));
         }
         if let Some(id) = exclusive.intersection(&shared).next() {
-            return Err(format!("role.config lists {id:#010x} as exclusive and as shared: choose one"));
+            let message = format!("role.config lists {id:#010x} as exclusive and as shared: choose one");
+            return Err(invalid(message));
         }
         let shortest = |bytes: &[u8]| {
             let zeros = bytes.iter().take_while(|b| **b == 0).count();
@@ -182,7 +186,7 @@ mod tests {
             (Any { value: vec![0xff], ..any(&P4RoleConfig::default()) }, "role.config: "),
         ] {
             let e = RoleRules::parse(&config).expect_err("invalid");
-            assert!(e.contains(part), "{e}");
+            assert!(e.message.contains(part), "{e}");
         }
     }
 }

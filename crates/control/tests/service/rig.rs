@@ -4,7 +4,10 @@ use pb::entity::Entity;
 use pb::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use pointsman_control::proto::p4info::{P4Info, Preamble};
 use pointsman_control::proto::p4rt as pb;
-use pointsman_control::{Code, ConnId, Output, RpcError, Server, ServerConfig, ServerState, SwitchDevice};
+use pointsman_control::{
+    Code, CompileError, ConnId, Output, RpcError, Server, ServerConfig, ServerState, SwitchDevice,
+};
+use pointsman_frontend::Failure;
 use pointsman_frontend::render::all_to_text;
 use pointsman_frontend::source::Loader;
 use pointsman_interp::Interp;
@@ -24,10 +27,11 @@ impl Loader for Includes {
     }
 }
 
-fn compile(source: &[u8]) -> Result<Program, String> {
-    let source = std::str::from_utf8(source).map_err(|e| e.to_string())?;
+fn compile(source: &[u8]) -> Result<Program, CompileError> {
+    let source = std::str::from_utf8(source).map_err(CompileError::NotText)?;
     let compiled = pointsman_frontend::compile("service.p4", source, &Includes, &[]);
-    compiled.map(|c| c.program).map_err(|f| all_to_text(&f.source_map, &f.diagnostics, false))
+    let text = |f: Failure| all_to_text(&f.source_map, &f.diagnostics, false);
+    compiled.map(|c| c.program).map_err(|f| CompileError::Diagnostics(text(f)))
 }
 
 pub struct Rig {

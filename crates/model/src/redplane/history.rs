@@ -1,6 +1,7 @@
 //! What clients saw, as values.
 
 use super::sketch::Line;
+use super::wrong::{ONCE, Wrong};
 use pointsman_history::{Operation, Plain, Verdict, search};
 
 /// Attempts of the search for an order. Histories are short: it never takes so many.
@@ -52,17 +53,18 @@ impl History {
     ///
     /// # Errors
     /// It cannot.
-    pub fn leaves(&mut self, number: u8, frame: Vec<u8>) -> Result<(), String> {
+    pub fn leaves(&mut self, number: u8, frame: Vec<u8>) -> Result<(), Wrong> {
         self.now |= 1;
         let now = self.now;
-        match self.packets.get_mut(usize::from(number)) {
+        let why = match self.packets.get_mut(usize::from(number)) {
             Some(packet) if packet.left.is_none() => {
                 packet.left = Some((now, frame));
-                Ok(())
+                return Ok(());
             }
-            Some(_) => Err(format!("packet {number} leaves twice")),
-            None => Err(format!("packet {number} leaves, which was never sent")),
-        }
+            Some(_) => format!("packet {number} leaves twice"),
+            None => format!("packet {number} leaves, which was never sent"),
+        };
+        Err(Wrong { property: ONCE, why })
     }
 
     /// Whether one switch that never fails can explain it. `input` gives the port and the bytes of a packet, `out` is the port by which packets leave.

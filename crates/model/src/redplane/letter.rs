@@ -5,7 +5,8 @@ use pointsman_store::{Kind, Malformed, Message, Status};
 use pointsman_wire::Mac;
 use pointsman_wire::checksum;
 use pointsman_wire::frame::{Ip, USUAL, packet, udp};
-use std::fmt::Write as _;
+use std::error::Error;
+use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes of Ethernet, IPv4 and UDP in front of a client's payload.
@@ -176,14 +177,41 @@ fn datagram(from: IpAddr, to: IpAddr, payload: &[u8], ip: Ip) -> Vec<u8> {
     packet((mac, mac), from, to, 17, udp(PORT, PORT, payload), ip)
 }
 
+/// What is wrong with a frame of a switch for the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// It has so few bytes.
+    Short(usize),
+    /// It has other headers.
+    Headers {
+        /// These.
+        sent: Vec<u8>,
+        /// The right ones.
+        expected: Vec<u8>,
+    },
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameError::Short(bytes) => write!(f, "a frame of {bytes} bytes for the store"),
+            FrameError::Headers { sent, expected } => {
+                write!(f, "it sends the headers {sent:02x?} and not {expected:02x?}")
+            }
+        }
+    }
+}
+
+impl Error for FrameError {}
+
 /// The payload of a frame of a switch for the store, if its headers are right.
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn payload_of(frame: &[u8], switch: u8, ipv6: bool) -> Result<&[u8], String> {
+pub fn payload_of(frame: &[u8], switch: u8, ipv6: bool) -> Result<&[u8], FrameError> {
     let bytes = if ipv6 { 62 } else { FRONT };
     let Some((front, payload)) = frame.split_at_checked(bytes) else {
-        return Err(format!("a frame of {} bytes for the store", frame.len()));
+        return Err(FrameError::Short(frame.len()));
     };
     let (own, store) = ends(switch, ipv6);
     // Over IPv4 with any number, in one piece.
@@ -196,11 +224,7 @@ pub fn payload_of(frame: &[u8], switch: u8, ipv6: bool) -> Result<&[u8], String>
     if !ipv6 && front[bytes - 2..] == [0, 0] {
         expected[bytes - 2..].fill(0);
     }
-    if front == expected {
-        Ok(payload)
-    } else {
-        Err(format!("it sends the headers {front:02x?} and not {expected:02x?}"))
-    }
+    if front == expected { Ok(payload) } else { Err(FrameError::Headers { sent: front.to_vec(), expected }) }
 }
 
 /// The key of the packets of [`client`].

@@ -210,16 +210,20 @@ fn effects(local: &Local, ipv6: bool, now: u64, out: Vec<Output>) -> Effects {
                 effects.left.push(frame);
                 continue;
             }
-            Output::Port(STORE, frame) => payload_of(&frame, local.number, ipv6).and_then(|payload| {
-                let letter = Letter::sent(Place::Store, local.number, now, payload);
-                letter.map(|letter| effects.letters.push(letter)).map_err(|e| e.to_string())
-            }),
-            Output::Port(BUFFER, _) => Err("a packet leaves by the buffer's port".to_string()),
-            other => Err(format!("{other:?} leaves")),
+            Output::Port(STORE, frame) => match payload_of(&frame, local.number, ipv6) {
+                Ok(payload) => match Letter::sent(Place::Store, local.number, now, payload) {
+                    Ok(letter) => {
+                        effects.letters.push(letter);
+                        continue;
+                    }
+                    Err(e) => e.to_string(),
+                },
+                Err(e) => e.to_string(),
+            },
+            Output::Port(BUFFER, _) => "a packet leaves by the buffer's port".to_string(),
+            other => format!("{other:?} leaves"),
         };
-        if let Err(why) = wrong {
-            effects.wrong = Some(format!("switch {}: {why}", local.number + 1));
-        }
+        effects.wrong = Some(format!("switch {}: {wrong}", local.number + 1));
     }
     effects
 }

@@ -72,29 +72,30 @@ pub struct Line {
 
 impl Line {
     /// A switch has processed a packet.
-    fn follows(&mut self, switch: u8, event: Event, old: Seen, new: Seen) -> Result<(), String> {
+    fn follows(&mut self, switch: u8, event: Event, old: Seen, new: Seen) -> Result<(), Wrong> {
+        let wrong = |why| Wrong { property: ONE_INSTANT, why };
         match event {
             Event::Packet(_, first) if new.cells != old.cells => {
                 self.counted.push(first);
                 let right = sums(&self.counted);
                 if new.cells != right {
-                    return Err(format!(
+                    return Err(wrong(format!(
                         "switch {} has {:?} after a packet; it should have {right:?}",
                         switch + 1,
                         new.cells
-                    ));
+                    )));
                 }
             }
             _ if new.live && !old.live => {
                 let all = self.known..=self.counted.len();
                 let Some(n) = all.into_iter().find(|n| sums(&self.counted[..*n]) == new.cells) else {
-                    return Err(format!(
+                    return Err(wrong(format!(
                         "switch {} continues with {:?}: after {} to {} packets the arrays had other values",
                         switch + 1,
                         new.cells,
                         self.known,
                         self.counted.len()
-                    ));
+                    )));
                 };
                 self.counted.truncate(n);
                 (self.owner, self.taken, self.known) = (switch, n, n);
@@ -149,8 +150,7 @@ impl World<'_> {
         let (Some(old), Some(new)) = seen else { return Ok(state) };
         if old != new {
             let mut history = super::history::History::clone(self.histories.get(state.history));
-            let followed = history.line.follows(switch, event, old, new);
-            followed.map_err(|why| Wrong { property: ONE_INSTANT, why })?;
+            history.line.follows(switch, event, old, new)?;
             state.history = self.histories.add(history);
         }
         Ok(state)

@@ -9,7 +9,7 @@ use super::program::{App, CELLS, DRIFT_SHIFT, GENERATOR, Kind, LEASE_US, OUT, SE
 use super::scope::{Clocks, Scope};
 use super::sketch::generated;
 use super::stores::{self, NODES, StoreState};
-use super::wrong::{LINEARIZABLE, ONCE, ONE_OWNER, WELL_FORMED, Wrong};
+use super::wrong::{LINEARIZABLE, ONE_OWNER, WELL_FORMED, Wrong};
 use crate::search::Model;
 use pointsman_history::Plain;
 use pointsman_store::Config;
@@ -256,7 +256,7 @@ impl<'a> World<'a> {
                     let why = format!("a packet leaves that no client sent: {frame:02x?}");
                     return Err(Wrong { property: WELL_FORMED, why });
                 };
-                history.leaves(number, frame.clone()).map_err(|why| Wrong { property: ONCE, why })?;
+                history.leaves(number, frame.clone())?;
             }
             state.history = self.histories.add(history);
             self.check_history(state.history)?;

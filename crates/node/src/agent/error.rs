@@ -3,7 +3,7 @@
 use super::nvml::NvmlError;
 use pointsman_ports::PortError;
 use std::error::Error;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::{fmt, io};
 
 /// Why an agent cannot run.
@@ -41,3 +41,33 @@ impl fmt::Display for AgentError {
 }
 
 impl Error for AgentError {}
+
+/// Why a report is not sent.
+#[derive(Debug)]
+pub(super) enum Unsent {
+    /// This interface, which carries the load, is down or removed.
+    Down(String),
+    /// The kernel refuses a datagram to this address.
+    Datagram(SocketAddr, io::Error),
+    /// This interface has no MAC address.
+    NoMac(String),
+    /// The interface refuses a frame.
+    Frame(PortError),
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsent::Down(interface) => {
+                write!(f, "no reports are sent while '{interface}' is down or removed")
+            }
+            Unsent::Datagram(to, e) => write!(f, "cannot send reports to {to}: {e}"),
+            Unsent::NoMac(interface) => {
+                write!(f, "{interface} has no MAC address to send reports from")
+            }
+            Unsent::Frame(e) => write!(f, "cannot send reports: {e}"),
+        }
+    }
+}
+
+impl Error for Unsent {}

@@ -1,13 +1,13 @@
 //! `--register`: the agent's device as a member of the rack, by the controller's API.
 
-use crate::http::client::{Ask, ask_leader};
+use crate::http::client::{Ask, AskError, ask_leader};
 use crate::http::credentials::{Files, token};
 use crate::http::redirect;
 use crate::log::Log;
 use crate::metrics::certificates::Certificates;
 use crate::switch::tls::TlsError;
 use pointsman_balance::Rack;
-use pointsman_balance::agent::{CannotJoin, Membership, Standing, Step};
+use pointsman_balance::agent::{CannotJoin, Membership, Refused, Standing, Step};
 use pointsman_balance::members::Document;
 use rustls::ClientConfig;
 use std::error::Error;
@@ -72,6 +72,7 @@ pub struct JoinArgs {
 /// A member and the way to its controller.
 pub struct Join {
     membership: Membership,
+    /// At least one.
     urls: Vec<String>,
     /// The one that answered last.
     at: usize,
@@ -130,6 +131,11 @@ impl JoinArgs {
 /// Statuses of controllers that take no changes: another one may. A redirection remains where leaders change faster than it is followed.
 const STANDBY: [u16; 2] = [503, redirect::STATUS];
 
+/// Whether no other controller would answer in another way.
+fn is_final(answer: &Result<(u16, Vec<u8>), AskError>) -> bool {
+    answer.as_ref().is_ok_and(|(status, _)| !STANDBY.contains(status))
+}
+
 impl Join {
     /// A request to the first controller that takes it, beginning with the one that did so last.
     async fn request(
@@ -137,19 +143,20 @@ impl Join {
         method: &str,
         body: Option<String>,
         patience: Duration,
-    ) -> Result<(u16, Vec<u8>), String> {
-        let mut last = Err("no URL".to_string());
-        for n in 0..self.urls.len() {
-            let at = (self.at + n) % self.urls.len();
+    ) -> Result<(u16, Vec<u8>), AskError> {
+        let first = self.at;
+        let mut last = self.request_at(first, method, body.clone(), patience).await;
+        for n in 1..self.urls.len() {
+            if is_final(&last) {
+                break;
+            }
+            let at = (first + n) % self.urls.len();
             let answer = self.request_at(at, method, body.clone(), patience).await;
-            match answer {
-                Ok((status, _)) if STANDBY.contains(&status) => last = answer,
-                Ok(_) => {
-                    self.at = at;
-                    return answer;
-                }
-                Err(_) if last.is_err() => last = answer,
-                Err(_) => {}
+            if is_final(&answer) {
+                self.at = at;
+            }
+            if answer.is_ok() || last.is_err() {
+                last = answer;
             }
         }
         last
@@ -161,7 +168,7 @@ impl Join {
         method: &str,
         body: Option<String>,
         patience: Duration,
-    ) -> Result<(u16, Vec<u8>), String> {
+    ) -> Result<(u16, Vec<u8>), AskError> {
         let url = format!("{}{}", self.urls[at], self.membership.path());
         let asked = Ask {
             method,
@@ -170,13 +177,13 @@ impl Join {
             token: Some(&self.token),
             body: body.map(|b| ("application/json", b)),
         };
-        ask_leader(asked, patience).await.map_err(|e| e.to_string())
+        ask_leader(asked, patience).await
     }
 
     /// Registers, or renews. Returns what the agent has to report as if that is new, and when to renew.
-    async fn renew(&mut self) -> Result<(Option<Standing>, Duration), String> {
+    async fn renew(&mut self) -> Result<(Option<Standing>, Duration), Refused> {
         let answer = self.request("PUT", Some(self.membership.body()), PATIENCE).await;
-        let answer = answer.as_ref().map(|(status, body)| (*status, &body[..])).map_err(Clone::clone);
+        let answer = answer.as_ref().map(|(status, body)| (*status, &body[..]));
         let (steps, wait) = self.membership.answered(answer);
         let mut new = None;
         for step in steps {
@@ -193,7 +200,7 @@ impl Join {
     ///
     /// # Errors
     /// The controller will not have this member.
-    pub async fn follow(&mut self) -> Result<Standing, String> {
+    pub async fn follow(&mut self) -> Result<Standing, Refused> {
         loop {
             let (new, wait) = self.renew().await?;
             if let Some(standing) = new {
@@ -217,8 +224,7 @@ impl Join {
         let begin = Instant::now();
         let answer = loop {
             let answer = self.request("DELETE", None, FAREWELL).await;
-            let is_final = answer.as_ref().is_ok_and(|(status, _)| !STANDBY.contains(status));
-            if is_final || self.urls.len() < 2 || begin.elapsed() >= TAKEOVER {
+            if is_final(&answer) || self.urls.len() < 2 || begin.elapsed() >= TAKEOVER {
                 break answer;
             }
             tokio::time::sleep(PAUSE).await;

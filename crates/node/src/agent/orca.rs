@@ -4,6 +4,8 @@
 use super::sources::{LOOK, PATIENCE, Reply};
 use pointsman_balance::agent::source::orca_request;
 use prost::bytes::{Buf, BufMut};
+use std::error::Error;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -64,12 +66,41 @@ pub(super) fn explained(status: &Status) -> String {
 }
 
 /// The cause of a "transport error".
-pub(super) fn root(mut error: &dyn std::error::Error) -> String {
+pub(super) fn root(mut error: &dyn Error) -> String {
     while let Some(cause) = error.source() {
         error = cause;
     }
     error.to_string()
 }
+
+/// Why a stream of reports ended.
+#[derive(Debug)]
+enum StreamError {
+    /// The address is not a URL.
+    Url(tonic::transport::Error),
+    /// The server cannot be reached.
+    Connect(tonic::transport::Error),
+    /// No answer has come for so long.
+    Late(Duration),
+    /// The server refuses, or the connection broke: its words.
+    Status(String),
+    /// The server ended it.
+    Ended,
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamError::Url(e) => e.fmt(f),
+            StreamError::Connect(e) => f.write_str(&root(e)),
+            StreamError::Late(patience) => write!(f, "no answer within {} s", patience.as_secs_f64()),
+            StreamError::Status(words) => f.write_str(words),
+            StreamError::Ended => f.write_str("the stream ended"),
+        }
+    }
+}
+
+impl Error for StreamError {}
 
 /// One stream, from the connection to its end. Ok: stop.
 async fn stream(
@@ -77,19 +108,19 @@ async fn stream(
     interval: Duration,
     stop: &AtomicBool,
     tell: &mut impl FnMut(Reply) -> bool,
-) -> Result<(), String> {
-    let endpoint = Endpoint::from_shared(url.to_string()).map_err(|e| e.to_string())?;
+) -> Result<(), StreamError> {
+    let endpoint = Endpoint::from_shared(url.to_string()).map_err(StreamError::Url)?;
     let endpoint =
         endpoint.connect_timeout(PATIENCE).http2_keep_alive_interval(KEEP_ALIVE).keep_alive_while_idle(true);
-    let mut client = tonic::client::Grpc::new(endpoint.connect().await.map_err(|e| root(&e))?);
-    client.ready().await.map_err(|e| e.to_string())?;
+    let mut client = tonic::client::Grpc::new(endpoint.connect().await.map_err(StreamError::Connect)?);
+    client.ready().await.map_err(StreamError::Connect)?;
     let asked =
         client.server_streaming(Request::new(orca_request(interval)), PathAndQuery::from_static(METHOD), Raw);
     // Some servers answer with their first report only.
     let patience = PATIENCE + interval;
     let mut reports = match tokio::time::timeout(patience, asked).await {
-        Ok(answer) => answer.map_err(|s| explained(&s))?.into_inner(),
-        Err(_) => return Err(format!("no answer within {} s", patience.as_secs_f64())),
+        Ok(answer) => answer.map_err(|s| StreamError::Status(explained(&s)))?.into_inner(),
+        Err(_) => return Err(StreamError::Late(patience)),
     };
     while !stop.load(Ordering::Relaxed) {
         match tokio::time::timeout(LOOK, reports.message()).await {
@@ -99,8 +130,8 @@ async fn stream(
                     return Ok(());
                 }
             }
-            Ok(Ok(None)) => return Err("the stream ended".into()),
-            Ok(Err(status)) => return Err(explained(&status)),
+            Ok(Ok(None)) => return Err(StreamError::Ended),
+            Ok(Err(status)) => return Err(StreamError::Status(explained(&status))),
         }
     }
     Ok(())
@@ -121,7 +152,7 @@ pub fn follow(url: &str, interval: Duration, stop: &AtomicBool, mut tell: impl F
         match tokio.block_on(stream(url, interval, stop, &mut tell)) {
             Ok(()) => return,
             Err(e) => {
-                if !tell(Reply::Failed(e)) {
+                if !tell(Reply::Failed(e.to_string())) {
                     return;
                 }
             }

@@ -5,12 +5,14 @@ use super::nvml::Nvml;
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::agent::source::{Answer, SourceKind, SourceSettings};
 use pointsman_ports::Waker;
+use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 /// The longest answer that is read.
 const MAX_ANSWER: u64 = 4 << 20;
@@ -37,35 +39,66 @@ impl Reply {
     }
 }
 
+/// Why a source does not answer.
+#[derive(Debug)]
+enum AskError {
+    /// The name has no address.
+    NoAddress,
+    /// The server is unreachable, or the connection ended.
+    Io(io::Error),
+    /// The answer is too long.
+    TooLong,
+    /// The answer is not complete in time.
+    Incomplete,
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NoAddress => f.write_str("no address"),
+            AskError::Io(e) => e.fmt(f),
+            AskError::TooLong => write!(f, "the answer is longer than {} MiB", MAX_ANSWER >> 20),
+            AskError::Incomplete => write!(f, "incomplete answer after {} s", PATIENCE.as_secs()),
+        }
+    }
+}
+
+impl Error for AskError {}
+
+impl From<io::Error> for AskError {
+    fn from(e: io::Error) -> Self {
+        AskError::Io(e)
+    }
+}
+
 /// Sends a request and reads to the end. An unreachable server counts as no answer.
-fn ask(address: &str, question: &[u8]) -> Result<Vec<u8>, String> {
+fn ask(address: &str, question: &[u8]) -> Result<Vec<u8>, AskError> {
     let start = Instant::now();
     let left = || PATIENCE.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
-    let io = |e: std::io::Error| e.to_string();
-    let mut failed = "no address".to_string();
-    for to in address.to_socket_addrs().map_err(io)? {
+    let mut failed = AskError::NoAddress;
+    for to in address.to_socket_addrs()? {
         let mut stream = match TcpStream::connect_timeout(&to, left()) {
             Ok(stream) => stream,
             Err(e) => {
-                failed = e.to_string();
+                failed = e.into();
                 continue;
             }
         };
-        stream.set_write_timeout(Some(left())).map_err(io)?;
-        stream.write_all(question).map_err(io)?;
+        stream.set_write_timeout(Some(left()))?;
+        stream.write_all(question)?;
         let mut answer = Vec::new();
         let mut part = [0; 16_384];
         loop {
-            stream.set_read_timeout(Some(left())).map_err(io)?;
-            match stream.read(&mut part).map_err(io)? {
+            stream.set_read_timeout(Some(left()))?;
+            match stream.read(&mut part)? {
                 0 => return Ok(answer),
                 n => answer.extend_from_slice(&part[..n]),
             }
             if answer.len() as u64 > MAX_ANSWER {
-                return Err(format!("the answer is longer than {} MiB", MAX_ANSWER >> 20));
+                return Err(AskError::TooLong);
             }
             if start.elapsed() > PATIENCE {
-                return Err(format!("incomplete answer after {} s", PATIENCE.as_secs()));
+                return Err(AskError::Incomplete);
             }
         }
     }
@@ -73,7 +106,7 @@ fn ask(address: &str, question: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// HTTP 1.0: no connection that stays, no chunks.
-fn get(url: &str) -> Result<Vec<u8>, String> {
+fn get(url: &str) -> Result<Vec<u8>, AskError> {
     let rest = url.strip_prefix("http://").unwrap_or(url);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let has_port = host.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
@@ -89,7 +122,7 @@ fn reply(source: &SourceSettings, library: Option<&Nvml>) -> Reply {
     let bytes = match &source.kind {
         SourceKind::Prometheus(url) | SourceKind::Orca(url) => get(url),
         SourceKind::Haproxy(address) => ask(address, b""),
-        SourceKind::OrcaStream(_) => Err("its reports are pushed".to_string()),
+        SourceKind::OrcaStream(_) => return Reply::Failed("its reports are pushed".into()),
         SourceKind::Nvml(gpu) => {
             return match library.map(|nvml| nvml.values(Instant::now(), gpu, &source.gpu_values())) {
                 Some(Ok(values)) => Reply::Values(values),
@@ -98,7 +131,7 @@ fn reply(source: &SourceSettings, library: Option<&Nvml>) -> Reply {
             };
         }
     };
-    bytes.map_or_else(Reply::Failed, Reply::Bytes)
+    bytes.map_or_else(|e| Reply::Failed(e.to_string()), Reply::Bytes)
 }
 
 /// Starts the queries. A configured library must be present; everything else may appear later.

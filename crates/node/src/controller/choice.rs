@@ -1,12 +1,11 @@
 //! Services whose device is chosen through Prometheus: sends the choosers' queries, and passes their choices to the controller.
 
 use super::Command;
-use crate::http::client::{Ask, ask};
+use super::query::query;
 use pointsman_balance::DeviceNumber;
 use pointsman_balance::config::PrometheusChoice;
 use pointsman_balance::controller::Input as ToController;
 use pointsman_balance::mcdm::chooser::{Chooser, Input, Output};
-use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
 use std::collections::BTreeSet;
 use std::time::Instant;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -93,7 +92,6 @@ async fn run(
     };
     say(format!("queries {} for {}", choice.url, weights(&choice)));
     let start = Instant::now();
-    let url = format!("{}{QUERY_PATH}", choice.url.trim_end_matches('/'));
     let patience = choice.settings.patience;
     let mut chooser = Chooser::new(choice.settings.clone());
     loop {
@@ -105,14 +103,9 @@ async fn run(
         for output in chooser.step(start.elapsed(), input) {
             match output {
                 Output::Query { id, promql } => {
-                    let (url, tell) = (url.clone(), tell.clone());
+                    let (url, tell) = (choice.url.clone(), tell.clone());
                     tokio::spawn(async move {
-                        let body = Some(("application/x-www-form-urlencoded", form(&promql)));
-                        let asked =
-                            ask(Ask { method: "POST", url: &url, body, ..Ask::default() }, patience).await;
-                        let result = asked.map_err(|e| e.to_string()).and_then(|(status, body)| {
-                            samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))
-                        });
+                        let result = query(&url, &promql, patience).await;
                         let _ = tell.send(Input::Answer { id, result });
                     });
                 }

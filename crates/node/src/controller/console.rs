@@ -15,6 +15,7 @@ use pointsman_wire::text::{percent_decoded, percent_encoded};
 use ring::{hmac, rand};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
@@ -188,7 +189,7 @@ impl User<'_> {
             Some("reset") => None,
             _ => match form::document(fields) {
                 Ok(document) => Some(document.to_string()),
-                Err(why) => return self.policy(service, Some((400, failed(why)))).await,
+                Err(e) => return self.policy(service, Some((400, failed(e.to_string())))).await,
             },
         };
         let wish = form::set(service, document.as_deref());
@@ -236,14 +237,26 @@ impl User<'_> {
     }
 }
 
+/// The system has no random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRandom;
+
+impl fmt::Display for NoRandom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the system has no random numbers")
+    }
+}
+
+impl std::error::Error for NoRandom {}
+
 impl Console {
     /// A console with a new key for its forms.
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn new(commands: mpsc::UnboundedSender<Command>, secure: bool) -> Result<Console, String> {
+    pub fn new(commands: mpsc::UnboundedSender<Command>, secure: bool) -> Result<Console, NoRandom> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &rand::SystemRandom::new());
-        let key = key.map_err(|_| "the system has no random numbers".to_string())?;
+        let key = key.map_err(|_| NoRandom)?;
         let (streams, feed) = (Arc::new(Semaphore::new(STREAMS)), Arc::new(Feed::new()));
         Ok(Console { commands, key, secure, streams, feed })
     }

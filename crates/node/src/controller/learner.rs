@@ -2,15 +2,15 @@
 //! between switch, desk and [`Driver`].
 
 use super::files::{self, FileError};
-use crate::http::client::{Ask, ask};
+use super::query::query;
 use pointsman_balance::config::{ClientsSource, LearnConfig};
 use pointsman_balance::controller::{Controllers, Program, Request};
 use pointsman_balance::learn::driver::{Input, Output, Situation};
 use pointsman_balance::learn::{
-    Class, Clients, Decision, Driver, ServiceWeights, Standing, State, of_classes,
+    Class, Clients, ClientsError, Decision, Driver, DriverError, ServiceWeights, Standing, State, of_classes,
 };
-use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
 use pointsman_balance::{DeviceNumber, Rack};
+use pointsman_control::RpcError;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt;
 use pointsman_decide::{Kept, LearnerError, TableError};
@@ -29,7 +29,7 @@ pub struct Answer {
     /// The learner that sent the query: a stopped one gets no answer.
     learner: u64,
     round: u64,
-    result: Result<Vec<Clients>, String>,
+    result: Result<Vec<Clients>, ClientsError>,
 }
 
 /// A learner's request to its owner.
@@ -111,6 +111,26 @@ impl fmt::Display for KeptError {
 
 impl Error for KeptError {}
 
+/// Why a learner does not begin.
+#[derive(Debug)]
+enum BeginError {
+    /// Its saved state.
+    Kept(KeptError),
+    /// Its settings, or the program.
+    Driver(DriverError),
+}
+
+impl fmt::Display for BeginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BeginError::Kept(e) => e.fmt(f),
+            BeginError::Driver(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Error for BeginError {}
+
 /// Loads the learner state of a configuration. A missing file means an empty state.
 pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, KeptError> {
     let Some(name) = &config.table else { return Ok(None) };
@@ -183,12 +203,12 @@ impl Learner {
         }
     }
 
-    fn begin(&mut self, basis: &Basis, file: &Rack) -> Result<(Running, String), String> {
+    fn begin(&mut self, basis: &Basis, file: &Rack) -> Result<(Running, String), BeginError> {
         let config = &basis.config;
-        let found = kept(config, &self.folder).map_err(|e| e.to_string())?;
+        let found = kept(config, &self.folder).map_err(BeginError::Kept)?;
         let seed = config.seed.unwrap_or_else(random_seed);
         let start = found.clone().unwrap_or_default();
-        let driver = Driver::new(config, file, &start, &self.info, seed).map_err(|e| e.to_string())?;
+        let driver = Driver::new(config, file, &start, &self.info, seed).map_err(BeginError::Driver)?;
         let updates: u64 = driver.standing().map(|s| s.updates).sum();
         let knowledge = match (&config.table, found) {
             (Some(name), Some(_)) => format!(", with {updates} updates in {name}"),
@@ -221,7 +241,7 @@ impl Learner {
     }
 
     /// The switch answered.
-    pub fn devices(&mut self, id: u64, result: Result<Vec<p4rt::Entity>, String>) -> Vec<Wish> {
+    pub fn devices(&mut self, id: u64, result: Result<Vec<p4rt::Entity>, RpcError>) -> Vec<Wish> {
         match self.open.remove(&id) {
             Some((learner, round)) if learner == self.number => self.step(Input::Devices { round, result }),
             _ => Vec::new(),
@@ -322,7 +342,7 @@ impl Drop for Learner {
 }
 
 /// Client metrics from a Prometheus server, for each of these classes of servers.
-async fn clients(source: &ClientsSource, classes: &[String]) -> Result<Vec<Clients>, String> {
+async fn clients(source: &ClientsSource, classes: &[String]) -> Result<Vec<Clients>, ClientsError> {
     let loss = async {
         match &source.loss {
             Some(promql) => numbers(source, promql, classes).await,
@@ -333,23 +353,19 @@ async fn clients(source: &ClientsSource, classes: &[String]) -> Result<Vec<Clien
     p99.into_iter().zip(loss).map(|(p99, loss)| seen(p99, loss)).collect()
 }
 
-fn seen(p99: f64, loss: f64) -> Result<Clients, String> {
+fn seen(p99: f64, loss: f64) -> Result<Clients, ClientsError> {
     if loss.is_finite() && !(0.0..=1.0).contains(&loss) {
-        return Err(format!("learn.clients.loss is {loss}: expected a ratio from 0 to 1"));
+        return Err(ClientsError::Loss(loss));
     }
     if p99 < 0.0 {
-        return Err(format!("learn.clients.p99_ms is {p99}: expected milliseconds"));
+        return Err(ClientsError::P99(p99));
     }
     // No requests at all make both NaN.
     let loss = if loss.is_nan() { 0.0 } else { loss };
     Ok(Clients { p99_ms: Some(p99).filter(|p| !p.is_nan()), loss })
 }
 
-async fn numbers(source: &ClientsSource, promql: &str, classes: &[String]) -> Result<Vec<f64>, String> {
-    let url = format!("{}{QUERY_PATH}", source.url.trim_end_matches('/'));
-    let body = Some(("application/x-www-form-urlencoded", form(promql)));
-    let request = Ask { method: "POST", url: &url, body, ..Ask::default() };
-    let (status, body) = ask(request, source.patience).await.map_err(|e| e.to_string())?;
-    let found = samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))?;
-    of_classes(&found, classes).map_err(|e| format!("`{promql}` {e}"))
+async fn numbers(source: &ClientsSource, promql: &str, classes: &[String]) -> Result<Vec<f64>, ClientsError> {
+    let found = query(&source.url, promql, source.patience).await.map_err(ClientsError::Query)?;
+    of_classes(&found, classes).map_err(|e| ClientsError::Classes(promql.to_string(), e))
 }

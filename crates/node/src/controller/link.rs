@@ -9,10 +9,10 @@ use pointsman_session::{Input, Output, Request, Response};
 use pointsman_topology::HOST_PORT;
 use std::error::Error;
 use std::future::poll_fn;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -172,17 +172,45 @@ impl Link {
     }
 }
 
+/// Why there is no connection to a switch.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    /// This is not the address of one.
+    Address(String, tonic::transport::Error),
+    /// The settings of TLS are wrong.
+    Tls(tonic::transport::Error),
+    /// It cannot be reached.
+    Unreached(tonic::transport::Error),
+    /// It refuses a stream of messages, with these words.
+    Refused(String),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Address(address, e) => {
+                write!(f, "`{address}` is not the address of a switch: {e}: {HOST_PORT}")
+            }
+            ConnectError::Tls(e) => f.write_str(&innermost(e)),
+            ConnectError::Unreached(e) => f.write_str(&untrusted(e).unwrap_or_else(|| unreached(e))),
+            ConnectError::Refused(words) => f.write_str(words),
+        }
+    }
+}
+
+impl Error for ConnectError {}
+
 /// Connects to a switch.
 pub(crate) async fn channel(
     address: String,
     keepalive: (Duration, Duration),
     tls: Option<ClientTlsConfig>,
-) -> Result<Channel, String> {
+) -> Result<Channel, ConnectError> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-        .map_err(|e| format!("`{address}` is not the address of a switch: {e}: {HOST_PORT}"))?;
+        .map_err(|e| ConnectError::Address(address, e))?;
     if let Some(tls) = tls {
-        endpoint = endpoint.tls_config(tls).map_err(|e| innermost(&e))?;
+        endpoint = endpoint.tls_config(tls).map_err(ConnectError::Tls)?;
     }
     let endpoint = endpoint
         .connect_timeout(CONNECT)
@@ -190,7 +218,7 @@ pub(crate) async fn channel(
         .http2_keep_alive_interval(keepalive.0)
         .keep_alive_timeout(keepalive.1)
         .keep_alive_while_idle(true);
-    endpoint.connect().await.map_err(|e| untrusted(&e).unwrap_or_else(|| unreached(&e)))
+    endpoint.connect().await.map_err(ConnectError::Unreached)
 }
 
 /// Why a switch cannot be reached, and what to do.
@@ -223,7 +251,7 @@ fn ended(status: &tonic::Status) -> String {
 
 /// Connects, opens the stream channel and forwards its messages.
 async fn connect(
-    channel: impl Future<Output = Result<Channel, String>>,
+    channel: impl Future<Output = Result<Channel, ConnectError>>,
     number: u64,
     news: mpsc::Sender<News>,
 ) {
@@ -236,9 +264,9 @@ async fn connect(
         let responses = client
             .stream_channel(UnboundedReceiverStream::new(requests))
             .await
-            .map_err(|e| e.message().to_string())?
+            .map_err(|e| ConnectError::Refused(e.message().to_string()))?
             .into_inner();
-        Ok::<_, String>((Connection { client, stream }, responses))
+        Ok::<_, ConnectError>((Connection { client, stream }, responses))
     };
     match tokio::time::timeout(PATIENCE, attempt).await {
         Ok(Ok((live, mut responses))) => {
@@ -260,7 +288,7 @@ async fn connect(
             }
         }
         Ok(Err(reason)) => {
-            let _ = news.send(lost(reason)).await;
+            let _ = news.send(lost(reason.to_string())).await;
         }
         Err(_) => {
             let _ = news.send(lost(format!("no answer within {} s", PATIENCE.as_secs()))).await;
@@ -334,7 +362,7 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address").to_string();
         drop(free);
-        let why = channel(address, KEEPALIVE, None).await.expect_err("nothing listens");
+        let why = channel(address, KEEPALIVE, None).await.expect_err("nothing listens").to_string();
         assert!(why.starts_with("Connection refused"), "{why}");
         assert!(why.ends_with(": does the switch run, with this address in --p4runtime?"), "{why}");
         let late = io::Error::from(io::ErrorKind::TimedOut);

@@ -3,7 +3,14 @@
 use super::Command;
 use super::reload::{PATIENCE, Seen, Watched};
 use pointsman_balance::config::{MemberSource, Origin};
+use pointsman_balance::members::ListError;
+use std::fmt;
 use std::path::Path;
+
+/// A source's list cannot be read.
+pub(super) fn unread(why: impl fmt::Display) -> ListError {
+    ListError::Unreadable(why.to_string())
+}
 
 /// One file.
 struct List {
@@ -41,11 +48,12 @@ impl List {
         let text = if seen == Seen::Changing {
             self.changing = before + 1;
             let path = self.file.path().display();
-            (self.changing == PATIENCE)
-                .then(|| Err(format!("{path} changes all the time: write it at once and rename it")))
+            (self.changing == PATIENCE).then(|| {
+                Err(unread(format_args!("{path} changes all the time: write it at once and rename it")))
+            })
         } else if seen == Seen::New || asked || before >= PATIENCE {
             self.file.take();
-            Some(self.file.text().map(str::to_string))
+            Some(self.file.text().map(str::to_string).map_err(unread))
         } else {
             None
         };
@@ -67,7 +75,7 @@ mod tests {
         }
     }
 
-    fn texts(news: Vec<Command>) -> Vec<Result<String, String>> {
+    fn texts(news: Vec<Command>) -> Vec<Result<String, ListError>> {
         let of = |c| match c {
             Command::Members { source, text } => {
                 assert_eq!(source, "pool");
@@ -88,7 +96,10 @@ mod tests {
         let (mut lists, file) = (Lists::default(), folder.0.join("members.json"));
         let mut look = |asked| texts(lists.look(&rack.sources, &folder.0, asked));
         let first = look(false);
-        assert!(matches!(&first[..], [Err(why)] if why.contains("members.json: No such file")), "{first:?}");
+        assert!(
+            matches!(&first[..], [Err(why)] if why.to_string().contains("members.json: No such file")),
+            "{first:?}"
+        );
         assert!(look(false).is_empty(), "said once");
         std::fs::write(&file, "[").expect("a file");
         assert!(look(false).is_empty(), "the first look");

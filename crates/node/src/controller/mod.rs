@@ -9,6 +9,7 @@ pub mod link;
 mod lists;
 mod polls;
 mod pump;
+mod query;
 pub(crate) mod reload;
 mod resolve;
 
@@ -202,7 +203,7 @@ async fn ask(commands: &mpsc::UnboundedSender<Command>, request: http::Request) 
 
 /// Whether the controller does its work.
 async fn ready(commands: &mpsc::UnboundedSender<Command>) -> Readiness {
-    asked(commands, Command::Ready).await.unwrap_or_else(|| Err("shutting down".to_string()))
+    asked(commands, Command::Ready).await.unwrap_or_else(|| Readiness::NotReady("shutting down".into()))
 }
 
 /// Serves metrics on `listener`.
@@ -283,7 +284,12 @@ fn look(rack: &Rack, folder: &Path) -> Result<Opened, OpenError> {
         Err(e) => return Err(OpenError::File(FileError::Unreadable(path.clone(), e))),
     };
     let restored = opened.desk.restore(unix_ms(), &text);
-    let effects = restored.map_err(|e| OpenError::File(FileError::Wrong(path.clone(), e.to_string())))?;
+    let effects = restored.map_err(|e| {
+        OpenError::File(FileError::Wrong(
+            path.clone(),
+            format!("{e}; move the file away to start from the rack file"),
+        ))
+    })?;
     for effect in effects {
         match effect {
             Effect::Say(line) => opened.notes.push(line),

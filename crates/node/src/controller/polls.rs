@@ -1,8 +1,10 @@
 //! Sources of members that are asked, over HTTP or DNS.
 
+use super::lists::unread;
 use super::{Command, resolve};
 use crate::http::client::{Ask, ask};
 use pointsman_balance::config::{MemberSource, Origin};
+use pointsman_balance::members::ListError;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
@@ -61,11 +63,13 @@ async fn run(source: MemberSource, commands: UnboundedSender<Command>) {
     }
 }
 
-async fn over_http(url: &str) -> Result<String, String> {
+async fn over_http(url: &str) -> Result<String, ListError> {
     match ask(Ask { method: "GET", url, ..Ask::default() }, PATIENCE).await {
-        Err(e) => Err(e.to_string()),
-        Ok((200, body)) => String::from_utf8(body).map_err(|_| format!("{url}: the answer is not text")),
-        Ok((status, _)) => Err(format!("{url}: status {status}")),
+        Err(e) => Err(unread(e)),
+        Ok((200, body)) => {
+            String::from_utf8(body).map_err(|_| unread(format_args!("{url}: the answer is not text")))
+        }
+        Ok((status, _)) => Err(unread(format_args!("{url}: status {status}"))),
     }
 }
 
@@ -114,9 +118,9 @@ mod tests {
                 _ => panic!("another command"),
             };
             assert_eq!(next().await, Ok("[]".to_string()));
-            let e = next().await.expect_err("an error");
+            let e = next().await.expect_err("an error").to_string();
             assert!(e.ends_with("/targets: status 500"), "{e}");
-            let e = next().await.expect_err("an error");
+            let e = next().await.expect_err("an error").to_string();
             assert!(e.ends_with("/targets: the answer is not text"), "{e}");
             polls.follow(&[]);
             assert!(polls.running.is_empty());

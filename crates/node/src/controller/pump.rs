@@ -21,6 +21,7 @@ use group::{Group, api_request, is_of_member};
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::controller::{Controllers, Event, Input, Limiter, Program, Response, Status};
+use pointsman_balance::members::ListError;
 use pointsman_balance::trust::ReportKey;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ pub enum Command {
         /// The source.
         source: String,
         /// The list.
-        text: Result<String, String>,
+        text: Result<String, ListError>,
     },
     /// A line for the operator.
     Say(String),
@@ -290,12 +291,7 @@ impl Pump {
     fn linked(&mut self, switch: usize, input: pointsman_session::Input) {
         match Input::from(input) {
             Input::Response { id, result } if Learner::is_own(id) => {
-                let result = match result {
-                    Ok(Response::Read(entities)) => Ok(entities),
-                    Ok(_) => Err("the answer belongs to another kind of request".to_string()),
-                    Err(e) => Err(format!("{} ({:?})", e.message, e.code)),
-                };
-                let wishes = self.learner.devices(id, result);
+                let wishes = self.learner.devices(id, result.and_then(Response::entities));
                 self.fulfil(wishes);
             }
             input => {
@@ -414,7 +410,7 @@ impl Pump {
     }
 
     /// A source's list.
-    fn listed(&mut self, at_ms: u64, source: &str, text: &Result<String, String>) {
+    fn listed(&mut self, at_ms: u64, source: &str, text: &Result<String, ListError>) {
         let text = text.as_ref().map(String::as_str).map_err(Clone::clone);
         let effects = self.desk.listed(at_ms, source, text);
         self.perform(effects);
@@ -488,8 +484,8 @@ impl Pump {
         });
         let late: Vec<String> = late.collect();
         match late.is_empty() {
-            true => self.group.as_ref().map_or(Ok(""), |g| g.ready()),
-            false => Err(late.join("; ")),
+            true => self.group.as_ref().map_or(Readiness::Ready(""), |g| g.ready()),
+            false => Readiness::NotReady(late.join("; ")),
         }
     }
 
@@ -513,9 +509,9 @@ impl Pump {
 
     fn save_file(&mut self, text: String) {
         let Some(path) = self.keep.clone() else { return };
-        let result = files::replace(&path, &text).map_err(|e| e.to_string());
+        let result = files::replace(&path, &text);
         match (&result, self.unsaved.take()) {
-            (Err(why), None) => self.warn(why.clone()),
+            (Err(e), None) => self.warn(e.to_string()),
             (Ok(()), Some(_)) => self.note(format!("{} can be saved again", path.display())),
             _ => {}
         }

@@ -1,12 +1,15 @@
 //! The watched files of a rack: detects complete changes, and decides whether to apply them.
 
+use super::files::FileError;
 use super::{Command, files, ms_of};
-use crate::rack_file;
+use crate::rack_file::{self, RackError};
 use pointsman_balance::Rack;
 use pointsman_balance::api::File;
 use pointsman_balance::config::reload;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fmt, io};
 
 /// After so many equal looks a file that cannot be read counts as lost: an editor that replaces a file may remove it first.
 pub(crate) const PATIENCE: u32 = 10;
@@ -16,17 +19,19 @@ pub(crate) const PATIENCE: u32 = 10;
 struct Look {
     modified: Option<SystemTime>,
     /// Its bytes, or why they cannot be read.
-    content: Result<Vec<u8>, String>,
+    content: Result<Vec<u8>, (io::ErrorKind, String)>,
 }
 
 impl Look {
     fn at(path: &Path) -> Look {
         let modified = std::fs::metadata(path).and_then(|m| m.modified()).ok();
-        Look { modified, content: std::fs::read(path).map_err(|e| e.to_string()) }
+        Look { modified, content: std::fs::read(path).map_err(|e| (e.kind(), e.to_string())) }
     }
 
-    fn text(&self) -> Result<&str, String> {
-        std::str::from_utf8(self.content.as_ref()?).map_err(|e| format!("it is not UTF-8: {e}"))
+    fn text(&self) -> io::Result<&str> {
+        let bytes = self.content.as_ref().map_err(|(kind, why)| io::Error::new(*kind, why.clone()))?;
+        let no_text = |e| io::Error::new(io::ErrorKind::InvalidData, format!("it is not UTF-8: {e}"));
+        std::str::from_utf8(bytes).map_err(no_text)
     }
 }
 
@@ -83,10 +88,10 @@ impl Watched {
     /// Its text at the last look.
     ///
     /// # Errors
-    /// It cannot be read: the file and why.
-    pub fn text(&self) -> Result<&str, String> {
+    /// It cannot be read.
+    pub fn text(&self) -> Result<&str, FileError> {
         let text = self.last.as_ref().map_or(Ok(""), Look::text);
-        text.map_err(|why| format!("cannot read {}: {why}", self.path.display()))
+        text.map_err(|e| FileError::Unreadable(self.path.clone(), e))
     }
 
     pub fn look(&mut self) -> Seen {
@@ -107,6 +112,35 @@ impl Watched {
         self.taken.clone_from(&self.last);
     }
 }
+
+/// Why a new description is not applied.
+#[derive(Debug)]
+enum Unapplied {
+    /// It cannot be read.
+    File(FileError),
+    /// It is wrong, or its keys are.
+    Rack(RackError),
+    /// It may be half of one, for these reasons.
+    Doubtful(PathBuf, Vec<String>),
+}
+
+impl fmt::Display for Unapplied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unapplied::File(e) => e.fmt(f),
+            Unapplied::Rack(e) => e.fmt(f),
+            Unapplied::Doubtful(path, doubts) => write!(
+                f,
+                "{}: not applied, possibly half-written: {}; to apply it anyway: kill -HUP {}",
+                path.display(),
+                doubts.join("; "),
+                std::process::id()
+            ),
+        }
+    }
+}
+
+impl Error for Unapplied {}
 
 /// The rack's description, the keys that it names, and the API's tokens.
 pub(super) struct Follower {
@@ -182,28 +216,23 @@ impl Follower {
             news.extend(notes.into_iter().map(Command::Say));
             news.push(match read {
                 Ok(rack) => Command::File { rack: Box::new(rack), of_ms: Some(of_ms) },
-                Err(why) => Command::Refused { file: File::Rack, of_ms, why },
+                Err(e) => Command::Refused { file: File::Rack, of_ms, why: e.to_string() },
             });
         }
         news
     }
 
     /// The current description, unless it is doubtful. `notes` are for the operator.
-    fn description(&mut self, asked: bool, notes: &mut Vec<String>) -> Result<Rack, String> {
+    fn description(&mut self, asked: bool, notes: &mut Vec<String>) -> Result<Rack, Unapplied> {
         let path = &self.rack.path;
-        let text = self.rack.text()?.to_string();
+        let text = self.rack.text().map_err(Unapplied::File)?.to_string();
         let mut note = |line: &str| notes.push(line.to_string());
-        let rack = rack_file::complete(path, &text, &mut note).map_err(|e| e.to_string())?;
+        let rack = rack_file::complete(path, &text, &mut note).map_err(Unapplied::Rack)?;
         let doubts = reload::doubts((&self.in_force.0, &self.in_force.1), (&rack, &text));
         let confirmed = asked && self.refused.as_ref() == Some(&text);
         if !doubts.is_empty() && !confirmed {
             self.refused = Some(text);
-            let pid = std::process::id();
-            return Err(format!(
-                "{}: not applied, possibly half-written: {}; to apply it anyway: kill -HUP {pid}",
-                path.display(),
-                doubts.join("; ")
-            ));
+            return Err(Unapplied::Doubtful(path.clone(), doubts));
         }
         self.refused = None;
         let keys = rack_file::key_file(path, &rack);

@@ -1,7 +1,9 @@
 //! Lookups in DNS for members: questions over UDP, or TCP if an answer does not fit.
 
-use crate::rack_file::random;
+use super::lists::unread;
+use crate::rack_file::{RackError, random};
 use pointsman_balance::config::{MemberSource, Origin};
+use pointsman_balance::members::ListError;
 use pointsman_balance::members::dns::{AFTER_FAILURE, Answer, Lookup, MessageError, Type, answer, question};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -27,7 +29,7 @@ enum LookupError {
     /// The machine has no DNS server.
     NoServer(Option<io::Error>),
     /// The system gives no random numbers.
-    Random(String),
+    Random(RackError),
     /// The server cannot be reached.
     Socket(SocketAddr, io::Error),
     /// It did not answer.
@@ -45,7 +47,7 @@ impl fmt::Display for LookupError {
             LookupError::NoServer(None) => {
                 write!(f, "{RESOLV_CONF} names no server; write `dns_server` in rack.toml")
             }
-            LookupError::Random(why) => f.write_str(why),
+            LookupError::Random(e) => e.fmt(f),
             LookupError::Socket(server, e) => write!(f, "DNS server {server}: {e}"),
             LookupError::Silent(server) => write!(f, "DNS server {server} does not answer"),
             LookupError::Message(server, e) => write!(f, "DNS server {server}: {e}"),
@@ -116,7 +118,7 @@ async fn over_tcp(server: SocketAddr, name: &str, of: Type, id: u16) -> Result<A
 async fn ask(servers: &[SocketAddr], name: &str, of: Type) -> Result<Answer, LookupError> {
     let mut last = LookupError::NoServer(None);
     for server in servers {
-        let id = u16::from_be_bytes(random().map_err(|e| LookupError::Random(e.to_string()))?);
+        let id = u16::from_be_bytes(random().map_err(LookupError::Random)?);
         let result = match over_udp(*server, name, of, id).await {
             Err(LookupError::Message(_, MessageError::Truncated)) => over_tcp(*server, name, of, id).await,
             result => result,
@@ -130,18 +132,19 @@ async fn ask(servers: &[SocketAddr], name: &str, of: Type) -> Result<Answer, Loo
 }
 
 /// The list of a source's members as JSON, or why there is none, and how long to wait before the next lookup.
-pub(super) async fn list(source: &MemberSource) -> (Result<String, String>, Duration) {
+pub(super) async fn list(source: &MemberSource) -> (Result<String, ListError>, Duration) {
     let Origin::Dns { name, server, kind } = &source.origin else {
-        return (Err("not a source in DNS".to_string()), AFTER_FAILURE);
+        return (Err(unread("not a source in DNS")), AFTER_FAILURE);
     };
     let mut lookup = Lookup::new(source, name, *kind);
+    let of_name = |e: LookupError| unread(format_args!("{name}: {e}"));
     let result = async {
-        let servers = servers(*server).map_err(|e| e.to_string())?;
+        let servers = servers(*server).map_err(unread)?;
         while let Some((host, of)) = lookup.next().cloned() {
-            lookup.answered(ask(&servers, &host, of).await.map_err(|e| format!("{name}: {e}"))?);
+            lookup.answered(ask(&servers, &host, of).await.map_err(of_name)?);
         }
-        let (documents, pause) = lookup.list().map_err(|e| format!("{name}: {e}"))?;
-        serde_json::to_string(&documents).map(|text| (text, pause)).map_err(|e| e.to_string())
+        let (documents, pause) = lookup.list().map_err(|e| unread(format_args!("{name}: {e}")))?;
+        serde_json::to_string(&documents).map(|text| (text, pause)).map_err(unread)
     };
     match result.await {
         Ok((text, pause)) => (Ok(text), pause),
@@ -247,13 +250,13 @@ mod tests {
             let (none, _) = super::list(&source("nothing.example", server)).await;
             assert_eq!(none, Ok("[]".to_string()));
             let (failed, pause) = super::list(&source("broken.example", server)).await;
-            let why = failed.expect_err("a failure");
+            let why = failed.expect_err("a failure").to_string();
             assert_eq!(why, format!("broken.example: DNS server {server}: the server failed (SERVFAIL)"));
             assert_eq!(pause, AFTER_FAILURE);
             serving.abort();
             let _ = serving.await;
             let (failed, _) = super::list(&source("_web._tcp.example", server)).await;
-            let why = failed.expect_err("a server that is gone");
+            let why = failed.expect_err("a server that is gone").to_string();
             assert!(why.starts_with(&format!("_web._tcp.example: DNS server {server}")), "{why}");
         });
     }

@@ -8,7 +8,13 @@ use std::time::Duration;
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whether a part can do its work, with a note if there is one; otherwise why not.
-pub type Readiness = Result<&'static str, String>;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It can. The note may be empty.
+    Ready(&'static str),
+    /// It cannot, for this reason.
+    NotReady(String),
+}
 
 fn plain(status: u16, text: &str) -> Response {
     Response {
@@ -37,10 +43,10 @@ where
     }
     Some(match tokio::time::timeout(patience, ready()).await {
         Err(_) => plain(503, &format!("no answer within {} s", patience.as_secs_f64())),
-        Ok(Err(why)) if asks_readiness => plain(503, &format!("not ready: {why}")),
-        Ok(Ok("")) if asks_readiness => plain(200, "ready"),
-        Ok(Ok(note)) if asks_readiness => plain(200, &format!("ready: {note}")),
-        Ok(_) => plain(200, "alive"),
+        Ok(_) if !asks_readiness => plain(200, "alive"),
+        Ok(Readiness::NotReady(why)) => plain(503, &format!("not ready: {why}")),
+        Ok(Readiness::Ready("")) => plain(200, "ready"),
+        Ok(Readiness::Ready(note)) => plain(200, &format!("ready: {note}")),
     })
 }
 
@@ -62,18 +68,21 @@ mod tests {
 
     #[test]
     fn answers() {
-        assert_eq!(ask("GET", "/readyz", Some(Ok("standby"))), Some((200, "ready: standby\n".into())));
+        assert_eq!(
+            ask("GET", "/readyz", Some(Readiness::Ready("standby"))),
+            Some((200, "ready: standby\n".into()))
+        );
         let both = |ready: Option<Readiness>| {
             ["/healthz", "/readyz?x"].map(|path| ask("GET", path, ready.clone()).expect("its path"))
         };
-        assert_eq!(both(Some(Ok(""))), [(200, "alive\n".into()), (200, "ready\n".into())]);
+        assert_eq!(both(Some(Readiness::Ready(""))), [(200, "alive\n".into()), (200, "ready\n".into())]);
         assert_eq!(
-            both(Some(Err("no switch".into()))),
+            both(Some(Readiness::NotReady("no switch".into()))),
             [(200, "alive\n".into()), (503, "not ready: no switch\n".into())]
         );
         let late: (u16, String) = (503, "no answer within 0.01 s\n".into());
         assert_eq!(both(None), [late.clone(), late]);
-        assert_eq!(ask("GET", "/metrics", Some(Ok(""))), None);
-        assert_eq!(ask("POST", "/readyz", Some(Ok(""))).map(|(status, _)| status), Some(405));
+        assert_eq!(ask("GET", "/metrics", Some(Readiness::Ready(""))), None);
+        assert_eq!(ask("POST", "/readyz", Some(Readiness::Ready(""))).map(|(status, _)| status), Some(405));
     }
 }

@@ -1,5 +1,6 @@
 //! Why a memory server cannot run.
 
+use super::SMALLEST;
 use super::verbs::VerbsError;
 use pointsman_ports::PortError;
 use pointsman_roce::HostError;
@@ -50,3 +51,28 @@ impl fmt::Display for MemoryError {
 }
 
 impl Error for MemoryError {}
+
+/// What is wrong with an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ArgumentError {
+    /// This is not a size.
+    Size(String),
+    /// So many bytes are too few.
+    Small(u64),
+    /// This is not a share.
+    Share(String),
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArgumentError::Size(text) => {
+                write!(f, "'{text}' is not a size: write a number of bytes, such as 4096, 512MB or 8GB")
+            }
+            ArgumentError::Small(size) => write!(f, "{size} bytes: give at least {SMALLEST}"),
+            ArgumentError::Share(text) => write!(f, "'{text}' is not a share: write a number from 0 to 1"),
+        }
+    }
+}
+
+impl Error for ArgumentError {}

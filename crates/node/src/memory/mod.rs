@@ -6,6 +6,7 @@ mod setup;
 mod verbs;
 
 pub use client::{Client, ClientError};
+use error::ArgumentError;
 pub use error::MemoryError;
 pub use verbs::{CallError, VerbsError};
 
@@ -85,19 +86,16 @@ pub struct Args {
 }
 
 /// The argument of --size.
-fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a size: write a number of bytes, such as 4096, 512MB or 8GB");
+fn size(text: &str) -> Result<u64, ArgumentError> {
+    let wrong = || ArgumentError::Size(text.to_string());
     let size = with_unit(text, &[("", 1)]).or_else(|| bytes(text)).ok_or_else(wrong)?;
-    if size < SMALLEST { Err(format!("{size} bytes: give at least {SMALLEST}")) } else { Ok(size) }
+    if size < SMALLEST { Err(ArgumentError::Small(size)) } else { Ok(size) }
 }
 
 /// The argument of --lose.
-fn share(text: &str) -> Result<f64, String> {
-    let fits = |share: &f64| (0.0..=1.0).contains(share);
-    text.parse()
-        .ok()
-        .filter(fits)
-        .ok_or_else(|| format!("'{text}' is not a share: write a number from 0 to 1"))
+fn share(text: &str) -> Result<f64, ArgumentError> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| ArgumentError::Share(text.to_string()))
 }
 
 /// Bytes of memory that programs can still get, if the kernel says so.

@@ -2,6 +2,7 @@
 
 use super::{Labels, Page, labelled, one};
 use crate::http::Task;
+use crate::http::health::Readiness;
 use pointsman_ports::Counters;
 use pointsman_roce::{ChannelStats, HostStats};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,5 +140,5 @@ pub fn serve(listener: TcpListener, figures: Arc<Mutex<Figures>>) -> Task<'stati
         let page = figures.lock().unwrap_or_else(PoisonError::into_inner).page();
         async move { Some(page) }
     };
-    super::serve(listener, "memory", page, || async { Ok("") })
+    super::serve(listener, "memory", page, || async { Readiness::Ready("") })
 }

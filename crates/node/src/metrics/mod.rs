@@ -250,7 +250,8 @@ pub fn serve_controller<C: Send + 'static>(
     };
     let ready = move || {
         let commands = others.clone();
-        async move { asked(&commands, ready).await.unwrap_or_else(|| Err("shutting down".to_string())) }
+        let none = || Readiness::NotReady("shutting down".into());
+        async move { asked(&commands, ready).await.unwrap_or_else(none) }
     };
     serve(listener, Part { component: "controller", certificates }, page, ready)
 }

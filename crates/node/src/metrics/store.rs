@@ -3,6 +3,7 @@
 use super::certificates::Certificates;
 use super::{Page, Part, labelled, one};
 use crate::http::Task;
+use crate::http::health::Readiness;
 use pointsman_store::{ChainStats, Place, PortFigures, Stats};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
@@ -158,7 +159,7 @@ pub fn serve(
             (_, false) => Some("the node is not in its chain yet: see the log"),
             _ => None,
         };
-        async move { why.map_or(Ok(""), |why| Err(why.to_string())) }
+        async move { why.map_or(Readiness::Ready(""), |why| Readiness::NotReady(why.into())) }
     };
     super::serve(listener, Part { component: "store", certificates }, page, ready)
 }

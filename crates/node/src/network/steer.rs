@@ -173,9 +173,9 @@ impl Steering {
     fn ready(&self) -> Readiness {
         let wrong = self.controller.switches().find(|s| !s.in_sync);
         match wrong.map(|s| (s.state, s.name)) {
-            None => Ok(""),
-            Some((State::Disconnected, name)) => Err(format!("no connection to {name}")),
-            Some((_, name)) => Err(format!("{name} does not hold its entries yet")),
+            None => Readiness::Ready(""),
+            Some((State::Disconnected, name)) => Readiness::NotReady(format!("no connection to {name}")),
+            Some((_, name)) => Readiness::NotReady(format!("{name} does not hold its entries yet")),
         }
     }
 }

@@ -10,8 +10,10 @@ use crate::metrics::certificates::Certificates;
 use crate::service;
 use crate::switch::tls::TlsError;
 use clap::builder::RangedU64ValueParser;
-use pointsman_store::{Config, Idle, Member, Pool, Timing};
+use pointsman_store::{Config, Idle, Member, Pool, Timing, ViewError};
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -106,11 +108,30 @@ pub struct Args {
     pub metrics: Option<SocketAddr>,
 }
 
-fn peer(text: &str) -> Result<(String, SocketAddr), String> {
-    let wrong = || "expected NAME=ADDRESS:PORT, such as a=10.9.1.1:4792".to_string();
-    let (name, address) = text.split_once('=').ok_or_else(wrong)?;
-    let address = address.parse().map_err(|_| wrong())?;
-    Member::new(name, 0).map_err(|e| e.to_string())?;
+/// Why an argument is not a peer.
+#[derive(Debug)]
+enum PeerError {
+    /// It has another form.
+    Form,
+    /// The name is not that of a node.
+    Name(ViewError),
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PeerError::Form => f.write_str("expected NAME=ADDRESS:PORT, such as a=10.9.1.1:4792"),
+            PeerError::Name(e) => e.fmt(f),
+        }
+    }
+}
+
+impl Error for PeerError {}
+
+fn peer(text: &str) -> Result<(String, SocketAddr), PeerError> {
+    let (name, address) = text.split_once('=').ok_or(PeerError::Form)?;
+    let address = address.parse().map_err(|_| PeerError::Form)?;
+    Member::new(name, 0).map_err(PeerError::Name)?;
     Ok((name.to_string(), address))
 }
 

@@ -14,7 +14,9 @@ use pointsman_frontend::Define;
 use pointsman_ports::{PollMode, Want};
 use pointsman_stf::generator::Numbered;
 use pointsman_v1model::DEFAULT_MAX_DESCENDANTS;
+use std::error::Error;
 use std::ffi::OsString;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -281,12 +283,92 @@ pub fn source_of(json: &Path) -> Option<PathBuf> {
     [Some(next.clone()), above].into_iter().flatten().find(|p| p.is_file())
 }
 
+/// Why a switch cannot be started with its flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlagError {
+    /// The program is compiler output for BMv2.
+    Json {
+        /// The file.
+        file: PathBuf,
+        /// The source that it was probably made of.
+        source: Option<PathBuf>,
+    },
+    /// This flag of a port has BMv2's number for "none".
+    NonePort(&'static str),
+    /// The CPU port is 0.
+    CpuPortZero,
+    /// There are more interfaces than allowed.
+    Interfaces {
+        /// So many.
+        given: usize,
+        /// --max-port-count.
+        most: usize,
+    },
+    /// This flag needs --grpc-server-ssl.
+    NoSsl(&'static str),
+    /// Certificates are given twice.
+    TwoCertificates,
+    /// --grpc-server-ssl needs this flag.
+    SslNeeds(&'static str),
+    /// --grpc-server-with-client-auth needs a CA.
+    NoClientCa,
+    /// This flag of BMv2 cannot be followed; why, and what else to do.
+    Unsupported(&'static str),
+}
+
+impl fmt::Display for FlagError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlagError::Json { file, source } => {
+                let file = file.display();
+                write!(f, "{file} is compiler output for BMv2: this switch compiles P4 itself; ")?;
+                match source.as_ref().map(|source| source.display()) {
+                    Some(source) => {
+                        write!(f, "give {source}, or keep the script and add --p4-for-json {source}")
+                    }
+                    None => {
+                        f.write_str("give the .p4 file it was compiled from, or add --p4-for-json with it")
+                    }
+                }
+            }
+            FlagError::NonePort(flag) => write!(
+                f,
+                "{flag} {NO_PORT} means 'none' to BMv2, which still uses its low 9 bits, 511: omit {flag} \
+                 or choose a number that fits the program's PortId_t (up to 511)"
+            ),
+            FlagError::CpuPortZero => {
+                f.write_str("--cpu-port 0 is not allowed: choose another number, such as 510")
+            }
+            FlagError::Interfaces { given, most } => {
+                write!(
+                    f,
+                    "{given} interfaces are more than --max-port-count {most} allows: raise or omit it"
+                )
+            }
+            FlagError::NoSsl(flag) => write!(
+                f,
+                "{flag} has no effect without --grpc-server-ssl, and P4Runtime would be unencrypted: add it"
+            ),
+            FlagError::TwoCertificates => {
+                f.write_str("--grpc-server-ssl and --grpc-tls-cert are equivalent: give only one")
+            }
+            FlagError::SslNeeds(flag) => write!(f, "--grpc-server-ssl also needs {flag} FILE"),
+            FlagError::NoClientCa => f.write_str(
+                "--grpc-server-with-client-auth needs --grpc-server-cacert FILE, the CA of the clients' certificates",
+            ),
+            FlagError::Unsupported(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Error for FlagError {}
+
 impl Args {
     /// Resolves how the flags combine. Returns warnings about flags without effect.
     ///
     /// # Errors
     /// A flag is not supported and ignoring it would mislead.
-    pub fn review(&mut self) -> Result<Vec<String>, String> {
+    pub fn review(&mut self) -> Result<Vec<String>, FlagError> {
         // `--pcap prog.p4`: simple_switch takes a folder only after `=`.
         if self.file.is_none()
             && let Some(program) = self.pcap.take_if(|p| is_program(p))
@@ -324,7 +406,7 @@ impl Args {
         Ok(warnings)
     }
 
-    fn review_program(&mut self, warnings: &mut Vec<String>) -> Result<(), String> {
+    fn review_program(&mut self, warnings: &mut Vec<String>) -> Result<(), FlagError> {
         if self.no_p4 {
             if let Some(file) = self.file.take() {
                 warnings.push(format!("{} is not used because of --no-p4", file.display()));
@@ -348,43 +430,27 @@ impl Args {
             self.file = Some(source.clone());
             return Ok(());
         }
-        let remedy = match source_of(file) {
-            Some(source) => {
-                let source = source.display();
-                format!("give {source}, or keep the script and add --p4-for-json {source}")
-            }
-            None => "give the .p4 file it was compiled from, or add --p4-for-json with it".to_string(),
-        };
-        Err(format!(
-            "{} is compiler output for BMv2: this switch compiles P4 itself; {remedy}",
-            file.display()
-        ))
+        Err(FlagError::Json { file: file.clone(), source: source_of(file) })
     }
 
-    fn review_ports(&self) -> Result<(), String> {
+    fn review_ports(&self) -> Result<(), FlagError> {
         for (flag, port) in [("--cpu-port", self.cpu_port), ("--drop-port", self.drop_port)] {
             if port == NO_PORT {
-                return Err(format!(
-                    "{flag} {NO_PORT} means 'none' to BMv2, which still uses its low 9 bits, 511: omit {flag} \
-                     or choose a number that fits the program's PortId_t (up to 511)"
-                ));
+                return Err(FlagError::NonePort(flag));
             }
         }
         if self.cpu_port == 0 {
-            return Err("--cpu-port 0 is not allowed: choose another number, such as 510".to_string());
+            return Err(FlagError::CpuPortZero);
         }
         if let Some(most) = self.field.max_port_count
             && self.interface.len() > most
         {
-            return Err(format!(
-                "{} interfaces are more than --max-port-count {most} allows: raise or omit it",
-                self.interface.len()
-            ));
+            return Err(FlagError::Interfaces { given: self.interface.len(), most });
         }
         Ok(())
     }
 
-    fn review_tls(&mut self) -> Result<(), String> {
+    fn review_tls(&mut self) -> Result<(), FlagError> {
         let field = &mut self.field;
         let given = [
             ("--grpc-server-cert", field.grpc_server_cert.is_some()),
@@ -394,26 +460,18 @@ impl Args {
         ];
         if !field.grpc_server_ssl {
             return match given.iter().find(|(_, given)| *given) {
-                Some((flag, _)) => Err(format!(
-                    "{flag} has no effect without --grpc-server-ssl, and P4Runtime would be unencrypted: add it"
-                )),
+                Some((flag, _)) => Err(FlagError::NoSsl(flag)),
                 None => Ok(()),
             };
         }
         if self.grpc_tls_cert.is_some() {
-            return Err("--grpc-server-ssl and --grpc-tls-cert are equivalent: give only one".to_string());
+            return Err(FlagError::TwoCertificates);
         }
-        let missing = |flag| format!("--grpc-server-ssl also needs {flag} FILE");
-        self.grpc_tls_cert =
-            Some(field.grpc_server_cert.take().ok_or_else(|| missing("--grpc-server-cert"))?);
-        self.grpc_tls_key = Some(field.grpc_server_key.take().ok_or_else(|| missing("--grpc-server-key"))?);
+        let (cert, key) = (field.grpc_server_cert.take(), field.grpc_server_key.take());
+        self.grpc_tls_cert = Some(cert.ok_or(FlagError::SslNeeds("--grpc-server-cert"))?);
+        self.grpc_tls_key = Some(key.ok_or(FlagError::SslNeeds("--grpc-server-key"))?);
         if field.grpc_server_with_client_auth {
-            let ca = field.grpc_server_cacert.take();
-            self.grpc_tls_ca = Some(ca.ok_or_else(|| {
-                "--grpc-server-with-client-auth needs --grpc-server-cacert FILE, the CA of the clients' \
-                 certificates"
-                    .to_string()
-            })?);
+            self.grpc_tls_ca = Some(field.grpc_server_cacert.take().ok_or(FlagError::NoClientCa)?);
         }
         Ok(())
     }
@@ -452,7 +510,7 @@ impl Args {
 
 impl Field {
     /// Flags without which the switch would do something else than its user expects.
-    fn refuse(&self) -> Result<(), String> {
+    fn refuse(&self) -> Result<(), FlagError> {
         let refused = [
             (
                 self.packet_in.is_some(),
@@ -482,7 +540,7 @@ impl Field {
             ),
         ];
         match refused.iter().find(|(given, _)| *given) {
-            Some((_, message)) => Err((*message).to_string()),
+            Some((_, why)) => Err(FlagError::Unsupported(why)),
             None => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use super::runtime::{Handle, Runtime};
 use super::state_file::{self, Saved};
 use super::wires::Watch;
 use super::{Setup, Texts, build, serve, trace};
+use crate::http::health::Readiness;
 use crate::listen::listen;
 use crate::log::{Level, Log};
 use crate::metrics::Part;
@@ -56,11 +57,11 @@ async fn serve_metrics(listener: TcpListener, handle: Handle, certificates: Cert
         let handle = asked.clone();
         async move {
             match handle.call(|core| core.runs_a_program()).await {
-                Ok(true) => Ok(""),
-                Ok(false) => {
-                    Err("no program: none was given, and no controller has installed one".to_string())
-                }
-                Err(_) => Err("shutting down".to_string()),
+                Ok(true) => Readiness::Ready(""),
+                Ok(false) => Readiness::NotReady(
+                    "no program: none was given, and no controller has installed one".into(),
+                ),
+                Err(_) => Readiness::NotReady("shutting down".into()),
             }
         }
     };
@@ -198,8 +199,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, Box<dyn Error>> {
     let plain = args.log.open("switch");
     match args.review() {
         Ok(warnings) => warnings.iter().for_each(|w| plain.warn(&format!("warning: {w}"))),
-        Err(message) => {
-            plain.line(Level::Error, &message, &[]);
+        Err(e) => {
+            plain.line(Level::Error, &e.to_string(), &[]);
             return Ok(ExitCode::from(USAGE));
         }
     }
@@ -236,8 +237,8 @@ fn forward(args: &Args, plain: &Log) -> Result<ExitCode, Box<dyn Error>> {
     }
     let failed = plain.clone();
     tokio.spawn(async move {
-        if let Err(message) = serve(handle, listener, tls).await {
-            failed.line(Level::Error, &message, &[]);
+        if let Err(e) = serve(handle, listener, tls).await {
+            failed.line(Level::Error, &e.to_string(), &[]);
         }
     });
     plain.info(&format!("P4Runtime on {address}, device {}{how}", args.device_id));

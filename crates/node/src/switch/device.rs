@@ -7,10 +7,12 @@ use pointsman_compile::compile_file;
 use pointsman_compile::executor::Runner;
 use pointsman_compile::rendered;
 use pointsman_compile::sources::{Confined, Sources, is_carrier};
-use pointsman_control::Device;
+use pointsman_control::{CompileError, Device};
 use pointsman_frontend::source::SourceMap;
 use pointsman_ir::Program;
-use pointsman_v1model::{Kept, Pipeline, Prepared, Preparer, State, Switch, SwitchConfig, Time};
+use pointsman_v1model::{
+    Kept, Pipeline, PipelineError, Prepared, Preparer, State, Switch, SwitchConfig, Time,
+};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 pub type Compiled = (Program, SourceMap);
 
 /// The compiler of the switch.
-pub type Compile<'a> = &'a dyn Fn(&[u8]) -> Result<Compiled, String>;
+pub type Compile<'a> = &'a dyn Fn(&[u8]) -> Result<Compiled, CompileError>;
 
 /// The last program that was made of a text, ready to run: controllers push what they find running already whenever they
 /// connect.
@@ -62,13 +64,17 @@ impl Cache {
     }
 
     /// A program, ready to run; made ready now, unless it was before.
-    fn prepare(&self, preparer: &Preparer<Runner>, pipeline: &Pipeline) -> Result<Prepared<Runner>, String> {
+    fn prepare(
+        &self,
+        preparer: &Preparer<Runner>,
+        pipeline: &Pipeline,
+    ) -> Result<Prepared<Runner>, PipelineError> {
         let mut last = self.last.borrow_mut();
         let made = last.as_mut().filter(|made| Arc::ptr_eq(&made.program, pipeline.program()));
         if let Some(prepared) = made.as_ref().and_then(|made| made.prepared.as_ref()) {
             return Ok(prepared.clone());
         }
-        let prepared = preparer.prepare(pipeline.clone()).map_err(|e| e.to_string())?;
+        let prepared = preparer.prepare(pipeline.clone())?;
         if let Some(made) = made {
             made.prepared = Some(prepared.clone());
         }
@@ -133,7 +139,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Device for Turn<'_> {
-    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String> {
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, CompileError> {
         if let Some(program) = self.cache.program(device_config) {
             return Ok(program);
         }
@@ -175,7 +181,7 @@ impl Device for Turn<'_> {
         self.switch().set_port_status(port, up);
     }
 
-    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), String> {
+    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), PipelineError> {
         self.prepared = Some(self.cache.prepare(self.preparer, pipeline)?);
         Ok(())
     }
@@ -186,7 +192,7 @@ impl Device for Turn<'_> {
         pipeline: Pipeline,
         mut state: State,
         kept: &Kept,
-    ) -> Result<(), String> {
+    ) -> Result<(), PipelineError> {
         self.let_go();
         let same = |p: &Prepared<Runner>| Arc::ptr_eq(p.pipeline().program(), pipeline.program());
         let prepared = match self.prepared.take().filter(same) {
@@ -195,8 +201,7 @@ impl Device for Turn<'_> {
         };
         let complete = prepared.complete();
         prepared.ready(&mut state, now);
-        let retired =
-            self.shared.change(|switch| switch.exchange(prepared, state, kept)).map_err(|e| e.to_string())?;
+        let retired = self.shared.change(|switch| switch.exchange(prepared, state, kept))?;
         // Packets go through meanwhile.
         drop(retired);
         complete();
@@ -219,27 +224,22 @@ pub fn is_json(text: &[u8]) -> bool {
 }
 
 /// Compiles a `p4_device_config`: P4 source text.
-pub fn compile_config(texts: &Texts, text: &[u8]) -> Result<Compiled, String> {
+pub fn compile_config(texts: &Texts, text: &[u8]) -> Result<Compiled, CompileError> {
     let Texts { sources, p4_for_json } = texts;
     // p4c's output for BMv2, which controllers usually send.
     match (is_json(text), p4_for_json) {
         (false, _) => {}
         (true, Some(path)) => {
-            let compiled = compile_file(path, sources, &[]).map_err(|e| e.to_string())?.0;
+            let compiled = compile_file(path, sources, &[]);
+            let compiled = compiled.map_err(|e| CompileError::Diagnostics(e.to_string()))?.0;
             return Ok((compiled.program, compiled.source_map));
         }
-        (true, None) => {
-            return Err("p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the text of the \
-                        .p4 file instead, compile with `pointsman p4 compile`, or start the switch with --p4-for-json FILE.p4"
-                .to_string());
-        }
+        (true, None) => return Err(CompileError::Json),
     }
-    let text = std::str::from_utf8(text).map_err(|e| {
-        format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not compiler output")
-    })?;
+    let text = std::str::from_utf8(text).map_err(CompileError::NotText)?;
     pointsman_compile::compile("p4_device_config", text, &Confined(sources), &[])
         .map(|c| (c.program, c.source_map))
-        .map_err(|failure| rendered(&failure))
+        .map_err(|failure| CompileError::Diagnostics(rendered(&failure)))
 }
 
 #[cfg(test)]

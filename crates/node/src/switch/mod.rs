@@ -48,6 +48,8 @@ use queues::Setting;
 use runtime::{Handle, Runtime};
 use services::Services;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_stream::StreamExt;
@@ -69,11 +71,28 @@ pub struct Interface {
     pub name: String,
 }
 
-impl std::str::FromStr for Interface {
-    type Err = String;
+/// An argument is not a port on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceError {
+    /// The argument.
+    pub text: String,
+    /// What it lacks.
+    pub lack: &'static str,
+}
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("'{s}' {what}: write NUMBER@INTERFACE, such as 1@veth1");
+impl fmt::Display for InterfaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' {}: write NUMBER@INTERFACE, such as 1@veth1", self.text, self.lack)
+    }
+}
+
+impl Error for InterfaceError {}
+
+impl std::str::FromStr for Interface {
+    type Err = InterfaceError;
+
+    fn from_str(s: &str) -> Result<Self, InterfaceError> {
+        let wrong = |lack| InterfaceError { text: s.to_string(), lack };
         let (number, name) = s.split_once('@').ok_or_else(|| wrong("is not a port"))?;
         if name.is_empty() {
             return Err(wrong("has no interface"));
@@ -244,12 +263,24 @@ fn open(number: u32, interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port
     })
 }
 
+/// The P4Runtime server failed.
+#[derive(Debug)]
+pub struct ServeError(tonic::transport::Error);
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "P4Runtime server: {}", self.0)
+    }
+}
+
+impl Error for ServeError {}
+
 /// Serves P4Runtime and gNMI on `listener` until the switch or the process ends.
 pub fn serve(
     handle: Handle,
     listener: tokio::net::TcpListener,
     tls: Option<renew::Secure>,
-) -> Task<'static, Result<(), String>> {
+) -> Task<'static, Result<(), ServeError>> {
     serve_within(tls::HANDSHAKE, handle, listener, tls)
 }
 
@@ -259,7 +290,7 @@ fn serve_within(
     handle: Handle,
     listener: tokio::net::TcpListener,
     tls: Option<renew::Secure>,
-) -> Task<'static, Result<(), String>> {
+) -> Task<'static, Result<(), ServeError>> {
     let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
@@ -285,6 +316,6 @@ fn serve_within(
                 server.serve_with_incoming(services, incoming).await
             }
         };
-        served.map_err(|e| format!("P4Runtime server: {e}"))
+        served.map_err(ServeError)
     })
 }

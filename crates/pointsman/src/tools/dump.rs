@@ -12,10 +12,10 @@ use pointsman_compile::executor::Choice;
 use pointsman_compile::sources::Sources;
 use pointsman_compile::{compile, rendered};
 use pointsman_console::{print, results, say};
-use pointsman_control::RpcError;
 use pointsman_control::device::SwitchDevice;
 use pointsman_control::proto::p4rt as pb;
 use pointsman_control::server::{ConnId, Server, ServerConfig};
+use pointsman_control::{CompileError, RpcError};
 use pointsman_ir::{Program, TableId};
 use pointsman_node::http::credentials::Files;
 use pointsman_stf::{Dump, Part, dump};
@@ -292,9 +292,10 @@ fn rebuild(
     let program = |e: RpcError| DumpError::Program(e.message);
     let switch = Choice::Interp.switch(SwitchConfig::default());
     let mut switch = switch.map_err(|e| DumpError::Program(e.to_string()))?;
-    let compiled = |source: &[u8]| -> Result<Program, String> {
-        let text = std::str::from_utf8(source).map_err(|e| e.to_string())?;
-        compile("p4_device_config", text, sources, &[]).map(|c| c.program).map_err(|e| rendered(&e))
+    let compiled = |source: &[u8]| -> Result<Program, CompileError> {
+        let text = std::str::from_utf8(source).map_err(CompileError::NotText)?;
+        let compiled = compile("p4_device_config", text, sources, &[]);
+        compiled.map(|c| c.program).map_err(|e| CompileError::Diagnostics(rendered(&e)))
     };
     let mut device = SwitchDevice { switch: &mut switch, compile: compiled };
     let mut server = Server::new(ServerConfig::default());

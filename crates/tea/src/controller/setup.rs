@@ -11,6 +11,7 @@ use pointsman_roce::Requester;
 use pointsman_roce::setup::Memory;
 use pointsman_wire::Random;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -254,33 +255,56 @@ impl Server {
         (at, bytes): (u64, u64),
         random: &mut Random,
     ) -> Result<(Share, Requester)> {
-        let failed = |e: String| Error::new(format!("memory server {i}: {e}"));
-        fits(&self.memory, layout, at + bytes).map_err(failed)?;
+        let failed = |e: &dyn fmt::Display| Error::new(format!("memory server {i}: {e}"));
+        fits(&self.memory, layout, at + bytes).map_err(|e| failed(&e))?;
         let mut psn = || random.below(1 << 24) as u32;
         let own_psn = psn();
         let from = management(i).1.into();
-        let own =
-            self.client.pair(Share::own_peer(number), own_psn, from).map_err(|e| failed(e.to_string()))?;
+        let own = self.client.pair(Share::own_peer(number), own_psn, from).map_err(|e| failed(&e))?;
         let mut pairs = Vec::new();
         for pair in 0..PAIRS as usize {
             let (peer, psn) = (FIRST_PAIR + Share::pair_number(number, pair), psn());
             let switch = switch_address(self.address.is_ipv6());
-            let pair = self.client.pair(peer, psn, switch).map_err(|e| failed(e.to_string()))?;
+            let pair = self.client.pair(peer, psn, switch).map_err(|e| failed(&e))?;
             pairs.push((pair, psn));
         }
-        let requester = Requester::new(own, own_psn, self.memory.mtu, RETRY_NS, RETRIES)
-            .map_err(|e| failed(e.to_string()))?;
+        let requester =
+            Requester::new(own, own_psn, self.memory.mtu, RETRY_NS, RETRIES).map_err(|e| failed(&e))?;
         Ok((Share { server: i, at, bytes, address: self.memory.address + at, pairs, own }, requester))
     }
 }
 
+/// Why a server cannot hold a table.
+#[derive(Debug, PartialEq, Eq)]
+enum Unfit {
+    /// It has so much memory, and so much is needed.
+    Memory(u64, u64),
+    /// Its packets have so many bytes, and so many are needed.
+    Mtu(usize, usize),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Memory(bytes, needed) => write!(
+                f,
+                "{bytes} bytes of memory, and {needed} are needed: give `pointsman memory` a larger --size, or add servers"
+            ),
+            Unfit::Mtu(mtu, row) => write!(
+                f,
+                "a path MTU of {mtu} bytes, and an answer has up to {row}: give its interfaces an MTU of at least {}",
+                row.next_power_of_two() + 80
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
+
 /// Whether a server's memory is enough, and its packets long enough.
-fn fits(memory: &Memory, layout: Layout, needed: u64) -> std::result::Result<(), String> {
+fn fits(memory: &Memory, layout: Layout, needed: u64) -> std::result::Result<(), Unfit> {
     if memory.bytes < needed {
-        return Err(format!(
-            "{} bytes of memory, and {needed} are needed: give `pointsman memory` a larger --size, or add servers",
-            memory.bytes
-        ));
+        return Err(Unfit::Memory(memory.bytes, needed));
     }
     let window = WINDOW as usize * layout.cell_bytes();
     let row = match layout.scratchpads {
@@ -288,11 +312,7 @@ fn fits(memory: &Memory, layout: Layout, needed: u64) -> std::result::Result<(),
         Scratchpads::Inline => window + ROW_HEAD + PACKET,
     };
     if memory.mtu < row {
-        return Err(format!(
-            "a path MTU of {} bytes, and an answer has up to {row}: give its interfaces an MTU of at least {}",
-            memory.mtu,
-            row.next_power_of_two() + 80
-        ));
+        return Err(Unfit::Mtu(memory.mtu, row));
     }
     Ok(())
 }
@@ -308,9 +328,9 @@ mod tests {
         let layout = App::Nat.layout(Scratchpads::Ring);
         let needed = server_bytes(layout, 1000, 1);
         assert_eq!(fits(&memory(needed, 2048), layout, needed), Ok(()));
-        let few = fits(&memory(needed - 1, 2048), layout, needed).expect_err("too few");
+        let few = fits(&memory(needed - 1, 2048), layout, needed).expect_err("too few").to_string();
         assert!(few.contains("larger --size"), "{few}");
-        let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short");
+        let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short").to_string();
         assert!(short.contains("MTU of at least 2128"), "{short}");
         assert_eq!(cells(Scratchpads::Ring, 600, 2), [504, 504]);
         assert_eq!(cells(Scratchpads::Inline, 600, 2), [608, 608]);
@@ -319,7 +339,7 @@ mod tests {
         let needed = server_bytes(layout, 608, 2);
         assert_eq!(needed, (2 * 152 * (8 * 48 + 1536u64)).next_multiple_of(4096));
         assert_eq!(fits(&memory(needed, 2048), layout, needed), Ok(()));
-        let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short");
+        let short = fits(&memory(needed, 1024), layout, needed).expect_err("too short").to_string();
         assert!(short.contains("an answer has up to 1913"), "{short}");
     }
 }

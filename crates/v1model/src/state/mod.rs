@@ -16,7 +16,7 @@ mod watch;
 
 pub use carry::Kept;
 pub(crate) use export::{Part, SavedClock, at_distance, distance};
-pub use export::{ProgramId, RestoreError, SwitchState};
+pub use export::{RestoreError, SwitchState};
 pub(crate) use hits::Hits;
 pub use objects::StateError;
 pub(crate) use own::{Access, Own};

@@ -3,7 +3,7 @@
 use crate::counter::{CounterArray, CounterCell};
 use crate::externs::Instance;
 use crate::hash::{Crc, CrcParams};
-use crate::meter::{Meter, MeterArray, MeterConfig};
+use crate::meter::{Meter, MeterArray, MeterConfig, RatesError};
 use crate::profile::{ActionProfile, Group, OneShot, ProfileError};
 use crate::register::Register;
 use crate::state::State;
@@ -27,7 +27,7 @@ pub enum StateError {
         got: u32,
     },
     /// Rates that no meter can have.
-    BadMeterConfig(String),
+    BadMeterConfig(RatesError),
     /// Members that do not fit the value set.
     BadMember(String),
     /// More members than the value set holds.
@@ -40,7 +40,8 @@ impl std::fmt::Display for StateError {
             StateError::UnknownObject => write!(f, "no such object of this kind"),
             StateError::IndexOutOfRange(size) => write!(f, "the index is out of range: there are {size}"),
             StateError::BadWidth { want, got } => write!(f, "a value of {got} bits for {want} bits"),
-            StateError::BadMeterConfig(m) | StateError::BadMember(m) => f.write_str(m),
+            StateError::BadMeterConfig(e) => e.fmt(f),
+            StateError::BadMember(m) => f.write_str(m),
             StateError::TooManyMembers(size) => write!(f, "the value set holds {size} members at most"),
         }
     }

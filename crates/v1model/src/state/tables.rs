@@ -199,7 +199,7 @@ impl State {
     ) -> Result<(), TableError> {
         let meter = self.direct_meter_mut(id, handle)?;
         if let Some(c) = config {
-            c.validate().map_err(TableError::BadAction)?;
+            c.validate().map_err(TableError::BadMeterConfig)?;
         }
         meter.configure(now, config);
         Ok(())

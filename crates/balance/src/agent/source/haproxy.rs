@@ -1,6 +1,8 @@
 //! Answers to HAProxy's agent checks ("agent-check" in its configuration manual): words in ASCII on one line, such as
 //! `75% ready up # comment`.
 
+use super::error::Fault;
+
 /// The answer of a server's agent. Fields that it does not mention keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Answer {
@@ -13,7 +15,7 @@ pub(super) struct Answer {
 }
 
 /// Reads an answer, up to the first line's end.
-pub(super) fn answer(text: &str) -> Result<Answer, String> {
+pub(super) fn answer(text: &str) -> Result<Answer, Fault> {
     let line = text.split(['\r', '\n']).next().unwrap_or("");
     let mut out = Answer::default();
     for word in line.split([' ', '\t', ',']).filter(|w| !w.is_empty()) {
@@ -38,15 +40,13 @@ pub(super) fn answer(text: &str) -> Result<Answer, String> {
                     Some(n) => out.weight = Some(n),
                     // The most connections that it wants says nothing about its load.
                     None if other.starts_with("maxconn:") => {}
-                    None => {
-                        return Err(format!("`{}` is not a valid agent-check answer", state.escape_debug()));
-                    }
+                    None => return Err(Fault::Word(state.into())),
                 }
             }
         }
     }
     if out == Answer::default() && !line.contains("maxconn:") {
-        return Err("an empty answer".into());
+        return Err(Fault::Empty);
     }
     Ok(out)
 }

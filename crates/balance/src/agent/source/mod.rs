@@ -3,6 +3,7 @@
 //! The caller queries each source at its interval and passes on the answer or the error; this module parses it. Answers are
 //! untrusted: the worst that invalid ones cause is an error.
 
+mod error;
 mod gpu;
 mod haproxy;
 mod orca;
@@ -11,6 +12,7 @@ mod prometheus;
 mod tests;
 
 use super::proc::{Memory, Smoothed};
+pub use error::{Fault, SourceError};
 pub use gpu::{Gpu, MAX_INDEX, MIG_REMEDY, NotAGpu, VALUES, is_of_whole_gpus};
 pub use orca::request as orca_request;
 use std::fmt;
@@ -61,15 +63,27 @@ impl Reading {
     }
 }
 
-impl FromStr for Reading {
-    type Err = String;
+/// The text does not say which number of a source is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAReading(String);
 
-    fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{s}`: write name, name{{label=\"value\"}}, sum(name) * 100 (also max, mean) or rate(name)"
-            )
-        };
+impl fmt::Display for NotAReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        write!(
+            f,
+            "`{text}`: write name, name{{label=\"value\"}}, sum(name) * 100 (also max, mean) or rate(name)"
+        )
+    }
+}
+
+impl std::error::Error for NotAReading {}
+
+impl FromStr for Reading {
+    type Err = NotAReading;
+
+    fn from_str(s: &str) -> Result<Self, NotAReading> {
+        let wrong = || NotAReading(s.into());
         // A name has no asterisk; a label's value may.
         let (metric, scale) = match s.rsplit_once('*') {
             Some((metric, scale)) if !scale.contains(['"', '}']) => {
@@ -78,7 +92,7 @@ impl FromStr for Reading {
             _ => (s, 1.0),
         };
         // The text between the parentheses of this function, if it is one.
-        let within = |text: &'_ str, word: &str| -> Result<Option<(usize, usize)>, String> {
+        let within = |text: &'_ str, word: &str| -> Result<Option<(usize, usize)>, NotAReading> {
             let Some(rest) = text.strip_prefix(word).and_then(|r| r.trim_start().strip_prefix('(')) else {
                 return Ok(None);
             };
@@ -210,20 +224,16 @@ pub(super) struct Source {
 }
 
 /// Head and body of an HTTP answer with status 200.
-fn http(bytes: &[u8]) -> Result<(String, String), String> {
+fn http(bytes: &[u8]) -> Result<(String, String), Fault> {
     let text = String::from_utf8_lossy(bytes);
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .or_else(|| text.split_once("\n\n"))
-        .ok_or("not an HTTP answer: it has no header")?;
+    let (head, body) =
+        text.split_once("\r\n\r\n").or_else(|| text.split_once("\n\n")).ok_or(Fault::NoHead)?;
     let status = head.lines().next().unwrap_or("");
     let mut words = status.split_ascii_whitespace();
     match (words.next(), words.next()) {
         (Some(version), Some("200")) if version.starts_with("HTTP/") => Ok((head.into(), body.into())),
-        (Some(version), Some(_)) if version.starts_with("HTTP/") => {
-            Err(format!("the answer is `{}`", status.escape_debug()))
-        }
-        _ => Err("not an HTTP answer".into()),
+        (Some(version), Some(_)) if version.starts_with("HTTP/") => Err(Fault::Status(status.into())),
+        _ => Err(Fault::NotHttp),
     }
 }
 
@@ -233,8 +243,8 @@ impl Source {
     }
 
     /// Takes the answer. The growth of counters is smoothed like agents' own measurements.
-    pub fn answer(&mut self, now: Duration, answer: Answer<'_>, memory: Memory) -> Result<(), String> {
-        self.read(answer).map_err(|e| format!("{}: {e}", self.settings.kind))?;
+    pub fn answer(&mut self, now: Duration, answer: Answer<'_>, memory: Memory) -> Result<(), SourceError> {
+        self.read(answer).map_err(|fault| SourceError { from: self.settings.kind.clone(), fault })?;
         let read = self.values.iter_mut().zip(&self.settings.readings).zip(&mut self.rates);
         for ((value, _), rate) in read.filter(|((_, reading), _)| reading.as_ref().is_some_and(|r| r.rate)) {
             *value = value.and_then(|v| rate.add(now, v, memory));
@@ -243,19 +253,19 @@ impl Source {
         Ok(())
     }
 
-    fn read(&mut self, answer: Answer<'_>) -> Result<(), String> {
+    fn read(&mut self, answer: Answer<'_>) -> Result<(), Fault> {
         let readings = &self.settings.readings;
         let mut values = [None; 4];
         let mut take = |of: &dyn Fn(&Reading) -> Vec<f64>| {
             for (value, reading) in values.iter_mut().zip(readings) {
                 let Some(reading) = reading else { continue };
                 let found = reading.combined(&of(reading));
-                *value = Some(found.ok_or_else(|| format!("no numeric `{}` found", reading.name))?);
+                *value = Some(found.ok_or_else(|| Fault::NoNumber(reading.name.clone()))?);
             }
-            Ok::<(), String>(())
+            Ok(())
         };
         match (answer, &self.settings.kind) {
-            (Answer::Failed(why), _) => return Err(why.into()),
+            (Answer::Failed(why), _) => return Err(Fault::Failed(why.into())),
             (Answer::Values(list), _) => {
                 take(&|r| {
                     list.iter().filter(|(n, v)| *n == r.name && !v.is_nan()).map(|(_, v)| *v).collect()
@@ -281,7 +291,7 @@ impl Source {
                 let used = said.weight.map(|w| (100.0 - w).max(0.0));
                 values = [used.or(self.values[0]), None, None, None];
             }
-            (Answer::Bytes(_), SourceKind::Nvml(_)) => return Err("bytes, but it is a library".into()),
+            (Answer::Bytes(_), SourceKind::Nvml(_)) => return Err(Fault::Kind),
         }
         self.values = values;
         Ok(())

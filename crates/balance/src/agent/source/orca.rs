@@ -1,6 +1,7 @@
 //! Open Request Cost Aggregation (xds.data.orca.v3): a server's load in a header of its answers, `endpoint-load-metrics: TEXT ...`,
 //! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`, or out of band, in a gRPC stream.
 
+use super::error::Fault;
 use pointsman_wire::text::base64;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -55,8 +56,8 @@ pub fn request(interval: Duration) -> Vec<u8> {
 pub(super) type Metrics = BTreeMap<String, f64>;
 
 /// The message of the gRPC service, and of the binary header when its Base64 is undone.
-pub(super) fn binary(bytes: &[u8]) -> Result<Metrics, String> {
-    let r = LoadReport::decode(bytes).map_err(|e| format!("not an OrcaLoadReport: {e}"))?;
+pub(super) fn binary(bytes: &[u8]) -> Result<Metrics, Fault> {
+    let r = LoadReport::decode(bytes).map_err(Fault::Report)?;
     let mut out = Metrics::new();
     for (name, value) in [
         ("cpu_utilization", r.cpu_utilization),
@@ -76,43 +77,43 @@ pub(super) fn binary(bytes: &[u8]) -> Result<Metrics, String> {
     Ok(out)
 }
 
-fn json(text: &str) -> Result<Metrics, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
-    let fields = value.as_object().ok_or("not a JSON object")?;
+fn json(text: &str) -> Result<Metrics, Fault> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| Fault::Json(e.to_string()))?;
+    let fields = value.as_object().ok_or(Fault::NotObject)?;
     let mut out = Metrics::new();
     for (name, value) in fields {
         match (value.as_f64(), value.as_object()) {
             (Some(n), _) => drop(out.insert(name.clone(), n)),
             (_, Some(map)) => {
                 for (inner, n) in map {
-                    let n = n.as_f64().ok_or_else(|| format!("`{name}.{inner}` is not a number"))?;
+                    let n = n.as_f64().ok_or_else(|| Fault::NotNumber(format!("{name}.{inner}")))?;
                     out.insert(format!("{name}.{inner}"), n);
                 }
             }
-            _ => return Err(format!("`{name}` is not a number")),
+            _ => return Err(Fault::NotNumber(name.clone())),
         }
     }
     Ok(out)
 }
 
-fn text(text: &str) -> Result<Metrics, String> {
+fn text(text: &str) -> Result<Metrics, Fault> {
     let mut out = Metrics::new();
     for pair in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let value = pair.split_once('=').and_then(|(name, n)| Some((name.trim(), n.trim().parse().ok()?)));
-        let (name, n) = value.ok_or_else(|| format!("`{}` is not name=number", pair.escape_debug()))?;
+        let (name, n) = value.ok_or_else(|| Fault::NotPair(pair.into()))?;
         out.insert(name.into(), n);
     }
     Ok(out)
 }
 
 /// The metrics in the head of an HTTP answer.
-pub(super) fn metrics(head: &str) -> Result<Metrics, String> {
+pub(super) fn metrics(head: &str) -> Result<Metrics, Fault> {
     for line in head.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
         let value = value.trim();
         if name.eq_ignore_ascii_case("endpoint-load-metrics-bin") {
             let value = value.strip_prefix("BIN ").unwrap_or(value);
-            return binary(&base64(value.trim()).ok_or("endpoint-load-metrics-bin is not Base64")?);
+            return binary(&base64(value.trim()).ok_or(Fault::Base64)?);
         }
         if name.eq_ignore_ascii_case("endpoint-load-metrics") {
             // Some answers name the format, some do not.
@@ -124,7 +125,7 @@ pub(super) fn metrics(head: &str) -> Result<Metrics, String> {
             };
         }
     }
-    Err("the answer has no header endpoint-load-metrics".into())
+    Err(Fault::NoReport)
 }
 
 #[cfg(test)]

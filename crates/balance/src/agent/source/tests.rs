@@ -78,7 +78,7 @@ fn a_scraped_source() {
         (b"SSH-2.0\r\n\r\n", "not an HTTP answer"),
         (b"", "no head"),
     ] {
-        let e = s.answer(at(50), Answer::Bytes(bytes), WINDOW).expect_err(said);
+        let e = s.answer(at(50), Answer::Bytes(bytes), WINDOW).expect_err(said).to_string();
         assert!(e.contains(said) && e.starts_with("http://h/metrics: "), "{e}");
     }
     assert!(s.answer(at(60), Answer::Failed("connection refused"), WINDOW).is_err());
@@ -166,7 +166,7 @@ fn other_sources() {
     let message = b"\x09\0\0\0\0\0\0\xe0\x3f\x42\x12\x0a\x07waiting\x11\0\0\0\0\0\0\x10\x40";
     assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(message), WINDOW), Ok(()));
     assert_eq!(s.values(), [Some(50.0), Some(0.0), None, Some(4.0)]);
-    let e = s.answer(Duration::ZERO, Answer::Bytes(b""), WINDOW).expect_err("no such metric");
+    let e = s.answer(Duration::ZERO, Answer::Bytes(b""), WINDOW).expect_err("no such metric").to_string();
     assert_eq!(e, "ORCA reports of http://h:1: no numeric `named_metrics.waiting` found");
     assert!(s.answer(Duration::ZERO, Answer::Bytes(&message[..9]), WINDOW).is_err(), "cut short");
     let mut s = Source::new(settings(
@@ -181,7 +181,7 @@ fn other_sources() {
     let e = s
         .answer(Duration::ZERO, Answer::Values(&[("utilization", f64::NAN)]), WINDOW)
         .expect_err("no number");
-    assert_eq!(e, "NVIDIA GPU 1: no numeric `utilization` found");
+    assert_eq!(e.to_string(), "NVIDIA GPU 1: no numeric `utilization` found");
 }
 
 /// Arbitrary bytes: refused or read, and never an invalid number.

@@ -43,7 +43,7 @@ fn requests_for_what_is_so_change_nothing() {
     o.desk.adopt(0, &o.desk.kept()).expect("it can be read");
     assert_eq!(o.desk.history().get(2), None);
     assert_eq!(ask(&mut o, "PUT", "s1%2Fcpu"), says("s1/cpu is drained already"));
-    o.desk.saved(Err("the disk is full".into()));
+    o.desk.saved(Err("the disk is full"));
     let (_, answer) = o.put("/v1/devices/s1%2Fcpu/drain", "");
     assert!(answer["warning"].as_str().is_some_and(|w| w.contains("the disk is full")), "{answer}");
 }

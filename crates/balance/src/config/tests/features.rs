@@ -133,7 +133,7 @@ fn a_store() {
     let store = |rack: &Rack| rack.switch.store.clone().expect("a store");
     assert_eq!((store(&rack).port, store(&rack).switches.len(), store(&rack).secret), (9, 2, None));
     assert_eq!(StoreLink::mac_of(store(&rack).switches[1]).to_string(), "02:00:0a:09:01:03");
-    assert!(rack.take_store_secret("0123").is_err_and(|e| e.contains("16 hexadecimal digits")));
+    assert!(rack.take_store_secret("0123").is_err_and(|e| e.to_string().contains("16 hexadecimal digits")));
     assert_eq!(rack.take_store_secret("0123456789abcdef\n"), Ok(()));
     assert_eq!(store(&rack).secret.map(|s| s.bits()), Some(0x0123_4567_89ab_cdef));
     let wrong = |from: &str, to: &str, expected: &str| {

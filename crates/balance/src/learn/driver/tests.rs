@@ -1,9 +1,11 @@
 use super::*;
 use crate::config::ClientsSource;
+use crate::mcdm::prometheus::QueryError;
 use crate::plan::tests::p4info;
 use crate::report::Load;
 use crate::types::DeviceKind;
 use p4rt::entity::Entity as Kind;
+use pointsman_control::Code;
 use pointsman_control::bytestring::of_number;
 use pointsman_decide::{Bounds, Knowledge, LearnerKind, Parameters};
 
@@ -48,7 +50,7 @@ struct World {
     percent: [u8; 2],
     second: Option<[u8; 2]>,
     packets: i64,
-    clients: Result<Clients, String>,
+    clients: Result<Clients, ClientsError>,
     /// Answers come.
     answers: bool,
     /// So many of the next readings fail.
@@ -121,7 +123,8 @@ impl World {
                         let fails = self.failures > 0;
                         self.failures = self.failures.saturating_sub(1);
                         let read = self.read(&request);
-                        let result = if fails { Err("it hangs".into()) } else { Ok(read) };
+                        let result =
+                            if fails { Err(RpcError::new(Code::Unavailable, "it hangs")) } else { Ok(read) };
                         inputs.push(Input::Devices { round, result });
                     }
                     Output::AskClients { round, classes } if self.answers => {
@@ -354,7 +357,7 @@ fn blind() {
     w.situation(&[]);
     w.run(1.0);
     assert_eq!(w.decisions.len(), 1);
-    w.clients = Err("no answer".into());
+    w.clients = Err(ClientsError::Query(QueryError::Unanswered("no answer".into())));
     w.run(2.0);
     assert_eq!((w.decisions.len(), w.driver.skipped(), w.driver.state()), (1, 2, State::Blind));
     assert_eq!(w.notes, ["clients' latency is unknown: no answer: no decision"]);
@@ -391,10 +394,10 @@ fn failed_readings() {
         let expected: &[&str] = match failures {
             0 => &[],
             4 => &[
-                "the switch's registers could not be read: it hangs",
+                "the switch's registers could not be read: it hangs (Unavailable)",
                 "the switch did not answer in time: no decision",
             ],
-            _ => &["the switch's registers could not be read: it hangs"],
+            _ => &["the switch's registers could not be read: it hangs (Unavailable)"],
         };
         assert_eq!(w.notes, expected, "{failures}");
         let Some(d) = w.decisions.first() else { continue };

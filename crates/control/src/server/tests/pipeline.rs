@@ -3,6 +3,8 @@
 use super::*;
 use crate::p4info::p4info;
 use pb::get_forwarding_pipeline_config_request::ResponseType;
+use pointsman_ir::LoadError;
+use pointsman_v1model::PipelineError;
 
 fn get(rig: &Rig, response_type: ResponseType) -> Option<pb::ForwardingPipelineConfig> {
     let request =
@@ -219,10 +221,14 @@ fn reconciliation_keeps_default_entries_that_were_written() {
     assert_eq!(read(&mut rig), initial);
 }
 
+fn refusal(why: &str) -> PipelineError {
+    PipelineError::Load(LoadError(why.to_string()))
+}
+
 #[test]
 fn verification_is_what_commit_would_do() {
     let mut rig = Rig::new();
-    rig.device.refuses = Some("no room in the executor".to_string());
+    rig.device.refuses = Some(refusal("no room in the executor"));
     for action in [PipelineAction::Verify, PipelineAction::VerifyAndSave, PipelineAction::VerifyAndCommit] {
         let e = rig.set_pipeline(action, "other").expect_err("refused");
         assert!(e.code == Code::InvalidArgument && e.message.contains("no room in the executor"), "{e}");
@@ -230,7 +236,7 @@ fn verification_is_what_commit_would_do() {
     rig.device.refuses = None;
     rig.set_pipeline(PipelineAction::VerifyAndSave, "other").expect("valid");
     rig.ok(Modify, register(&rig, 6));
-    rig.device.refuses = Some("not now".to_string());
+    rig.device.refuses = Some(refusal("not now"));
     rig.set_pipeline(PipelineAction::Commit, "").expect_err("refused");
     // It stays saved, with the writes to it.
     rig.device.refuses = None;

@@ -15,6 +15,7 @@ pub(super) use changes::api_request;
 pub(super) use members::is_of_member;
 use pointsman_balance::api::{self, Effect, Peer};
 use pointsman_balance::controller::{Event as Happened, Input as ToController, Mandate, Status};
+use pointsman_balance::members::ListError;
 use pointsman_etcd::{Event, Input, Leadership, Member, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -58,7 +59,7 @@ impl GroupSettings {
 }
 
 /// A source's list of members, or why it cannot be read.
-type List = Result<String, String>;
+type List = Result<String, ListError>;
 
 /// The membership of a controller.
 pub(super) struct Group {
@@ -179,10 +180,10 @@ impl Group {
     /// Whether someone leads, and changes can be made.
     pub fn ready(&self) -> Readiness {
         match (self.leads(), self.refusal()) {
-            (true, None) => Ok("leader"),
-            (true, Some(_)) => Ok("leader, and changes cannot be stored: see /v1/status"),
-            (false, _) if self.leader().is_some() => Ok("standby"),
-            (false, _) => Err("no controller of the group leads".to_string()),
+            (true, None) => Readiness::Ready("leader"),
+            (true, Some(_)) => Readiness::Ready("leader, and changes cannot be stored: see /v1/status"),
+            (false, _) if self.leader().is_some() => Readiness::Ready("standby"),
+            (false, _) => Readiness::NotReady("no controller of the group leads".into()),
         }
     }
 
@@ -349,9 +350,15 @@ impl Pump {
             group.store(self.desk.kept());
             return;
         };
-        let adopted = String::from_utf8(value).map_err(|e| e.to_string());
         let key = format!("{}state", group.settings.prefix);
-        match adopted.and_then(|text| self.desk.adopt(unix_ms(), &text).map(|effects| (text, effects))) {
+        let adopted = match String::from_utf8(value) {
+            Ok(text) => match self.desk.adopt(unix_ms(), &text) {
+                Ok(effects) => Ok((text, effects)),
+                Err(e) => Err(e.to_string()),
+            },
+            Err(e) => Err(e.to_string()),
+        };
+        match adopted {
             Ok((text, effects)) => {
                 (group.read, group.trouble) = (Some(true), None);
                 self.save_file(text);

@@ -1,6 +1,7 @@
 //! Why a network adapter cannot lend memory.
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::{fmt, io};
 
 /// A call of libibverbs that failed.
@@ -14,6 +15,74 @@ impl fmt::Display for CallError {
 }
 
 impl Error for CallError {}
+
+/// Why a network adapter cannot have another queue pair, in words for a controller.
+#[derive(Debug)]
+pub enum PairError {
+    /// There is no route to this address.
+    NoRoute(IpAddr, io::Error),
+    /// Packets leave through an interface that is not the device's.
+    OtherInterface {
+        /// For packets to this address.
+        to: IpAddr,
+        /// The address that they have.
+        own: IpAddr,
+        /// The device.
+        device: String,
+        /// Its interfaces.
+        interfaces: Vec<String>,
+    },
+    /// The device has no room.
+    Full {
+        /// The call that failed.
+        call: CallError,
+        /// How many queue pairs there are.
+        pairs: usize,
+        /// The device's limit.
+        most: i32,
+    },
+    /// This address has no Ethernet address.
+    NoNeighbour(IpAddr, CallError),
+    /// A call failed for another reason.
+    Call(CallError),
+}
+
+impl PairError {
+    /// A call for a connection to this address failed, with so many of the possible queue pairs.
+    pub fn of_call(call: CallError, to: IpAddr, pairs: usize, most: i32) -> Self {
+        use io::ErrorKind::{HostUnreachable, NetworkUnreachable, OutOfMemory, StorageFull, TimedOut};
+        match call.1.kind() {
+            OutOfMemory | StorageFull => PairError::Full { call, pairs, most },
+            HostUnreachable | NetworkUnreachable | TimedOut => PairError::NoNeighbour(to, call),
+            _ => PairError::Call(call),
+        }
+    }
+}
+
+impl fmt::Display for PairError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PairError::NoRoute(to, e) => write!(f, "the server has no route to {to} ({e}): add one"),
+            PairError::OtherInterface { to, own, device, interfaces } => write!(
+                f,
+                "the server's packets to {to} have the address {own}, which is not one of {device} at {}: add a route through such \
+                 an interface",
+                interfaces.join(", ")
+            ),
+            PairError::Full { call, pairs, most } => write!(
+                f,
+                "the device has {pairs} queue pairs and no room for another one ({call}; its limit is {most}): remove some"
+            ),
+            PairError::NoNeighbour(to, call) => write!(
+                f,
+                "the server finds no Ethernet address for {to} ({call}): give it a route and a neighbour there (`ip neighbour`)"
+            ),
+            PairError::Call(call) => call.fmt(f),
+        }
+    }
+}
+
+impl Error for PairError {}
 
 /// Why a network adapter cannot lend memory.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ mod gids;
 #[cfg(test)]
 mod tests;
 
-pub use error::{CallError, VerbsError};
+pub use error::{CallError, PairError, VerbsError};
 
 use super::setup::{Served, lock};
 use super::{MemoryError, check};
@@ -243,40 +243,22 @@ fn own_address(to: IpAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Why a call for a queue pair failed, in words for a controller.
-fn refusal(e: &CallError, to: IpAddr, pairs: usize, most: i32) -> String {
-    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, OutOfMemory, StorageFull, TimedOut};
-    match e.1.kind() {
-        OutOfMemory | StorageFull => {
-            format!(
-                "the device has {pairs} queue pairs and no room for another one ({e}; its limit is {most}): remove some"
-            )
-        }
-        HostUnreachable | NetworkUnreachable | TimedOut => {
-            format!(
-                "the server finds no Ethernet address for {to} ({e}): give it a route and a neighbour there (`ip neighbour`)"
-            )
-        }
-        _ => e.to_string(),
-    }
-}
-
 impl Pairs for Hardware {
+    type Error = PairError;
+
     fn count(&self) -> usize {
         self.device.pairs()
     }
 
-    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, String> {
-        let own =
-            own_address(from).map_err(|e| format!("the server has no route to {from} ({e}): add one"))?;
+    fn add(&mut self, peer: u32, psn: u32, from: IpAddr) -> Result<u32, PairError> {
+        let own = own_address(from).map_err(|e| PairError::NoRoute(from, e))?;
         let gids = gids(&self.devices, &self.name);
         let found = gids.iter().find(|g| g.address == own && self.interfaces.contains(&g.interface));
-        let gid = found.ok_or_else(|| {
-            format!(
-                "the server's packets to {from} have the address {own}, which is not one of {} at {}: add a route through such an interface",
-                self.name,
-                self.interfaces.join(", ")
-            )
+        let gid = found.ok_or_else(|| PairError::OtherInterface {
+            to: from,
+            own,
+            device: self.name.clone(),
+            interfaces: self.interfaces.clone(),
         })?;
         let to = match from {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),
@@ -284,7 +266,7 @@ impl Pairs for Hardware {
         };
         let (port, own_index) = (gid.port, gid.index);
         let connection = Connection { port, own_index, mtu: self.mtu, peer, psn, to, reads: READS };
-        self.device.add(&connection).map_err(|e| refusal(&e, from, self.count(), self.most))
+        self.device.add(&connection).map_err(|e| PairError::of_call(e, from, self.count(), self.most))
     }
 
     fn remove(&mut self, pair: u32) -> bool {

@@ -6,15 +6,12 @@
 mod cells;
 mod content;
 mod forms;
-mod program;
-mod sum;
 mod tables;
 
-pub use program::ProgramId;
-
 use crate::coded::{Coded, Malformed, Reader, coded, from_bytes};
+use crate::program_id::ProgramId;
+use crate::sum::Sum;
 use crate::time::Time;
-use sum::Sum;
 
 /// How every state begins.
 const MAGIC: &[u8; 8] = b"PTMSTATE";

@@ -183,7 +183,7 @@ impl Pump {
             return;
         };
         match change {
-            None => self.desk.saved(Ok(())),
+            None => self.desk.saved(Ok::<_, String>(())),
             Some(change) => {
                 self.make(change);
                 // Its effects want to store the same once more.
