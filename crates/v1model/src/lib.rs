@@ -65,7 +65,7 @@ pub use state::{
     Digest, Event, EventKind, IdleEntry, Kept, ProgramId, RestoreError, SavedEntry, State, StateError,
     SwitchState, Watch,
 };
-pub use stats::{Anomalies, DropReason, PortStats, Stats};
+pub use stats::{Anomalies, DropReason, PortStats, QueueCounts, Stats};
 pub use switch::{
     Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Retired, Sink, Switch,
     WaitingPacket, Worker, Workspace,
