@@ -199,37 +199,6 @@ fn bad_scenarios() {
         ("size = [{ bytes = 1000 }]", "cdf = [[10, 0.5], [5, 1]]", "flows.cdf: write pairs of bytes"),
         ("size = [{ bytes = 1000 }]", "cdf = [[10, 0.5], [50, 0.9]]", "flows.cdf: write pairs of bytes"),
         ("\"random\"", "\"any\"", "flows.pattern: `any` is unknown"),
-        (
-            "\"random\"",
-            "\"random\"\nsenders = 3",
-            "10:11: flows.senders: only the pattern \"incast\" has this",
-        ),
-        ("pattern = \"random\"", "receivers = 3", "flows.receivers: only the pattern \"incast\" has this"),
-        (
-            "\"random\"",
-            "\"permutation\"\nstride = [1, 1]",
-            "flows.stride: only the pattern \"stride\" has this",
-        ),
-        (
-            "\"random\"",
-            "\"incast\"\nsenders = 1\nstride = [1, 1]",
-            "flows.stride: only the pattern \"stride\" has this: remove it, or write pattern = \"stride\"",
-        ),
-        (
-            "\"random\"",
-            "\"random\"\ndscp_short = 8",
-            "10:14: flows.dscp_short: short and large flows both have 8",
-        ),
-        (
-            "\"random\"",
-            "\"random\"\ndscp_large = 0",
-            "10:14: flows.dscp_large: short and large flows both have 0",
-        ),
-        (
-            "\"random\"",
-            "\"random\"\ndscp_short = 9\ndscp_large = 9",
-            "flows.dscp_short: short and large flows both have 9: write two different numbers",
-        ),
         ("\"random\"", "\"incast\"", "flows.senders: missing"),
         (
             "\"random\"",
@@ -267,6 +236,49 @@ across_leaves = true",
         ("mtu = 1500", "flows.tcp.mtu: unknown field"),
     ] {
         let error = read(&scenario(2, 2, &format!("{good}[flows.tcp]\n{tcp}\n"))).expect_err(message);
+        assert!(error.contains(message), "{message}: {error}");
+    }
+}
+
+/// What another pattern has, and classes that are none.
+#[test]
+fn settings_that_mean_nothing() {
+    let good =
+        "size = [{ bytes = 1000 }]\npattern = \"random\"\narrivals = { process = \"poisson\", load = 0.5 }\n";
+    for (from, to, message) in [
+        (
+            "\"random\"",
+            "\"random\"\nsenders = 3",
+            "10:11: flows.senders: only the pattern \"incast\" has this",
+        ),
+        ("pattern = \"random\"", "receivers = 3", "flows.receivers: only the pattern \"incast\" has this"),
+        (
+            "\"random\"",
+            "\"permutation\"\nstride = [1, 1]",
+            "flows.stride: only the pattern \"stride\" has this",
+        ),
+        (
+            "\"random\"",
+            "\"incast\"\nsenders = 1\nstride = [1, 1]",
+            "flows.stride: only the pattern \"stride\" has this: remove it, or write pattern = \"stride\"",
+        ),
+        (
+            "\"random\"",
+            "\"random\"\ndscp_short = 8",
+            "10:14: flows.dscp_short: short and large flows both have 8",
+        ),
+        (
+            "\"random\"",
+            "\"random\"\ndscp_large = 0",
+            "10:14: flows.dscp_large: short and large flows both have 0",
+        ),
+        (
+            "\"random\"",
+            "\"random\"\ndscp_short = 9\ndscp_large = 9",
+            "flows.dscp_short: short and large flows both have 9: write two different numbers",
+        ),
+    ] {
+        let error = read(&scenario(2, 2, good).replace(from, to)).expect_err(message);
         assert!(error.contains(message), "{message}: {error}");
     }
 }
